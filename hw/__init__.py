@@ -1,0 +1,1 @@
+"""The accelerator, described in Amaranth."""

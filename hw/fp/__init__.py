@@ -1,0 +1,1 @@
+"""Floating-point units over a :class:`~etalstm.hw.fp.format.FloatFormat`."""

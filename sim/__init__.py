@@ -1,0 +1,1 @@
+"""The generated Verilog as an in-process device, under Verilator."""

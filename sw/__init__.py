@@ -1,0 +1,1 @@
+"""η-LSTM: an open accelerator that trains LSTMs, and the software that drives it."""

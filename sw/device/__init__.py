@@ -1,0 +1,1 @@
+"""Devices that train: golden, simulated, and (with a transport) a board."""

@@ -1,0 +1,1 @@
+"""The golden LSTM trainer: the same sums in the same order as the hardware, in NumPy and numba."""

@@ -1,0 +1,1 @@
+"""From a network and a configuration to a memory map and programs."""

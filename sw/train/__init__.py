@@ -1,0 +1,1 @@
+"""Training on the host: model ends, loop, checkpoints, metrics."""
