@@ -1,6 +1,7 @@
 """What hardware and software agree on, declared once, in plain Python."""
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 
 @dataclass(frozen=True)
@@ -56,3 +57,309 @@ class FloatFormat:
 
 
 BINARY32 = FloatFormat(exponent=8, mantissa=23)
+
+
+class Engine(IntEnum):
+    """The units that take instructions, each in order from a queue of its own."""
+
+    LOAD = 0  #: memory to lane memories, one per channel
+    MAC = 1  #: multiply-accumulate of broadcast scalars, one per channel
+    VECTOR = 2  #: element-wise work, one per channel
+    STORE = 3  #: lane memories to memory, one per channel
+    CAST = 4  #: memory to the broadcast stream, one per machine
+
+
+class Opcode(IntEnum):
+    """What an instruction does. Everything else is refused with :attr:`Status.BAD_OPCODE`."""
+
+    HALT = 0
+    LOAD = 1
+    MAC = 2
+    VECTOR = 3
+    STORE = 4
+    TRANSPOSE = 5
+    CAST = 6
+
+
+ENGINE_OF = {
+    Opcode.LOAD: Engine.LOAD,
+    Opcode.MAC: Engine.MAC,
+    Opcode.VECTOR: Engine.VECTOR,
+    Opcode.STORE: Engine.STORE,
+    Opcode.TRANSPOSE: Engine.STORE,
+    Opcode.CAST: Engine.CAST,
+}
+
+
+class Memory(IntEnum):
+    """The memories of a lane, as LOAD and STORE name them."""
+
+    WEIGHTS = 0  #: written by LOAD, read by MAC
+    SCRATCH = 1  #: written by LOAD and VECTOR, read by VECTOR and STORE
+    BIAS = 2  #: written by LOAD, read by MAC when a sum starts
+    QUEUE = 3  #: partial sums: written by MAC, read by MAC, VECTOR and STORE
+
+
+class Source(IntEnum):
+    """Where a VECTOR operand comes from. Operand b never comes from the queue."""
+
+    SCRATCH = 0
+    QUEUE = 1
+    PARAMETER = 2
+
+
+class VectorOp(IntEnum):
+    """What VECTOR does with each pair of elements."""
+
+    MULTIPLY = 0  #: a · b
+    ADD = 1  #: a + b
+    SUBTRACT = 2  #: a - b
+    SIGMOID = 3  #: σ(a)
+    TANH = 4  #: tanh(a)
+    SELECT = 5  #: b where a is not ±0, else the destination keeps its value
+    SELECT_ZERO = 6  #: b where a is ±0, else the destination keeps its value
+
+
+class Start(IntEnum):
+    """What a MAC sum starts from."""
+
+    NOTHING = 0  #: its first term; an empty sum is +0
+    BIAS = 1  #: bias[tile]
+
+
+class Traffic(IntEnum):
+    """What a transfer carries, so that bytes are counted by kind."""
+
+    WEIGHTS = 0  #: both copies, biases, their gradients and velocities
+    ACTIVATIONS = 1  #: x, h, and the gradients that arrive at and leave a layer
+    INTERMEDIATES = 2  #: what a cell keeps for its backward pass
+    DELTAS = 3  #: gradients of the gates
+
+
+INSTRUCTION_BITS = 256
+OPCODE_BITS = 4
+WAIT_BITS = 16
+ADDRESS_BITS = 28  # in beats, relative to a channel's window
+LANE_ADDRESS_BITS = 13
+COUNT_BITS = 12
+KIND_BITS = 2
+
+# Every instruction starts with these. An engine holds an instruction back until the engines named here have completed at
+# least so many instructions since the program started (0: no wait). Channels look at their own engines; with `everyone`
+# set, and always in CAST, wait_store means "completed by every channel".
+HEADER = {
+    "opcode": OPCODE_BITS,
+    "wait_load": WAIT_BITS,
+    "wait_mac": WAIT_BITS,
+    "wait_vector": WAIT_BITS,
+    "wait_store": WAIT_BITS,
+    "everyone": 1,
+}
+
+# Lane addresses of LOAD, STORE and VECTOR run through two nested loops:
+# address + outer·outer_stride + inner·inner_stride, inner fastest. Counts are at least 1.
+_LOOP = {"outer": COUNT_BITS, "inner": COUNT_BITS}
+_TRANSFER = {
+    "address": ADDRESS_BITS,  # first beat in the channel's window; vectors are contiguous there
+    "kind": KIND_BITS,
+    "memory": 2,
+    "lane_address": LANE_ADDRESS_BITS,
+    **_LOOP,
+    "outer_stride": LANE_ADDRESS_BITS,
+    "inner_stride": LANE_ADDRESS_BITS,
+}
+
+FIELDS = {
+    Opcode.HALT: {},
+    Opcode.LOAD: _TRANSFER,
+    Opcode.STORE: _TRANSFER,
+    # For each scalar of the paired CAST, one MAC per tile: queue[queue + inner·tiles + tile] += weights[weights +
+    # outer·tiles + tile] · value. The offsets outer·tiles and inner·tiles arrive with the scalar.
+    Opcode.MAC: {
+        "weights": LANE_ADDRESS_BITS,
+        "queue": LANE_ADDRESS_BITS,
+        "bias": LANE_ADDRESS_BITS,
+        "tiles": COUNT_BITS,
+        "start": 1,
+    },
+    Opcode.VECTOR: {
+        "op": 4,
+        "a_source": 2,
+        "b_source": 2,
+        "a": LANE_ADDRESS_BITS,  # for PARAMETER: its number
+        "b": LANE_ADDRESS_BITS,
+        "d": LANE_ADDRESS_BITS,
+        **_LOOP,
+        "a_outer": COUNT_BITS,
+        "a_inner": COUNT_BITS,
+        "b_outer": COUNT_BITS,
+        "b_inner": COUNT_BITS,
+        "d_outer": COUNT_BITS,
+        "d_inner": COUNT_BITS,
+    },
+    # Transposes squares of `words per beat` vectors. Square q (of `outer`) reads vectors lane_address + q·outer_stride +
+    # i·inner_stride for i < rows (vectors beyond `rows` count as zeros) from the scratch memory, and writes for each
+    # lane l < lanes one beat, word i of which is lane l of vector i, at beat address + q·outer_beats + l·lane_beats +
+    # n·channel_beats (n: the number of the channel that executes) of the window of channel `target`.
+    Opcode.TRANSPOSE: {
+        "address": ADDRESS_BITS,
+        "kind": KIND_BITS,
+        "target": 8,
+        "lane_address": LANE_ADDRESS_BITS,
+        "outer": 8,
+        "outer_stride": LANE_ADDRESS_BITS,
+        "inner_stride": LANE_ADDRESS_BITS,
+        "rows": 4,
+        "lanes": 8,
+        "outer_beats": 12,
+        "lane_beats": 12,
+        "channel_beats": 24,
+    },
+    # Reads `blocks` blocks, starting with tile `tile` of channel `channel`; the next block is the next tile, after tile
+    # `tiles_per_channel - 1` tile 0 of the next channel. A block is [gate][batch][lane] words at beat address +
+    # tile·(gates·batch·beats per vector) of the channel's window. Lanes `lane` to `lane + lanes - 1` of it are sent; of
+    # a channel's last tile `last_lanes` instead of `lanes`.
+    # Order of scalars, and their indices:  by rows (batch_outer = 0): for block, lane, gate: for b, with outer = number
+    # of (block, lane, gate), inner = b;  by batch (batch_outer = 1): for block: for b: for lane, gate, with
+    # outer = block·batch + b, inner = number of (lane, gate).
+    # `start` begins new sums, `finish` ends them (sums that got no scalar are then set to their start).
+    Opcode.CAST: {
+        "address": ADDRESS_BITS,
+        "kind": KIND_BITS,
+        "channel": 8,
+        "tile": 8,
+        "tiles_per_channel": 8,
+        "blocks": COUNT_BITS,
+        "gates": 3,
+        "batch": COUNT_BITS,
+        "lane": 6,
+        "lanes": 6,
+        "last_lanes": 6,
+        "tiles": 8,  # of the paired MAC: what the offsets are multiplied by
+        "batch_outer": 1,
+        "start": 1,
+        "finish": 1,
+    },
+}
+
+
+def layout(opcode: Opcode) -> dict[str, tuple[int, int]]:
+    """Bit offset and width of every field of an instruction, header first, least significant bit first."""
+    fields, offset = {}, 0
+    for name, width in (HEADER | FIELDS[opcode]).items():
+        fields[name] = (offset, width)
+        offset += width
+    if offset > INSTRUCTION_BITS:
+        raise ValueError(f"{opcode.name} needs {offset} bits, an instruction has {INSTRUCTION_BITS}")
+    return fields
+
+
+def encode(opcode: Opcode, **values: int) -> int:
+    """Pack an instruction into an integer of 256 bits. Fields not named are 0.
+
+    Raises
+    ------
+    ValueError
+        If a field does not exist or its value does not fit.
+    """
+    fields = layout(opcode)
+    word = int(opcode)
+    for name, value in values.items():
+        if name not in fields or name == "opcode":
+            raise ValueError(f"{opcode.name} has no field {name!r}")
+        offset, width = fields[name]
+        if not 0 <= value < 1 << width:
+            raise ValueError(f"{opcode.name}.{name} must be 0 to {(1 << width) - 1}, got {value}")
+        word |= int(value) << offset
+    return word
+
+
+def decode(word: int) -> tuple[Opcode, dict[str, int]]:
+    """Unpack an instruction: the inverse of :func:`encode`.
+
+    Raises
+    ------
+    ValueError
+        If the opcode is unknown.
+    """
+    opcode = Opcode(word & ((1 << OPCODE_BITS) - 1))
+    return opcode, {n: word >> o & ((1 << w) - 1) for n, (o, w) in layout(opcode).items() if n != "opcode"}
+
+
+class Status(IntEnum):
+    """Why the machine stopped (or that it runs)."""
+
+    IDLE = 0  #: nothing has run since reset
+    RUNNING = 1
+    DONE = 2
+    BAD_OPCODE = 3
+    BAD_FIELD = 4  #: a count of 0
+    BAD_ADDRESS = 5  #: an address outside its window
+    READ_ERROR = 6  #: a read was answered with SLVERR or DECERR
+    WRITE_ERROR = 7
+    TRUNCATED = 8  #: the program ended without HALT
+    STUCK = 9  #: no progress for `watchdog` cycles: instructions that wait for each other, or a memory that does not answer
+    ABORTED = 10  #: stopped by the host
+
+
+class Register(IntEnum):
+    """AXI4-Lite registers, byte offsets, 32 bits each."""
+
+    MAGIC = 0x000
+    VERSION = 0x004
+    PRESET = 0x008  #: hash of the configuration
+    SHAPE = 0x00C  #: channels in bits 15:0, lanes in bits 31:16
+    CONTROL = 0x010  #: write START or ABORT
+    STATUS = 0x014
+    ERROR_ENGINE = 0x018  #: the engine that stopped the program
+    ERROR_INSTRUCTION = 0x01C  #: how many instructions that engine had completed (fetched, for the sequencer)
+    PROGRAM_LOW = 0x020  #: byte address of the program, a multiple of 4096
+    PROGRAM_HIGH = 0x024
+    PROGRAM_LENGTH = 0x028  #: instructions
+    WATCHDOG = 0x02C  #: cycles without progress until STUCK; 0: never
+    WINDOW_LOW = 0x030  #: byte address of channel 0's window, a multiple of 4096
+    WINDOW_HIGH = 0x034
+    WINDOW_STRIDE = 0x038  #: from one channel's window to the next, and the size of each, in units of 4096 bytes
+    REFUSED = 0x03C  #: how often START was written while a program ran (such a write does nothing else)
+    PARAMETER = 0x040  #: 8 words, the values of Source.PARAMETER; see PARAMETERS
+    COUNTER = 0x100  #: 64-bit words, low half first, in the order of Counter; cleared by START
+
+
+REGISTER_SPACE_BYTES = 0x400
+CONTROL_START = 1
+CONTROL_ABORT = 2
+MAGIC = 0x4554414C  # "ETAL"
+VERSION = 1
+PARAMETERS = 8
+PARAMETER_ONE = 0  # reads as 1.0 whatever is written
+PARAMETER_ZERO = 1  # reads as +0.0 whatever is written
+
+
+class Cycle(IntEnum):
+    """What a channel's PEs did in a cycle: each cycle of each channel counts once, so the sum is channels × cycles."""
+
+    MAC = 0  #: a MAC was issued
+    ELEMENTWISE = 1  #: an element-wise operation was issued to the PEs
+    QUEUE_PORT = 2  #: MAC held back: its queue's read port served an activation or a store
+    HAZARD = 3  #: MAC held back: its partial sum is still in the adder
+    BROADCAST_EMPTY = 4  #: MAC held back: no scalar has arrived
+    WAIT_LOAD = 5  #: the next MAC instruction waits for weights
+    WAIT_VECTOR = 6  #: ... for element-wise work
+    WAIT_STORE = 7  #: ... for results to be written
+    NO_MAC = 8  #: no MAC instruction is queued, element-wise work or transfers run
+    IDLE = 9  #: no engine of the channel has work
+
+
+class Counter(IntEnum):
+    """64-bit counters, in the order in which the registers show them."""
+
+    CYCLES = 0
+    CYCLE_KINDS = 1  #: one for each Cycle, summed over channels
+    MAC_PHASE = 11  #: channel-cycles from a MAC instruction's start to its last MAC
+    ACTIVATION = 12  #: activation-unit operations issued (one lane's value each)
+    SCALARS_SEEN = 13
+    SCALARS_SKIPPED = 14
+    READ_BEATS = 15  #: one for each Traffic, LOAD and CAST, summed over channels
+    WRITE_BEATS = 19  #: likewise, STORE and TRANSPOSE
+    PROGRAM_BEATS = 23
+    COUNT = 24

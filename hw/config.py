@@ -1,0 +1,145 @@
+"""One configuration describes one machine; named presets are the only ones that are built."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, replace
+
+from etalstm.hw import contract
+from etalstm.hw.contract import BINARY32, FloatFormat
+
+
+def _is_power_of_two(value: int) -> bool:
+    return value > 0 and value & (value - 1) == 0
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that the generator needs to know.
+
+    Memory sizes are in vectors (one word for each lane of a channel) unless they say otherwise.
+
+    Raises
+    ------
+    ValueError
+        If a value is out of range or two values contradict each other; the message shows them.
+    """
+
+    channels: int
+    lanes: int
+    format: FloatFormat = field(default=BINARY32)
+    weight_depth: int = 4096
+    scratch_depth: int = 1024
+    queue_depth: int = 512  # partial sums of a lane
+    bias_depth: int = 64
+    activation_units: int = 1  # of a channel
+    instruction_queue: int = 8  # instructions that wait in front of each engine
+    broadcast_words: int = 4096  # each of the broadcaster's two block buffers
+    scalar_fifo: int = 8  # scalars that wait in front of each channel
+    outstanding_bursts: int = 8  # reads in flight of each port
+    channels_per_port: int = 1  # channels that share a memory port
+    address_bits: int = 33  # of a byte address
+    clock_mhz: float = 250.0
+
+    def __post_init__(self):
+        powers = ("lanes", "weight_depth", "scratch_depth", "queue_depth", "bias_depth", "broadcast_words", "scalar_fifo")
+        for name in powers:
+            if not _is_power_of_two(getattr(self, name)):
+                raise ValueError(f"{name} must be a power of two, got {getattr(self, name)}")
+        limits = {
+            "channels": (1, 255),
+            "lanes": (4, 32),
+            "weight_depth": (16, 1 << contract.LANE_ADDRESS_BITS),
+            "scratch_depth": (16, 1 << (contract.COUNT_BITS - 1)),
+            "queue_depth": (16, 1 << contract.LANE_ADDRESS_BITS),
+            "bias_depth": (4, 256),
+            "activation_units": (1, self.lanes),
+            "instruction_queue": (2, 64),
+            "scalar_fifo": (2, 64),
+            "outstanding_bursts": (1, 64),
+            "channels_per_port": (1, 8),
+            "address_bits": (20, 64),
+        }
+        for name, (low, high) in limits.items():
+            if not low <= getattr(self, name) <= high:
+                raise ValueError(f"{name} must be {low} to {high}, got {getattr(self, name)}")
+        if self.lanes % self.activation_units:
+            raise ValueError(f"activation_units must divide lanes ({self.lanes}), got {self.activation_units}")
+        if self.channels % self.channels_per_port:
+            raise ValueError(f"channels_per_port must divide channels ({self.channels}), got {self.channels_per_port}")
+        if self.broadcast_words < 4 * self.lanes:
+            raise ValueError(f"broadcast_words must hold one block of 4 × {self.lanes} words, got {self.broadcast_words}")
+        if self.clock_mhz <= 0:
+            raise ValueError(f"clock_mhz must be positive, got {self.clock_mhz}")
+
+    @property
+    def pes(self) -> int:
+        """Processing elements of the machine."""
+        return self.channels * self.lanes
+
+    @property
+    def beat_words(self) -> int:
+        """Words of a memory beat: a whole vector, at most 256 bits."""
+        return min(self.lanes, 8)
+
+    @property
+    def beat_bits(self) -> int:
+        """Data width of every memory port."""
+        return self.beat_words * self.format.width
+
+    @property
+    def beat_bytes(self) -> int:
+        """Bytes of a memory beat."""
+        return self.beat_bits // 8
+
+    @property
+    def vector_beats(self) -> int:
+        """Beats of a vector."""
+        return self.lanes // self.beat_words
+
+    @property
+    def instruction_beats(self) -> int:
+        """Beats of an instruction."""
+        return contract.INSTRUCTION_BITS // self.beat_bits
+
+    @property
+    def ports(self) -> int:
+        """Memory ports: those of the channels, the broadcaster's and the sequencer's."""
+        return self.channels // self.channels_per_port + 2
+
+    def as_dict(self) -> dict:
+        """Plain values, for the manifest."""
+        return asdict(self)
+
+    @property
+    def digest(self) -> int:
+        """32 bits that tell configurations apart, for the PRESET register."""
+        text = json.dumps(self.as_dict(), sort_keys=True)
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
+
+
+_BENCH = Config(channels=4, lanes=32, activation_units=2)
+_VCU128 = replace(_BENCH, channels=40, channels_per_port=2, scratch_depth=512, broadcast_words=4096)
+
+PRESETS = {
+    "test": Config(
+        channels=2, lanes=4, weight_depth=256, scratch_depth=256, queue_depth=64, bias_depth=16,
+        instruction_queue=4, broadcast_words=128, scalar_fifo=4, outstanding_bursts=2,
+    ),
+    "sim": Config(channels=4, lanes=8, weight_depth=2048, queue_depth=256, activation_units=2, broadcast_words=1024),
+    "bench": _BENCH,
+    "vcu128": _VCU128,
+    "u280": replace(_VCU128),
+}  # fmt: skip
+
+
+def preset(name: str) -> Config:
+    """Look up a named configuration.
+
+    Raises
+    ------
+    ValueError
+        If there is none of that name; the message lists those there are.
+    """
+    if name not in PRESETS:
+        raise ValueError(f"unknown preset {name!r}, expected one of: {', '.join(PRESETS)}")
+    return PRESETS[name]
