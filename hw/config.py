@@ -41,7 +41,15 @@ class Config:
     clock_mhz: float = 250.0
 
     def __post_init__(self):
-        powers = ("lanes", "weight_depth", "scratch_depth", "queue_depth", "bias_depth", "broadcast_words", "scalar_fifo")
+        powers = (
+            "lanes",
+            "weight_depth",
+            "scratch_depth",
+            "queue_depth",
+            "bias_depth",
+            "broadcast_words",
+            "scalar_fifo",
+        )
         for name in powers:
             if not _is_power_of_two(getattr(self, name)):
                 raise ValueError(f"{name} must be a power of two, got {getattr(self, name)}")
@@ -67,7 +75,9 @@ class Config:
         if self.channels % self.channels_per_port:
             raise ValueError(f"channels_per_port must divide channels ({self.channels}), got {self.channels_per_port}")
         if self.broadcast_words < 4 * self.lanes:
-            raise ValueError(f"broadcast_words must hold one block of 4 × {self.lanes} words, got {self.broadcast_words}")
+            raise ValueError(
+                f"broadcast_words must hold one block of 4 × {self.lanes} words, got {self.broadcast_words}"
+            )
         if self.clock_mhz <= 0:
             raise ValueError(f"clock_mhz must be positive, got {self.clock_mhz}")
 

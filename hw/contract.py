@@ -197,8 +197,8 @@ FIELDS = {
         "d_outer": COUNT_BITS,
         "d_inner": COUNT_BITS,
     },
-    # Transposes squares of `words per beat` vectors. Square q (of `outer`) reads vectors lane_address + q·outer_stride +
-    # i·inner_stride for i < rows (vectors beyond `rows` count as zeros) from the scratch memory, and writes for each
+    # Transposes squares of `words per beat` vectors. Square q (of `outer`) reads vectors lane_address + q·outer_stride
+    # + i·inner_stride for i < rows (vectors beyond `rows` count as zeros) from the scratch memory, and writes for each
     # lane l < lanes one beat, word i of which is lane l of vector i, at beat address + q·outer_beats + l·lane_beats +
     # n·channel_beats (n: the number of the channel that executes) of the window of channel `target`.
     Opcode.TRANSPOSE: {
@@ -298,7 +298,7 @@ class Status(IntEnum):
     READ_ERROR = 6  #: a read was answered with SLVERR or DECERR
     WRITE_ERROR = 7
     TRUNCATED = 8  #: the program ended without HALT
-    STUCK = 9  #: no progress for `watchdog` cycles: instructions that wait for each other, or a memory that does not answer
+    STUCK = 9  #: no progress for `watchdog` cycles: instructions wait for each other, or a memory does not answer
     ABORTED = 10  #: stopped by the host
 
 

@@ -1,0 +1,78 @@
+"""Payloads of the streams that cross module borders."""
+
+from amaranth.lib import data
+
+from etalstm.hw import contract
+from etalstm.hw.contract import FloatFormat, Opcode
+
+
+def instruction_layout(opcode: Opcode) -> data.StructLayout:
+    """Layout of an instruction, as declared in :data:`contract.FIELDS`, without the bits above its last field."""
+    return data.StructLayout({name: width for name, (_, width) in contract.layout(opcode).items()})
+
+
+class Scalar(data.StructLayout):
+    """What the broadcaster sends to every channel for each scalar.
+
+    Members
+    -------
+    value : the scalar
+    outer, inner : offsets into the weight memory and the queue, already multiplied by the number of tiles
+    first : its sums start here (with the start that the MAC instruction names)
+    empty : no term at all: the sums of this offset are set to their start; ``value`` and ``outer`` mean nothing
+    null : no scalar: the message only carries ``last``
+    last : the paired MAC instruction ends with this message
+    """
+
+    def __init__(self, format: FloatFormat):
+        super().__init__(
+            {
+                "value": format.width,
+                "outer": contract.LANE_ADDRESS_BITS,
+                "inner": contract.LANE_ADDRESS_BITS,
+                "first": 1,
+                "empty": 1,
+                "null": 1,
+                "last": 1,
+            }
+        )
+
+
+class Completed(data.StructLayout):
+    """How many instructions each engine of a channel has completed since the program started."""
+
+    def __init__(self):
+        super().__init__({engine: contract.WAIT_BITS for engine in ("load", "mac", "vector", "store")})
+
+
+class Windows(data.StructLayout):
+    """Where the channels' windows lie: byte address of channel 0's, and from one to the next, which is also their size."""
+
+    def __init__(self, address_bits: int):
+        super().__init__({"base": address_bits, "stride": address_bits})
+
+
+def vector_layout(format: FloatFormat, lanes: int) -> data.ArrayLayout:
+    """One word for each lane."""
+    return data.ArrayLayout(format.width, lanes)
+
+
+class LaneWrite(data.StructLayout):
+    """A write into a lane memory: ``enable`` has a bit for each lane."""
+
+    def __init__(self, format: FloatFormat, lanes: int):
+        super().__init__(
+            {
+                "memory": 2,
+                "address": contract.LANE_ADDRESS_BITS,
+                "enable": lanes,
+                "data": vector_layout(format, lanes),
+            }
+        )
+
+
+class LaneRead(data.StructLayout):
+    """A request to read a vector of a lane memory; the vector follows one cycle after the request is taken."""
+
+    def __init__(self):
+        super().__init__({"memory": 2, "address": contract.LANE_ADDRESS_BITS})
