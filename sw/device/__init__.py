@@ -1,1 +1,31 @@
 """Devices that train: golden, simulated, and (with a transport) a board."""
+
+from etalstm.device.api import Device, InputGradients, Outputs, Session, TrainingShape
+
+__all__ = ["DEVICES", "Device", "InputGradients", "Outputs", "Session", "TrainingShape", "open_device"]
+
+DEVICES: dict[str, type[Device]] = {}
+
+
+def open_device(name: str, preset: str = "sim", **options) -> Device:
+    """Open a device by name.
+
+    Parameters
+    ----------
+    name : str
+        A key of ``DEVICES``.
+    preset : str
+        Configuration of the accelerator; the golden device computes the same bits for all of them.
+    options
+        What else the device takes.
+
+    Raises
+    ------
+    ValueError
+        If there is no such device; the message lists those there are.
+    DeviceError
+        If the device cannot be built or opened on this machine.
+    """
+    if name not in DEVICES:
+        raise ValueError(f"unknown device {name!r}; there are: {', '.join(sorted(DEVICES))}")
+    return DEVICES[name](preset, **options)

@@ -1,0 +1,404 @@
+"""The one API of every device that trains: golden, simulated, board.
+
+A :class:`Device` makes a :class:`Session` for one :class:`TrainingShape`; the session holds weights and velocities and
+runs forward, backward and update over whole sequences. Arguments are checked and made canonical here, once, so that all
+devices refuse the same input with the same words, and a device only implements the hooks, whose names begin with an
+underscore.
+
+Dimensions: B sequences, T steps, I inputs, H units, L layers, K = I + H columns of a layer.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from etalstm.errors import CallOrderError
+from etalstm.network import (
+    LayerGradients,
+    LayerParameters,
+    NetworkShape,
+    check_float32,
+    check_parameters,
+    check_size,
+    zero_velocities,
+)
+from etalstm.optimizer import UpdateRule, check_hyperparameters, clip_scale, gradient_norm
+
+
+@dataclass(frozen=True)
+class TrainingShape:
+    """What a session is made for: a network and the sizes of one iteration.
+
+    Parameters
+    ----------
+    network : NetworkShape
+    batch : int
+        Sequences B.
+    steps : int
+        Steps T.
+    masked : bool
+        Sequences may be shorter than T: ``forward`` takes `lengths`.
+
+    Raises
+    ------
+    ValueError
+        If a size is not an integer above zero.
+    """
+
+    network: NetworkShape
+    batch: int
+    steps: int
+    masked: bool = False
+
+    def __post_init__(self):
+        if not isinstance(self.network, NetworkShape):
+            raise ValueError(f"network must be a NetworkShape, got {type(self.network).__name__}")
+        for name in ("batch", "steps"):
+            object.__setattr__(self, name, check_size(name, getattr(self, name)))
+
+    @property
+    def x_shape(self) -> tuple[int, int, int]:
+        """(T, B, I), also of dx."""
+        return self.steps, self.batch, self.network.input_size
+
+    @property
+    def y_shape(self) -> tuple[int, int, int]:
+        """(T, B, H), also of dy."""
+        return self.steps, self.batch, self.network.hidden_size
+
+    @property
+    def state_shape(self) -> tuple[int, int, int]:
+        """(L, B, H), of h, c and their gradients."""
+        return self.network.layers, self.batch, self.network.hidden_size
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What a forward pass gives.
+
+    Members
+    -------
+    y : array, float32, (T, B, H)
+        The top layer's h of every step; zero at padded steps.
+    h, c : arrays, float32, (L, B, H)
+        Every layer's state after each sequence's last step.
+    """
+
+    y: np.ndarray
+    h: np.ndarray
+    c: np.ndarray
+
+
+class InputGradients:
+    """What a backward pass gives back to the host; each member is read from the device when first asked for.
+
+    A member that was not read before the session's next ``forward`` or ``load`` raises :class:`CallOrderError`.
+
+    Members
+    -------
+    dx : array, float32, (T, B, I)
+        Gradient of the first layer's input; +0 at padded steps.
+    dh0, dc0 : arrays, float32, (L, B, H)
+        Gradients of the initial states.
+    norm : float
+        2-norm of the gradient of all weights and biases before clipping; :class:`DivergedError` if it is not finite.
+    """
+
+    def __init__(self, read: Callable[[str], object]):
+        self._read = read
+
+    @cached_property
+    def dx(self) -> np.ndarray:
+        """Gradient of the first layer's input."""
+        return self._read("dx")
+
+    @cached_property
+    def _states(self) -> tuple[np.ndarray, np.ndarray]:
+        return self._read("states")
+
+    @property
+    def dh0(self) -> np.ndarray:
+        """Gradient of the initial h."""
+        return self._states[0]
+
+    @property
+    def dc0(self) -> np.ndarray:
+        """Gradient of the initial c."""
+        return self._states[1]
+
+    @cached_property
+    def norm(self) -> float:
+        """2-norm of the gradient before clipping."""
+        return self._read("norm")
+
+
+class Session(ABC):
+    """Weights on a device, and the passes over them.
+
+    The order is ``load``, then any number of ``forward``; after one, one ``backward``; after that, one ``update`` or none.
+    ``gradients`` and the members of :class:`InputGradients` may be read between ``backward`` and the next ``forward``.
+    Every array that goes in must be a NumPy array of float32 and finite; subnormals are read as zeros of their sign.
+
+    A device implements the hooks. They get contiguous, checked arrays, every optional argument filled in, and only
+    in that order.
+
+    Parameters
+    ----------
+    shape : TrainingShape
+    """
+
+    def __init__(self, shape: TrainingShape):
+        self.shape = shape
+        self._stage = "new"  # then loaded, forward, backward, updated
+        self._generation = 0  # counts forwards and loads, to tell that InputGradients are stale
+        self._lengths = np.full(shape.batch, shape.steps)
+
+    # -- what users call --------------------------------------------------------------------------------------------
+
+    def load(self, parameters: Sequence[LayerParameters], velocities: Sequence[LayerParameters] | None = None) -> None:
+        """Put weights and velocities on the device; velocities default to zero.
+
+        Raises
+        ------
+        ValueError
+            If they are not those of the session's network.
+        """
+        parameters = check_parameters(self.shape.network, parameters)
+        if velocities is None:
+            velocities = zero_velocities(self.shape.network)
+        velocities = check_parameters(self.shape.network, velocities, "velocities")
+        self._load(parameters, velocities)
+        self._stage = "loaded"
+        self._generation += 1
+
+    def parameters(self) -> list[LayerParameters]:
+        """Read the weights and biases as they are now."""
+        self._require("parameters", "load", "loaded", "forward", "backward", "updated")
+        return self._parameters()
+
+    def velocities(self) -> list[LayerParameters]:
+        """Read the momentum's velocities as they are now."""
+        self._require("velocities", "load", "loaded", "forward", "backward", "updated")
+        return self._velocities()
+
+    def forward(
+        self,
+        x: np.ndarray,
+        lengths: Sequence[int] | None = None,
+        h0: np.ndarray | None = None,
+        c0: np.ndarray | None = None,
+    ) -> Outputs:
+        """Run the network over a batch of sequences and keep what ``backward`` needs.
+
+        Parameters
+        ----------
+        x : array, float32, (T, B, I)
+        lengths : B integers from 1 to T, optional
+            Steps of each sequence, only in a session whose shape is `masked`; the rest is padding, where the state does
+            not change. Default: T for all.
+        h0, c0 : arrays, float32, (L, B, H), optional
+            Initial states; default zeros.
+
+        Raises
+        ------
+        ValueError
+            On a wrong shape, dtype or value.
+        CallOrderError
+            If nothing was loaded.
+        """
+        self._require("forward", "load", "loaded", "forward", "backward", "updated")
+        x = check_float32("x", x, self.shape.x_shape)
+        lengths = self._check_lengths(lengths)
+        h0 = self._check_state("h0", h0)
+        c0 = self._check_state("c0", c0)
+        self._generation += 1
+        self._stage = "loaded"  # if the device fails below, there is no pass to go back through
+        outputs = self._forward(x, lengths, h0, c0)
+        self._lengths = lengths
+        self._stage = "forward"
+        return Outputs(self._without_padding(outputs.y), outputs.h, outputs.c)
+
+    def backward(self, dy: np.ndarray, dh: np.ndarray | None = None, dc: np.ndarray | None = None) -> InputGradients:
+        """Run the last forward pass backwards.
+
+        Parameters
+        ----------
+        dy : array, float32, (T, B, H)
+            Gradient of ``Outputs.y``; what it holds at padded steps is not used.
+        dh, dc : arrays, float32, (L, B, H), optional
+            Gradients of ``Outputs.h`` and ``Outputs.c``; default zeros.
+
+        Raises
+        ------
+        ValueError
+            On a wrong shape, dtype or value.
+        CallOrderError
+            If there is no forward pass that has not been gone back through.
+        """
+        self._require("backward", "forward", "forward")
+        dy = self._without_padding(check_float32("dy", dy, self.shape.y_shape))
+        dh = self._check_state("dh", dh)
+        dc = self._check_state("dc", dc)
+        self._stage = "loaded"
+        self._backward(dy, dh, dc)
+        self._stage = "backward"
+        generation = self._generation
+
+        def read(member):
+            if generation != self._generation:
+                raise CallOrderError(f"{member} of a backward pass was asked for after the next forward or load")
+            return {"dx": self._dx, "states": self._initial_state_gradients, "norm": self._norm}[member]()
+
+        return InputGradients(read)
+
+    def gradients(self) -> list[LayerGradients]:
+        """Read dW and db of the last backward pass, before clipping, in the row order of the weights."""
+        self._require("gradients", "backward", "backward", "updated")
+        return self._gradients()
+
+    def update(
+        self, learning_rate: float, momentum: float = 0.0, clip: float | None = None, weight_decay: float = 0.0
+    ) -> None:
+        """Change weights and velocities by the last backward pass: SGD with momentum, see :class:`UpdateRule`.
+
+        Parameters
+        ----------
+        learning_rate, momentum, weight_decay : float
+        clip : float, optional
+            Largest 2-norm of the whole gradient; None or 0: any.
+
+        Raises
+        ------
+        ValueError
+            If a number is outside its range.
+        CallOrderError
+            Without a backward pass since the last update.
+        DivergedError
+            If the gradient's norm is not finite; the weights stay as they were.
+        """
+        self._require("update", "backward", "backward")
+        check_hyperparameters(learning_rate, momentum, clip, weight_decay)
+        scale = clip_scale(self._norm(), clip)
+        self._update(UpdateRule(learning_rate, momentum, weight_decay, scale))
+        self._stage = "updated"
+
+    def counters(self) -> dict[str, int]:
+        """Read the counters, summed over the last forward, backward and update.
+
+        Every device has ``cycles`` (0 where there is no clock); the others' names are the device's.
+        """
+        return self._counters()
+
+    # -- checks -----------------------------------------------------------------------------------------------------
+
+    def _require(self, call: str, missing: str, *stages: str) -> None:
+        if self._stage not in stages:
+            raise CallOrderError(f"{call}() needs {missing}() first")
+
+    def _check_lengths(self, lengths) -> np.ndarray:
+        steps, batch = self.shape.steps, self.shape.batch
+        if lengths is None:
+            return np.full(batch, steps)
+        if not self.shape.masked:
+            raise ValueError("lengths were given to a session whose TrainingShape is not masked")
+        array = np.asarray(lengths)
+        if array.shape != (batch,) or array.dtype.kind not in "iu":
+            raise ValueError(f"lengths must be {batch} integers, got {array.dtype} of shape {array.shape}")
+        outside = np.flatnonzero((array < 1) | (array > steps))
+        if outside.size:
+            raise ValueError(f"lengths must be 1 to {steps}, got {array[outside[0]]} at index {outside[0]}")
+        return array.astype(np.int64)
+
+    def _check_state(self, name: str, state) -> np.ndarray:
+        if state is None:
+            return np.zeros(self.shape.state_shape, np.float32)
+        return check_float32(name, state, self.shape.state_shape)
+
+    def _without_padding(self, steps: np.ndarray) -> np.ndarray:
+        padded = np.arange(self.shape.steps)[:, None] >= self._lengths[None, :]
+        return np.where(padded[:, :, None], np.float32(0), steps) if padded.any() else steps
+
+    def _norm(self) -> float:
+        return gradient_norm(*self._norm_terms())
+
+    # -- what a device implements -----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _load(self, parameters: list[LayerParameters], velocities: list[LayerParameters]) -> None:
+        """Store checked weights and velocities."""
+
+    @abstractmethod
+    def _parameters(self) -> list[LayerParameters]:
+        """Read the weights and biases."""
+
+    @abstractmethod
+    def _velocities(self) -> list[LayerParameters]:
+        """Read the velocities."""
+
+    @abstractmethod
+    def _forward(self, x: np.ndarray, lengths: np.ndarray, h0: np.ndarray, c0: np.ndarray) -> Outputs:
+        """Run forward; the outputs' y may hold the frozen h at padded steps."""
+
+    @abstractmethod
+    def _backward(self, dy: np.ndarray, dh: np.ndarray, dc: np.ndarray) -> None:
+        """Run backward; dy is +0 at padded steps."""
+
+    @abstractmethod
+    def _dx(self) -> np.ndarray:
+        """Read dx, (T, B, I)."""
+
+    @abstractmethod
+    def _initial_state_gradients(self) -> tuple[np.ndarray, np.ndarray]:
+        """Read dh0 and dc0, each (L, B, H)."""
+
+    @abstractmethod
+    def _norm_terms(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Read what :func:`gradient_norm` takes: per layer column norms (K,), and db (4H,) in canonical row order."""
+
+    @abstractmethod
+    def _gradients(self) -> list[LayerGradients]:
+        """Read dW and db in the row order of the weights."""
+
+    @abstractmethod
+    def _update(self, rule: UpdateRule) -> None:
+        """Apply the update to weights and velocities."""
+
+    @abstractmethod
+    def _counters(self) -> dict[str, int]:
+        """Read the counters."""
+
+
+class Device(ABC):
+    """Something that trains. Usable as a context manager that closes it.
+
+    Members
+    -------
+    name : str
+        What :func:`etalstm.device.open_device` knows it by.
+    preset : str
+        The configuration it was opened with.
+    """
+
+    name: str
+    preset: str
+
+    @abstractmethod
+    def create(self, shape: TrainingShape) -> Session:
+        """Make a session.
+
+        Raises
+        ------
+        DeviceError
+            If the network does not fit the device; the message says what is needed and what there is.
+        """
+
+    def close(self) -> None:  # noqa: B027  a device without resources has nothing to release
+        """Release the device; its sessions are then unusable. Closing twice does nothing."""
+
+    def __enter__(self) -> "Device":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()

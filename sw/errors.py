@@ -1,0 +1,21 @@
+"""Errors that a user of the package can meet; the command line turns each into one line and exit code 2."""
+
+
+class EtaLstmError(Exception):
+    """Base of every error of this package that is not a plain ``ValueError`` for a bad argument."""
+
+
+class CallOrderError(EtaLstmError):
+    """A session was asked for something that an earlier call must provide first."""
+
+
+class DeviceError(EtaLstmError):
+    """A device refused a request, stopped with a status, or cannot be built or opened on this machine."""
+
+
+class DivergedError(EtaLstmError):
+    """The gradient is not finite any more; no weight has been changed by it."""
+
+
+class CheckpointError(EtaLstmError):
+    """A checkpoint cannot be used: unreadable, damaged, or of another network or run."""

@@ -1,0 +1,214 @@
+"""What an LSTM network is: its sizes and its parameters, checked once, shared by every device.
+
+B sequences, T steps, I inputs, H hidden units, L layers, K = I + H (the layer's input and its own h).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+TINY = np.float32(2.0**-126)  # the smallest normal binary32; the machine has nothing between it and zero
+
+
+def flush_subnormals(values: np.ndarray) -> np.ndarray:
+    """Copy float32 `values`, every subnormal replaced by a zero of its sign, as the machine reads them."""
+    values = np.asarray(values, np.float32)
+    return np.where(np.abs(values) < TINY, np.copysign(np.float32(0), values), values)
+
+
+def check_size(name: str, value: int) -> int:
+    """Give `value` as a Python int, or raise ``ValueError`` unless it is an integer above zero."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise ValueError(f"{name} must be an integer, got {value!r}")
+    if value <= 0:
+        raise ValueError(f"{name} must be above 0, got {value}")
+    return int(value)
+
+
+def check_float32(name: str, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Check an array that enters the machine and flush its subnormals.
+
+    Parameters
+    ----------
+    name : str
+        What the array is called in the error.
+    values : array, float32
+    shape : tuple of int
+        The shape it must have.
+
+    Returns
+    -------
+    array, float32, contiguous
+        A copy, subnormals flushed.
+
+    Raises
+    ------
+    ValueError
+        If it is no NumPy array, not float32, of another shape, or not finite (the message gives the first index).
+    """
+    if not isinstance(values, np.ndarray):
+        raise ValueError(f"{name} must be a NumPy array of float32, got {type(values).__name__}")
+    if values.dtype != np.float32:
+        raise ValueError(f"{name} must be float32, got {values.dtype}")
+    if values.shape != tuple(shape):
+        raise ValueError(f"{name} must have shape {tuple(shape)}, got {values.shape}")
+    finite = np.isfinite(values)
+    if not finite.all():
+        index = tuple(int(n) for n in np.argwhere(~finite)[0])
+        raise ValueError(f"{name} must be finite, got {values[index]} at index {index}")
+    return np.ascontiguousarray(flush_subnormals(values))
+
+
+@dataclass(frozen=True)
+class NetworkShape:
+    """Sizes of a stack of LSTM layers.
+
+    Parameters
+    ----------
+    input_size : int
+        Inputs I of the first layer.
+    hidden_size : int
+        Units H of every layer.
+    layers : int
+        Layers L; each above the first takes the h of the one below.
+
+    Raises
+    ------
+    ValueError
+        If a size is not an integer above zero.
+    """
+
+    input_size: int
+    hidden_size: int
+    layers: int = 1
+
+    def __post_init__(self):
+        for name in ("input_size", "hidden_size", "layers"):
+            object.__setattr__(self, name, check_size(name, getattr(self, name)))
+
+    def inputs_of(self, layer: int) -> int:
+        """Inputs I of one layer."""
+        return self.input_size if layer == 0 else self.hidden_size
+
+    def columns_of(self, layer: int) -> int:
+        """Columns K = I + H of one layer's matrix."""
+        return self.inputs_of(layer) + self.hidden_size
+
+    @property
+    def rows(self) -> int:
+        """Rows 4H of every layer's matrix."""
+        return 4 * self.hidden_size
+
+
+@dataclass(frozen=True)
+class LayerParameters:
+    """One layer's matrix and bias, in PyTorch's row order.
+
+    Parameters
+    ----------
+    weights : array, float32, (4H, K)
+        Acts on ``[x, h]``; row ``gate*H + unit``, gates i, f, g, o.
+    bias : array, float32, (4H,)
+        PyTorch's two biases, added.
+
+    Raises
+    ------
+    ValueError
+        On a wrong shape or dtype, or a value that is not finite.
+
+    Subnormals are flushed; the arrays are copies.
+    """
+
+    weights: np.ndarray
+    bias: np.ndarray
+
+    def __post_init__(self):
+        shape = np.shape(self.weights)
+        if len(shape) != 2 or shape[0] == 0 or shape[0] % 4 or shape[1] <= shape[0] // 4:
+            raise ValueError(f"weights must have shape (4H, I + H) with H, I above 0, got {shape}")
+        object.__setattr__(self, "weights", check_float32("weights", self.weights, shape))
+        object.__setattr__(self, "bias", check_float32("bias", self.bias, shape[:1]))
+
+    @property
+    def hidden_size(self) -> int:
+        """Units H."""
+        return self.weights.shape[0] // 4
+
+    @property
+    def input_size(self) -> int:
+        """Inputs I."""
+        return self.weights.shape[1] - self.hidden_size
+
+
+@dataclass(frozen=True)
+class LayerGradients:
+    """What one layer's backward pass leaves for the update, in the same row order as :class:`LayerParameters`.
+
+    Parameters
+    ----------
+    weights : array, float32, (4H, K)
+    bias : array, float32, (4H,)
+
+    Nothing is checked: a gradient may have overflowed, and the norm tells.
+    """
+
+    weights: np.ndarray
+    bias: np.ndarray
+
+
+def canonical_rows(array: np.ndarray) -> np.ndarray:
+    """Reorder a leading axis of 4H rows from PyTorch's ``gate*H + unit`` to the machine's ``4*unit + gate``."""
+    rows = np.asarray(array)
+    return np.ascontiguousarray(rows.reshape(4, -1, *rows.shape[1:]).swapaxes(0, 1)).reshape(rows.shape)
+
+
+def pytorch_rows(array: np.ndarray) -> np.ndarray:
+    """Reorder a leading axis of 4H rows from ``4*unit + gate`` to PyTorch's ``gate*H + unit``."""
+    rows = np.asarray(array)
+    return np.ascontiguousarray(rows.reshape(-1, 4, *rows.shape[1:]).swapaxes(0, 1)).reshape(rows.shape)
+
+
+def check_parameters(shape: NetworkShape, parameters, name: str = "parameters") -> list[LayerParameters]:
+    """Check that `parameters` (or velocities) are those of a network of `shape`, and give them as a list.
+
+    Raises
+    ------
+    ValueError
+        If the number of layers or a matrix has another size, or an entry is no :class:`LayerParameters`.
+    """
+    parameters = list(parameters)
+    if len(parameters) != shape.layers:
+        raise ValueError(f"{name} must have {shape.layers} layers, got {len(parameters)}")
+    for layer, entry in enumerate(parameters):
+        if not isinstance(entry, LayerParameters):
+            raise ValueError(f"{name} of layer {layer} must be LayerParameters, got {type(entry).__name__}")
+        expected = (shape.rows, shape.columns_of(layer))
+        got = entry.weights.shape
+        if got != expected:
+            raise ValueError(f"weights of layer {layer} in {name} must have shape {expected}, got {got}")
+    return parameters
+
+
+def initial_parameters(shape: NetworkShape, seed: int) -> list[LayerParameters]:
+    """Draw a network's first weights and biases, uniform in ±1/sqrt(H).
+
+    The generator is PCG64 of `seed`; layers in order, each its weights row by row, then its bias. Equal seeds give
+    equal bits on every machine.
+    """
+    generator = np.random.Generator(np.random.PCG64(seed))
+    bound = np.float32(1.0 / np.sqrt(shape.hidden_size))
+
+    def draw(*size):
+        return (generator.random(size, np.float32) * np.float32(2) - np.float32(1)) * bound
+
+    return [
+        LayerParameters(draw(shape.rows, shape.columns_of(layer)), draw(shape.rows)) for layer in range(shape.layers)
+    ]
+
+
+def zero_velocities(shape: NetworkShape) -> list[LayerParameters]:
+    """Give the velocities of a network that has not been updated yet."""
+    return [
+        LayerParameters(np.zeros((shape.rows, shape.columns_of(layer)), np.float32), np.zeros(shape.rows, np.float32))
+        for layer in range(shape.layers)
+    ]
