@@ -1,0 +1,26 @@
+"""Registers between the ranks of a free-running pipeline."""
+
+from amaranth.hdl import Signal, Value
+
+
+def register(m, name, value, shape=None):
+    """Hold ``value`` for a cycle.
+
+    Parameters
+    ----------
+    m : Module
+        Takes the register, in the ``sync`` domain. It has no reset: what precedes the first operands is never used.
+    name : str
+        Name in waveforms and Verilog.
+    value : ValueLike
+        What it holds.
+    shape : ShapeLike, optional
+        Shape of the register; without it that of ``value``.
+
+    Returns
+    -------
+    Signal or View
+    """
+    rank = Signal(Value.cast(value).shape() if shape is None else shape, name=name, reset_less=True)
+    m.d.sync += rank.eq(value)
+    return rank

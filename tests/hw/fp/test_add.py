@@ -1,0 +1,138 @@
+from itertools import product
+
+import numpy as np
+import pytest
+from etalstm.hw.contract import BINARY32, FloatFormat
+from etalstm.hw.fp.add import Adder
+
+SIGN = 0x80000000
+ONE, MINUS_ONE, ZERO = 0x3F800000, 0xBF800000, 0
+INF, NAN = 0x7F800000, 0x7FC00000
+SMALLEST, LARGEST = 0x00800000, 0x7F7FFFFF
+
+
+def word(x):
+    return int(np.float32(x).view(np.uint32))
+
+
+def check(stream, cases):
+    a, b, expected = zip(*cases, strict=True)
+    for n, (z, e) in enumerate(zip(stream(Adder(BINARY32), a=a, b=b), expected, strict=True)):
+        assert z == e, f"case {n}: {a[n]:#010x} + {b[n]:#010x} gave {z:#010x}, expected {e:#010x}"
+
+
+def test_takes_five_cycles(stream):
+    # The driver samples LATENCY cycles after the operands; distinct sums would betray any other delay.
+    assert Adder.LATENCY == 5
+    check(stream, [(word(n), word(3), word(n + 3)) for n in range(1, 20)])
+
+
+def test_rounds_ties_to_even(stream):
+    half_ulp = word(2.0**-24)
+    check(stream, [
+        (ONE, half_ulp, ONE),
+        (ONE + 1, half_ulp, ONE + 2),
+        (MINUS_ONE, half_ulp | SIGN, MINUS_ONE),
+        (half_ulp | SIGN, MINUS_ONE + 1, MINUS_ONE + 2),
+        (ONE, word(2.0**-25) | SIGN, ONE),  # below a power of two half an ulp is half as large
+        (ONE, half_ulp | SIGN, ONE - 1),
+    ])
+
+
+def test_sees_a_sticky_bit_at_any_distance(stream):
+    half_ulp = word(2.0**-24)
+    check(stream, [
+        (ONE, half_ulp + 1, ONE + 1),
+        (ONE, half_ulp - 1, ONE),
+        (ONE, (word(2.0**-25) + 1) | SIGN, ONE - 1),
+        (ONE, (word(2.0**-25) - 1) | SIGN, ONE),
+        (word(2.0**24), ONE + 1, word(2.0**24) + 1),
+        (word(2.0**30), ONE, word(2.0**30)),
+        (word(2.0**25), MINUS_ONE - 1, word(2.0**25)),
+        (LARGEST, SMALLEST, LARGEST),
+        (LARGEST, SMALLEST | SIGN, LARGEST),
+    ])
+
+
+def test_rounds_like_ieee_at_every_distance(stream):
+    rng = np.random.default_rng(20)
+    exponents = np.repeat(np.arange(100, 130), 8).astype(np.uint32)
+    b = exponents << 23 | rng.integers(0, 1 << 23, len(exponents), dtype=np.uint32)
+    b |= rng.integers(0, 2, len(b), dtype=np.uint32) << 31
+    a = 127 << 23 | rng.integers(0, 1 << 23, len(exponents), dtype=np.uint32)
+    z = (a.view(np.float32) + b.view(np.float32)).view(np.uint32)
+    check(stream, [(int(x), int(y), int(e)) for x, y, e in zip(a, b, z, strict=True)])
+
+
+def test_carries_into_the_exponent(stream):
+    check(stream, [(0x3FFFFFFF, 0x3FFFFFFF, 0x407FFFFF), (0x3FFFFFFF, word(2.0**-24), 0x40000000), (ONE, ONE, word(2))])
+
+
+def test_cancels_exactly(stream):
+    check(stream, [(x, x ^ SIGN, ZERO) for x in (ONE, MINUS_ONE, SMALLEST, SMALLEST | SIGN, LARGEST, 0x12345678)])
+
+
+def test_normalises_after_any_cancellation(stream):
+    check(stream, [(ONE + (1 << n), MINUS_ONE, word(2.0 ** (n - 23))) for n in range(23)])
+    check(stream, [(ONE, 0x3F7FFFFF | SIGN, word(2.0**-24)), (ONE - 1, MINUS_ONE, word(-(2.0**-24)))])
+
+
+def test_flushes_to_a_zero_of_the_sum_s_sign(stream):
+    check(stream, [
+        (SMALLEST + 1, SMALLEST | SIGN, ZERO),
+        (SMALLEST, (SMALLEST + 1) | SIGN, SIGN),
+        (0x01000000, 0x80800001, ZERO),  # 2^-125 less a bit more than 2^-126
+        (0x01000000, 0x80800000, SMALLEST),
+        (0x81000000, 0x00FFFFFF, SIGN),
+        (0x01800000, 0x80FFFFFE, 0x01000001),
+    ])
+
+
+def test_reads_subnormals_as_zeros_of_their_sign(stream):
+    check(stream, [
+        (0x007FFFFF, 0x007FFFFF, ZERO),
+        (0x80000001, 0x80700000, SIGN),
+        (0x80000001, 0x00000001, ZERO),
+        (0x007FFFFF, SMALLEST, SMALLEST),
+        (0x807FFFFF, SMALLEST, SMALLEST),
+    ])
+
+
+def test_adds_signed_zeros(stream):
+    check(stream, [(ZERO, ZERO, ZERO), (ZERO, SIGN, ZERO), (SIGN, ZERO, ZERO), (SIGN, SIGN, SIGN), (SIGN, ONE, ONE)])
+
+
+def test_overflows_to_infinity(stream):
+    half_ulp = 0x73000000
+    check(stream, [
+        (LARGEST, LARGEST, INF),
+        (LARGEST | SIGN, LARGEST | SIGN, INF | SIGN),
+        (LARGEST, half_ulp, INF),
+        (LARGEST, half_ulp - 1, LARGEST),
+        (0x7F000000, 0x7F000000, INF),
+    ])
+
+
+def test_adds_infinities(stream):
+    check(stream, [
+        (INF, LARGEST | SIGN, INF),
+        (MINUS_ONE, INF | SIGN, INF | SIGN),
+        (INF, INF, INF),
+        (INF, INF | SIGN, NAN),
+        (INF | SIGN, INF, NAN),
+    ])
+
+
+def test_gives_one_nan(stream):
+    nans = (NAN, NAN | SIGN, 0x7F800001, 0xFFFFFFFF)
+    check(stream, [(nan, other, NAN) for nan in nans for other in (ZERO, ONE, INF, INF | SIGN, NAN, NAN | SIGN)])
+    check(stream, [(other, nan, NAN) for nan in nans for other in (ZERO, MINUS_ONE, INF)])
+
+
+@pytest.mark.parametrize("format", [FloatFormat(3, 2), FloatFormat(3, 5), FloatFormat(5, 2)], ids=str)
+def test_is_exact_for_every_pair_of_a_small_format(stream, exact, format):
+    step = 1 if format.width < 7 else 17  # of the larger formats every 17th left operand
+    a, b = zip(*product(range(0, 1 << format.width, step), range(1 << format.width)), strict=True)
+    reference = exact(format)
+    for x, y, z in zip(a, b, stream(Adder(format), a=a, b=b), strict=True):
+        assert z == reference.add(x, y), f"{x:#x} + {y:#x} gave {z:#x}, expected {reference.add(x, y):#x}"
