@@ -222,6 +222,7 @@ FIELDS = {
     # Order of scalars, and their indices:  by rows (batch_outer = 0): for block, lane, gate: for b, with outer = number
     # of (block, lane, gate), inner = b;  by batch (batch_outer = 1): for block: for b: for lane, gate, with
     # outer = block·batch + b, inner = number of (lane, gate).
+    # (whose blocks are then of one size: lanes = last_lanes).
     # `start` begins new sums, `finish` ends them (sums that got no scalar are then set to their start).
     Opcode.CAST: {
         "address": ADDRESS_BITS,

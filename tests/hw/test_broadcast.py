@@ -1,0 +1,216 @@
+"""The broadcaster's blocks and scalars against a plain model of the CAST instruction."""
+
+import random
+
+import pytest
+from amaranth.hdl import Elaboratable, Module
+from amaranth.lib import data
+from amaranth.lib.wiring import connect
+from amaranth.sim import Simulator
+
+from etalstm.hw.broadcast.blocks import BlockBuffer, BlockFetcher
+from etalstm.hw.broadcast.emitter import ScalarEmitter
+from etalstm.hw.contract import BINARY32, Opcode, Status
+from etalstm.hw.stream import instruction_layout
+
+LANES, BEAT_WORDS, WORDS, CHANNELS = 8, 4, 128, 2
+VECTOR_BEATS = LANES // BEAT_WORDS
+STRIDE = 1 << 14
+
+
+class Dut(Elaboratable):
+    """Fetcher, buffer and emitter, with the reader played by the test."""
+
+    def __init__(self):
+        self.fetcher = BlockFetcher(
+            beat_words=BEAT_WORDS, vector_beats=VECTOR_BEATS, width=32, words=WORDS, address_bits=20, channels=CHANNELS
+        )
+        self.emitter = ScalarEmitter(BINARY32, lanes=LANES, beat_words=BEAT_WORDS, words=WORDS)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.fetcher, m.submodules.emitter = fetcher, emitter = self.fetcher, self.emitter
+        m.submodules.buffer = buffer = BlockBuffer(beat_bits=32 * BEAT_WORDS, words=WORDS, beat_words=BEAT_WORDS)
+        connect(m, fetcher.o, emitter.i)
+        m.d.comb += [
+            fetcher.release.eq(emitter.release),
+            buffer.write_address.eq(fetcher.write_address),
+            buffer.write_data.eq(fetcher.write_data),
+            buffer.write_enable.eq(fetcher.write_enable),
+            buffer.read_address.eq(emitter.read_address),
+            buffer.read_enable.eq(emitter.read_enable),
+            emitter.read_data.eq(buffer.read_data),
+        ]
+        return m
+
+
+def block_words(cast, number):
+    """Byte address of block `number` of a CAST, as the contract says."""
+    position = cast["tile"] + number
+    channel = cast["channel"] + position // cast["tiles_per_channel"]
+    tile = position % cast["tiles_per_channel"]
+    beats = cast["gates"] * cast["batch"] * VECTOR_BEATS
+    lanes = cast["last_lanes"] if tile == cast["tiles_per_channel"] - 1 else cast["lanes"]
+    return channel * STRIDE + (cast["address"] + tile * beats) * BEAT_WORDS * 4, lanes
+
+
+def model(cast, memory, begun):
+    """The messages of one CAST as (value, outer, inner, first, empty, null, last) with None for what means nothing."""
+    messages, outer, indices = [], 0, set()
+    if cast["start"]:
+        begun.clear()
+    for number in range(cast["blocks"]):
+        address, lanes = block_words(cast, number)
+        rows = [(lane, gate) for lane in range(cast["lane"], cast["lane"] + lanes) for gate in range(cast["gates"])]
+        batch = range(cast["batch"])
+        walk = [(r, b) for b in batch for r in rows] if cast["batch_outer"] else [(r, b) for r in rows for b in batch]
+        for (lane, gate), b in walk:
+            row = rows.index((lane, gate))
+            o, index = (outer + b, row) if cast["batch_outer"] else (outer + row, b)
+            indices.add(index)
+            word = memory[(address // 4) + (gate * cast["batch"] + b) * LANES + lane]
+            if word & 0x7F800000:
+                messages.append((word, o * cast["tiles"], index * cast["tiles"], index not in begun, 0, 0, 0))
+                begun.add(index)
+        outer += cast["batch"] if cast["batch_outer"] else len(rows)
+    if cast["finish"]:
+        messages += [(None, None, i * cast["tiles"], None, 1, 0, 0) for i in sorted(indices - begun)]
+    return messages
+
+
+def same(actual, expected):
+    return all(e is None or a == e for a, e in zip(actual, expected, strict=True))
+
+
+def random_casts(rng, count):
+    casts = []
+    for _ in range(count):
+        gates, batch_outer = rng.choice([1, 4]), rng.randrange(2)
+        tiles_per_channel = rng.choice([1, 2])
+        lanes = rng.randint(1, LANES)
+        lane = rng.randint(0, LANES - lanes) if batch_outer else 0
+        cast = {
+            "address": rng.randrange(64),
+            "channel": 0,
+            "tile": rng.randrange(tiles_per_channel),
+            "tiles_per_channel": tiles_per_channel,
+            "blocks": rng.randint(1, tiles_per_channel),
+            "gates": gates,
+            "batch": rng.randint(1, WORDS // LANES // gates),
+            "lane": lane,
+            "lanes": lanes,
+            "last_lanes": lanes if batch_outer else rng.randint(1, lanes),
+            "tiles": rng.randint(1, 5),
+            "batch_outer": batch_outer,
+            "start": 1,
+            "finish": rng.randrange(2),
+        }
+        casts.append(cast)
+    return casts
+
+
+def run(casts, memory, stall, seed):
+    rng = random.Random(seed)
+    dut = Dut()
+    received = []
+    layout = instruction_layout(Opcode.CAST)
+
+    async def feed(ctx):
+        ctx.set(dut.fetcher.windows.stride, STRIDE)
+        for cast in casts:
+            ctx.set(dut.fetcher.i.payload, layout.const({**cast, "opcode": Opcode.CAST}))
+            ctx.set(dut.fetcher.i.valid, 1)
+            await ctx.tick().until(dut.fetcher.i.ready)
+            ctx.set(dut.fetcher.i.valid, 0)
+
+    async def read(ctx):
+        fetcher = dut.fetcher
+        beat = data.StructLayout({"data": 32 * BEAT_WORDS, "last": 1})
+        while True:
+            ctx.set(fetcher.command.ready, 1)
+            (command,) = await ctx.tick().sample(fetcher.command.payload).until(fetcher.command.valid)
+            ctx.set(fetcher.command.ready, 0)
+            for n in range(command.beats):
+                while rng.random() < stall:
+                    await ctx.tick()
+                first = command.address // 4 + n * BEAT_WORDS
+                word = sum(memory[first + i] << 32 * i for i in range(BEAT_WORDS))
+                ctx.set(fetcher.data.payload, beat.const({"data": word, "last": n == command.beats - 1}))
+                ctx.set(fetcher.data.valid, 1)
+                await ctx.tick().until(fetcher.data.ready)
+                ctx.set(fetcher.data.valid, 0)
+
+    async def receive(ctx):
+        o, ended = dut.emitter.o, 0
+        while ended < len(casts):
+            ctx.set(o.ready, rng.random() >= stall)
+            _, _, valid, ready, p = await ctx.tick().sample(o.valid, o.ready, o.payload)
+            if valid and ready:
+                received.append((p.value, p.outer, p.inner, p.first, p.empty, p.null, p.last))
+                ended += p.last
+        ctx.set(o.ready, 0)
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(feed)
+    simulator.add_testbench(read, background=True)
+    simulator.add_testbench(receive)
+    simulator.run()
+    return received
+
+
+@pytest.mark.parametrize("stall", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("density", [1.0, 0.3, 0.0])
+def test_sends_nonzero_scalars_in_canonical_order(stall, density):
+    rng = random.Random(f"{stall} {density}")
+    memory = [
+        rng.getrandbits(31) | 0x00800000 if rng.random() < density else rng.choice([0, 0x80000000, 0x00000123])
+        for _ in range(2 * STRIDE // 4)
+    ]
+    casts = random_casts(rng, 12)
+    received = run(casts, memory, stall, rng.random())
+    begun = set()
+    for number, cast in enumerate(casts):
+        expected = model(cast, memory, begun)
+        end = next(i for i, message in enumerate(received) if message[-1]) + 1
+        actual, received = received[:end], received[end:]
+        if actual[-1][5]:
+            actual = actual[:-1]
+        else:
+            actual[-1] = (*actual[-1][:-1], 0)
+        assert len(actual) == len(expected), f"CAST {number} {cast}: {len(actual)} messages, expected {len(expected)}"
+        for index, (got, want) in enumerate(zip(actual, expected, strict=True)):
+            assert same(got, want), f"CAST {number} {cast}: message {index} is {got}, expected {want}"
+    assert not received
+
+
+def test_continues_the_sums_of_the_cast_before():
+    memory = [0] * (2 * STRIDE // 4)
+    memory[0] = memory[64] = 0x3F800000
+    base = random_casts(random.Random(1), 1)[0] | {
+        "address": 0, "tile": 0, "tiles_per_channel": 1, "blocks": 1, "gates": 1, "batch": 4, "lane": 0, "lanes": 1,
+        "last_lanes": 1, "tiles": 1, "batch_outer": 0, "start": 1, "finish": 0,
+    }  # fmt: skip
+    received = run([base, base | {"address": 16, "start": 0, "finish": 1}], memory, 0.0, 1)
+    scalars = [(inner, first, empty) for _, _, inner, first, empty, null, _ in received if not null]
+    assert scalars == [(0, 1, 0), (0, 0, 0), (1, 0, 1), (2, 0, 1), (3, 0, 1)]
+
+
+@pytest.mark.parametrize("change", [{"address": STRIDE // 16 - 1, "batch": 2}, {"channel": CHANNELS}])
+def test_refuses_blocks_outside_the_windows(change):
+    cast = random_casts(random.Random(2), 1)[0] | {"batch": 2, "gates": 1, "tile": 0, "blocks": 1} | change
+    dut = Dut()
+
+    async def bench(ctx):
+        ctx.set(dut.fetcher.windows.stride, STRIDE)
+        ctx.set(dut.fetcher.i.payload, instruction_layout(Opcode.CAST).const(cast))
+        ctx.set(dut.fetcher.i.valid, 1)
+        for _ in range(8):
+            await ctx.tick()
+            assert not ctx.get(dut.fetcher.command.valid)
+        assert ctx.get(dut.fetcher.status) == Status.BAD_ADDRESS
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
