@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+from etalstm.golden import activation as golden
+from etalstm.hw.contract import BINARY32, FloatFormat
+from etalstm.hw.fp.activation import Activation
+from etalstm.hw.fp.tables import FIRST, LAST, SIGMOID, TANH
+
+SIGN = 0x80000000
+INF, NAN, ONE, HALF = 0x7F800000, 0x7FC00000, 0x3F800000, 0x3F000000
+
+
+def check(stream, function, cases):
+    words, expected = zip(*cases, strict=True)
+    results = stream(Activation(BINARY32), a=words, function=[function] * len(words))
+    for n, (z, e) in enumerate(zip(results, expected, strict=True)):
+        assert z == e, f"case {n}: of {words[n]:#010x} got {z:#010x}, expected {e:#010x}"
+
+
+def bits(x):
+    return x.view(np.uint32).tolist()
+
+
+def test_takes_nine_cycles(stream):
+    # The driver samples LATENCY cycles after the operand; distinct results would betray any other delay.
+    assert Activation.LATENCY == 9
+    x = np.arange(0.125, 3, 0.125, dtype=np.float32)
+    check(stream, TANH, list(zip(bits(x), bits(golden.tanh(x)), strict=True)))
+
+
+def test_tanh_of_zero_is_a_zero_of_its_sign(stream):
+    check(stream, TANH, [(0, 0), (SIGN, SIGN), (1, 0), (0x807FFFFF, SIGN)])
+
+
+def test_tanh_of_a_tiny_number_is_the_number(stream):
+    check(stream, TANH, [(x, x) for x in (0x00800000, 0x80800001, 0x12345678, 0x397FFFFF, 0xB97FFFFF)])
+
+
+def test_tanh_saturates_at_one(stream):
+    check(stream, TANH, [(x, ONE) for x in (0x41200000, 0x41800000, 0x7F7FFFFF, INF)])
+    check(stream, TANH, [(x | SIGN, ONE | SIGN) for x in (0x41200000, 0x41800000, 0x7F7FFFFF, INF)])
+
+
+def test_sigmoid_of_zero_is_a_half(stream):
+    check(stream, SIGMOID, [(x, HALF) for x in (0, SIGN, 1, 0x807FFFFF, 0x00800000, 0x80FFFFFF)])
+
+
+def test_sigmoid_saturates_at_one_and_zero(stream):
+    check(stream, SIGMOID, [(x, ONE) for x in (0x42000000, 0x7F7FFFFF, INF)])
+    check(stream, SIGMOID, [(x | SIGN, 0) for x in (0x42000000, 0x7F7FFFFF, INF)])
+
+
+@pytest.mark.parametrize("function", [SIGMOID, TANH])
+def test_nan_gives_the_one_nan(stream, function):
+    check(stream, function, [(x, NAN) for x in (NAN, NAN | SIGN, 0x7F800001, 0xFFFFFFFF)])
+
+
+@pytest.mark.parametrize("function", [SIGMOID, TANH])
+def test_has_the_bits_of_the_golden_model_at_every_seam(stream, function):
+    # First and last word of every binade around the tables, and of some segments in it.
+    exponents = np.arange(127 + FIRST - 2, 127 + LAST + 4)
+    fractions = [n << 17 for n in (0, 1, 31, 63)] + [(n << 17) - 1 for n in (1, 32, 64)]
+    words = np.add.outer(exponents << 23, fractions).ravel().astype(np.uint32)
+    x = np.concatenate([words, words | np.uint32(SIGN)]).view(np.float32)
+    expected = golden.tanh(x) if function == TANH else golden.sigmoid(x)
+    check(stream, function, list(zip(bits(x), bits(expected), strict=True)))
+
+
+def test_chooses_the_function_cycle_by_cycle(stream):
+    x = np.linspace(-4, 4, 64, dtype=np.float32)
+    functions = np.arange(64) // 3 % 2
+    expected = np.where(functions == TANH, golden.tanh(x), golden.sigmoid(x))
+    assert stream(Activation(BINARY32), a=bits(x), function=functions) == bits(expected)
+
+
+def test_refuses_a_format_without_tables():
+    with pytest.raises(ValueError, match="exponent=5, mantissa=10"):
+        Activation(FloatFormat(5, 10))
