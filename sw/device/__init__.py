@@ -1,10 +1,11 @@
 """Devices that train: golden, simulated, and (with a transport) a board."""
 
 from etalstm.device.api import Device, InputGradients, Outputs, Session, TrainingShape
+from etalstm.device.golden import GoldenDevice
 
 __all__ = ["DEVICES", "Device", "InputGradients", "Outputs", "Session", "TrainingShape", "open_device"]
 
-DEVICES: dict[str, type[Device]] = {}
+DEVICES = {"golden": GoldenDevice}
 
 
 def open_device(name: str, preset: str = "sim", **options) -> Device:

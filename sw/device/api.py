@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from etalstm.errors import CallOrderError
+from etalstm.errors import CallOrderError, DivergedError
 from etalstm.network import (
     LayerGradients,
     LayerParameters,
@@ -137,7 +137,7 @@ class InputGradients:
 class Session(ABC):
     """Weights on a device, and the passes over them.
 
-    The order is ``load``, then any number of ``forward``; after one, one ``backward``; after that, one ``update`` or none.
+    The order is ``load``, then any number of ``forward``; after one, one ``backward``; then at most one ``update``.
     ``gradients`` and the members of :class:`InputGradients` may be read between ``backward`` and the next ``forward``.
     Every array that goes in must be a NumPy array of float32 and finite; subnormals are read as zeros of their sign.
 
@@ -174,14 +174,14 @@ class Session(ABC):
         self._generation += 1
 
     def parameters(self) -> list[LayerParameters]:
-        """Read the weights and biases as they are now."""
+        """Read the weights and biases as they are now; :class:`DivergedError` if one is not finite."""
         self._require("parameters", "load", "loaded", "forward", "backward", "updated")
-        return self._parameters()
+        return self._read_finite("weights", self._parameters)
 
     def velocities(self) -> list[LayerParameters]:
-        """Read the momentum's velocities as they are now."""
+        """Read the momentum's velocities as they are now; :class:`DivergedError` if one is not finite."""
         self._require("velocities", "load", "loaded", "forward", "backward", "updated")
-        return self._velocities()
+        return self._read_finite("velocities", self._velocities)
 
     def forward(
         self,
@@ -296,6 +296,13 @@ class Session(ABC):
     def _require(self, call: str, missing: str, *stages: str) -> None:
         if self._stage not in stages:
             raise CallOrderError(f"{call}() needs {missing}() first")
+
+    @staticmethod
+    def _read_finite(what: str, read: Callable[[], list[LayerParameters]]) -> list[LayerParameters]:
+        try:
+            return read()
+        except ValueError as error:  # LayerParameters found a value that an update made infinite
+            raise DivergedError(f"the {what} on the device have overflowed: {error}") from error
 
     def _check_lengths(self, lengths) -> np.ndarray:
         steps, batch = self.shape.steps, self.shape.batch

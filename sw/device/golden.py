@@ -1,0 +1,65 @@
+"""The golden trainer as a device: the bits every other device must give."""
+
+import numpy as np
+from etalstm.device.api import Device, Outputs, Session, TrainingShape
+from etalstm.golden.trainer import Rows, network_backward, network_forward, network_update
+from etalstm.network import LayerGradients, pytorch_rows
+
+
+class GoldenSession(Session):
+    """A session on the compiled golden trainer. It has no clock: ``cycles`` is 0."""
+
+    def _load(self, parameters, velocities):
+        self._layers = [Rows.of(entry) for entry in parameters]
+        self._speeds = [Rows.of(entry) for entry in velocities]
+
+    def _parameters(self):
+        return [rows.parameters() for rows in self._layers]
+
+    def _velocities(self):
+        return [rows.parameters() for rows in self._speeds]
+
+    def _forward(self, x, lengths, h0, c0):
+        self._passes = network_forward(self._layers, x, lengths, h0, c0)
+        last = [(layer.h[-1], layer.c[-1]) for layer in self._passes]
+        return Outputs(self._passes[-1].y, *(np.stack(state) for state in zip(*last, strict=True)))
+
+    def _backward(self, dy, dh, dc):
+        self._results = network_backward(self._layers, self._passes, dy, dh, dc)
+
+    def _dx(self):
+        return self._results[0].dx
+
+    def _initial_state_gradients(self):
+        return np.stack([layer.dh0 for layer in self._results]), np.stack([layer.dc0 for layer in self._results])
+
+    def _norm_terms(self):
+        return [layer.column_norms for layer in self._results], [layer.bias for layer in self._results]
+
+    def _gradients(self):
+        return [LayerGradients(pytorch_rows(layer.weights), pytorch_rows(layer.bias)) for layer in self._results]
+
+    def _update(self, rule):
+        self._layers, self._speeds = network_update(self._layers, self._speeds, self._results, rule)
+
+    def _counters(self):
+        return {"cycles": 0}
+
+
+class GoldenDevice(Device):
+    """The golden trainer on this machine's processor.
+
+    Parameters
+    ----------
+    preset : str
+        Kept as a name only: the bits do not depend on the configuration.
+    """
+
+    name = "golden"
+
+    def __init__(self, preset: str = "sim"):
+        self.preset = preset
+
+    def create(self, shape: TrainingShape) -> GoldenSession:
+        """Make a session; any network fits."""
+        return GoldenSession(shape)

@@ -1,0 +1,55 @@
+"""What a layer's forward and backward pass leave behind, the same for the reference and the compiled trainer."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+def active_steps(lengths: np.ndarray, steps: int) -> np.ndarray:
+    """Give a boolean array (T, B): True where a step belongs to its sequence, False where it is padding."""
+    return np.arange(steps)[:, None] < np.asarray(lengths)[None, :]
+
+
+@dataclass(frozen=True)
+class LayerPass:
+    """One layer's forward pass over T steps.
+
+    Members
+    -------
+    x : array, float32, (T, B, I)              the layer's input
+    h, c : arrays, float32, (T + 1, B, H)      states; index 0 is the initial one, padded steps repeat the last
+    intermediates : array, float32, (6, T, B, H)  P_i, P_f, P_g, P_o, P_s, P_r after pruning; +0 at padded steps
+    active : array, bool, (T, B)               False at padded steps
+    """
+
+    x: np.ndarray
+    h: np.ndarray
+    c: np.ndarray
+    intermediates: np.ndarray
+    active: np.ndarray
+
+    @property
+    def y(self) -> np.ndarray:
+        """The layer's output, float32, (T, B, H)."""
+        return self.h[1:]
+
+
+@dataclass(frozen=True)
+class LayerBackward:
+    """One layer's backward pass; rows in canonical order ``4*unit + gate``.
+
+    Members
+    -------
+    dx : array, float32, (T, B, I)
+    dh0, dc0 : arrays, float32, (B, H)
+    weights : array, float32, (4H, K)      dW
+    bias : array, float32, (4H,)           db
+    column_norms : array, float32, (K,)    per column of dW, the sum of its squares
+    """
+
+    dx: np.ndarray
+    dh0: np.ndarray
+    dc0: np.ndarray
+    weights: np.ndarray
+    bias: np.ndarray
+    column_norms: np.ndarray

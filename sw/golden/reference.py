@@ -1,0 +1,132 @@
+"""THE reference: one layer's training pass in plain NumPy, every sum a loop in the order the design fixes.
+
+Slow on purpose. Rows are in canonical order r = 4*unit + gate. A term whose broadcast factor is zero takes no part in
+a sum; a sum without a starting value starts from its first term, and an empty one is +0.
+"""
+
+import numpy as np
+from etalstm.golden.arithmetic import add, multiply
+from etalstm.golden.cell import cell_backward, cell_forward, local_gradients, prune
+from etalstm.golden.passes import LayerBackward, LayerPass
+
+NO_PRUNING = (np.float32(0),) * 6
+
+
+def mac_sums(start, matrix, scalars):
+    """Add ``matrix[s, :] * scalars[n, s]`` over s ascending, for every n.
+
+    Parameters
+    ----------
+    start : array, float32, (N, R), or None    where the sums start; None: from their first term
+    matrix : array, float32, (S, R)
+    scalars : array, float32, (N, S)           the broadcast factors; zeros are skipped
+
+    Returns
+    -------
+    array, float32, (N, R)
+    """
+    count, (terms, rows) = scalars.shape[0], matrix.shape
+    started = np.full((count, 1), start is not None)
+    total = np.zeros((count, rows), np.float32) if start is None else start.copy()
+    for s in range(terms):
+        scalar = scalars[:, s : s + 1]
+        taken = scalar != 0
+        term = multiply(matrix[s], scalar)
+        total = np.where(taken, np.where(started, add(total, term), term), total)
+        started |= taken
+    return total
+
+
+def layer_forward(weights, bias, x, h0, c0, active, thresholds=NO_PRUNING):
+    """Run one layer forward over T steps.
+
+    Parameters
+    ----------
+    weights, bias : arrays, float32, (4H, K) and (4H,), canonical rows
+    x : array, float32, (T, B, I)
+    h0, c0 : arrays, float32, (B, H)
+    active : array, bool, (T, B)          False at padded steps, where the state does not change
+    thresholds : 6 float32                per kind of local gradient, see :func:`prune`
+
+    Returns
+    -------
+    LayerPass
+    """
+    steps, batch, _ = x.shape
+    h, c = [h0], [c0]
+    intermediates = []
+    for t in range(steps):
+        xh = np.concatenate([x[t], h[t]], axis=1)
+        z = mac_sums(np.broadcast_to(bias, (batch, bias.size)), weights.T, xh)
+        gates, c_new, tanh_c, h_new = cell_forward(np.moveaxis(z.reshape(batch, -1, 4), 2, 0), c[t])
+        local = prune(local_gradients(gates, c[t], tanh_c), thresholds)
+        live = active[t][:, None]
+        h.append(np.where(live, h_new, h[t]))
+        c.append(np.where(live, c_new, c[t]))
+        intermediates.append(np.where(live, np.stack(local), np.float32(0)))
+    return LayerPass(x, np.stack(h), np.stack(c), np.stack(intermediates, axis=1), active)
+
+
+def layer_backward(weights, forward, dy, dh, dc):
+    """Run one layer backward over T steps.
+
+    Parameters
+    ----------
+    weights : array, float32, (4H, K), canonical rows
+    forward : LayerPass
+    dy : array, float32, (T, B, H)
+    dh, dc : arrays, float32, (B, H)      gradients of the final states
+
+    Returns
+    -------
+    LayerBackward
+    """
+    steps, batch, inputs = forward.x.shape
+    dx = np.zeros_like(forward.x)
+    delta = np.zeros((steps, batch, weights.shape[0]), np.float32)
+    for t in reversed(range(steps)):
+        live = forward.active[t][:, None]
+        dh = add(dy[t], dh)
+        deltas, dc_prev = cell_backward(forward.intermediates[:, t], dh, dc)
+        delta[t] = np.where(live, np.stack(deltas, axis=2).reshape(batch, -1), np.float32(0))
+        dxh = mac_sums(None, weights, delta[t])
+        dx[t] = dxh[:, :inputs]
+        dh = np.where(live, dxh[:, inputs:], dh)
+        dc = np.where(live, dc_prev, dc)
+    dw, db = weight_gradients(delta, np.concatenate([forward.x, forward.h[:-1]], axis=2))
+    return LayerBackward(dx, dh, dc, dw, db, column_norms(dw))
+
+
+def weight_gradients(delta, xh):
+    """Add up dW and db: t descending, then b ascending.
+
+    Parameters
+    ----------
+    delta : array, float32, (T, B, 4H)    broadcast in dW, so its zeros are skipped there; db adds them
+    xh : array, float32, (T, B, K)
+
+    Returns
+    -------
+    dW, db : arrays, float32, (4H, K) and (4H,)
+    """
+    steps, batch, rows = delta.shape
+    dw = np.zeros((rows, xh.shape[2]), np.float32)
+    db = np.zeros(rows, np.float32)
+    started = np.zeros((rows, 1), bool)
+    for t in reversed(range(steps)):
+        for b in range(batch):
+            scalar = delta[t, b][:, None]
+            taken = scalar != 0
+            term = multiply(scalar, xh[t, b])
+            dw = np.where(taken, np.where(started, add(dw, term), term), dw)
+            started |= taken
+            db = add(db, delta[t, b])
+    return dw, db
+
+
+def column_norms(dw):
+    """Add the squares of each column of dW, r ascending from +0; float32, (K,)."""
+    total = np.zeros(dw.shape[1], np.float32)
+    for row in dw:
+        total = add(total, multiply(row, row))
+    return total

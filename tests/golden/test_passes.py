@@ -1,0 +1,187 @@
+"""The compiled trainer gives the reference's bits, and the reference keeps the order the design fixes."""
+
+import numpy as np
+import pytest
+from etalstm.golden import compiled, reference
+from etalstm.golden.arithmetic import add, multiply
+from etalstm.golden.passes import active_steps
+from etalstm.network import flush_subnormals
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+PRUNING = tuple(np.float32([0.02, 0.01, 0.02, 0.01, 0.05, 0.1]))
+
+
+def assert_same_bits(name, actual, expected):
+    assert actual.shape == expected.shape and actual.dtype == expected.dtype, name
+    if expected.dtype == np.float32:
+        actual, expected = actual.view(np.uint32), expected.view(np.uint32)
+    wrong = np.argwhere(actual != expected)
+    if wrong.size:
+        index = tuple(wrong[0])
+        pytest.fail(f"{name}{[int(n) for n in index]}: got {actual[index]:#010x}, expected {expected[index]:#010x}")
+
+
+def layer(generator, steps, batch, inputs, units, scale=1.0, zeros=0.0):
+    """Random arguments of a layer's two passes; a share `zeros` of every array is ±0."""
+
+    def draw(*size):
+        values = flush_subnormals((generator.normal(size=size) * scale).astype(np.float32))
+        return np.where(generator.random(size) < zeros, np.copysign(np.float32(0), values), values)
+
+    weights, bias = draw(4 * units, inputs + units), draw(4 * units)
+    x, h0, c0 = draw(steps, batch, inputs), draw(batch, units), draw(batch, units)
+    active = active_steps(generator.integers(1, steps + 1, batch), steps)
+    return weights, bias, x, h0, c0, active, draw(steps, batch, units), draw(batch, units), draw(batch, units)
+
+
+def train(engine, weights, bias, x, h0, c0, active, dy, dh, dc, thresholds=reference.NO_PRUNING):
+    forward = engine.layer_forward(weights, bias, x, h0, c0, active, thresholds)
+    return {**vars(forward), **vars(engine.layer_backward(weights, forward, dy, dh, dc))}
+
+
+def assert_engines_agree(arguments, thresholds=reference.NO_PRUNING):
+    expected = train(reference, *arguments, thresholds)
+    for name, actual in train(compiled, *arguments, thresholds).items():
+        assert_same_bits(name, actual, expected[name])
+
+
+SIZES = st.integers(1, 7)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(SIZES, SIZES, SIZES, SIZES, st.sampled_from([0.0, 0.3, 0.9]), st.integers(0, 2**32 - 1))
+@example(1, 1, 1, 1, 1.0, 0)
+@example(3, 33, 5, 100, 0.5, 1)
+@example(2, 3, 100, 65, 0.0, 2)
+def test_compiled_gives_the_bits_of_the_reference(steps, batch, inputs, units, zeros, seed):
+    arguments = layer(np.random.default_rng(seed), steps, batch, inputs, units, zeros=zeros)
+    assert_engines_agree(arguments)
+
+
+@pytest.mark.parametrize("scale", [1e-10, 1e-19, 3e-20, 1e-36, 1e8, 1e19, 1e30])
+def test_compiled_gives_the_bits_of_the_reference_where_numbers_underflow_or_overflow(scale):
+    arguments = layer(np.random.default_rng(8), 4, 3, 5, 9, scale=scale, zeros=0.1)
+    with np.errstate(all="ignore"):
+        assert_engines_agree(arguments)
+
+
+def test_compiled_prunes_like_the_reference():
+    arguments = layer(np.random.default_rng(9), 5, 3, 6, 20)
+    assert_engines_agree(arguments, PRUNING)
+    kept = compiled.layer_forward(*arguments[:6], PRUNING).intermediates
+    for p, threshold in zip(kept, PRUNING, strict=True):
+        assert (p == 0).any() and np.abs(p[p != 0]).min() >= threshold
+
+
+def scalar_sum(start, pairs):
+    """A MAC sum as the design words it, one scalar at a time."""
+    total = start
+    for value, broadcast in pairs:
+        if broadcast != 0:
+            term = multiply(value, broadcast)
+            total = term if total is None else add(total, term)
+    return np.float32(0) if total is None else total
+
+
+@pytest.mark.parametrize("engine", [reference, compiled])
+@pytest.mark.parametrize("started", [True, False])
+def test_sums_ascend_and_skip_zero_broadcasts(engine, started):
+    generator = np.random.default_rng(11)
+    matrix = generator.normal(size=(70, 9)).astype(np.float32)
+    matrix[:, 3] = -0.0
+    scalars = generator.normal(size=(5, 70)).astype(np.float32)
+    scalars[generator.random(scalars.shape) < 0.3] = -0.0
+    scalars[2] = 0.0
+    start = np.full((5, 9), -0.0, np.float32) if started else None
+    actual = engine.mac_sums(start, matrix, scalars)
+    for n in range(5):
+        for r in range(9):
+            expected = scalar_sum(np.float32(-0.0) if started else None, zip(matrix[:, r], scalars[n], strict=True))
+            assert_same_bits(f"sum {n},{r}", actual[n, r], np.float32(expected))
+
+
+@pytest.mark.parametrize("engine", [reference, compiled])
+def test_a_sum_of_negative_zeros_stays_negative_and_an_empty_one_is_positive(engine):
+    matrix = np.full((2, 1), -0.0, np.float32)
+    scalars = np.array([[1, 0], [1, 2], [0, -0.0]], np.float32)
+    actual = engine.mac_sums(None, matrix, scalars)
+    assert actual.view(np.uint32).tolist() == [[0x8000_0000], [0x8000_0000], [0]]
+
+
+@pytest.mark.parametrize("engine", [reference, compiled])
+def test_weight_gradients_descend_in_t_and_ascend_in_b(engine):
+    weights, bias, x, h0, c0, active, dy, dh, dc = layer(np.random.default_rng(4), 4, 3, 2, 2, zeros=0.2)
+    got = train(engine, weights, bias, x, h0, c0, active, dy, dh, dc)
+    delta = deltas(weights, got, dy, dh, dc)
+    xh = np.concatenate([x, got["h"][:-1]], axis=2)
+    order = [(t, b) for t in reversed(range(4)) for b in range(3)]
+    for r in range(8):
+        db = np.float32(0)
+        for t, b in order:
+            db = add(db, delta[t, b, r])
+        assert_same_bits(f"db {r}", got["bias"][r], np.float32(db))
+        for k in range(4):
+            expected = scalar_sum(None, [(xh[t, b, k], delta[t, b, r]) for t, b in order])
+            assert_same_bits(f"dW {r},{k}", got["weights"][r, k], np.float32(expected))
+    for k in range(4):
+        norm = np.float32(0)
+        for r in range(8):
+            norm = add(norm, multiply(got["weights"][r, k], got["weights"][r, k]))
+        assert_same_bits(f"column norm {k}", got["column_norms"][k], np.float32(norm))
+
+
+def deltas(weights, forward, dy, dh, dc):
+    """The δ of every step, unit and gate, one scalar at a time."""
+    steps, batch, units = dy.shape
+    delta = np.zeros((steps, batch, 4 * units), np.float32)
+    dh, dc = dh.copy(), dc.copy()
+    p = forward["intermediates"]
+    inputs = weights.shape[1] - units
+    for t in reversed(range(steps)):
+        for b in range(batch):
+            dh[b] = add(dy[t, b], dh[b])
+            if not forward["active"][t, b]:
+                continue
+            through = add(dc[b], multiply(dh[b], p[4, t, b]))
+            for gate, source in enumerate([through, through, through, dh[b]]):
+                delta[t, b, gate::4] = multiply(source, p[gate, t, b])
+            dc[b] = multiply(through, p[5, t, b])
+            for u in range(units):
+                dh[b, u] = scalar_sum(None, zip(weights[:, inputs + u], delta[t, b], strict=True))
+    return delta
+
+
+@pytest.mark.parametrize("engine", [reference, compiled])
+def test_a_padded_step_changes_no_state_and_gives_no_gradient(engine):
+    weights, bias, x, h0, c0, _, dy, dh, dc = layer(np.random.default_rng(5), 5, 2, 3, 4)
+    active = active_steps([5, 3], 5)
+    dy = np.where(active[:, :, None], dy, np.float32(0))
+    padded = train(engine, weights, bias, x, h0, c0, active, dy, dh, dc)
+    for t in (3, 4):
+        assert_same_bits("h", padded["h"][t + 1, 1], padded["h"][3, 1])
+        assert_same_bits("c", padded["c"][t + 1, 1], padded["c"][3, 1])
+        assert not padded["dx"][t, 1].view(np.uint32).any()
+    short = train(engine, weights, bias, x[:3, 1:], h0[1:], c0[1:], active[:3, 1:], dy[:3, 1:], dh[1:], dc[1:])
+    for name in ("dh0", "dc0"):
+        assert_same_bits(name, padded[name][1:], short[name])
+    assert_same_bits("dx", padded["dx"][:3, 1:], short["dx"])
+    changed = np.where(active[:, :, None], x, np.float32(7))
+    again = train(engine, weights, bias, changed, h0, c0, active, dy, dh, dc)
+    assert_same_bits("dW", again["weights"], padded["weights"])
+
+
+def test_large_layers_take_the_plain_loop_and_still_give_the_bits():
+    generator = np.random.default_rng(6)
+    arguments = layer(generator, 3, 20, 70, 130, scale=0.1)
+    assert_engines_agree(arguments)
+    size = compiled.magnitudes(arguments[0])
+    assert compiled._is_plain(200, size, size, (np.inf, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [([0, -0.0], (np.inf, 0.0)), ([0, -2, 0.5], (0.5, 2.0)), ([1, np.inf], (0.0, np.inf)), ([np.nan], (0.0, np.inf))],
+)
+def test_magnitudes_ignore_zeros_and_see_what_is_not_finite(values, expected):
+    assert compiled.magnitudes(np.array(values, np.float32)) == expected
