@@ -1,0 +1,88 @@
+"""One layer's training pass in float64 and ordinary mathematics: the standard the float32 trainer is measured with.
+
+An engine for :mod:`etalstm.golden.trainer` (canonical rows ``4*unit + gate``), derived on its own: it keeps the gates
+and differentiates the cell's equations, where the float32 engines keep the products P.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from etalstm.golden.passes import LayerBackward
+
+FLOAT32_GRADIENT_BOUND = 1e-5
+"""Largest 2-norm of a float32 tensor's error over the tensor's 2-norm, against float64 or another float32 framework:
+about 2^-24 for each rounding, grown over chains of a few hundred terms and tens of steps."""
+
+
+@dataclass(frozen=True)
+class Float64Pass:
+    """One layer's forward pass.
+
+    Members
+    -------
+    x : array, (T, B, I)
+    h, c : arrays, (T + 1, B, H)        index 0 is the initial state
+    gates : array, (4, T, B, H)         activated i, f, g, o
+    active : array, bool, (T, B)
+    """
+
+    x: np.ndarray
+    h: np.ndarray
+    c: np.ndarray
+    gates: np.ndarray
+    active: np.ndarray
+
+    @property
+    def y(self) -> np.ndarray:
+        """The layer's output, (T, B, H)."""
+        return self.h[1:]
+
+
+def sigmoid(x):
+    """Give 1/(1 + exp(-x)) without overflow for any x."""
+    return 0.5 * (1.0 + np.tanh(0.5 * x))
+
+
+def layer_forward(weights, bias, x, h0, c0, active, thresholds=(0.0,) * 6):
+    """Run one layer forward; arguments as in :func:`etalstm.golden.reference.layer_forward`, but float64.
+
+    Raises
+    ------
+    ValueError
+        If a threshold is not zero: pruning belongs to the machine, not to the mathematics.
+    """
+    if np.any(thresholds):
+        raise ValueError(f"the float64 engine does not prune, got thresholds {thresholds}")
+    h, c, gates = [h0], [c0], []
+    for t in range(x.shape[0]):
+        z = (np.concatenate([x[t], h[t]], axis=1) @ weights.T + bias).reshape(*h0.shape, 4)
+        i, f, o = (sigmoid(z[..., gate]) for gate in (0, 1, 3))
+        g = np.tanh(z[..., 2])
+        live = active[t][:, None]
+        c.append(np.where(live, f * c[t] + i * g, c[t]))
+        h.append(np.where(live, o * np.tanh(c[t + 1]), h[t]))
+        gates.append([i, f, g, o])
+    return Float64Pass(x, np.stack(h), np.stack(c), np.stack(gates, axis=1), active)
+
+
+def layer_backward(weights, forward, dy, dh, dc):
+    """Run one layer backward; arguments and result as in :func:`etalstm.golden.reference.layer_backward`."""
+    steps, batch, inputs = forward.x.shape
+    dx = np.zeros_like(forward.x)
+    dw = np.zeros_like(weights)
+    db = np.zeros(weights.shape[0])
+    for t in reversed(range(steps)):
+        live = forward.active[t][:, None]
+        i, f, g, o = forward.gates[:, t]
+        dh = dy[t] + dh
+        tanh_c = np.tanh(forward.c[t + 1])
+        through = dc + dh * o * (1 - tanh_c**2)
+        dz = [through * g * i * (1 - i), through * forward.c[t] * f * (1 - f), through * i * (1 - g**2)]
+        delta = np.stack([*dz, dh * tanh_c * o * (1 - o)], axis=2).reshape(batch, -1) * live
+        dxh = delta @ weights
+        dx[t] = dxh[:, :inputs]
+        dw += delta.T @ np.concatenate([forward.x[t], forward.h[t]], axis=1)
+        db += delta.sum(axis=0)
+        dh = np.where(live, dxh[:, inputs:], dh)
+        dc = np.where(live, through * f, dc)
+    return LayerBackward(dx, dh, dc, dw, db, np.square(dw).sum(axis=0))

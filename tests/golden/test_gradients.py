@@ -1,0 +1,120 @@
+"""Gradients: float64 against finite differences, float32 against float64 and against PyTorch's autograd."""
+
+import numpy as np
+import pytest
+from etalstm.golden import compiled, float64
+from etalstm.golden.float64 import FLOAT32_GRADIENT_BOUND
+from etalstm.golden.trainer import Rows, network_backward, network_forward
+from etalstm.network import NetworkShape, canonical_rows, initial_parameters, pytorch_rows
+
+STEP = 1e-6  # central differences in float64: an error of about STEP^2 + 2^-52 / STEP
+DIFFERENCE_BOUND = 1e-7
+
+
+def batch_of(shape, steps, batch, seed, dtype):
+    generator = np.random.default_rng(seed)
+    x = generator.normal(size=(steps, batch, shape.input_size))
+    states = generator.normal(size=(4, shape.layers, batch, shape.hidden_size)) * 0.5
+    dy = generator.normal(size=(steps, batch, shape.hidden_size))
+    lengths = generator.integers(1, steps + 1, batch)
+    lengths[0] = steps
+    dy = np.where(np.arange(steps)[:, None, None] < lengths[None, :, None], dy, 0)
+    # float32 values in every dtype, so that all are given the same numbers
+    return lengths, *(a.astype(np.float32).astype(dtype) for a in (x, *states, dy))
+
+
+def layers_of(shape, dtype):
+    rows = [Rows.of(entry) for entry in initial_parameters(shape, 3)]
+    return [Rows(entry.weights.astype(dtype), entry.bias.astype(dtype)) for entry in rows]
+
+
+def gradients(engine, shape, steps, batch, seed, dtype):
+    lengths, x, h0, c0, dh, dc, dy = batch_of(shape, steps, batch, seed, dtype)
+    layers = layers_of(shape, dtype)
+    results = network_backward(layers, network_forward(layers, x, lengths, h0, c0, engine), dy, dh, dc, engine)
+    tensors = {"dx": results[0].dx}
+    for n, result in enumerate(results):
+        tensors |= {f"{name}{n}": getattr(result, name) for name in ("dh0", "dc0", "weights", "bias")}
+    return tensors
+
+
+def assert_close(actual, expected, bound=FLOAT32_GRADIENT_BOUND):
+    for name, tensor in expected.items():
+        error = np.linalg.norm(actual[name].astype(np.float64) - tensor) / max(np.linalg.norm(tensor), 1e-30)
+        assert error <= bound, f"{name}: relative error {error:.3g}, bound {bound:.3g}"
+
+
+@pytest.mark.parametrize("shape", [NetworkShape(3, 2, 1), NetworkShape(2, 3, 2)])
+def test_float64_gradients_are_finite_differences(shape):
+    lengths, x, h0, c0, dh, dc, dy = batch_of(shape, 4, 2, 0, np.float64)
+    layers = layers_of(shape, np.float64)
+    tensors = {"dx": x}
+    for n, rows in enumerate(layers):
+        tensors |= {f"dh0{n}": h0[n], f"dc0{n}": c0[n], f"weights{n}": rows.weights, f"bias{n}": rows.bias}
+    expected = gradients(float64, shape, 4, 2, 0, np.float64)
+
+    def loss():
+        passes = network_forward(layers, x, lengths, h0, c0, float64)
+        ends = sum((p.h[-1] * dh[n]).sum() + (p.c[-1] * dc[n]).sum() for n, p in enumerate(passes))
+        return (passes[-1].y * dy).sum() + ends
+
+    for name, tensor in tensors.items():
+        for index in np.ndindex(tensor.shape):
+            kept = tensor[index]
+            tensor[index] = kept + STEP
+            above = loss()
+            tensor[index] = kept - STEP
+            below = loss()
+            tensor[index] = kept
+            got, want = expected[name][index], (above - below) / (2 * STEP)
+            assert abs(got - want) < DIFFERENCE_BOUND, f"{name}{list(index)}: got {got}, expected {want}"
+
+
+@pytest.mark.parametrize(
+    ("shape", "steps", "batch"), [(NetworkShape(8, 32, 1), 8, 16), (NetworkShape(20, 48, 3), 20, 4)]
+)
+def test_float32_gradients_are_those_of_float64(shape, steps, batch):
+    expected = gradients(float64, shape, steps, batch, 1, np.float64)
+    assert_close(gradients(compiled, shape, steps, batch, 1, np.float32), expected)
+
+
+def test_float64_refuses_to_prune():
+    with pytest.raises(ValueError, match="does not prune"):
+        float64.layer_forward(np.zeros((4, 2)), np.zeros(4), *[np.zeros((1, 1, 1))] * 3, np.ones((1, 1)), (0.1,) * 6)
+
+
+@pytest.mark.parametrize(
+    ("shape", "steps", "batch"), [(NetworkShape(8, 32, 2), 8, 16), (NetworkShape(64, 64, 1), 35, 8)]
+)
+def test_float32_gradients_are_those_of_pytorch(shape, steps, batch):
+    torch = pytest.importorskip("torch")
+    lengths, x, h0, c0, dh, dc, dy = batch_of(shape, steps, batch, 2, np.float32)
+    lengths[:] = steps
+    layers = layers_of(shape, np.float32)
+    results = network_backward(layers, network_forward(layers, x, lengths, h0, c0), dy, dh, dc)
+    lstm = torch.nn.LSTM(shape.input_size, shape.hidden_size, shape.layers)
+    with torch.no_grad():
+        for n, rows in enumerate(layers):
+            weights = torch.from_numpy(pytorch_rows(rows.weights))
+            getattr(lstm, f"weight_ih_l{n}").copy_(weights[:, : shape.inputs_of(n)])
+            getattr(lstm, f"weight_hh_l{n}").copy_(weights[:, shape.inputs_of(n) :])
+            getattr(lstm, f"bias_ih_l{n}").copy_(torch.from_numpy(pytorch_rows(rows.bias)))
+            getattr(lstm, f"bias_hh_l{n}").zero_()
+    inputs = [torch.from_numpy(a).requires_grad_() for a in (x, h0, c0)]
+    y, (h, c) = lstm(inputs[0], (inputs[1], inputs[2]))
+    outputs = [torch.from_numpy(a) for a in (dy, dh, dc)]
+    torch.autograd.backward([y, h, c], outputs)
+    expected, actual = {}, {}
+    for name, tensor, got in zip(
+        ("dx", "dh0", "dc0"),
+        inputs,
+        (results[0].dx, np.stack([r.dh0 for r in results]), np.stack([r.dc0 for r in results])),
+        strict=True,
+    ):
+        expected[name], actual[name] = tensor.grad.numpy(), got
+    for n, result in enumerate(results):
+        parts = [getattr(lstm, f"weight_{part}_l{n}").grad.numpy() for part in ("ih", "hh")]
+        expected[f"dW{n}"], actual[f"dW{n}"] = canonical_rows(np.concatenate(parts, axis=1)), result.weights
+        expected[f"db{n}"] = canonical_rows(getattr(lstm, f"bias_ih_l{n}").grad.numpy())
+        actual[f"db{n}"] = result.bias
+    assert_close(actual, expected)
