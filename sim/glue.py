@@ -1,0 +1,141 @@
+"""Writes the C++ that joins the named ports of one Verilated design to the memory model's arrays."""
+
+import re
+
+# Verilator renames a port whose name it thinks reserved; which these are depends on its version.
+_INTERRUPT = """
+template <class Top> auto interrupt(const Top& top, int) -> decltype(top.interrupt) { return top.interrupt; }
+template <class Top> auto interrupt(const Top& top, long) -> decltype(top.__SYM__interrupt) {
+    return top.__SYM__interrupt;
+}
+"""
+
+# Names in memory.h of what a manager shows and is shown; `size`, `burst`, `id` and the write channels may be missing.
+_ADDRESS = {"valid": "valid", "addr": "address", "len": "length", "size": "size", "burst": "burst", "id": "id"}
+_SHOWN = {f"ar{port}": f"read.{field}" for port, field in _ADDRESS.items()}
+_SHOWN |= {f"aw{port}": f"write.{field}" for port, field in _ADDRESS.items()}
+_SHOWN |= {"rready": "rready", "wvalid": "wvalid", "wlast": "wlast", "wstrb": "strobe", "bready": "bready"}
+_IGNORED = {"wid", *(f"a{channel}{name}" for channel in "rw" for name in ("lock", "cache", "prot", "qos"))}
+_DRIVEN = ("arready", "rvalid", "rlast", "rid", "rresp", "awready", "wready", "bvalid", "bid", "bresp")
+_CONTROL = ("awaddr", "awvalid", "wdata", "wvalid", "bready", "araddr", "arvalid", "rready")
+_ANSWERS = ("awready", "wready", "bresp", "bvalid", "arready", "rdata", "rresp", "rvalid")
+_TIED = {"control__wstrb": 0xF, "control__awprot": 0, "control__arprot": 0}
+
+_WAVEFORMS = {
+    None: ("", "struct Waveform {{\n    Waveform({top}&, const char*) {{}}\n    bool opened() {{ return false; }}\n"
+           "    void dump(uint64_t) {{}}\n    void close() {{}}\n    void flush() {{}}\n}};"),
+    "fst": ("#include <verilated_fst_c.h>", "VerilatedFstC"),
+    "vcd": ("#include <verilated_vcd_c.h>", "VerilatedVcdC"),
+}  # fmt: skip
+
+_WAVEFORM_CLASS = """struct Waveform : {kind} {{
+    Waveform({top}& top, const char* path) {{
+        top.contextp()->traceEverOn(true);
+        top.trace(this, 99);
+        open(path);
+    }}
+    bool opened() {{ return isOpen(); }}
+}};"""
+
+
+def glue(ports: list[dict], waveform: str | None = None) -> str:
+    """Give the text of ``glue.h``.
+
+    Parameters
+    ----------
+    ports : list of dict
+        ``name``, ``direction`` and ``width`` of every port, as :func:`etalstm.hw.generate.ports` lists them.
+    waveform : "fst", "vcd" or None
+        What kind of waveform the build can write.
+
+    Raises
+    ------
+    ValueError
+        If the design has a port that the simulation does not know, or lacks one that it needs.
+    """
+    names = {port["name"]: port for port in ports}
+    count = 1 + max((int(match[1]) for name in names if (match := re.match(r"port(\d+)__", name))), default=-1)
+    width = names["port0__rdata"]["width"] if "port0__rdata" in names else 0
+    if width % 8 or not 0 < width <= 512:
+        raise ValueError(f"port0__rdata must have 8 to 512 bits, got {width}")
+    _check(names, count)
+    include, kind = _WAVEFORMS[waveform]
+    waveform_class = (kind if waveform is None else _WAVEFORM_CLASS).format(kind=kind, top="Vtop")
+    tied = [f"    top.{_member(name)} = {value};" for name, value in _TIED.items() if name in names]
+    control = [
+        f"    std::remove_reference_t<decltype(Vtop::{_member(f'control__{name}')})>& {name};"
+        for name in (*_CONTROL, *_ANSWERS)
+    ]
+    references = ", ".join(f"top.{_member(f'control__{name}')}" for name in (*_CONTROL, *_ANSWERS))
+    drives = [line for n in range(count) for line in _drive(n, names)]
+    samples = [line for n in range(count) for line in _sample(n, names)]
+    return "\n".join(
+        [
+            '#pragma once\n#include <cstring>\n#include <memory>\n\n#include "Vtop.h"\n#include "memory.h"',
+            include,
+            f"\nconstexpr unsigned BEAT_BYTES = {width // 8};\nconstexpr unsigned PORTS = {count};\n",
+            waveform_class,
+            _INTERRUPT,
+            "\nstruct Control {",
+            *control,
+            f"}};\n\ninline Control control_of(Vtop& top) {{ return {{{references}}}; }}",
+            "\ninline void tie(Vtop& top) {",
+            *tied,
+            "}\n\ninline void drive(Vtop& top, const etalstm::Port* ports) {",
+            *drives,
+            "}\n\ninline void sample(Vtop& top, etalstm::Port* ports, uint64_t cycle) {",
+            *samples,
+            "}\n",
+        ]
+    )
+
+
+def _member(name: str) -> str:
+    """Name of a port in Verilator's C++, which keeps double underscores for itself."""
+    return name.replace("__", "___05F")
+
+
+def _check(names: dict, count: int):
+    """Raise ``ValueError`` for a port that nothing would drive, or that is missing."""
+    driven = {"clk", "rst", *_TIED, *(f"control__{name}" for name in _CONTROL)}
+    driven |= {f"port{n}__{name}" for n in range(count) for name in (*_DRIVEN, "rdata")}
+    unknown = sorted(name for name, port in names.items() if port["direction"] == "input" and name not in driven)
+    if unknown:
+        raise ValueError(f"the simulation does not know these inputs of the design: {', '.join(unknown)}")
+    needed = {"clk", "rst", "interrupt", *(f"control__{name}" for name in (*_CONTROL, *_ANSWERS))}
+    missing = sorted(needed - names.keys())
+    if missing:
+        raise ValueError(f"the design lacks these ports: {', '.join(missing)}")
+    outputs = {f"port{n}__{name}" for n in range(count) for name in (*_SHOWN, *_IGNORED, "wdata")}
+    outputs |= {"interrupt", *(f"control__{name}" for name in _ANSWERS)}
+    strange = sorted(name for name, port in names.items() if port["direction"] == "output" and name not in outputs)
+    if strange:
+        raise ValueError(f"the simulation does not know these outputs of the design: {', '.join(strange)}")
+
+
+def _drive(number: int, names: dict) -> list[str]:
+    lines = [
+        f"    top.{_member(f'port{number}__{name}')} = ports[{number}].driven.{name};"
+        for name in _DRIVEN
+        if f"port{number}__{name}" in names
+    ]
+    if f"port{number}__rdata" in names:
+        lines.append(
+            f"    std::memcpy(&top.{_member(f'port{number}__rdata')}, ports[{number}].driven.data, BEAT_BYTES);"
+        )
+    return lines
+
+
+def _sample(number: int, names: dict) -> list[str]:
+    present = {field: f"port{number}__{name}" for name, field in _SHOWN.items() if f"port{number}__{name}" in names}
+    lines = ["    {", "        etalstm::Shown shown{};"]
+    # AXI's values for a channel that leaves them out: whole beats, incrementing, every byte
+    for channel in ("read", "write"):
+        lines += [f"        shown.{channel}.burst = 1;"] if f"{channel}.burst" not in present else []
+        if f"{channel}.size" not in present:
+            lines.append(f"        shown.{channel}.size = __builtin_ctz(BEAT_BYTES);")
+    lines += ["        shown.strobe = ~0ull;"] if "strobe" not in present else []
+    lines += [f"        shown.{field} = top.{_member(name)};" for field, name in present.items()]
+    if f"port{number}__wdata" in names:
+        lines.append(f"        shown.data = reinterpret_cast<const uint8_t*>(&top.{_member(f'port{number}__wdata')});")
+    return [*lines, f"        ports[{number}].step(shown, cycle);", "    }"]

@@ -1,0 +1,190 @@
+// The Verilated accelerator, its memory and its register bus, behind a C interface for ctypes.
+#include <stdexcept>
+
+#include "glue.h"  // generated: BEAT_BYTES, PORTS, Waveform, Control, interrupt(), tie(), drive(), sample()
+
+using namespace etalstm;
+
+void vl_fatal(const char* file, int line, const char*, const char* message) {
+    throw std::runtime_error(std::string(file) + ":" + std::to_string(line) + ": " + message);
+}
+
+namespace {
+
+enum Stop : int { INTERRUPT = 0, LIMIT = 1, VIOLATION = 2 };
+enum Answer : int { NO_ANSWER = -1, FAILED = -2 };
+constexpr int RESET_CYCLES = 4;
+constexpr int ANSWER_CYCLES = 10000;  // a register that has not answered by then never will
+
+struct Simulation {
+    VerilatedContext context;
+    Vtop top;
+    Control control;
+    Memory memory;
+    std::vector<Port> ports;
+    Random random;
+    uint64_t cycle = 0;
+    std::unique_ptr<Waveform> waveform;
+
+    Simulation(uint8_t* bytes, uint64_t size, const Options& options)
+        : top(&context), control(control_of(top)), memory{bytes, size, options, BEAT_BYTES, {}, {}}, random(options.seed, PORTS, options.stall) {
+        ports.reserve(PORTS);
+        for (unsigned n = 0; n < PORTS; ++n) ports.emplace_back(memory, n);
+        tie(top);
+    }
+
+    ~Simulation() {
+        if (waveform) waveform->close();
+        top.final();
+    }
+
+    void dump(uint64_t time) {
+        if (waveform) waveform->dump(time);
+    }
+
+    // Show this cycle's inputs, let them settle, call `look` on the outputs, then clock.
+    template <class Look>
+    void step(Look look) {
+        drive(top, ports.data());
+        top.clk = 0;
+        top.eval();
+        dump(2 * cycle);
+        look();
+        sample(top, ports.data(), cycle);
+        top.clk = 1;
+        top.eval();
+        dump(2 * cycle + 1);
+        ++cycle;
+    }
+
+    void reset() {
+        top.rst = 1;
+        control.awvalid = control.wvalid = control.bready = 0;
+        control.arvalid = control.rready = 0;
+        for (Port& port : ports) port.reset();
+        for (int n = 0; n < RESET_CYCLES; ++n) {
+            step([] {});
+            for (Port& port : ports) port.reset();
+        }
+        top.rst = 0;
+        memory.violation.clear();
+    }
+
+    // Both give the response (0: OKAY), or NO_ANSWER.
+    int write(uint32_t address, uint32_t value) {
+        control.awaddr = address;
+        control.wdata = value;
+        control.awvalid = control.wvalid = 0;
+        bool address_taken = false, data_taken = false;
+        int response = NO_ANSWER;
+        for (int n = 0; n < ANSWER_CYCLES && response == NO_ANSWER; ++n) {
+            if (!address_taken && !random.happens()) control.awvalid = 1;
+            if (!data_taken && !random.happens()) control.wvalid = 1;
+            control.bready = address_taken && data_taken && !random.happens();
+            bool take_address = false, take_data = false;
+            step([&] {
+                take_address = control.awvalid && control.awready;
+                take_data = control.wvalid && control.wready;
+                if (control.bready && control.bvalid) response = control.bresp;
+            });
+            if (take_address) address_taken = true, control.awvalid = 0;
+            if (take_data) data_taken = true, control.wvalid = 0;
+        }
+        control.awvalid = control.wvalid = control.bready = 0;
+        return response;
+    }
+
+    int read(uint32_t address, uint32_t* value) {
+        control.araddr = address;
+        control.arvalid = 0;
+        bool taken = false;
+        int response = NO_ANSWER;
+        for (int n = 0; n < ANSWER_CYCLES && response == NO_ANSWER; ++n) {
+            if (!taken && !random.happens()) control.arvalid = 1;
+            control.rready = taken && !random.happens();
+            bool take = false;
+            step([&] {
+                take = control.arvalid && control.arready;
+                if (control.rready && control.rvalid) {
+                    response = control.rresp;
+                    *value = control.rdata;
+                }
+            });
+            if (take) taken = true, control.arvalid = 0;
+        }
+        control.arvalid = control.rready = 0;
+        return response;
+    }
+
+    int run(uint64_t cycles) {
+        bool high = false;
+        for (uint64_t n = 0; n < cycles && !high; ++n) {
+            step([&] { high = interrupt(top, 0); });
+            if (!memory.violation.empty()) return VIOLATION;
+        }
+        return high ? INTERRUPT : LIMIT;
+    }
+};
+
+// Nothing may be thrown into Python.
+template <class Body>
+int guarded(Simulation* simulation, Body body) {
+    try {
+        return body();
+    } catch (const std::exception& error) {
+        simulation->memory.violation = error.what();
+        return FAILED;
+    }
+}
+
+}  // namespace
+
+extern "C" {
+
+Simulation* simulation_create(uint8_t* bytes, uint64_t size, const Options* options) {
+    return new Simulation(bytes, size, *options);
+}
+
+void simulation_destroy(Simulation* simulation) { delete simulation; }
+
+int simulation_reset(Simulation* simulation) {
+    return guarded(simulation, [&] { return simulation->reset(), 0; });
+}
+
+int simulation_write(Simulation* simulation, uint32_t address, uint32_t value) {
+    return guarded(simulation, [&] { return simulation->write(address, value); });
+}
+
+int simulation_read(Simulation* simulation, uint32_t address, uint32_t* value) {
+    return guarded(simulation, [&] { return simulation->read(address, value); });
+}
+
+int simulation_run(Simulation* simulation, uint64_t cycles) {
+    return guarded(simulation, [&] { return simulation->run(cycles); });
+}
+
+uint64_t simulation_cycle(const Simulation* simulation) { return simulation->cycle; }
+
+const char* simulation_violation(const Simulation* simulation) { return simulation->memory.violation.c_str(); }
+
+void simulation_fault(Simulation* simulation, uint64_t begin, uint64_t end, uint32_t response) {
+    simulation->memory.faults.push_back({begin, end, static_cast<Response>(response)});
+}
+
+void simulation_clear_faults(Simulation* simulation) { simulation->memory.faults.clear(); }
+
+uint64_t simulation_beats(const Simulation* simulation, uint32_t port, uint32_t writes) {
+    return writes ? simulation->ports[port].write_beats : simulation->ports[port].read_beats;
+}
+
+int simulation_trace(Simulation* simulation, const char* path) {
+    return guarded(simulation, [&] {
+        simulation->waveform = std::make_unique<Waveform>(simulation->top, path);
+        return simulation->waveform->opened() ? 0 : 1;
+    });
+}
+
+void simulation_flush(Simulation* simulation) {
+    if (simulation->waveform) simulation->waveform->flush();
+}
+}

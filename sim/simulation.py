@@ -1,0 +1,181 @@
+"""One running simulation: the Verilated design, its clock and its memory."""
+
+import ctypes
+import mmap
+from enum import IntEnum
+from pathlib import Path
+
+import numpy as np
+from etalstm.errors import DeviceError
+from etalstm.sim.library import Library, Options
+
+_NO_ANSWER, _FAILED = -1, -2
+
+
+class SimulationError(DeviceError):
+    """The design broke the bus protocol, or a register did not answer: a fault of the hardware, not of its use."""
+
+
+class Stop(IntEnum):
+    """Why :meth:`Simulation.run` came back."""
+
+    INTERRUPT = 0
+    LIMIT = 1
+
+
+class Fault(IntEnum):
+    """What a faulty address range answers."""
+
+    SUBORDINATE_ERROR = 2
+    DECODE_ERROR = 3
+    NEVER = 4  #: nothing: a burst there is accepted and stays open
+
+
+class Simulation:
+    """A Verilated accelerator with its memory; nothing moves but in the calls.
+
+    Parameters
+    ----------
+    library : Library
+        What :func:`etalstm.sim.library.build_library` gives.
+    memory_bytes : int
+        Memory behind all ports, from address 0; pages that are never touched take no space.
+    latency : int
+        Cycles from an address (or a write's last data) to the response, at least 1.
+    outstanding : int
+        Bursts in flight per port and direction.
+    bandwidth : float, optional
+        Beats per cycle of a port, reads and writes together; None: one each.
+    stall : float
+        Probability that a handshake is put off by a cycle, drawn for each channel and cycle; 0 to 0.99.
+    seed : int
+        Of the stalls.
+    reorder : bool
+        Answer reads of different ids out of order.
+    waveform : Path, optional
+        File to write; its suffix must be the kind that the library was built for.
+
+    Members
+    -------
+    memory : array, uint8
+        The memory itself, not a copy.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range.
+    """
+
+    def __init__(
+        self,
+        library: Library,
+        memory_bytes: int,
+        *,
+        latency: int = 1,
+        outstanding: int = 16,
+        bandwidth: float | None = None,
+        stall: float = 0.0,
+        seed: int = 1,
+        reorder: bool = False,
+        waveform: Path | None = None,
+    ):
+        ranges = {
+            "memory_bytes": (memory_bytes, 4096, 1 << 48),
+            "latency": (latency, 1, 1 << 30),
+            "outstanding": (outstanding, 1, 1 << 16),
+            "stall": (stall, 0, 0.99),
+            "bandwidth": (1.0 if bandwidth is None else bandwidth, 0.001, 2.0),
+            "seed": (seed, 0, (1 << 64) - 1),
+        }
+        for name, (value, low, high) in ranges.items():
+            if not low <= value <= high:
+                raise ValueError(f"{name} must be {low} to {high}, got {value}")
+        self._handle = None
+        self._calls = library.calls
+        try:
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+            self.memory = np.frombuffer(mmap.mmap(-1, memory_bytes, flags=flags), np.uint8)
+        except (OSError, ValueError, OverflowError) as error:
+            raise DeviceError(f"cannot reserve {memory_bytes} bytes for the simulated memory: {error}") from None
+        options = Options(latency, outstanding, bandwidth or 0.0, stall, seed, reorder)
+        self._handle = self._calls.simulation_create(self.memory.ctypes.data, memory_bytes, ctypes.byref(options))
+        if waveform is not None and self._calls.simulation_trace(self._handle, str(waveform).encode()):
+            raise DeviceError(f"cannot write the waveform {waveform}")
+        self.reset()
+
+    def reset(self) -> None:
+        """Pulse the reset, drop what was in flight; the memory keeps its bytes, faults stay."""
+        self._check(self._calls.simulation_reset(self._open))
+
+    def write(self, register: int, value: int) -> None:
+        """Write a register over AXI4-Lite, cycle by cycle.
+
+        Raises
+        ------
+        SimulationError
+            If the answer is an error or does not come.
+        """
+        answer = self._calls.simulation_write(self._open, register, value)
+        self._check_answer(answer, f"a write to register {register:#05x}")
+
+    def read(self, register: int) -> int:
+        """Read a register; like :meth:`write`."""
+        value = ctypes.c_uint32()
+        answer = self._calls.simulation_read(self._open, register, ctypes.byref(value))
+        self._check_answer(answer, f"a read of register {register:#05x}")
+        return value.value
+
+    def run(self, cycles: int) -> Stop:
+        """Clock until the interrupt is high, at most so many cycles."""
+        stop = self._calls.simulation_run(self._open, cycles)
+        self._check(stop)
+        return Stop(stop)
+
+    def inject(self, begin: int, end: int, fault: Fault) -> None:
+        """Make the addresses from `begin` up to `end` faulty, for reads and writes that are accepted from now on."""
+        self._calls.simulation_fault(self._open, begin, end, fault)
+
+    def clear_faults(self) -> None:
+        """Make every address good again."""
+        self._calls.simulation_clear_faults(self._open)
+
+    def beats(self, port: int, writes: bool = False) -> int:
+        """Count the beats that a port has read or written since the simulation began."""
+        return self._calls.simulation_beats(self._open, port, writes)
+
+    @property
+    def cycle(self) -> int:
+        """Clock cycles since the simulation began."""
+        return self._calls.simulation_cycle(self._open)
+
+    def flush(self) -> None:
+        """Write the waveform up to here."""
+        self._calls.simulation_flush(self._open)
+
+    def close(self) -> None:
+        """End the simulation; further calls raise :class:`DeviceError`. Closing twice does nothing."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            self._calls.simulation_destroy(handle)
+
+    def __del__(self):
+        if getattr(self, "_handle", None) is not None:
+            self.close()
+
+    @property
+    def _open(self) -> int:
+        if self._handle is None:
+            raise DeviceError("the simulation is closed")
+        return self._handle
+
+    def _check(self, code: int) -> None:
+        violation = self._calls.simulation_violation(self._handle).decode()
+        if violation or code == _FAILED:
+            raise SimulationError(f"in cycle {self.cycle}: {violation}")
+
+    def _check_answer(self, answer: int, access: str) -> None:
+        self._check(answer)
+        if answer == _NO_ANSWER:
+            raise SimulationError(f"{access} was not answered")
+        if answer:
+            raise SimulationError(f"{access} was answered with error {answer}")

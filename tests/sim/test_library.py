@@ -1,0 +1,52 @@
+from dataclasses import replace
+
+import pytest
+from etalstm.hw.contract import Register
+from etalstm.sim import library
+from etalstm.sim.glue import glue
+from etalstm.sim.library import build_library
+from etalstm.sim.simulation import Simulation
+from etalstm.sim.toolchain import ToolchainError
+
+
+def test_builds_once(echo_design, echo_library):
+    assert build_library(echo_design).path == echo_library.path
+    assert build_library(echo_design).seconds == 0
+
+
+def test_writes_a_waveform(echo_design, tmp_path):
+    built = build_library(echo_design, waveform="vcd")
+    simulation = Simulation(built, 1 << 20, waveform=tmp_path / "echo.vcd")
+    simulation.read(Register.MAGIC)
+    simulation.close()
+    text = (tmp_path / "echo.vcd").read_text()
+    assert "control__araddr" in text
+    assert text.count("\n#") > 10
+
+
+def test_names_what_fst_needs(monkeypatch, echo_design):
+    monkeypatch.setattr(library, "_FST_HEADERS", ("surely_not_installed.h",))
+    with pytest.raises(ToolchainError, match="apt-get install liblz4-dev zlib1g-dev"):
+        build_library(echo_design, waveform="fst")
+
+
+def test_refuses_an_unknown_waveform(echo_design):
+    with pytest.raises(ValueError, match="waveform must be one of fst, vcd, got 'png'"):
+        build_library(echo_design, waveform="png")
+
+
+def test_refuses_an_input_that_nothing_drives(echo_design):
+    ports = [*echo_design.ports, {"name": "loose", "direction": "input", "width": 1}]
+    with pytest.raises(ValueError, match="does not know these inputs of the design: loose"):
+        build_library(replace(echo_design, ports=ports))
+
+
+def test_refuses_a_design_without_registers(echo_design):
+    ports = [port for port in echo_design.ports if port["name"] != "control__awaddr"]
+    with pytest.raises(ValueError, match="lacks these ports: control__awaddr"):
+        glue(ports)
+
+
+def test_refuses_a_design_without_memory():
+    with pytest.raises(ValueError, match="port0__rdata must have 8 to 512 bits, got 0"):
+        glue([])
