@@ -1,0 +1,211 @@
+"""The compute part of a channel: PEs, lane memories, and the two engines that share them."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from etalstm.hw.contract import PARAMETERS, Cycle, Memory, Opcode, Status
+from etalstm.hw.elementwise import VectorEngine
+from etalstm.hw.mac import MACEngine
+from etalstm.hw.memory import LaneMemories
+from etalstm.hw.pe import Operation, PEArray
+from etalstm.hw.stream import LaneRead, LaneWrite, Scalar, instruction_layout, vector_layout
+
+
+class Compute(wiring.Component):
+    """Executes MAC and VECTOR on the lanes of a channel, beside reads and writes from outside.
+
+    The swing: in every cycle the PEs take one operation of all lanes, an element of VECTOR if one is ready, otherwise a
+    MAC. The queue's read port goes to VECTOR first, then to ``read``, then to the MAC; the first port of the scratch
+    memory to VECTOR, then to ``read``. Reset clears everything but the memories.
+
+    Parameters
+    ----------
+    format : FloatFormat
+        Number format.
+    lanes : int
+        Number of PEs.
+    multiplier, adder, activation : callable
+        Make an arithmetic unit for a format.
+    activation_units : int
+        How many activation units there are.
+    depths : dict
+        ``weight_depth``, ``bias_depth``, ``scratch_depth``, ``queue_depth``: vectors of each memory.
+
+    Members
+    -------
+    mac, vector : :py:`In(stream.Signature(instruction_layout(...)))`
+        Instructions of the two engines, free to be executed.
+    scalars : :py:`In(stream.Signature(Scalar(format)))`
+        What the broadcaster sends.
+    parameters : :py:`In(data.ArrayLayout(format.width, PARAMETERS))`
+        Values of ``Source.PARAMETER``.
+    load : :py:`In(stream.Signature(LaneWrite(format, lanes)))`
+        Writes from outside.
+    read : :py:`In(stream.Signature(LaneRead()))`
+        Reads of the scratch memory or the queue from outside. Others are taken, and reported in ``read_status``.
+    read_data : :py:`Out(vector_layout(format, lanes))`
+        The vector read in the cycle before.
+    hold : :py:`In(1)`
+        Issue nothing.
+    mac_done, vector_done, mac_busy, vector_busy : :py:`Out(1)`
+        An instruction's last result is being written; the engine has work left.
+    mac_status, vector_status, load_status, read_status : :py:`Out(Status)`
+        ``IDLE``, or from an error until reset what it was.
+    cycle : :py:`Out(Cycle)`
+        What the PEs did, or what held the MAC back; ``NO_MAC`` if nothing did.
+    mac_phase, progress : :py:`Out(1)`
+        A MAC instruction has MACs to issue; something moved.
+    activations : :py:`Out(range(activation_units + 1))`
+        Values that enter the activation units in this cycle.
+    """
+
+    def __init__(self, format, lanes, *, multiplier, adder, activation, activation_units, depths):
+        self.memories = LaneMemories(format, lanes, **depths)
+        self.pes = pes = PEArray(format, lanes, multiplier, adder)
+        scratch, queue, weight, bias = (
+            {f"{name}_depth": depths[f"{name}_depth"]} for name in ("scratch", "queue", "weight", "bias")
+        )
+        self.mac_engine = MACEngine(format, pes.add_latency + 1, **weight, **queue, **bias)
+        self.vector_engine = VectorEngine(
+            format, lanes, [activation(format) for _ in range(activation_units)],
+            multiply_latency=pes.multiply_latency, add_latency=pes.add_latency, **scratch, **queue,
+        )  # fmt: skip
+        flags = ("mac_done", "vector_done", "mac_busy", "vector_busy", "mac_phase", "progress")
+        super().__init__(
+            {name: Out(1) for name in flags}
+            | {f"{name}_status": Out(Status) for name in ("mac", "vector", "load", "read")}
+            | {
+                "mac": In(stream.Signature(instruction_layout(Opcode.MAC))),
+                "vector": In(stream.Signature(instruction_layout(Opcode.VECTOR))),
+                "scalars": In(stream.Signature(Scalar(format))),
+                "parameters": In(data.ArrayLayout(format.width, PARAMETERS)),
+                "load": In(stream.Signature(LaneWrite(format, lanes))),
+                "read": In(stream.Signature(LaneRead())),
+                "read_data": Out(vector_layout(format, lanes)),
+                "hold": In(1),
+                "cycle": Out(Cycle),
+                "activations": Out(range(activation_units + 1)),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Connect the engines to the PEs and the memories."""
+        m = Module()
+        m.submodules.memories, m.submodules.pes = memories, pes = self.memories, self.pes
+        m.submodules.mac, m.submodules.vector = mac, vector = self.mac_engine, self.vector_engine
+        wiring.connect(m, wiring.flipped(self.mac), mac.i)
+        wiring.connect(m, wiring.flipped(self.scalars), mac.scalars)
+        wiring.connect(m, wiring.flipped(self.vector), vector.i)
+        wiring.connect(m, wiring.flipped(self.load), memories.load)
+        wiring.connect(m, vector.results, memories.results)
+        wiring.connect(m, vector.scratch_b, memories.scratch_b)
+        m.d.comb += [
+            vector.parameters.eq(self.parameters),
+            vector.hold.eq(self.hold),
+            vector.result.eq(pes.result),
+            mac.pes_free.eq(~vector.issue_pe & ~self.hold),
+            self.mac_status.eq(mac.status),
+            self.vector_status.eq(vector.status),
+            self.mac_done.eq(mac.done),
+            self.vector_done.eq(vector.done),
+            self.mac_busy.eq(mac.busy),
+            self.vector_busy.eq(vector.busy),
+            self.mac_phase.eq(mac.active),
+            self.activations.eq(vector.activations),
+        ]
+        reads_queue = self._share_ports(m, memories, mac, vector)
+        self._operate(m, memories, pes, mac, vector)
+        self._check(m, memories)
+        self._classify(m, mac, vector, reads_queue)
+        return m
+
+    def _share_ports(self, m, memories, mac, vector):
+        """Give the read ports that several want to one of them."""
+        request = self.read.p
+        from_queue, reads_queue = Signal(), Signal()
+        m.d.comb += reads_queue.eq(self.read.valid & (request.memory == Memory.QUEUE) & ~vector.queue.en)
+        shared = {"scratch_a": (vector.scratch_a, 0), "queue": (vector.queue, mac.issue & mac.uses_queue)}
+        for (name, (first, by_mac)), number in zip(shared.items(), (Memory.SCRATCH, Memory.QUEUE), strict=True):
+            port = getattr(memories, name)
+            mine = self.read.valid & (request.memory == number) & ~first.en
+            m.d.comb += [
+                first.data.eq(port.data),
+                port.en.eq(first.en | mine | by_mac),
+                port.addr.eq(Mux(first.en, first.addr, Mux(mine, request.address, mac.step.queue))),
+            ]
+            with m.If(request.memory == number):
+                m.d.comb += self.read.ready.eq(~first.en)
+        with m.If((request.memory != Memory.SCRATCH) & (request.memory != Memory.QUEUE)):
+            m.d.comb += self.read.ready.eq(1)
+        m.d.sync += from_queue.eq(request.memory == Memory.QUEUE)
+        m.d.comb += [
+            self.read_data.eq(Mux(from_queue, memories.queue.data, memories.scratch_a.data)),
+            mac.queue_free.eq(~vector.queue.en & ~reads_queue),
+        ]
+        return vector.queue.en | reads_queue
+
+    def _operate(self, m, memories, pes, mac, vector):
+        """Send operands of the operation issued in the cycle before to the PEs, and sums to the queue."""
+        width, lanes = pes.scalar.shape().width, len(pes.pes)
+        step = mac.step
+        issued, begins, biased = Signal(), Signal(reset_less=True), Signal(reset_less=True)
+        scalar, empty = Signal(width, reset_less=True), Signal(reset_less=True)
+        nothing, start = Signal(width), Signal(memories.vector)
+        m.d.sync += issued.eq(mac.issue)
+        with m.If(mac.issue):
+            m.d.sync += [begins.eq(step.begins), biased.eq(step.biased), empty.eq(step.empty), scalar.eq(step.value)]
+        m.d.comb += [
+            memories.weights.addr.eq(step.weight),
+            memories.weights.en.eq(mac.issue),
+            memories.bias.addr.eq(step.bias),
+            memories.bias.en.eq(mac.issue & step.begins),
+            # A sum starts from -0, which adds nothing to its first term; an empty one is -0 plus this.
+            nothing.eq(Mux(empty, 0, 1 << (width - 1))),
+            start.eq(Mux(biased, memories.bias.data, nothing.replicate(lanes))),
+            pes.weight.eq(memories.weights.data),
+            pes.scalar.eq(scalar),
+            pes.partial.eq(Mux(begins, start, memories.queue.data)),
+            pes.a.eq(vector.a),
+            pes.b.eq(vector.b),
+            pes.operation.eq(vector.operation),
+            memories.sums.addr.eq(mac.write_address),
+            memories.sums.data.eq(pes.sum),
+            memories.sums.en.eq(mac.write),
+        ]
+        with m.If(issued):
+            m.d.comb += pes.operation.eq(Operation().const({"mac": 1, "empty": 0, "add": 0, "subtract": 0}))
+            m.d.comb += pes.operation.empty.eq(empty)
+
+    def _check(self, m, memories):
+        """Remember what was asked for and does not exist."""
+        with m.If(self.load_status == Status.IDLE):
+            with m.If(memories.no_memory):
+                m.d.sync += self.load_status.eq(Status.BAD_FIELD)
+            with m.Elif(memories.no_address):
+                m.d.sync += self.load_status.eq(Status.BAD_ADDRESS)
+        request = self.read.p
+        with m.If(self.read.valid & self.read.ready & (self.read_status == Status.IDLE)):
+            beyond = Const(0)
+            for number, name in ((Memory.SCRATCH, "scratch_a"), (Memory.QUEUE, "queue")):
+                beyond |= (request.memory == number) & (request.address >= memories.depths[name])
+            with m.If((request.memory != Memory.SCRATCH) & (request.memory != Memory.QUEUE)):
+                m.d.sync += self.read_status.eq(Status.BAD_FIELD)
+            with m.Elif(beyond):
+                m.d.sync += self.read_status.eq(Status.BAD_ADDRESS)
+
+    def _classify(self, m, mac, vector, queue_taken):
+        """Say what the PEs did, or why they did nothing."""
+        with m.If(mac.issue):
+            m.d.comb += self.cycle.eq(Cycle.MAC)
+        with m.Elif(vector.issue_pe):
+            m.d.comb += self.cycle.eq(Cycle.ELEMENTWISE)
+        with m.Elif(mac.waiting & mac.uses_queue & queue_taken):
+            m.d.comb += self.cycle.eq(Cycle.QUEUE_PORT)
+        with m.Elif(mac.waiting):
+            m.d.comb += self.cycle.eq(Cycle.HAZARD)
+        with m.Elif(mac.active):
+            m.d.comb += self.cycle.eq(Cycle.BROADCAST_EMPTY)
+        with m.Else():
+            m.d.comb += self.cycle.eq(Cycle.NO_MAC)
+        moves = [(s.valid & s.ready) for s in (self.mac, self.vector, self.scalars, self.load, self.read)]
+        m.d.comb += self.progress.eq(Cat(moves).any() | mac.issue | vector.issue | vector.activations.any())

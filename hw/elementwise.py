@@ -1,0 +1,286 @@
+"""The VECTOR engine: element-wise work on the PEs and the activation units of a channel."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+from etalstm.hw.contract import PARAMETERS, FloatFormat, Opcode, Source, Status, VectorOp
+from etalstm.hw.elements import ElementLoop
+from etalstm.hw.pe import Operation
+from etalstm.hw.stream import instruction_layout, vector_layout
+
+SELECT_LATENCY = 2
+"""Cycles from the issue of a SELECT to its write."""
+
+
+class Arrival(data.StructLayout):
+    """A result on its way to the scratch memory.
+
+    Members
+    -------
+    activation, select : where it comes from; neither: from the PEs
+    group : which lanes an activation is for
+    address : where it goes
+    end : the last one of an instruction
+    """
+
+    def __init__(self, address_bits, groups):
+        group_bits = (groups - 1).bit_length()
+        super().__init__({"activation": 1, "select": 1, "group": group_bits, "address": address_bits, "end": 1})
+
+
+class VectorEngine(wiring.Component):
+    """Executes VECTOR instructions in order, one element a cycle, σ and tanh one every ``lanes / units`` cycles.
+
+    An element's operands are read in the cycle of its issue and are there in the next one. The write follows
+    ``multiply_latency + 1`` cycles after the issue of a product, ``add_latency + 1`` after that of a sum or difference,
+    ``SELECT_LATENCY`` after a selection, and ``LATENCY + 2`` to ``LATENCY + 1 + lanes / units`` after an activation, of
+    which each write has ``units`` lanes. Writes keep the order of the elements: an element whose write would not be the
+    last waits, and in ``serial`` instructions each run of the inner loop until nothing is in flight. There is no other
+    interlock: operands must have been written before the instruction comes, which is what its waits are for. Reset
+    forgets everything.
+    ::
+
+        i ─► loop ─► element ─► issue ─┬─► PEs (outside) ────────────────────┐
+                                       ├─► select ─│─────────────────────────┼─mux─► results
+                                       └─► vector ─│─► lanes in groups ─► units ─┘
+        cycle                          0           1..2
+
+    Parameters
+    ----------
+    format : FloatFormat
+        Number format.
+    lanes : int
+        Words of a vector.
+    activation : list of Component
+        Units with members ``a``, ``function`` (0 σ, 1 tanh), ``z`` and a constant ``LATENCY``; as many as divide lanes.
+    multiply_latency, add_latency : int
+        Cycles from operands to results in the PEs.
+    scratch_depth, queue_depth : int
+        Vectors of the memories.
+
+    Members
+    -------
+    i : :py:`In(stream.Signature(instruction_layout(Opcode.VECTOR)))`
+        Instructions.
+    parameters : :py:`In(data.ArrayLayout(format.width, PARAMETERS))`
+        Values of ``Source.PARAMETER``.
+    hold : :py:`In(1)`
+        Issue nothing in this cycle.
+    scratch_a, scratch_b, queue : :py:`In(memory.ReadPort.Signature(...))`
+        Read ports; an enable takes the port for that cycle.
+    issue, issue_pe : :py:`Out(1)`
+        An element, one for the PEs, is issued in this cycle.
+    operation : :py:`Out(Operation())`
+        What the PEs do with the operands issued in the cycle before; zero if nothing was.
+    a, b : :py:`Out(vector_layout(format, lanes))`
+        These operands.
+    result : :py:`In(vector_layout(format, lanes))`
+        What the PEs give.
+    results : :py:`In(memory.WritePort.Signature(...))`
+        The scratch memory's write port.
+    activations : :py:`Out(range(units + 1))`
+        Values that enter the activation units in this cycle.
+    done : :py:`Out(1)`
+        With an instruction's last write.
+    busy : :py:`Out(1)`
+        Anything is left to do.
+    status : :py:`Out(Status)`
+        See :class:`ElementLoop`.
+    """
+
+    def __init__(
+        self, format: FloatFormat, lanes, activation, *, multiply_latency, add_latency, scratch_depth, queue_depth
+    ):
+        self.format, self.lanes, self.units = format, lanes, list(activation)
+        if lanes % len(self.units):
+            raise ValueError(f"the number of activation units must divide lanes ({lanes}), got {len(self.units)}")
+        self.groups = lanes // len(self.units)
+        self.multiply_latency, self.add_latency = multiply_latency, add_latency
+        self.scratch_depth, self.queue_depth = scratch_depth, queue_depth
+        vector, address = vector_layout(format, lanes), (scratch_depth - 1).bit_length()
+
+        def read_port(depth):
+            return In(memory.ReadPort.Signature(addr_width=(depth - 1).bit_length(), shape=vector))
+
+        super().__init__(
+            {name: Out(1) for name in ("issue", "issue_pe", "done", "busy")}
+            | {
+                "i": In(stream.Signature(instruction_layout(Opcode.VECTOR))),
+                "parameters": In(data.ArrayLayout(format.width, PARAMETERS)),
+                "hold": In(1),
+                "scratch_a": read_port(scratch_depth),
+                "scratch_b": read_port(scratch_depth),
+                "queue": read_port(queue_depth),
+                "operation": Out(Operation()),
+                "a": Out(vector),
+                "b": Out(vector),
+                "result": In(vector),
+                "results": In(memory.WritePort.Signature(addr_width=address, shape=vector, granularity=1)),
+                "activations": Out(range(len(self.units) + 1)),
+                "status": Out(Status),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Issue elements; send operands to where they are used; collect results."""
+        m = Module()
+        m.submodules.loop = loop = ElementLoop(scratch_depth=self.scratch_depth, queue_depth=self.queue_depth)
+        wiring.connect(m, wiring.flipped(self.i), loop.i)
+        element = loop.o.p
+        activation, select = Signal(), Signal()
+        m.d.comb += [
+            self.status.eq(loop.status),
+            activation.eq((element.op == VectorOp.SIGMOID) | (element.op == VectorOp.TANH)),
+            select.eq((element.op == VectorOp.SELECT) | (element.op == VectorOp.SELECT_ZERO)),
+            self.issue.eq(loop.o.valid & loop.o.ready),
+            self.issue_pe.eq(self.issue & ~activation & ~select),
+        ]
+        arrival = Arrival(len(self.results.addr), self.groups)
+        self._read(m, element)
+        group_issue, group = self._activate(m, element, self.issue & activation, arrival)
+        in_flight, *arriving = self._arrive(m, element, activation, select, group_issue, group, arrival, loop.o)
+        self._write(m, arriving, element)
+        m.d.comb += self.busy.eq(self.i.valid | loop.o.valid | in_flight)
+        return m
+
+    def _read(self, m, element):
+        """Present the addresses; one cycle later choose the operands and tell the PEs what to do with them."""
+        a_source, b_scratch = Signal(2, reset_less=True), Signal(reset_less=True)
+        constants = [Signal(self.format.width, name=f"parameter_{n}", reset_less=True) for n in "ab"]
+        op = element.op
+        m.d.comb += [
+            self.scratch_a.addr.eq(element.a),
+            self.scratch_b.addr.eq(element.b),
+            self.queue.addr.eq(element.a),
+            self.scratch_a.en.eq(self.issue & (element.a_source == Source.SCRATCH)),
+            self.scratch_b.en.eq(self.issue & (element.b_source == Source.SCRATCH)),
+            self.queue.en.eq(self.issue & (element.a_source == Source.QUEUE)),
+        ]
+        m.d.sync += self.operation.eq(0)
+        with m.If(self.issue):
+            m.d.sync += [
+                a_source.eq(element.a_source),
+                b_scratch.eq(element.b_source == Source.SCRATCH),
+                constants[0].eq(self.parameters[element.a[: PARAMETERS.bit_length() - 1]]),
+                constants[1].eq(self.parameters[element.b[: PARAMETERS.bit_length() - 1]]),
+                self.operation.add.eq(op == VectorOp.ADD),
+                self.operation.subtract.eq(op == VectorOp.SUBTRACT),
+            ]
+        wide = [word.replicate(self.lanes) for word in constants]
+        with m.Switch(a_source):
+            with m.Case(Source.SCRATCH):
+                m.d.comb += self.a.eq(self.scratch_a.data)
+            with m.Case(Source.QUEUE):
+                m.d.comb += self.a.eq(self.queue.data)
+            with m.Default():
+                m.d.comb += self.a.eq(wide[0])
+        m.d.comb += self.b.eq(Mux(b_scratch, self.scratch_b.data, wide[1]))
+
+    def _activate(self, m, element, issue, arrival):
+        """Hold a vector while its lanes pass the units, group by group, and say what arrives and when it set out."""
+        read, tanh, running = Signal(), Signal(reset_less=True), Signal()
+        function = Signal(reset_less=True)
+        vector = Signal(self.lanes * self.format.width, reset_less=True)
+        group = Signal(range(self.groups), reset_less=True)
+        waiting, current, following = Signal(arrival), Signal(arrival), Signal(arrival)
+        m.d.sync += read.eq(issue)
+        with m.If(issue):
+            m.d.sync += [tanh.eq(element.op == VectorOp.TANH), waiting.address.eq(element.d)]
+            m.d.sync += waiting.end.eq(element.end)
+        with m.If(running):
+            m.d.sync += group.eq(group + 1)
+            with m.If(group == self.groups - 1):
+                m.d.sync += running.eq(0)
+        with m.If(read):
+            m.d.sync += [vector.eq(self.a), function.eq(tanh), current.eq(waiting), group.eq(0), running.eq(1)]
+
+        size = len(self.units) * self.format.width
+        lanes = Signal(size)
+        m.d.comb += [
+            lanes.eq(vector.word_select(group, size)),
+            following.activation.eq(1),
+            following.group.eq(group),
+            following.address.eq(current.address),
+            following.end.eq(current.end & (group == self.groups - 1)),
+            self.activations.eq(Mux(running, len(self.units), 0)),
+        ]
+        for n, unit in enumerate(self.units):
+            m.submodules[f"activation_{n}"] = unit
+            m.d.comb += unit.a.eq(lanes.word_select(n, self.format.width)), unit.function.eq(function)
+        self._vector_waits = read
+        return running, following
+
+    def _arrive(self, m, element, activation, select, group_issue, group, arrival, elements):
+        """Let each result set out so that it arrives on time; hold an element that would overtake another."""
+        product, total = self.multiply_latency + 1, self.add_latency + 1
+        unit = self.units[0].LATENCY
+        first, last = unit + 2, unit + 1 + self.groups
+        longest = max(product, total, last)
+        in_flight = Signal()
+        horizon = Signal(range(longest + 1))  # cycles until the last write that is on its way
+        pause = Signal(range(self.groups + 1))  # cycles until the activation units can take a vector
+        arithmetic = (element.op == VectorOp.ADD) | (element.op == VectorOp.SUBTRACT)
+        earliest, latest = Signal.like(horizon), Signal.like(horizon)
+        m.d.comb += [
+            earliest.eq(Mux(activation, first, Mux(select, SELECT_LATENCY, Mux(arithmetic, total, product)))),
+            latest.eq(Mux(activation, last, earliest)),
+            elements.ready.eq(
+                (earliest > horizon) & ~(activation & (pause != 0)) & ~(element.after & (in_flight)) & ~self.hold
+            ),
+        ]
+        m.d.sync += [horizon.eq(Mux(horizon == 0, 0, horizon - 1)), pause.eq(Mux(pause == 0, 0, pause - 1))]
+        with m.If(self.issue):
+            m.d.sync += horizon.eq(latest - 1)
+            with m.If(activation):
+                m.d.sync += pause.eq(self.groups - 1)
+
+        setting_out = Signal(arrival)
+        m.d.comb += [
+            setting_out.select.eq(select),
+            setting_out.address.eq(element.d),
+            setting_out.end.eq(element.end),
+        ]
+        issue_pe, issue_select = self.issue_pe, self.issue & select
+        starts = {total: issue_pe & arithmetic, product: issue_pe & ~arithmetic}
+        valid = Signal(max(product, total, unit, SELECT_LATENCY))
+        stages = [Signal(arrival, name=f"arrival_{n}", reset_less=True) for n in range(len(valid))]
+        for n, stage in enumerate(stages):
+            older = stages[n + 1] if n + 1 < len(stages) else arrival.const({})
+            own = starts.get(n + 1, 0) | (issue_select if n + 1 == SELECT_LATENCY else 0)
+            m.d.sync += [stage.eq(older), valid[n].eq(valid[n + 1] if n + 1 < len(stages) else 0)]
+            with m.If(own):
+                m.d.sync += [stage.eq(setting_out), valid[n].eq(1)]
+            if n + 1 == unit:
+                with m.If(group_issue):
+                    m.d.sync += [stage.eq(group), valid[n].eq(1)]
+        m.d.comb += in_flight.eq(valid.any() | self._vector_waits | group_issue)
+        return in_flight, valid[0], stages[0]
+
+    def _write(self, m, arriving, element):
+        """Write what arrives, in the lanes that it is for."""
+        valid, arrival = arriving
+        width, units = self.format.width, len(self.units)
+        zero_flag, read_zero = Signal(reset_less=True), self.format
+        selected = Signal(vector_layout(self.format, self.lanes), reset_less=True)
+        mask = Signal(self.lanes, reset_less=True)
+        with m.If(self.issue):
+            m.d.sync += zero_flag.eq(element.op == VectorOp.SELECT_ZERO)
+        exponents = [self.a[n][read_zero.mantissa : width - 1] for n in range(self.lanes)]
+        m.d.sync += [
+            selected.eq(self.b),
+            mask.eq(Cat(exponent.any() for exponent in exponents) ^ zero_flag.replicate(self.lanes)),
+        ]
+
+        groups = Cat((arrival.group == n).replicate(units) for n in range(self.groups))
+        m.d.comb += self.results.addr.eq(arrival.address)
+        with m.If(arrival.activation):
+            m.d.comb += self.results.data.eq(Cat(unit.z for unit in self.units).replicate(self.groups))
+        with m.Elif(arrival.select):
+            m.d.comb += self.results.data.eq(selected)
+        with m.Else():
+            m.d.comb += self.results.data.eq(self.result)
+        with m.If(valid):
+            m.d.comb += self.results.en.eq(
+                Mux(arrival.activation, groups, Mux(arrival.select, mask, (1 << self.lanes) - 1))
+            )
+            m.d.comb += self.done.eq(arrival.end)

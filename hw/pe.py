@@ -1,0 +1,176 @@
+"""Omni-PE: one multiplier and one adder that serve matrix products and element-wise work alike."""
+
+from amaranth.hdl import C, Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from etalstm.hw.stream import vector_layout
+
+
+class Operation(data.StructLayout):
+    """What the PEs of a channel do with the operands of a cycle; all zeros is a product.
+
+    Members
+    -------
+    mac : weight · scalar + partial, otherwise the operands are a and b
+    empty : with ``mac``: the partial sum alone
+    add : a + b
+    subtract : a - b
+    """
+
+    def __init__(self):
+        super().__init__({"mac": 1, "empty": 1, "add": 1, "subtract": 1})
+
+
+class OmniPE(wiring.Component):
+    """Datapath of one lane: a multiplier, an adder, four operand multiplexers and one for the result.
+
+    Takes one operation per cycle, free running. Every operation is issued in one slot and has a fixed result time:
+    operands that go to the adder directly, partial sums included, are delayed by the time of a product. Adding -0
+    gives back the other operand exactly, whatever it is; so an empty sum replaces its product by -0.
+    ::
+
+        weight ─┐                       ┌──────────────── product ──────────────────┐
+             a ─┴─mux─│─┐               │  -0 ─┐                                   └─mux─► result
+        scalar ─┐       ├─► multiplier ─┴──────┼─mux─┐                              ┌─┘
+             b ─┴─mux─│─┘                      │     ├─► adder ─────────── sum ─────┴─────► sum
+             a ───────│─ (delay) ──────────────┘     │
+             b ─┬─mux─│─ (delay) ─── change sign ────┘
+       partial ─┘
+
+        cycle 0       1           1 + multiplier.LATENCY   1 + multiplier.LATENCY + adder.LATENCY
+
+    Parameters
+    ----------
+    format : FloatFormat
+        Number format of operands and results.
+    multiplier, adder : Component
+        Arithmetic units with members ``a``, ``b`` (in), ``z`` (out) and a constant ``LATENCY``.
+
+    Members
+    -------
+    weight, scalar, partial : :py:`In(format.width)`
+        Operands of a MAC.
+    a, b : :py:`In(format.width)`
+        Operands of element-wise work.
+    mac : :py:`In(1)`
+        Selects the operands, in their cycle.
+    augend_a, augend_none, negate : :py:`In(1)`
+        Select what the adder adds, in the cycle of the product: ``a`` or -0 instead of the product, and minus ``b``.
+    product : :py:`In(1)`
+        Selects the product as ``result``, in the cycle of the product.
+    sum : :py:`Out(format.width)`
+        What the adder gives.
+    result : :py:`Out(format.width)`
+        The product where ``product`` is set, else the sum.
+    """
+
+    def __init__(self, format, multiplier, adder):
+        self.format, self.multiplier, self.adder = format, multiplier, adder
+        words = ("weight", "scalar", "partial", "a", "b")
+        controls = ("mac", "augend_a", "augend_none", "negate", "product")
+        super().__init__(
+            {name: In(format.width) for name in words}
+            | {name: In(1) for name in controls}
+            | {"sum": Out(format.width), "result": Out(format.width)}
+        )
+
+    def elaborate(self, platform):
+        """Lay out the datapath cycle by cycle."""
+        m = Module()
+        m.submodules.multiplier = multiplier = self.multiplier
+        m.submodules.adder = adder = self.adder
+        width = self.format.width
+
+        # Cycle 0
+        a, b, augend, addend = (Signal(width, name=n, reset_less=True) for n in ("a_", "b_", "augend", "addend"))
+        m.d.sync += [
+            a.eq(Mux(self.mac, self.weight, self.a)),
+            b.eq(Mux(self.mac, self.scalar, self.b)),
+            augend.eq(self.a),
+            addend.eq(Mux(self.mac, self.partial, self.b)),
+        ]
+
+        # Cycle 1
+        m.d.comb += [multiplier.a.eq(a), multiplier.b.eq(b)]
+        for n in range(multiplier.LATENCY):
+            delayed = [Signal(width, name=f"{word}_{n}", reset_less=True) for word in ("augend", "addend")]
+            m.d.sync += [delayed[0].eq(augend), delayed[1].eq(addend)]
+            augend, addend = delayed
+
+        # Cycle 1 + multiplier.LATENCY
+        minus_zero = C(1 << (width - 1), width)
+        m.d.comb += [
+            adder.a.eq(Mux(self.augend_none, minus_zero, Mux(self.augend_a, augend, multiplier.z))),
+            adder.b.eq(Cat(addend[:-1], addend[-1] ^ self.negate)),
+            self.sum.eq(adder.z),
+            self.result.eq(Mux(self.product, multiplier.z, adder.z)),
+        ]
+        return m
+
+
+class PEArray(wiring.Component):
+    """The PEs of a channel under one control.
+
+    One operation per cycle for all lanes, free running, no stall, no reset: a product is at ``result`` after
+    ``multiply_latency`` cycles, a sum at ``result`` and at ``sum`` after ``add_latency``. Where both are due in one
+    cycle, ``result`` shows the product and ``sum`` the sum.
+
+    Parameters
+    ----------
+    format : FloatFormat
+        Number format of operands and results.
+    lanes : int
+        Number of PEs.
+    multiplier, adder : callable
+        Make an arithmetic unit for a format, see :class:`OmniPE`.
+
+    Members
+    -------
+    operation : :py:`In(Operation())`
+        What is issued in this cycle. Without ``valid``: in a cycle without an operation the results mean nothing.
+    weight, partial, a, b : :py:`In(vector_layout(format, lanes))`
+        Operands, one word for each lane.
+    scalar : :py:`In(format.width)`
+        Operand of all lanes.
+    sum, result : :py:`Out(vector_layout(format, lanes))`
+        See :class:`OmniPE`.
+    """
+
+    def __init__(self, format, lanes, multiplier, adder):
+        self.pes = [OmniPE(format, multiplier(format), adder(format)) for _ in range(lanes)]
+        first = self.pes[0]
+        self.product_cycle = 1 + first.multiplier.LATENCY
+        self.multiply_latency = self.product_cycle
+        self.add_latency = self.product_cycle + first.adder.LATENCY
+        vector = vector_layout(format, lanes)
+        super().__init__(
+            {name: In(vector) for name in ("weight", "partial", "a", "b")}
+            | {"operation": In(Operation()), "scalar": In(format.width), "sum": Out(vector), "result": Out(vector)}
+        )
+
+    def elaborate(self, platform):
+        """Delay the control once for all lanes and wire up the PEs."""
+        m = Module()
+        late = self.operation
+        for n in range(self.product_cycle):
+            stage = Signal(Operation(), name=f"operation_{n}", reset_less=True)
+            m.d.sync += stage.eq(late)
+            late = stage
+        for n, pe in enumerate(self.pes):
+            m.submodules[f"pe_{n}"] = pe
+            m.d.comb += [
+                pe.mac.eq(self.operation.mac),
+                pe.weight.eq(self.weight[n]),
+                pe.scalar.eq(self.scalar),
+                pe.partial.eq(self.partial[n]),
+                pe.a.eq(self.a[n]),
+                pe.b.eq(self.b[n]),
+                pe.augend_none.eq(late.mac & late.empty),
+                pe.augend_a.eq(~late.mac),
+                pe.negate.eq(late.subtract),
+                # A MAC's slot must not claim the result: an addition may be due there.
+                pe.product.eq(~(late.mac | late.add | late.subtract)),
+                self.sum[n].eq(pe.sum),
+                self.result[n].eq(pe.result),
+            ]
+        return m

@@ -1,0 +1,99 @@
+"""The routing of operands, over units that are no arithmetic at all: each word is told from every other."""
+
+import random
+
+import pytest
+from amaranth import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.sim import Simulator
+from etalstm.hw.contract import FloatFormat
+from etalstm.hw.pe import PEArray
+
+FORMAT = FloatFormat(8, 7)
+LANES = 4
+MASK, SIGN = (1 << FORMAT.width) - 1, 1 << (FORMAT.width - 1)
+LATENCIES = {"mul": 3, "add": 7, "sub": 7, "mac": 7, "empty": 7}
+CONTROL = {
+    "mul": {},
+    "add": {"add": 1},
+    "sub": {"subtract": 1},
+    "mac": {"mac": 1},
+    "empty": {"mac": 1, "empty": 1},
+}
+
+
+class Unit(wiring.Component):
+    """``z = x·a + y·b`` of some cycles ago, modulo the word."""
+
+    def __init__(self, x, y, latency):
+        self.x, self.y, self.LATENCY = x, y, latency
+        super().__init__({"a": In(FORMAT.width), "b": In(FORMAT.width), "z": Out(FORMAT.width)})
+
+    def elaborate(self, platform):
+        m = Module()
+        z = self.x * self.a + self.y * self.b
+        for n in range(self.LATENCY):
+            late = Signal(FORMAT.width, name=f"late_{n}")
+            m.d.sync += late.eq(z)
+            z = late
+        m.d.comb += self.z.eq(z)
+        return m
+
+
+def multiply(a, b):
+    return (3 * a + 5 * b) & MASK
+
+
+def add(a, b):
+    return (7 * a + 11 * b) & MASK
+
+
+def expected(name, w):
+    return {
+        "mul": multiply(w["a"], w["b"]),
+        "add": add(w["a"], w["b"]),
+        "sub": add(w["a"], w["b"] ^ SIGN),
+        "mac": add(multiply(w["weight"], w["scalar"]), w["partial"]),
+        "empty": add(SIGN, w["partial"]),
+    }[name]
+
+
+@pytest.mark.parametrize("names", [[name] for name in CONTROL] + [list(CONTROL)])
+def test_each_operation_has_its_operands_and_its_time(names):
+    dut = PEArray(FORMAT, LANES, lambda _: Unit(3, 5, 2), lambda _: Unit(7, 11, 4))
+    assert (dut.multiply_latency, dut.add_latency) == (3, 7)
+    generator, due = random.Random(7), {}
+
+    async def bench(ctx):
+        checked = 0
+        for cycle in range(200):
+            name = generator.choice(names)
+            names_of_words = ("weight", "partial", "a", "b")
+            words = {word: [generator.randrange(MASK + 1) for _ in range(LANES)] for word in names_of_words}
+            scalar = generator.randrange(MASK + 1)
+            ctx.set(dut.operation, {"mac": 0, "empty": 0, "add": 0, "subtract": 0} | CONTROL[name])
+            for word, values in words.items():
+                ctx.set(getattr(dut, word), values)
+            ctx.set(dut.scalar, scalar)
+            lanes = [{word: words[word][n] for word in words} | {"scalar": scalar} for n in range(LANES)]
+            port = "sum" if name in ("mac", "empty") else "result"
+            # A product and a sum that are due together share `result`: the issuer keeps them apart.
+            if name == "mul":
+                due.pop((cycle + 3, "result"), None)
+            due[cycle + LATENCIES[name], port] = name, [expected(name, lane) for lane in lanes]
+            if name in ("add", "sub"):
+                due[cycle + 7, "sum"] = due[cycle + 7, "result"]
+            await ctx.tick()
+            for port in ("sum", "result"):
+                if (cycle + 1, port) in due:
+                    name, values = due[cycle + 1, port]
+                    actual, issued = list(ctx.get(getattr(dut, port))), cycle + 1 - LATENCIES[name]
+                    assert actual == values, f"{name} of cycle {issued}: {actual}, expected {values}"
+                    checked += 1
+        assert checked > 80
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()

@@ -1,0 +1,102 @@
+import random
+
+import pytest
+from amaranth.lib import data
+from amaranth.sim import Simulator
+from etalstm.hw.contract import HEADER
+from etalstm.hw.queue import InstructionQueue
+
+SHAPE = data.StructLayout(HEADER | {"number": 8})
+ENGINES = ("load", "mac", "vector", "store")
+
+
+def run(dut, *benches):
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    for bench in benches:
+        simulator.add_testbench(bench, background=bench is not benches[-1])
+    simulator.run()
+
+
+def put(ctx, dut, **fields):
+    ctx.set(dut.i.p, {name: 0 for name in SHAPE.members} | fields)
+
+
+@pytest.mark.parametrize("stall", [0.0, 0.5, 0.9])
+def test_keeps_order_and_waits_under_stall(stall):
+    generator, dut = random.Random(11), InstructionQueue(SHAPE, 4)
+    program = [{f"wait_{e}": generator.randrange(12) for e in ENGINES} | {"number": n} for n in range(60)]
+
+    async def feed(ctx):
+        for fields in program:
+            put(ctx, dut, **fields)
+            ctx.set(dut.i.valid, 1)
+            ready = 0
+            while not ready:
+                _, _, ready = await ctx.tick().sample(dut.i.ready)
+        ctx.set(dut.i.valid, 0)
+
+    async def bench(ctx):
+        completed, taken = dict.fromkeys(ENGINES, 0), []
+        for _ in range(3000):
+            ctx.set(dut.o.ready, generator.random() >= stall)
+            ctx.set(dut.completed, completed)
+            before = dict(completed)
+            _, _, valid, ready, number = await ctx.tick().sample(dut.o.valid, dut.o.ready, dut.o.p.number)
+            if valid and ready:
+                taken.append(number)
+                waits = {e: program[number][f"wait_{e}"] for e in ENGINES}
+                assert all(before[e] >= waits[e] for e in ENGINES), f"instruction {number}: {before} is not {waits}"
+            if generator.random() < 0.1:
+                completed[generator.choice(ENGINES)] += 1
+        assert taken == list(range(len(program)))
+
+    run(dut, feed, bench)
+
+
+def test_follows_in_the_next_cycle():
+    """Instructions without waits leave one a cycle."""
+    dut = InstructionQueue(SHAPE, 4)
+
+    async def bench(ctx):
+        ctx.set(dut.o.ready, 1)
+        ctx.set(dut.i.valid, 1)
+        seen = [(await ctx.tick().sample(dut.o.valid, dut.i.ready))[2:] for _ in range(20)]
+        assert seen[3:] == [(1, 1)] * 17, seen
+
+    run(dut, bench)
+
+
+def test_everyone_looks_at_the_count_of_all_channels():
+    dut = InstructionQueue(SHAPE, 4)
+
+    async def bench(ctx):
+        put(ctx, dut, wait_store=2, everyone=1)
+        ctx.set(dut.i.valid, 1)
+        await ctx.tick()
+        ctx.set(dut.i.valid, 0)
+        ctx.set(dut.completed.store, 9)
+        await ctx.tick().repeat(5)
+        assert not ctx.get(dut.o.valid)
+        assert ctx.get(dut.waits) == 0b1000
+        assert ctx.get(dut.busy)
+        ctx.set(dut.stored_by_all, 2)
+        await ctx.tick()
+        assert ctx.get(dut.o.valid)
+        assert ctx.get(dut.waits) == 0
+
+    run(dut, bench)
+
+
+def test_hold_lets_nothing_go():
+    dut = InstructionQueue(SHAPE, 4)
+
+    async def bench(ctx):
+        ctx.set(dut.o.ready, 1)
+        ctx.set(dut.i.valid, 1)
+        ctx.set(dut.hold, 1)
+        for _ in range(10):
+            await ctx.tick()
+            assert not ctx.get(dut.o.valid)
+
+    run(dut, bench)
