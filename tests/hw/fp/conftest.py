@@ -2,8 +2,16 @@
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from amaranth.sim import Simulator
+from etalstm.hw.contract import BINARY32, FloatFormat
+from etalstm.hw.fp.activation import Activation
+from etalstm.hw.fp.add import Adder
+from etalstm.hw.fp.multiply import Multiplier
+from etalstm.sim.units import Units
+
+SMALL, HALF, BRAIN = FloatFormat(4, 3), FloatFormat(5, 10), FloatFormat(8, 7)
 
 
 class Exact:
@@ -76,6 +84,50 @@ def stream_through(unit, **operands):
     simulator.add_testbench(drive)
     simulator.run()
     return results
+
+
+def hard_pairs(format, count, seed, *, addition):
+    """Random operand pairs where results are hard to get right; words of ``format``, two uint32 arrays.
+
+    Exponents of factors are weighted to products at the smallest and the largest number, those of summands to
+    distances within two significands; fractions to few ones or few zeros, which makes ties and long carries; a tenth of
+    the summands nearly cancel. All special words occur.
+    """
+    rng = np.random.default_rng(seed)
+    largest, ones = (1 << format.exponent) - 1, (1 << format.mantissa) - 1
+
+    def fractions():
+        sparse = 1 << rng.integers(0, format.mantissa, count) | 1 << rng.integers(0, format.mantissa, count)
+        kind = rng.integers(0, 4, count)
+        anything = rng.integers(0, ones + 1, count)
+        return np.choose(kind, [anything, sparse & ones, ~sparse & ones, rng.choice([0, 1, ones - 1, ones], count)])
+
+    a, near = rng.integers(0, largest + 1, count), rng.integers(-3, 4, count)
+    if addition:
+        b = a + rng.integers(-2 * format.mantissa, 2 * format.mantissa + 1, count)
+    else:
+        b = near + format.bias - a + np.where(rng.random(count) < 0.5, 0, largest)
+    b = np.where(rng.random(count) < 0.1, rng.integers(0, largest + 1, count), b).clip(0, largest)
+    magnitudes = [a << format.mantissa | fractions(), b << format.mantissa | fractions()]
+    if addition:
+        close = (magnitudes[0] + near).clip(0, (1 << format.width - 1) - 1)
+        magnitudes[1] = np.where(rng.random(count) < 0.1, close, magnitudes[1])
+    return [(m | rng.integers(0, 2, count) << format.width - 1).astype(np.uint32) for m in magnitudes]
+
+
+@pytest.fixture(scope="session")
+def units():
+    """All units, compiled, for tests that need millions of operations."""
+    formats = {"": BINARY32, "_small": SMALL, "_half": HALF, "_brain": BRAIN}
+    bank = {f"multiply{suffix}": Multiplier(format) for suffix, format in formats.items()}
+    bank |= {f"add{suffix}": Adder(format) for suffix, format in formats.items()}
+    return Units(bank | {"activation": Activation(BINARY32)})
+
+
+@pytest.fixture
+def hard():
+    """Give tests :func:`hard_pairs`."""
+    return hard_pairs
 
 
 @pytest.fixture

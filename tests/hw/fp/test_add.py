@@ -2,6 +2,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from etalstm.golden import arithmetic
 from etalstm.hw.contract import BINARY32, FloatFormat
 from etalstm.hw.fp.add import Adder
 
@@ -136,3 +137,51 @@ def test_is_exact_for_every_pair_of_a_small_format(stream, exact, format):
     reference = exact(format)
     for x, y, z in zip(a, b, stream(Adder(format), a=a, b=b), strict=True):
         assert z == reference.add(x, y), f"{x:#x} + {y:#x} gave {z:#x}, expected {reference.add(x, y):#x}"
+
+
+def agree(name, a, b, z, expected):
+    wrong = np.flatnonzero(z != expected)
+    assert not len(wrong), (
+        f"{len(wrong)} of {len(z)} differ, first pair {wrong[0]}: "
+        f"{name} of {a[wrong[0]]:#x}, {b[wrong[0]]:#x} gave {z[wrong[0]]:#x}, expected {expected[wrong[0]]:#x}"
+    )
+
+
+def test_has_the_bits_of_the_golden_model_for_millions_of_hard_pairs(units, hard):
+    a, b = hard(BINARY32, 3_000_000, seed=21, addition=True)
+    expected = arithmetic.add(a.view(np.float32), b.view(np.float32)).view(np.uint32)
+    agree("add", a, b, units.run("add", a, b), expected)
+
+
+def test_has_the_bits_of_the_golden_model_for_any_words(units):
+    a, b = np.random.default_rng(22).integers(0, 1 << 32, (2, 1_000_000), dtype=np.uint32)
+    expected = arithmetic.add(a.view(np.float32), b.view(np.float32)).view(np.uint32)
+    agree("add", a, b, units.run("add", a, b), expected)
+
+
+def test_is_exact_for_every_pair_of_an_eight_bit_format(units, exact):
+    words = np.arange(256, dtype=np.uint32)
+    a, b = np.repeat(words, 256), np.tile(words, 256)
+    reference = exact(FloatFormat(4, 3))
+    expected = np.array([reference.add(x, y) for x, y in zip(a.tolist(), b.tolist(), strict=True)], np.uint32)
+    agree("add", a, b, units.run("add_small", a, b), expected)
+
+
+def test_is_exact_for_hard_pairs_of_bfloat16(units, exact, hard):
+    a, b = hard(FloatFormat(8, 7), 5_000, seed=23, addition=True)
+    reference = exact(FloatFormat(8, 7))
+    expected = np.array([reference.add(x, y) for x, y in zip(a.tolist(), b.tolist(), strict=True)], np.uint32)
+    agree("add", a, b, units.run("add_brain", a, b), expected)
+
+
+def test_agrees_with_numpy_in_half_precision(units, hard):
+    a, b = hard(FloatFormat(5, 10), 1_000_000, seed=24, addition=True)
+    x, y = (flush_half(words.astype(np.uint16).view(np.float16)) for words in (a, b))
+    with np.errstate(all="ignore"):
+        expected = flush_half(x + y).view(np.uint16).astype(np.uint32)
+    agree("add", a, b, units.run("add_half", a, b), expected)
+
+
+def flush_half(x):
+    flushed = np.where(np.abs(x) < np.finfo(np.float16).smallest_normal, np.copysign(np.float16(0), x), x)
+    return np.where(np.isnan(x), np.float16(np.nan), flushed)
