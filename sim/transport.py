@@ -1,0 +1,102 @@
+"""The simulated machine, as the driver sees it."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from etalstm.device.transport import Transport
+from etalstm.hw.config import Config
+from etalstm.sim.library import Library, build_library, design
+from etalstm.sim.simulation import Simulation, Stop
+
+MEMORY_BYTES = 1 << 30
+LATENCY_CYCLES = 32  # 128 ns at 250 MHz; HBM answers after 107 ns (Shuhai, FCCM 2020, page hit)
+_FIRST_CYCLES = 1000
+_CHUNK_SECONDS = 0.1  # how long Ctrl-C may have to wait
+
+
+class SimTransport(Transport):
+    """A Verilated machine in this process. Time only passes in register accesses and in :meth:`wait`.
+
+    Parameters
+    ----------
+    config : Config
+        The machine; built on first use, then taken from the cache.
+    memory_bytes : int, optional
+        Size of the memory; default 1 GiB, or what the machine can address if that is less.
+    trace : str or Path, optional
+        Waveform to write: ``.fst`` or ``.vcd``.
+    log : function
+        Told when a build begins.
+    library : Library, optional
+        A simulator to use instead of the configuration's own.
+    memory : latency, outstanding, bandwidth, stall, seed, reorder of :class:`Simulation`
+
+    Members
+    -------
+    simulation : Simulation
+        For what only a simulation can do: faults, cycles, beats per port.
+    build_seconds : float
+        What the build took; 0 if it was in the cache.
+
+    Raises
+    ------
+    ToolchainError
+        If the simulator cannot be built.
+    ValueError
+        If an option is outside its range.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        memory_bytes: int | None = None,
+        trace: str | Path | None = None,
+        log: Callable[[str], None] = lambda _: None,
+        library: Library | None = None,
+        latency: int = LATENCY_CYCLES,
+        **memory,
+    ):
+        waveform = None if trace is None else Path(trace)
+        if library is None:
+            library = build_library(design(config), waveform and waveform.suffix.lstrip("."), log)
+        self.build_seconds = library.seconds
+        self.memory_bytes = min(MEMORY_BYTES, 1 << config.address_bits) if memory_bytes is None else memory_bytes
+        self.simulation = Simulation(library, self.memory_bytes, latency=latency, waveform=waveform, **memory)
+        self._chunk_cycles = _FIRST_CYCLES
+
+    def read_register(self, register: int) -> int:
+        """Read a register in a few clock cycles."""
+        return self.simulation.read(register)
+
+    def write_register(self, register: int, value: int) -> None:
+        """Write a register in a few clock cycles."""
+        self.simulation.write(register, value)
+
+    def wait(self, seconds: float) -> bool:
+        """Clock the machine until its interrupt is high, at most so many seconds of the host's time."""
+        deadline = time.monotonic() + seconds
+        while True:
+            start = time.monotonic()
+            if self.simulation.run(self._chunk_cycles) is Stop.INTERRUPT:
+                return True
+            now = time.monotonic()
+            self._chunk_cycles = max(_FIRST_CYCLES, int(self._chunk_cycles * min(_CHUNK_SECONDS / (now - start), 2)))
+            if now >= deadline:
+                return False
+
+    def reset(self) -> None:
+        """Pulse the reset."""
+        self.simulation.reset()
+
+    def close(self) -> None:
+        """End the simulation and its waveform."""
+        self.simulation.close()
+
+    def _read_memory(self, address: int, size: int) -> np.ndarray:
+        return self.simulation.memory[address : address + size].copy()
+
+    def _write_memory(self, address: int, data: np.ndarray) -> None:
+        self.simulation.memory[address : address + data.size] = data

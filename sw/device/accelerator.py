@@ -1,0 +1,258 @@
+"""Drives the machine: checks that it is the expected one, gives it programs, tells how they ended."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from etalstm.device.faults import (
+    INSTRUCTION_BYTES,
+    BusyError,
+    DeviceTimeoutError,
+    IncompatibleError,
+    StuckError,
+    program_error,
+)
+from etalstm.device.transport import Transport
+from etalstm.errors import DeviceError
+from etalstm.hw import contract
+from etalstm.hw.config import Config
+from etalstm.hw.contract import Counter, Cycle, Register, Status, Traffic
+
+PAGE_BYTES = 4096
+WATCHDOG_CYCLES = 1_000_000  # far above what a memory may take to answer
+_POLL_SECONDS = 0.5
+_DRAIN_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class LoadedProgram:
+    """A program in the machine's memory.
+
+    Members
+    -------
+    address : int
+        Of its first byte.
+    instructions : int
+        Its length.
+    """
+
+    address: int
+    instructions: int
+
+
+class Accelerator:
+    """A machine behind a transport.
+
+    Parameters
+    ----------
+    transport : Transport
+    config : Config
+        What the machine must be.
+
+    Members
+    -------
+    watchdog_cycles : int
+        Cycles without progress until a program counts as stuck; 0: never.
+
+    Raises
+    ------
+    IncompatibleError
+        If the machine is another one.
+    """
+
+    def __init__(self, transport: Transport, config: Config):
+        self.transport, self.config = transport, config
+        self.watchdog_cycles = WATCHDOG_CYCLES
+        self._window_base = self._window_stride = 0
+        self._parameters = np.zeros(contract.PARAMETERS, np.float32)
+        self._check_identity()
+
+    def load(self, program: bytes, address: int) -> LoadedProgram:
+        """Copy a program into memory.
+
+        Raises
+        ------
+        ValueError
+            If it is empty, no whole number of instructions, not at a multiple of 4096, or outside the memory.
+        """
+        if not program or len(program) % INSTRUCTION_BYTES:
+            raise ValueError(f"a program must be some times {INSTRUCTION_BYTES} bytes, got {len(program)}")
+        if address % PAGE_BYTES:
+            raise ValueError(f"a program's address must be a multiple of {PAGE_BYTES}, got {address:#x}")
+        self.transport.write_memory(address, program)
+        return LoadedProgram(address, len(program) // INSTRUCTION_BYTES)
+
+    def set_windows(self, base: int, stride: int) -> None:
+        """Put the channels' windows one after the other, each of `stride` bytes, the first at `base`.
+
+        Raises
+        ------
+        ValueError
+            If one is not a multiple of 4096, or the windows are not all in memory.
+        """
+        if base % PAGE_BYTES or stride % PAGE_BYTES or base < 0 or stride <= 0:
+            raise ValueError(f"windows must be multiples of {PAGE_BYTES}, got base {base:#x} and stride {stride:#x}")
+        end = base + stride * self.config.channels
+        if end > self.transport.memory_bytes:
+            raise ValueError(
+                f"{self.config.channels} windows of {stride} bytes at {base:#x} end at {end:#x}, "
+                f"beyond the memory of {self.transport.memory_bytes} bytes"
+            )
+        self._window_base, self._window_stride = base, stride
+
+    def set_parameter(self, number: int, value: float) -> None:
+        """Set an operand of vector instructions, rounded to float32, for the programs that start from now on.
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter, or its value is fixed.
+        """
+        fixed = (contract.PARAMETER_ONE, contract.PARAMETER_ZERO)
+        if not 0 <= number < contract.PARAMETERS or number in fixed:
+            raise ValueError(f"parameter must be 0 to {contract.PARAMETERS - 1} and none of {fixed}, got {number}")
+        self._parameters[number] = value
+
+    def run(self, program: LoadedProgram, timeout_seconds: float | None = None) -> None:
+        """Run a program to its end.
+
+        Parameters
+        ----------
+        program : LoadedProgram
+        timeout_seconds : float, optional
+            Stop it after this time.
+
+        Raises
+        ------
+        BusyError
+            If a program runs already.
+        DeviceTimeoutError
+            If the time was not enough.
+        ProgramError
+            If the machine stopped the program; the message has the instruction. The machine takes the next program.
+        """
+        self.start(program)
+        try:
+            self._wait(timeout_seconds)
+        except BaseException:  # also Ctrl-C: the machine must not be left running
+            self._stop()
+            raise
+        status = self._read(Register.STATUS)
+        if status != Status.DONE:
+            error = self._error(program, status)
+            if isinstance(error, StuckError):
+                self.transport.reset()  # a memory that never answers holds its port
+            raise error
+
+    def start(self, program: LoadedProgram) -> None:
+        """Start a program and come back; :meth:`run` is this and the wait.
+
+        Raises
+        ------
+        BusyError
+            If a program runs already.
+        """
+        if self._read(Register.STATUS) == Status.RUNNING:
+            raise BusyError("a program runs already; wait for its end or abort it")
+        self._write(Register.PROGRAM_LOW, program.address & 0xFFFFFFFF)
+        self._write(Register.PROGRAM_HIGH, program.address >> 32)
+        self._write(Register.PROGRAM_LENGTH, program.instructions)
+        self._write(Register.WATCHDOG, self.watchdog_cycles)
+        self._write(Register.WINDOW_LOW, self._window_base & 0xFFFFFFFF)
+        self._write(Register.WINDOW_HIGH, self._window_base >> 32)
+        self._write(Register.WINDOW_STRIDE, self._window_stride // PAGE_BYTES)
+        for number, word in enumerate(self._parameters.view(np.uint32)):
+            self._write(Register.PARAMETER + 4 * number, int(word))
+        refused = self._read(Register.REFUSED)
+        self._write(Register.CONTROL, contract.CONTROL_START)
+        if self._read(Register.REFUSED) != refused:
+            raise BusyError("a program was started by somebody else; wait for its end or abort it")
+
+    def abort(self) -> None:
+        """Stop what runs; if the machine does not stop, reset it. Nothing happens when nothing runs."""
+        if self._read(Register.STATUS) != Status.RUNNING:
+            return
+        self._write(Register.CONTROL, contract.CONTROL_ABORT)
+        deadline = time.monotonic() + _DRAIN_SECONDS
+        while self._read(Register.STATUS) == Status.RUNNING:
+            if time.monotonic() > deadline:
+                self.transport.reset()
+                return
+            self.transport.wait(_POLL_SECONDS)
+
+    def counters(self) -> dict:
+        """Read what the machine counted since the last program's start.
+
+        Returns
+        -------
+        dict
+            ``cycles``; ``channel_cycles``: what the channels' PEs did, by :class:`Cycle` in small letters, summed over
+            channels; ``mac_phase``, ``activation``, ``scalars_seen``, ``scalars_skipped``; ``read_bytes`` and
+            ``write_bytes`` by :class:`Traffic` in small letters; ``program_bytes``.
+        """
+        words = [self._counter(number) for number in range(Counter.COUNT)]
+        beat = self.config.beat_bytes
+
+        def by_kind(first: Counter, kinds, scale: int = 1) -> dict[str, int]:
+            return {kind.name.lower(): words[first + kind] * scale for kind in kinds}
+
+        plain = (Counter.CYCLES, Counter.MAC_PHASE, Counter.ACTIVATION, Counter.SCALARS_SEEN, Counter.SCALARS_SKIPPED)
+        return {counter.name.lower(): words[counter] for counter in plain} | {
+            "channel_cycles": by_kind(Counter.CYCLE_KINDS, Cycle),
+            "read_bytes": by_kind(Counter.READ_BEATS, Traffic, beat),
+            "write_bytes": by_kind(Counter.WRITE_BEATS, Traffic, beat),
+            "program_bytes": words[Counter.PROGRAM_BEATS] * beat,
+        }
+
+    def _wait(self, timeout_seconds: float | None) -> None:
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        while self._read(Register.STATUS) == Status.RUNNING:
+            left = _POLL_SECONDS if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                raise DeviceTimeoutError(f"the program did not end within {timeout_seconds} seconds and was stopped")
+            self.transport.wait(min(left, _POLL_SECONDS))
+
+    def _stop(self) -> None:
+        try:
+            self.abort()
+        except DeviceError:
+            self.transport.reset()
+
+    def _error(self, program: LoadedProgram, status: int):
+        def words(first: int, count: int) -> list[int]:
+            address = program.address + first * INSTRUCTION_BYTES
+            image = self.transport.read_memory(address, count * INSTRUCTION_BYTES).tobytes()
+            starts = range(0, len(image), INSTRUCTION_BYTES)
+            return [int.from_bytes(image[start : start + INSTRUCTION_BYTES], "little") for start in starts]
+
+        engine, instruction = self._read(Register.ERROR_ENGINE), self._read(Register.ERROR_INSTRUCTION)
+        return program_error(status, engine, instruction, words, program.instructions)
+
+    def _check_identity(self) -> None:
+        config = self.config
+        expected = {
+            Register.MAGIC: contract.MAGIC,
+            Register.VERSION: contract.VERSION,
+            Register.SHAPE: config.channels | config.lanes << 16,
+            Register.PRESET: config.digest,
+        }
+        for register, value in expected.items():
+            actual = self._read(register)
+            if actual != value:
+                raise IncompatibleError(
+                    f"the machine's {register.name} is {actual:#010x}, expected {value:#010x} "
+                    f"({config.channels} channels of {config.lanes} lanes, contract version {contract.VERSION})"
+                )
+
+    def _counter(self, number: int) -> int:
+        low, high = (Register.COUNTER + 8 * number + half for half in (0, 4))
+        before = self._read(high)
+        word, after = self._read(low), self._read(high)
+        # a carry between the reads: what came after it is consistent
+        return after << 32 | (word if before == after else self._read(low))
+
+    def _read(self, register: int) -> int:
+        return self.transport.read_register(register)
+
+    def _write(self, register: int, value: int) -> None:
+        self.transport.write_register(register, value)

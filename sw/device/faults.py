@@ -1,0 +1,136 @@
+"""Errors of a machine that runs programs, one class for each reason."""
+
+from collections.abc import Callable
+
+from etalstm.errors import DeviceError
+from etalstm.hw.contract import ENGINE_OF, INSTRUCTION_BITS, OPCODE_BITS, Engine, Opcode, Status
+from etalstm.plan.program import disassemble
+
+INSTRUCTION_BYTES = INSTRUCTION_BITS // 8
+_CHUNK = 4096  # instructions read from the machine at a time
+
+
+class IncompatibleError(DeviceError):
+    """What answers is not the machine that the configuration describes."""
+
+
+class BusyError(DeviceError):
+    """A program was to start while one runs; that one goes on."""
+
+
+class DeviceTimeoutError(DeviceError):
+    """A program took longer than the host was willing to wait; it was stopped."""
+
+
+class ProgramError(DeviceError):
+    """The machine stopped a program; it takes the next one.
+
+    Members
+    -------
+    status : Status
+    engine : str
+        Name of the engine that met the error, or "SEQUENCER".
+    instruction : int
+        Number of instructions that the engine had completed: of its own, for the sequencer of the program.
+    """
+
+    def __init__(self, message: str, status: Status, engine: str, instruction: int):
+        super().__init__(message)
+        self.status, self.engine, self.instruction = status, engine, instruction
+
+
+class BadOpcodeError(ProgramError):
+    """An instruction has an unknown opcode."""
+
+
+class BadFieldError(ProgramError):
+    """A count in an instruction is 0."""
+
+
+class BadAddressError(ProgramError):
+    """An instruction reaches outside its channel's window."""
+
+
+class ReadError(ProgramError):
+    """The memory answered a read with an error."""
+
+
+class WriteError(ProgramError):
+    """The memory answered a write with an error."""
+
+
+class TruncatedError(ProgramError):
+    """The program has no HALT."""
+
+
+class StuckError(ProgramError):
+    """Nothing moved for as many cycles as the watchdog allows."""
+
+
+class AbortedError(ProgramError):
+    """The host stopped the program."""
+
+
+_ERRORS = {
+    Status.BAD_OPCODE: BadOpcodeError,
+    Status.BAD_FIELD: BadFieldError,
+    Status.BAD_ADDRESS: BadAddressError,
+    Status.READ_ERROR: ReadError,
+    Status.WRITE_ERROR: WriteError,
+    Status.TRUNCATED: TruncatedError,
+    Status.STUCK: StuckError,
+    Status.ABORTED: AbortedError,
+}
+
+
+def program_error(status: int, engine: int, instruction: int, words: Callable[[int, int], list[int]], length: int):
+    """Make the error of a status.
+
+    Parameters
+    ----------
+    status, engine, instruction : int
+        Registers STATUS, ERROR_ENGINE and ERROR_INSTRUCTION.
+    words : function
+        Gives so many of the program's instructions from a number on.
+    length : int
+        Instructions of the program.
+
+    Returns
+    -------
+    DeviceError
+    """
+    if status not in _ERRORS:
+        return DeviceError(f"the machine stopped with status {status}, which has no meaning")
+    status = Status(status)
+    kind, name = _ERRORS[status], Engine(engine).name if engine in set(Engine) else "SEQUENCER"
+    reason = kind.__doc__.rstrip(".").splitlines()[0]
+    if status in (Status.ABORTED, Status.TRUNCATED):
+        return kind(f"{status.name}: {reason}", status, name, instruction)
+    place = _place(engine, instruction, words, length)
+    return kind(f"{status.name}: {reason}; {name}, instruction {place}", status, name, instruction)
+
+
+def _place(engine: int, count: int, words, length: int) -> str:
+    """Name the instruction that an engine was at: its number in the program, its text."""
+    own = 0
+    for first in range(0, length, _CHUNK):
+        for number, word in enumerate(words(first, min(_CHUNK, length - first)), first):
+            opcode = word & ((1 << OPCODE_BITS) - 1)
+            if engine in set(Engine):
+                if opcode not in set(Opcode) or ENGINE_OF.get(Opcode(opcode)) != engine:
+                    continue
+                own += 1
+            else:
+                own = number + 1
+            if own > count:
+                return f"{number}: {describe(word)}"
+    return f"after its {count}th, the program's end" if count else "before its first"
+
+
+def describe(word: int) -> str:
+    """Write an instruction as text; one that is not valid as a number."""
+    try:
+        (line,) = disassemble([word])
+    except ValueError:
+        return f"opcode {word & ((1 << OPCODE_BITS) - 1)} in {word:#066x}"
+    return line.split(maxsplit=1)[1]
