@@ -196,6 +196,7 @@ FIELDS = {
         "b_inner": COUNT_BITS,
         "d_outer": COUNT_BITS,
         "d_inner": COUNT_BITS,
+        "serial": 1,  # each run of the inner loop waits until the results of the run before are written
     },
     # Transposes squares of `words per beat` vectors. Square q (of `outer`) reads vectors lane_address + q·outer_stride
     # + i·inner_stride for i < rows (vectors beyond `rows` count as zeros) from the scratch memory, and writes for each
@@ -334,6 +335,11 @@ VERSION = 1
 PARAMETERS = 8
 PARAMETER_ONE = 0  # reads as 1.0 whatever is written
 PARAMETER_ZERO = 1  # reads as +0.0 whatever is written
+PARAMETER_MINUS_ZERO = 2  # reads as -0.0 whatever is written: x + -0.0 is x for every x
+PARAMETER_SCALE = 3  # what gradients are multiplied by: clipping
+PARAMETER_WEIGHT_DECAY = 4
+PARAMETER_MOMENTUM = 5
+PARAMETER_LEARNING_RATE = 6
 
 
 class Cycle(IntEnum):

@@ -1,0 +1,136 @@
+"""AXI4-Lite registers of the machine, as :class:`contract.Register` declares them."""
+
+from amaranth.hdl import Array, Module, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from etalstm.hw import contract
+from etalstm.hw.axi import AXI4Lite
+from etalstm.hw.config import Config
+from etalstm.hw.contract import Register, Status
+from etalstm.hw.stream import Windows
+
+_ADDRESS_BITS = (contract.REGISTER_SPACE_BYTES - 1).bit_length()
+
+
+class Registers(wiring.Component):
+    """Answers every access in two cycles; unknown addresses read 0 and swallow writes.
+
+    A START while a program runs is counted in REFUSED and has no other effect.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    bus : :py:`In(AXI4Lite(...))`
+    start, abort : :py:`Out(1)`                  pulses
+    program, length, watchdog, windows : Out     what the host has set
+    parameters : :py:`Out(data.ArrayLayout)`     operands of vector instructions
+    running, status, engine, instruction : In    from the sequencer
+    counters : :py:`In(data.ArrayLayout(64, Counter.COUNT))`
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__(
+            {
+                "bus": In(AXI4Lite(_ADDRESS_BITS)),
+                "start": Out(1),
+                "abort": Out(1),
+                "program": Out(config.address_bits),
+                "length": Out(32),
+                "watchdog": Out(32),
+                "windows": Out(Windows(config.address_bits)),
+                "parameters": Out(data.ArrayLayout(config.format.width, contract.PARAMETERS)),
+                "running": In(1),
+                "status": In(Status),
+                "engine": In(4),
+                "instruction": In(32),
+                "counters": In(data.ArrayLayout(64, contract.Counter.COUNT)),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Words that the host writes, and a table of what it reads."""
+        m = Module()
+        config = self._config
+        stored = {
+            register: Signal(32, name=register.name.lower())
+            for register in (
+                Register.PROGRAM_LOW,
+                Register.PROGRAM_HIGH,
+                Register.PROGRAM_LENGTH,
+                Register.WATCHDOG,
+                Register.WINDOW_LOW,
+                Register.WINDOW_HIGH,
+                Register.WINDOW_STRIDE,
+            )
+        }
+        refused = Signal(32)
+        parameters = [Signal(config.format.width, name=f"parameter{n}") for n in range(contract.PARAMETERS)]
+        m.d.comb += [
+            self.program.eq(stored[Register.PROGRAM_LOW] | stored[Register.PROGRAM_HIGH] << 32),
+            self.length.eq(stored[Register.PROGRAM_LENGTH]),
+            self.watchdog.eq(stored[Register.WATCHDOG]),
+            self.windows.base.eq(stored[Register.WINDOW_LOW] | stored[Register.WINDOW_HIGH] << 32),
+            self.windows.stride.eq(stored[Register.WINDOW_STRIDE] << 12),
+            *(self.parameters[n].eq(word) for n, word in enumerate(parameters)),
+        ]
+
+        readable = {
+            Register.MAGIC: contract.MAGIC,
+            Register.VERSION: contract.VERSION,
+            Register.PRESET: config.digest,
+            Register.SHAPE: config.channels | config.lanes << 16,
+            Register.STATUS: self.status,
+            Register.ERROR_ENGINE: self.engine,
+            Register.ERROR_INSTRUCTION: self.instruction,
+            Register.REFUSED: refused,
+            **stored,
+        }
+        counter_words = Array(word for n in range(contract.Counter.COUNT) for word in self._halves(n))
+
+        bus = self.bus
+        m.d.comb += [
+            bus.awready.eq(bus.awvalid & bus.wvalid & (~bus.bvalid | bus.bready)),
+            bus.wready.eq(bus.awready),
+            bus.arready.eq(~bus.rvalid | bus.rready),
+        ]
+        with m.If(bus.bready):
+            m.d.sync += bus.bvalid.eq(0)
+        with m.If(bus.rready):
+            m.d.sync += bus.rvalid.eq(0)
+
+        with m.If(bus.awready):
+            m.d.sync += bus.bvalid.eq(1)
+            with m.Switch(bus.awaddr):
+                with m.Case(Register.CONTROL):
+                    wants_start = bus.wdata[contract.CONTROL_START.bit_length() - 1]
+                    m.d.comb += [
+                        self.start.eq(wants_start & ~self.running),
+                        self.abort.eq(bus.wdata[contract.CONTROL_ABORT.bit_length() - 1]),
+                    ]
+                    m.d.sync += refused.eq(refused + (wants_start & self.running))
+                for register, word in stored.items():
+                    with m.Case(register):
+                        m.d.sync += word.eq(bus.wdata)
+                for n, word in enumerate(parameters):
+                    with m.Case(Register.PARAMETER + 4 * n):
+                        m.d.sync += word.eq(bus.wdata)
+
+        with m.If(bus.arvalid & bus.arready):
+            m.d.sync += [bus.rvalid.eq(1), bus.rdata.eq(0)]
+            with m.Switch(bus.araddr):
+                for register, word in readable.items():
+                    with m.Case(register):
+                        m.d.sync += bus.rdata.eq(word)
+                with m.Default():
+                    with m.If(bus.araddr >= Register.COUNTER):
+                        m.d.sync += bus.rdata.eq(counter_words[(bus.araddr - Register.COUNTER) >> 2])
+        return m
+
+    def _halves(self, n):
+        """Low and high word of a counter."""
+        return self.counters[n][:32], self.counters[n][32:]

@@ -1,0 +1,233 @@
+"""Programs of the backward pass: from dy to δ, and from δ to the gradients of what entered the layer."""
+
+from dataclasses import dataclass
+
+from etalstm.hw import contract
+from etalstm.hw.config import Config
+from etalstm.hw.contract import Memory, Traffic, VectorOp
+from etalstm.plan.emit import Emitter, Operand, Parameter, Place, Scratch
+from etalstm.plan.network import LayerArrays, NetworkMap
+from etalstm.plan.tiling import GATES, Span
+from etalstm.plan.weights import WeightStore
+
+ONE = Parameter(contract.PARAMETER_ONE)
+ZERO = Parameter(contract.PARAMETER_ZERO)
+MINUS_ZERO = Parameter(contract.PARAMETER_MINUS_ZERO)
+I, F, G, O = range(GATES)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of one step, batch tile and group of units."""
+
+    step: int
+    batch_tile: int
+    group: Span
+    size: int
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of one value of each cell."""
+        return self.group.count * self.size
+
+
+class BackwardLayer:
+    """Emits one layer's backward pass over all steps, last step first.
+
+    Everything of a cell that does not depend on the gradients (its local gradients) is computed ahead, while the sums of
+    the cell after it run.
+    """
+
+    def __init__(self, config: Config, emitter: Emitter, network: NetworkMap, layer: LayerArrays):
+        self._emitter, self._network, self._layer = emitter, network, layer
+        tiling = layer.tiling
+        self._weights = WeightStore(
+            config, emitter, layer.columns, [group.count for group in tiling.column_groups], tiling.rows
+        )
+        self._half, self._turn = config.queue_depth // 2, 0
+
+        scratch = Scratch(config)
+        size = network.batch.size
+        vectors = max(group.count for group in tiling.unit_groups) * size
+        self._gates = scratch.take("the gates", GATES * vectors)
+        self._delta = scratch.take("the gates' gradients", GATES * vectors)
+        names = ("c", "c_before", "dy", "product", "dh", "dc_next")
+        self._cell = {name: scratch.take(name, vectors) for name in names}
+        self._bias = scratch.take("the bias gradients", GATES * tiling.units.tiles)
+        if network.mask:
+            names = ("the mask", "a merged gradient", "a passed gradient")
+            self._mask, self._merged, self._passed = (scratch.take(name, size) for name in names)
+
+    def emit(self) -> None:
+        """Append the layer's instructions; the bias gradients are left in memory."""
+        tiling = self._layer.tiling
+        biases = GATES * tiling.units.tiles
+        self._emitter.vector(VectorOp.MULTIPLY, self._bias, ZERO, ZERO, inner=biases)
+        batch = self._network.batch
+        steps = [(step, tile) for step in reversed(range(self._network.steps)) for tile in range(batch.count)]
+        prepared = None
+        for position, (step, tile) in enumerate(steps):
+            for cells in self._groups(step, tile):
+                if cells != prepared:
+                    self._prepare(cells)
+                self._deltas(cells)
+            self._propagate(step, tile)
+            if position + 1 < len(steps):
+                prepared = next(self._groups(*steps[position + 1]))
+                self._prepare(prepared)
+        self._emitter.store(self._bias, Place(self._layer.bias_gradient, 0), Traffic.WEIGHTS, 1, biases)
+
+    def _groups(self, step, batch_tile):
+        size = self._network.batch.size_of(batch_tile)
+        for group in self._layer.tiling.unit_groups:
+            yield Cells(step, batch_tile, group, size)
+
+    def _prepare(self, cells: Cells) -> None:
+        """Local gradients: P_i to P_o in δ's place, P_s in c_before's; f stays as P_r."""
+        emitter, layer, size, vectors = self._emitter, self._layer, cells.size, cells.vectors
+        c, c_before, dy, product = (self._cell[name] for name in ("c", "c_before", "dy", "product"))
+        gates, deltas = self._by_gate(self._gates, size), self._by_gate(self._delta, size)
+
+        def load(to, sequence, step, kind, tiles=1):
+            place = sequence.part(step, cells.batch_tile, tiles * cells.group.first)
+            emitter.load(to, place, kind, 1, tiles * vectors)
+
+        load(self._gates, layer.gates, cells.step, Traffic.INTERMEDIATES, GATES)
+        load(c, layer.c, cells.step + 1, Traffic.INTERMEDIATES)
+        load(c_before, layer.c, cells.step, Traffic.INTERMEDIATES)
+        load(dy, layer.dy, cells.step, Traffic.ACTIVATIONS)
+
+        plain = {name: operand.at(0, outer=size) for name, operand in self._cell.items()}
+
+        def run(op, d, a, b=None):
+            emitter.vector(op, d, a, b, outer=cells.group.count, inner=size)
+
+        def gradient_of_sigmoid(d, factor, gate):
+            run(VectorOp.MULTIPLY, d, factor, gate)
+            run(VectorOp.SUBTRACT, plain["product"], ONE, gate)
+            run(VectorOp.MULTIPLY, d, d, plain["product"])
+
+        def gradient_of_tanh(d, factor, value):
+            run(VectorOp.MULTIPLY, plain["product"], value, value)
+            run(VectorOp.SUBTRACT, plain["product"], ONE, plain["product"])
+            run(VectorOp.MULTIPLY, d, factor, plain["product"])
+
+        run(VectorOp.TANH, plain["c"], plain["c"])
+        gradient_of_sigmoid(deltas[I], gates[G], gates[I])
+        gradient_of_sigmoid(deltas[F], plain["c_before"], gates[F])
+        gradient_of_tanh(deltas[G], gates[I], gates[G])
+        gradient_of_sigmoid(deltas[O], plain["c"], gates[O])
+        gradient_of_tanh(plain["c_before"], gates[O], plain["c"])
+
+    def _deltas(self, cells: Cells) -> None:
+        """Gradients of the gates and of the state before, from the gradients that arrive."""
+        emitter, layer, size, vectors = self._emitter, self._layer, cells.size, cells.vectors
+        p_s, dc_before = self._cell["c_before"], self._cell["c"]
+        dy, dc, dh, dc_next = (self._cell[name] for name in ("dy", "product", "dh", "dc_next"))
+        deltas = self._by_gate(self._delta, size)
+        forget = self._by_gate(self._gates, size)[F]
+
+        def part(sequence, step=0):
+            return sequence.part(step, cells.batch_tile, cells.group.first)
+
+        def run(op, d, a, b):
+            emitter.vector(op, d, a, b, outer=cells.group.count, inner=size)
+
+        emitter.load(dc_next, part(layer.dc), Traffic.ACTIVATIONS, 1, vectors)
+        emitter.load(dh, part(layer.dh), Traffic.ACTIVATIONS, 1, vectors)
+        emitter.vector(VectorOp.ADD, dh, dy, dh, inner=vectors)
+        emitter.vector(VectorOp.MULTIPLY, dc, dh, p_s, inner=vectors)
+        emitter.vector(VectorOp.ADD, dc, dc_next, dc, inner=vectors)
+        for gate in (I, F, G):
+            run(VectorOp.MULTIPLY, deltas[gate], dc.at(0, outer=size), deltas[gate])
+        run(VectorOp.MULTIPLY, deltas[O], dh.at(0, outer=size), deltas[O])
+        if self._network.mask:
+            emitter.load(
+                self._mask, self._network.mask.part(cells.step, cells.batch_tile), Traffic.ACTIVATIONS, 1, size
+            )
+            mask = self._mask.at(0, outer=0)
+            emitter.vector(
+                VectorOp.SELECT_ZERO,
+                self._delta.at(0, outer=size),
+                mask,
+                ZERO,
+                outer=GATES * cells.group.count,
+                inner=size,
+            )
+            emitter.store(dh, part(layer.dh_sum), Traffic.ACTIVATIONS, 1, vectors)
+        delta = layer.delta.part(cells.step, cells.batch_tile, GATES * cells.group.first)
+        emitter.store(self._delta, delta, Traffic.DELTAS, 1, GATES * vectors)
+        run(VectorOp.MULTIPLY, dc_before.at(0, outer=size), dc.at(0, outer=size), forget)
+        if self._network.mask:
+            run(VectorOp.SELECT_ZERO, dc_before.at(0, outer=size), mask, dc_next.at(0, outer=size))
+        emitter.store(dc_before, part(layer.dc), Traffic.ACTIVATIONS, 1, vectors)
+        rows = GATES * cells.group.count
+        bias = self._bias.at(GATES * cells.group.first, outer=0)
+        emitter.vector(
+            VectorOp.ADD,
+            bias,
+            bias,
+            self._delta.at(0, outer=1, inner=size),
+            outer=size,
+            inner=rows,
+            serial=True,
+        )
+
+    def _propagate(self, step: int, batch_tile: int) -> None:
+        """Sum Wᵀδ: the inputs' part leaves the layer, the units' part goes to the step before."""
+        layer, size = self._layer, self._network.batch.size_of(batch_tile)
+        place = layer.delta.part(step, batch_tile)
+        for number, group in enumerate(layer.tiling.column_groups):
+            sums = group.count * size
+            queue = Operand(Memory.QUEUE, self._half * (self._turn % 2) if sums <= self._half else 0)
+            self._turn += 1
+            for run in (runs := self._weights.runs(layer.tiling.units, GATES, number)):
+                weights = self._weights.bring(number, run)
+                self._emitter.cast(
+                    place,
+                    layer.tiling.units,
+                    Traffic.DELTAS,
+                    first_block=run.first_block,
+                    blocks=run.blocks,
+                    gates=GATES,
+                    batch=size,
+                    tiles=group.count,
+                    start=run is runs[0],
+                    finish=run is runs[-1],
+                )
+                self._emitter.mac(weights, run.rows * group.count, queue, sums, group.count)
+            self._keep_sums(step, batch_tile, group, queue, size)
+
+    def _keep_sums(self, step, batch_tile, group, queue, size):
+        """Store a column group's sums as dx and dh."""
+        layer, inputs = self._layer, self._layer.tiling.inputs.tiles
+        dx_count = max(0, min(group.count, inputs - group.first))
+        if dx_count:
+            sums = queue.at(0, outer=1, inner=group.count)
+            place = layer.dx.part(step, batch_tile, group.first)
+            self._emitter.store(sums, place, Traffic.ACTIVATIONS, dx_count, size)
+        if dx_count == group.count:
+            return
+        first = group.first + dx_count - inputs
+        sums = queue.at(dx_count, outer=1, inner=group.count)
+        count = group.count - dx_count
+        if not self._network.mask:
+            place = layer.dh.part(0, batch_tile, first)
+            self._emitter.store(sums, place, Traffic.ACTIVATIONS, count, size)
+            return
+        for tile in range(count):
+            self._merge(batch_tile, first + tile, sums.at(tile), size)
+
+    def _merge(self, batch_tile, tile, sums, size):
+        """Store one tile of dh; sequences that have ended pass on the gradient that reached them."""
+        layer, emitter = self._layer, self._emitter
+        emitter.load(self._passed, layer.dh_sum.part(0, batch_tile, tile), Traffic.ACTIVATIONS, 1, size)
+        emitter.vector(VectorOp.ADD, self._merged, sums, MINUS_ZERO, inner=size)
+        emitter.vector(VectorOp.SELECT_ZERO, self._merged, self._mask, self._passed, inner=size)
+        place = layer.dh.part(0, batch_tile, tile)
+        emitter.store(self._merged, place, Traffic.ACTIVATIONS, 1, size)
+
+    @staticmethod
+    def _by_gate(operand: Operand, size: int) -> list[Operand]:
+        """Each gate's vectors of an array that lies as [tile][gate][b]."""
+        return [operand.at(gate * size, outer=GATES * size) for gate in range(GATES)]

@@ -1,0 +1,270 @@
+"""Instructions in the planner's words: arrays, scratch regions and operands instead of fields."""
+
+from dataclasses import dataclass
+
+from etalstm.hw.config import Config
+from etalstm.hw.contract import Memory, Opcode, Source, Start, Traffic, VectorOp
+from etalstm.plan.memory import Array
+from etalstm.plan.program import Program
+from etalstm.plan.tiling import GATES, PlanError, Share
+
+# Lane memories are tracked in this many banks each: instructions that touch one bank wait for each other.
+_BANKS = 128
+
+
+@dataclass(frozen=True)
+class Operand:
+    """Vectors of a lane memory that an instruction runs through with two nested loops.
+
+    Members
+    -------
+    memory : Memory
+    address : int
+    outer, inner : int
+        Strides.
+    """
+
+    memory: Memory
+    address: int
+    outer: int = 0
+    inner: int = 1
+
+    def at(self, offset: int, outer: int | None = None, inner: int | None = None) -> "Operand":
+        """Move by `offset` vectors, with other strides where given."""
+        return Operand(
+            self.memory,
+            self.address + offset,
+            self.outer if outer is None else outer,
+            self.inner if inner is None else inner,
+        )
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A scalar that the host sets before the program starts."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """Vectors of an array in the channels' windows, and the name under which their use is tracked."""
+
+    array: Array
+    vector: int
+    part: tuple[int, ...] = ()
+
+    @property
+    def resource(self) -> tuple:
+        """What the program tracks."""
+        return ("array", self.array.name, *self.part)
+
+
+class Scratch:
+    """Hands out the scratch memory of a phase, from address 0.
+
+    Raises
+    ------
+    PlanError
+        When it is full.
+    """
+
+    def __init__(self, config: Config):
+        self._depth = config.scratch_depth
+        self._next = 0
+
+    def take(self, name: str, vectors: int) -> Operand:
+        """Reserve `vectors` vectors."""
+        address = self._next
+        self._next += vectors
+        if self._next > self._depth:
+            raise PlanError(f"scratch memory of {self._depth} vectors has no room for {name} ({self._next} needed)")
+        return Operand(Memory.SCRATCH, address)
+
+
+class Emitter:
+    """Appends instructions to a program and tracks which parts of the lane memories they touch.
+
+    Parameters
+    ----------
+    config : Config
+    program : Program
+    """
+
+    def __init__(self, config: Config, program: Program):
+        self._config = config
+        self._program = program
+        depths = {
+            Memory.WEIGHTS: config.weight_depth,
+            Memory.SCRATCH: config.scratch_depth,
+            Memory.BIAS: config.bias_depth,
+            Memory.QUEUE: config.queue_depth,
+        }
+        self._depths = depths
+        self._bank = {memory: max(1, depth // _BANKS) for memory, depth in depths.items()}
+
+    def load(self, to: Operand, source: Place, kind: Traffic, outer: int, inner: int) -> None:
+        """Copy outer·inner contiguous vectors of an array into a lane memory."""
+        self._transfer(Opcode.LOAD, to, source, kind, outer, inner)
+
+    def store(self, source: Operand, to: Place, kind: Traffic, outer: int, inner: int) -> None:
+        """Copy vectors of the scratch memory or the queue to outer·inner contiguous vectors of an array."""
+        self._transfer(Opcode.STORE, source, to, kind, outer, inner)
+
+    def vector(
+        self,
+        op: VectorOp,
+        d: Operand,
+        a: Operand | Parameter,
+        b: Operand | Parameter | None = None,
+        *,
+        outer: int = 1,
+        inner: int,
+        serial: bool = False,
+    ) -> None:
+        """Run an element-wise operation; `serial` makes each outer iteration see the results of the one before."""
+        fields, reads = {}, []
+        for name, operand in (("a", a), ("b", b)):
+            match operand:
+                case Parameter(number):
+                    fields |= {f"{name}_source": Source.PARAMETER, name: number}
+                case Operand():
+                    source = Source.QUEUE if operand.memory == Memory.QUEUE else Source.SCRATCH
+                    fields |= {
+                        f"{name}_source": source,
+                        name: operand.address,
+                        f"{name}_outer": operand.outer,
+                        f"{name}_inner": operand.inner,
+                    }
+                    reads += self._touched(operand, outer, inner)
+        self._program.emit(
+            Opcode.VECTOR,
+            reads=reads,
+            writes=self._touched(d, outer, inner),
+            op=op,
+            d=d.address,
+            d_outer=d.outer,
+            d_inner=d.inner,
+            outer=outer,
+            inner=inner,
+            serial=serial,
+            **fields,
+        )
+
+    def cast(
+        self,
+        place: Place,
+        share: Share,
+        kind: Traffic,
+        *,
+        first_block: int,
+        blocks: int,
+        gates: int,
+        batch: int,
+        tiles: int,
+        start: bool,
+        finish: bool,
+        rows: range | None = None,
+    ) -> None:
+        """Broadcast blocks of an array: by rows, or with `rows` (a range of lanes of one block) by batch."""
+        channel, tile = divmod(first_block, share.tiles)
+        lanes = {"lanes": share.lanes_of(0), "last_lanes": share.lanes_of(share.tiles - 1)}
+        if rows is not None:
+            lanes = {"lane": rows.start, "lanes": len(rows), "last_lanes": len(rows), "batch_outer": 1}
+        self._program.emit(
+            Opcode.CAST,
+            reads=[place.resource],
+            address=self._beat(place),
+            kind=kind,
+            channel=channel,
+            tile=tile,
+            tiles_per_channel=share.tiles,
+            blocks=blocks,
+            gates=gates,
+            batch=batch,
+            tiles=tiles,
+            start=start,
+            finish=finish,
+            **lanes,
+        )
+
+    def mac(
+        self, weights: Operand, weight_vectors: int, queue: Operand, sums: int, tiles: int, bias: Operand | None = None
+    ) -> None:
+        """Accumulate the scalars of the CAST before: `sums` partial sums, from `weight_vectors` weights."""
+        reads = self._touched(weights, 1, weight_vectors)
+        if bias is not None:
+            reads += self._touched(bias, 1, tiles)
+        self._program.emit(
+            Opcode.MAC,
+            reads=reads,
+            writes=self._touched(queue, 1, sums),
+            weights=weights.address,
+            queue=queue.address,
+            bias=bias.address if bias else 0,
+            tiles=tiles,
+            start=Start.BIAS if bias else Start.NOTHING,
+        )
+
+    def transpose(
+        self,
+        source: Operand,
+        to: Place,
+        *,
+        target: int,
+        beat: int,
+        rows: int,
+        lanes: int,
+        outer_beats: int,
+        lane_beats: int,
+        channel_beats: int,
+    ) -> None:
+        """Write the four gates' squares of one column tile into the row copy that channel `target` owns."""
+        self._program.emit(
+            Opcode.TRANSPOSE,
+            reads=self._touched(source, GATES, rows),
+            address=self._beat(to) + beat,
+            kind=Traffic.WEIGHTS,
+            target=target,
+            lane_address=source.address,
+            outer=GATES,
+            outer_stride=source.outer,
+            inner_stride=source.inner,
+            rows=rows,
+            lanes=lanes,
+            outer_beats=outer_beats,
+            lane_beats=lane_beats,
+            channel_beats=channel_beats,
+        )
+
+    def _transfer(self, opcode, lane, place, kind, outer, inner):
+        lane_resources, place_resources = self._touched(lane, outer, inner), [place.resource]
+        loads = opcode == Opcode.LOAD
+        self._program.emit(
+            opcode,
+            reads=place_resources if loads else lane_resources,
+            writes=lane_resources if loads else place_resources,
+            address=self._beat(place),
+            kind=kind,
+            memory=lane.memory,
+            lane_address=lane.address,
+            outer=outer,
+            inner=inner,
+            outer_stride=lane.outer,
+            inner_stride=lane.inner,
+        )
+
+    def _beat(self, place: Place) -> int:
+        return place.array.beat + place.vector * self._config.vector_beats
+
+    def _touched(self, operand: Operand, outer: int, inner: int) -> list[tuple]:
+        """Banks that an operand's loops run through."""
+        bank = self._bank[operand.memory]
+        banks = set()
+        for n in range(outer if operand.outer else 1):
+            first = operand.address + n * operand.outer
+            last = first + (inner - 1) * operand.inner
+            if last >= self._depths[operand.memory]:
+                raise PlanError(f"{operand} reaches {last}, its memory has {self._depths[operand.memory]} vectors")
+            banks.update(range(first // bank, last // bank + 1))
+        return [(operand.memory, n) for n in sorted(banks)]

@@ -1,0 +1,181 @@
+"""Programs of the forward pass."""
+
+from dataclasses import dataclass
+
+from etalstm.hw.config import Config
+from etalstm.hw.contract import Memory, Traffic, VectorOp
+from etalstm.plan.emit import Emitter, Operand, Place, Scratch
+from etalstm.plan.network import LayerArrays, NetworkMap
+from etalstm.plan.tiling import GATES, Share, Span
+from etalstm.plan.weights import WeightStore
+
+I, F, G, O = range(GATES)
+
+
+@dataclass(frozen=True)
+class Job:
+    """The cells of one step, batch tile and group of units.
+
+    Members
+    -------
+    size : int
+        Sequences of the batch tile.
+    queue : Operand
+        Where the sums start in the queue: jobs alternate its halves.
+    """
+
+    step: int
+    batch_tile: int
+    number: int
+    group: Span
+    size: int
+    queue: Operand
+
+    @property
+    def row_tiles(self) -> int:
+        """Vectors of rows that are summed for each scalar."""
+        return GATES * self.group.count
+
+
+class ForwardLayer:
+    """Emits one layer's forward pass over all steps.
+
+    The part of a job's sums that comes from x does not depend on the step before, so it is broadcast ahead, while the
+    element-wise work of the job before runs.
+    """
+
+    def __init__(self, config: Config, emitter: Emitter, network: NetworkMap, layer: LayerArrays):
+        self._emitter, self._network, self._layer = emitter, network, layer
+        tiling = layer.tiling
+        groups = [GATES * group.count for group in tiling.unit_groups]
+        self._weights = WeightStore(config, emitter, layer.rows, groups, tiling.depth)
+        self._half = config.queue_depth // 2
+        self._bias_depth, self._bias_loaded = config.bias_depth, False
+
+        scratch = Scratch(config)
+        vectors = max(group.count for group in tiling.unit_groups) * network.batch.size
+        self._gates = scratch.take("the gates", GATES * vectors)
+        names = ("c_before", "c", "tanh_c", "h", "product", "h_before")
+        self._cell = {name: scratch.take(name, vectors) for name in names}
+        self._mask = scratch.take("the mask", network.batch.size)
+
+    def emit(self) -> None:
+        """Append the layer's instructions."""
+        jobs = list(self._jobs())
+        self._sum_inputs(jobs[0])
+        for job, following in zip(jobs, [*jobs[1:], None], strict=True):
+            self._sum_state(job)
+            if following:
+                self._sum_inputs(following)
+            self._cells(job)
+
+    def _jobs(self):
+        batch, turn = self._network.batch, 0
+        for step in range(self._network.steps):
+            for tile in range(batch.count):
+                for number, group in enumerate(self._layer.tiling.unit_groups):
+                    queue = Operand(Memory.QUEUE, self._half * (turn % 2))
+                    yield Job(step, tile, number, group, batch.size_of(tile), queue)
+                    turn += 1
+
+    def _sum_inputs(self, job: Job) -> None:
+        layer = self._layer
+        self._sum(
+            job, layer.x.part(job.step + layer.x_step, job.batch_tile), layer.tiling.inputs, row_offset=0, start=True
+        )
+
+    def _sum_state(self, job: Job) -> None:
+        layer = self._layer
+        self._sum(
+            job,
+            layer.h.part(job.step, job.batch_tile),
+            layer.tiling.units,
+            row_offset=layer.tiling.inputs.padded,
+            start=False,
+        )
+
+    def _sum(self, job: Job, place: Place, share: Share, row_offset: int, start: bool) -> None:
+        """Add the terms of one broadcast array to a job's sums; `start` begins them, otherwise this ends them."""
+        bias = self._bias(job)
+        for run in (runs := self._weights.runs(share, 1, job.number)):
+            weights = self._weights.bring(job.number, run, row_offset)
+            self._emitter.cast(
+                place,
+                share,
+                Traffic.ACTIVATIONS,
+                first_block=run.first_block,
+                blocks=run.blocks,
+                gates=1,
+                batch=job.size,
+                tiles=job.row_tiles,
+                start=start and run is runs[0],
+                finish=not start and run is runs[-1],
+            )
+            self._emitter.mac(
+                weights, run.rows * job.row_tiles, job.queue, job.row_tiles * job.size, job.row_tiles, bias
+            )
+
+    def _bias(self, job: Job) -> Operand:
+        """Have the biases of a job's rows in the bias memory: all groups' at once, if they fit."""
+        everything = GATES * self._layer.tiling.units.tiles
+        fits = everything <= self._bias_depth
+        bias = Operand(Memory.BIAS, GATES * job.group.first if fits else 0)
+        if fits and self._bias_loaded:
+            return bias
+        self._bias_loaded = True
+        vectors, first = (everything, 0) if fits else (job.row_tiles, GATES * job.group.first)
+        place = Place(self._layer.bias, first)
+        self._emitter.load(Operand(Memory.BIAS, 0), place, Traffic.WEIGHTS, outer=1, inner=vectors)
+        return bias
+
+    def _cells(self, job: Job) -> None:
+        """Activate the gates, update the state and keep what the backward pass needs."""
+        emitter, layer, count, size = self._emitter, self._layer, job.group.count, job.size
+        vectors = count * size
+        c_before, c, tanh_c, h, product, h_before = self._cell.values()
+        gates = [self._gates.at(gate * size, outer=GATES * size) for gate in range(GATES)]
+
+        def part(sequence, step):
+            return sequence.part(step, job.batch_tile, job.group.first)
+
+        emitter.load(c_before, part(layer.c, job.step), Traffic.INTERMEDIATES, 1, vectors)
+        for gate, op in ((I, VectorOp.SIGMOID), (F, VectorOp.SIGMOID), (G, VectorOp.TANH), (O, VectorOp.SIGMOID)):
+            sums = job.queue.at(gate, outer=GATES, inner=job.row_tiles)
+            emitter.vector(op, gates[gate], sums, outer=count, inner=size)
+
+        def gated(d, gate, other):
+            rows = {"outer": size}
+            emitter.vector(
+                VectorOp.MULTIPLY, d.at(0, **rows), gates[gate], other.at(0, **rows), outer=count, inner=size
+            )
+
+        gated(c, F, c_before)
+        emitter.vector(VectorOp.MULTIPLY, product.at(0, outer=size), gates[I], gates[G], outer=count, inner=size)
+        emitter.vector(VectorOp.ADD, c, c, product, inner=vectors)
+        self._freeze(job, c, c_before)
+        emitter.vector(VectorOp.TANH, tanh_c, c, inner=vectors)
+        gated(h, O, tanh_c)
+        if self._network.mask:
+            emitter.load(h_before, part(layer.h, job.step), Traffic.ACTIVATIONS, 1, vectors)
+            self._freeze(job, h, h_before)
+        emitter.store(h, part(layer.h, job.step + 1), Traffic.ACTIVATIONS, 1, vectors)
+        emitter.store(c, part(layer.c, job.step + 1), Traffic.INTERMEDIATES, 1, vectors)
+        kept = layer.gates.part(job.step, job.batch_tile, GATES * job.group.first)
+        emitter.store(self._gates, kept, Traffic.INTERMEDIATES, 1, GATES * vectors)
+
+    def _freeze(self, job: Job, values: Operand, before: Operand) -> None:
+        """Take `before` instead of `values` for the sequences that have ended."""
+        if not self._network.mask:
+            return
+        if values is self._cell["c"]:
+            place = self._network.mask.part(job.step, job.batch_tile)
+            self._emitter.load(self._mask, place, Traffic.ACTIVATIONS, 1, job.size)
+        rows = {"outer": job.size}
+        self._emitter.vector(
+            VectorOp.SELECT_ZERO,
+            values.at(0, **rows),
+            self._mask.at(0, outer=0),
+            before.at(0, **rows),
+            outer=job.group.count,
+            inner=job.size,
+        )

@@ -1,0 +1,214 @@
+"""The memory map: named arrays in every channel's window, and how host arrays lie in them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from etalstm.hw.config import Config
+from etalstm.plan.tiling import GATES, BatchTiles, LayerTiling, PlanError, Share, Span
+
+PAGE_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Array:
+    """A named run of vectors at the same place of every channel's window.
+
+    Members
+    -------
+    name : str
+    kind : str
+        What it is counted as in the footprint: weights, activations, intermediates, deltas, optimizer.
+    beat : int
+        First beat in the window.
+    vectors : int
+        Length.
+    index : array, int64, (channels, vectors, lanes)
+        Which element of the host's array each word is; -1 is padding, which holds zero.
+    shape : tuple of int
+        Shape of the host's array.
+    """
+
+    name: str
+    kind: str
+    beat: int
+    vectors: int
+    index: np.ndarray
+    shape: tuple[int, ...]
+
+
+class MemoryMap:
+    """Allocates arrays one after the other; every channel's window has the same layout.
+
+    Members
+    -------
+    arrays : dict from name to Array
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        self._beats = 0
+        self.arrays: dict[str, Array] = {}
+
+    def add(self, name: str, kind: str, index: np.ndarray, shape: tuple[int, ...]) -> Array:
+        """Allocate an array whose words are the elements `index` of a host array of `shape`."""
+        if name in self.arrays:
+            raise ValueError(f"array {name!r} is allocated already")
+        index = index.reshape(self._config.channels, -1, self._config.lanes)
+        array = Array(name, kind, self._beats, index.shape[1], index, shape)
+        self._beats += array.vectors * self._config.vector_beats
+        self.arrays[name] = array
+        return array
+
+    @property
+    def window_bytes(self) -> int:
+        """Size of a channel's window."""
+        return -(-self._beats * self._config.beat_bytes // PAGE_BYTES) * PAGE_BYTES
+
+    def footprint(self) -> dict[str, int]:
+        """Bytes by kind, all channels together, padding included."""
+        vector_bytes = self._config.vector_beats * self._config.beat_bytes * self._config.channels
+        kinds = dict.fromkeys(sorted({array.kind for array in self.arrays.values()}), 0)
+        for array in self.arrays.values():
+            kinds[array.kind] += array.vectors * vector_bytes
+        return kinds
+
+
+def pack(array: Array, values: np.ndarray) -> np.ndarray:
+    """Lay a host array out as the channels' windows hold it.
+
+    Parameters
+    ----------
+    values : array, float32, of ``array.shape``
+
+    Returns
+    -------
+    array, float32, (channels, vectors, lanes)
+    """
+    padded = np.append(np.asarray(values, np.float32).ravel(), np.float32(0))
+    return padded[array.index]
+
+
+def unpack(array: Array, words: np.ndarray) -> np.ndarray:
+    """Gather a host array from what the channels' windows hold: the inverse of :func:`pack`."""
+    values = np.zeros(int(np.prod(array.shape)) + 1, np.float32)
+    values[array.index] = words.reshape(array.index.shape)
+    return values[:-1].reshape(array.shape)
+
+
+def elements(share: Share) -> np.ndarray:
+    """Which element each (channel, tile, lane) owns, -1 for padding; shape (channels, tiles, lanes)."""
+    lane = np.arange(share.tiles * share.lanes)
+    owned = np.arange(share.channels)[:, None] * share.share + lane[None, :]
+    owned = np.where((lane[None, :] < share.share) & (owned < share.size), owned, -1)
+    return owned.reshape(share.channels, share.tiles, share.lanes)
+
+
+def _combine(*parts: tuple[np.ndarray, int]) -> np.ndarray:
+    """Flat index from (index, stride) pairs; padding in any of them is padding."""
+    total, padding = 0, False
+    for index, stride in parts:
+        total = total + np.where(index < 0, 0, index) * stride
+        padding = padding | (index < 0)
+    return np.where(padding, -1, total).astype(np.int64)
+
+
+def sequence_index(share: Share, steps: int, batch: BatchTiles) -> np.ndarray:
+    """Index of an array (steps, B, size) that lies as [step][batch tile][tile][b][lane] in every window.
+
+    Short last batch tiles are followed by unused vectors, so that every (step, batch tile) starts at the same stride.
+    """
+    owned = elements(share)
+    index = np.full((share.channels, steps, batch.count, share.tiles * batch.size, share.lanes), -1, np.int64)
+    step = np.arange(steps)[None, :, None, None, None] * (batch.batch * share.size)
+    for number in range(batch.count):
+        size = batch.size_of(number)
+        sequence = (number * batch.size + np.arange(size))[None, None, None, :, None] * share.size
+        block = owned[:, None, :, None, :]
+        flat = np.where(block < 0, -1, step + sequence + block)
+        index[:, :, number, : share.tiles * size] = flat.reshape(share.channels, steps, share.tiles * size, share.lanes)
+    return index
+
+
+def mask_index(config: Config, steps: int, batch: BatchTiles) -> np.ndarray:
+    """Index of an array (steps, B) that lies as [step][batch tile][b], the same in every lane of every channel."""
+    index = np.full((config.channels, steps, batch.count, batch.size, config.lanes), -1, np.int64)
+    for number in range(batch.count):
+        size = batch.size_of(number)
+        flat = np.arange(steps)[:, None] * batch.batch + number * batch.size + np.arange(size)[None, :]
+        index[:, :, number, :size] = flat[None, :, :, None]
+    return index
+
+
+def _rows(layer: LayerTiling) -> np.ndarray:
+    """PyTorch row of each of the machine's rows 4·unit + gate, -1 for padding; shape (rows,)."""
+    unit = np.arange(layer.units.padded)
+    # Padding units only follow the last real one, since shares are filled in order.
+    unit = np.where(unit < layer.units.size, unit, -1)
+    gate = np.arange(GATES)
+    return _combine((unit[:, None], 1), (gate[None, :], layer.units.size)).ravel()
+
+
+def _columns(layer: LayerTiling) -> np.ndarray:
+    """Column of the host's matrix of each (channel, column tile, lane), -1 for padding."""
+    inputs, units = elements(layer.inputs), elements(layer.units)
+    units = np.where(units < 0, -1, units + layer.inputs.size)
+    return np.concatenate([inputs, units], axis=1)
+
+
+def column_copy_index(layer: LayerTiling) -> np.ndarray:
+    """Index of a matrix (4H, K) that lies as [column group][row][column tile][lane] in its column owners' windows."""
+    columns, width = _columns(layer), layer.inputs.size + layer.units.size
+    rows = _rows(layer)[None, :, None, None]
+    groups = [
+        _combine((rows, width), (columns[:, None, g.first : g.first + g.count], 1)).reshape(
+            columns.shape[0], -1, columns.shape[2]
+        )
+        for g in layer.column_groups
+    ]
+    return np.concatenate(groups, axis=1)
+
+
+def row_copy_index(layer: LayerTiling) -> np.ndarray:
+    """Index of a matrix (4H, K) that lies as [unit group][column][unit tile][gate][lane] in its row owners' windows."""
+    width = layer.inputs.size + layer.units.size
+    units = elements(layer.units)
+    inputs = np.arange(layer.inputs.padded)
+    inputs = np.where(inputs < layer.inputs.size, inputs, -1)
+    state = np.arange(layer.units.padded)
+    state = np.where(state < layer.units.size, state + layer.inputs.size, -1)
+    columns = np.concatenate([inputs, state])[None, :, None, None, None]
+    gate = np.arange(GATES)[None, None, None, :, None]
+    groups = [
+        _combine(
+            (units[:, None, g.first : g.first + g.count, None, :], width),
+            (gate, layer.units.size * width),
+            (columns, 1),
+        ).reshape(units.shape[0], -1, units.shape[2])
+        for g in layer.unit_groups
+    ]
+    return np.concatenate(groups, axis=1)
+
+
+def bias_index(layer: LayerTiling) -> np.ndarray:
+    """Index of a bias (4H,) that lies as [unit tile][gate][lane] in its row owners' windows."""
+    return _combine(
+        (elements(layer.units)[:, :, None, :], 1), (np.arange(GATES)[None, None, :, None], layer.units.size)
+    )
+
+
+def column_index(layer: LayerTiling) -> np.ndarray:
+    """Index of a vector (K,) that lies as [column tile][lane] in its column owners' windows."""
+    return _columns(layer)
+
+
+def delta_vectors(layer: LayerTiling, steps: int, batch: BatchTiles) -> np.ndarray:
+    """Index of the gates' gradients, [step][batch tile][unit tile][gate][b][lane]: the host never reads them."""
+    vectors = steps * batch.count * layer.units.tiles * GATES * batch.size
+    return np.full((layer.units.channels, vectors, layer.units.lanes), -1, np.int64)
+
+
+__all__ = [
+    "Array", "MemoryMap", "PlanError", "Span", "bias_index", "column_copy_index", "column_index", "delta_vectors",
+    "elements", "mask_index", "pack", "row_copy_index", "sequence_index", "unpack",
+]  # fmt: skip

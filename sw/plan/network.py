@@ -1,0 +1,156 @@
+"""Where everything of a network lies, and how each of its layers is divided."""
+
+from dataclasses import dataclass
+
+from etalstm.hw.config import Config
+from etalstm.network import NetworkShape
+from etalstm.plan import memory
+from etalstm.plan.emit import Place
+from etalstm.plan.memory import Array, MemoryMap
+from etalstm.plan.tiling import GATES, BatchTiles, LayerTiling, tile_batch, tile_layer
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """An array with a part for each step and batch tile, [tile][b] vectors in each (or [tile][gate][b]).
+
+    Members
+    -------
+    array : Array
+    tiles : int
+        Vectors for each sequence: tiles, or 4·tiles.
+    batch : BatchTiles
+    """
+
+    array: Array
+    tiles: int
+    batch: BatchTiles
+
+    def part(self, step: int, batch_tile: int, tile: int = 0) -> Place:
+        """Vectors from `tile` on; all tiles of a step and batch tile are tracked together."""
+        size = self.batch.size_of(batch_tile)
+        start = (step * self.batch.count + batch_tile) * self.tiles * self.batch.size
+        return Place(self.array, start + tile * size, (step, batch_tile))
+
+
+@dataclass(frozen=True)
+class LayerArrays:
+    """One layer's arrays in memory.
+
+    Members
+    -------
+    tiling : LayerTiling
+    rows, columns : the two copies of the matrix; the column copy is the master
+    gradient, velocity : like the column copy
+    bias, bias_gradient, bias_velocity : [unit tile][gate]
+    norms : Σ dW² of each column
+    x : Sequence          what enters the layer, and the step it starts at
+    h, c : Sequence       T + 1 steps, the first is the initial state
+    gates : Sequence      i, f, g, o as kept for the backward pass
+    delta : Sequence      gradients of the gates
+    dy : Sequence         gradients that arrive from above
+    dx : Sequence         gradients that leave below
+    dh, dc : Sequence     running state gradients, one step: the final states' before, the initial states' after
+    dh_sum : Sequence     dy + dh of a step, kept where the batch is masked
+    """
+
+    tiling: LayerTiling
+    rows: Array
+    columns: Array
+    gradient: Array
+    velocity: Array
+    bias: Array
+    bias_gradient: Array
+    bias_velocity: Array
+    norms: Array
+    x: Sequence
+    x_step: int
+    h: Sequence
+    c: Sequence
+    gates: Sequence
+    delta: Sequence
+    dy: Sequence
+    dx: Sequence
+    dh: Sequence
+    dc: Sequence
+    dh_sum: Sequence | None
+
+
+class NetworkMap:
+    """Memory map of a network on a machine.
+
+    Parameters
+    ----------
+    config : Config
+    network : NetworkShape
+    batch, steps : int
+        Sequences B and steps T of an iteration.
+    masked : bool
+        Sequences may be shorter than T.
+
+    Raises
+    ------
+    PlanError
+        If a layer cannot be divided so that it fits the lane memories.
+
+    Members
+    -------
+    memory : MemoryMap
+    batch : BatchTiles
+    layers : list of LayerArrays
+    mask : Sequence or None
+    """
+
+    def __init__(self, config: Config, network: NetworkShape, batch: int, steps: int, masked: bool):
+        self.config, self.network, self.steps = config, network, steps
+        self.memory = MemoryMap(config)
+        self.batch = tile_batch(config, network.hidden_size, batch)
+        self.mask = None
+        if masked:
+            index = memory.mask_index(config, steps, self.batch)
+            self.mask = Sequence(self.memory.add("mask", "activations", index, (steps, batch)), 1, self.batch)
+        self.layers: list[LayerArrays] = []
+        for number in range(network.layers):
+            self.layers.append(self._layer(number))
+
+    def _layer(self, number: int) -> LayerArrays:
+        inputs, hidden = self.network.inputs_of(number), self.network.hidden_size
+        tiling = tile_layer(self.config, self.batch, inputs, hidden)
+        matrix, vector, batch, steps = (4 * hidden, inputs + hidden), (4 * hidden,), self.batch.batch, self.steps
+        columns, biases = memory.column_copy_index(tiling), memory.bias_index(tiling)
+
+        def add(name, kind, index, shape):
+            return self.memory.add(f"{name}{number}", kind, index, shape)
+
+        def sequence(name, kind, share, length):
+            index = memory.sequence_index(share, length, self.batch)
+            array = add(name, kind, index, (length, batch, share.size))
+            return Sequence(array, share.tiles, self.batch)
+
+        def unread(name, kind):
+            index = memory.delta_vectors(tiling, steps, self.batch)
+            return Sequence(add(name, kind, index, (0,)), GATES * tiling.units.tiles, self.batch)
+
+        below = self.layers[-1] if number else None
+        return LayerArrays(
+            tiling=tiling,
+            rows=add("rows", "weights", memory.row_copy_index(tiling), matrix),
+            columns=add("columns", "weights", columns, matrix),
+            gradient=add("gradient", "optimizer", columns, matrix),
+            velocity=add("velocity", "optimizer", columns, matrix),
+            bias=add("bias", "weights", biases, vector),
+            bias_gradient=add("bias_gradient", "optimizer", biases, vector),
+            bias_velocity=add("bias_velocity", "optimizer", biases, vector),
+            norms=add("norms", "optimizer", memory.column_index(tiling), (inputs + hidden,)),
+            x=below.h if below else sequence("x", "activations", tiling.inputs, steps),
+            x_step=1 if below else 0,
+            h=sequence("h", "activations", tiling.units, steps + 1),
+            c=sequence("c", "intermediates", tiling.units, steps + 1),
+            gates=unread("gates", "intermediates"),
+            delta=unread("delta", "deltas"),
+            dy=sequence("dy", "activations", tiling.units, steps),
+            dx=below.dy if below else sequence("dx", "activations", tiling.inputs, steps),
+            dh=sequence("dh", "activations", tiling.units, 1),
+            dc=sequence("dc", "activations", tiling.units, 1),
+            dh_sum=sequence("dh_sum", "activations", tiling.units, 1) if self.mask else None,
+        )

@@ -1,0 +1,119 @@
+"""The plan of a network on a machine: memory map, programs, and what they cost."""
+
+from functools import cached_property
+
+from etalstm.hw import contract
+from etalstm.hw.config import Config
+from etalstm.network import NetworkShape
+from etalstm.plan.backward import BackwardLayer
+from etalstm.plan.emit import Emitter
+from etalstm.plan.forward import ForwardLayer
+from etalstm.plan.gradient import GradientLayer
+from etalstm.plan.memory import PAGE_BYTES
+from etalstm.plan.network import NetworkMap
+from etalstm.plan.program import Program
+from etalstm.plan.tiling import PlanError
+from etalstm.plan.update import UpdateLayer
+
+
+class Plan:
+    """Everything that a device needs to train a network.
+
+    The channels' windows lie one after the other from byte 0, the programs behind them.
+
+    Parameters
+    ----------
+    config : Config
+    network : NetworkShape
+    batch, steps : int
+    masked : bool
+        Sequences may be shorter than `steps`.
+    memory_bytes : int, optional
+        Memory of the device.
+
+    Raises
+    ------
+    PlanError
+        If the network does not fit; the message says how much is needed and had.
+
+    Members
+    -------
+    map : NetworkMap
+    forward, backward, update : Program
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        network: NetworkShape,
+        batch: int,
+        steps: int,
+        *,
+        masked: bool = False,
+        memory_bytes: int | None = None,
+    ):
+        self.config, self.network = config, network
+        self.map = NetworkMap(config, network, batch, steps, masked)
+        self._check_fits(memory_bytes)
+        self.forward = self._program(ForwardLayer, self.map.layers)
+        self.backward = self._backward_program()
+        self.update = self._program(lambda c, e, _, layer: UpdateLayer(c, e, layer), self.map.layers)
+        self._check_fits(memory_bytes, self.program_bytes)
+
+    @property
+    def programs(self) -> dict[str, Program]:
+        """All programs by name."""
+        return {"forward": self.forward, "backward": self.backward, "update": self.update}
+
+    @cached_property
+    def program_addresses(self) -> dict[str, int]:
+        """Byte address of each program."""
+        addresses, address = {}, self.map.memory.window_bytes * self.config.channels
+        for name, program in self.programs.items():
+            addresses[name] = address
+            address += -(-len(program.words) * contract.INSTRUCTION_BITS // 8 // PAGE_BYTES) * PAGE_BYTES
+        return addresses
+
+    @property
+    def program_bytes(self) -> int:
+        """Bytes of all programs."""
+        return sum(len(program.words) * contract.INSTRUCTION_BITS // 8 for program in self.programs.values())
+
+    def footprint(self) -> dict[str, int]:
+        """Bytes of memory by kind, padding included."""
+        return self.map.memory.footprint() | {"program": self.program_bytes}
+
+    def traffic(self) -> dict[str, dict[str, int]]:
+        """Bytes that one iteration moves between memory and machine, by kind, read and written."""
+        kinds = {
+            kind.name.lower(): {
+                "read": sum(program.read_bytes[kind] for program in self.programs.values()),
+                "written": sum(program.write_bytes[kind] for program in self.programs.values()),
+            }
+            for kind in contract.Traffic
+        }
+        return kinds | {"program": {"read": self.program_bytes, "written": 0}}
+
+    def _program(self, emits, layers) -> Program:
+        program = Program(self.config)
+        emitter = Emitter(self.config, program)
+        for layer in layers:
+            emits(self.config, emitter, self.map, layer).emit()
+        program.halt()
+        return program
+
+    def _backward_program(self) -> Program:
+        program = Program(self.config)
+        emitter = Emitter(self.config, program)
+        for layer in reversed(self.map.layers):
+            BackwardLayer(self.config, emitter, self.map, layer).emit()
+            GradientLayer(self.config, emitter, self.map, layer).emit()
+        program.halt()
+        return program
+
+    def _check_fits(self, memory_bytes: int | None, program_bytes: int = 0) -> None:
+        if memory_bytes is None:
+            return
+        needed = self.map.memory.window_bytes * self.config.channels + program_bytes
+        if needed > memory_bytes:
+            raise PlanError(f"the network needs {needed:,} bytes of memory, the device has {memory_bytes:,}")

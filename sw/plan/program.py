@@ -1,0 +1,133 @@
+"""A program under construction: instructions that say what they touch, waits that follow from it."""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+
+from etalstm.hw import contract
+from etalstm.hw.config import Config
+from etalstm.hw.contract import Engine, Opcode
+
+_WAIT_FIELDS = {
+    Engine.LOAD: "wait_load",
+    Engine.MAC: "wait_mac",
+    Engine.VECTOR: "wait_vector",
+    Engine.STORE: "wait_store",
+}
+
+
+@dataclass
+class _Uses:
+    """Who wrote a resource last, and who has read it since: how many instructions their engines must have completed."""
+
+    written: tuple[Engine, int] | None = None
+    read: dict[Engine, int] = field(default_factory=dict)
+
+
+class Program:
+    """Instructions in program order, with waits derived from what each of them reads and writes.
+
+    A resource is any hashable name: a scratch array, half of the queue, a memory array's part. An instruction waits for
+    the last writer of what it reads, and for the last writer and all later readers of what it writes. Engines work in
+    order, so that waits on an engine's own earlier instructions are only needed where its pipeline does not interlock:
+    VECTOR reading what VECTOR wrote.
+
+    Every wait refers to an earlier instruction, so a program never waits for itself, whatever the depth of the queues.
+
+    Members
+    -------
+    words : list of int, one 256-bit instruction each
+    read_bytes, write_bytes : dict from Traffic to bytes that the instructions move, all channels together
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        self._uses = defaultdict(_Uses)
+        self._issued = dict.fromkeys(Engine, 0)
+        self.words: list[int] = []
+        self.read_bytes = dict.fromkeys(contract.Traffic, 0)
+        self.write_bytes = dict.fromkeys(contract.Traffic, 0)
+
+    def emit(
+        self, opcode: Opcode, *, reads: Iterable[Hashable] = (), writes: Iterable[Hashable] = (), **fields: int
+    ) -> None:
+        """Append an instruction.
+
+        Parameters
+        ----------
+        opcode : Opcode
+        reads, writes : resources
+        fields : values of the instruction's fields; the header is filled in here
+
+        Raises
+        ------
+        ValueError
+            If a field does not fit, or an engine has more instructions than a wait can count.
+        """
+        engine = contract.ENGINE_OF[opcode]
+        reads, writes = list(reads), list(writes)
+        waits = defaultdict(int)
+
+        def wait_for(other, count):
+            if other != engine or (engine == Engine.VECTOR and count):
+                waits[other] = max(waits[other], count)
+
+        for resource in reads:
+            if self._uses[resource].written:
+                wait_for(*self._uses[resource].written)
+        for resource in writes:
+            uses = self._uses[resource]
+            if uses.written and uses.written[0] != engine:
+                wait_for(*uses.written)
+            for reader, count in uses.read.items():
+                if reader != engine:
+                    wait_for(reader, count)
+
+        self._issued[engine] += 1
+        done = self._issued[engine]
+        if done >= 1 << contract.WAIT_BITS:
+            raise ValueError(f"a program can have {(1 << contract.WAIT_BITS) - 1} {engine.name} instructions at most")
+        # The channels see what the broadcaster reads as done when the paired MAC is.
+        token = (Engine.MAC, self._issued[Engine.MAC] + 1) if engine == Engine.CAST else (engine, done)
+        for resource in reads:
+            self._uses[resource].read[token[0]] = token[1]
+        for resource in writes:
+            self._uses[resource] = _Uses(written=token)
+
+        header = {_WAIT_FIELDS[other]: count for other, count in waits.items()}
+        self.words.append(contract.encode(opcode, **header, **fields))
+        self._count(opcode, fields)
+
+    def halt(self) -> None:
+        """Append the HALT that every program ends with."""
+        self.words.append(contract.encode(Opcode.HALT))
+
+    def image(self) -> bytes:
+        """Bytes of the program as they lie in memory."""
+        return b"".join(word.to_bytes(contract.INSTRUCTION_BITS // 8, "little") for word in self.words)
+
+    def _count(self, opcode, fields):
+        config = self._config
+        vector_bytes = config.lanes * config.format.width // 8
+        match opcode:
+            case Opcode.LOAD | Opcode.STORE:
+                moved = fields["outer"] * fields["inner"] * vector_bytes * config.channels
+            case Opcode.TRANSPOSE:
+                moved = fields["outer"] * fields["lanes"] * config.beat_bytes * config.channels
+            case Opcode.CAST:
+                moved = fields["blocks"] * fields["gates"] * fields["batch"] * vector_bytes
+            case _:
+                return
+        into = self.read_bytes if opcode in (Opcode.LOAD, Opcode.CAST) else self.write_bytes
+        into[contract.Traffic(fields["kind"])] += moved
+
+
+def disassemble(words: Iterable[int]) -> Iterable[str]:
+    """Write instructions as text, one line each: number, opcode, waits, fields that are not 0."""
+    for number, word in enumerate(words):
+        opcode, fields = contract.decode(word)
+        waits = [f"{name[5:]}≥{fields[name]}" for name in _WAIT_FIELDS.values() if fields[name]]
+        waits += ["by all channels"] if fields["everyone"] else []
+        rest = [f"{name}={fields[name]}" for name in contract.FIELDS[opcode] if fields[name]]
+        after = f"  after {', '.join(waits)}" if waits else ""
+        yield f"{number:6d}  {opcode.name:9s} {' '.join(rest)}{after}"

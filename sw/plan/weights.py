@@ -1,0 +1,104 @@
+"""Which weights are in the lanes' weight memory when: all of a pass at once, or block runs that alternate two halves."""
+
+from dataclasses import dataclass
+
+from etalstm.hw.config import Config
+from etalstm.hw.contract import Memory, Traffic
+from etalstm.plan.emit import Emitter, Operand, Place
+from etalstm.plan.memory import Array
+from etalstm.plan.tiling import PlanError, Share
+
+
+@dataclass(frozen=True)
+class Run:
+    """Consecutive blocks of a broadcast array, and the rows of weights that belong to them.
+
+    Members
+    -------
+    first_block, blocks : int
+        In the order (channel, tile).
+    first_row, rows : int
+        Rows of the weights' array: one for each element of the blocks.
+    """
+
+    first_block: int
+    blocks: int
+    first_row: int
+    rows: int
+
+
+def runs(share: Share, elements_per_unit: int, most_rows: int) -> list[Run]:
+    """Cut all blocks of a share into runs of at most `most_rows` rows of weights.
+
+    Raises
+    ------
+    PlanError
+        If one block alone has more.
+    """
+    result, first_block, first_row, row = [], 0, 0, 0
+    total = share.channels * share.tiles
+    for block in range(total):
+        rows = share.lanes_of(block % share.tiles) * elements_per_unit
+        if rows > most_rows:
+            raise PlanError(f"a block's {rows} rows of weights do not fit half of the weight memory ({most_rows} rows)")
+        if row + rows - first_row > most_rows:
+            result.append(Run(first_block, block - first_block, first_row, row - first_row))
+            first_block, first_row = block, row
+        row += rows
+    result.append(Run(first_block, total - first_block, first_row, row - first_row))
+    return result
+
+
+class WeightStore:
+    """Brings rows of a weight array to the weight memory, once if everything fits, else again for each use.
+
+    Parameters
+    ----------
+    config : Config
+    emitter : Emitter
+    array : Array
+        Groups one after the other, [row][tile] vectors in each.
+    groups : list of int
+        Tiles of each group.
+    rows : int
+        Rows of every group.
+    """
+
+    def __init__(self, config: Config, emitter: Emitter, array: Array, groups: list[int], rows: int):
+        self._emitter, self._array, self._groups = emitter, array, groups
+        self._offsets = [rows * sum(groups[:n]) for n in range(len(groups))]
+        self._half = config.weight_depth // 2
+        self._resident = rows * sum(groups) <= config.weight_depth
+        self._rows = rows
+        self._loaded: set[tuple[int, int]] = set()
+        self._turn = 0
+
+    def runs(self, share: Share, elements_per_unit: int, group: int) -> list[Run]:
+        """Runs of a broadcast array whose weights are brought together."""
+        most = self._rows if self._resident else self._half // self._groups[group]
+        return runs(share, elements_per_unit, most)
+
+    def bring(self, group: int, run: Run, row_offset: int = 0) -> Operand:
+        """Have the weights of a run in the weight memory.
+
+        Parameters
+        ----------
+        group : int
+        run : Run
+        row_offset : int
+            Rows of the group that come before the broadcast array's first.
+        """
+        tiles, row = self._groups[group], row_offset + run.first_row
+        vector = self._offsets[group] + row * tiles
+        if self._resident:
+            to = Operand(Memory.WEIGHTS, vector)
+            if (group, row) in self._loaded:
+                return to
+            self._loaded.add((group, row))
+        else:
+            to = Operand(Memory.WEIGHTS, self._half * (self._turn % 2))
+            self._turn += 1
+        self._emitter.load(
+            to.at(0, outer=tiles), Place(self._array, vector), Traffic.WEIGHTS, outer=run.rows, inner=tiles
+        )
+        return to
