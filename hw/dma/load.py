@@ -6,7 +6,7 @@ from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from etalstm.hw.axi import AXI4Read
-from etalstm.hw.contract import ADDRESS_BITS, COUNT_BITS, KIND_BITS, FloatFormat, Opcode, Status
+from etalstm.hw.contract import COUNT_BITS, KIND_BITS, FloatFormat, Opcode, Status
 from etalstm.hw.dma.loop import LaneLoop, Loop
 from etalstm.hw.dma.reader import Reader
 from etalstm.hw.stream import LaneWrite, Windows, instruction_layout
@@ -24,11 +24,12 @@ class LoadEngine(wiring.Component):
 
     An instruction is taken every 2 cycles, its first address goes out 2 cycles later, and each beat becomes a write 2
     cycles after it arrived. Up to ``instructions`` are taken ahead of the one whose data arrive, so that the memory's
-    latency is seen once, not once for each instruction. A stalled ``write`` stops the requests, never the data channel.
+    latency is seen once, not once for each instruction. A stalled ``write`` stops requests, never the data channel.
 
-    Errors are precise: instructions before the refused one complete (with ``done``), it and those after it do not. Then,
-    as under ``abort``, nothing more is requested or written, outstanding data are dropped, and the engine waits for its
-    reset, which may come when ``busy`` has gone. ``write.valid`` may fall without a transfer when ``abort`` is set.
+    Errors are precise: instructions before the refused one complete (with ``done``), it and those after it do not.
+    Then, as under ``abort``, nothing more is requested or written, outstanding data are dropped, and the engine waits
+    for its reset, which may come when ``busy`` has gone. When ``abort`` is set, ``write.valid`` may fall without a
+    transfer.
 
     Parameters
     ----------

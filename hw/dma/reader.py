@@ -27,12 +27,12 @@ class Reader(wiring.Component):
     """Turns transfers into a stream of beats, requesting ahead of time what it has room for.
 
     Addresses go out 2 cycles after their transfer is taken, at one burst a cycle, while data of earlier ones still
-    arrive; data come out 2 cycles after they arrived, one beat a cycle. A burst is requested only when the FIFO has room
-    for all of it, so a stalled output stops requests, never ``rready``. One ID: data arrive in order.
+    arrive; data come out 2 cycles after they arrived, one beat a cycle. A burst is requested only when the FIFO has
+    room for all of it, so a stalled output stops requests, never ``rready``. One ID: data arrive in order.
 
     Abort: while ``abort`` is set nothing new is requested and what arrives is dropped, ``o.valid`` falling at once. It
-    may be released, or the reader be reset, when ``busy`` has gone: data of a request made before a reset would be taken
-    for those of one made after it.
+    may be released, or the reader be reset, when ``busy`` has gone: data of a request made before a reset would be
+    taken for those of one made after it.
 
     Parameters
     ----------

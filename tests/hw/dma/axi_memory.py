@@ -125,6 +125,7 @@ class Trace:
 
     def __init__(self, dut, prefix):
         self.done, self.beats, self.cycle = [], [], 0
+        self.on_done = lambda number: None
         self._dut = dut
         self._signals = {name: getattr(dut, f"{prefix}_{name}") for name in ("done", "beats", "kind", "busy", "status")}
         cocotb.start_soon(self._watch())
@@ -135,6 +136,7 @@ class Trace:
             await RisingEdge(self._dut.clk)
             self.cycle += 1
             if signals["done"].value == 1:
+                self.on_done(len(self.done))
                 self.done.append(self.cycle)
             if signals["beats"].value == 1:
                 self.beats.append(int(signals["kind"].value))

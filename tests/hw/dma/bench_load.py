@@ -20,6 +20,7 @@ from axi_memory import (
     window,
 )
 from cocotb.triggers import ClockCycles, RisingEdge
+
 from etalstm.hw.contract import LANE_ADDRESS_BITS, Memory, Opcode, Status, encode
 
 SEED = 3

@@ -4,6 +4,7 @@ import random
 
 import pytest
 from amaranth.sim import Simulator
+
 from etalstm.hw.dma.bursts import Bursts
 
 BEAT_BYTES = 32

@@ -6,10 +6,12 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from etalstm.hw.axi import AXI4, join
-from etalstm.hw.contract import BINARY32, KIND_BITS, Opcode, Status
+from etalstm.hw.contract import BINARY32, INSTRUCTION_BITS, KIND_BITS, Opcode, Status
 from etalstm.hw.dma.load import LoadEngine
-from etalstm.hw.stream import LaneWrite, Windows, instruction_layout
+from etalstm.hw.dma.store import StoreEngine
+from etalstm.hw.stream import LaneRead, LaneWrite, Windows, instruction_layout, vector_layout
 from etalstm.sim.bench import run_bench
 
 ADDRESS_BITS = 24
@@ -22,35 +24,42 @@ class Engines(wiring.Component):
     """A channel's two engines on a port of their own."""
 
     def __init__(self, lanes, beat_words):
-        self._load = LoadEngine(BINARY32, lanes, beat_words, ADDRESS_BITS, CHANNEL, depth=64)
-        super().__init__(
-            {
-                "port0": Out(AXI4(ADDRESS_BITS, 32 * beat_words, id_bits=1)),
-                "windows": In(Windows(ADDRESS_BITS)),
-                "load_i": In(stream.Signature(instruction_layout(Opcode.LOAD))),
-                "load_write": Out(stream.Signature(LaneWrite(BINARY32, lanes))),
-                "load_done": Out(1),
-                "load_beats": Out(1),
-                "load_kind": Out(KIND_BITS),
-                "load_abort": In(1),
-                "load_busy": Out(1),
-                "load_status": Out(Status),
-            }
-        )
+        self._engines = {
+            "load": LoadEngine(BINARY32, lanes, beat_words, ADDRESS_BITS, CHANNEL, depth=64),
+            "store": StoreEngine(BINARY32, lanes, beat_words, ADDRESS_BITS, CHANNEL, CHANNELS),
+        }
+        members = {
+            "port0": Out(AXI4(ADDRESS_BITS, 32 * beat_words, id_bits=1)),
+            "windows": In(Windows(ADDRESS_BITS)),
+            "load_i": In(stream.Signature(instruction_layout(Opcode.LOAD))),
+            "load_write": Out(stream.Signature(LaneWrite(BINARY32, lanes))),
+            "store_i": In(stream.Signature(INSTRUCTION_BITS)),
+            "store_read": Out(stream.Signature(LaneRead())),
+            "store_vector": In(vector_layout(BINARY32, lanes)),
+        }
+        for name in self._engines:
+            members |= {f"{name}_{pulse}": Out(1) for pulse in ("done", "beats", "busy")}
+            members |= {f"{name}_kind": Out(KIND_BITS), f"{name}_status": Out(Status), f"{name}_abort": In(1)}
+        super().__init__(members)
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.load = load = self._load
-        join(m, self.port0, load.axi)
+        load, store = self._engines.values()
+        join(m, self.port0, load.axi, store.axi)
         wiring.connect(m, wiring.flipped(self.load_i), load.i)
         wiring.connect(m, wiring.flipped(self.load_write), load.write)
-        m.d.comb += [load.windows.eq(self.windows), load.abort.eq(self.load_abort)]
-        for name in ("done", "beats", "kind", "busy", "status"):
-            m.d.comb += getattr(self, f"load_{name}").eq(getattr(load, name))
+        wiring.connect(m, wiring.flipped(self.store_i), store.i)
+        wiring.connect(m, wiring.flipped(self.store_read), store.read)
+        m.d.comb += store.vector.eq(self.store_vector)
+        for name, engine in self._engines.items():
+            m.submodules[name] = engine
+            m.d.comb += [engine.windows.eq(self.windows), engine.abort.eq(getattr(self, f"{name}_abort"))]
+            for member in ("done", "beats", "kind", "busy", "status"):
+                m.d.comb += getattr(self, f"{name}_{member}").eq(getattr(engine, member))
         return m
 
 
-@pytest.mark.parametrize("bench", ["load"])
+@pytest.mark.parametrize("bench", ["load", "store"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_engines(shape, bench, tmp_path):
     lanes, beat_words = SHAPES[shape]

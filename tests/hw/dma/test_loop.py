@@ -1,6 +1,7 @@
 """The address loop gives what two nested Python loops give."""
 
 from amaranth.sim import Simulator
+
 from etalstm.hw.contract import LANE_ADDRESS_BITS
 from etalstm.hw.dma.loop import LaneLoop
 

@@ -1,0 +1,241 @@
+"""Executes STORE and TRANSPOSE: vectors from the lane memories of a channel into memory."""
+
+from amaranth.hdl import Module, Mux, ResetInserter, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from etalstm.hw.axi import AXI4Write
+from etalstm.hw.contract import COUNT_BITS, INSTRUCTION_BITS, KIND_BITS, FloatFormat, Memory, Opcode, Status
+from etalstm.hw.dma.loop import Loop
+from etalstm.hw.dma.scatter import Scatter
+from etalstm.hw.dma.transpose import Transposer
+from etalstm.hw.dma.vectors import VectorReader
+from etalstm.hw.dma.writer import Writer
+from etalstm.hw.stream import LaneRead, Windows, instruction_layout, vector_layout
+
+
+class StoreEngine(wiring.Component):
+    """Executes STORE and TRANSPOSE instructions in order, one beat a cycle.
+
+    ::
+
+        i ─┬─ VectorReader ──┬────────────── data ── Writer ── axi
+           │  read, vector   └─ Transposer ──┘         │
+           └─ Scatter ──────────────────── transfers ──┘
+
+    An instruction is taken 3 cycles after it was offered at the soonest; then its vectors are read while those before
+    it are still written, and are written while the responses to those before it are still missing.
+    Each vector is read once. Stalls of ``read`` and of the port hold the engine back, nothing is lost.
+
+    Errors are precise: instructions before the refused one complete (with ``done``), and of a TRANSPOSE the beats
+    before the one outside the window; no later beat is written. Then, as under ``abort``, no new burst begins, those
+    that have begun end with strobes of 0, and the engine waits for its reset, which may come when ``busy`` has gone.
+    When ``abort`` is set, ``read.valid`` may fall without a transfer.
+
+    Parameters
+    ----------
+    format : FloatFormat
+        Number format of a word.
+    lanes, beat_words : int
+        Words of a vector and of a memory beat; ``beat_words`` divides ``lanes``, both are powers of two.
+    address_bits : int
+        Bits of a byte address.
+    channel, channels : int
+        This channel's number, and how many there are.
+    outstanding, ahead : int
+        Of the :class:`Writer`: bursts without a response, and addresses ahead of their data.
+    depth : int
+        Beats read ahead.
+
+    Members
+    -------
+    i : :py:`In(stream.Signature(INSTRUCTION_BITS))`
+        A STORE or a TRANSPOSE whose waits have been observed.
+    windows : :py:`In(Windows(address_bits))`
+        Constant while the engine is busy.
+    read : :py:`Out(stream.Signature(LaneRead()))`
+        Requests to SCRATCH and QUEUE.
+    vector : :py:`In(vector_layout(format, lanes))`
+        What was asked for, one cycle after the request was taken.
+    axi : :py:`Out(AXI4Write(address_bits, beat_bits))`
+    done : :py:`Out(1)`
+        Set for a cycle, one cycle after the response to the instruction's last burst: other managers see all of it.
+    beats, kind : :py:`Out(1)`, :py:`Out(KIND_BITS)`
+        A beat was handed to the port in this cycle, and what it counts as.
+    abort : :py:`In(1)`
+    busy : :py:`Out(1)`
+        An instruction is being looked at, or was taken and is neither done nor dropped.
+    status : :py:`Out(Status)`
+        IDLE, or sticky until reset: BAD_FIELD (a count of 0, `rows` or `lanes` more than there are, a memory that
+        cannot be read), BAD_ADDRESS (outside the window, or no such channel), WRITE_ERROR.
+    """
+
+    def __init__(
+        self,
+        format: FloatFormat,
+        lanes: int,
+        beat_words: int,
+        address_bits: int,
+        channel: int = 0,
+        channels: int = 1,
+        *,
+        outstanding: int = 32,
+        ahead: int = 8,
+        depth: int = 16,
+    ):
+        if lanes % beat_words:
+            raise ValueError(f"beat_words must divide lanes ({lanes}), got {beat_words}")
+        if not 0 <= channel < channels:
+            raise ValueError(f"channel must be 0 to {channels - 1}, got {channel}")
+        self._format, self._lanes, self._beat_words = format, lanes, beat_words
+        self._vector_beats, self._beat_bits = lanes // beat_words, beat_words * format.width
+        self._beats_bits = 2 * COUNT_BITS + (self._vector_beats - 1).bit_length()
+        self._address_bits, self._channel, self._channels = address_bits, channel, channels
+        self._writer, self._depth = {"outstanding": outstanding, "ahead": ahead}, depth
+        super().__init__(
+            {
+                "i": In(stream.Signature(INSTRUCTION_BITS)),
+                "windows": In(Windows(address_bits)),
+                "read": Out(stream.Signature(LaneRead())),
+                "vector": In(vector_layout(format, lanes)),
+                "axi": Out(AXI4Write(address_bits, self._beat_bits)),
+                "done": Out(1),
+                "beats": Out(1),
+                "kind": Out(KIND_BITS),
+                "abort": In(1),
+                "busy": Out(1),
+                "status": Out(Status),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Everything but the writer is simply reset when the engine stops: it owes nothing to the port."""
+        m = Module()
+        stop = Signal()
+        sizes = (self._address_bits, self._beat_bits, self._beats_bits)
+        transposer = Transposer(self._format.width, self._beat_words, self._vector_beats)
+        vectors = VectorReader(self._format, self._lanes, self._beat_words, depth=self._depth)
+        scatter = Scatter(*sizes)
+        m.submodules.transposer = ResetInserter(stop)(transposer)
+        m.submodules.vectors = ResetInserter(stop)(vectors)
+        m.submodules.scatter = ResetInserter(stop)(scatter)
+        m.submodules.writer = writer = Writer(*sizes, **self._writer)
+        wiring.connect(m, writer.axi, wiring.flipped(self.axi))
+        wiring.connect(m, scatter.o, writer.i)
+        m.d.comb += [
+            stop.eq(self.abort | (self.status != Status.IDLE)),
+            writer.abort.eq(stop),
+            self.done.eq(writer.done),
+            self.beats.eq(writer.beats),
+            self.kind.eq(writer.kind),
+            self.read.p.eq(vectors.read.p),
+            self.read.valid.eq(vectors.read.valid & ~stop),
+            vectors.read.ready.eq(self.read.ready & ~stop),
+            vectors.vector.eq(self.vector),
+        ]
+        self._route(m, vectors, transposer, writer)
+        self._take(m, vectors, scatter, writer, stop)
+        return m
+
+    def _route(self, m, vectors, transposer, writer):
+        """Beats go straight to the writer or through the transposer; the straight way waits until that is empty."""
+        beat = vectors.o.p
+        m.d.comb += [
+            transposer.i.p.data.eq(beat.data),
+            transposer.i.p.lanes.eq(beat.lanes),
+            transposer.i.p.last.eq(beat.last),
+            transposer.i.valid.eq(vectors.o.valid & beat.transpose),
+            writer.data.payload.eq(Mux(transposer.o.valid, transposer.o.p.as_value(), beat.data)),
+            writer.data.valid.eq(transposer.o.valid | (vectors.o.valid & ~beat.transpose)),
+            transposer.o.ready.eq(writer.data.ready),
+            vectors.o.ready.eq(Mux(beat.transpose, transposer.i.ready, writer.data.ready & ~transposer.o.valid)),
+        ]
+
+    def _take(self, m, vectors, scatter, writer, stop):
+        """Work out products, check fields, then hand the instruction to reader and scatter, each when it is free.
+
+        The instruction stays at the input until both have it, so nothing of it is copied here.
+        """
+        store, square = (
+            fields(self.i.payload[: fields.size])
+            for fields in (instruction_layout(Opcode.STORE), instruction_layout(Opcode.TRANSPOSE))
+        )
+        transpose, bad_field, bad_target = Signal(), Signal(), Signal()
+        prepared, settled, to_vectors, to_scatter = (Signal() for _ in range(4))  # `to_`: is still to take it
+        beats = Signal(self._beats_bits, reset_less=True)
+        skip = Signal(self._address_bits, reset_less=True)  # from the first window to the target's
+        refused = Signal()
+        shift = (self._beat_bits // 8).bit_length() - 1
+
+        m.d.comb += transpose.eq(store.opcode == Opcode.TRANSPOSE)
+        m.d.sync += [
+            beats.eq(Mux(transpose, 1, store.outer * store.inner * self._vector_beats)),
+            skip.eq(Mux(transpose, square.target, self._channel) * self.windows.stride),
+        ]
+        with m.If(transpose):
+            m.d.comb += bad_field.eq(
+                (square.outer == 0)
+                | (square.rows == 0)
+                | (square.rows > self._beat_words)
+                | (square.lanes == 0)
+                | (square.lanes > self._lanes)
+            )
+            m.d.comb += bad_target.eq(square.target >= self._channels)
+        with m.Else():
+            readable = (store.memory == Memory.SCRATCH) | (store.memory == Memory.QUEUE)
+            m.d.comb += bad_field.eq((beats == 0) | ~readable)
+
+        self._describe(m, vectors.i.p, scatter.i.p, store, square, transpose)
+        m.d.comb += [
+            scatter.i.p.window.eq(self.windows.base + skip),
+            scatter.i.p.beats.eq(beats),
+            scatter.size.eq(self.windows.stride >> shift),
+            refused.eq(prepared & (bad_field | bad_target)),
+            vectors.i.valid.eq(prepared & ~refused & to_vectors),
+            scatter.i.valid.eq(prepared & ~refused & to_scatter),
+            settled.eq(prepared & ~refused & (~to_vectors | vectors.i.ready) & (~to_scatter | scatter.i.ready) & ~stop),
+            self.i.ready.eq(settled),
+            self.busy.eq(prepared | scatter.busy | writer.busy),
+        ]
+        with m.If(stop | settled | ~self.i.valid):
+            m.d.sync += [prepared.eq(0), to_vectors.eq(1), to_scatter.eq(1)]
+        with m.Else():
+            m.d.sync += prepared.eq(1)
+            with m.If(vectors.i.valid & vectors.i.ready):
+                m.d.sync += to_vectors.eq(0)
+            with m.If(scatter.i.valid & scatter.i.ready):
+                m.d.sync += to_scatter.eq(0)
+
+        # A refusal waits for the instructions before it.
+        with m.If(self.status != Status.IDLE):
+            pass
+        with m.Elif(writer.error):
+            m.d.sync += self.status.eq(Status.WRITE_ERROR)
+        with m.Elif(~writer.busy & scatter.violation):
+            m.d.sync += self.status.eq(Status.BAD_ADDRESS)
+        with m.Elif(~writer.busy & ~scatter.busy & refused):
+            m.d.sync += self.status.eq(Mux(bad_field, Status.BAD_FIELD, Status.BAD_ADDRESS))
+
+    def _describe(self, m, read, pattern, store, square, transpose):
+        """What to read and where to write it, by opcode."""
+        names = Loop().members
+        with m.If(transpose):
+            m.d.comb += [
+                read.memory.eq(Memory.SCRATCH),
+                read.transpose.eq(1),
+                read.lanes.eq(square.lanes),
+                *(read.loop[name].eq(square[name]) for name in names if name != "inner"),
+                read.loop.inner.eq(square.rows),
+                pattern.offset.eq(square.address + self._channel * square.channel_beats),
+                *(pattern[name].eq(square[name]) for name in ("kind", "outer", "lanes", "outer_beats", "lane_beats")),
+            ]
+        with m.Else():
+            m.d.comb += [
+                read.memory.eq(store.memory),
+                read.lanes.eq(self._lanes),
+                *(read.loop[name].eq(store[name]) for name in names),
+                pattern.offset.eq(store.address),
+                pattern.kind.eq(store.kind),
+                pattern.outer.eq(1),
+                pattern.lanes.eq(1),
+            ]

@@ -1,0 +1,125 @@
+"""Turns rows of words into columns, a beat in and a beat out each cycle."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+
+class SquareBeat(data.StructLayout):
+    """A beat on its way into the transposer.
+
+    Members
+    -------
+    data : ``words`` words of a vector
+    lanes : columns wanted of the vectors of this square, 1 to ``words`` times the beats of a vector
+    last : the square's last beat
+    """
+
+    def __init__(self, word_bits: int, words: int, vector_beats: int):
+        super().__init__(
+            {"data": data.ArrayLayout(word_bits, words), "lanes": range(words * vector_beats + 1), "last": 1}
+        )
+
+
+class Transposer(wiring.Component):
+    """Takes up to ``words`` vectors and gives, for each lane, a beat of that lane's words, zeros for missing vectors.
+
+    Vectors come in as the first ``ceil(lanes / words)`` of their beats, first beat first. Two squares are held: while
+    one is written out the next is filled, so that in the long run a beat goes in or out in every cycle. The first beat
+    of a square can be taken 1 cycle after its last beat came in. Without room the input stalls.
+
+    Word i of lane l lies in memory (i + l) mod ``words``, so that the words of a beat, be it a row or a column, are all
+    in different memories. Cost: ``words`` memories of a word's width and 2·``words``·``vector_beats`` words
+    (distributed RAM), two rotators.
+
+    Parameters
+    ----------
+    word_bits : int
+        Bits of a word.
+    words : int
+        Words of a beat, a power of two of at least 2.
+    vector_beats : int
+        Beats of a whole vector, a power of two.
+
+    Members
+    -------
+    i : :py:`In(stream.Signature(SquareBeat(word_bits, words, vector_beats)))`
+    o : :py:`Out(stream.Signature(data.ArrayLayout(word_bits, words)))`
+    """
+
+    def __init__(self, word_bits: int, words: int, vector_beats: int):
+        for name, value, low in (("words", words, 2), ("vector_beats", vector_beats, 1)):
+            if value < low or value & (value - 1):
+                raise ValueError(f"{name} must be a power of two of at least {low}, got {value}")
+        self._word_bits, self._words, self._vector_beats = word_bits, words, vector_beats
+        super().__init__(
+            {
+                "i": In(stream.Signature(SquareBeat(word_bits, words, vector_beats))),
+                "o": Out(stream.Signature(data.ArrayLayout(word_bits, words))),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Fill one page, empty the other."""
+        m = Module()
+        words, lanes = self._words, self._words * self._vector_beats
+        shape = {"shape": self._word_bits, "depth": 2 * lanes, "init": []}
+        memories = [Memory(**shape) for _ in range(words)]
+        for n, memory in enumerate(memories):
+            m.submodules[f"memory{n}"] = memory
+        full = Array(Signal(name=f"full{n}") for n in range(2))
+        rows = Array(Signal(range(words), name=f"last_row{n}", reset_less=True) for n in range(2))
+        last_lanes = Array(Signal(range(lanes), name=f"last_lane{n}", reset_less=True) for n in range(2))
+        self._fill(m, memories, full, rows, last_lanes)
+        self._empty(m, memories, full, rows, last_lanes)
+        return m
+
+    def _fill(self, m, memories, full, rows, last_lanes):
+        words, beat = self._words, self.i.p
+        shift = words.bit_length() - 1
+        page, taken = Signal(), Signal()
+        row = Signal(range(words))
+        group = Signal(range(max(self._vector_beats, 2)))
+        last_lane = Signal(range(words * self._vector_beats))
+        m.d.comb += [
+            self.i.ready.eq(~full[page]),
+            taken.eq(self.i.valid & self.i.ready),
+            last_lane.eq(beat.lanes - 1),
+        ]
+        arriving = Array(beat.data[n] for n in range(words))
+        for n, memory in enumerate(memories):
+            port = memory.write_port()
+            column = Signal(range(words), name=f"column{n}")
+            m.d.comb += [
+                column.eq(n - row),
+                port.addr.eq(Cat(column, group[: self._vector_beats.bit_length() - 1], page)),
+                port.data.eq(arriving[column]),
+                port.en.eq(taken),
+            ]
+        with m.If(taken):
+            with m.If(group == last_lane >> shift):
+                m.d.sync += [group.eq(0), row.eq(row + 1)]
+            with m.Else():
+                m.d.sync += group.eq(group + 1)
+            with m.If(beat.last):
+                m.d.sync += [row.eq(0), page.eq(~page), full[page].eq(1)]
+                m.d.sync += [rows[page].eq(row), last_lanes[page].eq(last_lane)]
+
+    def _empty(self, m, memories, full, rows, last_lanes):
+        words = self._words
+        page, lane = Signal(), Signal(range(words * self._vector_beats))
+        shift = words.bit_length() - 1
+        out = Array(Signal(self._word_bits, name=f"out{n}") for n in range(words))
+        for n, memory in enumerate(memories):
+            port = memory.read_port(domain="comb")
+            m.d.comb += [port.addr.eq(Cat(lane, page)), out[n].eq(port.data)]
+        for n in range(words):
+            place = Signal(range(words), name=f"place{n}")
+            exists = n <= rows[page] if n else 1
+            m.d.comb += [place.eq(n + lane[:shift]), self.o.p[n].eq(Mux(exists, out[place], 0))]
+        m.d.comb += self.o.valid.eq(full[page])
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += lane.eq(lane + 1)
+            with m.If(lane == last_lanes[page]):
+                m.d.sync += [lane.eq(0), page.eq(~page), full[page].eq(0)]
