@@ -5,6 +5,7 @@ from pathlib import Path
 
 from amaranth.back import verilog as amaranth_verilog
 from amaranth.lib import wiring
+
 from etalstm.hw import contract
 from etalstm.hw.config import Config, preset
 

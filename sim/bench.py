@@ -10,6 +10,7 @@ import cocotb_tools.config
 from amaranth.back import verilog
 from amaranth.lib import wiring
 from cocotb_tools.runner import get_runner
+
 from etalstm.sim import toolchain
 
 _COMPILE_FLAGS = "-O1"  # a bench is compiled more often than it runs long

@@ -6,6 +6,7 @@ from enum import IntEnum
 from pathlib import Path
 
 import numpy as np
+
 from etalstm.errors import DeviceError
 from etalstm.sim.library import Library, Options
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+
 from etalstm.device.transport import Transport
 from etalstm.hw.config import Config
 from etalstm.sim.library import Library, build_library, design

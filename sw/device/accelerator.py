@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+
 from etalstm.device.faults import (
     INSTRUCTION_BYTES,
     BusyError,

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+
 from etalstm.device.accelerator import Accelerator
 from etalstm.device.faults import (
     AbortedError,

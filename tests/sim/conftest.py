@@ -2,6 +2,7 @@ import pytest
 from amaranth import Array, Cat, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+
 from etalstm.hw.axi import AXI4, INCR, AXI4Lite, AXI4Read
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Engine, Status

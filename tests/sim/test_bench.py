@@ -7,6 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
+
 from etalstm.sim.bench import run_bench
 from etalstm.sim.toolchain import ToolchainError
 

@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import pytest
+
 from etalstm.hw.contract import Register
 from etalstm.sim import library
 from etalstm.sim.glue import glue

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+
 from etalstm.errors import DeviceError
 from etalstm.hw import contract
 from etalstm.hw.contract import Counter, Register, Status

@@ -1,6 +1,7 @@
 import shutil
 
 import pytest
+
 from etalstm.sim import toolchain
 from etalstm.sim.toolchain import ToolchainError
 

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+
 from etalstm.device.accelerator import Accelerator
 from etalstm.device.faults import BusyError, DeviceTimeoutError, ReadError, WriteError
 from etalstm.errors import DeviceError

@@ -1,0 +1,138 @@
+"""Who may import whom, checked on the source: the table of the layout."""
+
+import ast
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = {"etalstm.hw": "hw", "etalstm.sim": "sim", "etalstm.boards": "boards", "etalstm": "sw"}
+PLAIN = {"etalstm.errors", "etalstm.network", "etalstm.optimizer"}  # plain Python and NumPy: everybody in sw and sim
+CONTRACT = {"etalstm.hw.contract"}
+CONFIG = {"etalstm.hw.config"}
+TABLES = {"etalstm.hw.fp.tables"}  # the integers of the activations, for hardware and golden model alike
+
+# Each layer may import itself and these; the first prefix that fits a module is its layer.
+LAYERS = {
+    "etalstm.hw.contract": set(),
+    "etalstm.hw.config": CONTRACT,
+    "etalstm.hw.fp.tables": CONTRACT,
+    "etalstm.hw": CONTRACT | CONFIG,
+    "etalstm.sim.prove": {"etalstm.hw", "etalstm.sim", "etalstm.golden"},  # holds the hardware to the golden model
+    "etalstm.sim": {"etalstm.hw", "etalstm.device"} | PLAIN,
+    "etalstm.boards": {"etalstm.hw"},
+    "etalstm.errors": set(),
+    "etalstm.network": {"etalstm.errors"},
+    "etalstm.optimizer": {"etalstm.errors", "etalstm.network"},
+    "etalstm.golden": PLAIN | CONTRACT | TABLES,
+    "etalstm.plan": PLAIN | CONTRACT | CONFIG,
+    "etalstm.device": PLAIN | CONTRACT | CONFIG | {"etalstm.plan", "etalstm.golden"},
+    "etalstm.data": PLAIN,
+    "etalstm.train": PLAIN | CONTRACT | {"etalstm.golden", "etalstm.device", "etalstm.data", "etalstm.plan"},
+    "etalstm": {"etalstm"},  # the command line
+}
+
+# Transports never see the golden model: only the device that is the golden trainer does.
+GOLDEN_IN_DEVICE = {"etalstm.device.golden"}
+AMARANTH = ("etalstm.hw", "etalstm.boards", "etalstm.sim")
+
+# Imports inside functions, with their reasons.
+LAZY = {"etalstm.hw.generate": {"etalstm.hw.top"}}  # leaves the manifest of a preset readable without it
+
+
+@dataclass(frozen=True)
+class Source:
+    """A module's syntax tree, and the package that its relative imports start from."""
+
+    tree: ast.Module
+    package: str
+
+
+def modules():
+    for package, folder in FOLDERS.items():
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
+            name = ".".join([package, *parts]).removesuffix(".__init__")
+            home = name if path.name == "__init__.py" else name.rpartition(".")[0]
+            yield name, Source(ast.parse(path.read_text(), str(path)), home)
+
+
+MODULES = dict(modules())
+
+
+def within(name, prefix):
+    return name == prefix or name.startswith(f"{prefix}.")
+
+
+def layer_of(name):
+    return next(layer for layer in LAYERS if within(name, layer))
+
+
+def imports(source, tree=None):
+    """Every module that a tree imports, with its line; `from a import b` is `a.b` where that is a module."""
+    for node in ast.walk(tree or source.tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = source.package.split(".")[: 1 - node.level or None] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            for alias in node.names:
+                full = f"{base}.{alias.name}"
+                yield (full if full in MODULES else base), node.lineno
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_imports_only_the_layers_below(name):
+    layer = layer_of(name)
+    allowed = LAYERS[layer] | {layer}
+    for imported, line in imports(MODULES[name]):
+        if within(imported, "etalstm"):
+            assert any(within(imported, prefix) for prefix in allowed), (
+                f"{name}, line {line}: imports {imported}; layer {layer} may import {sorted(allowed)}"
+            )
+            if within(imported, "etalstm.golden") and layer == "etalstm.device":
+                assert name in GOLDEN_IN_DEVICE, f"{name}, line {line}: only {GOLDEN_IN_DEVICE} import golden"
+        if within(imported, "amaranth"):
+            assert any(within(name, prefix) for prefix in AMARANTH), f"{name}, line {line}: imports {imported}"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_imports_at_the_top(name):
+    source = MODULES[name]
+    inside = [
+        (line, imported)
+        for function in ast.walk(source.tree)
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for imported, line in imports(source, function)
+    ]
+    found = {imported for _, imported in inside}
+    assert found <= LAZY.get(name, set()), f"{name} imports inside functions: {inside}"
+
+
+def test_there_are_no_cycles():
+    edges = {
+        name: {imported for imported, _ in imports(source) if imported in MODULES and imported != name}
+        for name, source in MODULES.items()
+    }
+    done, path = set(), []
+
+    def visit(name):
+        assert name not in path, f"import cycle: {' ← '.join([*path[path.index(name) :], name])}"
+        if name in done:
+            return
+        path.append(name)
+        for imported in sorted(edges[name]):
+            visit(imported)
+        path.pop()
+        done.add(name)
+
+    for name in edges:
+        visit(name)
+
+
+def test_the_golden_device_runs_without_amaranth():
+    program = "import sys, etalstm.device, etalstm.golden, etalstm.plan; sys.exit('amaranth' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
