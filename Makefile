@@ -1,0 +1,37 @@
+# The front door. Every target works alone on a fresh machine with python3, g++, make and perl.
+PYTHON ?= python3
+VENV ?= .venv
+PRESET ?= vcu128
+OUT ?= runs/digits
+BIN = $(VENV)/bin
+INSTALLED = $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup train test lint verilog bench
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+setup: $(INSTALLED) ## make the virtual environment and install everything in it
+
+train: setup ## train on handwritten digits, on the simulated accelerator
+	$(BIN)/eta-lstm train --dataset digits --device sim --out $(OUT)
+
+test: lint ## check the style, run every test
+	$(BIN)/python -m pytest -n 2
+
+lint: setup ## check the style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+verilog: setup ## write the Verilog of PRESET (vcu128) to build/PRESET
+	$(BIN)/eta-lstm verilog --preset $(PRESET) -o build/$(PRESET)
+
+bench: setup ## measure a training iteration on the simulated accelerator, and the golden trainer
+	$(BIN)/eta-lstm bench iteration --preset bench --input 256 --hidden 256 --layers 1 --batch 32 --steps 8
+	$(BIN)/eta-lstm bench golden --hidden 256 --layers 2 --batch 32 --steps 35
+
+$(INSTALLED): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	touch $@
