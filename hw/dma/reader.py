@@ -80,7 +80,7 @@ class Reader(wiring.Component):
         m = Module()
         beat = ReadBeat(self._sizes[1])
         m.submodules.bursts = bursts = Bursts(*self._sizes)
-        # One entry more than there are credits: the FIFO's output register makes it refuse its last one for a cycle.
+        # The FIFO counts its output register as an entry: its memory has `depth` of them.
         m.submodules.fifo = fifo = SyncFIFOBuffered(width=beat.size, depth=self._depth + 1)
         m.submodules.ends = ends = SyncFIFO(width=1, depth=self._outstanding)
         axi, burst = self.axi, bursts.o.p

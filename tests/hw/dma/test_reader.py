@@ -27,11 +27,22 @@ class Bench:
     """A reader, a memory with latency and stalls behind it, and a list of what came out."""
 
     def __init__(
-        self, transfers, *, stall=0.0, latency=20, errors=(), cycles=4000, depth=64, outstanding=8, abort_at=None
+        self,
+        transfers,
+        *,
+        stall=0.0,
+        latency=20,
+        errors=(),
+        cycles=4000,
+        depth=64,
+        outstanding=8,
+        abort_at=None,
+        sink_stall=None,
     ):
         self.dut = Reader(32, 8 * BEAT_BYTES, 12, depth=depth, outstanding=outstanding)
         self.transfers, self.stall, self.latency, self.errors = transfers, stall, latency, errors
         self.cycles, self.abort_at = cycles, abort_at
+        self.sink_stall = stall if sink_stall is None else sink_stall
         self.wanted = sum(beats for _, beats in transfers)
         self.beats, self.arrivals, self.requests, self.error, self.busy = [], [], [], 0, []
         simulator = Simulator(self.dut)
@@ -79,7 +90,7 @@ class Bench:
     async def _sink(self, ctx):
         dut, rng = self.dut, random.Random(SEED + 1)
         for cycle in range(self.cycles):
-            ctx.set(dut.o.ready, rng.random() >= self.stall)
+            ctx.set(dut.o.ready, rng.random() >= self.sink_stall)
             ctx.set(dut.abort, self.abort_at is not None and cycle >= self.abort_at)
             _, _, taken, beat, busy = await ctx.tick().sample(dut.o.valid & dut.o.ready, dut.o.payload, dut.busy)
             self.busy.append(busy)
@@ -119,8 +130,10 @@ def test_overlaps_transfers_and_gives_a_beat_every_cycle():
 
 
 def test_requests_nothing_it_has_no_room_for():
-    bench = Bench([(0, 256)], stall=0.0, latency=1, depth=16, outstanding=8)
-    assert bench.beats == expected([(0, 256)])
+    """The model checks that ``rready`` never falls."""
+    transfers = [(16 * n, 1 + n % 23) for n in range(60)]
+    bench = Bench(transfers, latency=1, depth=19, outstanding=8, sink_stall=0.6)
+    assert bench.beats == expected(transfers)
 
 
 def test_reports_the_beat_with_an_error():
