@@ -10,7 +10,7 @@ from etalstm.hw.config import Config
 from etalstm.hw.contract import Register, Status
 from etalstm.hw.stream import Windows
 
-_ADDRESS_BITS = (contract.REGISTER_SPACE_BYTES - 1).bit_length()
+REGISTER_ADDRESS_BITS = (contract.REGISTER_SPACE_BYTES - 1).bit_length()
 
 
 class Registers(wiring.Component):
@@ -36,7 +36,7 @@ class Registers(wiring.Component):
         self._config = config
         super().__init__(
             {
-                "bus": In(AXI4Lite(_ADDRESS_BITS)),
+                "bus": In(AXI4Lite(REGISTER_ADDRESS_BITS)),
                 "start": Out(1),
                 "abort": Out(1),
                 "program": Out(config.address_bits),

@@ -19,3 +19,7 @@ class DivergedError(EtaLstmError):
 
 class CheckpointError(EtaLstmError):
     """A checkpoint cannot be used: unreadable, damaged, or of another network or run."""
+
+
+class PlanError(DeviceError):
+    """A network that a machine cannot hold; the message says what is needed and what there is."""

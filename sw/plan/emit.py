@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
+from etalstm.errors import PlanError
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Opcode, Source, Start, Traffic, VectorOp
 from etalstm.plan.memory import Array
 from etalstm.plan.program import Program
-from etalstm.plan.tiling import GATES, PlanError, Share
+from etalstm.plan.tiling import GATES, Share
 
 # Lane memories are tracked in this many banks each: instructions that touch one bank wait for each other.
 _BANKS = 128
@@ -255,7 +256,7 @@ class Emitter:
         )
 
     def _beat(self, place: Place) -> int:
-        return place.array.beat + place.vector * self._config.vector_beats
+        return (place.array.first + place.vector) * self._config.vector_beats
 
     def _touched(self, operand: Operand, outer: int, inner: int) -> list[tuple]:
         """Banks that an operand's loops run through."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from etalstm.hw.config import Config
-from etalstm.plan.tiling import GATES, BatchTiles, LayerTiling, PlanError, Share, Span
+from etalstm.plan.tiling import GATES, BatchTiles, LayerTiling, Share
 
 PAGE_BYTES = 4096
 
@@ -31,10 +31,15 @@ class Array:
 
     name: str
     kind: str
-    beat: int
+    first: int
     vectors: int
     index: np.ndarray
     shape: tuple[int, ...]
+
+    def part(self, first: int, vectors: int) -> "Array":
+        """Take `vectors` vectors, from the `first`; the host's array stays the whole one."""
+        index = self.index[:, first : first + vectors]
+        return Array(self.name, self.kind, self.first + first, vectors, index, self.shape)
 
 
 class MemoryMap:
@@ -47,7 +52,7 @@ class MemoryMap:
 
     def __init__(self, config: Config):
         self._config = config
-        self._beats = 0
+        self._vectors = 0
         self.arrays: dict[str, Array] = {}
 
     def add(self, name: str, kind: str, index: np.ndarray, shape: tuple[int, ...]) -> Array:
@@ -55,22 +60,26 @@ class MemoryMap:
         if name in self.arrays:
             raise ValueError(f"array {name!r} is allocated already")
         index = index.reshape(self._config.channels, -1, self._config.lanes)
-        array = Array(name, kind, self._beats, index.shape[1], index, shape)
-        self._beats += array.vectors * self._config.vector_beats
+        array = Array(name, kind, self._vectors, index.shape[1], index, shape)
+        self._vectors += array.vectors
         self.arrays[name] = array
         return array
 
     @property
+    def vector_bytes(self) -> int:
+        """Bytes of a vector in memory."""
+        return self._config.vector_beats * self._config.beat_bytes
+
+    @property
     def window_bytes(self) -> int:
         """Size of a channel's window."""
-        return -(-self._beats * self._config.beat_bytes // PAGE_BYTES) * PAGE_BYTES
+        return -(-self._vectors * self.vector_bytes // PAGE_BYTES) * PAGE_BYTES
 
     def footprint(self) -> dict[str, int]:
         """Bytes by kind, all channels together, padding included."""
-        vector_bytes = self._config.vector_beats * self._config.beat_bytes * self._config.channels
         kinds = dict.fromkeys(sorted({array.kind for array in self.arrays.values()}), 0)
         for array in self.arrays.values():
-            kinds[array.kind] += array.vectors * vector_bytes
+            kinds[array.kind] += array.vectors * self.vector_bytes * self._config.channels
         return kinds
 
 
@@ -207,8 +216,3 @@ def delta_vectors(layer: LayerTiling, steps: int, batch: BatchTiles) -> np.ndarr
     vectors = steps * batch.count * layer.units.tiles * GATES * batch.size
     return np.full((layer.units.channels, vectors, layer.units.lanes), -1, np.int64)
 
-
-__all__ = [
-    "Array", "MemoryMap", "PlanError", "Span", "bias_index", "column_copy_index", "column_index", "delta_vectors",
-    "elements", "mask_index", "pack", "row_copy_index", "sequence_index", "unpack",
-]  # fmt: skip

@@ -29,8 +29,17 @@ class Sequence:
     def part(self, step: int, batch_tile: int, tile: int = 0) -> Place:
         """Vectors from `tile` on; all tiles of a step and batch tile are tracked together."""
         size = self.batch.size_of(batch_tile)
-        start = (step * self.batch.count + batch_tile) * self.tiles * self.batch.size
+        start = step * self.step_vectors + batch_tile * self.tiles * self.batch.size
         return Place(self.array, start + tile * size, (step, batch_tile))
+
+    @property
+    def step_vectors(self) -> int:
+        """Vectors of a step."""
+        return self.batch.count * self.tiles * self.batch.size
+
+    def steps(self, first: int, count: int) -> Array:
+        """The part of the array that holds some steps."""
+        return self.array.part(first * self.step_vectors, count * self.step_vectors)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from functools import cached_property
 
+from etalstm.errors import PlanError
 from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.network import NetworkShape
@@ -12,7 +13,6 @@ from etalstm.plan.gradient import GradientLayer
 from etalstm.plan.memory import PAGE_BYTES
 from etalstm.plan.network import NetworkMap
 from etalstm.plan.program import Program
-from etalstm.plan.tiling import PlanError
 from etalstm.plan.update import UpdateLayer
 
 
@@ -54,11 +54,11 @@ class Plan:
     ):
         self.config, self.network = config, network
         self.map = NetworkMap(config, network, batch, steps, masked)
-        self._check_fits(memory_bytes)
+        self._check_fits(self.map.memory.window_bytes * config.channels, memory_bytes)
         self.forward = self._program(ForwardLayer, self.map.layers)
         self.backward = self._backward_program()
         self.update = self._program(lambda c, e, _, layer: UpdateLayer(c, e, layer), self.map.layers)
-        self._check_fits(memory_bytes, self.program_bytes)
+        self._check_fits(self.memory_bytes, memory_bytes)
 
     @property
     def programs(self) -> dict[str, Program]:
@@ -78,6 +78,12 @@ class Plan:
     def program_bytes(self) -> int:
         """Bytes of all programs."""
         return sum(len(program.words) * contract.INSTRUCTION_BITS // 8 for program in self.programs.values())
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of memory that the windows and the programs take, from the first window on."""
+        name, address = list(self.program_addresses.items())[-1]
+        return address + len(self.programs[name].words) * contract.INSTRUCTION_BITS // 8
 
     def footprint(self) -> dict[str, int]:
         """Bytes of memory by kind, padding included."""
@@ -111,9 +117,7 @@ class Plan:
         program.halt()
         return program
 
-    def _check_fits(self, memory_bytes: int | None, program_bytes: int = 0) -> None:
-        if memory_bytes is None:
-            return
-        needed = self.map.memory.window_bytes * self.config.channels + program_bytes
-        if needed > memory_bytes:
+    @staticmethod
+    def _check_fits(needed: int, memory_bytes: int | None) -> None:
+        if memory_bytes is not None and needed > memory_bytes:
             raise PlanError(f"the network needs {needed:,} bytes of memory, the device has {memory_bytes:,}")

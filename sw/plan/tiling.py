@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from etalstm.errors import PlanError
 from etalstm.hw.config import Config
 
 GATES = 4
@@ -18,10 +19,6 @@ UPDATE_ARRAYS = 4
 def ceil_div(a: int, b: int) -> int:
     """Divide, rounding up."""
     return -(-a // b)
-
-
-class PlanError(ValueError):
-    """A network that this machine cannot hold; the message says what is needed and what there is."""
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
+from etalstm.errors import PlanError
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic
 from etalstm.plan.emit import Emitter, Operand, Place
 from etalstm.plan.memory import Array
-from etalstm.plan.tiling import PlanError, Share
+from etalstm.plan.tiling import Share
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,121 @@
+"""The broadcaster as one component: CAST instructions in, scalars out, a memory port of its own."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from etalstm.hw import contract
+from etalstm.hw.axi import AXI4Read
+from etalstm.hw.broadcast.blocks import BlockBuffer, BlockFetcher
+from etalstm.hw.broadcast.emitter import ScalarEmitter
+from etalstm.hw.config import Config
+from etalstm.hw.contract import Opcode, Status
+from etalstm.hw.dma.reader import Reader
+from etalstm.hw.queue import InstructionQueue
+from etalstm.hw.stream import Scalar, Windows, instruction_layout
+
+
+class Broadcaster(wiring.Component):
+    """Executes CAST instructions in order: reads blocks ahead, sends their nonzero scalars, one a cycle at most.
+
+    Members
+    -------
+    i : :py:`In(stream.Signature(256))`               CAST instructions
+    o : :py:`Out(stream.Signature(Scalar(format)))`   scalars, for all channels at once
+    axi : :py:`Out(AXI4Read(...))`                    memory port
+    windows : :py:`In(Windows(...))`                  where the channels' windows are
+    stored_by_all : :py:`In(16)`                      what waits are compared with
+    abort, dma_busy, busy, progress                   as in a channel
+    status, completed : :py:`Out`                     first error; how many instructions were begun before it
+    beat, kind, seen, skipped : :py:`Out`             for the counters
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(contract.INSTRUCTION_BITS)),
+                "o": Out(stream.Signature(Scalar(config.format))),
+                "axi": Out(AXI4Read(config.address_bits, config.beat_bits)),
+                "windows": In(Windows(config.address_bits)),
+                "stored_by_all": In(contract.WAIT_BITS),
+                "abort": In(1),
+                "dma_busy": Out(1),
+                "busy": Out(1),
+                "progress": Out(1),
+                "status": Out(Status),
+                "completed": Out(contract.WAIT_BITS),
+                "beat": Out(1),
+                "kind": Out(contract.KIND_BITS),
+                "seen": Out(1),
+                "skipped": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Queue, fetcher, reader, buffer, emitter."""
+        m = Module()
+        config = self.config
+        layout = instruction_layout(Opcode.CAST)
+        m.submodules.queue = queue = InstructionQueue(layout, config.instruction_queue)
+        m.submodules.fetcher = fetcher = BlockFetcher(
+            beat_words=config.beat_words,
+            vector_beats=config.vector_beats,
+            width=config.format.width,
+            words=config.broadcast_words,
+            address_bits=config.address_bits,
+            channels=config.channels,
+        )
+        m.submodules.reader = reader = Reader(
+            config.address_bits, config.beat_bits, contract.ADDRESS_BITS, outstanding=config.outstanding_bursts
+        )
+        m.submodules.buffer = buffer = BlockBuffer(
+            beat_bits=config.beat_bits, words=config.broadcast_words, beat_words=config.beat_words
+        )
+        m.submodules.emitter = emitter = ScalarEmitter(
+            config.format, lanes=config.lanes, beat_words=config.beat_words, words=config.broadcast_words
+        )
+        connect(m, queue.o, fetcher.i)
+        connect(m, fetcher.o, emitter.i)
+        connect(m, emitter.o, flipped(self.o))
+        connect(m, reader.axi, flipped(self.axi))
+        begun = Signal(contract.WAIT_BITS)
+        failed = (fetcher.status != Status.IDLE) | reader.error
+        with m.If(fetcher.i.valid & fetcher.i.ready):
+            m.d.sync += [begun.eq(begun + 1), self.kind.eq(fetcher.i.p.kind)]
+        m.d.comb += [
+            queue.i.p.eq(self.i.p[: layout.size]),
+            queue.i.valid.eq(self.i.valid),
+            self.i.ready.eq(queue.i.ready),
+            queue.stored_by_all.eq(self.stored_by_all),
+            queue.hold.eq(self.abort | failed),
+            reader.i.valid.eq(fetcher.command.valid & ~self.abort),
+            reader.i.p.address.eq(fetcher.command.p.address),
+            reader.i.p.beats.eq(fetcher.command.p.beats),
+            fetcher.command.ready.eq(reader.i.ready & ~self.abort),
+            fetcher.data.valid.eq(reader.o.valid),
+            fetcher.data.p.data.eq(reader.o.p.data),
+            fetcher.data.p.last.eq(reader.o.p.last),
+            reader.o.ready.eq(fetcher.data.ready),
+            reader.abort.eq(self.abort),
+            fetcher.windows.eq(self.windows),
+            fetcher.release.eq(emitter.release),
+            buffer.write_address.eq(fetcher.write_address),
+            buffer.write_data.eq(fetcher.write_data),
+            buffer.write_enable.eq(fetcher.write_enable),
+            buffer.read_address.eq(emitter.read_address),
+            buffer.read_enable.eq(emitter.read_enable),
+            emitter.read_data.eq(buffer.read_data),
+            self.dma_busy.eq(reader.busy),
+            self.busy.eq(queue.busy | fetcher.busy | reader.busy | emitter.busy),
+            self.beat.eq(reader.o.valid & reader.o.ready),
+            self.seen.eq(emitter.seen),
+            self.skipped.eq(emitter.skipped),
+            self.progress.eq(self.beat | self.seen | (self.o.valid & self.o.ready)),
+            self.status.eq(fetcher.status),
+            # the instruction at fault is begun, not completed
+            self.completed.eq(begun - (begun != 0)),
+        ]
+        with m.If((fetcher.status == Status.IDLE) & reader.error):
+            m.d.comb += self.status.eq(Status.READ_ERROR)
+        return m

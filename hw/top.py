@@ -1,0 +1,217 @@
+"""The whole machine: channels, broadcaster, sequencer, registers."""
+
+from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from etalstm.hw import contract
+from etalstm.hw.axi import AXI4, AXI4Lite, AXI4Read
+from etalstm.hw.broadcast.broadcaster import Broadcaster
+from etalstm.hw.channel import Channel
+from etalstm.hw.config import Config
+from etalstm.hw.contract import Counter, Cycle, Engine, Opcode, Status
+from etalstm.hw.counters import Counters
+from etalstm.hw.dma.reader import Reader
+from etalstm.hw.dma.share import PortShare
+from etalstm.hw.registers import REGISTER_ADDRESS_BITS, Registers
+from etalstm.hw.rendezvous import Rendezvous
+from etalstm.hw.sequencer import Sequencer
+
+
+class Top(wiring.Component):
+    """An accelerator with one AXI4-Lite port for its registers and several AXI4 ports for its memory.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    control : :py:`In(AXI4Lite(...))`
+        Registers, see :class:`contract.Register`.
+    port0 … : :py:`Out(AXI4(...))`
+        Memory ports: those of the channels first, then the broadcaster's and the sequencer's, which only read.
+    interrupt : :py:`Out(1)`
+        The last program has ended; low from its start to its end, and before the first.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        id_bits = (config.channels_per_port - 1).bit_length()
+        shared = config.ports - 2
+        ports = {f"port{n}": Out(AXI4(config.address_bits, config.beat_bits, id_bits)) for n in range(shared)}
+        reading = {f"port{n}": Out(AXI4Read(config.address_bits, config.beat_bits)) for n in (shared, shared + 1)}
+        super().__init__(
+            {
+                "control": In(AXI4Lite(REGISTER_ADDRESS_BITS)),
+                **ports,
+                **reading,
+                "interrupt": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Everything that a program uses is held in reset between programs; registers and counters are not."""
+        m = Module()
+        config = self.config
+        m.submodules.registers = registers = Registers(config)
+        m.submodules.sequencer = sequencer = Sequencer(beat_bits=config.beat_bits, address_bits=config.address_bits)
+        m.submodules.counters = counters = Counters(config.channels)
+        resting = Signal(init=1)
+        m.d.comb += resting.eq(~sequencer.active)
+
+        def of_program(component):
+            """Reset a component between programs."""
+            return ResetInserter(resting)(component)
+
+        channels = [Channel(config, n) for n in range(config.channels)]
+        for n, channel in enumerate(channels):
+            m.submodules[f"channel{n}"] = of_program(channel)
+        broadcaster = Broadcaster(config)
+        m.submodules.broadcaster = of_program(broadcaster)
+        reader = Reader(config.address_bits, config.beat_bits, contract.ADDRESS_BITS, depth=32, outstanding=2)
+        m.submodules.program = of_program(reader)
+        stored = Rendezvous(config.channels, 2 * config.instruction_queue + 8)
+        m.submodules.stored = of_program(stored)
+
+        self._connect_ports(m, channels, broadcaster, reader, of_program)
+        connect(m, flipped(self.control), registers.bus)
+        m.d.comb += [
+            sequencer.start.eq(registers.start),
+            sequencer.abort.eq(registers.abort),
+            sequencer.program.eq(registers.program),
+            sequencer.length.eq(registers.length),
+            sequencer.watchdog.eq(registers.watchdog),
+            registers.running.eq(sequencer.running),
+            registers.status.eq(sequencer.status),
+            registers.engine.eq(sequencer.engine),
+            registers.instruction.eq(sequencer.instruction),
+            registers.counters.eq(counters.values),
+            counters.clear.eq(registers.start),
+            counters.enable.eq(sequencer.running),
+            self.interrupt.eq(~sequencer.running & (sequencer.status != Status.IDLE)),
+        ]
+        self._fetch(m, sequencer, reader)
+        self._dispatch(m, sequencer, channels, broadcaster)
+        self._broadcast(m, channels, broadcaster)
+        for channel in channels:
+            m.d.comb += [
+                channel.parameters.eq(registers.parameters),
+                channel.windows.eq(registers.windows),
+                channel.abort.eq(sequencer.drain),
+                channel.stored_by_all.eq(stored.count),
+            ]
+        m.d.comb += [
+            broadcaster.windows.eq(registers.windows),
+            broadcaster.abort.eq(sequencer.drain),
+            broadcaster.stored_by_all.eq(stored.count),
+            stored.done.eq(Cat(channel.store_done for channel in channels)),
+        ]
+        self._watch(m, sequencer, channels, broadcaster, reader)
+        self._count(m, counters, channels, broadcaster, reader)
+        return m
+
+    def _connect_ports(self, m, channels, broadcaster, reader, of_program):
+        """Give each memory port to its channels; several share one by ID."""
+        config = self.config
+        each, shared = config.channels_per_port, config.ports - 2
+        for n in range(shared):
+            port, users = getattr(self, f"port{n}"), channels[n * each : (n + 1) * each]
+            if each == 1:
+                connect(m, users[0].axi, flipped(port))
+                continue
+            share = PortShare(config.address_bits, config.beat_bits, each)
+            m.submodules[f"share{n}"] = of_program(share)
+            for k, user in enumerate(users):
+                connect(m, user.axi, share.managers[k])
+            connect(m, share.port, flipped(port))
+        connect(m, broadcaster.axi, flipped(getattr(self, f"port{shared}")))
+        connect(m, reader.axi, flipped(getattr(self, f"port{shared + 1}")))
+
+    def _fetch(self, m, sequencer, reader):
+        m.d.comb += [
+            reader.i.valid.eq(sequencer.command.valid),
+            reader.i.p.address.eq(sequencer.command.p.address),
+            reader.i.p.beats.eq(sequencer.command.p.beats),
+            sequencer.command.ready.eq(reader.i.ready),
+            sequencer.data.valid.eq(reader.o.valid),
+            sequencer.data.p.data.eq(reader.o.p.data),
+            sequencer.data.p.last.eq(reader.o.p.last),
+            reader.o.ready.eq(sequencer.data.ready),
+            reader.abort.eq(sequencer.drain),
+            sequencer.read_error.eq(reader.error),
+        ]
+
+    def _dispatch(self, m, sequencer, channels, broadcaster):
+        """Give an instruction to the broadcaster, or to all channels in the same cycle."""
+        is_cast = sequencer.o.p[: contract.OPCODE_BITS] == Opcode.CAST
+        all_ready = Cat(channel.i.ready for channel in channels).all()
+        m.d.comb += [
+            broadcaster.i.p.eq(sequencer.o.p),
+            broadcaster.i.valid.eq(sequencer.o.valid & is_cast),
+            sequencer.o.ready.eq(Mux(is_cast, broadcaster.i.ready, all_ready)),
+        ]
+        for channel in channels:
+            m.d.comb += [
+                channel.i.p.eq(sequencer.o.p),
+                channel.i.valid.eq(sequencer.o.valid & ~is_cast & all_ready),
+            ]
+
+    def _broadcast(self, m, channels, broadcaster):
+        """Give every scalar to all channels in the same cycle."""
+        all_ready = Cat(channel.scalars.ready for channel in channels).all()
+        m.d.comb += broadcaster.o.ready.eq(all_ready)
+        for channel in channels:
+            m.d.comb += [
+                channel.scalars.p.eq(broadcaster.o.p),
+                channel.scalars.valid.eq(broadcaster.o.valid & all_ready),
+            ]
+
+    def _watch(self, m, sequencer, channels, broadcaster, reader):
+        """Tell the sequencer how its program fares; the first channel's fault counts."""
+        m.d.comb += [
+            sequencer.busy.eq(Cat(*(channel.busy for channel in channels), broadcaster.busy).any()),
+            sequencer.draining.eq(
+                Cat(*(channel.dma_busy for channel in channels), broadcaster.dma_busy, reader.busy).any()
+            ),
+            sequencer.progress.eq(Cat(*(channel.progress for channel in channels), broadcaster.progress).any()),
+        ]
+        with m.If(broadcaster.status != Status.IDLE):
+            m.d.comb += [
+                sequencer.fault.eq(broadcaster.status),
+                sequencer.fault_engine.eq(Engine.CAST),
+                sequencer.fault_instruction.eq(broadcaster.completed),
+            ]
+        for channel in reversed(channels):
+            with m.If(channel.status != Status.IDLE):
+                m.d.comb += [
+                    sequencer.fault.eq(channel.status),
+                    sequencer.fault_engine.eq(channel.engine),
+                ]
+                with m.Switch(channel.engine):
+                    for engine in (Engine.LOAD, Engine.MAC, Engine.VECTOR, Engine.STORE):
+                        with m.Case(engine):
+                            m.d.comb += sequencer.fault_instruction.eq(channel.completed[engine.name.lower()])
+
+    def _count(self, m, counters, channels, broadcaster, reader):
+        """Sum what the channels did in this cycle."""
+
+        def total(bits):
+            return sum(bits, start=0)
+
+        counters_of = {Counter.CYCLES: 1}
+        for kind in Cycle:
+            counters_of[Counter.CYCLE_KINDS + kind] = total(channel.cycle == kind for channel in channels)
+        counters_of[Counter.MAC_PHASE] = total(channel.mac_phase for channel in channels)
+        counters_of[Counter.ACTIVATION] = total(channel.activations for channel in channels)
+        counters_of[Counter.SCALARS_SEEN] = broadcaster.seen
+        counters_of[Counter.SCALARS_SKIPPED] = broadcaster.skipped
+        for kind in contract.Traffic:
+            loads = total(channel.load_beats & (channel.load_kind == kind) for channel in channels)
+            counters_of[Counter.READ_BEATS + kind] = loads + (broadcaster.beat & (broadcaster.kind == kind))
+            counters_of[Counter.WRITE_BEATS + kind] = total(
+                channel.store_beats & (channel.store_kind == kind) for channel in channels
+            )
+        counters_of[Counter.PROGRAM_BEATS] = reader.o.valid & reader.o.ready
+        for number, amount in counters_of.items():
+            m.d.comb += counters.amounts[number].eq(amount)

@@ -1,0 +1,200 @@
+"""Sessions on a machine: what the host's arrays are in its memory, and which program runs when."""
+
+import weakref
+
+import numpy as np
+
+from etalstm.device.accelerator import PAGE_BYTES, Accelerator
+from etalstm.device.api import Device, Outputs, Session, TrainingShape
+from etalstm.errors import PlanError
+from etalstm.hw import contract
+from etalstm.network import LayerGradients, LayerParameters, canonical_rows
+from etalstm.plan.memory import Array, pack, unpack
+from etalstm.plan.plan import Plan
+
+
+class HardwareSession(Session):
+    """A session whose passes are programs of an :class:`Accelerator`.
+
+    Parameters
+    ----------
+    shape : TrainingShape
+    accelerator : Accelerator
+    plan : Plan
+    base : int
+        First byte of the machine's memory that is the session's, a multiple of 4096.
+
+    Members
+    -------
+    plan : Plan
+    base, size_bytes : int
+        The session's part of the memory.
+    """
+
+    def __init__(self, shape: TrainingShape, accelerator: Accelerator, plan: Plan, base: int):
+        super().__init__(shape)
+        self.plan, self.base = plan, base
+        self._accelerator, self._map = accelerator, plan.map
+        self._counts: dict[str, dict] = {}
+        self._programs = {
+            name: accelerator.load(program.image(), base + plan.program_addresses[name])
+            for name, program in plan.programs.items()
+        }
+        for array in plan.map.memory.arrays.values():
+            self._clear(array)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of memory, from `base`."""
+        return self.plan.memory_bytes
+
+    def _load(self, parameters, velocities):
+        for arrays, entry, speed in zip(self._map.layers, parameters, velocities, strict=True):
+            self._write(arrays.columns, entry.weights)
+            self._write(arrays.rows, entry.weights)
+            self._write(arrays.bias, entry.bias)
+            self._write(arrays.velocity, speed.weights)
+            self._write(arrays.bias_velocity, speed.bias)
+
+    def _parameters(self):
+        return [LayerParameters(self._read(a.columns), self._read(a.bias)) for a in self._map.layers]
+
+    def _velocities(self):
+        return [LayerParameters(self._read(a.velocity), self._read(a.bias_velocity)) for a in self._map.layers]
+
+    def _forward(self, x, lengths, h0, c0):
+        self._counts = {}
+        layers, steps = self._map.layers, self.shape.steps
+        self._write(layers[0].x.array, x)
+        if self._map.mask:
+            mask = np.arange(steps)[:, None] < lengths[None, :]
+            self._write(self._map.mask.array, mask.astype(np.float32))
+        for arrays, h, c in zip(layers, h0, c0, strict=True):
+            for sequence, state in ((arrays.h, h), (arrays.c, c)):
+                self._write(sequence.steps(0, 1), np.broadcast_to(state, sequence.array.shape))
+        self._run("forward")
+        y = self._read(layers[-1].h.array)[1:]
+        last = [(self._read(a.h.steps(steps, 1))[-1], self._read(a.c.steps(steps, 1))[-1]) for a in layers]
+        return Outputs(y, *(np.stack(state) for state in zip(*last, strict=True)))
+
+    def _backward(self, dy, dh, dc):
+        layers = self._map.layers
+        self._write(layers[-1].dy.array, dy)
+        for arrays, h, c in zip(layers, dh, dc, strict=True):
+            self._write(arrays.dh.array, h[None])
+            self._write(arrays.dc.array, c[None])
+        self._run("backward")
+
+    def _dx(self):
+        return self._read(self._map.layers[0].dx.array)
+
+    def _initial_state_gradients(self):
+        states = [[self._read(sequence.array)[0] for sequence in (a.dh, a.dc)] for a in self._map.layers]
+        return tuple(np.stack(state) for state in zip(*states, strict=True))
+
+    def _norm_terms(self):
+        layers = self._map.layers
+        return [self._read(a.norms) for a in layers], [canonical_rows(self._read(a.bias_gradient)) for a in layers]
+
+    def _gradients(self):
+        return [LayerGradients(self._read(a.gradient), self._read(a.bias_gradient)) for a in self._map.layers]
+
+    def _update(self, rule):
+        for number, value in (
+            (contract.PARAMETER_SCALE, rule.scale),
+            (contract.PARAMETER_WEIGHT_DECAY, rule.weight_decay),
+            (contract.PARAMETER_MOMENTUM, rule.momentum),
+            (contract.PARAMETER_LEARNING_RATE, rule.learning_rate),
+        ):
+            self._accelerator.set_parameter(number, value)
+        self._run("update")
+
+    def _counters(self):
+        return _add(self._counts.values())
+
+    def _run(self, name: str) -> None:
+        self._accelerator.set_windows(self.base, self._map.memory.window_bytes)
+        self._accelerator.run(self._programs[name])
+        self._counts[name] = self._accelerator.counters()
+
+    def _addresses(self, array: Array):
+        memory = self._map.memory
+        start = self.base + array.first * memory.vector_bytes
+        return [start + n * memory.window_bytes for n in range(self._accelerator.config.channels)]
+
+    def _write(self, array: Array, values: np.ndarray) -> None:
+        for address, words in zip(self._addresses(array), pack(array, values), strict=True):
+            self._accelerator.transport.write_memory(address, np.ascontiguousarray(words))
+
+    def _clear(self, array: Array) -> None:
+        zeros = np.zeros(array.index.shape[1:], np.float32)
+        for address in self._addresses(array):
+            self._accelerator.transport.write_memory(address, zeros)
+
+    def _read(self, array: Array) -> np.ndarray:
+        size = array.vectors * self._map.memory.vector_bytes
+        windows = [self._accelerator.transport.read_memory(address, size) for address in self._addresses(array)]
+        return unpack(array, np.stack(windows).view(np.float32))
+
+
+class HardwareDevice(Device):
+    """A machine that trains, whatever its transport.
+
+    Parameters
+    ----------
+    name, preset : str
+    accelerator : Accelerator
+    """
+
+    def __init__(self, name: str, preset: str, accelerator: Accelerator):
+        self.name, self.preset, self.accelerator = name, preset, accelerator
+        self._sessions: weakref.WeakSet[HardwareSession] = weakref.WeakSet()
+
+    def create(self, shape: TrainingShape) -> HardwareSession:
+        """Plan a network and place it in memory that no living session uses.
+
+        Raises
+        ------
+        PlanError
+            If it does not fit; the message says what is needed and what there is.
+        """
+        memory_bytes = self.accelerator.transport.memory_bytes
+        plan = Plan(
+            self.accelerator.config,
+            shape.network,
+            shape.batch,
+            shape.steps,
+            masked=shape.masked,
+            memory_bytes=memory_bytes,
+        )
+        session = HardwareSession(shape, self.accelerator, plan, self._place(plan.memory_bytes, memory_bytes))
+        self._sessions.add(session)
+        return session
+
+    def close(self) -> None:
+        """Let go of the machine."""
+        self.accelerator.transport.close()
+
+    def _place(self, needed: int, memory_bytes: int) -> int:
+        base = 0
+        for session in sorted(self._sessions, key=lambda s: s.base):
+            if session.base - base >= needed:
+                break
+            base = -(-(session.base + session.size_bytes) // PAGE_BYTES) * PAGE_BYTES
+        if base + needed > memory_bytes:
+            raise PlanError(
+                f"the network needs {needed:,} bytes of memory beside the {len(self._sessions)} that are there, "
+                f"the device has {memory_bytes:,}"
+            )
+        return base
+
+
+def _add(counts) -> dict:
+    """Add nested dicts of numbers of one shape."""
+    counts = list(counts)
+    if not counts:
+        return {"cycles": 0}
+    return {
+        key: _add(entry[key] for entry in counts) if isinstance(value, dict) else sum(entry[key] for entry in counts)
+        for key, value in counts[0].items()
+    }

@@ -1,0 +1,159 @@
+"""Executes a program one instruction after the other, on arrays: what the machine must do, without its clock."""
+
+import numpy as np
+
+from etalstm.golden import activation
+from etalstm.golden.arithmetic import add, multiply
+from etalstm.hw import contract
+from etalstm.hw.contract import Memory, Opcode, Source, Start, VectorOp
+
+MINUS_ZERO = np.float32(-0.0)
+
+
+class Interpreter:
+    """A machine whose engines all work strictly in program order.
+
+    Members
+    -------
+    windows : array, float32, (channels, vectors of a window, lanes)
+    parameters : array, float32, (8,)
+    """
+
+    def __init__(self, config, window_bytes):
+        self.config = config
+        vectors = window_bytes // (config.lanes * 4)
+        self.windows = np.full((config.channels, vectors, config.lanes), np.nan, np.float32)
+        self.parameters = np.array([1, 0, -0.0, 0, 0, 0, 0, 0], np.float32)
+        depths = {
+            Memory.WEIGHTS: config.weight_depth,
+            Memory.SCRATCH: config.scratch_depth,
+            Memory.BIAS: config.bias_depth,
+            Memory.QUEUE: config.queue_depth,
+        }
+        self.lanes = {m: np.full((config.channels, d, config.lanes), np.nan, np.float32) for m, d in depths.items()}
+        self._begun = set()
+        self._pending = None
+
+    def run(self, words):
+        """Execute up to HALT."""
+        for word in words:
+            opcode, fields = contract.decode(word)
+            if opcode == Opcode.HALT:
+                return
+            getattr(self, f"_{opcode.name.lower()}")(fields)
+        raise AssertionError("the program ended without HALT")
+
+    def _vectors(self, f):
+        assert f["address"] % self.config.vector_beats == 0
+        start = f["address"] // self.config.vector_beats
+        return slice(start, start + f["outer"] * f["inner"])
+
+    @staticmethod
+    def _loop(address, outer, inner, outer_stride, inner_stride):
+        return (address + np.arange(outer)[:, None] * outer_stride + np.arange(inner)[None, :] * inner_stride).ravel()
+
+    def _lane_addresses(self, f):
+        return self._loop(f["lane_address"], f["outer"], f["inner"], f["outer_stride"], f["inner_stride"])
+
+    def _load(self, f):
+        self.lanes[Memory(f["memory"])][:, self._lane_addresses(f)] = self.windows[:, self._vectors(f)]
+
+    def _store(self, f):
+        self.windows[:, self._vectors(f)] = self.lanes[Memory(f["memory"])][:, self._lane_addresses(f)]
+
+    def _transpose(self, f):
+        config, scratch = self.config, self.lanes[Memory.SCRATCH]
+        beats = self.windows[f["target"]].reshape(-1, config.beat_words)
+        for q in range(f["outer"]):
+            for lane in range(f["lanes"]):
+                for n in range(config.channels):
+                    beat = f["address"] + q * f["outer_beats"] + lane * f["lane_beats"] + n * f["channel_beats"]
+                    beats[beat] = 0
+                    for i in range(f["rows"]):
+                        vector = f["lane_address"] + q * f["outer_stride"] + i * f["inner_stride"]
+                        beats[beat, i] = scratch[n, vector, lane]
+
+    def _vector(self, f):
+        scratch = self.lanes[Memory.SCRATCH]
+        addresses = {
+            name: self._loop(f[name], f["outer"], f["inner"], f[f"{name}_outer"], f[f"{name}_inner"]) for name in "abd"
+        }
+        runs = range(f["outer"]) if f["serial"] else [slice(None)]
+        for run in runs:
+            part = slice(run * f["inner"], (run + 1) * f["inner"]) if f["serial"] else run
+            values = []
+            for name in "ab":
+                source = Source(f[f"{name}_source"])
+                if source == Source.PARAMETER:
+                    values.append(self.parameters[f[name]])
+                else:
+                    memory = Memory.SCRATCH if source == Source.SCRATCH else Memory.QUEUE
+                    values.append(self.lanes[memory][:, addresses[name][part]])
+            d = addresses["d"][part]
+            assert len(set(d)) == len(d), "a destination is written twice"
+            scratch[:, d] = self._compute(VectorOp(f["op"]), *values, scratch[:, d])
+
+    @staticmethod
+    def _compute(op, a, b, before):
+        match op:
+            case VectorOp.MULTIPLY:
+                return multiply(a, b)
+            case VectorOp.ADD:
+                return add(a, b)
+            case VectorOp.SUBTRACT:
+                return add(a, -b)
+            case VectorOp.SIGMOID:
+                return activation.sigmoid(a)
+            case VectorOp.TANH:
+                return activation.tanh(a)
+            case VectorOp.SELECT:
+                return np.where(a != 0, b, before)
+            case VectorOp.SELECT_ZERO:
+                return np.where(a == 0, b, before)
+
+    def _scalars(self, f):
+        """(value, outer, inner) of a CAST in order, and the inner offsets there are."""
+        result, outer, offsets = [], 0, set()
+        for block in range(f["blocks"]):
+            place = f["tile"] + block
+            channel, tile = f["channel"] + place // f["tiles_per_channel"], place % f["tiles_per_channel"]
+            last = tile == f["tiles_per_channel"] - 1
+            lanes = range(f["lane"], f["lane"] + (f["last_lanes"] if last else f["lanes"]))
+            start = f["address"] // self.config.vector_beats + tile * f["gates"] * f["batch"]
+            words = self.windows[channel, start : start + f["gates"] * f["batch"]]
+            words = words.reshape(f["gates"], f["batch"], -1)
+            rows = [(lane, gate) for lane in lanes for gate in range(f["gates"])]
+            if f["batch_outer"]:
+                walk = [(lane, gate, b, outer + b, n) for b in range(f["batch"]) for n, (lane, gate) in enumerate(rows)]
+                outer += f["batch"]
+            else:
+                walk = [(lane, gate, b, outer + n, b) for n, (lane, gate) in enumerate(rows) for b in range(f["batch"])]
+                outer += len(rows)
+            for lane, gate, b, o, i in walk:
+                offsets.add(i)
+                if words[gate, b, lane] != 0:
+                    result.append((words[gate, b, lane], o * f["tiles"], i * f["tiles"]))
+        return result, sorted(i * f["tiles"] for i in offsets)
+
+    def _cast(self, f):
+        self._pending = (f, self._scalars(f))
+
+    def _mac(self, f):
+        cast, (scalars, offsets) = self._pending
+        assert cast["tiles"] == f["tiles"], "CAST and MAC disagree"
+        if cast["start"]:
+            self._begun = set()
+        tiles = np.arange(f["tiles"])
+        queue, weights = self.lanes[Memory.QUEUE], self.lanes[Memory.WEIGHTS]
+        bias = self.lanes[Memory.BIAS][:, f["bias"] : f["bias"] + f["tiles"]]
+        begin = bias if f["start"] == Start.BIAS else MINUS_ZERO
+        for value, outer, inner in scalars:
+            slots = f["queue"] + inner + tiles
+            before = queue[:, slots] if inner in self._begun else begin
+            self._begun.add(inner)
+            queue[:, slots] = add(multiply(weights[:, f["weights"] + outer + tiles], value), before)
+        if cast["finish"]:
+            for inner in offsets:
+                if inner not in self._begun:
+                    queue[:, f["queue"] + inner + tiles] = bias if f["start"] == Start.BIAS else np.float32(0)
+

@@ -1,0 +1,58 @@
+"""An accelerator without hardware: programs go to the interpreter."""
+
+import numpy as np
+from tests.plan.interpreter import Interpreter
+
+from etalstm.device.accelerator import LoadedProgram
+from etalstm.hw import contract
+
+MEMORY_BYTES = 1 << 26
+INSTRUCTION_BYTES = contract.INSTRUCTION_BITS // 8
+
+
+class InterpretedMemory:
+    """The part of a transport that a session uses: memory."""
+
+    memory_bytes = MEMORY_BYTES
+
+    def __init__(self):
+        self.bytes = np.zeros(MEMORY_BYTES, np.uint8)
+
+    def write_memory(self, address, values):
+        data = np.frombuffer(values, np.uint8) if isinstance(values, bytes) else values.reshape(-1).view(np.uint8)
+        self.bytes[address : address + data.size] = data
+
+    def read_memory(self, address, size):
+        return self.bytes[address : address + size].copy()
+
+
+class InterpretedAccelerator:
+    """What :class:`etalstm.device.accelerator.Accelerator` offers to a session."""
+
+    def __init__(self, config):
+        self.config, self.transport = config, InterpretedMemory()
+        self._parameters = np.array([1, 0, -0.0, 0, 0, 0, 0, 0], np.float32)
+
+    def load(self, program, address):
+        self.transport.write_memory(address, program)
+        return LoadedProgram(address, len(program) // INSTRUCTION_BYTES)
+
+    def set_windows(self, base, stride):
+        self._base, self._stride = base, stride
+
+    def set_parameter(self, number, value):
+        self._parameters[number] = value
+
+    def run(self, program):
+        config = self.config
+        machine = Interpreter(config, self._stride)
+        machine.parameters = self._parameters
+        size = self._stride * config.channels
+        windows = self.transport.bytes[self._base : self._base + size].view(np.float32)
+        machine.windows = windows.reshape(config.channels, -1, config.lanes)
+        image = self.transport.read_memory(program.address, program.instructions * INSTRUCTION_BYTES).tobytes()
+        starts = range(0, len(image), INSTRUCTION_BYTES)
+        machine.run(int.from_bytes(image[n : n + INSTRUCTION_BYTES], "little") for n in starts)
+
+    def counters(self):
+        return {"cycles": 0}

@@ -1,0 +1,70 @@
+"""Planned programs, executed one instruction at a time, give the golden trainer's bits."""
+
+import numpy as np
+import pytest
+from tests.plan.machine import InterpretedAccelerator
+from tests.training import assert_same_training
+
+from etalstm.device import TrainingShape
+from etalstm.device.hardware import HardwareDevice
+from etalstm.errors import PlanError
+from etalstm.hw.config import PRESETS, preset
+from etalstm.network import NetworkShape
+from etalstm.plan.plan import Plan
+
+SIZES = [(3, 5, 1, 2, 4), (8, 33, 2, 7, 5), (1, 1, 1, 1, 1), (16, 24, 3, 5, 6)]
+
+
+def interpreted(name):
+    return HardwareDevice("interpreter", name, InterpretedAccelerator(preset(name)))
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize("name", ["test", "sim"])
+@pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
+def test_trains_with_the_bits_of_golden(name, sizes, masked):
+    inputs, hidden, layers, batch, steps = sizes
+    shape = TrainingShape(NetworkShape(inputs, hidden, layers), batch, steps, masked)
+    assert_same_training(interpreted(name), shape, iterations=2, seed=1)
+
+
+def test_streams_weights_that_do_not_fit_the_lanes():
+    shape = TrainingShape(NetworkShape(40, 70), 9, 2)
+    assert_same_training(interpreted("test"), shape, iterations=1, seed=2)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_plans_sizes_that_divide_nothing(name):
+    for size in (1, 3, 33, 100):
+        plan = Plan(preset(name), NetworkShape(size, size), 3, 2)
+        assert plan.footprint()["weights"] >= 4 * 2 * 4 * size * 2 * size
+
+
+def test_says_how_much_memory_is_needed_and_had():
+    with pytest.raises(PlanError, match=r"needs [\d,]+ bytes of memory, the device has 4,096"):
+        Plan(preset("test"), NetworkShape(8, 8), 2, 2, memory_bytes=4096)
+
+
+def test_says_which_memory_a_layer_is_too_large_for():
+    with pytest.raises(PlanError, match="scratch_depth"):
+        Plan(preset("test"), NetworkShape(8, 2000), 2, 2)
+
+
+def test_places_sessions_beside_each_other():
+    device = interpreted("test")
+    shape = TrainingShape(NetworkShape(3, 5), 2, 2)
+    first, second = device.create(shape), device.create(shape)
+    assert second.base >= first.base + first.size_bytes
+    base = first.base
+    del first
+    assert device.create(shape).base == base
+    assert second.base != base
+
+
+def test_traffic_counts_every_array_that_moves():
+    plan = Plan(preset("sim"), NetworkShape(8, 32), 32, 8)
+    traffic = plan.traffic()
+    cells = 8 * 32 * 32 * 4
+    assert traffic["intermediates"]["written"] == 5 * cells
+    assert traffic["deltas"]["written"] == 4 * cells
+    assert np.all([kind["read"] > 0 for kind in traffic.values()])
