@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
 from etalstm.errors import DivergedError
 from etalstm.network import flush_subnormals
 

@@ -45,6 +45,8 @@ class DataSet(ABC):
         A target at every step (perplexity), or one at a sequence's last step (accuracy).
     stateful : bool
         A batch continues the sequences of the one before: h and c are carried over, and the order is fixed.
+    masked : bool
+        Sequences have unequal lengths.
     steps : int
         Steps T unless the user chooses others.
     fingerprint : int
@@ -56,6 +58,7 @@ class DataSet(ABC):
     input_size: int | None
     per_step: ClassVar[bool]
     stateful: ClassVar[bool]
+    masked: ClassVar[bool] = False
     steps: int
     fingerprint: int
 

@@ -4,8 +4,9 @@ import zlib
 from typing import ClassVar
 
 import numpy as np
-from etalstm.data.dataset import Batch, DataSet, check_split
 from sklearn.datasets import load_digits
+
+from etalstm.data.dataset import Batch, DataSet, check_split
 
 ROWS = COLUMNS = 8
 BRIGHTEST = 16  # pixels are 0 to 16

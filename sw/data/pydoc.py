@@ -5,6 +5,7 @@ from pydoc_data.topics import topics
 from typing import ClassVar
 
 import numpy as np
+
 from etalstm.data.dataset import Batch, DataSet, check_split
 
 SHARES = (0.7, 0.1)  # of training and validation; the rest is the test split

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+
 from etalstm.errors import CallOrderError, DivergedError
 from etalstm.network import (
     LayerGradients,
@@ -285,7 +286,7 @@ class Session(ABC):
         self._stage = "updated"
 
     def counters(self) -> dict[str, int]:
-        """Read the counters, summed over the last forward, backward and update.
+        """Read the counters since the last forward began: of it and of the backward and update that followed it.
 
         Every device has ``cycles`` (0 where there is no clock); the others' names are the device's.
         """

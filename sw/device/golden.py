@@ -1,8 +1,10 @@
 """The golden trainer as a device: the bits every other device must give."""
 
 import numpy as np
+
 from etalstm.device.api import Device, Outputs, Session, TrainingShape
 from etalstm.golden.trainer import Rows, network_backward, network_forward, network_update
+from etalstm.hw import config
 from etalstm.network import LayerGradients, pytorch_rows
 
 
@@ -53,11 +55,17 @@ class GoldenDevice(Device):
     ----------
     preset : str
         Kept as a name only: the bits do not depend on the configuration.
+
+    Raises
+    ------
+    ValueError
+        If there is no such preset.
     """
 
     name = "golden"
 
     def __init__(self, preset: str = "sim"):
+        config.preset(preset)  # refuses what the other devices would refuse
         self.preset = preset
 
     def create(self, shape: TrainingShape) -> GoldenSession:

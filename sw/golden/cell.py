@@ -4,6 +4,7 @@ All arrays are float32 of shape (B, H); gates are in the order i, f, g, o. Every
 """
 
 import numpy as np
+
 from etalstm.golden.activation import sigmoid, tanh
 from etalstm.golden.arithmetic import add, multiply
 

@@ -9,17 +9,34 @@ Parallel only over independent results; no sum is ever reordered, no multiply fu
 """
 
 import numpy as np
+from numba import get_num_threads, njit, prange, set_num_threads
+
 from etalstm.golden.activation import sigmoid_word, tanh_word
 from etalstm.golden.arithmetic import plus, times
 from etalstm.golden.passes import LayerBackward, LayerPass
 from etalstm.golden.reference import NO_PRUNING
-from numba import njit, prange
 
 ROWS, TERMS, CHUNK = 256, 64, 16  # sums side by side, terms, and n of one block: 64 KiB of matrix stay in the cache
+SERIAL_PRODUCTS, SERIAL_CELLS = 2_000_000, 4096  # below, waking the other threads costs more than they save
 ONE, ZERO = np.float32(1), np.float32(0)
 INFINITY_BITS = np.uint32(0x7F80_0000)
 PLAIN_MINIMUM = 2.0**-102  # 24 bits above the smallest normal number
 PLAIN_MAXIMUM = 2.0**126
+
+
+class Threads:
+    """Context in which compiled loops use all of numba's threads, or one; the bits do not depend on it."""
+
+    def __init__(self, parallel: bool):
+        self._parallel = parallel
+
+    def __enter__(self):
+        self._before = get_num_threads()
+        if not self._parallel:
+            set_num_threads(1)
+
+    def __exit__(self, *_):
+        set_num_threads(self._before)
 
 
 @njit(cache=True)
@@ -132,7 +149,8 @@ def mac_sums(start, matrix, scalars, matrix_magnitudes=None):
     matrix_magnitudes = matrix_magnitudes or magnitudes(matrix)
     scalars = np.ascontiguousarray(scalars)
     plain = _is_plain(matrix.shape[0], matrix_magnitudes, magnitudes(scalars), start_magnitudes)
-    _accumulate(total, matrix, scalars, plain)
+    with Threads(total.size * matrix.shape[0] > SERIAL_PRODUCTS):
+        _accumulate(total, matrix, scalars, plain)
     if start is None:
         total[~scalars.any(axis=1)] = ZERO
     return total
@@ -232,7 +250,8 @@ def layer_forward(weights, bias, x, h0, c0, active, thresholds=NO_PRUNING):
     z_x = mac_sums(starts, matrix[:inputs], x.reshape(-1, inputs)).reshape(steps, batch, rows)
     for t in range(steps):
         z = mac_sums(z_x[t], recurrent, h[t], size)
-        _cells_forward(z, active[t], thresholds, h[t], c[t], h[t + 1], c[t + 1], intermediates[:, t])
+        with Threads(h0.size > SERIAL_CELLS):
+            _cells_forward(z, active[t], thresholds, h[t], c[t], h[t + 1], c[t + 1], intermediates[:, t])
     return LayerPass(x, h, c, intermediates, active)
 
 

@@ -7,6 +7,7 @@ and differentiates the cell's equations, where the float32 engines keep the prod
 from dataclasses import dataclass
 
 import numpy as np
+
 from etalstm.golden.passes import LayerBackward
 
 FLOAT32_GRADIENT_BOUND = 1e-5

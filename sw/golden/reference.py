@@ -5,6 +5,7 @@ a sum; a sum without a starting value starts from its first term, and an empty o
 """
 
 import numpy as np
+
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.golden.cell import cell_backward, cell_forward, local_gradients, prune
 from etalstm.golden.passes import LayerBackward, LayerPass

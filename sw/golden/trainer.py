@@ -7,6 +7,7 @@ An engine is a module with ``layer_forward`` and ``layer_backward``: :mod:`etals
 from dataclasses import dataclass
 
 import numpy as np
+
 from etalstm.golden import compiled
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.golden.passes import LayerBackward, LayerPass, active_steps

@@ -1,0 +1,50 @@
+"""What a user sees of a running training: a bar on a terminal, lines elsewhere."""
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+
+class ProgressReport:
+    """Shows the entries of a run's log. A context manager; inside, call it with each entry.
+
+    Parameters
+    ----------
+    total : int
+        Iterations the run will have done when it ends.
+    console : rich.console.Console, optional
+        Where to; standard error if not given, so that standard output stays for results.
+    """
+
+    def __init__(self, total: int, console: Console | None = None):
+        self._console = console or Console(stderr=True, highlight=False)
+        self._bar = Progress(
+            TextColumn("iteration"), MofNCompleteColumn(), BarColumn(None), TextColumn("{task.fields[state]}"),
+            TimeElapsedColumn(), TimeRemainingColumn(), console=self._console, disable=not self._console.is_terminal,
+        )  # fmt: skip
+        self._task = self._bar.add_task("", total=total, state="")
+
+    def __call__(self, entry: dict) -> None:
+        """Show one entry."""
+        if entry["kind"] == "iteration":
+            self._bar.update(self._task, completed=entry["iteration"], state=describe(entry))
+        elif entry["kind"] == "interrupted":
+            self._console.print(f"interrupted after iteration {entry['iteration']}; --resume goes on from there")
+        else:
+            self._console.print(
+                f"epoch {entry['epoch']}, iteration {entry['iteration']}: {entry['split']} {describe(entry)}"
+            )
+
+    def __enter__(self) -> "ProgressReport":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._bar.stop()
+
+
+def describe(entry: dict) -> str:
+    """Put loss, score and, where the device has a clock, cycles into words."""
+    parts = [f"loss {entry['loss']:.4f}"]
+    parts += [f"{name} {entry[name]:.4g}" for name in ("accuracy", "perplexity") if name in entry]
+    parts += [f"{entry['cycles']:,} cycles"] if entry["cycles"] else []
+    return ", ".join(parts)

@@ -1,0 +1,70 @@
+"""What a user chooses about a training run, with the defaults and the checks."""
+
+from dataclasses import dataclass
+
+from etalstm.network import check_size
+from etalstm.optimizer import check_hyperparameters
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One training run.
+
+    Parameters
+    ----------
+    dataset : str
+        A key of :data:`etalstm.data.DATASETS`.
+    device, preset : str
+        As :func:`etalstm.device.open_device` takes them.
+    hidden, layers : int
+        Units H and LSTM layers L.
+    batch : int
+        Sequences B.
+    steps : int, optional
+        Steps T of a batch; the data set's own if not given.
+    embedding : int
+        Size of a token's vector, where inputs are tokens.
+    epochs, iterations : int
+        The run ends at whichever comes first; no limit of iterations if not given.
+    learning_rate, momentum, clip, weight_decay : float
+        See :meth:`etalstm.device.Session.update`. The defaults bring digits above 0.9 within 250 iterations.
+    seed : int
+        Of the first weights and of the order of the examples.
+    evaluation_batches : int, optional
+        Batches of a split an evaluation looks at; all if not given.
+    checkpoint_every : int, optional
+        Iterations between checkpoints; only after epochs and at the end if not given.
+
+    Raises
+    ------
+    ValueError
+        Naming the value and what is expected.
+    """
+
+    dataset: str
+    device: str = "golden"
+    preset: str = "sim"
+    hidden: int = 32
+    layers: int = 1
+    batch: int = 32
+    steps: int | None = None
+    embedding: int = 32
+    epochs: int = 8
+    iterations: int | None = None
+    learning_rate: float = 0.2
+    momentum: float = 0.9
+    clip: float = 1.0
+    weight_decay: float = 0.0
+    seed: int = 0
+    evaluation_batches: int | None = None
+    checkpoint_every: int | None = None
+
+    def __post_init__(self):
+        for name in ("hidden", "layers", "batch", "embedding", "epochs"):
+            check_size(name, getattr(self, name))
+        for name in ("steps", "iterations", "evaluation_batches", "checkpoint_every"):
+            if getattr(self, name) is not None:
+                check_size(name, getattr(self, name))
+        check_hyperparameters(self.learning_rate, self.momentum, self.clip, self.weight_decay)
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}")

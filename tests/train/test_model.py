@@ -1,0 +1,83 @@
+"""The host's ends of the model: gradients are finite differences, and filling has no effect."""
+
+import numpy as np
+import pytest
+
+from etalstm.data import Batch
+from etalstm.errors import DivergedError
+from etalstm.train.model import HostModel, Loss, softmax_cross_entropy
+
+STEP, BOUND = 1e-2, 2e-3  # float32 losses of about 1: central differences are good to some 1e-4
+
+
+def last_step_batch(generator):
+    x = generator.normal(size=(4, 3, 5)).astype(np.float32)
+    return Batch(x, np.array([4, 2, 1]), np.array([0, 2, 1]), np.array([1, 1, 0.5], np.float32))
+
+
+def per_step_batch(generator):
+    tokens = generator.integers(0, 6, (4, 3))
+    weights = np.ones((4, 3), np.float32)
+    weights[3, 1] = 0
+    return Batch(tokens, np.full(3, 4), generator.integers(0, 6, (4, 3)), weights)
+
+
+def assert_gradient(array, gradient, loss):
+    for index in list(np.ndindex(array.shape))[::3]:
+        kept = array[index]
+        array[index] = kept + np.float32(STEP)
+        above = loss()
+        array[index] = kept - np.float32(STEP)
+        below = loss()
+        array[index] = kept
+        want = (above - below) / (2 * STEP)
+        assert abs(gradient[index] - want) < BOUND, f"{index}: got {gradient[index]}, expected {want}"
+
+
+@pytest.mark.parametrize(("per_step", "make"), [(False, last_step_batch), (True, per_step_batch)])
+def test_gradients_of_the_output_layer_and_of_y_are_finite_differences(per_step, make):
+    generator = np.random.default_rng(2)
+    batch = make(generator)
+    model = HostModel(6, 7, 0, per_step, seed=1)
+    y = generator.normal(size=(4, 3, 7)).astype(np.float32)
+    _, dy = model.backward(batch, y)
+    assert_gradient(y, dy, lambda: model.evaluate(batch, y).mean)
+    for name in ("output.weights", "output.bias"):
+        assert_gradient(model.parameters[name], model.gradients[name], lambda: model.evaluate(batch, y).mean)
+
+
+def test_gradient_of_the_embedding_adds_up_over_equal_tokens():
+    batch = per_step_batch(np.random.default_rng(3))
+    model = HostModel(6, 7, 2, True, seed=1)
+    assert np.array_equal(model.inputs(batch)[1, 2], model.parameters["embedding"][batch.x[1, 2]])
+    dx = np.random.default_rng(4).normal(size=(4, 3, 2)).astype(np.float32)
+    model.embed_backward(batch, dx)
+    for token in range(6):
+        expected = dx[batch.x == token].sum(axis=0)
+        assert np.allclose(model.gradients["embedding"][token], expected, atol=1e-6), f"token {token}"
+
+
+def test_weight_zero_takes_no_part():
+    generator = np.random.default_rng(5)
+    logits, targets = generator.normal(size=(4, 3)).astype(np.float32), np.array([0, 1, 2, 0])
+    loss, gradient = softmax_cross_entropy(logits, targets, np.array([1, 1, 0, 1], np.float32))
+    kept = [0, 1, 3]
+    expected, smaller = softmax_cross_entropy(logits[kept], targets[kept], np.ones(3, np.float32))
+    assert loss == expected and not gradient[2].any() and np.array_equal(gradient[kept], smaller)
+
+
+def test_large_logits_stay_finite():
+    loss, gradient = softmax_cross_entropy(
+        np.array([[1e4, -1e4]], np.float32), np.array([1]), np.ones(1, np.float32)
+    )
+    assert loss.mean == pytest.approx(2e4) and np.isfinite(gradient).all()
+    assert Loss(1e6, 0, 1).perplexity == np.inf
+
+
+def test_divergence_leaves_the_parameters():
+    model = HostModel(6, 7, 0, False, seed=1)
+    before = {name: array.copy() for name, array in model.parameters.items()}
+    model.gradients = {name: np.full_like(array, np.nan) for name, array in before.items()}
+    with pytest.raises(DivergedError):
+        model.update(0.1, 0.9, 1.0, 0.0)
+    assert all(np.array_equal(model.parameters[name], before[name]) for name in before)
