@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from etalstm.network import (
     LayerParameters,
     NetworkShape,

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+
 from etalstm.errors import DivergedError
 from etalstm.optimizer import UpdateRule, check_hyperparameters, clip_scale, gradient_norm
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from etalstm.data import DATASETS, SPLITS, open_dataset
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from etalstm.device import TrainingShape, open_device
 from etalstm.errors import CallOrderError, DivergedError
 from etalstm.network import LayerParameters, NetworkShape, initial_parameters

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from etalstm.golden import compiled, float64
 from etalstm.golden.float64 import FLOAT32_GRADIENT_BOUND
 from etalstm.golden.trainer import Rows, network_backward, network_forward

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
 from etalstm.golden import compiled, reference
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.golden.passes import active_steps
 from etalstm.network import flush_subnormals
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 PRUNING = tuple(np.float32([0.02, 0.01, 0.02, 0.01, 0.05, 0.1]))
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from etalstm.golden import compiled, reference
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.golden.trainer import Rows, descend, network_backward, network_forward
