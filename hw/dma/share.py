@@ -18,10 +18,10 @@ class PortShare(wiring.Component):
 
     Parameters
     ----------
-    managers : int
-        How many, at least 2.
     address_bits, data_bits : int
         Sizes of all ports.
+    managers : int
+        How many, at least 2.
     ahead : int
         Write bursts whose address has gone out before their data.
 
@@ -31,7 +31,7 @@ class PortShare(wiring.Component):
     port : :py:`Out(AXI4(address_bits, data_bits, id_bits))`
     """
 
-    def __init__(self, managers: int, address_bits: int, data_bits: int, *, ahead: int = 16):
+    def __init__(self, address_bits: int, data_bits: int, managers: int, *, ahead: int = 16):
         if managers < 2:
             raise ValueError(f"a shared port needs at least 2 managers, got {managers}")
         self._count, self._ahead = managers, ahead

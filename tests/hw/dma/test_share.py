@@ -28,7 +28,7 @@ class Channels(wiring.Component):
     def __init__(self, count):
         self.readers = [Reader(24, 8 * BEAT_BYTES, 12, depth=64) for _ in range(count)]
         self.writers = [Writer(24, 8 * BEAT_BYTES, 12) for _ in range(count)]
-        self.share = PortShare(count, 24, 8 * BEAT_BYTES)
+        self.share = PortShare(24, 8 * BEAT_BYTES, count)
         super().__init__({})
 
     def elaborate(self, platform):
@@ -177,4 +177,4 @@ def test_writes_a_beat_every_cycle():
 @pytest.mark.filterwarnings("ignore")
 def test_refuses_a_single_manager():
     with pytest.raises(ValueError, match="at least 2 managers, got 1"):
-        PortShare(1, 24, 128)
+        PortShare(24, 128, 1)
