@@ -6,13 +6,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from numba import njit
+
 from etalstm.golden import activation
 from etalstm.golden.activation import BOUND_ABSOLUTE, BOUND_RELATIVE_TANH, BOUND_ULP, sigmoid_word, tanh_word
 from etalstm.hw.contract import BINARY32
 from etalstm.hw.fp.activation import Activation
 from etalstm.hw.fp.tables import SIGMOID, TANH
 from etalstm.sim.units import Units
-from numba import njit
 
 FUNCTIONS = {"sigmoid": SIGMOID, "tanh": TANH}
 ALL_WORDS = 1 << 32

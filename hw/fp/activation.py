@@ -4,6 +4,7 @@ from amaranth.hdl import C, Cat, Const, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
+
 from etalstm.hw.contract import BINARY32
 
 from .format import Float

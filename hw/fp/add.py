@@ -47,7 +47,7 @@ class Adder(wiring.Component):
         a, b = layout(self.a), layout(self.b)
         mantissa, size = self.format.mantissa, self.format.mantissa + 1
 
-        # Rank 1: order by magnitude. Two zeros leave a one in `larger`; the outcome overrules what becomes of it.
+        # Rank 1: order by magnitude. Two zeros leave a one in `larger`, but of exponent 0, which packs to a zero.
         swap, unlike, both_zero = Signal(), Signal(), Signal()
         big, small = Signal(layout), Signal(layout)
         m.d.comb += [
@@ -60,7 +60,6 @@ class Adder(wiring.Component):
         outcome = Signal(OUTCOME)
         m.d.comb += [
             outcome.sign.eq(Mux(both_zero, a.sign & b.sign, big.sign)),
-            outcome.zero.eq(both_zero),
             outcome.infinite.eq(big.exponent.all()),
             outcome.nan.eq(a.is_nan | b.is_nan | a.is_inf & b.is_inf & unlike),
         ]
@@ -111,7 +110,7 @@ class Adder(wiring.Component):
         m.d.comb += [
             rounded.eq(Cat(normal[4:-1], exponent) + Cat(up, C(0, mantissa - 1), correction)),
             final.eq(outcome),
-            final.zero.eq(outcome.zero | cancelled),
+            final.zero.eq(cancelled),
             final.sign.eq(outcome.sign & ~cancelled),
         ]
         m.d.comb += self.z.eq(register(m, "result", pack(self.format, rounded, final)))

@@ -1,8 +1,9 @@
 """The machine's sigmoid and hyperbolic tangent: the same integers as `Activation` in :mod:`etalstm.hw.fp`."""
 
 import numpy as np
-from etalstm.hw.fp.tables import FIRST, FRACTION_BITS, LAST, OFFSET_BITS, SIGMOID, TANH, coefficients
 from numba import njit
+
+from etalstm.hw.fp.tables import FIRST, FRACTION_BITS, LAST, OFFSET_BITS, SIGMOID, TANH, coefficients
 
 BOUND_ULP = 2
 """How far results may be from the function, in units of the last place of the exact value ..."""

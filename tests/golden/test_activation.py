@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
-from etalstm.golden import activation
 from numba import njit
+
+from etalstm.golden import activation
 
 FUNCTIONS = {
     "sigmoid": (activation.sigmoid, lambda x: np.exp(-np.logaddexp(0, -x))),

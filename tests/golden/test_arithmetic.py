@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
-from etalstm.golden import arithmetic
 from numba import njit
+
+from etalstm.golden import arithmetic
 
 NAN = 0x7FC00000
 

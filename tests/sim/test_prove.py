@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+
 from etalstm.golden import activation
 from etalstm.sim.prove import STRIDE, prove_activation
 

@@ -3,6 +3,7 @@ import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+
 from etalstm.sim.units import Units
 
 

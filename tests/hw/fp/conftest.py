@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from amaranth.sim import Simulator
+
 from etalstm.hw.contract import BINARY32, FloatFormat
 from etalstm.hw.fp.activation import Activation
 from etalstm.hw.fp.add import Adder

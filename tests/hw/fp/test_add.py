@@ -2,6 +2,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+
 from etalstm.golden import arithmetic
 from etalstm.hw.contract import BINARY32, FloatFormat
 from etalstm.hw.fp.add import Adder
@@ -50,6 +51,7 @@ def test_sees_a_sticky_bit_at_any_distance(stream):
         (word(2.0**24), ONE + 1, word(2.0**24) + 1),
         (word(2.0**30), ONE, word(2.0**30)),
         (word(2.0**25), MINUS_ONE - 1, word(2.0**25)),
+        (word(2.0**32), ONE + 1, word(2.0**32)),
         (LARGEST, SMALLEST, LARGEST),
         (LARGEST, SMALLEST | SIGN, LARGEST),
     ])

@@ -2,6 +2,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+
 from etalstm.golden import arithmetic
 from etalstm.hw.contract import BINARY32, FloatFormat
 from etalstm.hw.fp.multiply import Multiplier

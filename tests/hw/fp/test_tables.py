@@ -3,6 +3,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
+
 from etalstm.hw.fp import tables
 
 
