@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
+
 from etalstm.hw.axi import AXI4, join
 from etalstm.hw.compute import Compute
 from etalstm.hw.contract import (
@@ -12,6 +13,7 @@ from etalstm.hw.contract import (
     INSTRUCTION_BITS,
     KIND_BITS,
     OPCODE_BITS,
+    PARAMETER_MINUS_ZERO,
     PARAMETER_ONE,
     PARAMETER_ZERO,
     PARAMETERS,
@@ -58,7 +60,7 @@ class Channel(wiring.Component):
     scalars : :py:`In(stream.Signature(Scalar(format)))`
         What the broadcaster sends.
     parameters : :py:`In(data.ArrayLayout(format.width, PARAMETERS))`
-        Values of ``Source.PARAMETER``; the first two are fixed and not looked at.
+        Values of ``Source.PARAMETER``; the first three are fixed and not looked at.
     windows : :py:`In(Windows(address_bits))`
         Where the channels' windows lie.
     axi : :py:`Out(AXI4(address_bits, beat_bits))`
@@ -136,8 +138,6 @@ class Channel(wiring.Component):
         opcode = self.i.p[:OPCODE_BITS]
         self._refused = refused = Signal()
         queues = {}
-        with m.If(self.i.valid):
-            m.d.comb += self.i.ready.eq(1)
         for name, instructions in engines.items():
             raw = not isinstance(instructions.p, data.View)
             queue = InstructionQueue(_RAW if raw else instructions.p.shape(), self.config.instruction_queue)
@@ -158,13 +158,14 @@ class Channel(wiring.Component):
                     with m.Case(code):
                         m.d.comb += [queue.i.valid.eq(self.i.valid), self.i.ready.eq(queue.i.ready)]
             with m.Default():
+                m.d.comb += self.i.ready.eq(1)
                 m.d.sync += refused.eq(refused | self.i.valid)
         return queues
 
     def _feed(self, m, compute):
         """Keep scalars in front of the MAC engine; give whether there are any."""
         m.submodules.scalars = fifo = SyncFIFOBuffered(width=self.scalars.p.shape().size, depth=self.config.scalar_fifo)
-        one = self.config.format.one
+        config = self.config
         m.d.comb += [
             fifo.w_data.eq(self.scalars.p),
             fifo.w_en.eq(self.scalars.valid),
@@ -173,8 +174,9 @@ class Channel(wiring.Component):
             compute.scalars.valid.eq(fifo.r_rdy),
             fifo.r_en.eq(compute.scalars.ready),
             compute.parameters.eq(self.parameters),
-            compute.parameters[PARAMETER_ONE].eq(one),
+            compute.parameters[PARAMETER_ONE].eq(config.format.one),
             compute.parameters[PARAMETER_ZERO].eq(0),
+            compute.parameters[PARAMETER_MINUS_ZERO].eq(config.format.minus_zero),
             compute.hold.eq(self.abort),
         ]
         return fifo.level != 0

@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from etalstm.hw.contract import PARAMETERS, Cycle, Memory, Opcode, Status
 from etalstm.hw.elementwise import VectorEngine
 from etalstm.hw.mac import MACEngine
@@ -173,7 +174,7 @@ class Compute(wiring.Component):
             memories.sums.en.eq(mac.write),
         ]
         with m.If(issued):
-            m.d.comb += pes.operation.eq(Operation().const({"mac": 1, "empty": 0, "add": 0, "subtract": 0}))
+            m.d.comb += pes.operation.eq(Operation().const({"mac": 1, "empty": 0, "multiply": 0, "subtract": 0}))
             m.d.comb += pes.operation.empty.eq(empty)
 
     def _check(self, m, memories):

@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from etalstm.hw.contract import COUNT_BITS, LANE_ADDRESS_BITS, PARAMETERS, Opcode, Source, Status, VectorOp
 from etalstm.hw.stream import instruction_layout
 

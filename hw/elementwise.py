@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from etalstm.hw.contract import PARAMETERS, FloatFormat, Opcode, Source, Status, VectorOp
 from etalstm.hw.elements import ElementLoop
 from etalstm.hw.pe import Operation
@@ -71,7 +72,7 @@ class VectorEngine(wiring.Component):
     issue, issue_pe : :py:`Out(1)`
         An element, one for the PEs, is issued in this cycle.
     operation : :py:`Out(Operation())`
-        What the PEs do with the operands issued in the cycle before; zero if nothing was.
+        What the PEs do with the operands issued in the cycle before.
     a, b : :py:`Out(vector_layout(format, lanes))`
         These operands.
     result : :py:`In(vector_layout(format, lanes))`
@@ -163,7 +164,7 @@ class VectorEngine(wiring.Component):
                 b_scratch.eq(element.b_source == Source.SCRATCH),
                 constants[0].eq(self.parameters[element.a[: PARAMETERS.bit_length() - 1]]),
                 constants[1].eq(self.parameters[element.b[: PARAMETERS.bit_length() - 1]]),
-                self.operation.add.eq(op == VectorOp.ADD),
+                self.operation.multiply.eq(op == VectorOp.MULTIPLY),
                 self.operation.subtract.eq(op == VectorOp.SUBTRACT),
             ]
         wide = [word.replicate(self.lanes) for word in constants]

@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from etalstm.hw.contract import LANE_ADDRESS_BITS, Opcode, Start, Status
 from etalstm.hw.stream import Scalar, instruction_layout
 
@@ -67,8 +68,8 @@ class MACEngine(wiring.Component):
     active, busy : :py:`Out(1)`
         An instruction has MACs to issue; anything is left to do.
     status : :py:`Out(Status)`
-        ``IDLE``, or ``BAD_FIELD`` or ``BAD_ADDRESS`` from the first MAC that may not be executed until reset. The engine
-        stands still then.
+        ``IDLE``, or ``BAD_FIELD`` or ``BAD_ADDRESS`` from the first MAC that may not be executed until reset. The
+        engine stands still then.
     """
 
     def __init__(self, format, latency, *, weight_depth, queue_depth, bias_depth):

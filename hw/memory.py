@@ -3,6 +3,7 @@
 from amaranth.hdl import Const, Module
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from etalstm.hw.contract import LANE_ADDRESS_BITS, Memory
 from etalstm.hw.stream import LaneWrite, vector_layout
 

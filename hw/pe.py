@@ -3,22 +3,23 @@
 from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+
 from etalstm.hw.stream import vector_layout
 
 
 class Operation(data.StructLayout):
-    """What the PEs of a channel do with the operands of a cycle; all zeros is a product.
+    """What the PEs of a channel do with the operands of a cycle; all zeros is a + b, which claims nothing.
 
     Members
     -------
     mac : weight · scalar + partial, otherwise the operands are a and b
     empty : with ``mac``: the partial sum alone
-    add : a + b
+    multiply : a · b
     subtract : a - b
     """
 
     def __init__(self):
-        super().__init__({"mac": 1, "empty": 1, "add": 1, "subtract": 1})
+        super().__init__({"mac": 1, "empty": 1, "multiply": 1, "subtract": 1})
 
 
 class OmniPE(wiring.Component):
@@ -127,7 +128,7 @@ class PEArray(wiring.Component):
     Members
     -------
     operation : :py:`In(Operation())`
-        What is issued in this cycle. Without ``valid``: in a cycle without an operation the results mean nothing.
+        What is issued in this cycle. There is no ``valid``: whoever issues knows which results mean something.
     weight, partial, a, b : :py:`In(vector_layout(format, lanes))`
         Operands, one word for each lane.
     scalar : :py:`In(format.width)`
@@ -168,8 +169,7 @@ class PEArray(wiring.Component):
                 pe.augend_none.eq(late.mac & late.empty),
                 pe.augend_a.eq(~late.mac),
                 pe.negate.eq(late.subtract),
-                # A MAC's slot must not claim the result: an addition may be due there.
-                pe.product.eq(~(late.mac | late.add | late.subtract)),
+                pe.product.eq(late.multiply),
                 self.sum[n].eq(pe.sum),
                 self.result[n].eq(pe.result),
             ]

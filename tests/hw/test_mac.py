@@ -1,9 +1,11 @@
 """The MAC engine's steps against a plain list of what the instructions mean."""
 
 import random
+from itertools import pairwise
 
 import pytest
 from amaranth.sim import Simulator
+
 from etalstm.hw.contract import FloatFormat, Start, Status
 from etalstm.hw.mac import MACEngine
 
@@ -22,7 +24,7 @@ def instruction(tiles, scalars, weights=0, queue=0, bias=0, start=Start.NOTHING)
 
 
 def expected_steps(program):
-    """Give what is issued: (weight, slot, bias, value, whether a sum begins); and the number of MACs before each end."""
+    """Give what is issued: (weight, slot, bias, value, begins), and how many of them before each end."""
     steps, ends = [], []
     for fields, scalars in program:
         for message in scalars:
@@ -149,7 +151,7 @@ def test_sums_far_apart_lose_no_cycle(tiles, slots):
 def test_a_sum_that_comes_round_at_once_waits_for_the_adder():
     issued, _, _, _ = execute([instruction(1, [scalar(), scalar(), scalar(last=1)])])
     cycles = [cycle for cycle, _ in issued]
-    assert [b - a for a, b in zip(cycles, cycles[1:], strict=False)] == [LATENCY + 1] * 2
+    assert [b - a for a, b in pairwise(cycles)] == [LATENCY + 1] * 2
 
 
 @pytest.mark.parametrize(

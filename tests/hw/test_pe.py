@@ -7,6 +7,7 @@ from amaranth import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
+
 from etalstm.hw.contract import FloatFormat
 from etalstm.hw.pe import PEArray
 
@@ -15,8 +16,8 @@ LANES = 4
 MASK, SIGN = (1 << FORMAT.width) - 1, 1 << (FORMAT.width - 1)
 LATENCIES = {"mul": 3, "add": 7, "sub": 7, "mac": 7, "empty": 7}
 CONTROL = {
-    "mul": {},
-    "add": {"add": 1},
+    "mul": {"multiply": 1},
+    "add": {},
     "sub": {"subtract": 1},
     "mac": {"mac": 1},
     "empty": {"mac": 1, "empty": 1},
@@ -72,7 +73,7 @@ def test_each_operation_has_its_operands_and_its_time(names):
             names_of_words = ("weight", "partial", "a", "b")
             words = {word: [generator.randrange(MASK + 1) for _ in range(LANES)] for word in names_of_words}
             scalar = generator.randrange(MASK + 1)
-            ctx.set(dut.operation, {"mac": 0, "empty": 0, "add": 0, "subtract": 0} | CONTROL[name])
+            ctx.set(dut.operation, {"mac": 0, "empty": 0, "multiply": 0, "subtract": 0} | CONTROL[name])
             for word, values in words.items():
                 ctx.set(getattr(dut, word), values)
             ctx.set(dut.scalar, scalar)

@@ -3,6 +3,7 @@ import random
 import pytest
 from amaranth.lib import data
 from amaranth.sim import Simulator
+
 from etalstm.hw.contract import HEADER
 from etalstm.hw.queue import InstructionQueue
 
