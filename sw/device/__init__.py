@@ -2,10 +2,11 @@
 
 from etalstm.device.api import Device, InputGradients, Outputs, Session, TrainingShape
 from etalstm.device.golden import GoldenDevice
+from etalstm.device.transports import open_simulation
 
 __all__ = ["DEVICES", "Device", "InputGradients", "Outputs", "Session", "TrainingShape", "open_device"]
 
-DEVICES = {"golden": GoldenDevice}
+DEVICES = {"golden": GoldenDevice, "sim": open_simulation}
 
 
 def open_device(name: str, preset: str = "sim", **options) -> Device:

@@ -109,7 +109,7 @@ class Accelerator:
         ValueError
             If there is no such parameter, or its value is fixed.
         """
-        fixed = (contract.PARAMETER_ONE, contract.PARAMETER_ZERO)
+        fixed = (contract.PARAMETER_ONE, contract.PARAMETER_ZERO, contract.PARAMETER_MINUS_ZERO)
         if not 0 <= number < contract.PARAMETERS or number in fixed:
             raise ValueError(f"parameter must be 0 to {contract.PARAMETERS - 1} and none of {fixed}, got {number}")
         self._parameters[number] = value
