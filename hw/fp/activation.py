@@ -36,9 +36,9 @@ class Activation(wiring.Component):
     """Sigmoid or hyperbolic tangent of a word.
 
     One result per cycle, free running: ``z`` belongs to the inputs of ``LATENCY`` cycles ago. There is no stall and no
-    reset. The result is within 1.3 ulp or 2^-24 (tanh) of the function, whichever is larger; :mod:`.tables` says
-    how it comes about and :mod:`etalstm.golden.activation` computes the same integers. A subnormal is a zero; a NaN
-    gives ``format.nan``.
+    reset. The result is within 2 ulp or 2^-23 of the function, whichever is larger, and tanh within a relative 2^-20;
+    :mod:`.tables` says how it comes about and :mod:`etalstm.golden.activation` computes the same integers. A subnormal
+    is a zero; a NaN gives ``format.nan``.
     ::
 
         a ─► address ─│─► ROM ─│─► c2·d ─│─► c1 - ─│─► ·d ─│─► c0 + ─│─► v or (1 ± v)/2 ─│─► normalise ─│─► round ─│─► z
