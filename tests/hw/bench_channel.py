@@ -1,0 +1,343 @@
+"""cocotb bench of Channel: random programs against a plain model with the golden arithmetic, bit for bit."""
+
+import os
+import random
+from collections import Counter
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import RisingEdge
+from cocotbext.axi import AxiBus, AxiRam
+
+from etalstm.golden import activation, arithmetic
+from etalstm.hw.contract import BINARY32 as FORMAT
+from etalstm.hw.contract import Cycle, Memory, Opcode, Source, Start, Status, VectorOp, encode
+from etalstm.hw.stream import Scalar
+
+LANES, UNITS, ADDRESS_BITS, BEAT_WORDS = (
+    int(os.environ[name]) for name in ("LANES", "UNITS", "ADDRESS_BITS", "BEAT_WORDS")
+)
+DEPTHS = {Memory.WEIGHTS: 64, Memory.SCRATCH: 64, Memory.BIAS: 8, Memory.QUEUE: 32}
+BASE, STRIDE, MEMORY_BYTES = 0x4000, 0x4000, 0x10000
+WINDOW = BASE + STRIDE  # channel 1
+VECTORS = 256  # of the window that programs use
+VECTOR_BEATS = LANES // BEAT_WORDS
+SPECIALS = (0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00000, 1, 0x807FFFFF, 0x3F800000)
+
+
+def words(generator, count):
+    """Words around 1, with zeros, infinities, NaNs and subnormals among them."""
+
+    def word():
+        if generator.random() < 0.1:
+            return generator.choice(SPECIALS)
+        return generator.getrandbits(1) << 31 | generator.randrange(118, 134) << 23 | generator.getrandbits(23)
+
+    return np.array([word() for _ in range(count)], np.uint32)
+
+
+def bits(function, *operands):
+    """Apply a float32 function to words."""
+    return np.asarray(function(*(operand.view(np.float32) for operand in operands)), np.float32).view(np.uint32)
+
+
+def apply(op, a, b, d):
+    """One vector of VECTOR."""
+    zero = a & np.uint32(0x7F800000) == 0
+    return {
+        VectorOp.MULTIPLY: lambda: bits(arithmetic.multiply, a, b),
+        VectorOp.ADD: lambda: bits(arithmetic.add, a, b),
+        VectorOp.SUBTRACT: lambda: bits(arithmetic.add, a, b ^ np.uint32(1 << 31)),
+        VectorOp.SIGMOID: lambda: bits(activation.sigmoid, a),
+        VectorOp.TANH: lambda: bits(activation.tanh, a),
+        VectorOp.SELECT: lambda: np.where(zero, d, b),
+        VectorOp.SELECT_ZERO: lambda: np.where(zero, b, d),
+    }[op]()
+
+
+class Program:
+    """Random instructions, what they do to the memories, and which of them must wait for which.
+
+    Each instruction is executed on the model when it is made. ``last`` holds, for everything that can be read or
+    written, the number of the last instruction of each engine that wrote or read it.
+    """
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.memories = {m: np.zeros((depth, LANES), np.uint32) for m, depth in DEPTHS.items()}
+        self.memory = words(self.random, VECTORS * LANES).reshape(VECTORS, LANES)
+        self.initial = self.memory.copy()
+        self.parameters = [int(w) for w in words(self.random, 8)]
+        self.fixed = [0x3F800000, 0, 0x80000000]
+        self.instructions, self.scalars, self.counts, self.expected = [], [], Counter(), Counter()
+        self.written, self.read = {}, {}
+
+    def add(self, opcode, fields, reads, writes):
+        """Append an instruction that waits for all that it depends on."""
+        engine = opcode.name.lower()
+        waits = Counter()
+        conflicts = [self.written.get(place, {}) for place in reads | writes]
+        conflicts += [self.read.get(place, {}) for place in writes]
+        for conflict in conflicts:
+            for other, number in conflict.items():
+                if not other == engine == "mac":  # the engine keeps sums apart itself
+                    waits[f"wait_{other}"] = max(waits[f"wait_{other}"], number)
+        self.counts[engine] += 1
+        for table, places in ((self.written, writes), (self.read, reads)):
+            for place in places:
+                table.setdefault(place, {})[engine] = self.counts[engine]
+        self.instructions.append(encode(opcode, **{k: int(v) for k, v in fields.items()}, **waits))
+
+    def transfer(self, opcode, memory=None, outer=None, inner=None):
+        r = self.random
+        choices = {Opcode.LOAD: list(Memory)[:3], Opcode.STORE: [Memory.SCRATCH, Memory.QUEUE]}[opcode]
+        memory = r.choice(choices) if memory is None else memory
+        whole = outer is not None
+        outer, inner = (outer, inner) if whole else (r.randrange(1, 3), r.randrange(1, 4))
+        strides = (inner, 1) if whole else (r.randrange(3), r.randrange(3))
+        reach = (outer - 1) * strides[0] + (inner - 1) * strides[1]
+        lane_address = 0 if whole else r.randrange(DEPTHS[memory] - reach)
+        vector, kind = r.randrange(VECTORS - outer * inner + 1), r.randrange(4)
+        addresses = [lane_address + o * strides[0] + i * strides[1] for o in range(outer) for i in range(inner)]
+        lane_places = {(memory, address) for address in addresses}
+        memory_places = {("memory", vector + n) for n in range(outer * inner)}
+        for n, address in enumerate(addresses):
+            if opcode == Opcode.LOAD:
+                self.memories[memory][address] = self.memory[vector + n]
+            else:
+                self.memory[vector + n] = self.memories[memory][address]
+        self.expected[opcode.name.lower(), kind] += outer * inner * VECTOR_BEATS
+        fields = {
+            "address": vector * VECTOR_BEATS, "kind": kind, "memory": memory, "lane_address": lane_address,
+            "outer": outer, "inner": inner, "outer_stride": strides[0], "inner_stride": strides[1],
+        }  # fmt: skip
+        places = (memory_places, lane_places) if opcode == Opcode.LOAD else (lane_places, memory_places)
+        self.add(opcode, fields, *places)
+
+    def vector(self):
+        r = self.random
+        op, b_source = r.choice(list(VectorOp)), r.choice([Source.SCRATCH, Source.SCRATCH, Source.PARAMETER])
+        a_source = r.choice([Source.SCRATCH, Source.QUEUE, Source.SCRATCH, Source.PARAMETER])
+        fields = {
+            "op": op,
+            "a_source": a_source,
+            "b_source": b_source,
+            "outer": r.randrange(1, 4),
+            "inner": r.randrange(1, 5),
+        }
+        sources = {"a": a_source, "b": b_source, "d": Source.SCRATCH}
+        for name, source in sources.items():
+            depth = {Source.SCRATCH: 64, Source.QUEUE: 32, Source.PARAMETER: 8}[source]
+            steps = [0 if source == Source.PARAMETER else r.randrange(4) for _ in range(2)]
+            fields |= {f"{name}_outer": steps[0], f"{name}_inner": steps[1]}
+            fields[name] = r.randrange(depth - 3 * steps[1] - 2 * steps[0])
+        fields["serial"] = int(fields["inner"] == 1)
+        at = [
+            {n: fields[n] + o * fields[f"{n}_outer"] + i * fields[f"{n}_inner"] for n in "abd"}
+            for o in range(fields["outer"]) for i in range(fields["inner"])
+        ]  # fmt: skip
+        used = "a" if op in (VectorOp.SIGMOID, VectorOp.TANH) else "ab"
+        memory_of = {Source.SCRATCH: Memory.SCRATCH, Source.QUEUE: Memory.QUEUE}
+        reads = {(memory_of[sources[n]], p[n]) for p in at for n in used if sources[n] in memory_of}
+        writes = {(Memory.SCRATCH, p["d"]) for p in at}
+        if reads & writes and not fields["serial"]:
+            return  # what it then reads depends on the pipeline
+        scratch = self.memories[Memory.SCRATCH]
+        parameters = self.fixed + self.parameters[3:]
+        for p in at:
+            operands = [
+                self.memories[memory_of[sources[n]]][p[n]] if sources[n] in memory_of
+                else np.full(LANES, parameters[p[n] % 8], np.uint32)
+                for n in "ab"
+            ]  # fmt: skip
+            scratch[p["d"]] = apply(op, *operands, scratch[p["d"]])
+        kind = "activations" if used == "a" else "selections" if op >= VectorOp.SELECT else "elements"
+        self.expected[kind] += len(at)
+        self.add(Opcode.VECTOR, fields, reads, writes)
+
+    def mac(self):
+        r = self.random
+        tiles, count = r.randrange(1, 4), r.randrange(1, 12)
+        fields = {"weights": r.randrange(20), "queue": r.randrange(16), "bias": r.randrange(4), "tiles": tiles}
+        fields["start"] = r.choice(list(Start))
+        reads, writes = set(), set()
+        for n in range(count):
+            outer, inner = r.randrange(30), r.randrange(8)
+            first, empty, null = (r.random() < chance for chance in (0.2, 0.1, 0.1))
+            value = int(words(r, 1)[0])
+            self.scalars.append(
+                dict(value=value, outer=outer, inner=inner, first=first, empty=empty, null=null, last=n == count - 1)
+            )
+            for tile in range(0 if null else tiles):
+                slot, weight, bias = (
+                    fields["queue"] + inner + tile,
+                    fields["weights"] + outer + tile,
+                    fields["bias"] + tile,
+                )
+                biased = fields["start"] == Start.BIAS and (first or empty)
+                reads |= {(Memory.WEIGHTS, weight)} | ({(Memory.BIAS, bias)} if biased else set())
+                writes.add((Memory.QUEUE, slot))
+                product = bits(arithmetic.multiply, self.memories[Memory.WEIGHTS][weight], np.uint32([value]))
+                queue, start = self.memories[Memory.QUEUE], self.memories[Memory.BIAS][bias]
+                if empty:
+                    queue[slot] = bits(arithmetic.flush, start) if biased else 0
+                elif biased or not first:
+                    queue[slot] = bits(arithmetic.add, product, start if biased else queue[slot])
+                else:
+                    queue[slot] = product
+                self.expected["macs"] += 1
+        self.add(Opcode.MAC, fields, reads, writes)
+
+    def fill(self, length):
+        """Load everything, do anything, store everything."""
+        self.transfer(Opcode.LOAD, Memory.WEIGHTS, 8, 8)
+        self.transfer(Opcode.LOAD, Memory.SCRATCH, 8, 8)
+        self.transfer(Opcode.LOAD, Memory.BIAS, 1, 8)
+        messages = [dict(value=0, outer=0, inner=slot, first=1, empty=1, null=0, last=slot == 31) for slot in range(32)]
+        self.scalars += messages
+        self.expected["macs"] += 32
+        self.add(Opcode.MAC, {"tiles": 1}, set(), {(Memory.QUEUE, slot) for slot in range(32)})
+        for _ in range(length):
+            make = self.random.choice(
+                [self.vector, self.vector, self.mac, self.mac, lambda: self.transfer(Opcode.LOAD),
+                 lambda: self.transfer(Opcode.STORE)]
+            )  # fmt: skip
+            make()
+        self.transfer(Opcode.STORE, Memory.SCRATCH, 8, 8)
+        self.transfer(Opcode.STORE, Memory.QUEUE, 4, 8)
+        return self
+
+
+def pauses(probability, seed):
+    generator = random.Random(seed)
+    while True:
+        yield generator.random() < probability
+
+
+async def send(dut, name, payloads, stall, seed):
+    """Drive a stream, with gaps."""
+    gaps = pauses(stall, seed)
+    valid, ready, payload = (getattr(dut, f"{name}__{part}") for part in ("valid", "ready", "payload"))
+    for word in payloads:
+        while next(gaps):
+            await RisingEdge(dut.clk)
+        payload.value, valid.value = word, 1
+        await RisingEdge(dut.clk)
+        while ready.value != 1:
+            await RisingEdge(dut.clk)
+        valid.value = 0
+
+
+async def begin(dut, stall, program):
+    """Start the clock, connect a memory, reset, set what stays."""
+    cocotb.start_soon(Clock(dut.clk, 4, "ns").start())
+    dut.abort.value, dut.i__valid.value, dut.scalars__valid.value, dut.stored_by_all.value = 0, 0, 0, 0
+    dut.number.value = 1
+    dut.windows.value = BASE | STRIDE << ADDRESS_BITS
+    dut.parameters.value = sum(word << 32 * n for n, word in enumerate(program.parameters))
+    ram = AxiRam(AxiBus.from_prefix(dut, "port0_"), dut.clk, dut.rst, size=MEMORY_BYTES)
+    for seed, channel in enumerate(
+        (ram.read_if.ar_channel, ram.read_if.r_channel, ram.write_if.aw_channel, ram.write_if.w_channel,
+         ram.write_if.b_channel)
+    ):  # fmt: skip
+        if stall:
+            channel.set_pause_generator(pauses(stall, seed))
+    for interface in (ram.read_if, ram.write_if):
+        interface.log.setLevel("WARNING")
+    ram.write(WINDOW, program.initial.tobytes())
+    dut.rst.value = 1
+    for _ in range(4):
+        await RisingEdge(dut.clk)
+    dut.rst.value = 0
+    await RisingEdge(dut.clk)
+    return ram
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(stall=[0.0, 0.5, 0.9], seed=[1, 2])
+async def matches_golden(dut, stall, seed):
+    """Memory ends up as the model's, and every cycle is counted as what it was."""
+    program = Program(seed).fill(120)
+    ram = await begin(dut, stall, program)
+    cocotb.start_soon(send(dut, "i", program.instructions, stall, 1))
+    layout = Scalar(FORMAT)
+    messages = [layout.const(message).as_bits() for message in program.scalars]
+    cocotb.start_soon(send(dut, "scalars", messages, stall, 2))
+    kinds, seen, total = Counter(), Counter(), sum(program.counts.values())
+    for _ in range(60000):
+        await RisingEdge(dut.clk)
+        kinds[Cycle(int(dut.cycle.value))] += 1
+        seen["activations"] += int(dut.activations.value)
+        for name in ("load", "store"):
+            if getattr(dut, f"{name}_beats").value == 1:
+                seen[name, int(getattr(dut, f"{name}_kind").value)] += 1
+        completed = int(dut.completed.value)
+        if not int(dut.busy.value) and sum(completed >> 16 * n & 0xFFFF for n in range(4)) == total:
+            break
+    counts = {name: completed >> 16 * n & 0xFFFF for n, name in enumerate(("load", "mac", "vector", "store"))}
+    assert int(dut.status.value) == Status.IDLE
+    assert counts == dict(program.counts), f"completed {counts}, expected {dict(program.counts)}"
+    actual = np.frombuffer(ram.read(WINDOW, VECTORS * LANES * 4), np.uint32).reshape(VECTORS, LANES)
+    for vector, lane in np.argwhere(actual != program.memory):
+        got, expected = actual[vector, lane], program.memory[vector, lane]
+        raise AssertionError(f"vector {vector}, lane {lane}: {got:#010x}, expected {expected:#010x}")
+    expected = program.expected
+    assert kinds[Cycle.MAC] == expected.pop("macs")
+    assert kinds[Cycle.ELEMENTWISE] == expected.pop("elements")
+    assert seen["activations"] == expected.pop("activations") * LANES
+    del expected["selections"], seen["activations"]
+    assert seen == expected
+    cocotb.log.info("cycles: %s", {kind.name: kinds[kind] for kind in Cycle})
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(cycles=[20, 90, 333])
+async def stops_when_told(dut, cycles):
+    """With ``abort`` nothing new happens, and memory accesses end."""
+    program = Program(cycles).fill(30)
+    await begin(dut, 0.5, program)
+    cocotb.start_soon(send(dut, "i", program.instructions, 0.0, 1))
+    messages = [Scalar(FORMAT).const(message).as_bits() for message in program.scalars]
+    cocotb.start_soon(send(dut, "scalars", messages, 0.0, 2))
+    for _ in range(cycles):
+        await RisingEdge(dut.clk)
+    dut.abort.value = 1
+    for _ in range(500):
+        await RisingEdge(dut.clk)
+        if dut.dma_busy.value == 0:
+            break
+    assert dut.dma_busy.value == 0, "memory accesses do not end"
+    for _ in range(30):
+        await RisingEdge(dut.clk)
+    before = int(dut.completed.value)
+    for _ in range(30):
+        await RisingEdge(dut.clk)
+        assert int(dut.cycle.value) not in (Cycle.MAC, Cycle.ELEMENTWISE)
+    assert int(dut.completed.value) == before
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def names_the_engine_that_erred(dut):
+    """The status stays until reset."""
+    wrong = {
+        "vector": encode(Opcode.VECTOR, op=9, outer=1, inner=1),
+        "load": encode(Opcode.LOAD, memory=Memory.QUEUE, outer=1, inner=1),
+        "store": encode(Opcode.STORE, memory=Memory.SCRATCH, lane_address=64, outer=1, inner=1),
+        "mac": encode(Opcode.MAC, queue=32, tiles=1),
+    }
+    statuses = {"store": Status.BAD_ADDRESS, "mac": Status.BAD_ADDRESS}
+    program = Program(1)
+    await begin(dut, 0.0, program)
+    message = Scalar(FORMAT).const(dict(value=1, outer=0, inner=0, first=0, empty=0, null=0, last=1)).as_bits()
+    for name, instruction in wrong.items():
+        dut.rst.value = 1
+        await RisingEdge(dut.clk)
+        dut.rst.value = 0
+        await send(dut, "i", [instruction], 0.0, 1)
+        await send(dut, "scalars", [message], 0.0, 1)
+        for _ in range(60):
+            await RisingEdge(dut.clk)
+        status, engine = Status(int(dut.status.value)), int(dut.engine.value)
+        assert status == statuses.get(name, Status.BAD_FIELD), f"{name}: {status.name}"
+        assert engine == ("load", "mac", "vector", "store").index(name), f"{name}: engine {engine}"
