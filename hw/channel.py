@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from etalstm.hw.axi import AXI4, join
 from etalstm.hw.compute import Compute
 from etalstm.hw.contract import (
+    CHANNEL_BITS,
     ENGINE_OF,
     HEADER,
     INSTRUCTION_BITS,
@@ -48,8 +49,6 @@ class Channel(wiring.Component):
     ----------
     config : Config
         Sizes of everything.
-    number : int
-        Which window of the memory is this channel's.
     multiplier, adder, activation : callable
         Make an arithmetic unit for a format.
 
@@ -61,6 +60,8 @@ class Channel(wiring.Component):
         What the broadcaster sends.
     parameters : :py:`In(data.ArrayLayout(format.width, PARAMETERS))`
         Values of ``Source.PARAMETER``; the first three are fixed and not looked at.
+    number : :py:`In(CHANNEL_BITS)`
+        Which window is this channel's; constant.
     windows : :py:`In(Windows(address_bits))`
         Where the channels' windows lie.
     axi : :py:`Out(AXI4(address_bits, beat_bits))`
@@ -89,8 +90,8 @@ class Channel(wiring.Component):
         Something moved in this cycle.
     """
 
-    def __init__(self, config, number, *, multiplier=Multiplier, adder=Adder, activation=Activation):
-        self.config, self.number = config, number
+    def __init__(self, config, *, multiplier=Multiplier, adder=Adder, activation=Activation):
+        self.config = config
         self.multiplier, self.adder, self.activation = multiplier, adder, activation
         flags = ("store_done", "busy", "dma_busy", "mac_phase", "load_beats", "store_beats", "progress")
         super().__init__(
@@ -99,6 +100,7 @@ class Channel(wiring.Component):
                 "i": In(stream.Signature(INSTRUCTION_BITS)),
                 "scalars": In(stream.Signature(Scalar(config.format))),
                 "parameters": In(data.ArrayLayout(config.format.width, PARAMETERS)),
+                "number": In(CHANNEL_BITS),
                 "windows": In(Windows(config.address_bits)),
                 "axi": Out(AXI4(config.address_bits, config.beat_bits)),
                 "abort": In(1),
@@ -122,7 +124,7 @@ class Channel(wiring.Component):
             config.format, config.lanes, multiplier=self.multiplier, adder=self.adder, activation=self.activation,
             activation_units=config.activation_units, depths={name: getattr(config, name) for name in depths},
         )  # fmt: skip
-        transfer = (config.format, config.lanes, config.beat_words, config.address_bits, self.number)
+        transfer = (config.format, config.lanes, config.beat_words, config.address_bits)
         m.submodules.load = load = LoadEngine(*transfer, outstanding=config.outstanding_bursts)
         m.submodules.store = store = StoreEngine(*transfer, config.channels)
         queues = self._dispatch(m, {"load": load.i, "mac": compute.mac, "vector": compute.vector, "store": store.i})
@@ -188,6 +190,7 @@ class Channel(wiring.Component):
         join(m, self.axi, load.axi, store.axi)
         m.d.comb += [
             store.vector.eq(compute.read_data),
+            *(engine.number.eq(self.number) for engine in (load, store)),
             *(engine.windows.eq(self.windows) for engine in (load, store)),
             *(engine.abort.eq(self.abort) for engine in (load, store)),
             self.load_beats.eq(load.beats),

@@ -51,6 +51,11 @@ class FloatFormat:
         return ((1 << self.exponent) - 1) << self.mantissa
 
     @property
+    def minus_zero(self) -> int:
+        """The word of -0.0."""
+        return 1 << (self.width - 1)
+
+    @property
     def one(self) -> int:
         """The word of 1.0."""
         return self.bias << self.mantissa
@@ -143,6 +148,7 @@ ADDRESS_BITS = 28  # in beats, relative to a channel's window
 LANE_ADDRESS_BITS = 13
 COUNT_BITS = 12
 KIND_BITS = 2
+CHANNEL_BITS = 8
 
 # Every instruction starts with these. An engine holds an instruction back until the engines named here have completed at
 # least so many instructions since the program started (0: no wait). Channels look at their own engines; with `everyone`
@@ -205,7 +211,7 @@ FIELDS = {
     Opcode.TRANSPOSE: {
         "address": ADDRESS_BITS,
         "kind": KIND_BITS,
-        "target": 8,
+        "target": CHANNEL_BITS,
         "lane_address": LANE_ADDRESS_BITS,
         "outer": 8,
         "outer_stride": LANE_ADDRESS_BITS,
@@ -228,7 +234,7 @@ FIELDS = {
     Opcode.CAST: {
         "address": ADDRESS_BITS,
         "kind": KIND_BITS,
-        "channel": 8,
+        "channel": CHANNEL_BITS,
         "tile": 8,
         "tiles_per_channel": 8,
         "blocks": COUNT_BITS,

@@ -1,13 +1,20 @@
 """Writes the Verilog of a configuration, and the manifest that says what the Verilog is."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 from amaranth.back import verilog as amaranth_verilog
+from amaranth.hdl import ClockSignal, Instance, ResetSignal
 from amaranth.lib import wiring
 
 from etalstm.hw import contract
+from etalstm.hw.channel import Channel
 from etalstm.hw.config import Config, preset
+from etalstm.hw.fp.activation import Activation
+from etalstm.hw.fp.add import Adder
+from etalstm.hw.fp.multiply import Multiplier
+from etalstm.hw.top import Top, top_signature
 
 
 def component_verilog(component: wiring.Component, name: str = "top") -> str:
@@ -18,15 +25,36 @@ def component_verilog(component: wiring.Component, name: str = "top") -> str:
     return amaranth_verilog.convert(component, name=name, emit_src=False, strip_internal_attrs=True)
 
 
-def top(config: Config) -> wiring.Component:
-    """Make the component that a configuration describes."""
-    from etalstm.hw.top import Top  # noqa: PLC0415
+class Instanced(wiring.Component):
+    """Stands for a component whose Verilog is written once, however often it is used.
 
-    return Top(config)
+    Parameters
+    ----------
+    name : str
+        The Verilog module.
+    component : wiring.Component
+        What it is; only its signature and its ``LATENCY``, if any, are looked at.
+    """
+
+    def __init__(self, name: str, component: wiring.Component):
+        self._name = name
+        self.LATENCY = getattr(component, "LATENCY", None)
+        super().__init__(component.signature)
+
+    def elaborate(self, platform):
+        """An instance in the domain ``sync``."""
+        ports = {"i_clk": ClockSignal(), "i_rst": ResetSignal()}
+        for path, member, value in self.signature.flatten(self):
+            direction = "i" if member.flow == wiring.In else "o"
+            ports[f"{direction}_{'__'.join(map(str, path))}"] = value
+        return Instance(self._name, **ports)
 
 
 def verilog(config: Config, name: str = "top") -> str:
     """Give the Verilog of the whole accelerator; equal configurations give equal text.
+
+    What there are many of, a channel and its arithmetic units, is written once each: so the time that this takes, and
+    the size of the text, do not grow with the number of channels.
 
     Parameters
     ----------
@@ -34,13 +62,18 @@ def verilog(config: Config, name: str = "top") -> str:
     name : str
         Name of the outermost module.
     """
-    return component_verilog(top(config), name)
+    units = {"multiplier": Multiplier, "adder": Adder, "activation": Activation}
+    modules = {unit_name: unit(config.format) for unit_name, unit in units.items()}
+    instances = {unit_name: partial(Instanced, unit_name, unit) for unit_name, unit in modules.items()}
+    modules["channel"] = channel = Channel(config, **{n: lambda _, make=make: make() for n, make in instances.items()})
+    modules[name] = Top(config, channel=lambda _: Instanced("channel", channel))
+    return "\n".join(component_verilog(component, module) for module, component in reversed(modules.items()))
 
 
-def ports(component: wiring.Component) -> list[dict]:
-    """List a component's Verilog ports: name, direction and width in bits."""
+def ports(signature: wiring.Signature) -> list[dict]:
+    """List the Verilog ports of a component with a signature: name, direction and width in bits."""
     members = [{"name": name, "direction": "input", "width": 1} for name in ("clk", "rst")]
-    for path, member, value in component.signature.flatten(component):
+    for path, member, value in signature.flatten(signature.create()):
         direction = "input" if member.flow == wiring.In else "output"
         members.append({"name": "__".join(map(str, path)), "direction": direction, "width": len(value)})
     return members
@@ -59,7 +92,7 @@ def manifest(config: Config, preset_name: str | None = None) -> dict:
         "digest": f"{config.digest:#010x}",
         "contract_version": contract.VERSION,
         "configuration": config.as_dict(),
-        "ports": ports(top(config)),
+        "ports": ports(top_signature(config)),
     }
 
 

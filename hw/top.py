@@ -1,6 +1,6 @@
 """The whole machine: channels, broadcaster, sequencer, registers."""
 
-from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, DomainRenamer, Module, Mux, ResetSignal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -18,12 +18,29 @@ from etalstm.hw.rendezvous import Rendezvous
 from etalstm.hw.sequencer import Sequencer
 
 
+def top_signature(config: Config) -> wiring.Signature:
+    """Give the members of :class:`Top`."""
+    id_bits = (config.channels_per_port - 1).bit_length()
+    shared = config.ports - 2
+    sizes = (config.address_bits, config.beat_bits)
+    return wiring.Signature(
+        {
+            "control": In(AXI4Lite(REGISTER_ADDRESS_BITS)),
+            **{f"port{n}": Out(AXI4(*sizes, id_bits)) for n in range(shared)},
+            **{f"port{n}": Out(AXI4Read(*sizes)) for n in range(shared, config.ports)},
+            "interrupt": Out(1),
+        }
+    )
+
+
 class Top(wiring.Component):
     """An accelerator with one AXI4-Lite port for its registers and several AXI4 ports for its memory.
 
     Parameters
     ----------
     config : Config
+    channel : callable
+        Makes a channel of a configuration.
 
     Members
     -------
@@ -35,20 +52,9 @@ class Top(wiring.Component):
         The last program has ended; low from its start to its end, and before the first.
     """
 
-    def __init__(self, config: Config):
-        self.config = config
-        id_bits = (config.channels_per_port - 1).bit_length()
-        shared = config.ports - 2
-        ports = {f"port{n}": Out(AXI4(config.address_bits, config.beat_bits, id_bits)) for n in range(shared)}
-        reading = {f"port{n}": Out(AXI4Read(config.address_bits, config.beat_bits)) for n in (shared, shared + 1)}
-        super().__init__(
-            {
-                "control": In(AXI4Lite(REGISTER_ADDRESS_BITS)),
-                **ports,
-                **reading,
-                "interrupt": Out(1),
-            }
-        )
+    def __init__(self, config: Config, *, channel=Channel):
+        self.config, self._channel = config, channel
+        super().__init__(top_signature(config))
 
     def elaborate(self, platform):
         """Everything that a program uses is held in reset between programs; registers and counters are not."""
@@ -57,14 +63,13 @@ class Top(wiring.Component):
         m.submodules.registers = registers = Registers(config)
         m.submodules.sequencer = sequencer = Sequencer(beat_bits=config.beat_bits, address_bits=config.address_bits)
         m.submodules.counters = counters = Counters(config.channels)
-        resting = Signal(init=1)
-        m.d.comb += resting.eq(~sequencer.active)
-
-        def of_program(component):
-            """Reset a component between programs."""
-            return ResetInserter(resting)(component)
-
-        channels = [Channel(config, n) for n in range(config.channels)]
+        m.domains.program = ClockDomain(local=True)
+        m.d.comb += [
+            ClockSignal("program").eq(ClockSignal()),
+            ResetSignal("program").eq(ResetSignal() | ~sequencer.active),
+        ]
+        of_program = DomainRenamer("program")
+        channels = [self._channel(config) for _ in range(config.channels)]
         for n, channel in enumerate(channels):
             m.submodules[f"channel{n}"] = of_program(channel)
         broadcaster = Broadcaster(config)
@@ -94,8 +99,9 @@ class Top(wiring.Component):
         self._fetch(m, sequencer, reader)
         self._dispatch(m, sequencer, channels, broadcaster)
         self._broadcast(m, channels, broadcaster)
-        for channel in channels:
+        for number, channel in enumerate(channels):
             m.d.comb += [
+                channel.number.eq(number),
                 channel.parameters.eq(registers.parameters),
                 channel.windows.eq(registers.windows),
                 channel.abort.eq(sequencer.drain),

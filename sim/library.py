@@ -12,6 +12,7 @@ from pathlib import Path
 
 import etalstm.hw
 from etalstm.hw import generate
+from etalstm.hw.top import top_signature
 from etalstm.hw.config import Config
 from etalstm.sim import toolchain
 from etalstm.sim.glue import glue
@@ -36,7 +37,7 @@ class Design:
     @classmethod
     def of(cls, component) -> "Design":
         """Convert an Amaranth component."""
-        return cls(generate.component_verilog(component), generate.ports(component))
+        return cls(generate.component_verilog(component), generate.ports(component.signature))
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,8 @@ def design(config: Config) -> Design:
     """Give the accelerator's design for a configuration; elaborated once, then read from the cache."""
 
     def build(directory: Path):
-        top = generate.top(config)
-        (directory / "top.v").write_text(generate.component_verilog(top))
-        (directory / "ports.json").write_text(json.dumps(generate.ports(top)))
+        (directory / "top.v").write_text(generate.verilog(config))
+        (directory / "ports.json").write_text(json.dumps(generate.ports(top_signature(config))))
 
     key = [json.dumps(config.as_dict(), sort_keys=True), *_generator_key()]
     directory, _ = toolchain.cached_build("verilog", key, build)

@@ -6,7 +6,7 @@ from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from etalstm.hw.axi import AXI4Read
-from etalstm.hw.contract import COUNT_BITS, KIND_BITS, FloatFormat, Opcode, Status
+from etalstm.hw.contract import CHANNEL_BITS, COUNT_BITS, KIND_BITS, FloatFormat, Opcode, Status
 from etalstm.hw.dma.loop import LaneLoop, Loop
 from etalstm.hw.dma.reader import Reader
 from etalstm.hw.stream import LaneWrite, Windows, instruction_layout
@@ -39,8 +39,6 @@ class LoadEngine(wiring.Component):
         Words of a vector and of a memory beat; ``beat_words`` divides ``lanes``.
     address_bits : int
         Bits of a byte address.
-    channel : int
-        Which window this engine reads from.
     depth, outstanding : int
         Of the :class:`Reader`: beats of its FIFO and bursts in flight.
     instructions : int
@@ -50,6 +48,8 @@ class LoadEngine(wiring.Component):
     -------
     i : :py:`In(stream.Signature(instruction_layout(Opcode.LOAD)))`
         Waits have been observed already; ``opcode`` is not looked at.
+    number : :py:`In(CHANNEL_BITS)`
+        Which window this engine reads from; constant.
     windows : :py:`In(Windows(address_bits))`
         Constant from 2 cycles before the first instruction to the end of the last.
     write : :py:`Out(stream.Signature(LaneWrite(format, lanes)))`
@@ -73,7 +73,6 @@ class LoadEngine(wiring.Component):
         lanes: int,
         beat_words: int,
         address_bits: int,
-        channel: int = 0,
         *,
         depth: int = 128,
         outstanding: int = 8,
@@ -81,7 +80,7 @@ class LoadEngine(wiring.Component):
     ):
         if lanes % beat_words:
             raise ValueError(f"beat_words must divide lanes ({lanes}), got {beat_words}")
-        self._lanes, self._vector_beats, self._channel = lanes, lanes // beat_words, channel
+        self._lanes, self._vector_beats = lanes, lanes // beat_words
         self._beat_bits = beat_words * format.width
         self._beats_bits = 2 * COUNT_BITS + (self._vector_beats - 1).bit_length()
         self._address_bits, self._instructions = address_bits, instructions
@@ -90,6 +89,7 @@ class LoadEngine(wiring.Component):
             {
                 "i": In(stream.Signature(instruction_layout(Opcode.LOAD))),
                 "windows": In(Windows(address_bits)),
+                "number": In(CHANNEL_BITS),
                 "write": Out(stream.Signature(LaneWrite(format, lanes))),
                 "axi": Out(AXI4Read(address_bits, self._beat_bits)),
                 "done": Out(1),
@@ -125,7 +125,7 @@ class LoadEngine(wiring.Component):
         beats = Signal(self._beats_bits, reset_less=True)
         taken, inside = Signal(), Signal()
         instruction, windows = self.i.p, self.windows
-        m.d.sync += base.eq(windows.base + self._channel * windows.stride)
+        m.d.sync += base.eq(windows.base + self.number * windows.stride)
         m.d.comb += inside.eq(instruction.address + beats <= windows.stride >> shift)
         with m.If(inside):
             m.d.comb += planned.verdict.eq(Status.IDLE)

@@ -5,7 +5,16 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm.hw.axi import AXI4Write
-from etalstm.hw.contract import COUNT_BITS, INSTRUCTION_BITS, KIND_BITS, FloatFormat, Memory, Opcode, Status
+from etalstm.hw.contract import (
+    CHANNEL_BITS,
+    COUNT_BITS,
+    INSTRUCTION_BITS,
+    KIND_BITS,
+    FloatFormat,
+    Memory,
+    Opcode,
+    Status,
+)
 from etalstm.hw.dma.loop import Loop
 from etalstm.hw.dma.scatter import Scatter
 from etalstm.hw.dma.transpose import Transposer
@@ -40,8 +49,8 @@ class StoreEngine(wiring.Component):
         Words of a vector and of a memory beat; ``beat_words`` divides ``lanes``, both are powers of two.
     address_bits : int
         Bits of a byte address.
-    channel, channels : int
-        This channel's number, and how many there are.
+    channels : int
+        How many channels there are.
     outstanding, ahead : int
         Of the :class:`Writer`: bursts without a response, and addresses ahead of their data.
     depth : int
@@ -51,6 +60,8 @@ class StoreEngine(wiring.Component):
     -------
     i : :py:`In(stream.Signature(INSTRUCTION_BITS))`
         A STORE or a TRANSPOSE whose waits have been observed.
+    number : :py:`In(CHANNEL_BITS)`
+        This channel's; constant.
     windows : :py:`In(Windows(address_bits))`
         Constant while the engine is busy.
     read : :py:`Out(stream.Signature(LaneRead()))`
@@ -76,7 +87,6 @@ class StoreEngine(wiring.Component):
         lanes: int,
         beat_words: int,
         address_bits: int,
-        channel: int = 0,
         channels: int = 1,
         *,
         outstanding: int = 32,
@@ -85,17 +95,16 @@ class StoreEngine(wiring.Component):
     ):
         if lanes % beat_words:
             raise ValueError(f"beat_words must divide lanes ({lanes}), got {beat_words}")
-        if not 0 <= channel < channels:
-            raise ValueError(f"channel must be 0 to {channels - 1}, got {channel}")
         self._format, self._lanes, self._beat_words = format, lanes, beat_words
         self._vector_beats, self._beat_bits = lanes // beat_words, beat_words * format.width
         self._beats_bits = 2 * COUNT_BITS + (self._vector_beats - 1).bit_length()
-        self._address_bits, self._channel, self._channels = address_bits, channel, channels
+        self._address_bits, self._channels = address_bits, channels
         self._writer, self._depth = {"outstanding": outstanding, "ahead": ahead}, depth
         super().__init__(
             {
                 "i": In(stream.Signature(INSTRUCTION_BITS)),
                 "windows": In(Windows(address_bits)),
+                "number": In(CHANNEL_BITS),
                 "read": Out(stream.Signature(LaneRead())),
                 "vector": In(vector_layout(format, lanes)),
                 "axi": Out(AXI4Write(address_bits, self._beat_bits)),
@@ -170,7 +179,7 @@ class StoreEngine(wiring.Component):
         m.d.comb += transpose.eq(store.opcode == Opcode.TRANSPOSE)
         m.d.sync += [
             beats.eq(Mux(transpose, 1, store.outer * store.inner * self._vector_beats)),
-            skip.eq(Mux(transpose, square.target, self._channel) * self.windows.stride),
+            skip.eq(Mux(transpose, square.target, self.number) * self.windows.stride),
         ]
         with m.If(transpose):
             m.d.comb += bad_field.eq(
@@ -226,7 +235,7 @@ class StoreEngine(wiring.Component):
                 read.lanes.eq(square.lanes),
                 *(read.loop[name].eq(square[name]) for name in names if name != "inner"),
                 read.loop.inner.eq(square.rows),
-                pattern.offset.eq(square.address + self._channel * square.channel_beats),
+                pattern.offset.eq(square.address + self.number * square.channel_beats),
                 *(pattern[name].eq(square[name]) for name in ("kind", "outer", "lanes", "outer_beats", "lane_beats")),
             ]
         with m.Else():

@@ -25,8 +25,8 @@ class Engines(wiring.Component):
 
     def __init__(self, lanes, beat_words):
         self._engines = {
-            "load": LoadEngine(BINARY32, lanes, beat_words, ADDRESS_BITS, CHANNEL, depth=64),
-            "store": StoreEngine(BINARY32, lanes, beat_words, ADDRESS_BITS, CHANNEL, CHANNELS),
+            "load": LoadEngine(BINARY32, lanes, beat_words, ADDRESS_BITS, depth=64),
+            "store": StoreEngine(BINARY32, lanes, beat_words, ADDRESS_BITS, CHANNELS),
         }
         members = {
             "port0": Out(AXI4(ADDRESS_BITS, 32 * beat_words, id_bits=1)),
@@ -53,6 +53,7 @@ class Engines(wiring.Component):
         m.d.comb += store.vector.eq(self.store_vector)
         for name, engine in self._engines.items():
             m.submodules[name] = engine
+            m.d.comb += engine.number.eq(CHANNEL)
             m.d.comb += [engine.windows.eq(self.windows), engine.abort.eq(getattr(self, f"{name}_abort"))]
             for member in ("done", "beats", "kind", "busy", "status"):
                 m.d.comb += getattr(self, f"{name}_{member}").eq(getattr(engine, member))
