@@ -226,7 +226,7 @@ class VectorEngine(wiring.Component):
             earliest.eq(Mux(activation, first, Mux(select, SELECT_LATENCY, Mux(arithmetic, total, product)))),
             latest.eq(Mux(activation, last, earliest)),
             elements.ready.eq(
-                (earliest > horizon) & ~(activation & (pause != 0)) & ~(element.after & (in_flight)) & ~self.hold
+                (earliest > horizon) & ~(activation & (pause != 0)) & ~(element.after & in_flight) & ~self.hold
             ),
         ]
         m.d.sync += [horizon.eq(Mux(horizon == 0, 0, horizon - 1)), pause.eq(Mux(pause == 0, 0, pause - 1))]
@@ -261,15 +261,15 @@ class VectorEngine(wiring.Component):
         """Write what arrives, in the lanes that it is for."""
         valid, arrival = arriving
         width, units = self.format.width, len(self.units)
-        zero_flag, read_zero = Signal(reset_less=True), self.format
+        where_zero = Signal(reset_less=True)
         selected = Signal(vector_layout(self.format, self.lanes), reset_less=True)
         mask = Signal(self.lanes, reset_less=True)
         with m.If(self.issue):
-            m.d.sync += zero_flag.eq(element.op == VectorOp.SELECT_ZERO)
-        exponents = [self.a[n][read_zero.mantissa : width - 1] for n in range(self.lanes)]
+            m.d.sync += where_zero.eq(element.op == VectorOp.SELECT_ZERO)
+        exponents = [self.a[n][self.format.mantissa : width - 1] for n in range(self.lanes)]
         m.d.sync += [
             selected.eq(self.b),
-            mask.eq(Cat(exponent.any() for exponent in exponents) ^ zero_flag.replicate(self.lanes)),
+            mask.eq(Cat(exponent.any() for exponent in exponents) ^ where_zero.replicate(self.lanes)),
         ]
 
         groups = Cat((arrival.group == n).replicate(units) for n in range(self.groups))
