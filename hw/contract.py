@@ -150,9 +150,9 @@ COUNT_BITS = 12
 KIND_BITS = 2
 CHANNEL_BITS = 8
 
-# Every instruction starts with these. An engine holds an instruction back until the engines named here have completed at
-# least so many instructions since the program started (0: no wait). Channels look at their own engines; with `everyone`
-# set, and always in CAST, wait_store means "completed by every channel".
+# Every instruction starts with these. An engine holds an instruction back until the engines named here have completed
+# at least so many instructions since the program started (0: no wait). Channels look at their own engines; with
+# `everyone` set, and always in CAST, wait_store means "completed by every channel".
 HEADER = {
     "opcode": OPCODE_BITS,
     "wait_load": WAIT_BITS,

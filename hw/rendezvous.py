@@ -10,8 +10,8 @@ from etalstm.hw import contract
 class Rendezvous(wiring.Component):
     """Counts how many instructions *every* channel has completed.
 
-    Channels run ahead of each other by at most ``ahead`` completions: what their instruction queue and engine hold, since
-    the sequencer dispatches to all of them at once. The count follows the last channel's pulse by two cycles.
+    Channels run ahead of each other by at most ``ahead`` completions: what their instruction queue and engine hold,
+    since the sequencer dispatches to all of them at once. The count follows the last channel's pulse by two cycles.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ class Completed(data.StructLayout):
 
 
 class Windows(data.StructLayout):
-    """Where the channels' windows lie: byte address of channel 0's, and from one to the next, which is also their size."""
+    """Where the channels' windows lie: byte address of the first; from one to the next, which is also their size."""
 
     def __init__(self, address_bits: int):
         super().__init__({"base": address_bits, "stride": address_bits})

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import etalstm.hw
 from etalstm.hw import generate
-from etalstm.hw.top import top_signature
 from etalstm.hw.config import Config
+from etalstm.hw.top import top_signature
 from etalstm.sim import toolchain
 from etalstm.sim.glue import glue
 from etalstm.sim.toolchain import ToolchainError

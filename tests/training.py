@@ -11,7 +11,8 @@ def assert_same_words(name, actual, expected):
     different = np.flatnonzero(a != e)
     first = different[0] if different.size else 0
     assert not different.size, (
-        f"{name}: {different.size} of {e.size} words differ, first at {first}: {a[first]:#010x}, expected {e[first]:#010x}"
+        f"{name}: {different.size} of {e.size} words differ, first at {first}: "
+        f"{a[first]:#010x}, expected {e[first]:#010x}"
     )
 
 

@@ -85,6 +85,7 @@ class Broadcaster(wiring.Component):
             m.d.sync += [begun.eq(begun + 1), self.kind.eq(fetcher.i.p.kind)]
         m.d.comb += [
             queue.i.p.eq(self.i.p[: layout.size]),
+            queue.i.p.everyone.eq(1),
             queue.i.valid.eq(self.i.valid),
             self.i.ready.eq(queue.i.ready),
             queue.stored_by_all.eq(self.stored_by_all),

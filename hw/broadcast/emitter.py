@@ -16,8 +16,8 @@ class ScalarEmitter(wiring.Component):
     One word a cycle is looked at; a zero costs that cycle and nothing else. Two pipeline stages: the buffer's read, and
     the output register. A stalled output stalls both.
 
-    Which sums have begun is kept in a bit for each inner index: a scalar that is the first of its sums says so, and after
-    the last block with ``finish`` the sums that never began are sent as ``empty``.
+    Which sums have begun is kept in a bit for each inner index: a scalar that is the first of its sums says so, and
+    after the last block with ``finish`` the sums that never began are sent as ``empty``.
 
     Parameters
     ----------

@@ -34,8 +34,8 @@ class Cells:
 class BackwardLayer:
     """Emits one layer's backward pass over all steps, last step first.
 
-    Everything of a cell that does not depend on the gradients (its local gradients) is computed ahead, while the sums of
-    the cell after it run.
+    Everything of a cell that does not depend on the gradients (its local gradients) is computed ahead, while the sums
+    of the cell after it run.
     """
 
     def __init__(self, config: Config, emitter: Emitter, network: NetworkMap, layer: LayerArrays):
@@ -85,7 +85,7 @@ class BackwardLayer:
     def _prepare(self, cells: Cells) -> None:
         """Local gradients: P_i to P_o in δ's place, P_s in c_before's; f stays as P_r."""
         emitter, layer, size, vectors = self._emitter, self._layer, cells.size, cells.vectors
-        c, c_before, dy, product = (self._cell[name] for name in ("c", "c_before", "dy", "product"))
+        c, c_before, dy = (self._cell[name] for name in ("c", "c_before", "dy"))
         gates, deltas = self._by_gate(self._gates, size), self._by_gate(self._delta, size)
 
         def load(to, sequence, step, kind, tiles=1):

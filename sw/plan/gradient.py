@@ -15,8 +15,8 @@ class GradientLayer:
     """Emits one layer's dW, after its δ of all steps are in memory.
 
     A group of columns at a time: each lane holds its columns' xh of all steps in the weight memory (or, if that is too
-    much, of two batch tiles of a step), δ is broadcast. A range of rows at a time, all steps and sequences of it, so that
-    the sums stay in the queue; ranges alternate its halves, so that one is stored while the next is summed.
+    much, of two batch tiles of a step), δ is broadcast. A range of rows at a time, all steps and sequences of it, so
+    that the sums stay in the queue; ranges alternate its halves, so that one is stored while the next is summed.
     """
 
     def __init__(self, config: Config, emitter: Emitter, network: NetworkMap, layer: LayerArrays):

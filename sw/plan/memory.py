@@ -215,4 +215,3 @@ def delta_vectors(layer: LayerTiling, steps: int, batch: BatchTiles) -> np.ndarr
     """Index of the gates' gradients, [step][batch tile][unit tile][gate][b][lane]: the host never reads them."""
     vectors = steps * batch.count * layer.units.tiles * GATES * batch.size
     return np.full((layer.units.channels, vectors, layer.units.lanes), -1, np.int64)
-

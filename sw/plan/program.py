@@ -95,8 +95,6 @@ class Program:
             self._uses[resource] = _Uses(written=token)
 
         header = {_WAIT_FIELDS[other]: count for other, count in waits.items()}
-        if engine == Engine.CAST:
-            header["everyone"] = 1
         self.words.append(contract.encode(opcode, **header, **fields))
         self._count(opcode, fields)
 

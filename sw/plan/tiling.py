@@ -1,14 +1,15 @@
 """How a network's dimensions fall onto channels, lanes and the memories of a lane."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from etalstm.errors import PlanError
 from etalstm.hw.config import Config
 
 GATES = 4
 
-# Scratch vectors that the backward pass of a cell needs for each tile of units and sequence: gates (4), c, c', dy, δ (4),
-# a temporary, dh, dc. A mask and the merge of masked gradients need further vectors for each sequence.
+# Scratch vectors that the backward pass of a cell needs for each tile of units and sequence: gates (4), c, c', dy,
+# δ (4), a temporary, dh, dc. A mask and the merge of masked gradients need further vectors for each sequence.
 BACKWARD_ARRAYS = 14
 MASK_ARRAYS = 3
 
@@ -71,7 +72,7 @@ def spans(total: int, most: int) -> list[Span]:
     """Cut `total` tiles into as few runs of at most `most` as possible, of nearly equal length."""
     runs = ceil_div(total, most)
     edges = [total * n // runs for n in range(runs + 1)]
-    return [Span(a, b - a) for a, b in zip(edges, edges[1:], strict=False)]
+    return [Span(a, b - a) for a, b in pairwise(edges)]
 
 
 @dataclass(frozen=True)

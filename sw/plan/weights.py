@@ -1,4 +1,4 @@
-"""Which weights are in the lanes' weight memory when: all of a pass at once, or block runs that alternate two halves."""
+"""Which weights are in the weight memory when: all of a pass at once, or block runs that alternate two halves."""
 
 from dataclasses import dataclass
 

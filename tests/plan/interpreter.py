@@ -156,4 +156,3 @@ class Interpreter:
             for inner in offsets:
                 if inner not in self._begun:
                     queue[:, f["queue"] + inner + tiles] = bias if f["start"] == Start.BIAS else np.float32(0)
-

@@ -1,10 +1,10 @@
 """An accelerator without hardware: programs go to the interpreter."""
 
 import numpy as np
-from tests.plan.interpreter import Interpreter
 
 from etalstm.device.accelerator import LoadedProgram
 from etalstm.hw import contract
+from tests.plan.interpreter import Interpreter
 
 MEMORY_BYTES = 1 << 26
 INSTRUCTION_BYTES = contract.INSTRUCTION_BITS // 8

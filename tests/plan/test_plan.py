@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from tests.plan.machine import InterpretedAccelerator
-from tests.training import assert_same_training
 
 from etalstm.device import TrainingShape
 from etalstm.device.hardware import HardwareDevice
@@ -11,6 +9,8 @@ from etalstm.errors import PlanError
 from etalstm.hw.config import PRESETS, preset
 from etalstm.network import NetworkShape
 from etalstm.plan.plan import Plan
+from tests.plan.machine import InterpretedAccelerator
+from tests.training import assert_same_training
 
 SIZES = [(3, 5, 1, 2, 4), (8, 33, 2, 7, 5), (1, 1, 1, 1, 1), (16, 24, 3, 5, 6)]
 
