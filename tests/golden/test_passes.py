@@ -1,12 +1,16 @@
 """The compiled trainer gives the reference's bits, and the reference keeps the order the design fixes."""
 
+import os
+import time
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from etalstm.golden import compiled, reference
+from etalstm.golden import cache, compiled, reference, sums
 from etalstm.golden.arithmetic import add, multiply
+from etalstm.golden.crew import SERIAL_PRODUCTS, Crew
 from etalstm.golden.passes import active_steps
 from etalstm.network import flush_subnormals
 
@@ -176,8 +180,8 @@ def test_large_layers_take_the_plain_loop_and_still_give_the_bits():
     generator = np.random.default_rng(6)
     arguments = layer(generator, 3, 20, 70, 130, scale=0.1)
     assert_engines_agree(arguments)
-    size = compiled.magnitudes(arguments[0])
-    assert compiled._is_plain(200, size, size, (np.inf, 0.0))
+    size = sums.magnitudes(arguments[0])
+    assert sums.is_plain(200, size, size, (np.inf, 0.0))
 
 
 @pytest.mark.parametrize(
@@ -185,4 +189,34 @@ def test_large_layers_take_the_plain_loop_and_still_give_the_bits():
     [([0, -0.0], (np.inf, 0.0)), ([0, -2, 0.5], (0.5, 2.0)), ([1, np.inf], (0.0, np.inf)), ([np.nan], (0.0, np.inf))],
 )
 def test_magnitudes_ignore_zeros_and_see_what_is_not_finite(values, expected):
-    assert compiled.magnitudes(np.array(values, np.float32)) == expected
+    assert sums.magnitudes(np.array(values, np.float32)) == expected
+
+
+def test_pieces_of_the_crew_cover_the_range_once():
+    crew = Crew()
+    crew.size = 3
+    seen = []
+    crew.share(10, SERIAL_PRODUCTS + 1, lambda begin, end: seen.extend(range(begin, end)))
+    assert sorted(seen) == list(range(10))
+    pieces = []
+    crew.share(10, SERIAL_PRODUCTS, lambda begin, end: pieces.append((begin, end)))
+    assert pieces == [(0, 10)]
+
+
+def test_an_error_in_a_piece_reaches_the_caller():
+    crew = Crew()
+    crew.size = 2
+    with pytest.raises(ZeroDivisionError):
+        crew.share(4, SERIAL_PRODUCTS + 1, lambda begin, end: 1 // begin)
+
+
+def test_cached_machine_code_older_than_a_source_is_dropped(tmp_path, monkeypatch):
+    (tmp_path / "__pycache__").mkdir()
+    old, new, source = tmp_path / "__pycache__" / "old.nbi", tmp_path / "__pycache__" / "new.nbi", tmp_path / "a.py"
+    future = time.time() + 1000  # later than the real sources
+    for path, age in ((old, 20), (source, 10), (new, 0)):
+        path.touch()
+        os.utime(path, (future - age, future - age))
+    monkeypatch.setattr(cache, "__file__", str(tmp_path / "cache.py"))
+    cache.drop_stale()
+    assert not old.exists() and new.exists()
