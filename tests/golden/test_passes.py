@@ -176,6 +176,15 @@ def test_a_padded_step_changes_no_state_and_gives_no_gradient(engine):
     assert_same_bits("dW", again["weights"], padded["weights"])
 
 
+@pytest.mark.parametrize("scale", [1e-23, 1e-19, 1e18, 1e25, np.inf])
+def test_sums_that_underflow_overflow_or_are_no_number_have_the_bits_of_the_reference(scale):
+    generator = np.random.default_rng(12)
+    matrix, scalars = (generator.choice([-1, 0, 0.7, 1.3], size).astype(np.float32) for size in ((9, 40), (8, 9)))
+    with np.errstate(all="ignore"):
+        matrix, scalars = matrix * np.float32(scale), scalars * np.float32(scale if np.isfinite(scale) else 1)
+    assert_same_bits("sum", compiled.mac_sums(None, matrix, scalars), reference.mac_sums(None, matrix, scalars))
+
+
 def test_large_layers_take_the_plain_loop_and_still_give_the_bits():
     generator = np.random.default_rng(6)
     arguments = layer(generator, 3, 20, 70, 130, scale=0.1)
