@@ -40,7 +40,7 @@ GOLDEN_IN_DEVICE = {"etalstm.device.golden"}
 AMARANTH = ("etalstm.hw", "etalstm.boards", "etalstm.sim")
 
 # Imports inside functions, with their reasons.
-LAZY = {"etalstm.hw.generate": {"etalstm.hw.top"}}  # leaves the manifest of a preset readable without it
+LAZY: dict[str, set[str]] = {}
 
 
 @dataclass(frozen=True)
