@@ -135,7 +135,8 @@ PRESETS = {
         channels=2, lanes=4, weight_depth=256, scratch_depth=256, queue_depth=64, bias_depth=16,
         instruction_queue=4, broadcast_words=128, scalar_fifo=4, outstanding_bursts=2,
     ),
-    "sim": Config(channels=4, lanes=8, weight_depth=2048, queue_depth=256, activation_units=2, broadcast_words=1024),
+    # Two wide channels simulate faster than four narrow ones: control is once per channel.
+    "sim": Config(channels=2, lanes=16, weight_depth=2048, queue_depth=256, activation_units=4, broadcast_words=2048),
     "bench": _BENCH,
     "vcu128": _VCU128,
     "u280": replace(_VCU128),

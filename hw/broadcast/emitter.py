@@ -104,7 +104,7 @@ class ScalarEmitter(wiring.Component):
                     out.outer.eq(read.outer),
                     out.inner.eq(read.inner),
                     out.first.eq(begins),
-                    begun.bit_select(read.index, 1).eq(begun.bit_select(read.index, 1) | ~zero),
+                    begun.eq(begun | (~zero << read.index)),
                     count.eq(count + begins),
                 ]
                 with m.If(read.last & block.finish & (count + begins != sums)):
