@@ -2,6 +2,7 @@
 
 from etalstm.commands.bench import golden
 from etalstm.commands.train import train
+from etalstm.commands.verilog import verilog
 
-COMMANDS = {"train": train}
+COMMANDS = {"train": train, "verilog": verilog}
 BENCHES = {"golden": golden}
