@@ -1,0 +1,143 @@
+"""What a user can do wrong on the real machine ends in a named error, and the machine goes on."""
+
+import numpy as np
+import pytest
+
+from etalstm.device import TrainingShape, open_device
+from etalstm.device.faults import (
+    BadAddressError,
+    BadFieldError,
+    BadOpcodeError,
+    BusyError,
+    DeviceTimeoutError,
+    ReadError,
+    StuckError,
+    TruncatedError,
+    WriteError,
+)
+from etalstm.hw import contract
+from etalstm.hw.contract import Opcode
+from etalstm.network import NetworkShape, initial_parameters
+from etalstm.sim.simulation import Fault
+
+SHAPE = TrainingShape(NetworkShape(3, 5), batch=2, steps=2)
+WINDOW, PROGRAM = 1 << 20, 1 << 16  # bytes from the first window to the program, and of a window
+HALT = contract.encode(Opcode.HALT)
+LOAD = contract.encode(Opcode.LOAD, memory=1, outer=1, inner=4)
+STORE = contract.encode(Opcode.STORE, memory=1, outer=1, inner=4)
+ENDLESS_WAIT = contract.encode(Opcode.STORE, memory=1, outer=1, inner=4, wait_load=9)
+
+
+@pytest.fixture(params=[0.0, 0.5], ids=["", "stalled"])
+def device(request):
+    with open_device("sim", "test", stall=request.param, seed=3) as device:
+        device.accelerator.watchdog_cycles = 5000
+        device.accelerator.set_windows(WINDOW, 4096)
+        yield device
+
+
+def run(device, *words):
+    image = b"".join(word.to_bytes(32, "little") for word in words)
+    device.accelerator.run(device.accelerator.load(image, PROGRAM), timeout_seconds=10)
+
+
+def assert_usable(device):
+    """A training pass gives golden's bits."""
+    x = np.random.default_rng(1).standard_normal(SHAPE.x_shape, np.float32)
+    outputs = []
+    for each in (device, open_device("golden")):
+        session = each.create(SHAPE)
+        session.load(initial_parameters(SHAPE.network, 1))
+        outputs.append(session.forward(x).y.view(np.uint32))
+    np.testing.assert_array_equal(*outputs)
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "message"),
+    [
+        ((LOAD, 15, HALT), BadOpcodeError, "BAD_OPCODE: .* SEQUENCER, instruction 1: opcode 15"),
+        ((contract.encode(Opcode.LOAD, inner=1), HALT), BadFieldError, "SEQUENCER, instruction 0: LOAD"),
+        ((LOAD, contract.encode(Opcode.LOAD, address=1 << 20, outer=1, inner=1, wait_load=1), HALT), BadAddressError,
+         "LOAD, instruction 1: LOAD .*address=1048576"),
+        ((contract.encode(Opcode.STORE, memory=1, address=255, outer=1, inner=4), HALT), BadAddressError,
+         "STORE, instruction 0: STORE"),
+        ((LOAD, LOAD), TruncatedError, "TRUNCATED"),
+        ((LOAD, ENDLESS_WAIT, HALT), StuckError, "STUCK"),
+    ],
+    ids=["opcode", "field", "load", "store", "truncated", "stuck"],
+)  # fmt: skip
+def test_a_bad_program_is_named(device, words, error, message):
+    with pytest.raises(error, match=message):
+        run(device, *words)
+    assert_usable(device)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="LOAD checks addresses while the LOAD before still runs"
+)
+def test_a_bad_address_is_named_while_data_arrives(device):
+    bad = contract.encode(Opcode.LOAD, address=1 << 20, outer=1, inner=1)
+    with pytest.raises(BadAddressError, match=r"LOAD, instruction 1: LOAD .*address=1048576"):
+        run(device, LOAD, bad, HALT)
+
+
+@pytest.mark.parametrize(
+    ("place", "error", "message"),
+    [
+        (WINDOW, ReadError, "LOAD, instruction 0: LOAD"),
+        (PROGRAM, ReadError, "SEQUENCER"),
+        (WINDOW + 4096, WriteError, "STORE, instruction 1: STORE"),
+    ],
+)
+@pytest.mark.parametrize("fault", [Fault.SUBORDINATE_ERROR, Fault.DECODE_ERROR])
+def test_a_faulty_memory_is_named(device, place, error, message, fault):
+    simulation = device.accelerator.transport.simulation
+    simulation.inject(place, place + 16, fault)
+    store = contract.encode(Opcode.STORE, memory=1, outer=1, inner=4, wait_load=1)
+    load = contract.encode(Opcode.LOAD, memory=1, address=64, outer=1, inner=4) if error is WriteError else LOAD
+    with pytest.raises(error, match=message):
+        run(device, load, store, HALT)
+    simulation.clear_faults()
+    assert_usable(device)
+
+
+@pytest.mark.parametrize("place", [WINDOW, PROGRAM])
+def test_a_memory_that_never_answers_is_noticed(device, place):
+    simulation = device.accelerator.transport.simulation
+    simulation.inject(place, place + 16, Fault.NEVER)
+    with pytest.raises(StuckError):
+        run(device, LOAD, HALT)
+    simulation.clear_faults()
+    assert_usable(device)
+
+
+def test_a_second_program_is_refused(device):
+    device.accelerator.watchdog_cycles = 0
+    program = device.accelerator.load(ENDLESS_WAIT.to_bytes(32, "little") + HALT.to_bytes(32, "little"), PROGRAM)
+    device.accelerator.start(program)
+    with pytest.raises(BusyError):
+        device.accelerator.run(program)
+    device.accelerator.abort()
+    assert_usable(device)
+
+
+def test_a_program_that_takes_too_long_is_stopped(device):
+    device.accelerator.watchdog_cycles = 0
+    program = device.accelerator.load(ENDLESS_WAIT.to_bytes(32, "little") + HALT.to_bytes(32, "little"), PROGRAM)
+    with pytest.raises(DeviceTimeoutError):
+        device.accelerator.run(program, timeout_seconds=0.2)
+    assert_usable(device)
+
+
+def test_random_instructions_never_hang_it(device):
+    generator = np.random.default_rng(5)
+    opcodes = [int(opcode) for opcode in Opcode if opcode != Opcode.HALT]
+    for _ in range(20):
+        words = []
+        for opcode in generator.choice(opcodes, 6):
+            word = int.from_bytes(generator.bytes(32), "little") & ~15 | int(opcode)
+            header = ((1 << 69) - 1) & ~15 if generator.random() < 0.7 else 0  # mostly without waits
+            words.append(word & ~header)
+        with pytest.raises((BadFieldError, BadAddressError, StuckError, TruncatedError, BadOpcodeError)):
+            run(device, *words)
+    assert_usable(device)
