@@ -50,6 +50,9 @@ def build_bench(
         toolchain.run_tool(["verilator", *flags, "-Mdir", ".", main, "bench.v"], directory)
         speed = [f"OPT_FAST={_COMPILE_FLAGS}", "OPT_SLOW=-O0", f"VM_TRACE={int(waves)}"]
         toolchain.run_tool(["make", "-j", "2", "-f", "Vtop.mk", *speed], directory)
+        for path in directory.iterdir():
+            if path.name not in (top_name, "bench.v", "build.log"):
+                path.unlink()
 
     return toolchain.cached_build("bench", [source, main, _COMPILE_FLAGS, *flags], build)[0]
 
