@@ -1,8 +1,11 @@
 """The commands of ``eta-lstm``, one module each. To add one, write its function and name it here."""
 
 from etalstm.commands.bench import golden
+from etalstm.commands.compare import compare
+from etalstm.commands.iteration import iteration
+from etalstm.commands.plan import plan
 from etalstm.commands.train import train
 from etalstm.commands.verilog import verilog
 
-COMMANDS = {"train": train, "verilog": verilog}
-BENCHES = {"golden": golden}
+COMMANDS = {"train": train, "compare": compare, "plan": plan, "verilog": verilog}
+BENCHES = {"iteration": iteration, "golden": golden}

@@ -1,0 +1,63 @@
+"""``eta-lstm compare``: do two devices give the same bits?"""
+
+import json
+from contextlib import ExitStack
+from typing import Annotated
+
+import typer
+from typer import Option
+
+from etalstm.comparison import compare as run_comparison
+from etalstm.device import TrainingShape, open_device
+from etalstm.network import NetworkShape, check_size
+
+
+def compare(
+    devices: Annotated[str, Option(help="Devices, separated by commas; the first one's words are expected")] = (
+        "golden,sim"
+    ),
+    preset: Annotated[str, Option(help="Configuration, or one for each device, separated by commas")] = "test",
+    inputs: Annotated[int, Option("--input", help="Inputs")] = 8,
+    hidden: Annotated[int, Option(help="Units of a layer")] = 16,
+    layers: Annotated[int, Option(help="LSTM layers")] = 1,
+    batch: Annotated[int, Option(help="Sequences")] = 4,
+    steps: Annotated[int, Option(help="Steps")] = 4,
+    iterations: Annotated[int, Option(help="Iterations")] = 1,
+    loss: Annotated[str, Option(help="last or per-step")] = "per-step",
+    stall: Annotated[float, Option(help="Probability that a simulated memory handshake waits a cycle")] = 0.0,
+    lengths: Annotated[bool, Option("--unequal-lengths", help="Draw a length for each sequence")] = False,
+    seed: Annotated[int, Option(help="Of weights and data")] = 0,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
+) -> None:
+    """Train the same random network on several devices and compare every word; exit code 1 if any differs."""
+    shape = TrainingShape(NetworkShape(inputs, hidden, layers), batch, steps, masked=lengths)
+    check_size("iterations", iterations)
+    names = devices.split(",")
+    presets = preset.split(",")
+    presets = presets * len(names) if len(presets) == 1 else presets
+    if len(presets) != len(names):
+        raise ValueError(f"there must be one preset, or one for each of {len(names)} devices, got {preset!r}")
+    if len(names) < 2:
+        raise ValueError(f"at least two devices are compared, got {devices!r}")
+    with ExitStack() as stack:
+        sessions = {}
+        for number, (name, configuration) in enumerate(zip(names, presets, strict=True)):
+            options = {"stall": stall} if name == "sim" else {}
+            opened = stack.enter_context(open_device(name, configuration, **options))
+            sessions[f"{number}: {name} {configuration}"] = opened.create(shape)
+        found = run_comparison(sessions, shape, iterations, loss, seed)
+    result = {
+        "iterations": iterations,
+        "tensors": found.tensors,
+        "words": found.words,
+        "mismatched_words": found.mismatched_words,
+        "first_mismatch": found.first_mismatch,
+    }
+    if as_json:
+        print(json.dumps(result))
+    else:
+        print(f"{found.words:,} words of {found.tensors} tensors compared, {found.mismatched_words:,} differ")
+        if found.first_mismatch:
+            print(", ".join(f"{key} {value}" for key, value in found.first_mismatch.items()))
+    if found.mismatched_words:
+        raise typer.Exit(1)

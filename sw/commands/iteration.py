@@ -1,0 +1,79 @@
+"""``eta-lstm bench iteration``: where the cycles of a training iteration go."""
+
+import json
+import time
+from typing import Annotated
+
+import numpy as np
+from typer import Option
+
+from etalstm.commands.bench import operations
+from etalstm.device import TrainingShape, open_device
+from etalstm.network import NetworkShape, initial_parameters
+
+
+def measure(session, shape: TrainingShape) -> tuple[dict, float]:
+    """Run one iteration on random data, dense in every operand; give its counters and seconds."""
+    generator = np.random.default_rng(0)
+
+    def draw(size):
+        return generator.standard_normal(size, np.float32)
+
+    session.load(initial_parameters(shape.network, 0))
+    x, dy, h0, c0 = (draw(size) for size in (shape.x_shape, shape.y_shape, shape.state_shape, shape.state_shape))
+    started = time.perf_counter()
+    session.forward(x, None, h0, c0)
+    session.backward(dy)
+    session.update(0.1, 0.9, 1.0)
+    return session.counters(), time.perf_counter() - started
+
+
+def account(counters: dict, macs: int, channels: int, lanes: int) -> dict:
+    """Divide the cycles of an iteration: those of useful MACs, and every lost one by its cause.
+
+    Lost cycles are averages over channels. ``padding`` are MACs of lanes that hold no row or column, less those that
+    were saved because a scalar was zero. Useful and lost cycles add up to all cycles.
+    """
+    cycles = counters["cycles"]
+    useful = macs / (channels * lanes)
+    kinds = {kind: count / channels for kind, count in counters["channel_cycles"].items()}
+    padding = kinds.pop("mac") - useful
+    return {
+        "cycles": cycles,
+        "macs": macs,
+        "pes": channels * lanes,
+        "utilization": useful / cycles,
+        "mac_phase_utilization": macs / (counters["mac_phase"] * lanes),
+        "stalls": {"padding": padding, **kinds},
+    }
+
+
+def iteration(
+    preset: Annotated[str, Option(help="Configuration of the accelerator")] = "sim",
+    inputs: Annotated[int, Option("--input", help="Inputs")] = 8,
+    hidden: Annotated[int, Option(help="Units of a layer")] = 32,
+    layers: Annotated[int, Option(help="LSTM layers")] = 1,
+    batch: Annotated[int, Option(help="Sequences")] = 32,
+    steps: Annotated[int, Option(help="Steps")] = 8,
+    stall: Annotated[float, Option(help="Probability that a memory handshake waits a cycle")] = 0.0,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
+) -> None:
+    """Measure one training iteration on the simulated accelerator."""
+    network = NetworkShape(inputs, hidden, layers)
+    shape = TrainingShape(network, batch, steps)
+    with open_device("sim", preset, stall=stall) as device:
+        config, transport = device.accelerator.config, device.accelerator.transport
+        counters, seconds = measure(device.create(shape), shape)
+        build_seconds = transport.build_seconds
+    macs = operations(network, batch, steps) // 2
+    result = account(counters, macs, config.channels, config.lanes)
+    result["bytes"] = {name: counters[f"{name}_bytes"] for name in ("read", "write", "program")}
+    result |= {"seconds": seconds, "cycles_per_second": result["cycles"] / seconds, "build_seconds": build_seconds}
+    if as_json:
+        print(json.dumps(result))
+        return
+    print(f"{result['cycles']:,} cycles, {macs:,} MACs on {result['pes']} PEs")
+    print(f"utilization {result['utilization']:.3f}, in MAC phases {result['mac_phase_utilization']:.3f}")
+    for kind, count in result["stalls"].items():
+        print(f"  {kind:16s} {count:12,.0f} cycles  {count / result['cycles']:6.2%}")
+    print(f"{seconds:.2f} s, {result['cycles_per_second']:,.0f} cycles/s, built in {build_seconds:.0f} s")

@@ -1,0 +1,117 @@
+"""The same random training run on several devices, compared word by word."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from etalstm.device import Session, TrainingShape
+from etalstm.network import initial_parameters
+
+LOSSES = ("last", "per-step")
+LEARNING_RATE, MOMENTUM, CLIP, WEIGHT_DECAY = 0.1, 0.9, 1.0, 0.01
+ZERO_INPUTS, ZERO_GRADIENTS = 0.3, 0.5  # shares of zeros, so that what is skipped is compared too
+
+
+@dataclass
+class Comparison:
+    """What a comparison found.
+
+    Members
+    -------
+    tensors, words, mismatched_words : int
+    first_mismatch : dict or None
+        ``tensor``, ``index``, and each device's word in hexadecimal.
+    """
+
+    tensors: int = 0
+    words: int = 0
+    mismatched_words: int = 0
+    first_mismatch: dict | None = field(default=None)
+
+    def add(self, name: str, values: dict[str, np.ndarray]) -> None:
+        """Compare one tensor, given by device; the first device's is what is expected."""
+        words = {device: np.ascontiguousarray(array, np.float32).view(np.uint32) for device, array in values.items()}
+        expected = next(iter(words.values()))
+        different = np.zeros(expected.shape, bool)
+        for array in words.values():
+            different |= array != expected
+        self.tensors += 1
+        self.words += expected.size
+        self.mismatched_words += int(different.sum())
+        if different.any() and self.first_mismatch is None:
+            index = tuple(int(n) for n in np.argwhere(different)[0])
+            at = {device: f"{int(array[index]):#010x}" for device, array in words.items()}
+            self.first_mismatch = {"tensor": name, "index": list(index)} | at
+
+
+def training_run(
+    session: Session, shape: TrainingShape, iterations: int, loss: str, seed: int
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Train a random network on random data and give every tensor that comes out, named.
+
+    Outputs, final states, dx, gradients of the initial states, the gradient's norm, every dW and db, every updated
+    weight and velocity. From the second iteration on, initial states and their gradients are random too.
+
+    Parameters
+    ----------
+    session : Session
+        Of `shape`.
+    iterations : int
+    loss : "last" or "per-step"
+        Where gradients arrive: at each sequence's last step, or at half of all elements.
+    seed : int
+
+    Raises
+    ------
+    ValueError
+        If there is no such loss.
+    """
+    if loss not in LOSSES:
+        raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got {loss!r}")
+    generator = np.random.default_rng(seed)
+    session.load(initial_parameters(shape.network, seed))
+
+    def draw(size, zeros=0.0):
+        values = generator.standard_normal(size, np.float32)
+        return np.where(generator.random(size) < zeros, np.float32(0), values)
+
+    for number in range(iterations):
+        lengths = np.full(shape.batch, shape.steps)
+        if shape.masked:
+            lengths = generator.integers(1, shape.steps + 1, shape.batch)
+        h0, c0 = (draw(shape.state_shape) for _ in range(2)) if number else (None, None)
+        outputs = session.forward(draw(shape.x_shape, ZERO_INPUTS), lengths if shape.masked else None, h0, c0)
+        dy = draw(shape.y_shape, ZERO_GRADIENTS)
+        if loss == "last":
+            dy[np.arange(shape.steps)[:, None] != lengths[None, :] - 1] = 0
+        dh, dc = (draw(shape.state_shape, ZERO_GRADIENTS) for _ in range(2)) if number else (None, None)
+        back = session.backward(dy, dh, dc)
+        tensors = {name: getattr(outputs, name) for name in ("y", "h", "c")}
+        tensors |= {name: getattr(back, name) for name in ("dx", "dh0", "dc0")}
+        tensors["norm"] = np.array([back.norm], np.float32)
+        for layer, gradient in enumerate(session.gradients()):
+            tensors |= {f"dW of layer {layer}": gradient.weights, f"db of layer {layer}": gradient.bias}
+        session.update(LEARNING_RATE, MOMENTUM, CLIP, WEIGHT_DECAY)
+        for kind, entries in (("weights", session.parameters()), ("velocities", session.velocities())):
+            for layer, entry in enumerate(entries):
+                tensors |= {f"{kind} of layer {layer}": entry.weights, f"bias {kind} of layer {layer}": entry.bias}
+        for name, tensor in tensors.items():
+            yield f"iteration {number}: {name}", tensor
+
+
+def compare(sessions: dict[str, Session], shape: TrainingShape, iterations: int, loss: str, seed: int) -> Comparison:
+    """Run the same training on sessions of several devices side by side.
+
+    Parameters
+    ----------
+    sessions : dict from a device's name to its session of `shape`
+        The first one's words are what is expected of the others.
+    iterations, loss, seed : see :func:`training_run`
+    """
+    comparison = Comparison()
+    runs = [training_run(session, shape, iterations, loss, seed) for session in sessions.values()]
+    for tensors in zip(*runs, strict=True):
+        name = tensors[0][0]
+        comparison.add(name, dict(zip(sessions, (array for _, array in tensors), strict=True)))
+    return comparison

@@ -1,0 +1,85 @@
+"""Commands end to end on the simulated machine, as a user types them."""
+
+import json
+
+import pytest
+
+from etalstm.cli import run
+
+
+def output(capsys, *arguments):
+    code = run([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def sizes(i, h, l, b, t):
+    return ["--input", i, "--hidden", h, "--layers", l, "--batch", b, "--steps", t]
+
+
+@pytest.mark.parametrize("loss", ["last", "per-step"])
+@pytest.mark.parametrize("stall", [0, 0.5])
+@pytest.mark.parametrize("network", [(3, 5, 1, 2, 4), (8, 33, 2, 7, 5), (1, 1, 1, 1, 1), (16, 24, 3, 5, 6)], ids=str)
+def test_compare_finds_golden_bits_on_the_machine(capsys, network, stall, loss):
+    arguments = ["--preset", "test", *sizes(*network), "--iterations", 3, "--loss", loss, "--stall", stall, "--json"]
+    code, out, err = output(capsys, "compare", *arguments)
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["mismatched_words"] == 0 and found["first_mismatch"] is None and found["iterations"] == 3
+    assert found["words"] > 0
+
+
+def test_compare_finds_golden_bits_with_unequal_lengths(capsys):
+    code, out, err = output(
+        capsys, "compare", "--preset", "test", *sizes(5, 9, 2, 6, 5), "--iterations", 2, "--unequal-lengths", "--json"
+    )
+    assert code == 0, err
+    assert json.loads(out)["mismatched_words"] == 0
+
+
+def test_presets_give_the_same_weights(capsys):
+    code, out, err = output(
+        capsys, "compare", "--devices", "sim,sim", "--preset", "test,sim", *sizes(8, 20, 2, 6, 3), "--iterations", 2,
+        "--json",
+    )  # fmt: skip
+    assert code == 0, err
+    assert json.loads(out)["mismatched_words"] == 0
+
+
+def test_bench_iteration_accounts_for_every_cycle(capsys):
+    code, out, err = output(capsys, "bench", "iteration", "--preset", "sim", *sizes(8, 32, 1, 32, 2), "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["macs"] == 3 * 4 * 32 * 40 * 32 * 2
+    assert found["macs"] / found["pes"] + sum(found["stalls"].values()) == pytest.approx(found["cycles"], abs=1e-6)
+    planned = json.loads(output(capsys, "plan", "--preset", "sim", *sizes(8, 32, 1, 32, 2), "--json")[1])["traffic"]
+    assert found["bytes"]["program"] == planned["program"]["read"]
+    for kind in ("weights", "activations", "intermediates", "deltas"):
+        assert found["bytes"]["read"][kind] == planned[kind]["read"], kind
+        assert found["bytes"]["write"][kind] == planned[kind]["written"], kind
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compare", "--preset", "nope"], "unknown preset 'nope', expected one of: test, sim"),
+        (["compare", "--devices", "golden,nope"], "unknown device 'nope'"),
+        (["compare", "--hidden", "0"], "hidden_size must be above 0, got 0"),
+        (["compare", "--iterations", "-1"], "iterations must be above 0, got -1"),
+        (["compare", "--loss", "mean"], "loss must be one of last, per-step"),
+        (["compare", "--devices", "golden"], "at least two devices"),
+        (["compare", "--preset", "test,test,test"], "one preset, or one for each of 2 devices"),
+        (["compare", "--stall", "1.5"], "stall"),
+        (["plan", "--memory", "1000"], "bytes of memory, the device has 1,000"),
+        (["plan", "--batch", "0"], "batch must be above 0, got 0"),
+        (["bench", "iteration", "--steps", "0"], "steps must be above 0, got 0"),
+        (["verilog", "--preset", "nope", "-o", "/nowhere"], "unknown preset 'nope'"),
+        (["train", "--dataset", "nope", "--out", "/nowhere"], "nope"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_input_ends_in_one_line_and_code_2(capsys, arguments, message):
+    code, out, err = output(capsys, *arguments)
+    assert code == 2
+    assert message in err and err.count("\n") == 1, err
+    assert not out
