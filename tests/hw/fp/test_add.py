@@ -31,30 +31,36 @@ def test_takes_five_cycles(stream):
 
 def test_rounds_ties_to_even(stream):
     half_ulp = word(2.0**-24)
-    check(stream, [
-        (ONE, half_ulp, ONE),
-        (ONE + 1, half_ulp, ONE + 2),
-        (MINUS_ONE, half_ulp | SIGN, MINUS_ONE),
-        (half_ulp | SIGN, MINUS_ONE + 1, MINUS_ONE + 2),
-        (ONE, word(2.0**-25) | SIGN, ONE),  # below a power of two half an ulp is half as large
-        (ONE, half_ulp | SIGN, ONE - 1),
-    ])
+    check(
+        stream,
+        [
+            (ONE, half_ulp, ONE),
+            (ONE + 1, half_ulp, ONE + 2),
+            (MINUS_ONE, half_ulp | SIGN, MINUS_ONE),
+            (half_ulp | SIGN, MINUS_ONE + 1, MINUS_ONE + 2),
+            (ONE, word(2.0**-25) | SIGN, ONE),  # below a power of two half an ulp is half as large
+            (ONE, half_ulp | SIGN, ONE - 1),
+        ],
+    )
 
 
 def test_sees_a_sticky_bit_at_any_distance(stream):
     half_ulp = word(2.0**-24)
-    check(stream, [
-        (ONE, half_ulp + 1, ONE + 1),
-        (ONE, half_ulp - 1, ONE),
-        (ONE, (word(2.0**-25) + 1) | SIGN, ONE - 1),
-        (ONE, (word(2.0**-25) - 1) | SIGN, ONE),
-        (word(2.0**24), ONE + 1, word(2.0**24) + 1),
-        (word(2.0**30), ONE, word(2.0**30)),
-        (word(2.0**25), MINUS_ONE - 1, word(2.0**25)),
-        (word(2.0**32), ONE + 1, word(2.0**32)),
-        (LARGEST, SMALLEST, LARGEST),
-        (LARGEST, SMALLEST | SIGN, LARGEST),
-    ])
+    check(
+        stream,
+        [
+            (ONE, half_ulp + 1, ONE + 1),
+            (ONE, half_ulp - 1, ONE),
+            (ONE, (word(2.0**-25) + 1) | SIGN, ONE - 1),
+            (ONE, (word(2.0**-25) - 1) | SIGN, ONE),
+            (word(2.0**24), ONE + 1, word(2.0**24) + 1),
+            (word(2.0**30), ONE, word(2.0**30)),
+            (word(2.0**25), MINUS_ONE - 1, word(2.0**25)),
+            (word(2.0**32), ONE + 1, word(2.0**32)),
+            (LARGEST, SMALLEST, LARGEST),
+            (LARGEST, SMALLEST | SIGN, LARGEST),
+        ],
+    )
 
 
 def test_rounds_like_ieee_at_every_distance(stream):
@@ -81,24 +87,30 @@ def test_normalises_after_any_cancellation(stream):
 
 
 def test_flushes_to_a_zero_of_the_sum_s_sign(stream):
-    check(stream, [
-        (SMALLEST + 1, SMALLEST | SIGN, ZERO),
-        (SMALLEST, (SMALLEST + 1) | SIGN, SIGN),
-        (0x01000000, 0x80800001, ZERO),  # 2^-125 less a bit more than 2^-126
-        (0x01000000, 0x80800000, SMALLEST),
-        (0x81000000, 0x00FFFFFF, SIGN),
-        (0x01800000, 0x80FFFFFE, 0x01000001),
-    ])
+    check(
+        stream,
+        [
+            (SMALLEST + 1, SMALLEST | SIGN, ZERO),
+            (SMALLEST, (SMALLEST + 1) | SIGN, SIGN),
+            (0x01000000, 0x80800001, ZERO),  # 2^-125 less a bit more than 2^-126
+            (0x01000000, 0x80800000, SMALLEST),
+            (0x81000000, 0x00FFFFFF, SIGN),
+            (0x01800000, 0x80FFFFFE, 0x01000001),
+        ],
+    )
 
 
 def test_reads_subnormals_as_zeros_of_their_sign(stream):
-    check(stream, [
-        (0x007FFFFF, 0x007FFFFF, ZERO),
-        (0x80000001, 0x80700000, SIGN),
-        (0x80000001, 0x00000001, ZERO),
-        (0x007FFFFF, SMALLEST, SMALLEST),
-        (0x807FFFFF, SMALLEST, SMALLEST),
-    ])
+    check(
+        stream,
+        [
+            (0x007FFFFF, 0x007FFFFF, ZERO),
+            (0x80000001, 0x80700000, SIGN),
+            (0x80000001, 0x00000001, ZERO),
+            (0x007FFFFF, SMALLEST, SMALLEST),
+            (0x807FFFFF, SMALLEST, SMALLEST),
+        ],
+    )
 
 
 def test_adds_signed_zeros(stream):
@@ -107,23 +119,29 @@ def test_adds_signed_zeros(stream):
 
 def test_overflows_to_infinity(stream):
     half_ulp = 0x73000000
-    check(stream, [
-        (LARGEST, LARGEST, INF),
-        (LARGEST | SIGN, LARGEST | SIGN, INF | SIGN),
-        (LARGEST, half_ulp, INF),
-        (LARGEST, half_ulp - 1, LARGEST),
-        (0x7F000000, 0x7F000000, INF),
-    ])
+    check(
+        stream,
+        [
+            (LARGEST, LARGEST, INF),
+            (LARGEST | SIGN, LARGEST | SIGN, INF | SIGN),
+            (LARGEST, half_ulp, INF),
+            (LARGEST, half_ulp - 1, LARGEST),
+            (0x7F000000, 0x7F000000, INF),
+        ],
+    )
 
 
 def test_adds_infinities(stream):
-    check(stream, [
-        (INF, LARGEST | SIGN, INF),
-        (MINUS_ONE, INF | SIGN, INF | SIGN),
-        (INF, INF, INF),
-        (INF, INF | SIGN, NAN),
-        (INF | SIGN, INF, NAN),
-    ])
+    check(
+        stream,
+        [
+            (INF, LARGEST | SIGN, INF),
+            (MINUS_ONE, INF | SIGN, INF | SIGN),
+            (INF, INF, INF),
+            (INF, INF | SIGN, NAN),
+            (INF | SIGN, INF, NAN),
+        ],
+    )
 
 
 def test_gives_one_nan(stream):

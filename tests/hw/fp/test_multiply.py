@@ -37,12 +37,15 @@ def test_rounds_to_nearest(stream):
 
 def test_rounds_ties_to_even(stream):
     half_way_above_even, half_way_above_odd = ONE + 2, ONE + 6
-    check(stream, [
-        (half_way_above_even, word(1.25), word(1.25) + 2),  # 1.25 ulp of 2: .5 over an even place
-        (half_way_above_odd, word(1.25), word(1.25) + 8),
-        (ONE + 1, word(1.5), word(1.5) + 2),
-        (ONE + 3, word(1.5), word(1.5) + 4),
-    ])
+    check(
+        stream,
+        [
+            (half_way_above_even, word(1.25), word(1.25) + 2),  # 1.25 ulp of 2: .5 over an even place
+            (half_way_above_odd, word(1.25), word(1.25) + 8),
+            (ONE + 1, word(1.5), word(1.5) + 2),
+            (ONE + 3, word(1.5), word(1.5) + 4),
+        ],
+    )
 
 
 def test_carries_from_the_fraction_into_the_exponent(stream):
@@ -50,45 +53,54 @@ def test_carries_from_the_fraction_into_the_exponent(stream):
 
 
 def test_overflows_to_infinity(stream):
-    check(stream, [
-        (LARGEST, word(2), INF),
-        (LARGEST, ONE + 1, INF),
-        (LARGEST, 0x3F7FFFFF, LARGEST - 1),
-        (LARGEST, LARGEST | SIGN, INF | SIGN),
-        (0x7F000000, word(2), INF),
-        (0x7F000001, 0x3FFFFFFD, LARGEST),
-        (0x7F000001, 0x3FFFFFFE, INF),  # rounds up past the largest
-    ])
+    check(
+        stream,
+        [
+            (LARGEST, word(2), INF),
+            (LARGEST, ONE + 1, INF),
+            (LARGEST, 0x3F7FFFFF, LARGEST - 1),
+            (LARGEST, LARGEST | SIGN, INF | SIGN),
+            (0x7F000000, word(2), INF),
+            (0x7F000001, 0x3FFFFFFD, LARGEST),
+            (0x7F000001, 0x3FFFFFFE, INF),  # rounds up past the largest
+        ],
+    )
 
 
 def test_rounds_to_the_smallest_before_it_flushes(stream):
     just_below_one, two_below_one = 0x3F7FFFFF, 0x3F7FFFFE
     half = word(0.5)
-    check(stream, [
-        (SMALLEST, just_below_one, SMALLEST),  # 2^-126 - 2^-150 is half-way on the subnormal grid
-        (SMALLEST, two_below_one, ZERO),  # one 24-bit place less is not
-        (SMALLEST | SIGN, just_below_one, SMALLEST | SIGN),
-        (SMALLEST | SIGN, two_below_one, SIGN),
-        (SMALLEST + 1, just_below_one, SMALLEST),
-        (SMALLEST + 1, two_below_one, SMALLEST),  # 24 bits of ones, then zeros and ones: no tie
-        (0x00FFFFFF, half, SMALLEST),  # the same one binade up, where the product has no carry
-        (0x00FFFFFE, half, ZERO),
-        (0x00AAAAAA, word(0.75), SMALLEST),
-        (0x00AAAAA9, word(0.75), ZERO),
-        (SMALLEST, half, ZERO),
-        (SMALLEST, SMALLEST | SIGN, SIGN),
-        (0x20000000, 0x20000000, SMALLEST),
-    ])
+    check(
+        stream,
+        [
+            (SMALLEST, just_below_one, SMALLEST),  # 2^-126 - 2^-150 is half-way on the subnormal grid
+            (SMALLEST, two_below_one, ZERO),  # one 24-bit place less is not
+            (SMALLEST | SIGN, just_below_one, SMALLEST | SIGN),
+            (SMALLEST | SIGN, two_below_one, SIGN),
+            (SMALLEST + 1, just_below_one, SMALLEST),
+            (SMALLEST + 1, two_below_one, SMALLEST),  # 24 bits of ones, then zeros and ones: no tie
+            (0x00FFFFFF, half, SMALLEST),  # the same one binade up, where the product has no carry
+            (0x00FFFFFE, half, ZERO),
+            (0x00AAAAAA, word(0.75), SMALLEST),
+            (0x00AAAAA9, word(0.75), ZERO),
+            (SMALLEST, half, ZERO),
+            (SMALLEST, SMALLEST | SIGN, SIGN),
+            (0x20000000, 0x20000000, SMALLEST),
+        ],
+    )
 
 
 def test_reads_subnormals_as_zeros_of_their_sign(stream):
-    check(stream, [
-        (0x007FFFFF, LARGEST, ZERO),
-        (0x807FFFFF, LARGEST, SIGN),
-        (1, LARGEST | SIGN, SIGN),
-        (0x80000001, 0x80000001, ZERO),
-        (0x007FFFFF, INF, NAN),
-    ])
+    check(
+        stream,
+        [
+            (0x007FFFFF, LARGEST, ZERO),
+            (0x807FFFFF, LARGEST, SIGN),
+            (1, LARGEST | SIGN, SIGN),
+            (0x80000001, 0x80000001, ZERO),
+            (0x007FFFFF, INF, NAN),
+        ],
+    )
 
 
 def test_gives_zeros_the_sign_of_the_product(stream):
