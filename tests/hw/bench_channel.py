@@ -14,6 +14,7 @@ from etalstm.golden import activation, arithmetic
 from etalstm.hw.contract import BINARY32 as FORMAT
 from etalstm.hw.contract import Cycle, Memory, Opcode, Source, Start, Status, VectorOp, encode
 from etalstm.hw.stream import Scalar
+from tests.hw.stimulus import bits, pauses, send, words
 
 LANES, UNITS, ADDRESS_BITS, BEAT_WORDS = (
     int(os.environ[name]) for name in ("LANES", "UNITS", "ADDRESS_BITS", "BEAT_WORDS")
@@ -23,23 +24,6 @@ BASE, STRIDE, MEMORY_BYTES = 0x4000, 0x4000, 0x10000
 WINDOW = BASE + STRIDE  # channel 1
 VECTORS = 256  # of the window that programs use
 VECTOR_BEATS = LANES // BEAT_WORDS
-SPECIALS = (0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00000, 1, 0x807FFFFF, 0x3F800000)
-
-
-def words(generator, count):
-    """Words around 1, with zeros, infinities, NaNs and subnormals among them."""
-
-    def word():
-        if generator.random() < 0.1:
-            return generator.choice(SPECIALS)
-        return generator.getrandbits(1) << 31 | generator.randrange(118, 134) << 23 | generator.getrandbits(23)
-
-    return np.array([word() for _ in range(count)], np.uint32)
-
-
-def bits(function, *operands):
-    """Apply a float32 function to words."""
-    return np.asarray(function(*(operand.view(np.float32) for operand in operands)), np.float32).view(np.uint32)
 
 
 def apply(op, a, b, d):
@@ -207,26 +191,6 @@ class Program:
         self.transfer(Opcode.STORE, Memory.SCRATCH, 8, 8)
         self.transfer(Opcode.STORE, Memory.QUEUE, 4, 8)
         return self
-
-
-def pauses(probability, seed):
-    generator = random.Random(seed)
-    while True:
-        yield generator.random() < probability
-
-
-async def send(dut, name, payloads, stall, seed):
-    """Drive a stream, with gaps."""
-    gaps = pauses(stall, seed)
-    valid, ready, payload = (getattr(dut, f"{name}__{part}") for part in ("valid", "ready", "payload"))
-    for word in payloads:
-        while next(gaps):
-            await RisingEdge(dut.clk)
-        payload.value, valid.value = word, 1
-        await RisingEdge(dut.clk)
-        while ready.value != 1:
-            await RisingEdge(dut.clk)
-        valid.value = 0
 
 
 async def begin(dut, stall, program):

@@ -1,6 +1,7 @@
-"""The routing of operands, over units that are no arithmetic at all: each word is told from every other."""
+"""The PEs: routing, over units that are no arithmetic and so tell every word from every other; then golden words."""
 
 import random
+from pathlib import Path
 
 import pytest
 from amaranth import Module, Signal
@@ -8,8 +9,11 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
-from etalstm.hw.contract import FloatFormat
+from etalstm.hw.contract import BINARY32, FloatFormat
+from etalstm.hw.fp.add import Adder
+from etalstm.hw.fp.multiply import Multiplier
 from etalstm.hw.pe import PEArray
+from etalstm.sim.bench import run_bench
 
 FORMAT = FloatFormat(8, 7)
 LANES = 4
@@ -98,3 +102,8 @@ def test_each_operation_has_its_operands_and_its_time(names):
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)
     simulator.run()
+
+
+def test_gives_golden_words(tmp_path):
+    pes = PEArray(BINARY32, LANES, Multiplier, Adder)
+    run_bench(pes, "pes", Path(__file__).with_name("bench_pe.py"), tmp_path, environment={"LANES": str(LANES)})
