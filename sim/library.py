@@ -20,11 +20,9 @@ from etalstm.sim.toolchain import ToolchainError
 
 WAVEFORMS = ("fst", "vcd")
 _SOURCES = ("memory.h", "memory.cpp", "simulation.cpp")
-_VERILATOR_FLAGS = ("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert")
-_COMPILE_FLAGS = "-std=c++17 -fPIC -march=native -fno-plt -fvisibility-inlines-hidden -DVL_USER_FATAL"
+_COMPILE_FLAGS = "-std=c++17 -march=native -fno-plt -fvisibility-inlines-hidden -DVL_USER_FATAL"
 # At -O2 the simulation is a tenth faster, and its compilation takes half as long again.
 _OPTIMISE = ("OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O1")
-_JOBS = 2
 _FST_HEADERS = ("lz4.h", "zlib.h")
 
 
@@ -106,25 +104,12 @@ def build_library(design: Design, waveform: str | None = None, log: Callable[[st
         _require_fst()
     texts = {"top.v": design.verilog, "glue.h": glue(design.ports, waveform)}
     texts |= {name: (Path(__file__).parent / name).read_text() for name in _SOURCES}
-    flags = ["--cc", "--exe", "--prefix", "Vtop", "--top-module", "top", *_VERILATOR_FLAGS, *toolchain.WAIVER_FLAGS]
-    flags += [f"--trace-{waveform}"] if waveform else []
-    flags += ["-CFLAGS", f"-I.. {_COMPILE_FLAGS}", "-LDFLAGS", "-shared", "-o", "library.so"]
+    flags = [f"--trace-{waveform}"] if waveform else []
     start = time.monotonic()
-
-    def build(directory: Path):
-        log("building the simulator, once for this design")
-        for name, text in texts.items():
-            (directory / name).write_text(text)
-        sources = [name for name in texts if not name.endswith(".h")]
-        toolchain.run_tool(["verilator", *flags, "-Mdir", "objects", *sources], directory)
-        toolchain.run_tool(["make", "-j", str(_JOBS), "-C", "objects", "-f", "Vtop.mk", *_OPTIMISE], directory)
-        (directory / "objects" / "library.so").rename(directory / "library.so")
-        for path in (directory / "objects").iterdir():
-            path.unlink()
-
-    key = [*(f"{name}\n{text}" for name, text in texts.items()), *flags, *_OPTIMISE]
-    directory, built = toolchain.cached_build("library", key, build)
-    return Library(directory / "library.so", time.monotonic() - start if built else 0.0)
+    path, built = toolchain.cached_library(
+        "library", "top", texts, flags=flags, compile_flags=_COMPILE_FLAGS, optimise=_OPTIMISE, log=log
+    )
+    return Library(path, time.monotonic() - start if built else 0.0)
 
 
 def _require_fst():

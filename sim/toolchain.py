@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from etalstm.errors import DeviceError
@@ -36,6 +36,8 @@ WAIVERS = (
     "WIDTHTRUNC",
 )
 WAIVER_FLAGS = tuple(f"-Wno-{name}" for name in WAIVERS)
+_VERILATOR_FLAGS = ("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert")
+_JOBS = 2
 
 
 class ToolchainError(DeviceError):
@@ -184,3 +186,57 @@ def cached_build(kind: str, key: Sequence[str], build: Callable[[Path], None]) -
             shutil.rmtree(working, ignore_errors=True)
             raise
     return final, True
+
+
+def cached_library(
+    kind: str,
+    top: str,
+    texts: Mapping[str, str],
+    *,
+    flags: Sequence[str] = (),
+    compile_flags: str = "",
+    optimise: Sequence[str] = ("OPT_FAST=-O3",),
+    log: Callable[[str], None] = lambda _: None,
+) -> tuple[Path, bool]:
+    """Verilate a design into a shared library, unless the cache has it; only the library and its sources are kept.
+
+    Parameters
+    ----------
+    kind : str
+        Folder of the cache.
+    top : str
+        The outermost module; its C++ class is ``V<top>``.
+    texts : mapping of file names to their contents
+        Verilog and C++ sources and headers.
+    flags : for Verilator
+    compile_flags : for the C++ compiler
+    optimise : for make
+    log : function
+        Told when a build begins.
+
+    Returns
+    -------
+    path, built : Path, bool
+        The library, and whether it was built now.
+
+    Raises
+    ------
+    ToolchainError
+        If a tool is missing or fails; the message shows the log's end.
+    """
+    prefix, name = f"V{top}", "library.so"
+    command = ["verilator", "--cc", "--exe", "--prefix", prefix, "--top-module", top, *_VERILATOR_FLAGS, *WAIVER_FLAGS]
+    command += [*flags, "-CFLAGS", f"-I.. -fPIC {compile_flags}", "-LDFLAGS", "-shared", "-o", name, "-Mdir", "objects"]
+
+    def build(directory: Path):
+        log("building the simulator, once for this design")
+        for file_name, text in texts.items():
+            (directory / file_name).write_text(text)
+        run_tool([*command, *(file_name for file_name in texts if not file_name.endswith(".h"))], directory)
+        run_tool(["make", "-j", str(_JOBS), "-C", "objects", "-f", f"{prefix}.mk", *optimise], directory)
+        (directory / "objects" / name).rename(directory / name)
+        shutil.rmtree(directory / "objects")
+
+    key = [*(f"{file_name}\n{text}" for file_name, text in texts.items()), *command, *optimise]
+    directory, built = cached_build(kind, key, build)
+    return directory / name, built

@@ -12,7 +12,6 @@ from amaranth.lib.wiring import In, Out
 
 from etalstm.sim import toolchain
 
-_VERILATOR_FLAGS = ("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert")
 _COMPILE_FLAGS = "-O3 -march=native -fPIC"
 _SOURCE = Path(__file__).with_name("units.cpp")
 
@@ -71,20 +70,9 @@ class Units:
             "units.h": f"#define UNITS(X) {' '.join(rows)}\n",
             "units.cpp": _SOURCE.read_text(),
         }
-        flags = ["--cc", "--exe", "--prefix", "Vbank", "--top-module", "bank"]
-        flags += [*_VERILATOR_FLAGS, *toolchain.WAIVER_FLAGS]
-        flags += ["-CFLAGS", f"-I.. {_COMPILE_FLAGS}", "-LDFLAGS", "-shared", "-o", "units.so"]
-
-        def build(directory: Path):
-            for name, text in texts.items():
-                (directory / name).write_text(text)
-            toolchain.run_tool(["verilator", *flags, "-Mdir", "objects", "units.cpp", "bank.v"], directory)
-            toolchain.run_tool(["make", "-j", "2", "-C", "objects", "-f", "Vbank.mk", "OPT_FAST=-O3"], directory)
-            (directory / "objects" / "units.so").rename(directory / "units.so")
-
-        directory, self.built = toolchain.cached_build("units", [*texts.values(), *flags], build)
+        path, self.built = toolchain.cached_library("units", "bank", texts, compile_flags=_COMPILE_FLAGS)
         self.names = tuple(units)
-        self._run = ctypes.CDLL(str(directory / "units.so")).run_unit
+        self._run = ctypes.CDLL(str(path)).run_unit
         words = np.ctypeslib.ndpointer(np.uint32, flags="C_CONTIGUOUS")
         self._run.argtypes = [ctypes.c_char_p, words, words, words, ctypes.c_size_t]
 

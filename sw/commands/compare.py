@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 from typer import Option
 
+from etalstm.commands.devices import open_named
 from etalstm.comparison import compare as run_comparison
-from etalstm.device import TrainingShape, open_device
+from etalstm.device import TrainingShape
 from etalstm.network import NetworkShape, check_size
 
 
@@ -42,8 +43,7 @@ def compare(
     with ExitStack() as stack:
         sessions = {}
         for number, (name, configuration) in enumerate(zip(names, presets, strict=True)):
-            options = {"stall": stall} if name == "sim" else {}
-            opened = stack.enter_context(open_device(name, configuration, **options))
+            opened = stack.enter_context(open_named(name, configuration, stall=stall))
             sessions[f"{number}: {name} {configuration}"] = opened.create(shape)
         found = run_comparison(sessions, shape, iterations, loss, seed)
     result = {

@@ -8,7 +8,8 @@ import numpy as np
 from typer import Option
 
 from etalstm.commands.bench import operations
-from etalstm.device import TrainingShape, open_device
+from etalstm.commands.devices import open_named
+from etalstm.device import TrainingShape
 from etalstm.network import NetworkShape, initial_parameters
 
 
@@ -61,7 +62,7 @@ def iteration(
     """Measure one training iteration on the simulated accelerator."""
     network = NetworkShape(inputs, hidden, layers)
     shape = TrainingShape(network, batch, steps)
-    with open_device("sim", preset, stall=stall) as device:
+    with open_named("sim", preset, stall=stall) as device:
         config, transport = device.accelerator.config, device.accelerator.transport
         counters, seconds = measure(device.create(shape), shape)
         build_seconds = transport.build_seconds

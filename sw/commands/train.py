@@ -5,7 +5,7 @@ from typing import Annotated
 
 from typer import Option
 
-from etalstm.device import open_device
+from etalstm.commands.devices import open_named
 from etalstm.train.loop import Trainer
 from etalstm.train.progress import ProgressReport
 from etalstm.train.settings import Settings
@@ -41,7 +41,7 @@ def train(
         dataset, device, preset, hidden, layers, batch, steps, embedding, epochs, iterations,
         lr, momentum, clip, weight_decay, seed, evaluation_batches, checkpoint_every,
     )  # fmt: skip
-    with open_device(device, preset) as opened:
+    with open_named(device, preset) as opened:
         trainer = Trainer(settings, opened, out, resume)
         with ProgressReport(trainer.total_iterations) as report:
             trainer.run(report)

@@ -72,7 +72,6 @@ def test_a_bad_program_is_named(device, words, error, message):
     assert_usable(device)
 
 
-@pytest.mark.xfail(strict=True, reason="LOAD checks addresses while the LOAD before still runs")
 def test_a_bad_address_is_named_while_data_arrives(device):
     bad = contract.encode(Opcode.LOAD, address=1 << 20, outer=1, inner=1)
     with pytest.raises(BadAddressError, match=r"LOAD, instruction 1: LOAD .*address=1048576"):

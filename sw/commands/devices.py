@@ -1,0 +1,20 @@
+"""Opens the devices that a command names."""
+
+import sys
+
+from etalstm.device import Device, open_device
+
+
+def open_named(name: str, preset: str, **simulation) -> Device:
+    """Open a device; options of a simulation are only for one, and a build of it is announced on standard error.
+
+    Raises
+    ------
+    ValueError
+        If there is no such device or preset, or an option is out of range.
+    DeviceError
+        If the device cannot be built or opened on this machine.
+    """
+    if name != "sim":
+        return open_device(name, preset)
+    return open_device(name, preset, log=lambda text: print(text, file=sys.stderr, flush=True), **simulation)
