@@ -1,5 +1,6 @@
 """The commands of ``eta-lstm``, one module each. To add one, write its function and name it here."""
 
+from etalstm.commands.activation import activation
 from etalstm.commands.bench import golden
 from etalstm.commands.compare import compare
 from etalstm.commands.iteration import iteration
@@ -8,4 +9,4 @@ from etalstm.commands.train import train
 from etalstm.commands.verilog import verilog
 
 COMMANDS = {"train": train, "compare": compare, "plan": plan, "verilog": verilog}
-BENCHES = {"iteration": iteration, "golden": golden}
+BENCHES = {"iteration": iteration, "golden": golden, "activation": activation}
