@@ -1,0 +1,81 @@
+"""A memory behind the AXI4 ports of a design that runs under cocotb."""
+
+import logging
+import mmap
+import random
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from cocotbext.axi import AxiRamRead, AxiRamWrite, AxiReadBus, AxiWriteBus
+
+
+def pauses(probability: float, seed) -> Iterator[bool]:
+    """Give an endless pattern of pauses: for each cycle whether it is one."""
+    generator = random.Random(seed)
+    while True:
+        yield generator.random() < probability
+
+
+class AxiMemory:
+    """One memory that several ports read and write, with stalls and faults. Make it in a running test.
+
+    A port whose write channels the design does not have only reads. Addresses beyond the memory are faulty.
+
+    Parameters
+    ----------
+    dut : cocotb's handle of the design, with members ``clk`` and ``rst``
+    ports : list of str
+        Names of the ports; they must have IDs (:class:`etalstm.sim.identified.Identified`).
+    size_bytes : int
+        Size of the memory, from address 0.
+    stall : float
+        Probability of a pause, of every channel of every port in every cycle; 0 to less than 1.
+    seed : int
+        Of the stalls.
+
+    Members
+    -------
+    bytes : array, uint8, (size_bytes,)
+        The memory itself, not a copy.
+    """
+
+    def __init__(self, dut, ports: Sequence[str], size_bytes: int, *, stall: float = 0.0, seed: int = 1):
+        logging.getLogger(f"cocotb.{dut._name}").setLevel("ERROR")  # the model reports every burst, and every fault
+        store = mmap.mmap(-1, size_bytes)
+        self.bytes = np.frombuffer(store, np.uint8)
+        self._faults: list[tuple[int, int]] = []
+        for port in ports:
+            read = _ReadPort(AxiReadBus.from_prefix(dut, f"{port}_"), dut.clk, dut.rst, mem=store)
+            channels, sides = [read.ar_channel, read.r_channel], [read]
+            if hasattr(dut, f"{port}__awvalid"):
+                write = _WritePort(AxiWriteBus.from_prefix(dut, f"{port}_"), dut.clk, dut.rst, mem=store)
+                channels += [write.aw_channel, write.w_channel, write.b_channel]
+                sides.append(write)
+            for side in sides:
+                side.check = self._check
+            for number, channel in enumerate(channels if stall else []):
+                channel.set_pause_generator(pauses(stall, f"{seed} {port} {number}"))
+
+    def inject(self, begin: int, end: int) -> None:
+        """Answer every access to the bytes from `begin` up to `end` with SLVERR."""
+        self._faults.append((begin, end))
+
+    def clear_faults(self) -> None:
+        """Make every address good again."""
+        self._faults.clear()
+
+    def _check(self, address: int, size: int) -> None:
+        if address + size > len(self.bytes) or any(b < address + size and address < e for b, e in self._faults):
+            raise ValueError(f"{address:#x} is faulty")  # the model makes an error response of it
+
+
+class _ReadPort(AxiRamRead):
+    async def _read(self, address, length):
+        self.check(address, length)
+        return await super()._read(address, length)
+
+
+class _WritePort(AxiRamWrite):
+    async def _write(self, address, data):
+        self.check(address, len(data))
+        await super()._write(address, data)

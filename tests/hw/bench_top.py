@@ -1,0 +1,110 @@
+"""cocotb bench of the whole machine: it trains with golden's bits, and goes on after every error."""
+
+import os
+
+import cocotb
+import pytest
+from cocotb.task import bridge
+
+from etalstm.device import TrainingShape
+from etalstm.device.accelerator import Accelerator
+from etalstm.device.faults import BadAddressError, BadOpcodeError, BusyError, ReadError, WriteError
+from etalstm.device.hardware import HardwareDevice
+from etalstm.hw.config import preset
+from etalstm.hw.contract import Memory, Opcode, encode
+from etalstm.network import NetworkShape
+from etalstm.sim.cocotb_transport import CocotbTransport
+from tests.training import assert_same_training
+
+PRESET = os.environ["PRESET"]
+SHAPE = TrainingShape(NetworkShape(3, 5), batch=2, steps=2)
+DEEPER = TrainingShape(NetworkShape(3, 5, layers=2), batch=2, steps=3, masked=True)
+SEED = 4
+PROGRAM, WINDOW, WINDOW_BYTES = 1 << 20, 1 << 21, 4096
+HALT = encode(Opcode.HALT)
+LOAD = encode(Opcode.LOAD, memory=Memory.SCRATCH, outer=1, inner=4)
+STORE = encode(Opcode.STORE, memory=Memory.SCRATCH, outer=1, inner=4, wait_load=1)
+ENDLESS_WAIT = encode(Opcode.STORE, memory=Memory.SCRATCH, outer=1, inner=4, wait_load=9)
+
+
+async def on_device(dut, stall, work):
+    """Do blocking work on a device while the simulation runs."""
+    cocotb.log.info("seed %d", SEED)
+    transport = await CocotbTransport.open(dut, preset(PRESET), stall=stall, seed=SEED)
+    await bridge(lambda: work(HardwareDevice("cocotb", PRESET, Accelerator(transport, preset(PRESET)))))()
+
+
+def train(device, shape=SHAPE, iterations=1):
+    assert_same_training(device, shape, iterations, SEED)
+
+
+def load(device, *words):
+    """Put a program into memory, its windows behind it."""
+    device.accelerator.set_windows(WINDOW, WINDOW_BYTES)
+    return device.accelerator.load(b"".join(word.to_bytes(32, "little") for word in words), PROGRAM)
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize(stall=[0.0, 0.5, 0.9])
+async def trains_with_the_bits_of_golden(dut, stall):
+    """Outputs, gradients, and the weights after an update; the second iteration starts from states of its own."""
+
+    def work(device):
+        train(device)
+        train(device, DEEPER, iterations=2)
+
+    await on_device(dut, stall, work)
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def names_what_is_wrong_with_a_program(dut):
+    """An unknown opcode, an address outside the window: the error has the instruction; the machine trains on."""
+    outside = encode(Opcode.STORE, memory=Memory.SCRATCH, address=WINDOW_BYTES // 16 - 1, outer=1, inner=4)
+
+    def work(device):
+        for words, error, message in (
+            ((LOAD, 15, HALT), BadOpcodeError, "BAD_OPCODE: .* SEQUENCER, instruction 1: opcode 15"),
+            ((LOAD, outside, HALT), BadAddressError, "STORE, instruction 1: STORE"),
+        ):
+            with pytest.raises(error, match=message):
+                device.accelerator.run(load(device, *words))
+            train(device)
+
+    await on_device(dut, 0.0, work)
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def names_an_access_that_memory_refuses(dut):
+    """Reads and writes of data, and of the program; the machine trains on."""
+
+    def work(device):
+        memory = device.accelerator.transport.memory
+        from_elsewhere = encode(Opcode.LOAD, memory=Memory.SCRATCH, address=64, outer=1, inner=4)
+        for place, words, error, message in (
+            (WINDOW, (LOAD, STORE, HALT), ReadError, "LOAD, instruction 0: LOAD"),
+            (WINDOW, (from_elsewhere, STORE, HALT), WriteError, "STORE, instruction 1: STORE"),
+            (PROGRAM, (LOAD, STORE, HALT), ReadError, "SEQUENCER"),
+        ):
+            memory.inject(place, place + 16)
+            with pytest.raises(error, match=message):
+                device.accelerator.run(load(device, *words))
+            memory.clear_faults()
+            train(device)
+
+    await on_device(dut, 0.0, work)
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def refuses_a_second_program(dut):
+    """The one that runs is not disturbed, can be stopped, and the machine trains on."""
+
+    def work(device):
+        device.accelerator.watchdog_cycles = 0
+        program = load(device, ENDLESS_WAIT, HALT)
+        device.accelerator.start(program)
+        with pytest.raises(BusyError):
+            device.accelerator.run(program)
+        device.accelerator.abort()
+        train(device)
+
+    await on_device(dut, 0.0, work)

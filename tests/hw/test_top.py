@@ -1,0 +1,13 @@
+"""Runs the cocotb bench of the whole machine: its Verilog, driven by the driver itself."""
+
+from pathlib import Path
+
+from etalstm.hw.config import preset
+from etalstm.hw.top import Top
+from etalstm.sim.bench import run_bench
+from etalstm.sim.identified import Identified
+
+
+def test_top(tmp_path):
+    bench = Path(__file__).with_name("bench_top.py")
+    run_bench(Identified(Top(preset("test"))), "machine", bench, tmp_path, environment={"PRESET": "test"})
