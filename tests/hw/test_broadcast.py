@@ -1,6 +1,7 @@
-"""The broadcaster's blocks and scalars against a plain model of the CAST instruction."""
+"""The broadcaster, in parts and whole, against a plain model of the CAST instruction."""
 
 import random
+from pathlib import Path
 
 import pytest
 from amaranth.hdl import Elaboratable, Module
@@ -9,13 +10,19 @@ from amaranth.lib.wiring import connect
 from amaranth.sim import Simulator
 
 from etalstm.hw.broadcast.blocks import BlockBuffer, BlockFetcher
+from etalstm.hw.broadcast.broadcaster import Broadcaster
 from etalstm.hw.broadcast.emitter import ScalarEmitter
+from etalstm.hw.config import preset
 from etalstm.hw.contract import BINARY32, Opcode, Status
 from etalstm.hw.stream import instruction_layout
+from etalstm.sim.bench import run_bench
+from etalstm.sim.identified import Identified
+from tests.hw.cast import CastModel, random_memory
 
 LANES, BEAT_WORDS, WORDS, CHANNELS = 8, 4, 128, 2
 VECTOR_BEATS = LANES // BEAT_WORDS
 STRIDE = 1 << 14
+MODEL = CastModel(LANES, BEAT_WORDS, WORDS, STRIDE)
 
 
 class Dut(Elaboratable):
@@ -42,71 +49,6 @@ class Dut(Elaboratable):
             emitter.read_data.eq(buffer.read_data),
         ]
         return m
-
-
-def block_words(cast, number):
-    """Byte address of block `number` of a CAST, as the contract says."""
-    position = cast["tile"] + number
-    channel = cast["channel"] + position // cast["tiles_per_channel"]
-    tile = position % cast["tiles_per_channel"]
-    beats = cast["gates"] * cast["batch"] * VECTOR_BEATS
-    lanes = cast["last_lanes"] if tile == cast["tiles_per_channel"] - 1 else cast["lanes"]
-    return channel * STRIDE + (cast["address"] + tile * beats) * BEAT_WORDS * 4, lanes
-
-
-def model(cast, memory, begun):
-    """The messages of one CAST as (value, outer, inner, first, empty, null, last) with None for what means nothing."""
-    messages, outer, indices = [], 0, set()
-    if cast["start"]:
-        begun.clear()
-    for number in range(cast["blocks"]):
-        address, lanes = block_words(cast, number)
-        rows = [(lane, gate) for lane in range(cast["lane"], cast["lane"] + lanes) for gate in range(cast["gates"])]
-        batch = range(cast["batch"])
-        walk = [(r, b) for b in batch for r in rows] if cast["batch_outer"] else [(r, b) for r in rows for b in batch]
-        for (lane, gate), b in walk:
-            row = rows.index((lane, gate))
-            o, index = (outer + b, row) if cast["batch_outer"] else (outer + row, b)
-            indices.add(index)
-            word = memory[(address // 4) + (gate * cast["batch"] + b) * LANES + lane]
-            if word & 0x7F800000:
-                messages.append((word, o * cast["tiles"], index * cast["tiles"], index not in begun, 0, 0, 0))
-                begun.add(index)
-        outer += cast["batch"] if cast["batch_outer"] else len(rows)
-    if cast["finish"]:
-        messages += [(None, None, i * cast["tiles"], None, 1, 0, 0) for i in sorted(indices - begun)]
-    return messages
-
-
-def same(actual, expected):
-    return all(e is None or a == e for a, e in zip(actual, expected, strict=True))
-
-
-def random_casts(rng, count):
-    casts = []
-    for _ in range(count):
-        gates, batch_outer = rng.choice([1, 4]), rng.randrange(2)
-        tiles_per_channel = rng.choice([1, 2])
-        lanes = rng.randint(1, LANES)
-        lane = rng.randint(0, LANES - lanes) if batch_outer else 0
-        cast = {
-            "address": rng.randrange(64),
-            "channel": 0,
-            "tile": rng.randrange(tiles_per_channel),
-            "tiles_per_channel": tiles_per_channel,
-            "blocks": rng.randint(1, tiles_per_channel),
-            "gates": gates,
-            "batch": rng.randint(1, WORDS // LANES // gates),
-            "lane": lane,
-            "lanes": lanes,
-            "last_lanes": lanes if batch_outer else rng.randint(1, lanes),
-            "tiles": rng.randint(1, 5),
-            "batch_outer": batch_outer,
-            "start": 1,
-            "finish": rng.randrange(2),
-        }
-        casts.append(cast)
-    return casts
 
 
 def run(casts, memory, stall, seed):
@@ -163,31 +105,15 @@ def run(casts, memory, stall, seed):
 @pytest.mark.parametrize("density", [1.0, 0.3, 0.0])
 def test_sends_nonzero_scalars_in_canonical_order(stall, density):
     rng = random.Random(f"{stall} {density}")
-    memory = [
-        rng.getrandbits(31) | 0x00800000 if rng.random() < density else rng.choice([0, 0x80000000, 0x00000123])
-        for _ in range(2 * STRIDE // 4)
-    ]
-    casts = random_casts(rng, 12)
-    received = run(casts, memory, stall, rng.random())
-    begun = set()
-    for number, cast in enumerate(casts):
-        expected = model(cast, memory, begun)
-        end = next(i for i, message in enumerate(received) if message[-1]) + 1
-        actual, received = received[:end], received[end:]
-        if actual[-1][5]:
-            actual = actual[:-1]
-        else:
-            actual[-1] = (*actual[-1][:-1], 0)
-        assert len(actual) == len(expected), f"CAST {number} {cast}: {len(actual)} messages, expected {len(expected)}"
-        for index, (got, want) in enumerate(zip(actual, expected, strict=True)):
-            assert same(got, want), f"CAST {number} {cast}: message {index} is {got}, expected {want}"
-    assert not received
+    memory = random_memory(rng, CHANNELS * STRIDE // 4, density)
+    casts = MODEL.random_casts(rng, 12)
+    MODEL.check(casts, memory, run(casts, memory, stall, rng.random()))
 
 
 def test_continues_the_sums_of_the_cast_before():
     memory = [0] * (2 * STRIDE // 4)
     memory[0] = memory[64] = 0x3F800000
-    base = random_casts(random.Random(1), 1)[0] | {
+    base = MODEL.random_casts(random.Random(1), 1)[0] | {
         "address": 0, "tile": 0, "tiles_per_channel": 1, "blocks": 1, "gates": 1, "batch": 4, "lane": 0, "lanes": 1,
         "last_lanes": 1, "tiles": 1, "batch_outer": 0, "start": 1, "finish": 0,
     }  # fmt: skip
@@ -198,7 +124,7 @@ def test_continues_the_sums_of_the_cast_before():
 
 @pytest.mark.parametrize("change", [{"address": STRIDE // 16 - 1, "batch": 2}, {"channel": CHANNELS}])
 def test_refuses_blocks_outside_the_windows(change):
-    cast = random_casts(random.Random(2), 1)[0] | {"batch": 2, "gates": 1, "tile": 0, "blocks": 1} | change
+    cast = MODEL.random_casts(random.Random(2), 1)[0] | {"batch": 2, "gates": 1, "tile": 0, "blocks": 1} | change
     dut = Dut()
 
     async def bench(ctx):
@@ -214,3 +140,9 @@ def test_refuses_blocks_outside_the_windows(change):
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)
     simulator.run()
+
+
+def test_broadcaster(tmp_path):
+    broadcaster = Identified(Broadcaster(preset("test")))
+    bench = Path(__file__).with_name("bench_broadcaster.py")
+    run_bench(broadcaster, "broadcaster", bench, tmp_path, environment={"PRESET": "test"})

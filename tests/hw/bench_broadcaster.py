@@ -1,0 +1,205 @@
+"""cocotb bench of Broadcaster on a memory, against a plain model of CAST."""
+
+import os
+import random
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from etalstm.hw.config import preset
+from etalstm.hw.contract import Opcode, Status, encode
+from etalstm.hw.stream import Scalar
+from etalstm.sim.axi_memory import AxiMemory
+from tests.hw.cast import CastModel, random_memory
+from tests.hw.stimulus import pauses, send
+
+CONFIG = preset(os.environ["PRESET"])
+BASE, STRIDE, MEMORY_BYTES = 0x4000, 0x4000, 0x10000
+MODEL = CastModel(CONFIG.lanes, CONFIG.beat_words, CONFIG.broadcast_words, STRIDE)
+CASTS, SEED = 60, 8
+SCALAR = Scalar(CONFIG.format)
+
+
+class Bench:
+    """The broadcaster with its memory; takes what it sends."""
+
+    def __init__(self, dut, stall):
+        self.dut, self.received = dut, []
+        self.seen = self.skipped = self.beats = 0
+        self._stall = stall
+        self.memory = AxiMemory(dut, ["axi"], MEMORY_BYTES, stall=stall, seed=SEED)
+
+    @classmethod
+    async def begin(cls, dut, stall=0.0, density=0.5):
+        """Fill the windows, reset."""
+        cocotb.log.info("seed %d", SEED)
+        bench = cls(dut, stall)
+        words = random_memory(random.Random(SEED), CONFIG.channels * STRIDE // 4, density)
+        bench.words = words
+        bench.memory.bytes[BASE : BASE + 4 * len(words)] = np.array(words, np.uint32).view(np.uint8)
+        dut.windows.value = BASE | STRIDE << CONFIG.address_bits
+        Clock(dut.clk, 4, "ns").start()
+        dut.i__valid.value = 0
+        await bench.reset()
+        cocotb.start_soon(bench._take())
+        return bench
+
+    async def reset(self):
+        dut = self.dut
+        dut.abort.value, dut.stored_by_all.value, dut.o__ready.value, dut.rst.value = 0, 0, 0, 1
+        await ClockCycles(dut.clk, 3)
+        dut.rst.value = 0
+        await ClockCycles(dut.clk, 2)
+        self.received.clear()
+
+    async def _take(self):
+        dut, gaps = self.dut, pauses(self._stall, f"{SEED} take")
+        while True:
+            ready = not next(gaps)
+            dut.o__ready.value = ready
+            await RisingEdge(dut.clk)
+            if ready and dut.o__valid.value == 1 and not dut.rst.value:
+                p = SCALAR.from_bits(int(dut.o__payload.value))
+                self.received.append((p.value, p.outer, p.inner, p.first, p.empty, p.null, p.last))
+            self.seen += int(dut.seen.value)
+            self.skipped += int(dut.skipped.value)
+            self.beats += int(dut.beat.value)
+
+    async def execute(self, casts, stall=0.0):
+        await send(self.dut, "i", [encode(Opcode.CAST, **cast) for cast in casts], stall, SEED)
+
+    async def idle(self, limit=40_000):
+        """Wait until it is idle, or a status stops it and no read is under way."""
+        dut, quiet = self.dut, 0
+        for _ in range(limit):
+            await RisingEdge(dut.clk)
+            stopped = int(dut.status.value) != Status.IDLE and not dut.dma_busy.value
+            quiet = quiet + 1 if stopped or not dut.busy.value else 0
+            if quiet == 20:
+                return
+        raise AssertionError(f"still busy after {limit} cycles")
+
+    @property
+    def status(self):
+        return Status(int(self.dut.status.value))
+
+    async def assert_usable(self, casts):
+        """After a reset, as between programs, it does what it should."""
+        await self.reset()
+        await self.execute(casts)
+        await self.idle()
+        MODEL.check(casts, self.words, self.received)
+
+
+def one_block(**changes):
+    """A CAST of 4 × 4 vectors from beat 8 of the first window."""
+    return {
+        "address": 8, "channel": 0, "tile": 0, "tiles_per_channel": 1, "blocks": 1, "gates": 4, "batch": 4, "lane": 0,
+        "lanes": CONFIG.lanes, "last_lanes": CONFIG.lanes, "tiles": 2, "batch_outer": 0, "start": 1, "finish": 1,
+    } | changes  # fmt: skip
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(stall=[0.0, 0.5, 0.9], density=[1.0, 0.3, 0.0])
+async def sends_nonzero_scalars_in_canonical_order(dut, stall, density):
+    """Every scalar of every block once, in order; each word counted as seen, or as skipped too."""
+    bench = await Bench.begin(dut, stall, density)
+    casts = MODEL.random_casts(random.Random(f"{SEED} {stall} {density}"), CASTS)
+    await bench.execute(casts, stall)
+    await bench.idle()
+    assert bench.status is Status.IDLE, bench.status.name
+    MODEL.check(casts, bench.words, bench.received)
+    sent = sum(not empty and not null for *_, empty, null, _ in bench.received)
+    assert bench.seen - bench.skipped == sent, f"{bench.seen} seen, {bench.skipped} skipped, {sent} sent"
+    beats = sum(cast["blocks"] * cast["gates"] * cast["batch"] * CONFIG.vector_beats for cast in casts)
+    assert bench.beats == beats, f"{bench.beats} beats counted, expected {beats}"
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def sends_a_scalar_a_cycle(dut):
+    """Blocks that follow each other are read ahead."""
+    bench = await Bench.begin(dut, density=1.0)
+    await bench.execute([one_block(blocks=1, address=16 * n) for n in range(8)])
+    cycles = 0
+    while len(bench.received) < 8 * 16 * CONFIG.lanes:
+        await RisingEdge(dut.clk)
+        cycles += bool(bench.received)
+        assert cycles < 2000, f"{len(bench.received)} scalars after 2000 cycles"
+    cocotb.log.info("%d scalars in %d cycles", len(bench.received), cycles)
+    assert cycles <= len(bench.received) + 8 * 4, f"{len(bench.received)} scalars took {cycles} cycles"
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def waits_until_every_channel_has_stored(dut):
+    """Nothing is read before; the instruction behind waits too."""
+    bench = await Bench.begin(dut)
+    casts = [one_block(), one_block(address=40)]
+    await bench.execute([casts[0] | {"wait_store": 3}, casts[1]])
+    for stored in range(3):
+        dut.stored_by_all.value = stored
+        for _ in range(30):
+            await RisingEdge(dut.clk)
+            assert not dut.axi__arvalid.value, f"a read after {stored} stores, expected none before 3"
+    dut.stored_by_all.value = 3
+    await bench.idle()
+    MODEL.check(casts, bench.words, bench.received)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(stall=[0.0, 0.9], place=[0, 15])
+async def reports_a_read_error(dut, stall, place):
+    """An error in any beat gives the status and stops what follows; reads end, and after a reset all is well."""
+    bench = await Bench.begin(dut, stall)
+    casts = [one_block(), one_block(address=40), one_block(address=80)]
+    fault = BASE + (40 + place) * CONFIG.beat_bytes
+    bench.memory.inject(fault, fault + 4)
+    await bench.execute(casts)
+    await bench.idle()
+    assert bench.status is Status.READ_ERROR, bench.status.name
+    assert int(dut.completed.value) in (1, 2)  # the next one may have been begun when the error came
+    bench.memory.clear_faults()
+    await bench.assert_usable(casts)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(
+    bad=[
+        one_block(address=STRIDE // CONFIG.beat_bytes - 15),
+        one_block(address=(1 << 28) - 1),
+        one_block(channel=CONFIG.channels),
+        one_block(channel=CONFIG.channels - 1, tile=1, blocks=2, tiles_per_channel=2),
+        one_block(batch=CONFIG.broadcast_words // 4 // CONFIG.lanes + 1),
+    ]
+)
+async def refuses_blocks_outside_windows_and_buffers(dut, bad):
+    """Nothing of them is read; what came before is sent; after a reset all is well."""
+    bench = await Bench.begin(dut, 0.5)
+    good = one_block()
+    await bench.execute([good, bad])
+    await bench.idle()
+    too_large = bad["batch"] > good["batch"]
+    assert bench.status is (Status.BAD_FIELD if too_large else Status.BAD_ADDRESS), bench.status.name
+    assert int(dut.completed.value) == 1, f"{int(dut.completed.value)} completed, expected 1"
+    inside = 1 + (bad["blocks"] == 2)
+    assert bench.beats == inside * 16 * CONFIG.vector_beats, f"{bench.beats} beats read"
+    await bench.assert_usable([good])
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(cycles=[9, 14, 25, 60])
+async def ends_reads_when_aborted(dut, cycles):
+    """``dma_busy`` falls, whatever was under way, and stays down."""
+    bench = await Bench.begin(dut, 0.5)
+    await bench.execute([one_block(address=20 * n) for n in range(3)])
+    await ClockCycles(dut.clk, cycles)
+    dut.abort.value = 1
+    for _ in range(500):
+        await RisingEdge(dut.clk)
+        if not dut.dma_busy.value:
+            break
+    for _ in range(50):
+        assert not dut.dma_busy.value, "memory accesses do not end"
+        await RisingEdge(dut.clk)
+    await bench.assert_usable([one_block()])

@@ -1,0 +1,111 @@
+"""A plain model of the CAST instruction, and random ones to try it on."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class CastModel:
+    """What CAST sends, on windows that follow each other from word 0 of a memory.
+
+    Messages are (value, outer, inner, first, empty, null, last), with None for what means nothing.
+
+    Parameters
+    ----------
+    lanes, beat_words : int
+        Words of a vector and of a beat.
+    words : int
+        The most words of a block.
+    stride : int
+        Bytes of a window.
+    """
+
+    lanes: int
+    beat_words: int
+    words: int
+    stride: int
+
+    def _block(self, cast, number):
+        """Byte address and lanes of block `number`."""
+        position = cast["tile"] + number
+        channel = cast["channel"] + position // cast["tiles_per_channel"]
+        tile = position % cast["tiles_per_channel"]
+        beats = cast["gates"] * cast["batch"] * self.lanes // self.beat_words
+        lanes = cast["last_lanes"] if tile == cast["tiles_per_channel"] - 1 else cast["lanes"]
+        return channel * self.stride + (cast["address"] + tile * beats) * self.beat_words * 4, lanes
+
+    def messages(self, cast, memory, begun):
+        """The messages of one CAST; ``begun`` holds the sums that have begun, for the next one."""
+        messages, outer, indices = [], 0, set()
+        if cast["start"]:
+            begun.clear()
+        for number in range(cast["blocks"]):
+            address, lanes = self._block(cast, number)
+            rows = [(lane, gate) for lane in range(cast["lane"], cast["lane"] + lanes) for gate in range(cast["gates"])]
+            batch = range(cast["batch"])
+            walk = (
+                [(r, b) for b in batch for r in rows] if cast["batch_outer"] else [(r, b) for r in rows for b in batch]
+            )
+            for (lane, gate), b in walk:
+                row = rows.index((lane, gate))
+                o, index = (outer + b, row) if cast["batch_outer"] else (outer + row, b)
+                indices.add(index)
+                word = memory[address // 4 + (gate * cast["batch"] + b) * self.lanes + lane]
+                if word & 0x7F800000:
+                    messages.append((word, o * cast["tiles"], index * cast["tiles"], index not in begun, 0, 0, 0))
+                    begun.add(index)
+            outer += cast["batch"] if cast["batch_outer"] else len(rows)
+        if cast["finish"]:
+            messages += [(None, None, i * cast["tiles"], None, 1, 0, 0) for i in sorted(indices - begun)]
+        return messages
+
+    def random_casts(self, rng, count):
+        """CASTs that start new sums, on the first 64 beats and what follows."""
+        return [self._random_cast(rng) for _ in range(count)]
+
+    def _random_cast(self, rng):
+        gates, batch_outer = rng.choice([1, 4]), rng.randrange(2)
+        tiles_per_channel = rng.choice([1, 2])
+        lanes = rng.randint(1, self.lanes)
+        return {
+            "address": rng.randrange(64),
+            "channel": 0,
+            "tile": rng.randrange(tiles_per_channel),
+            "tiles_per_channel": tiles_per_channel,
+            "blocks": rng.randint(1, tiles_per_channel),
+            "gates": gates,
+            "batch": rng.randint(1, self.words // self.lanes // gates),
+            "lane": rng.randint(0, self.lanes - lanes) if batch_outer else 0,
+            "lanes": lanes,
+            "last_lanes": lanes if batch_outer else rng.randint(1, lanes),
+            "tiles": rng.randint(1, 5),
+            "batch_outer": batch_outer,
+            "start": 1,
+            "finish": rng.randrange(2),
+        }
+
+    def check(self, casts, memory, received):
+        """Fail unless ``received`` are the messages of all CASTs, and each ends once."""
+        begun = set()
+        for number, cast in enumerate(casts):
+            expected = self.messages(cast, memory, begun)
+            ends = [n for n, message in enumerate(received) if message[-1]]
+            assert ends, f"CAST {number} {cast}: {len(received)} messages and no last one, expected {len(expected)}"
+            actual, received = received[: ends[0] + 1], received[ends[0] + 1 :]
+            if actual[-1][5]:
+                actual = actual[:-1]
+            else:
+                actual[-1] = (*actual[-1][:-1], 0)
+            for index, (got, want) in enumerate(zip(actual, expected, strict=False)):
+                same = all(e is None or a == e for a, e in zip(got, want, strict=True))
+                assert same, f"CAST {number} {cast}: message {index} is {got}, expected {want}"
+            count = len(actual)
+            assert count == len(expected), f"CAST {number} {cast}: {count} messages, expected {len(expected)}"
+        assert not received, f"{len(received)} messages after the last CAST, the first {received[0]}"
+
+
+def random_memory(rng, words, density):
+    """Words, of which about a share of ``density`` is not zero; zeros are of both signs, or subnormal."""
+    return [
+        rng.getrandbits(31) | 0x00800000 if rng.random() < density else rng.choice([0, 0x80000000, 0x00000123])
+        for _ in range(words)
+    ]
