@@ -149,6 +149,17 @@ LANE_ADDRESS_BITS = 13
 COUNT_BITS = 12
 KIND_BITS = 2
 CHANNEL_BITS = 8
+LOG_BITS = 1  # P and δ have logs of their own
+STREAM_BITS = 26  # first and last beat of a log
+
+# A compressed stream: elements in order (vector by vector, lane by lane) in blocks of STREAM_BLOCK. A block is a mask
+# word (bit n: element n is kept), then the kept words in order; with bf16 two kept elements share a word, the first in
+# the low half, and a block's last word is filled up with 0. The last block may have fewer elements, the mask bits of
+# those that are missing are 0. The stream starts at a beat and is filled up to a whole beat with 0. Its index beat
+# holds, as 32-bit words: the beat where it starts, relative to the channel's window; its length in beats; the number of
+# elements; the number of kept elements.
+STREAM_BLOCK = 32
+STREAM_INDEX = ("start", "beats", "elements", "kept")
 
 # Every instruction starts with these. An engine holds an instruction back until the engines named here have completed
 # at least so many instructions since the program started (0: no wait). Channels look at their own engines; with
@@ -177,8 +188,22 @@ _TRANSFER = {
 
 FIELDS = {
     Opcode.HALT: {},
-    Opcode.LOAD: _TRANSFER,
-    Opcode.STORE: _TRANSFER,
+    # With `compressed`, LOAD reads a stream that a compressed STORE wrote: `address` is that of its index beat.
+    Opcode.LOAD: {**_TRANSFER, "compressed": 1, "bf16": 1},
+    # With `compressed`, STORE appends a stream to the channel's log `log` and writes its index beat (see STREAM_INDEX)
+    # to `address`. With `first` the log begins anew at beat `start`; it may grow up to beat `end` (exclusive), beyond
+    # that the program stops with OVERFLOW and nothing outside the log is written. Elements x with |x| < parameter
+    # `threshold`, and zeros, are not kept. With `bf16` kept words are rounded to bfloat16 and packed by two.
+    Opcode.STORE: {
+        **_TRANSFER,
+        "compressed": 1,
+        "bf16": 1,
+        "threshold": 4,
+        "log": LOG_BITS,
+        "first": 1,
+        "start": STREAM_BITS,
+        "end": STREAM_BITS,
+    },
     # For each scalar of the paired CAST, one MAC per tile: queue[queue + inner·tiles + tile] += weights[weights +
     # outer·tiles + tile] · value. The offsets outer·tiles and inner·tiles arrive with the scalar.
     Opcode.MAC: {
@@ -308,6 +333,8 @@ class Status(IntEnum):
     TRUNCATED = 8  #: the program ended without HALT
     STUCK = 9  #: no progress for `watchdog` cycles: instructions wait for each other, or a memory does not answer
     ABORTED = 10  #: stopped by the host
+    OVERFLOW = 11  #: a compressed stream outgrew its log
+    BAD_STREAM = 12  #: an index beat or a mask that no compressed STORE writes
 
 
 class Register(IntEnum):
@@ -329,7 +356,7 @@ class Register(IntEnum):
     WINDOW_HIGH = 0x034
     WINDOW_STRIDE = 0x038  #: from one channel's window to the next, and the size of each, in units of 4096 bytes
     REFUSED = 0x03C  #: how often START was written while a program ran (such a write does nothing else)
-    PARAMETER = 0x040  #: 8 words, the values of Source.PARAMETER; see PARAMETERS
+    PARAMETER = 0x040  #: 16 words, the values of Source.PARAMETER; see PARAMETERS
     COUNTER = 0x100  #: 64-bit words, low half first, in the order of Counter; cleared by START
 
 
@@ -338,7 +365,7 @@ CONTROL_START = 1
 CONTROL_ABORT = 2
 MAGIC = 0x4554414C  # "ETAL"
 VERSION = 1
-PARAMETERS = 8
+PARAMETERS = 16
 PARAMETER_ONE = 0  # reads as 1.0 whatever is written
 PARAMETER_ZERO = 1  # reads as +0.0 whatever is written
 PARAMETER_MINUS_ZERO = 2  # reads as -0.0 whatever is written: x + -0.0 is x for every x
@@ -346,6 +373,7 @@ PARAMETER_SCALE = 3  # what gradients are multiplied by: clipping
 PARAMETER_WEIGHT_DECAY = 4
 PARAMETER_MOMENTUM = 5
 PARAMETER_LEARNING_RATE = 6
+PARAMETER_THRESHOLDS = 8  # the first of six: thresholds of P_i, P_f, P_g, P_o, P_s, P_r
 
 
 class Cycle(IntEnum):

@@ -8,6 +8,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
+from etalstm.hw import contract
 from etalstm.hw.compute import Compute
 from etalstm.hw.contract import Cycle, FloatFormat, Memory, Source, Start, Status, VectorOp
 
@@ -16,7 +17,7 @@ LANES, UNITS = 4, 2
 DEPTHS = {"weight_depth": 32, "bias_depth": 8, "scratch_depth": 128, "queue_depth": 16}
 WORDS, SIGN = 1 << FORMAT.width, 1 << (FORMAT.width - 1)
 MULTIPLY, ADD, ACTIVATION = 2, 4, 5  # latencies
-PARAMETERS = [FORMAT.one, 0, 0x1234, 0x8001, 5, 6, 7, 0xFFFF]
+PARAMETERS = [FORMAT.one, 0, 0x1234, 0x8001, 5, 6, 7, 0xFFFF, *range(8, contract.PARAMETERS)]
 WRITTEN_AFTER = {  # cycles from issue to last write
     VectorOp.MULTIPLY: MULTIPLY + 2,
     VectorOp.ADD: MULTIPLY + ADD + 2,
@@ -391,7 +392,7 @@ def test_activations_leave_the_pes_to_the_scalars():
         ({"op": VectorOp.ADD, "b": 127, "b_inner": 1, "inner": 2}, Status.BAD_ADDRESS),
         ({"op": VectorOp.ADD, "d": 128}, Status.BAD_ADDRESS),
         ({"op": VectorOp.ADD, "a": 16, "a_source": Source.QUEUE}, Status.BAD_ADDRESS),
-        ({"op": VectorOp.ADD, "a": 8, "a_source": Source.PARAMETER}, Status.BAD_ADDRESS),
+        ({"op": VectorOp.ADD, "a": contract.PARAMETERS, "a_source": Source.PARAMETER}, Status.BAD_ADDRESS),
         ({"op": VectorOp.TANH, "b": 128}, Status.IDLE),
     ],
 )

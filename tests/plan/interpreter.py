@@ -16,14 +16,14 @@ class Interpreter:
     Members
     -------
     windows : array, float32, (channels, vectors of a window, lanes)
-    parameters : array, float32, (8,)
+    parameters : array, float32, (PARAMETERS,)
     """
 
     def __init__(self, config, window_bytes):
         self.config = config
         vectors = window_bytes // (config.lanes * 4)
         self.windows = np.full((config.channels, vectors, config.lanes), np.nan, np.float32)
-        self.parameters = np.array([1, 0, -0.0, 0, 0, 0, 0, 0], np.float32)
+        self.parameters = np.array([1, 0, -0.0] + [0] * (contract.PARAMETERS - 3), np.float32)
         depths = {
             Memory.WEIGHTS: config.weight_depth,
             Memory.SCRATCH: config.scratch_depth,

@@ -31,7 +31,7 @@ class InterpretedAccelerator:
 
     def __init__(self, config):
         self.config, self.transport = config, InterpretedMemory()
-        self._parameters = np.array([1, 0, -0.0, 0, 0, 0, 0, 0], np.float32)
+        self._parameters = np.array([1, 0, -0.0] + [0] * (contract.PARAMETERS - 3), np.float32)
 
     def load(self, program, address):
         self.transport.write_memory(address, program)
