@@ -5,8 +5,9 @@ from etalstm.commands.bench import golden
 from etalstm.commands.compare import compare
 from etalstm.commands.iteration import iteration
 from etalstm.commands.plan import plan
+from etalstm.commands.simulators import simulators
 from etalstm.commands.train import train
 from etalstm.commands.verilog import verilog
 
 COMMANDS = {"train": train, "compare": compare, "plan": plan, "verilog": verilog}
-BENCHES = {"iteration": iteration, "golden": golden, "activation": activation}
+BENCHES = {"iteration": iteration, "golden": golden, "activation": activation, "simulators": simulators}

@@ -1,0 +1,73 @@
+"""The in-process simulator beside cocotb: the same Verilog, the same program."""
+
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from etalstm.device.api import TrainingShape
+from etalstm.errors import DeviceError
+from etalstm.hw.config import preset
+from etalstm.hw.top import Top
+from etalstm.sim.bench import run_bench
+from etalstm.sim.forward import run_forward
+from etalstm.sim.identified import Identified
+from etalstm.sim.transport import SimTransport
+
+MEMORY_BYTES = 1 << 28
+_RUNS = 5  # of the fast one: a pass takes it a fraction of a second
+
+
+def compare_simulators(name: str, shape: TrainingShape, log: Callable[[str], None] = lambda _: None) -> dict:
+    """Run one forward pass on both simulators; builds, and what the host does around the program, do not count.
+
+    Their memories are not the same: the in-process one answers after :data:`etalstm.sim.transport.LATENCY_CYCLES`
+    cycles, that of cocotb at once, a few bursts at a time. So each has cycles of its own.
+
+    Parameters
+    ----------
+    name : str
+        Preset of the machine.
+    shape : TrainingShape
+    log : function
+        Told when a build begins.
+
+    Returns
+    -------
+    dict
+        ``cycles`` and ``cocotb_cycles`` of the pass; ``sim_cycles_per_second`` and ``cocotb_cycles_per_second``;
+        ``ratio`` of the two.
+
+    Raises
+    ------
+    DeviceError
+        If a simulator cannot be built or fails, or the outputs differ.
+    """
+    with SimTransport(preset(name), memory_bytes=MEMORY_BYTES, log=log) as transport:
+        here = run_forward(transport, name, shape, _RUNS)
+    there = _run_cocotb(name, shape, log)
+    if here["checksum"] != there["checksum"]:
+        raise DeviceError("the outputs of the two simulators differ")
+    speeds = [found["cycles"] / found["seconds"] for found in (here, there)]
+    return {
+        "cycles": here["cycles"],
+        "cocotb_cycles": there["cycles"],
+        "sim_cycles_per_second": speeds[0],
+        "cocotb_cycles_per_second": speeds[1],
+        "ratio": speeds[0] / speeds[1],
+    }
+
+
+def _run_cocotb(name, shape, log):
+    log("building the same design for cocotb, if the cache does not have it")
+    with tempfile.TemporaryDirectory() as directory:
+        result = Path(directory) / "result.json"
+        arguments = {"preset": name, "shape": asdict(shape), "memory_bytes": MEMORY_BYTES, "result": str(result)}
+        environment = {"FORWARD": json.dumps(arguments)}
+        machine = Identified(Top(preset(name)))
+        try:
+            run_bench(machine, "machine", "etalstm.sim.bench_forward", Path(directory), environment=environment)
+        except AssertionError as error:
+            raise DeviceError(str(error)) from None
+        return json.loads(result.read_text())
