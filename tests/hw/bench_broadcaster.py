@@ -11,9 +11,9 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from etalstm.hw.config import preset
 from etalstm.hw.contract import Opcode, Status, encode
 from etalstm.hw.stream import Scalar
-from etalstm.sim.axi_memory import AxiMemory
+from etalstm.sim.axi_memory import AxiMemory, pauses
 from tests.hw.cast import CastModel, random_memory
-from tests.hw.stimulus import pauses, send
+from tests.hw.stimulus import send
 
 CONFIG = preset(os.environ["PRESET"])
 BASE, STRIDE, MEMORY_BYTES = 0x4000, 0x4000, 0x10000

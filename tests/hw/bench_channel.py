@@ -8,13 +8,13 @@ import cocotb
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
-from cocotbext.axi import AxiBus, AxiRam
 
 from etalstm.golden import activation, arithmetic
 from etalstm.hw.contract import BINARY32 as FORMAT
 from etalstm.hw.contract import Cycle, Memory, Opcode, Source, Start, Status, VectorOp, encode
 from etalstm.hw.stream import Scalar
-from tests.hw.stimulus import bits, pauses, send, words
+from etalstm.sim.axi_memory import AxiMemory
+from tests.hw.stimulus import bits, send, words
 
 LANES, UNITS, ADDRESS_BITS, BEAT_WORDS = (
     int(os.environ[name]) for name in ("LANES", "UNITS", "ADDRESS_BITS", "BEAT_WORDS")
@@ -200,22 +200,14 @@ async def begin(dut, stall, program):
     dut.number.value = 1
     dut.windows.value = BASE | STRIDE << ADDRESS_BITS
     dut.parameters.value = sum(word << 32 * n for n, word in enumerate(program.parameters))
-    ram = AxiRam(AxiBus.from_prefix(dut, "port0_"), dut.clk, dut.rst, size=MEMORY_BYTES)
-    for seed, channel in enumerate(
-        (ram.read_if.ar_channel, ram.read_if.r_channel, ram.write_if.aw_channel, ram.write_if.w_channel,
-         ram.write_if.b_channel)
-    ):  # fmt: skip
-        if stall:
-            channel.set_pause_generator(pauses(stall, seed))
-    for interface in (ram.read_if, ram.write_if):
-        interface.log.setLevel("WARNING")
-    ram.write(WINDOW, program.initial.tobytes())
+    memory = AxiMemory(dut, ["axi"], MEMORY_BYTES, stall=stall)
+    memory.bytes[WINDOW : WINDOW + program.initial.nbytes] = program.initial.view(np.uint8).ravel()
     dut.rst.value = 1
     for _ in range(4):
         await RisingEdge(dut.clk)
     dut.rst.value = 0
     await RisingEdge(dut.clk)
-    return ram
+    return memory
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -223,7 +215,7 @@ async def begin(dut, stall, program):
 async def matches_golden(dut, stall, seed):
     """Memory ends up as the model's, and every cycle is counted as what it was."""
     program = Program(seed).fill(120)
-    ram = await begin(dut, stall, program)
+    memory = await begin(dut, stall, program)
     cocotb.start_soon(send(dut, "i", program.instructions, stall, 1))
     layout = Scalar(FORMAT)
     messages = [layout.const(message).as_bits() for message in program.scalars]
@@ -242,7 +234,7 @@ async def matches_golden(dut, stall, seed):
     counts = {name: completed >> 16 * n & 0xFFFF for n, name in enumerate(("load", "mac", "vector", "store"))}
     assert int(dut.status.value) == Status.IDLE
     assert counts == dict(program.counts), f"completed {counts}, expected {dict(program.counts)}"
-    actual = np.frombuffer(ram.read(WINDOW, VECTORS * LANES * 4), np.uint32).reshape(VECTORS, LANES)
+    actual = memory.bytes[WINDOW:][: VECTORS * LANES * 4].view(np.uint32).reshape(VECTORS, LANES)
     for vector, lane in np.argwhere(actual != program.memory):
         got, expected = actual[vector, lane], program.memory[vector, lane]
         raise AssertionError(f"vector {vector}, lane {lane}: {got:#010x}, expected {expected:#010x}")

@@ -30,8 +30,15 @@ ENDLESS_WAIT = encode(Opcode.STORE, memory=Memory.SCRATCH, outer=1, inner=4, wai
 async def on_device(dut, stall, work):
     """Do blocking work on a device while the simulation runs."""
     cocotb.log.info("seed %d", SEED)
-    transport = await CocotbTransport.open(dut, preset(PRESET), stall=stall, seed=SEED)
-    await bridge(lambda: work(HardwareDevice("cocotb", PRESET, Accelerator(transport, preset(PRESET)))))()
+    config = preset(PRESET)
+    transport = await CocotbTransport.open(dut, config, stall=stall, seed=SEED)
+
+    def drive():
+        accelerator = Accelerator(transport, config)
+        accelerator.watchdog_cycles = 5000  # sooner than the test's timeout
+        work(HardwareDevice("cocotb", PRESET, accelerator))
+
+    await bridge(drive)()
 
 
 def train(device, shape=SHAPE, iterations=1):
@@ -44,7 +51,7 @@ def load(device, *words):
     return device.accelerator.load(b"".join(word.to_bytes(32, "little") for word in words), PROGRAM)
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(stall=[0.0, 0.5, 0.9])
 async def trains_with_the_bits_of_golden(dut, stall):
     """Outputs, gradients, and the weights after an update; the second iteration starts from states of its own."""
@@ -56,7 +63,7 @@ async def trains_with_the_bits_of_golden(dut, stall):
     await on_device(dut, stall, work)
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def names_what_is_wrong_with_a_program(dut):
     """An unknown opcode, an address outside the window: the error has the instruction; the machine trains on."""
     outside = encode(Opcode.STORE, memory=Memory.SCRATCH, address=WINDOW_BYTES // 16 - 1, outer=1, inner=4)
@@ -73,7 +80,7 @@ async def names_what_is_wrong_with_a_program(dut):
     await on_device(dut, 0.0, work)
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def names_an_access_that_memory_refuses(dut):
     """Reads and writes of data, and of the program; the machine trains on."""
 
@@ -94,7 +101,7 @@ async def names_an_access_that_memory_refuses(dut):
     await on_device(dut, 0.0, work)
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def refuses_a_second_program(dut):
     """The one that runs is not disturbed, can be stopped, and the machine trains on."""
 

@@ -1,9 +1,9 @@
-"""What the cocotb benches feed a design with: words, pauses, streams."""
-
-import random
+"""What the cocotb benches feed a design with: words, streams."""
 
 import numpy as np
 from cocotb.triggers import RisingEdge
+
+from etalstm.sim.axi_memory import pauses
 
 SPECIALS = (0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00000, 1, 0x807FFFFF, 0x3F800000)
 
@@ -22,13 +22,6 @@ def words(generator, count):
 def bits(function, *operands):
     """Apply a float32 function to words."""
     return np.asarray(function(*(operand.view(np.float32) for operand in operands)), np.float32).view(np.uint32)
-
-
-def pauses(probability, seed):
-    """An endless pattern of pauses, for each cycle whether it is one."""
-    generator = random.Random(seed)
-    while True:
-        yield generator.random() < probability
 
 
 async def send(dut, name, payloads, stall, seed):

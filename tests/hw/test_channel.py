@@ -4,14 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from amaranth.hdl import Module
-from amaranth.lib import wiring
-from amaranth.lib.wiring import Out
 
-from etalstm.hw.axi import AXI4, join
 from etalstm.hw.channel import Channel
 from etalstm.hw.config import preset
 from etalstm.sim.bench import run_bench
+from etalstm.sim.identified import Identified
 
 SMALL = replace(
     preset("test"),
@@ -28,30 +25,6 @@ CONFIGS = {
 }
 
 
-class Ported(wiring.Component):
-    """A channel on a port with the IDs that the memory model wants."""
-
-    def __init__(self, config):
-        self._channel = channel = Channel(config)
-        members = {name: member for name, member in channel.signature.members.items() if name != "axi"}
-        port = Out(AXI4(config.address_bits, config.beat_bits, id_bits=1))
-        super().__init__(members | {"port0": port})
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.channel = channel = self._channel
-        join(m, self.port0, channel.axi)
-        for name, member in channel.signature.members.items():
-            mine, inner = getattr(self, name, None), getattr(channel, name)
-            if name == "axi":
-                continue
-            if member.is_signature:
-                wiring.connect(m, wiring.flipped(mine), inner)
-            else:
-                m.d.comb += mine.eq(inner) if member.flow is Out else inner.eq(mine)
-        return m
-
-
 @pytest.mark.parametrize("name", CONFIGS)
 def test_channel(name, tmp_path):
     config = CONFIGS[name]
@@ -63,4 +36,4 @@ def test_channel(name, tmp_path):
     }
     environment = {key: str(value) for key, value in sizes.items()}
     module = Path(__file__).with_name("bench_channel.py")
-    run_bench(Ported(config), f"channel_{name}", module, tmp_path, environment=environment)
+    run_bench(Identified(Channel(config)), f"channel_{name}", module, tmp_path, environment=environment)
