@@ -23,3 +23,11 @@ class CheckpointError(EtaLstmError):
 
 class PlanError(DeviceError):
     """A network that a machine cannot hold; the message says what is needed and what there is."""
+
+
+class StreamError(EtaLstmError, ValueError):
+    """A compressed stream that no encoder writes, or that belongs to something else."""
+
+
+class DataError(EtaLstmError):
+    """Files of a data set that are missing or not what they should be."""

@@ -1,0 +1,188 @@
+"""What a cell keeps of its forward pass for its backward pass: the policies, and how what they keep is counted.
+
+``dense``
+    The gates i, f, g, o and the state c, whole: five tensors. Nothing is pruned. The measure of the others.
+``ms1``
+    The six local gradients P, each element below its kind's threshold dropped, as compressed streams.
+``ms1-bf16``
+    The same, kept words rounded to bfloat16.
+
+Echo's cell (i, f and c kept; g = (c - f∘c') / i and o = h / tanh(c) rebuilt: 0.60 of five tensors always) is left out: the
+machine has no division, and at the densities that training reaches ``ms1-bf16`` is below half of it.
+"""
+
+import math
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+from etalstm.network import flush_subnormals
+
+POLICIES = ("dense", "ms1", "ms1-bf16")
+KINDS = ("i", "f", "g", "o", "s", "r")
+DENSE_TENSORS = 5
+
+
+def check_threshold(name: str, value: float) -> float:
+    """Give the float32 that the machine takes as a threshold, or raise ``ValueError`` naming `name` and `value`."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
+        raise ValueError(f"{name} must be a number, got {value!r}")
+    with np.errstate(over="ignore"):
+        word = np.float32(value)
+    if not (math.isfinite(word) and word >= 0):
+        raise ValueError(f"{name} must be finite and at least 0, got {value}")
+    return float(flush_subnormals(word)) + 0.0
+
+
+@dataclass(frozen=True)
+class LayerStorage:
+    """One layer's share of a :class:`Storage`: its policy and the thresholds of i, f, g, o, s, r."""
+
+    policy: str = POLICIES[0]
+    thresholds: tuple[float, ...] = (0.0,) * len(KINDS)
+
+    @property
+    def compressed(self) -> bool:
+        """Local gradients are pruned and kept as streams."""
+        return self.policy != "dense"
+
+    @property
+    def bf16(self) -> bool:
+        """Kept words are rounded to bfloat16."""
+        return self.policy == "ms1-bf16"
+
+
+@dataclass(frozen=True)
+class Storage:
+    """How a network's layers keep their intermediates.
+
+    Parameters
+    ----------
+    policy : str or tuple of str
+        One of ``POLICIES``, for all layers or one for each.
+    thresholds : float or tuple of six
+        θ, for all kinds of local gradients or for P_i, P_f, P_g, P_o, P_s, P_r. An element is kept if it is neither zero
+        nor |P| < θ. Layers that are dense do not use it.
+
+    Raises
+    ------
+    ValueError
+        If there is no such policy, a threshold is negative, infinite or no number, or one is above 0 and every layer is
+        dense.
+    """
+
+    policy: str | tuple[str, ...] = POLICIES[0]
+    thresholds: float | tuple[float, ...] = 0.0
+
+    def __post_init__(self):
+        if not isinstance(self.policy, str):
+            object.__setattr__(self, "policy", tuple(self.policy))
+        for name in self._policies:
+            if name not in POLICIES:
+                raise ValueError(f"storage must be one of {', '.join(POLICIES)}, got {name!r}")
+        values = self.thresholds
+        values = tuple(values) if isinstance(values, (tuple, list, np.ndarray)) else (values,) * len(KINDS)
+        if len(values) != len(KINDS):
+            raise ValueError(f"there must be one threshold, or one for each of {', '.join(KINDS)}, got {len(values)}")
+        object.__setattr__(self, "thresholds", tuple(check_threshold("theta", value) for value in values))
+        if any(self.thresholds) and not self.compressed:
+            raise ValueError(f"dense storage prunes nothing: theta must be 0, got {max(self.thresholds)}")
+
+    @property
+    def _policies(self) -> tuple[str, ...]:
+        return (self.policy,) if isinstance(self.policy, str) else self.policy
+
+    @property
+    def compressed(self) -> bool:
+        """At least one layer keeps streams."""
+        return any(name != "dense" for name in self._policies)
+
+    def check_layers(self, layers: int) -> None:
+        """Raise ``ValueError`` if there are policies for another number of layers."""
+        if not isinstance(self.policy, str) and len(self.policy) != layers:
+            raise ValueError(f"there must be one storage policy, or one for each of {layers} layers, got {self.policy}")
+
+    def layer(self, number: int) -> LayerStorage:
+        """Give what one layer does."""
+        policy = self.policy if isinstance(self.policy, str) else self.policy[number]
+        return LayerStorage(policy, self.thresholds if policy != "dense" else (0.0,) * len(KINDS))
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one layer, or several added up, kept and computed in an iteration. Everything is a count, so usages add.
+
+    A cell is one layer's step; its elements are units × sequences. Padded elements are those of sequences that have ended.
+
+    Members
+    -------
+    cells, skipped : int                 cells, and those that kept nothing and had no backward pass
+    elements, real : int                 elements of all cells, and those that are not padding
+    stored : int                         real elements of cells that were not skipped
+    kept : 6 int                         nonzero elements of P_i, P_f, P_g, P_o, P_s, P_r
+    words : int                          32-bit words kept for the backward pass, masks included
+    delta_kept : int                     nonzero elements of δ, of 4 · `real`
+    products, dense_products : int       multiplications of the three matrix products, padding left out: of what is
+                                         broadcast and not zero, and of everything
+    backward_products, dense_backward_products : int    those of dxh and dW alone
+    """
+
+    cells: int = 0
+    skipped: int = 0
+    elements: int = 0
+    real: int = 0
+    stored: int = 0
+    kept: tuple[int, ...] = field(default=(0,) * len(KINDS))
+    words: int = 0
+    delta_kept: int = 0
+    products: int = 0
+    dense_products: int = 0
+    backward_products: int = 0
+    dense_backward_products: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self) if f.name != "kept"}
+        return Usage(**sums, kept=tuple(a + b for a, b in zip(self.kept, other.kept, strict=True)))
+
+    @property
+    def densities(self) -> dict[str, float]:
+        """Nonzero share of each kind of P, by kind, in the cells that were not skipped."""
+        return {kind: kept / max(self.stored, 1) for kind, kept in zip(KINDS, self.kept, strict=True)}
+
+    @property
+    def delta_density(self) -> float:
+        """Nonzero share of δ, skipped cells counted as zeros."""
+        return self.delta_kept / max(4 * self.real, 1)
+
+    @property
+    def footprint(self) -> float:
+        """Words kept over those of five dense tensors, padding included in these as ``dense`` keeps it."""
+        return self.words / max(DENSE_TENSORS * self.elements, 1)
+
+    @property
+    def real_footprint(self) -> float:
+        """Words kept over those of five dense tensors without any padding: the stricter measure."""
+        return self.words / max(DENSE_TENSORS * self.real, 1)
+
+    @property
+    def arithmetic(self) -> float:
+        """Multiplications of the matrix products over those of a machine that skips none."""
+        return self.products / max(self.dense_products, 1)
+
+    @property
+    def backward_arithmetic(self) -> float:
+        """The same of the backward pass and the weight gradient alone."""
+        return self.backward_products / max(self.dense_backward_products, 1)
+
+    def summary(self) -> dict:
+        """Give what the log of a run shows."""
+        return {
+            "densities": {kind: round(value, 6) for kind, value in self.densities.items()},
+            "delta_density": self.delta_density,
+            "cells_skipped": self.skipped,
+            "cells": self.cells,
+            "footprint": self.footprint,
+            "real_footprint": self.real_footprint,
+            "arithmetic": self.arithmetic,
+            "backward_arithmetic": self.backward_arithmetic,
+        }

@@ -1,0 +1,77 @@
+"""Streams on the host are whole and of the right network, or refused."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from etalstm.errors import StreamError
+from etalstm.golden.codec import encode
+from etalstm.golden.stream import HEADER_BYTES, StreamHeader, network_id, seal, unseal
+from etalstm.network import NetworkShape
+
+NETWORK = network_id(NetworkShape(3, 8, 2), 4, 5)
+VALUES = np.where(np.arange(100) % 3, np.arange(100), 0).astype(np.float32)
+WORDS = encode(VALUES, beat_words=8)
+HEADER = StreamHeader(NETWORK, 1, 4, 5, False, 8, 100, 66, WORDS.size)
+
+
+def changed(**changes):
+    return dataclasses.replace(HEADER, **changes)
+
+
+def test_what_was_sealed_comes_out():
+    header, values = unseal(seal(HEADER, WORDS), NETWORK)
+    assert header == HEADER and np.array_equal(values, VALUES)
+    words = encode(VALUES, 5.0, bf16=True)
+    kept = changed(bf16=True, beat_words=1, kept=int((VALUES >= 5).sum()), words=words.size)
+    assert np.array_equal(unseal(seal(kept, words), NETWORK)[1], np.where(VALUES >= 5, VALUES, 0))
+
+
+def test_networks_that_differ_in_any_size_have_other_numbers():
+    numbers = {network_id(NetworkShape(*sizes[:3]), *sizes[3:]) for sizes in
+               [(3, 8, 2, 4, 5), (4, 8, 2, 4, 5), (3, 9, 2, 4, 5), (3, 8, 1, 4, 5), (3, 8, 2, 5, 5), (3, 8, 2, 4, 6)]}  # fmt: skip
+    assert len(numbers) == 6
+
+
+@pytest.mark.parametrize("position", range(0, HEADER_BYTES + 4 * WORDS.size, 3))
+def test_every_damaged_byte_is_refused(position):
+    data = bytearray(seal(HEADER, WORDS))
+    data[position] ^= 0x11
+    with pytest.raises(StreamError):
+        unseal(bytes(data), NETWORK)
+
+
+@pytest.mark.parametrize("size", [0, 3, HEADER_BYTES - 1, HEADER_BYTES, HEADER_BYTES + 4, HEADER_BYTES + 4 * 69 + 3])
+def test_truncated_streams_are_refused(size):
+    with pytest.raises(StreamError, match="bytes, got"):
+        unseal(seal(HEADER, WORDS)[:size], NETWORK)
+
+
+def test_something_else_and_another_version_are_refused():
+    data = seal(HEADER, WORDS)
+    with pytest.raises(StreamError, match="its magic is b'ELSE'"):
+        unseal(b"ELSE" + data[4:], NETWORK)
+    with pytest.raises(StreamError, match="version 2, this program reads version 1"):
+        unseal(data[:4] + b"\2" + data[5:], NETWORK)
+    with pytest.raises(StreamError, match="CRC"):
+        unseal(data[:-1] + b"\1", NETWORK)
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        (changed(network=7), "layer 1, step 4, kind 5: of another network: 0x00000007"),
+        (changed(kept=65), "masks keep 66 elements, its header says 65"),
+        (changed(elements=97), "block 3 of 4: its mask has bits beyond"),
+        (changed(elements=193), "block 6 of 7: the stream ends inside"),
+        (changed(elements=2**31), "72 words cannot hold 2147483648 elements"),
+        (changed(kind=6), "out of range"),
+        (changed(beat_words=0), "out of range"),
+        (changed(bf16=True), "block"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_headers_that_disagree_with_the_words_are_refused(header, message):
+    with pytest.raises(StreamError, match=message):
+        unseal(seal(header, WORDS), NETWORK)
