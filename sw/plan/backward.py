@@ -2,18 +2,13 @@
 
 from dataclasses import dataclass
 
-from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic, VectorOp
-from etalstm.plan.emit import Emitter, Operand, Parameter, Place, Scratch
+from etalstm.plan.cells import MINUS_ZERO, ZERO, F, G, I, O, Streams, by_gate, local_gradients
+from etalstm.plan.emit import Emitter, Operand, Place, Scratch
 from etalstm.plan.network import LayerArrays, NetworkMap
 from etalstm.plan.tiling import GATES, Span
 from etalstm.plan.weights import WeightStore
-
-ONE = Parameter(contract.PARAMETER_ONE)
-ZERO = Parameter(contract.PARAMETER_ZERO)
-MINUS_ZERO = Parameter(contract.PARAMETER_MINUS_ZERO)
-I, F, G, O = range(GATES)
 
 
 @dataclass(frozen=True)
@@ -46,6 +41,7 @@ class BackwardLayer:
         )
         self._half, self._turn = config.queue_depth // 2, 0
 
+        self._streams = Streams(emitter, layer)
         scratch = Scratch(config)
         size = network.batch.size
         vectors = max(group.count for group in tiling.unit_groups) * size
@@ -83,49 +79,35 @@ class BackwardLayer:
             yield Cells(step, batch_tile, group, size)
 
     def _prepare(self, cells: Cells) -> None:
-        """Local gradients: P_i to P_o in δ's place, P_s in c_before's; f stays as P_r."""
+        """Local gradients: P_i to P_o in δ's place, P_s in c's, P_r in f's."""
         emitter, layer, size, vectors = self._emitter, self._layer, cells.size, cells.vectors
         c, c_before, dy = (self._cell[name] for name in ("c", "c_before", "dy"))
-        gates, deltas = self._by_gate(self._gates, size), self._by_gate(self._delta, size)
 
         def load(to, sequence, step, kind, tiles=1):
             place = sequence.part(step, cells.batch_tile, tiles * cells.group.first)
             emitter.load(to, place, kind, 1, tiles * vectors)
 
+        load(dy, layer.dy, cells.step, Traffic.ACTIVATIONS)
+        if layer.storage.compressed:
+            p_r = by_gate(self._gates, size)[F]
+            self._streams.bring(cells.step, cells.batch_tile, cells.group, size, self._delta, c, p_r)
+            return
         load(self._gates, layer.gates, cells.step, Traffic.INTERMEDIATES, GATES)
         load(c, layer.c, cells.step + 1, Traffic.INTERMEDIATES)
         load(c_before, layer.c, cells.step, Traffic.INTERMEDIATES)
-        load(dy, layer.dy, cells.step, Traffic.ACTIVATIONS)
-
-        plain = {name: operand.at(0, outer=size) for name, operand in self._cell.items()}
-
-        def run(op, d, a, b=None):
-            emitter.vector(op, d, a, b, outer=cells.group.count, inner=size)
-
-        def gradient_of_sigmoid(d, factor, gate):
-            run(VectorOp.MULTIPLY, d, factor, gate)
-            run(VectorOp.SUBTRACT, plain["product"], ONE, gate)
-            run(VectorOp.MULTIPLY, d, d, plain["product"])
-
-        def gradient_of_tanh(d, factor, value):
-            run(VectorOp.MULTIPLY, plain["product"], value, value)
-            run(VectorOp.SUBTRACT, plain["product"], ONE, plain["product"])
-            run(VectorOp.MULTIPLY, d, factor, plain["product"])
-
-        run(VectorOp.TANH, plain["c"], plain["c"])
-        gradient_of_sigmoid(deltas[I], gates[G], gates[I])
-        gradient_of_sigmoid(deltas[F], plain["c_before"], gates[F])
-        gradient_of_tanh(deltas[G], gates[I], gates[G])
-        gradient_of_sigmoid(deltas[O], plain["c"], gates[O])
-        gradient_of_tanh(plain["c_before"], gates[O], plain["c"])
+        emitter.vector(VectorOp.TANH, c, c, inner=vectors)
+        local_gradients(
+            emitter, cells.group.count, size,
+            gates=self._gates, c_before=c_before, tanh_c=c, product=self._cell["product"], p=self._delta,
+        )  # fmt: skip
 
     def _deltas(self, cells: Cells) -> None:
         """Gradients of the gates and of the state before, from the gradients that arrive."""
         emitter, layer, size, vectors = self._emitter, self._layer, cells.size, cells.vectors
-        p_s, dc_before = self._cell["c_before"], self._cell["c"]
+        p_s, dc_before = self._cell["c"], self._cell["c_before"]
         dy, dc, dh, dc_next = (self._cell[name] for name in ("dy", "product", "dh", "dc_next"))
-        deltas = self._by_gate(self._delta, size)
-        forget = self._by_gate(self._gates, size)[F]
+        deltas = by_gate(self._delta, size)
+        forget = by_gate(self._gates, size)[F]
 
         def part(sequence, step=0):
             return sequence.part(step, cells.batch_tile, cells.group.first)
@@ -226,8 +208,3 @@ class BackwardLayer:
         emitter.vector(VectorOp.SELECT_ZERO, self._merged, self._mask, self._passed, inner=size)
         place = layer.dh.part(0, batch_tile, tile)
         emitter.store(self._merged, place, Traffic.ACTIVATIONS, 1, size)
-
-    @staticmethod
-    def _by_gate(operand: Operand, size: int) -> list[Operand]:
-        """Each gate's vectors of an array that lies as [tile][gate][b]."""
-        return [operand.at(gate * size, outer=GATES * size) for gate in range(GATES)]

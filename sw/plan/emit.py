@@ -61,6 +61,25 @@ class Place:
         return ("array", self.array.name, *self.part)
 
 
+@dataclass
+class Log:
+    """Where compressed streams are appended.
+
+    Members
+    -------
+    number : int
+        Which of a channel's logs.
+    array : Array
+        The memory it has.
+    empty : bool
+        No instruction of the program has written to it yet: the first one begins it anew.
+    """
+
+    number: int
+    array: Array
+    empty: bool = True
+
+
 class Scratch:
     """Hands out the scratch memory of a phase, from address 0.
 
@@ -111,6 +130,21 @@ class Emitter:
     def store(self, source: Operand, to: Place, kind: Traffic, outer: int, inner: int) -> None:
         """Copy vectors of the scratch memory or the queue to outer·inner contiguous vectors of an array."""
         self._transfer(Opcode.STORE, source, to, kind, outer, inner)
+
+    def compress(
+        self, source: Operand, index: Place, log: Log, threshold: int, bf16: bool, *, outer: int, inner: int
+    ) -> None:
+        """Append vectors of the scratch memory to a log as one compressed stream; its index goes to `index`."""
+        first, log.empty = log.empty, False
+        self._transfer(
+            Opcode.STORE, source, index, Traffic.INTERMEDIATES, outer, inner,
+            compressed=1, bf16=bf16, threshold=threshold, first=first, log=log.number,
+            start=self._beat(Place(log.array, 0)), end=self._beat(Place(log.array, log.array.vectors)),
+        )  # fmt: skip
+
+    def decompress(self, to: Operand, index: Place, bf16: bool, *, outer: int, inner: int) -> None:
+        """Read the stream whose index is at `index` into the scratch memory."""
+        self._transfer(Opcode.LOAD, to, index, Traffic.INTERMEDIATES, outer, inner, compressed=1, bf16=bf16)
 
     def vector(
         self,
@@ -238,7 +272,7 @@ class Emitter:
             channel_beats=channel_beats,
         )
 
-    def _transfer(self, opcode, lane, place, kind, outer, inner):
+    def _transfer(self, opcode, lane, place, kind, outer, inner, **fields):
         lane_resources, place_resources = self._touched(lane, outer, inner), [place.resource]
         loads = opcode == Opcode.LOAD
         self._program.emit(
@@ -253,6 +287,7 @@ class Emitter:
             inner=inner,
             outer_stride=lane.outer,
             inner_stride=lane.inner,
+            **fields,
         )
 
     def _beat(self, place: Place) -> int:

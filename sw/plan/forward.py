@@ -4,12 +4,11 @@ from dataclasses import dataclass
 
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic, VectorOp
+from etalstm.plan.cells import ZERO, F, G, I, O, Streams, by_gate, local_gradients
 from etalstm.plan.emit import Emitter, Operand, Place, Scratch
 from etalstm.plan.network import LayerArrays, NetworkMap
 from etalstm.plan.tiling import GATES, Share, Span
 from etalstm.plan.weights import WeightStore
-
-I, F, G, O = range(GATES)
 
 
 @dataclass(frozen=True)
@@ -58,6 +57,9 @@ class ForwardLayer:
         names = ("c_before", "c", "tanh_c", "h", "product", "h_before")
         self._cell = {name: scratch.take(name, vectors) for name in names}
         self._mask = scratch.take("the mask", network.batch.size)
+        if layer.storage.compressed:
+            self._local = scratch.take("local gradients", GATES * vectors)
+            self._streams = Streams(emitter, layer)
 
     def emit(self) -> None:
         """Append the layer's instructions."""
@@ -138,7 +140,7 @@ class ForwardLayer:
         def part(sequence, step):
             return sequence.part(step, job.batch_tile, job.group.first)
 
-        emitter.load(c_before, part(layer.c, job.step), Traffic.INTERMEDIATES, 1, vectors)
+        emitter.load(c_before, part(layer.c, layer.c_at(job.step)), Traffic.INTERMEDIATES, 1, vectors)
         for gate, op in ((I, VectorOp.SIGMOID), (F, VectorOp.SIGMOID), (G, VectorOp.TANH), (O, VectorOp.SIGMOID)):
             sums = job.queue.at(gate, outer=GATES, inner=job.row_tiles)
             emitter.vector(op, gates[gate], sums, outer=count, inner=size)
@@ -159,9 +161,27 @@ class ForwardLayer:
             emitter.load(h_before, part(layer.h, job.step), Traffic.ACTIVATIONS, 1, vectors)
             self._freeze(job, h, h_before)
         emitter.store(h, part(layer.h, job.step + 1), Traffic.ACTIVATIONS, 1, vectors)
-        emitter.store(c, part(layer.c, job.step + 1), Traffic.INTERMEDIATES, 1, vectors)
+        emitter.store(c, part(layer.c, layer.c_at(job.step + 1)), Traffic.INTERMEDIATES, 1, vectors)
+        if layer.storage.compressed:
+            self._keep_local_gradients(job)
+            return
         kept = layer.gates.part(job.step, job.batch_tile, GATES * job.group.first)
         emitter.store(self._gates, kept, Traffic.INTERMEDIATES, 1, GATES * vectors)
+
+    def _keep_local_gradients(self, job: Job) -> None:
+        """Compute the local gradients and append them to the log; those of sequences that have ended are zero."""
+        count, size = job.group.count, job.size
+        local_gradients(
+            self._emitter, count, size, gates=self._gates, c_before=self._cell["c_before"],
+            tanh_c=self._cell["tanh_c"], product=self._cell["product"], p=self._local,
+        )  # fmt: skip
+        p_s, p_r = self._cell["tanh_c"], by_gate(self._gates, size)[F]
+        if self._network.mask:
+            mask = self._mask.at(0, outer=0)
+            for values, tiles in ((self._local.at(0, outer=size), GATES * count), (p_s.at(0, outer=size), count)):
+                self._emitter.vector(VectorOp.SELECT_ZERO, values, mask, ZERO, outer=tiles, inner=size)
+            self._emitter.vector(VectorOp.SELECT_ZERO, p_r, mask, ZERO, outer=count, inner=size)
+        self._streams.keep(job.step, job.batch_tile, job.group, size, self._local, p_s, p_r)
 
     def _freeze(self, job: Job, values: Operand, before: Operand) -> None:
         """Take `before` instead of `values` for the sequences that have ended."""

@@ -1,14 +1,11 @@
 """Programs of the weights' gradient: dW += δ ⊗ xh over all steps, and the columns' share of its norm."""
 
-from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic, VectorOp
-from etalstm.plan.emit import Emitter, Operand, Parameter, Place, Scratch
+from etalstm.plan.cells import MINUS_ZERO, ZERO
+from etalstm.plan.emit import Emitter, Operand, Place, Scratch
 from etalstm.plan.network import LayerArrays, NetworkMap
 from etalstm.plan.tiling import GATES, Span
-
-ZERO = Parameter(contract.PARAMETER_ZERO)
-MINUS_ZERO = Parameter(contract.PARAMETER_MINUS_ZERO)
 
 
 class GradientLayer:

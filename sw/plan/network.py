@@ -2,12 +2,16 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from etalstm.hw.config import Config
+from etalstm.hw.contract import STREAM_BLOCK
 from etalstm.network import NetworkShape
 from etalstm.plan import memory
-from etalstm.plan.emit import Place
+from etalstm.plan.emit import Log, Place
 from etalstm.plan.memory import Array, MemoryMap
-from etalstm.plan.tiling import GATES, BatchTiles, LayerTiling, tile_batch, tile_layer
+from etalstm.plan.tiling import GATES, BatchTiles, LayerTiling, Span, ceil_div, tile_batch, tile_layer
+from etalstm.storage import KINDS, LayerStorage, Storage
 
 
 @dataclass(frozen=True)
@@ -54,8 +58,11 @@ class LayerArrays:
     bias, bias_gradient, bias_velocity : [unit tile][gate]
     norms : Σ dW² of each column
     x : Sequence          what enters the layer, and the step it starts at
-    h, c : Sequence       T + 1 steps, the first is the initial state
-    gates : Sequence      i, f, g, o as kept for the backward pass
+    h : Sequence          T + 1 steps, the first is the initial state
+    c : Sequence          likewise; with compressed storage one step, the present state
+    gates : Sequence      i, f, g, o as kept for the backward pass; None with compressed storage
+    index, log            with compressed storage: a vector for the index of each stream, and where streams go
+    storage : LayerStorage
     delta : Sequence      gradients of the gates
     dy : Sequence         gradients that arrive from above
     dx : Sequence         gradients that leave below
@@ -76,13 +83,26 @@ class LayerArrays:
     x_step: int
     h: Sequence
     c: Sequence
-    gates: Sequence
+    gates: Sequence | None
+    index: Array | None
+    log: Log | None
+    storage: LayerStorage
     delta: Sequence
     dy: Sequence
     dx: Sequence
     dh: Sequence
     dc: Sequence
     dh_sum: Sequence | None
+
+    def c_at(self, step: int) -> int:
+        """Which step of `c` holds the state after so many steps."""
+        return 0 if self.storage.compressed else step
+
+    def index_of(self, step: int, batch_tile: int, group: Span, kind: int) -> Place:
+        """Where the index of a stream lies."""
+        groups = self.tiling.unit_groups
+        number = (step * self.h.batch.count + batch_tile) * len(groups) + groups.index(group)
+        return Place(self.index, number * len(KINDS) + kind, (number, kind))
 
 
 class NetworkMap:
@@ -96,6 +116,8 @@ class NetworkMap:
         Sequences B and steps T of an iteration.
     masked : bool
         Sequences may be shorter than T.
+    storage : Storage
+        What is kept for the backward pass.
 
     Raises
     ------
@@ -110,7 +132,15 @@ class NetworkMap:
     mask : Sequence or None
     """
 
-    def __init__(self, config: Config, network: NetworkShape, batch: int, steps: int, masked: bool):
+    def __init__(
+        self,
+        config: Config,
+        network: NetworkShape,
+        batch: int,
+        steps: int,
+        masked: bool,
+        storage: Storage = Storage(),  # noqa: B008  frozen
+    ):
         self.config, self.network, self.steps = config, network, steps
         self.memory = MemoryMap(config)
         self.batch = tile_batch(config, network.hidden_size, batch)
@@ -118,9 +148,24 @@ class NetworkMap:
         if masked:
             index = memory.mask_index(config, steps, self.batch)
             self.mask = Sequence(self.memory.add("mask", "activations", index, (steps, batch)), 1, self.batch)
+        self._storage = storage
+        self._log = self._allocate_log() if storage.compressed else None
         self.layers: list[LayerArrays] = []
         for number in range(network.layers):
             self.layers.append(self._layer(number))
+
+    def _allocate_log(self) -> Log:
+        """Room for every stream of every compressed layer, should nothing be dropped."""
+        hidden, layers = self.network.hidden_size, self.network.layers
+        tiling = tile_layer(self.config, self.batch, self.network.input_size, hidden)
+        vectors = 0
+        for tile in range(self.batch.count):
+            for group in tiling.unit_groups:
+                elements = group.count * self.batch.size_of(tile) * self.config.lanes
+                vectors += len(KINDS) * ceil_div(elements + ceil_div(elements, STREAM_BLOCK), self.config.lanes)
+        vectors *= self.steps * sum(self._storage.layer(n).compressed for n in range(layers))
+        index = np.full((self.config.channels, vectors, self.config.lanes), -1, np.int64)
+        return Log(0, self.memory.add("log", "intermediates", index, (0,)))
 
     def _layer(self, number: int) -> LayerArrays:
         inputs, hidden = self.network.inputs_of(number), self.network.hidden_size
@@ -135,6 +180,10 @@ class NetworkMap:
             index = memory.sequence_index(share, length, self.batch)
             array = add(name, kind, index, (length, batch, share.size))
             return Sequence(array, share.tiles, self.batch)
+
+        kept = self._storage.layer(number)
+        streams = steps * self.batch.count * len(tiling.unit_groups) * len(KINDS)
+        index = np.full((tiling.units.channels, streams, tiling.units.lanes), -1, np.int64)
 
         def unread(name, kind):
             index = memory.delta_vectors(tiling, steps, self.batch)
@@ -154,8 +203,11 @@ class NetworkMap:
             x=below.h if below else sequence("x", "activations", tiling.inputs, steps),
             x_step=1 if below else 0,
             h=sequence("h", "activations", tiling.units, steps + 1),
-            c=sequence("c", "intermediates", tiling.units, steps + 1),
-            gates=unread("gates", "intermediates"),
+            c=sequence("c", "intermediates", tiling.units, 1 if kept.compressed else steps + 1),
+            gates=None if kept.compressed else unread("gates", "intermediates"),
+            index=add("index", "intermediates", index, (0,)) if kept.compressed else None,
+            log=self._log if kept.compressed else None,
+            storage=kept,
             delta=unread("delta", "deltas"),
             dy=sequence("dy", "activations", tiling.units, steps),
             dx=below.dy if below else sequence("dx", "activations", tiling.inputs, steps),

@@ -14,6 +14,7 @@ from etalstm.plan.memory import PAGE_BYTES
 from etalstm.plan.network import NetworkMap
 from etalstm.plan.program import Program
 from etalstm.plan.update import UpdateLayer
+from etalstm.storage import Storage
 
 
 class Plan:
@@ -28,6 +29,8 @@ class Plan:
     batch, steps : int
     masked : bool
         Sequences may be shorter than `steps`.
+    storage : Storage
+        What is kept for the backward pass.
     memory_bytes : int, optional
         Memory of the device.
 
@@ -50,10 +53,11 @@ class Plan:
         steps: int,
         *,
         masked: bool = False,
+        storage: Storage = Storage(),  # noqa: B008  frozen
         memory_bytes: int | None = None,
     ):
         self.config, self.network = config, network
-        self.map = NetworkMap(config, network, batch, steps, masked)
+        self.map = NetworkMap(config, network, batch, steps, masked, storage)
         self._check_fits(self.map.memory.window_bytes * config.channels, memory_bytes)
         self.forward = self._program(ForwardLayer, self.map.layers)
         self.backward = self._backward_program()
