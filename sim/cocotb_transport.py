@@ -81,20 +81,18 @@ class CocotbTransport(Transport):
         """Let go of the simulation, which ends with its test."""
         self._dut = None
 
-    @property
-    def _open(self):
+    def _check_open(self):
         if self._dut is None:
             raise DeviceError("the simulation is closed")
-        return self._dut
 
     async def _read(self, register):
-        _ = self._open
+        self._check_open()
         answer = await self._registers.read(register, 4)
         self._check_answer(answer.resp, f"a read of register {register:#05x}")
         return int.from_bytes(answer.data, "little")
 
     async def _write(self, register, value):
-        _ = self._open
+        self._check_open()
         answer = await self._registers.write(register, int(value).to_bytes(4, "little"))
         self._check_answer(answer.resp, f"a write to register {register:#05x}")
 
@@ -104,7 +102,8 @@ class CocotbTransport(Transport):
             raise DeviceError(f"{access} was answered with {answer.name}")
 
     async def _wait(self, deadline):
-        interrupt = self._open.interrupt
+        self._check_open()
+        interrupt = self._dut.interrupt
         chunk_ns = _CHUNK_CYCLES * PERIOD_NS
         while not interrupt.value:
             if time.monotonic() >= deadline:
@@ -113,16 +112,17 @@ class CocotbTransport(Transport):
         return True
 
     async def _reset(self):
-        dut = self._open
+        self._check_open()
+        dut = self._dut
         dut.rst.value = 1
         await ClockCycles(dut.clk, _RESET_CYCLES)
         dut.rst.value = 0
         await ClockCycles(dut.clk, _RESET_CYCLES)
 
     def _read_memory(self, address: int, size: int) -> np.ndarray:
-        _ = self._open
+        self._check_open()
         return self.memory.bytes[address : address + size].copy()
 
     def _write_memory(self, address: int, data: np.ndarray) -> None:
-        _ = self._open
+        self._check_open()
         self.memory.bytes[address : address + data.size] = data
