@@ -86,6 +86,22 @@ def gradient_norm(column_norms: Sequence[np.ndarray], bias_gradients: Sequence[n
     return math.sqrt(total)
 
 
+def contribution_norms(delta: np.ndarray, xh: np.ndarray) -> np.ndarray:
+    """Give the 2-norm of what each sequence adds to dW at each step: of the product δ ⊗ xh.
+
+    Parameters
+    ----------
+    delta : array, float32, (T, B, 4H)
+    xh : array, float32, (T, B, K)
+
+    Returns
+    -------
+    array, float64, (T, B)
+    """
+    squares = [np.einsum("tbn,tbn->tb", array, array, dtype=np.float64) for array in (delta, xh)]
+    return np.sqrt(squares[0] * squares[1])
+
+
 def clip_scale(norm: float, clip: float | None) -> np.float32:
     """Give the factor that brings a gradient of `norm` down to `clip`: 1 if there is no clip or it is not exceeded."""
     if not clip or norm <= clip:

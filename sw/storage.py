@@ -7,8 +7,8 @@
 ``ms1-bf16``
     The same, kept words rounded to bfloat16.
 
-Echo's cell (i, f and c kept; g = (c - f∘c') / i and o = h / tanh(c) rebuilt: 0.60 of five tensors always) is left out: the
-machine has no division, and at the densities that training reaches ``ms1-bf16`` is below half of it.
+Echo's cell (i, f and c kept; g = (c - f∘c') / i and o = h / tanh(c) rebuilt: 0.60 of five tensors always) is left out:
+the machine has no division, and at the densities that training reaches ``ms1-bf16`` is below half of it.
 """
 
 import math
@@ -61,8 +61,8 @@ class Storage:
     policy : str or tuple of str
         One of ``POLICIES``, for all layers or one for each.
     thresholds : float or tuple of six
-        θ, for all kinds of local gradients or for P_i, P_f, P_g, P_o, P_s, P_r. An element is kept if it is neither zero
-        nor |P| < θ. Layers that are dense do not use it.
+        θ, for all kinds of local gradients or for P_i, P_f, P_g, P_o, P_s, P_r. An element is kept if it is neither
+        zero nor |P| < θ. Layers that are dense do not use it.
 
     Raises
     ------
@@ -112,7 +112,8 @@ class Storage:
 class Usage:
     """What one layer, or several added up, kept and computed in an iteration. Everything is a count, so usages add.
 
-    A cell is one layer's step; its elements are units × sequences. Padded elements are those of sequences that have ended.
+    A cell is one layer's step; its elements are units × sequences. Padded elements are those of sequences that have
+    ended.
 
     Members
     -------

@@ -8,14 +8,15 @@ underscore.
 Dimensions: B sequences, T steps, I inputs, H units, L layers, K = I + H columns of a layer.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from etalstm.errors import CallOrderError, DivergedError
+from etalstm.errors import CallOrderError, DeviceError, DivergedError
 from etalstm.network import (
     LayerGradients,
     LayerParameters,
@@ -26,6 +27,7 @@ from etalstm.network import (
     zero_velocities,
 )
 from etalstm.optimizer import UpdateRule, check_hyperparameters, clip_scale, gradient_norm
+from etalstm.storage import Storage, Usage
 
 
 @dataclass(frozen=True)
@@ -41,23 +43,29 @@ class TrainingShape:
         Steps T.
     masked : bool
         Sequences may be shorter than T: ``forward`` takes `lengths`.
+    storage : Storage
+        What the layers keep for the backward pass.
 
     Raises
     ------
     ValueError
-        If a size is not an integer above zero.
+        If a size is not an integer above zero, or `storage` is for another number of layers.
     """
 
     network: NetworkShape
     batch: int
     steps: int
     masked: bool = False
+    storage: Storage = field(default_factory=Storage)
 
     def __post_init__(self):
         if not isinstance(self.network, NetworkShape):
             raise ValueError(f"network must be a NetworkShape, got {type(self.network).__name__}")
         for name in ("batch", "steps"):
             object.__setattr__(self, name, check_size(name, getattr(self, name)))
+        if not isinstance(self.storage, Storage):
+            raise ValueError(f"storage must be a Storage, got {type(self.storage).__name__}")
+        self.storage.check_layers(self.network.layers)
 
     @property
     def x_shape(self) -> tuple[int, int, int]:
@@ -148,10 +156,25 @@ class Session(ABC):
     Parameters
     ----------
     shape : TrainingShape
+
+    Raises
+    ------
+    DeviceError
+        If the shape's storage is not dense and the device has no other.
+
+    Members
+    -------
+    reduces : bool
+        The device compresses intermediates, skips cells and counts what it kept.
     """
 
+    reduces = False
+
     def __init__(self, shape: TrainingShape):
+        if shape.storage.compressed and not self.reduces:
+            raise DeviceError(f"this device keeps its intermediates dense, not as {shape.storage.policy}")
         self.shape = shape
+        self._skipped = np.zeros((shape.network.layers, shape.steps), bool)  # of the forward pass, for the hooks
         self._stage = "new"  # then loaded, forward, backward, updated
         self._generation = 0  # counts forwards and loads, to tell that InputGradients are stale
         self._lengths = np.full(shape.batch, shape.steps)
@@ -190,6 +213,7 @@ class Session(ABC):
         lengths: Sequence[int] | None = None,
         h0: np.ndarray | None = None,
         c0: np.ndarray | None = None,
+        skipped_cells: np.ndarray | None = None,
     ) -> Outputs:
         """Run the network over a batch of sequences and keep what ``backward`` needs.
 
@@ -201,6 +225,10 @@ class Session(ABC):
             not change. Default: T for all.
         h0, c0 : arrays, float32, (L, B, H), optional
             Initial states; default zeros.
+        skipped_cells : array, bool, (L, T), optional
+            Cells that keep nothing and that ``backward`` leaves out: whatever gradient reaches a skipped cell (dy, dh,
+            dc, of every sequence) is dropped there; it contributes nothing to dW, db and dx, and passes +0 on. Default:
+            none.
 
         Raises
         ------
@@ -208,12 +236,15 @@ class Session(ABC):
             On a wrong shape, dtype or value.
         CallOrderError
             If nothing was loaded.
+        DeviceError
+            If cells are to be skipped and the device cannot.
         """
         self._require("forward", "load", "loaded", "forward", "backward", "updated")
         x = check_float32("x", x, self.shape.x_shape)
         lengths = self._check_lengths(lengths)
         h0 = self._check_state("h0", h0)
         c0 = self._check_state("c0", c0)
+        self._skipped = self._check_skipped(skipped_cells)
         self._generation += 1
         self._stage = "loaded"  # if the device fails below, there is no pass to go back through
         outputs = self._forward(x, lengths, h0, c0)
@@ -259,8 +290,34 @@ class Session(ABC):
         self._require("gradients", "backward", "backward", "updated")
         return self._gradients()
 
+    def usage(self) -> list[Usage]:
+        """Count, by layer, what the last forward and backward pass kept and computed; [] if not :attr:`reduces`."""
+        self._require("usage", "backward", "backward", "updated")
+        return self._usage()
+
+    def contributions(self) -> np.ndarray:
+        """Measure every cell: the 2-norm of what each sequence added to its layer's dW there.
+
+        Returns
+        -------
+        array, float64, (L, T, B)
+            ‖δ‖·‖xh‖; 0 at padded steps and skipped cells.
+
+        Raises
+        ------
+        DeviceError
+            If the device is not one that :attr:`reduces`.
+        """
+        self._require("contributions", "backward", "backward", "updated")
+        return self._contributions()
+
     def update(
-        self, learning_rate: float, momentum: float = 0.0, clip: float | None = None, weight_decay: float = 0.0
+        self,
+        learning_rate: float,
+        momentum: float = 0.0,
+        clip: float | None = None,
+        weight_decay: float = 0.0,
+        compensation: float = 1.0,
     ) -> None:
         """Change weights and velocities by the last backward pass: SGD with momentum, see :class:`UpdateRule`.
 
@@ -269,6 +326,8 @@ class Session(ABC):
         learning_rate, momentum, weight_decay : float
         clip : float, optional
             Largest 2-norm of the whole gradient; None or 0: any.
+        compensation : float
+            What the gradient is multiplied by, before it is clipped, for the cells that were skipped.
 
         Raises
         ------
@@ -281,7 +340,9 @@ class Session(ABC):
         """
         self._require("update", "backward", "backward")
         check_hyperparameters(learning_rate, momentum, clip, weight_decay)
-        scale = clip_scale(self._norm(), clip)
+        if not 0 < compensation < math.inf:
+            raise ValueError(f"compensation must be finite and above 0, got {compensation}")
+        scale = np.float32(compensation * clip_scale(self._norm() * compensation, clip))
         self._update(UpdateRule(learning_rate, momentum, weight_decay, scale))
         self._stage = "updated"
 
@@ -323,6 +384,16 @@ class Session(ABC):
         if state is None:
             return np.zeros(self.shape.state_shape, np.float32)
         return check_float32(name, state, self.shape.state_shape)
+
+    def _check_skipped(self, skipped) -> np.ndarray:
+        shape = self.shape.network.layers, self.shape.steps
+        if skipped is None:
+            return np.zeros(shape, bool)
+        if not isinstance(skipped, np.ndarray) or skipped.dtype != bool or skipped.shape != shape:
+            raise ValueError(f"skipped_cells must be an array of bool, {shape}, got {np.shape(skipped)}")
+        if skipped.any() and not self.reduces:
+            raise DeviceError("this device skips no cells")
+        return skipped.copy()
 
     def _without_padding(self, steps: np.ndarray) -> np.ndarray:
         padded = np.arange(self.shape.steps)[:, None] >= self._lengths[None, :]
@@ -372,6 +443,14 @@ class Session(ABC):
     @abstractmethod
     def _update(self, rule: UpdateRule) -> None:
         """Apply the update to weights and velocities."""
+
+    def _usage(self) -> list[Usage]:
+        """Count what was kept and computed; only where :attr:`reduces`."""
+        return []
+
+    def _contributions(self) -> np.ndarray:
+        """Measure the cells; only where :attr:`reduces`."""
+        raise DeviceError("this device does not measure what its cells contribute")
 
     @abstractmethod
     def _counters(self) -> dict[str, int]:

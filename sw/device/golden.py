@@ -4,12 +4,16 @@ import numpy as np
 
 from etalstm.device.api import Device, Outputs, Session, TrainingShape
 from etalstm.golden.trainer import Rows, network_backward, network_forward, network_update
+from etalstm.golden.usage import layer_usage
 from etalstm.hw import config
 from etalstm.network import LayerGradients, pytorch_rows
+from etalstm.optimizer import contribution_norms
 
 
 class GoldenSession(Session):
     """A session on the compiled golden trainer. It has no clock: ``cycles`` is 0."""
+
+    reduces = True
 
     def _load(self, parameters, velocities):
         self._layers = [Rows.of(entry) for entry in parameters]
@@ -22,7 +26,9 @@ class GoldenSession(Session):
         return [rows.parameters() for rows in self._speeds]
 
     def _forward(self, x, lengths, h0, c0):
-        self._passes = network_forward(self._layers, x, lengths, h0, c0)
+        self._passes = network_forward(
+            self._layers, x, lengths, h0, c0, storage=self.shape.storage, skipped_cells=self._skipped
+        )
         last = [(layer.h[-1], layer.c[-1]) for layer in self._passes]
         return Outputs(self._passes[-1].y, *(np.stack(state) for state in zip(*last, strict=True)))
 
@@ -43,6 +49,14 @@ class GoldenSession(Session):
 
     def _update(self, rule):
         self._layers, self._speeds = network_update(self._layers, self._speeds, self._results, rule)
+
+    def _usage(self):
+        layers = enumerate(zip(self._passes, self._results, strict=True))
+        return [layer_usage(forward, back, self.shape.storage.layer(n)) for n, (forward, back) in layers]
+
+    def _contributions(self):
+        layers = zip(self._passes, self._results, strict=True)
+        return np.stack([contribution_norms(back.delta, np.concatenate([p.x, p.h[:-1]], axis=2)) for p, back in layers])
 
     def _counters(self):
         return {"cycles": 0}

@@ -7,6 +7,8 @@ import numpy as np
 
 from etalstm.golden.activation import sigmoid, tanh
 from etalstm.golden.arithmetic import add, multiply
+from etalstm.golden.codec import round_bf16
+from etalstm.storage import LayerStorage
 
 ONE = np.float32(1)
 INTERMEDIATES = ("P_i", "P_f", "P_g", "P_o", "P_s", "P_r")
@@ -64,18 +66,28 @@ def local_gradients(gates, c_prev, tanh_c):
     )
 
 
-def prune(intermediates, thresholds):
-    """Replace every local gradient whose magnitude is below its kind's threshold by +0.
+def stored(intermediates, storage: LayerStorage):
+    """Give the local gradients as the backward pass finds them: through a stream and back, or untouched if dense.
 
     Parameters
     ----------
     intermediates : 6 arrays, float32
-    thresholds : 6 float32                 0 prunes nothing, not even -0
+    storage : LayerStorage
+
+    Returns
+    -------
+    6 arrays, float32     with compressed storage zeros, -0 too, and what is below its kind's threshold are +0; with
+                          bf16 the rest is rounded
+
+    Exactness: what :func:`etalstm.golden.codec.decode` makes of :func:`etalstm.golden.codec.encode`.
     """
-    return tuple(
-        np.where(np.abs(p) < threshold, np.float32(0), p)
-        for p, threshold in zip(intermediates, thresholds, strict=True)
-    )
+    if not storage.compressed:
+        return tuple(intermediates)
+    kept = [
+        np.where((p != 0) & ~(np.abs(p) < np.float32(threshold)), p, np.float32(0))
+        for p, threshold in zip(intermediates, storage.thresholds, strict=True)
+    ]
+    return tuple(map(round_bf16, kept) if storage.bf16 else kept)
 
 
 def cell_backward(intermediates, dh, dc_next):

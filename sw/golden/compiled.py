@@ -9,10 +9,11 @@ import numpy as np
 from numba import njit
 
 from etalstm.golden.activation import sigmoid_word, tanh_word
-from etalstm.golden.arithmetic import plus, times
+from etalstm.golden.arithmetic import finish, plus, times
+from etalstm.golden.codec import is_kept, rounded
 from etalstm.golden.crew import CREW
-from etalstm.golden.passes import LayerBackward, LayerPass
-from etalstm.golden.reference import NO_PRUNING
+from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps
+from etalstm.golden.reference import DENSE
 from etalstm.golden.sums import MINUS_ZERO, ZERO, accumulate, finish_empty, is_plain, mac_sums, magnitudes
 
 ONE = np.float32(1)
@@ -29,8 +30,17 @@ def _tanh(x):
 
 
 @njit(nogil=True, cache=True)
-def _cells_forward(z, t, active, thresholds, h, c, intermediates, begin, end):
+def _store(p, threshold, bf16):
+    """Give one local gradient as a stream leaves it: :func:`etalstm.golden.cell.stored`."""
+    if not is_kept(p, threshold):
+        return ZERO
+    return rounded(p) if bf16 else p
+
+
+@njit(nogil=True, cache=True)
+def _cells_forward(z, t, active, skipped, storage, h, c, intermediates, begin, end):
     """Run the cells of step t: :func:`etalstm.golden.cell.cell_forward` and what follows it."""
+    compressed, bf16, thresholds = storage
     for b in range(begin, end):
         if not active[t, b]:
             h[t + 1, b], c[t + 1, b] = h[t, b], c[t, b]
@@ -44,25 +54,28 @@ def _cells_forward(z, t, active, thresholds, h, c, intermediates, begin, end):
             bent = _tanh(after)
             c[t + 1, b, u] = after
             h[t + 1, b, u] = times(o, bent)
+            if skipped[t]:
+                intermediates[:, t, b, u] = ZERO
+                continue
             intermediates[0, t, b, u] = times(times(g, i), plus(ONE, -i))
             intermediates[1, t, b, u] = times(times(before, f), plus(ONE, -f))
             intermediates[2, t, b, u] = times(i, plus(ONE, -times(g, g)))
             intermediates[3, t, b, u] = times(times(bent, o), plus(ONE, -o))
             intermediates[4, t, b, u] = times(o, plus(ONE, -times(bent, bent)))
             intermediates[5, t, b, u] = f
-            for p in range(6):
-                if abs(intermediates[p, t, b, u]) < thresholds[p]:
-                    intermediates[p, t, b, u] = ZERO
+            if compressed:
+                for p in range(6):
+                    intermediates[p, t, b, u] = _store(intermediates[p, t, b, u], thresholds[p], bf16)
 
 
 @njit(nogil=True, cache=True)
-def _steps_forward(z, recurrent, active, thresholds, h, c, intermediates, begin, end):
+def _steps_forward(z, recurrent, active, skipped, storage, h, c, intermediates, begin, end):
     """Take the sequences `begin` to `end` through all steps; z holds the x part of the gate sums and gets the rest."""
     size = magnitudes(recurrent)
     for t in range(z.shape[0]):
         plain = is_plain(recurrent.shape[0], size, magnitudes(h[t, begin:end]), magnitudes(z[t, begin:end]))
         accumulate(z[t], recurrent, h[t], plain, begin, end)
-        _cells_forward(z, t, active, thresholds, h, c, intermediates, begin, end)
+        _cells_forward(z, t, active, skipped, storage, h, c, intermediates, begin, end)
 
 
 @njit(nogil=True, cache=True)
@@ -82,11 +95,14 @@ def _cells_backward(intermediates, t, active, dy, dh, dc, delta, begin, end):
 
 
 @njit(nogil=True, cache=True)
-def _steps_backward(recurrent, intermediates, active, dy, dh, dc, delta, begin, end):
+def _steps_backward(recurrent, intermediates, active, skipped, dy, dh, dc, delta, begin, end):
     """Take the sequences `begin` to `end` back through all steps; dh and dc become those of the initial state."""
     size, nothing = magnitudes(recurrent), (np.inf, 0.0)
     below = np.empty_like(dh)
     for t in range(delta.shape[0] - 1, -1, -1):
+        if skipped[t]:
+            dh[begin:end], dc[begin:end], delta[t, begin:end] = ZERO, ZERO, ZERO
+            continue
         _cells_backward(intermediates, t, active, dy, dh, dc, delta, begin, end)
         below[begin:end] = MINUS_ZERO
         plain = is_plain(recurrent.shape[0], size, magnitudes(delta[t, begin:end]), nothing)
@@ -117,24 +133,48 @@ def column_norms(dw):
     return total
 
 
-def layer_forward(weights, bias, x, h0, c0, active, thresholds=NO_PRUNING):
+@njit(nogil=True, cache=True)
+def _descend(values, velocity, gradient, scale, decay, momentum, rate, moved, speed, begin, end):
+    """Update the elements `begin` to `end`; operands come from the host too, so they are flushed first."""
+    for n in range(begin, end):
+        value = finish(values[n])
+        clipped = plus(times(scale, finish(gradient[n])), times(decay, value))
+        speed[n] = plus(times(momentum, finish(velocity[n])), clipped)
+        moved[n] = plus(value, -times(rate, speed[n]))
+
+
+def descend(values, velocity, gradient, rule, weight_decay):
+    """Do what :func:`etalstm.golden.reference.descend` does, bit for bit."""
+    flat = [np.ascontiguousarray(array, np.float32).reshape(-1) for array in (values, velocity, gradient)]
+    moved, speed = np.empty_like(flat[0]), np.empty_like(flat[0])
+    scalars = rule.scale, np.float32(weight_decay), rule.momentum, rule.learning_rate
+
+    def piece(begin, end):
+        _descend(*flat, *scalars, moved, speed, begin, end)
+
+    CREW.share(moved.size, moved.size, piece)
+    return moved.reshape(np.shape(values)), speed.reshape(np.shape(values))
+
+
+def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None):
     """Do what :func:`etalstm.golden.reference.layer_forward` does, bit for bit."""
     steps, batch, inputs = x.shape
     h = np.empty((steps + 1, *h0.shape), np.float32)
     c = np.empty_like(h)
     h[0], c[0] = h0, c0
     intermediates = np.empty((6, steps, *h0.shape), np.float32)
-    thresholds, active = np.asarray(thresholds, np.float32), np.ascontiguousarray(active)
+    active, skipped = np.ascontiguousarray(active), skipped_steps(skipped, steps)
+    rule = storage.compressed, storage.bf16, np.array(storage.thresholds, np.float32)
     x = np.ascontiguousarray(x)
     starts = np.broadcast_to(bias, (steps * batch, bias.size))
     z = mac_sums(starts, weights[:, :inputs].T, x.reshape(-1, inputs)).reshape(steps, batch, -1)
     recurrent = np.ascontiguousarray(weights[:, inputs:].T)
 
     def piece(begin, end):
-        _steps_forward(z, recurrent, active, thresholds, h, c, intermediates, begin, end)
+        _steps_forward(z, recurrent, active, skipped, rule, h, c, intermediates, begin, end)
 
     CREW.share(batch, z.size * h0.shape[1], piece)
-    return LayerPass(x, h, c, intermediates, active)
+    return LayerPass(x, h, c, intermediates, active, skipped)
 
 
 def layer_backward(weights, forward, dy, dh, dc):
@@ -146,7 +186,9 @@ def layer_backward(weights, forward, dy, dh, dc):
     dy, dh, dc = np.ascontiguousarray(dy), np.array(dh, order="C"), np.array(dc, order="C")
 
     def piece(begin, end):
-        _steps_backward(recurrent, forward.intermediates, forward.active, dy, dh, dc, delta, begin, end)
+        _steps_backward(
+            recurrent, forward.intermediates, forward.active, forward.skipped, dy, dh, dc, delta, begin, end
+        )
 
     CREW.share(batch, delta.size * dh.shape[1], piece)
     dx = mac_sums(None, weights[:, :inputs], delta.reshape(-1, rows)).reshape(forward.x.shape)
@@ -154,4 +196,4 @@ def layer_backward(weights, forward, dy, dh, dc):
     terms = np.ascontiguousarray(delta[::-1]).reshape(-1, rows)
     xh = np.concatenate([forward.x[::-1], forward.h[-2::-1]], axis=2).reshape(steps * batch, -1)
     dw = mac_sums(None, xh, terms.T)
-    return LayerBackward(dx, dh, dc, dw, _bias_gradient(terms), column_norms(dw))
+    return LayerBackward(dx, dh, dc, dw, _bias_gradient(terms), column_norms(dw), delta)

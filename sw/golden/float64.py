@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from etalstm.golden.passes import LayerBackward
+from etalstm.golden.passes import LayerBackward, skipped_steps
+from etalstm.golden.reference import DENSE
 
 FLOAT32_GRADIENT_BOUND = 1e-5
 """Largest 2-norm of a float32 tensor's error over the tensor's 2-norm, against float64 or another float32 framework:
@@ -25,6 +26,7 @@ class Float64Pass:
     h, c : arrays, (T + 1, B, H)        index 0 is the initial state
     gates : array, (4, T, B, H)         activated i, f, g, o
     active : array, bool, (T, B)
+    skipped : array, bool, (T,)
     """
 
     x: np.ndarray
@@ -32,6 +34,7 @@ class Float64Pass:
     c: np.ndarray
     gates: np.ndarray
     active: np.ndarray
+    skipped: np.ndarray
 
     @property
     def y(self) -> np.ndarray:
@@ -44,16 +47,16 @@ def sigmoid(x):
     return 0.5 * (1.0 + np.tanh(0.5 * x))
 
 
-def layer_forward(weights, bias, x, h0, c0, active, thresholds=(0.0,) * 6):
+def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None):
     """Run one layer forward; arguments as in :func:`etalstm.golden.reference.layer_forward`, but float64.
 
     Raises
     ------
     ValueError
-        If a threshold is not zero: pruning belongs to the machine, not to the mathematics.
+        If the storage is not dense: pruning belongs to the machine, not to the mathematics.
     """
-    if np.any(thresholds):
-        raise ValueError(f"the float64 engine does not prune, got thresholds {thresholds}")
+    if storage.compressed:
+        raise ValueError(f"the float64 engine does not prune, got {storage}")
     h, c, gates = [h0], [c0], []
     for t in range(x.shape[0]):
         z = (np.concatenate([x[t], h[t]], axis=1) @ weights.T + bias).reshape(*h0.shape, 4)
@@ -63,7 +66,7 @@ def layer_forward(weights, bias, x, h0, c0, active, thresholds=(0.0,) * 6):
         c.append(np.where(live, f * c[t] + i * g, c[t]))
         h.append(np.where(live, o * np.tanh(c[t + 1]), h[t]))
         gates.append([i, f, g, o])
-    return Float64Pass(x, np.stack(h), np.stack(c), np.stack(gates, axis=1), active)
+    return Float64Pass(x, np.stack(h), np.stack(c), np.stack(gates, axis=1), active, skipped_steps(skipped, x.shape[0]))
 
 
 def layer_backward(weights, forward, dy, dh, dc):
@@ -72,7 +75,11 @@ def layer_backward(weights, forward, dy, dh, dc):
     dx = np.zeros_like(forward.x)
     dw = np.zeros_like(weights)
     db = np.zeros(weights.shape[0])
+    deltas = np.zeros((steps, batch, weights.shape[0]))
     for t in reversed(range(steps)):
+        if forward.skipped[t]:
+            dh, dc = np.zeros_like(dh), np.zeros_like(dc)
+            continue
         live = forward.active[t][:, None]
         i, f, g, o = forward.gates[:, t]
         dh = dy[t] + dh
@@ -80,10 +87,11 @@ def layer_backward(weights, forward, dy, dh, dc):
         through = dc + dh * o * (1 - tanh_c**2)
         dz = [through * g * i * (1 - i), through * forward.c[t] * f * (1 - f), through * i * (1 - g**2)]
         delta = np.stack([*dz, dh * tanh_c * o * (1 - o)], axis=2).reshape(batch, -1) * live
+        deltas[t] = delta
         dxh = delta @ weights
         dx[t] = dxh[:, :inputs]
         dw += delta.T @ np.concatenate([forward.x[t], forward.h[t]], axis=1)
         db += delta.sum(axis=0)
         dh = np.where(live, dxh[:, inputs:], dh)
         dc = np.where(live, through * f, dc)
-    return LayerBackward(dx, dh, dc, dw, db, np.square(dw).sum(axis=0))
+    return LayerBackward(dx, dh, dc, dw, db, np.square(dw).sum(axis=0), deltas)

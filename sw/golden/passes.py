@@ -10,6 +10,11 @@ def active_steps(lengths: np.ndarray, steps: int) -> np.ndarray:
     return np.arange(steps)[:, None] < np.asarray(lengths)[None, :]
 
 
+def skipped_steps(skipped, steps: int) -> np.ndarray:
+    """Give a layer's skipped cells as a boolean array (T,); None skips none."""
+    return np.zeros(steps, bool) if skipped is None else np.ascontiguousarray(skipped, bool)
+
+
 @dataclass(frozen=True)
 class LayerPass:
     """One layer's forward pass over T steps.
@@ -18,8 +23,9 @@ class LayerPass:
     -------
     x : array, float32, (T, B, I)              the layer's input
     h, c : arrays, float32, (T + 1, B, H)      states; index 0 is the initial one, padded steps repeat the last
-    intermediates : array, float32, (6, T, B, H)  P_i, P_f, P_g, P_o, P_s, P_r after pruning; +0 at padded steps
+    intermediates : array, float32, (6, T, B, H)  P_i, P_f, P_g, P_o, P_s, P_r as stored; +0 at padded and skipped steps
     active : array, bool, (T, B)               False at padded steps
+    skipped : array, bool, (T,)                True at cells that keep nothing and have no backward pass
     """
 
     x: np.ndarray
@@ -27,6 +33,7 @@ class LayerPass:
     c: np.ndarray
     intermediates: np.ndarray
     active: np.ndarray
+    skipped: np.ndarray
 
     @property
     def y(self) -> np.ndarray:
@@ -45,6 +52,7 @@ class LayerBackward:
     weights : array, float32, (4H, K)      dW
     bias : array, float32, (4H,)           db
     column_norms : array, float32, (K,)    per column of dW, the sum of its squares
+    delta : array, float32, (T, B, 4H)     gradients of the gate sums; +0 at padded and skipped steps
     """
 
     dx: np.ndarray
@@ -53,3 +61,4 @@ class LayerBackward:
     weights: np.ndarray
     bias: np.ndarray
     column_norms: np.ndarray
+    delta: np.ndarray

@@ -7,10 +7,11 @@ a sum; a sum without a starting value starts from its first term, and an empty o
 import numpy as np
 
 from etalstm.golden.arithmetic import add, multiply
-from etalstm.golden.cell import cell_backward, cell_forward, local_gradients, prune
-from etalstm.golden.passes import LayerBackward, LayerPass
+from etalstm.golden.cell import cell_backward, cell_forward, local_gradients, stored
+from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps
+from etalstm.storage import LayerStorage
 
-NO_PRUNING = (np.float32(0),) * 6
+DENSE = LayerStorage()
 
 
 def mac_sums(start, matrix, scalars):
@@ -38,7 +39,7 @@ def mac_sums(start, matrix, scalars):
     return total
 
 
-def layer_forward(weights, bias, x, h0, c0, active, thresholds=NO_PRUNING):
+def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None):
     """Run one layer forward over T steps.
 
     Parameters
@@ -47,7 +48,8 @@ def layer_forward(weights, bias, x, h0, c0, active, thresholds=NO_PRUNING):
     x : array, float32, (T, B, I)
     h0, c0 : arrays, float32, (B, H)
     active : array, bool, (T, B)          False at padded steps, where the state does not change
-    thresholds : 6 float32                per kind of local gradient, see :func:`prune`
+    storage : LayerStorage                what becomes of the local gradients, see :func:`stored`
+    skipped : array, bool, (T,), or None  True at cells that keep nothing
 
     Returns
     -------
@@ -60,16 +62,21 @@ def layer_forward(weights, bias, x, h0, c0, active, thresholds=NO_PRUNING):
         xh = np.concatenate([x[t], h[t]], axis=1)
         z = mac_sums(np.broadcast_to(bias, (batch, bias.size)), weights.T, xh)
         gates, c_new, tanh_c, h_new = cell_forward(np.moveaxis(z.reshape(batch, -1, 4), 2, 0), c[t])
-        local = prune(local_gradients(gates, c[t], tanh_c), thresholds)
+        local = stored(local_gradients(gates, c[t], tanh_c), storage)
         live = active[t][:, None]
+        kept = live & (skipped is None or not skipped[t])
         h.append(np.where(live, h_new, h[t]))
         c.append(np.where(live, c_new, c[t]))
-        intermediates.append(np.where(live, np.stack(local), np.float32(0)))
-    return LayerPass(x, np.stack(h), np.stack(c), np.stack(intermediates, axis=1), active)
+        intermediates.append(np.where(kept, np.stack(local), np.float32(0)))
+    intermediates = np.stack(intermediates, axis=1)
+    return LayerPass(x, np.stack(h), np.stack(c), intermediates, active, skipped_steps(skipped, steps))
 
 
 def layer_backward(weights, forward, dy, dh, dc):
     """Run one layer backward over T steps.
+
+    A skipped cell contributes nothing and passes nothing on, whoever's sequence it is: the dy, dh and dc that reach it
+    are dropped, its δ and dx are +0, and the cell before it receives dh and dc of +0.
 
     Parameters
     ----------
@@ -86,6 +93,9 @@ def layer_backward(weights, forward, dy, dh, dc):
     dx = np.zeros_like(forward.x)
     delta = np.zeros((steps, batch, weights.shape[0]), np.float32)
     for t in reversed(range(steps)):
+        if forward.skipped[t]:
+            dh, dc = np.zeros_like(dh), np.zeros_like(dc)
+            continue
         live = forward.active[t][:, None]
         dh = add(dy[t], dh)
         deltas, dc_prev = cell_backward(forward.intermediates[:, t], dh, dc)
@@ -95,7 +105,7 @@ def layer_backward(weights, forward, dy, dh, dc):
         dh = np.where(live, dxh[:, inputs:], dh)
         dc = np.where(live, dc_prev, dc)
     dw, db = weight_gradients(delta, np.concatenate([forward.x, forward.h[:-1]], axis=2))
-    return LayerBackward(dx, dh, dc, dw, db, column_norms(dw))
+    return LayerBackward(dx, dh, dc, dw, db, column_norms(dw), delta)
 
 
 def weight_gradients(delta, xh):
@@ -123,6 +133,17 @@ def weight_gradients(delta, xh):
             started |= taken
             db = add(db, delta[t, b])
     return dw, db
+
+
+def descend(values, velocity, gradient, rule, weight_decay):
+    """Take one step of SGD with momentum; arguments as in :func:`etalstm.golden.trainer.descend`.
+
+    Exactness: ``g = scale*gradient; g = g + decay*w; v = momentum*v + g; w = w + -(rate*v)``, every product and sum
+    rounded, also where a factor is 0 or 1; bit-identical to the element-wise engine.
+    """
+    clipped = add(multiply(rule.scale, gradient), multiply(weight_decay, values))
+    velocity = add(multiply(rule.momentum, velocity), clipped)
+    return add(values, -multiply(rule.learning_rate, velocity)), velocity
 
 
 def column_norms(dw):

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from etalstm.golden import compiled
-from etalstm.golden.arithmetic import add, multiply
 from etalstm.golden.passes import LayerBackward, LayerPass, active_steps
-from etalstm.golden.reference import NO_PRUNING
 from etalstm.network import LayerParameters, canonical_rows, pytorch_rows
 from etalstm.optimizer import UpdateRule
+from etalstm.storage import Storage
+
+DENSE = Storage()
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Rows:
         return LayerParameters(pytorch_rows(self.weights), pytorch_rows(self.bias))
 
 
-def network_forward(layers, x, lengths, h0, c0, engine=compiled, thresholds=NO_PRUNING) -> list[LayerPass]:
+def network_forward(layers, x, lengths, h0, c0, engine=compiled, storage=DENSE, skipped_cells=None) -> list[LayerPass]:
     """Run all layers forward; layer l + 1 reads layer l's h, which is frozen at padded steps.
 
     Parameters
@@ -42,7 +43,8 @@ def network_forward(layers, x, lengths, h0, c0, engine=compiled, thresholds=NO_P
     x : array, float32, (T, B, I)
     lengths : array, integers, (B,)
     h0, c0 : arrays, float32, (L, B, H)
-    thresholds : 6 float32              per kind of local gradient
+    storage : Storage                   what becomes of the local gradients
+    skipped_cells : array, bool, (L, T), or None    cells that keep nothing and have no backward pass
 
     Returns
     -------
@@ -51,7 +53,9 @@ def network_forward(layers, x, lengths, h0, c0, engine=compiled, thresholds=NO_P
     active = active_steps(lengths, x.shape[0])
     passes = []
     for layer, rows in enumerate(layers):
-        passes.append(engine.layer_forward(rows.weights, rows.bias, x, h0[layer], c0[layer], active, thresholds))
+        skipped = None if skipped_cells is None else skipped_cells[layer]
+        states = h0[layer], c0[layer]
+        passes.append(engine.layer_forward(rows.weights, rows.bias, x, *states, active, storage.layer(layer), skipped))
         x = passes[-1].y
     return passes
 
@@ -90,12 +94,9 @@ def descend(values, velocity, gradient, rule: UpdateRule, weight_decay):
     -------
     values, velocity : arrays, float32
 
-    Exactness: ``g = scale*gradient; g = g + decay*w; v = momentum*v + g; w = w + -(rate*v)``, every product and sum
-    rounded, also where a factor is 0 or 1; bit-identical to the element-wise engine.
+    Exactness: those of :func:`etalstm.golden.reference.descend`, bit for bit.
     """
-    clipped = add(multiply(rule.scale, gradient), multiply(weight_decay, values))
-    velocity = add(multiply(rule.momentum, velocity), clipped)
-    return add(values, -multiply(rule.learning_rate, velocity)), velocity
+    return compiled.descend(values, velocity, gradient, rule, weight_decay)
 
 
 def network_update(layers, velocities, gradients, rule: UpdateRule) -> tuple[list[Rows], list[Rows]]:

@@ -7,7 +7,9 @@ from etalstm.golden import compiled, float64
 from etalstm.golden.float64 import FLOAT32_GRADIENT_BOUND
 from etalstm.golden.trainer import Rows, network_backward, network_forward
 from etalstm.network import NetworkShape, canonical_rows, initial_parameters, pytorch_rows
+from etalstm.storage import Storage
 
+PRUNED = Storage("ms1", 0.1).layer(0)
 STEP = 1e-6  # central differences in float64: an error of about STEP^2 + 2^-52 / STEP
 DIFFERENCE_BOUND = 1e-7
 
@@ -29,10 +31,11 @@ def layers_of(shape, dtype):
     return [Rows(entry.weights.astype(dtype), entry.bias.astype(dtype)) for entry in rows]
 
 
-def gradients(engine, shape, steps, batch, seed, dtype):
+def gradients(engine, shape, steps, batch, seed, dtype, skipped=None):
     lengths, x, h0, c0, dh, dc, dy = batch_of(shape, steps, batch, seed, dtype)
     layers = layers_of(shape, dtype)
-    results = network_backward(layers, network_forward(layers, x, lengths, h0, c0, engine), dy, dh, dc, engine)
+    passes = network_forward(layers, x, lengths, h0, c0, engine, skipped_cells=skipped)
+    results = network_backward(layers, passes, dy, dh, dc, engine)
     tensors = {"dx": results[0].dx}
     for n, result in enumerate(results):
         tensors |= {f"{name}{n}": getattr(result, name) for name in ("dh0", "dc0", "weights", "bias")}
@@ -79,9 +82,16 @@ def test_float32_gradients_are_those_of_float64(shape, steps, batch):
     assert_close(gradients(compiled, shape, steps, batch, 1, np.float32), expected)
 
 
+def test_float32_gradients_of_skipped_cells_are_those_of_float64():
+    shape, skipped = NetworkShape(8, 32, 2), np.array([[1, 1, 0, 0, 1, 0, 0, 0], [0, 1, 1, 0, 0, 0, 1, 0]], bool)
+    expected = gradients(float64, shape, 8, 16, 1, np.float64, skipped)
+    assert_close(gradients(compiled, shape, 8, 16, 1, np.float32, skipped), expected)
+    assert not np.any(expected["dh00"]), "the first cell of layer 0 is skipped"
+
+
 def test_float64_refuses_to_prune():
     with pytest.raises(ValueError, match="does not prune"):
-        float64.layer_forward(np.zeros((4, 2)), np.zeros(4), *[np.zeros((1, 1, 1))] * 3, np.ones((1, 1)), (0.1,) * 6)
+        float64.layer_forward(np.zeros((4, 2)), np.zeros(4), *[np.zeros((1, 1, 1))] * 3, np.ones((1, 1)), PRUNED)
 
 
 @pytest.mark.parametrize(

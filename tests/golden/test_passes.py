@@ -8,13 +8,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from etalstm.golden import cache, compiled, reference, sums
+from etalstm.golden import cache, codec, compiled, reference, sums
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.golden.crew import SERIAL_PRODUCTS, Crew
 from etalstm.golden.passes import active_steps
 from etalstm.network import flush_subnormals
+from etalstm.storage import Storage
 
-PRUNING = tuple(np.float32([0.02, 0.01, 0.02, 0.01, 0.05, 0.1]))
+PRUNING = (0.02, 0.01, 0.02, 0.01, 0.05, 0.1)
+POLICIES = [Storage(policy, PRUNING) for policy in ("ms1", "ms1-bf16")]
 
 
 def assert_same_bits(name, actual, expected):
@@ -40,14 +42,14 @@ def layer(generator, steps, batch, inputs, units, scale=1.0, zeros=0.0):
     return weights, bias, x, h0, c0, active, draw(steps, batch, units), draw(batch, units), draw(batch, units)
 
 
-def train(engine, weights, bias, x, h0, c0, active, dy, dh, dc, thresholds=reference.NO_PRUNING):
-    forward = engine.layer_forward(weights, bias, x, h0, c0, active, thresholds)
+def train(engine, weights, bias, x, h0, c0, active, dy, dh, dc, storage=reference.DENSE, skipped=None):
+    forward = engine.layer_forward(weights, bias, x, h0, c0, active, storage, skipped)
     return {**vars(forward), **vars(engine.layer_backward(weights, forward, dy, dh, dc))}
 
 
-def assert_engines_agree(arguments, thresholds=reference.NO_PRUNING):
-    expected = train(reference, *arguments, thresholds)
-    for name, actual in train(compiled, *arguments, thresholds).items():
+def assert_engines_agree(arguments, storage=reference.DENSE, skipped=None):
+    expected = train(reference, *arguments, storage, skipped)
+    for name, actual in train(compiled, *arguments, storage, skipped).items():
         assert_same_bits(name, actual, expected[name])
 
 
@@ -71,12 +73,46 @@ def test_compiled_gives_the_bits_of_the_reference_where_numbers_underflow_or_ove
         assert_engines_agree(arguments)
 
 
-def test_compiled_prunes_like_the_reference():
-    arguments = layer(np.random.default_rng(9), 5, 3, 6, 20)
-    assert_engines_agree(arguments, PRUNING)
-    kept = compiled.layer_forward(*arguments[:6], PRUNING).intermediates
-    for p, threshold in zip(kept, PRUNING, strict=True):
-        assert (p == 0).any() and np.abs(p[p != 0]).min() >= threshold
+@pytest.mark.parametrize("storage", POLICIES, ids=lambda storage: storage.policy)
+@pytest.mark.parametrize("skipped", [None, [1, 0, 0, 0, 0], [0, 1, 0, 1, 0], [0, 0, 0, 1, 1], [1, 1, 1, 1, 1]], ids=str)
+def test_compiled_stores_and_skips_like_the_reference(storage, skipped):
+    arguments = layer(np.random.default_rng(9), 5, 3, 6, 20, zeros=0.1)
+    skipped = None if skipped is None else np.array(skipped, bool)
+    assert_engines_agree(arguments, storage.layer(0), skipped)
+    assert_engines_agree(arguments, skipped=skipped)
+
+
+@pytest.mark.parametrize("storage", POLICIES, ids=lambda storage: storage.policy)
+def test_what_is_stored_is_what_a_stream_gives_back(storage):
+    arguments = layer(np.random.default_rng(9), 5, 3, 6, 20, zeros=0.1)
+    arguments[1][:] = 40 * np.sign(arguments[1])  # saturated gates: P of ±0, and a P_r that is 1
+    dense = compiled.layer_forward(*arguments[:6]).intermediates
+    kept = compiled.layer_forward(*arguments[:6], storage.layer(0)).intermediates
+    assert (dense.view(np.uint32) == 0x8000_0000).any(), "no -0 to look at"
+    for p, got, threshold in zip(dense, kept, PRUNING, strict=True):
+        stream = codec.encode(p.reshape(-1), threshold, storage.layer(0).bf16)
+        assert_same_bits("P", got, codec.decode(stream, p.size, storage.layer(0).bf16).reshape(p.shape))
+
+
+@pytest.mark.parametrize("engine", [reference, compiled])
+def test_a_skipped_cell_contributes_nothing_and_passes_nothing_on(engine):
+    weights, bias, x, h0, c0, _, dy, dh, dc = layer(np.random.default_rng(5), 6, 2, 3, 4)
+    active = active_steps([6, 4], 6)
+    dy = np.where(active[:, :, None], dy, np.float32(0))
+    skipped = np.array([0, 0, 0, 1, 0, 0], bool)
+    got = train(engine, weights, bias, x, h0, c0, active, dy, dh, dc, skipped=skipped)
+    whole = train(engine, weights, bias, x, h0, c0, active, dy, dh, dc)
+    nothing = np.zeros_like(dh)
+    first = train(engine, weights, bias, x[:3], h0, c0, active[:3], dy[:3], nothing, nothing)
+    for name in ("h", "c"):
+        assert_same_bits(name, got[name], whole[name])
+    for name in ("dh0", "dc0"):
+        assert_same_bits(name, got[name], first[name])
+    for name in ("dx", "delta"):
+        assert_same_bits(
+            name, got[name], np.concatenate([first[name], np.zeros_like(whole[name][:1]), whole[name][4:]])
+        )
+    assert not got["intermediates"][:, 3].view(np.uint32).any()
 
 
 def scalar_sum(start, pairs):

@@ -54,9 +54,20 @@ def test_rows_come_back_in_the_order_they_were_given():
 def test_update_rounds_every_product_and_sum(momentum, scale, decay):
     generator = np.random.default_rng(7)
     w, v, g = generator.normal(size=(3, 50)).astype(np.float32)
-    v[0], g[0], w[1] = -0.0, -0.0, 2e-38  # zeros of both signs and an underflow
+    v[0], g[0], w[1], g[2], w[3], v[3] = (
+        -0.0,
+        -0.0,
+        2e-38,
+        1e-40,
+        1e-39,
+        np.nan,
+    )  # zeros of both signs, an underflow, what the machine has not
     rule = UpdateRule(0.1, momentum, decay, scale)
     moved, speed = descend(w, v, g, rule, rule.weight_decay)
+    expected = reference.descend(w, v, g, rule, rule.weight_decay)
+    assert all(
+        np.array_equal(a.view(np.uint32), b.view(np.uint32)) for a, b in zip((moved, speed), expected, strict=True)
+    )
     for n in range(50):
         first = multiply(rule.scale, g[n])
         second = add(first, multiply(rule.weight_decay, w[n]))
