@@ -63,7 +63,8 @@ def _run_cocotb(name, shape, log):
     log("building the same design for cocotb, if the cache does not have it")
     with tempfile.TemporaryDirectory() as directory:
         result = Path(directory) / "result.json"
-        arguments = {"preset": name, "shape": asdict(shape), "memory_bytes": MEMORY_BYTES, "result": str(result)}
+        sizes = {"network": asdict(shape.network), "batch": shape.batch, "steps": shape.steps, "masked": shape.masked}
+        arguments = {"preset": name, "shape": sizes, "memory_bytes": MEMORY_BYTES, "result": str(result)}
         environment = {"FORWARD": json.dumps(arguments)}
         machine = Identified(Top(preset(name)))
         try:
