@@ -12,7 +12,7 @@ from etalstm.train.settings import Settings
 
 
 def train(
-    dataset: Annotated[str, Option(help="digits or pydoc")],
+    dataset: Annotated[str, Option(help="digits, pydoc, trec or ptb")],
     out: Annotated[Path, Option(help="Folder for metrics.jsonl and checkpoint.safetensors")],
     device: Annotated[str, Option(help="What trains")] = Settings.device,
     preset: Annotated[str, Option(help="Configuration of the accelerator")] = Settings.preset,
@@ -34,14 +34,31 @@ def train(
     checkpoint_every: Annotated[
         int | None, Option(help="Iterations between checkpoints [default: only after epochs and at the end]")
     ] = Settings.checkpoint_every,
+    data: Annotated[Path | None, Option(help="Directory of the data set's files (trec, ptb)")] = None,
+    theta: Annotated[float, Option(help="Drop local gradients below")] = Settings.theta,
+    storage: Annotated[
+        str | None, Option(help="What cells keep: dense, ms1 or ms1-bf16 [default: ms1 with a theta, else dense]")
+    ] = Settings.storage,
+    ms2: Annotated[str, Option(help="Skip cells predicted to add less than this share of the largest, or off")] = "off",
     resume: Annotated[bool, Option("--resume", help="Go on from the checkpoint in the folder")] = False,
 ) -> None:
     """Train an LSTM on a data set."""
     settings = Settings(
         dataset, device, preset, hidden, layers, batch, steps, embedding, epochs, iterations,
         lr, momentum, clip, weight_decay, seed, evaluation_batches, checkpoint_every,
+        data and str(data), theta, storage, threshold_of(ms2),
     )  # fmt: skip
     with open_named(device, preset) as opened:
         trainer = Trainer(settings, opened, out, resume)
         with ProgressReport(trainer.total_iterations) as report:
             trainer.run(report)
+
+
+def threshold_of(ms2: str) -> float | None:
+    """Read ``--ms2``: a number, or off."""
+    if ms2 == "off":
+        return None
+    try:
+        return float(ms2)
+    except ValueError as error:
+        raise ValueError(f"ms2 must be at least 0 and below 1, or off, got {ms2!r}") from error

@@ -1,22 +1,43 @@
 """Data sets."""
 
+from pathlib import Path
+
 from etalstm.data.dataset import SPLITS, Batch, DataSet
 from etalstm.data.digits import Digits
+from etalstm.data.ptb import Ptb
 from etalstm.data.pydoc import Pydoc
+from etalstm.data.trec import Trec
 
-__all__ = ["DATASETS", "SPLITS", "Batch", "DataSet", "open_dataset"]
+__all__ = ["BROUGHT", "BUNDLED", "DATASETS", "SPLITS", "Batch", "DataSet", "open_dataset"]
 
-DATASETS: dict[str, type[DataSet]] = {"digits": Digits, "pydoc": Pydoc}
+BUNDLED: dict[str, type[DataSet]] = {"digits": Digits, "pydoc": Pydoc}
+BROUGHT: dict[str, type[DataSet]] = {"ptb": Ptb, "trec": Trec}  # the user has their files
+DATASETS = BUNDLED | BROUGHT
 
 
-def open_dataset(name: str) -> DataSet:
+def open_dataset(name: str, directory: Path | str | None = None) -> DataSet:
     """Load a data set by name.
+
+    Parameters
+    ----------
+    name : str
+        A key of ``DATASETS``.
+    directory : Path, optional
+        Where the files of one in ``BROUGHT`` are.
 
     Raises
     ------
     ValueError
-        If there is no such data set; the message lists those there are.
+        If there is no such data set (the message lists those there are), or it needs a directory or takes none.
+    DataError
+        If its files are missing or damaged.
     """
     if name not in DATASETS:
         raise ValueError(f"unknown data set {name!r}; there are: {', '.join(sorted(DATASETS))}")
-    return DATASETS[name]()
+    if name in BUNDLED:
+        if directory is not None:
+            raise ValueError(f"data set {name} comes with its data and takes no directory, got {directory}")
+        return BUNDLED[name]()
+    if directory is None:
+        raise ValueError(f"data set {name} needs the directory of its files: --data DIR")
+    return BROUGHT[name](Path(directory))

@@ -40,7 +40,9 @@ class DataSet(ABC):
     classes : int
         Classes to tell apart.
     input_size : int or None
-        Size of an input vector; None if inputs are tokens, whose number is `classes`.
+        Size of an input vector; None if inputs are tokens.
+    tokens : int
+        Different tokens, if inputs are tokens; as many as `classes` unless the data set says otherwise.
     per_step : bool
         A target at every step (perplexity), or one at a sequence's last step (accuracy).
     stateful : bool
@@ -61,6 +63,11 @@ class DataSet(ABC):
     masked: ClassVar[bool] = False
     steps: int
     fingerprint: int
+
+    @property
+    def tokens(self) -> int:
+        """Different tokens."""
+        return self.classes
 
     @abstractmethod
     def epoch(self, split: str, batch: int, steps: int, generator: np.random.Generator | None = None) -> list[Batch]:

@@ -73,8 +73,9 @@ def _steps_forward(z, recurrent, active, skipped, storage, h, c, intermediates, 
     """Take the sequences `begin` to `end` through all steps; z holds the x part of the gate sums and gets the rest."""
     size = magnitudes(recurrent)
     for t in range(z.shape[0]):
-        plain = is_plain(recurrent.shape[0], size, magnitudes(h[t, begin:end]), magnitudes(z[t, begin:end]))
-        accumulate(z[t], recurrent, h[t], plain, begin, end)
+        if active[t, begin:end].any():
+            plain = is_plain(recurrent.shape[0], size, magnitudes(h[t, begin:end]), magnitudes(z[t, begin:end]))
+            accumulate(z[t], recurrent, h[t], plain, begin, end)
         _cells_forward(z, t, active, skipped, storage, h, c, intermediates, begin, end)
 
 
@@ -166,8 +167,10 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None)
     active, skipped = np.ascontiguousarray(active), skipped_steps(skipped, steps)
     rule = storage.compressed, storage.bf16, np.array(storage.thresholds, np.float32)
     x = np.ascontiguousarray(x)
-    starts = np.broadcast_to(bias, (steps * batch, bias.size))
-    z = mac_sums(starts, weights[:, :inputs].T, x.reshape(-1, inputs)).reshape(steps, batch, -1)
+    used = int(np.flatnonzero(active.any(axis=1)).max(initial=-1)) + 1  # after it all is padding
+    z = np.empty((steps, batch, bias.size), np.float32)
+    starts = np.broadcast_to(bias, (used * batch, bias.size))
+    z[:used] = mac_sums(starts, weights[:, :inputs].T, x[:used].reshape(-1, inputs)).reshape(used, batch, -1)
     recurrent = np.ascontiguousarray(weights[:, inputs:].T)
 
     def piece(begin, end):

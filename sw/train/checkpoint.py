@@ -16,7 +16,7 @@ from safetensors.numpy import load, save
 from etalstm.errors import CheckpointError
 
 KEY = "etalstm"  # one key only: the library keeps no order among several, and equal runs must write equal bytes
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,15 @@ from threadpoolctl import threadpool_limits
 
 from etalstm.data import Batch, DataSet, open_dataset
 from etalstm.device import Device, TrainingShape
-from etalstm.errors import CheckpointError, DivergedError
+from etalstm.errors import CheckpointError, DeviceError, DivergedError
 from etalstm.network import LayerParameters, NetworkShape, initial_parameters
+from etalstm.storage import Storage, Usage
 from etalstm.train import checkpoint as checkpoints
 from etalstm.train.interrupt import Interrupt
 from etalstm.train.metrics import MetricsLog
 from etalstm.train.model import HostModel, Loss
 from etalstm.train.settings import Settings
+from etalstm.train.significance import Significance
 
 CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.jsonl"
 
@@ -39,17 +41,23 @@ class Trainer:
     ValueError
         If data set, sizes and settings do not go together.
     CheckpointError
-        If there is no checkpoint to resume, or it is damaged or of another run.
+        If there is no checkpoint to resume, or it is damaged or of another run. Theta, storage and ms2 may differ.
+    DeviceError
+        If the device cannot store as the settings say, or skip cells.
     """
 
     def __init__(self, settings: Settings, device: Device, out: Path, resume: bool = False):
         self.settings = settings
-        self.data: DataSet = open_dataset(settings.dataset)
+        self.data: DataSet = open_dataset(settings.dataset, settings.data)
         self.steps = settings.steps or self.data.steps
         embedding = settings.embedding if self.data.input_size is None else 0
         network = NetworkShape(self.data.input_size or embedding, settings.hidden, settings.layers)
-        self.shape = TrainingShape(network, settings.batch, self.steps, self.data.masked)
-        self.model = HostModel(self.data.classes, settings.hidden, embedding, self.data.per_step, settings.seed)
+        storage = Storage(settings.policy, settings.theta)
+        self.shape = TrainingShape(network, settings.batch, self.steps, self.data.masked, storage)
+        self.model = HostModel(
+            self.data.classes, settings.hidden, embedding, self.data.per_step, settings.seed, self.data.tokens
+        )
+        self.significance = Significance(settings.layers, self.steps, settings.ms2 or 0.0, self.data.per_step)
         self.data.epoch("train", settings.batch, self.steps, np.random.default_rng(0))  # refuses sizes that do not suit
         self.iteration = self.epoch = self.batch = 0
         self._h = self._c = np.zeros(self.shape.state_shape, np.float32)
@@ -60,6 +68,8 @@ class Trainer:
         loaded = self._read_checkpoint() if resume else (initial_parameters(network, settings.seed), None)
         self.session = device.create(self.shape)
         self.session.load(*loaded)
+        if settings.ms2 is not None and not self.session.reduces:
+            raise DeviceError(f"device {device.name} skips no cells: ms2 must be off, got {settings.ms2}")
         self._resumed_at = self.iteration if resume else None
 
     @property
@@ -100,7 +110,7 @@ class Trainer:
             self.write_checkpoint()
             entry = {"kind": "interrupted", "iteration": self.iteration, "epoch": self.epoch + 1}
             if not interrupt.requested:
-                entry = self._evaluate("test", "test")
+                entry = self._evaluate("test", "test") | {"saved": log.saved()}
             tell(entry)
             return entry
 
@@ -118,6 +128,7 @@ class Trainer:
             if self.batch < len(batches):
                 return
             entry = self._evaluate("epoch", "validation")
+            self.significance.end_epoch(entry["loss"])
             self.epoch, self.batch = self.epoch + 1, 0
             self._epoch_start = self._generator.bit_generator.state
             self._h = self._c = np.zeros_like(self._h)
@@ -131,24 +142,35 @@ class Trainer:
     def _iterate(self, batch: Batch) -> dict:
         started = time.perf_counter()
         settings = self.settings
-        outputs = self._forward(batch, self._h, self._c)
+        skipped, compensation = None, 1.0
+        if settings.ms2 is not None:
+            skipped, compensation = self.significance.plan(self.iteration, batch.lengths)
+        outputs = self._forward(batch, self._h, self._c, skipped)
         loss, dy = self.model.backward(batch, outputs.y)
         if not math.isfinite(loss.total):
             raise DivergedError(f"the loss of iteration {self.iteration + 1} is {loss.total}: training has diverged")
         gradients = self.session.backward(dy)
         if self.data.input_size is None:
             self.model.embed_backward(batch, gradients.dx)
-        self.session.update(settings.learning_rate, settings.momentum, settings.clip, settings.weight_decay)
+        if settings.ms2 is not None and skipped is None and self.significance.measures(self.iteration):
+            self.significance.measure(self.session.contributions(), batch.lengths)
+        self.significance.end_iteration(loss.mean)
+        usage = sum(self.session.usage(), Usage()).summary() if self.session.reduces else {}
+        chosen = {"theta": settings.theta, "storage": settings.policy, "ms2": settings.ms2}
+        self.session.update(
+            settings.learning_rate, settings.momentum, settings.clip, settings.weight_decay, compensation
+        )
         self.model.update(settings.learning_rate, settings.momentum, settings.clip, settings.weight_decay)
         if self.data.stateful:
             self._h, self._c = outputs.h, outputs.c
         self.batch += 1
         self.iteration += 1
-        return self._entry("iteration", loss, started) | {"cycles": self.session.counters()["cycles"]}
+        entry = self._entry("iteration", loss, started) | {"cycles": self.session.counters()["cycles"]}
+        return entry | chosen | usage
 
-    def _forward(self, batch: Batch, h: np.ndarray, c: np.ndarray):
+    def _forward(self, batch: Batch, h: np.ndarray, c: np.ndarray, skipped: np.ndarray | None = None):
         lengths = batch.lengths if self.shape.masked else None
-        return self.session.forward(self.model.inputs(batch), lengths, h, c)
+        return self.session.forward(self.model.inputs(batch), lengths, h, c, skipped)
 
     def _evaluate(self, kind: str, split: str) -> dict:
         started = time.perf_counter()
@@ -193,6 +215,7 @@ class Trainer:
     def write_checkpoint(self) -> None:
         """Write the run's state; at any moment the file is the old checkpoint or the new one."""
         tensors = {"state.h": self._h, "state.c": self._c}
+        tensors |= {f"significance.{name}": array for name, array in self.significance.arrays.items()}
         for kind, layers in (("weights", self.session.parameters()), ("velocities", self.session.velocities())):
             for n, layer in enumerate(layers):
                 tensors |= {f"lstm.{n}.{kind}": layer.weights, f"lstm.{n}.bias.{kind}": layer.bias}
@@ -205,6 +228,7 @@ class Trainer:
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         network = self.shape.network
         shapes = {"state.h": self.shape.state_shape, "state.c": self.shape.state_shape}
+        shapes |= {f"significance.{name}": array.shape for name, array in self.significance.arrays.items()}
         for kind in ("weights", "velocities"):
             for n in range(network.layers):
                 shapes[f"lstm.{n}.{kind}"] = (network.rows, network.columns_of(n))
@@ -228,6 +252,7 @@ class Trainer:
         for name in self.model.parameters:
             self.model.parameters[name] = tensors[f"host.{name}.weights"]
             self.model.velocities[name] = tensors[f"host.{name}.velocities"]
+        self.significance.arrays = {name: tensors[f"significance.{name}"] for name in self.significance.arrays}
         self._h, self._c = tensors["state.h"], tensors["state.c"]
         self._epoch_start = saved.generator
         return layers, speeds

@@ -4,6 +4,8 @@ import json
 import os
 from pathlib import Path
 
+REDUCTIONS = ("footprint", "real_footprint", "arithmetic", "backward_arithmetic", "delta_density")
+
 
 class MetricsLog:
     """Writes ``metrics.jsonl``. Usable as a context manager that closes it.
@@ -17,6 +19,7 @@ class MetricsLog:
     """
 
     def __init__(self, path: Path, resumed_at: int | None = None):
+        self._path = path
         kept = [] if resumed_at is None else self._lines_until(path, resumed_at)
         temporary = path.with_name(path.name + ".tmp")
         temporary.write_text("".join(kept), encoding="utf-8")
@@ -36,6 +39,17 @@ class MetricsLog:
                     continue  # a line that a crash cut short
                 kept.append(line)
         return kept
+
+    def saved(self) -> dict[str, float]:
+        """Average what the run's iterations kept and computed, as shares of a dense run's; {} if none was counted."""
+        self._file.flush()
+        entries = [json.loads(line) for line in self._path.read_text(encoding="utf-8").splitlines()]
+        counted = [entry for entry in entries if entry["kind"] == "iteration" and "footprint" in entry]
+        if not counted:
+            return {}
+        shares = {name: sum(entry[name] for entry in counted) / len(counted) for name in REDUCTIONS}
+        skipped, cells = (sum(entry[name] for entry in counted) for name in ("cells_skipped", "cells"))
+        return shares | {"cells_skipped": skipped / cells}
 
     def write(self, entry: dict) -> None:
         """Append one object and flush it."""

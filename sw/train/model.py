@@ -89,7 +89,7 @@ class HostModel:
     Parameters
     ----------
     classes : int
-        Classes C, and tokens if inputs are tokens.
+        Classes C.
     hidden_size : int
         Units H of the top LSTM layer.
     embedding : int
@@ -98,14 +98,18 @@ class HostModel:
         A target at every step, or one at a sequence's last.
     seed : int
         Draws the first parameters.
+    tokens : int, optional
+        Different tokens, where they are not the classes.
 
     Members
     -------
     parameters, velocities, gradients : dict of arrays, float32
-        ``output.weights`` (C, H), ``output.bias`` (C,), and ``embedding`` (C, E) if there is one.
+        ``output.weights`` (C, H), ``output.bias`` (C,), and ``embedding`` (tokens, E) if there is one.
     """
 
-    def __init__(self, classes: int, hidden_size: int, embedding: int, per_step: bool, seed: int):
+    def __init__(
+        self, classes: int, hidden_size: int, embedding: int, per_step: bool, seed: int, tokens: int | None = None
+    ):
         generator = np.random.Generator(np.random.PCG64([seed, 1]))  # [seed]'s own stream belongs to the LSTM
         bound = np.float32(1.0 / np.sqrt(hidden_size))
 
@@ -115,7 +119,7 @@ class HostModel:
         self.per_step = per_step
         self.parameters = {"output.weights": draw(classes, hidden_size), "output.bias": draw(classes)}
         if embedding:
-            self.parameters["embedding"] = generator.standard_normal((classes, embedding), np.float32)
+            self.parameters["embedding"] = generator.standard_normal((tokens or classes, embedding), np.float32)
         self.velocities = {name: np.zeros_like(array) for name, array in self.parameters.items()}
         self.gradients: dict[str, np.ndarray] = {}
 

@@ -33,6 +33,8 @@ class ProgressReport:
             self._console.print(
                 f"epoch {entry['epoch']}, iteration {entry['iteration']}: {entry['split']} {describe(entry)}"
             )
+            if entry.get("saved"):
+                self._console.print(describe_saved(entry["saved"]))
 
     def __enter__(self) -> "ProgressReport":
         self._bar.start()
@@ -48,3 +50,11 @@ def describe(entry: dict) -> str:
     parts += [f"{name} {entry[name]:.4g}" for name in ("accuracy", "perplexity") if name in entry]
     parts += [f"{entry['cycles']:,} cycles"] if entry["cycles"] else []
     return ", ".join(parts)
+
+
+def describe_saved(saved: dict) -> str:
+    """Put what a run kept and computed, against a dense one, into words."""
+    return (
+        f"against a dense run: intermediates {saved['footprint']:.1%}, multiplications {saved['arithmetic']:.1%} "
+        f"(of the backward pass {saved['backward_arithmetic']:.1%}), cells skipped {saved['cells_skipped']:.1%}"
+    )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from etalstm.network import check_size
 from etalstm.optimizer import check_hyperparameters
+from etalstm.storage import Storage, check_threshold
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,15 @@ class Settings:
         Batches of a split an evaluation looks at; all if not given.
     checkpoint_every : int, optional
         Iterations between checkpoints; only after epochs and at the end if not given.
+    data : str, optional
+        Directory of the data set's files, for those that need one.
+    theta : float
+        Local gradients below are dropped, see :class:`etalstm.storage.Storage`.
+    storage : str, optional
+        What cells keep, one of :data:`etalstm.storage.POLICIES`; if not given ``ms1`` where theta is above 0, else
+        ``dense``.
+    ms2 : float, optional
+        τ of :class:`etalstm.train.significance.Significance`, at least 0 and below 1; no cell is skipped if not given.
 
     Raises
     ------
@@ -58,6 +68,10 @@ class Settings:
     seed: int = 0
     evaluation_batches: int | None = None
     checkpoint_every: int | None = None
+    data: str | None = None
+    theta: float = 0.0
+    storage: str | None = None
+    ms2: float | None = None
 
     def __post_init__(self):
         for name in ("hidden", "layers", "batch", "embedding", "epochs"):
@@ -68,3 +82,12 @@ class Settings:
         check_hyperparameters(self.learning_rate, self.momentum, self.clip, self.weight_decay)
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
             raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}")
+        if self.ms2 is not None and not 0 <= check_threshold("ms2", self.ms2) < 1:
+            raise ValueError(f"ms2 must be at least 0 and below 1, or off, got {self.ms2}")
+        check_threshold("theta", self.theta)
+        Storage(self.policy, self.theta)
+
+    @property
+    def policy(self) -> str:
+        """What cells keep, the default filled in."""
+        return self.storage or ("ms1" if self.theta else "dense")

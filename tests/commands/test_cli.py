@@ -18,7 +18,8 @@ def test_train_writes_metrics_and_checkpoint(tmp_path, capsys):
     assert len((tmp_path / "o" / "metrics.jsonl").read_text().splitlines()) == 4
     assert (tmp_path / "o" / "checkpoint.safetensors").exists()
     assert run([*arguments, "--resume"]) == 0
-    assert "accuracy" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "accuracy" in shown and "against a dense run: intermediates 100.0%" in shown
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,11 @@ def test_train_writes_metrics_and_checkpoint(tmp_path, capsys):
         (["--clip", "-1"], "clip must be"),
         (["--resume"], "no checkpoint"),
         (["--nonsense"], "--nonsense"),
+        (["--theta", "-1"], "theta must be finite and at least 0, got -1"),
+        (["--ms2", "1"], "ms2 must be at least 0 and below 1, or off, got 1"),
+        (["--ms2", "some"], "or off, got 'some'"),
+        (["--storage", "echo"], "storage must be one of dense, ms1, ms1-bf16, got 'echo'"),
+        (["--data", "/nowhere"], "takes no directory, got /nowhere"),
         (["--out", "/proc/none"], "/proc/none"),
         (["--lr", "1e38", "--clip", "0"], "diverged"),
     ],

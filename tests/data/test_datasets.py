@@ -4,11 +4,32 @@ import numpy as np
 import pytest
 
 from etalstm.data import DATASETS, SPLITS, open_dataset
+from etalstm.errors import DataError
+
+
+def write_ptb(directory, sentences=1200):
+    for split, share in (("train", 1.0), ("valid", 0.3), ("test", 0.4)):
+        lines = [f" the {n % 7} cats saw <unk> {n % 3} \n" for n in range(int(sentences * share))]
+        (directory / f"ptb.{split}.txt").write_text("".join(lines))
+
+
+def write_trec(directory, questions=600):
+    for name, count in (("train_5500", questions), ("TREC_10", questions // 5)):
+        lines = [f"{KINDS[n % 6]}:x What caf\xe9 {'is ' * (n % 23)}{n % 11} ?\n" for n in range(count)]
+        (directory / f"{name}.label").write_bytes("".join(lines).encode("latin-1"))
+
+
+KINDS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+FILES = {"ptb": write_ptb, "trec": write_trec}
 
 
 @pytest.fixture(scope="module", params=sorted(DATASETS))
-def dataset(request):
-    return open_dataset(request.param)
+def dataset(request, tmp_path_factory):
+    if request.param not in FILES:
+        return open_dataset(request.param)
+    directory = tmp_path_factory.mktemp(request.param)
+    FILES[request.param](directory)
+    return open_dataset(request.param, directory)
 
 
 def shuffled(dataset, split, batch, seed=1):
@@ -16,7 +37,7 @@ def shuffled(dataset, split, batch, seed=1):
 
 
 def test_unknown_name_lists_the_known():
-    with pytest.raises(ValueError, match=r"'mnist'.*digits, pydoc"):
+    with pytest.raises(ValueError, match=r"'mnist'.*digits, ptb, pydoc, trec"):
         open_dataset("mnist")
 
 
@@ -94,3 +115,62 @@ def test_pydoc_splits_follow_each_other():
     pydoc = open_dataset("pydoc")
     sizes = [sum(int(item.weights.sum()) for item in pydoc.epoch(split, 1, 1000)) for split in SPLITS]
     assert sizes[0] > 6 * sizes[1] and sizes[2] > 1.9 * sizes[1]
+
+
+def test_trec_batches_hold_questions_of_similar_length(tmp_path):
+    write_trec(tmp_path, 3000)
+    trec = open_dataset("trec", tmp_path)
+    batches = shuffled(trec, "train", 32)
+    assert np.mean([np.ptp(item.lengths) for item in batches]) < 3
+    assert max(item.lengths.max() for item in batches) == trec.steps == 18
+    for item in batches[:5]:
+        padded = np.arange(18)[:, None] >= item.lengths
+        assert not item.x[padded].any() and item.x.max() < trec.tokens
+
+
+def test_trec_words_are_known_by_the_training_split_alone(tmp_path):
+    (tmp_path / "train_5500.label").write_text("HUM:ind Who is Ann ?\nLOC:city Where is WHO ?\n" * 5 + "NUM:x Once ?\n")
+    (tmp_path / "TREC_10.label").write_text("NUM:count how many is who ?\n")
+    trec = open_dataset("trec", tmp_path)
+    assert trec.vocabulary == [None, "?", "ann", "is", "where", "who"] and trec.tokens == 6 and trec.classes == 6
+    item = trec.epoch("test", 2, 4)[0]
+    assert item.x.T.tolist() == [[0, 0, 3, 5], [0, 0, 0, 0]] and item.lengths.tolist() == [4, 1]
+    assert item.targets[0] == 5 and item.weights.tolist() == [1, 0]
+    sizes = [sum(int(item.weights.sum()) for item in trec.epoch(split, 1, 4)) for split in SPLITS]
+    assert sizes == [10, 1, 1]
+
+
+def test_ptb_is_a_stream_of_words_with_ends_of_sentences(tmp_path):
+    write_ptb(tmp_path)
+    ptb = open_dataset("ptb", tmp_path)
+    assert ptb.steps == 35 and ptb.classes == len(ptb.vocabulary) == 12
+    words = [ptb.vocabulary[n] for item in ptb.epoch("validation", 1, 35) for n in item.x[:, 0]]
+    assert words[:8] == ["the", "0", "cats", "saw", "<unk>", "0", "<eos>", "the"]
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "message"),
+    [
+        ("trec", lambda d: (d / "TREC_10.label").unlink(), r"TREC_10\.label: missing"),
+        ("trec", lambda d: (d / "TREC_10.label").write_text("\n"), r"TREC_10\.label: empty"),
+        ("trec", lambda d: (d / "TREC_10.label").write_text("HUM:x who ?\nWHAT:y ?\n"), "line 2: expected KIND:detail"),
+        ("trec", lambda d: (d / "TREC_10.label").write_text("HUM:x\n"), "line 1: expected KIND:detail"),
+        ("ptb", lambda d: (d / "ptb.valid.txt").unlink(), r"ptb\.valid\.txt: missing"),
+        ("ptb", lambda d: (d / "ptb.test.txt").write_bytes(b"the \xff"), "byte 4 is not utf-8"),
+        ("ptb", lambda d: (d / "ptb.train.txt").write_text("the\n"), "is no word of ptb.train.txt"),
+    ],
+)
+def test_damaged_files_are_named(tmp_path, name, damage, message):
+    FILES[name](tmp_path)
+    damage(tmp_path)
+    with pytest.raises(DataError, match=message):
+        open_dataset(name, tmp_path)
+
+
+def test_directories_are_asked_for_where_they_are_needed(tmp_path):
+    with pytest.raises(ValueError, match="trec needs the directory of its files: --data DIR"):
+        open_dataset("trec")
+    with pytest.raises(ValueError, match="digits comes with its data"):
+        open_dataset("digits", tmp_path)
+    with pytest.raises(DataError, match="no such directory"):
+        open_dataset("ptb", tmp_path / "none")

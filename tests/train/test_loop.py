@@ -8,11 +8,23 @@ import numpy as np
 import pytest
 
 from etalstm.device import open_device
-from etalstm.errors import CheckpointError, DivergedError
+from etalstm.errors import CheckpointError, DeviceError, DivergedError
 from etalstm.train.loop import CHECKPOINT, METRICS, Trainer
 from etalstm.train.settings import Settings
 
 DIGITS = Settings("digits", hidden=8, batch=64, epochs=2, seed=3)
+REDUCED = Settings(
+    "digits",
+    hidden=8,
+    layers=2,
+    batch=256,
+    epochs=6,
+    seed=3,
+    theta=0.05,
+    storage="ms1-bf16",
+    ms2=0.3,
+    learning_rate=0.5,
+)
 PYDOC = Settings("pydoc", hidden=12, layers=2, batch=16, steps=16, embedding=8, iterations=9, evaluation_batches=2)
 
 
@@ -32,7 +44,11 @@ def without_seconds(entries):
     return [{key: value for key, value in entry.items() if key != "seconds"} for entry in entries]
 
 
-@pytest.fixture(scope="module", params=[changed(DIGITS, iterations=30), PYDOC], ids=lambda settings: settings.dataset)
+@pytest.fixture(
+    scope="module",
+    params=[changed(DIGITS, iterations=30), PYDOC, changed(REDUCED, iterations=23)],
+    ids=lambda settings: f"{settings.dataset} {settings.policy}",
+)
 def whole(request, tmp_path_factory):
     """A run that was never interrupted."""
     out = tmp_path_factory.mktemp(request.param.dataset)
@@ -59,7 +75,10 @@ def test_the_log_has_an_object_for_every_iteration_and_epoch(whole):
     iterations = [entry["iteration"] for entry in entries if entry["kind"] == "iteration"]
     assert iterations == list(range(1, settings.iterations + 1))
     assert entries[-1]["kind"] == "test"
-    assert [entry["epoch"] for entry in entries if entry["kind"] == "epoch"] == ([1] if score == "accuracy" else [])
+    epochs = {"pydoc dense": [], "digits dense": [1], "digits ms1-bf16": [1, 2, 3, 4, 5]}
+    assert [entry["epoch"] for entry in entries if entry["kind"] == "epoch"] == epochs[
+        f"{settings.dataset} {settings.policy}"
+    ]
 
 
 def test_equal_seeds_run_equally_and_others_do_not(whole, tmp_path):
@@ -126,7 +145,12 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, changes, message):
     ("changes", "message"),
     [({"dataset": "mnist"}, "unknown data set"), ({"hidden": 0}, "hidden must be above 0, got 0"),
      ({"steps": 9}, "steps must be 8"), ({"batch": 2000}, "batch must be at most"),
-     ({"learning_rate": float("nan")}, "learning_rate"), ({"seed": -1}, "seed"), ({"iterations": 0}, "iterations")],
+     ({"learning_rate": float("nan")}, "learning_rate"), ({"seed": -1}, "seed"), ({"iterations": 0}, "iterations"),
+     ({"theta": -0.1}, "theta must be finite and at least 0, got -0.1"), ({"theta": float("nan")}, "theta"),
+     ({"storage": "ms3"}, "storage must be one of"),
+     ({"storage": "dense", "theta": 0.1}, "dense storage prunes nothing"),
+     ({"ms2": 1.0}, "ms2 must be at least 0 and below 1"), ({"ms2": -0.1}, "ms2"), ({"ms2": float("nan")}, "ms2"),
+     ({"data": "somewhere"}, "takes no directory")],
 )  # fmt: skip
 def test_settings_that_cannot_be_are_refused(tmp_path, changes, message):
     with pytest.raises(ValueError, match=message):
@@ -138,7 +162,7 @@ def test_stateful_batches_carry_the_state_and_an_epoch_starts_without(tmp_path):
     trainer = Trainer(small, open_device("golden"), tmp_path)
     states = []
     forward = trainer.session.forward
-    trainer.session.forward = lambda x, lengths, h, c: states.append(h.any()) or forward(x, lengths, h, c)
+    trainer.session.forward = lambda x, lengths, h, c, skipped: states.append(h.any()) or forward(x, lengths, h, c)
     trainer.run()
     per_epoch = trainer.total_iterations
     assert states[:per_epoch] == [False] + [True] * (per_epoch - 1)
@@ -156,3 +180,52 @@ def test_a_language_is_learnt(tmp_path):
     entries = []
     train(tmp_path, changed(PYDOC, iterations=80, batch=32), report=entries.append)
     assert entries[79]["perplexity"] < 0.4 * entries[0]["perplexity"]
+
+
+def test_reduced_runs_log_what_they_kept_and_sum_it_up(tmp_path):
+    last = train(tmp_path, REDUCED)
+    entries = [entry for entry in log(tmp_path) if entry["kind"] == "iteration"]
+    assert {"densities", "delta_density", "cells_skipped", "footprint", "arithmetic"} <= entries[0].keys()
+    assert set(entries[0]["densities"]) == set("ifgosr")
+    chosen = [(entry["theta"], entry["storage"], entry["ms2"]) for entry in entries]
+    assert set(chosen) == {(0.05, "ms1-bf16", 0.3)}
+    assert not entries[0]["cells_skipped"] and entries[-1]["cells_skipped"] and entries[0]["cells"] == 16
+    assert entries[-1]["footprint"] < entries[0]["footprint"] < 0.75
+    saved = last["saved"]
+    assert 0 < saved["cells_skipped"] < 1 and saved["backward_arithmetic"] < saved["arithmetic"] < 1
+    assert saved["footprint"] == pytest.approx(np.mean([entry["footprint"] for entry in entries]))
+
+
+def test_a_run_goes_on_with_another_theta_storage_and_tau_and_says_so(tmp_path):
+    train(tmp_path, changed(DIGITS, iterations=2))
+    train(tmp_path, changed(DIGITS, iterations=4, theta=0.1, ms2=0.05), resume=True)
+    assert [(e["theta"], e["storage"], e["ms2"]) for e in log(tmp_path) if e["kind"] == "iteration"] == [
+        (0.0, "dense", None)] * 2 + [(0.1, "ms1", 0.05)] * 2  # fmt: skip
+
+
+def test_without_thresholds_storage_changes_no_bit(tmp_path):
+    for storage in ("dense", "ms1"):
+        train(tmp_path / storage, changed(DIGITS, iterations=5, storage=storage))
+    assert (tmp_path / "dense" / CHECKPOINT).read_bytes() == (tmp_path / "ms1" / CHECKPOINT).read_bytes()
+
+
+def test_a_device_that_skips_no_cells_refuses_ms2(tmp_path, monkeypatch):
+    monkeypatch.setattr("etalstm.device.golden.GoldenSession.reduces", False)
+    with pytest.raises(DeviceError, match=r"device golden skips no cells: ms2 must be off, got 0\.1"):
+        train(tmp_path, changed(DIGITS, ms2=0.1))
+
+
+def test_questions_of_unequal_lengths_are_learnt_with_everything_on(tmp_path):
+    for name, count in (("train_5500", 600), ("TREC_10", 60)):
+        lines = [f"{KINDS[n % 3]}:x {WORDS[n % 3]} {'is ' * (n * 7 % 13)}that ?" for n in range(count)]
+        (tmp_path / f"{name}.label").write_text("\n".join(lines))
+    settings = Settings(
+        "trec", data=str(tmp_path), hidden=16, batch=16, embedding=16, epochs=7, theta=0.1, storage="ms1-bf16", ms2=0.1
+    )
+    last = train(tmp_path / "run", settings)
+    assert last["accuracy"] > 0.9
+    entries = log(tmp_path / "run")
+    assert [entry for entry in entries if entry.get("cells_skipped")], "no cell was ever skipped"
+
+
+KINDS, WORDS = ("HUM", "LOC", "NUM"), ("who", "where", "how")
