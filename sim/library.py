@@ -21,8 +21,9 @@ from etalstm.sim.toolchain import ToolchainError
 WAVEFORMS = ("fst", "vcd")
 _SOURCES = ("memory.h", "memory.cpp", "simulation.cpp")
 _COMPILE_FLAGS = "-std=c++17 -march=native -fno-plt -fvisibility-inlines-hidden -DVL_USER_FATAL"
-# At -O2 the simulation is a tenth faster, and its compilation takes half as long again.
-_OPTIMISE = ("OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O1")
+# In files of this size two cores compile it at -O3 as fast as in one piece at -O1, and it runs a tenth faster.
+_FLAGS = ("--output-split", "20000")
+_OPTIMISE = ("OPT_FAST=-O3", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
 _FST_HEADERS = ("lz4.h", "zlib.h")
 
 
@@ -104,7 +105,7 @@ def build_library(design: Design, waveform: str | None = None, log: Callable[[st
         _require_fst()
     texts = {"top.v": design.verilog, "glue.h": glue(design.ports, waveform)}
     texts |= {name: (Path(__file__).parent / name).read_text() for name in _SOURCES}
-    flags = [f"--trace-{waveform}"] if waveform else []
+    flags = [*_FLAGS, *([f"--trace-{waveform}"] if waveform else [])]
     start = time.monotonic()
     path, built = toolchain.cached_library(
         "library", "top", texts, flags=flags, compile_flags=_COMPILE_FLAGS, optimise=_OPTIMISE, log=log

@@ -11,16 +11,16 @@ from etalstm.errors import DeviceError
 from etalstm.hw.config import preset
 from etalstm.hw.top import Top
 from etalstm.sim.bench import run_bench
-from etalstm.sim.forward import run_forward
+from etalstm.sim.iteration import run_iteration
 from etalstm.sim.identified import Identified
 from etalstm.sim.transport import SimTransport
 
 MEMORY_BYTES = 1 << 28
-_RUNS = 5  # of the fast one: a pass takes it a fraction of a second
+_RUNS = 5  # of the fast one: an iteration takes it a fraction of a second
 
 
 def compare_simulators(name: str, shape: TrainingShape, log: Callable[[str], None] = lambda _: None) -> dict:
-    """Run one forward pass on both simulators; builds, and what the host does around the program, do not count.
+    """Run one training iteration on both simulators; builds, and what the host does around the program, do not count.
 
     Their memories are not the same: the in-process one answers after :data:`etalstm.sim.transport.LATENCY_CYCLES`
     cycles, that of cocotb at once, a few bursts at a time. So each has cycles of its own.
@@ -36,19 +36,19 @@ def compare_simulators(name: str, shape: TrainingShape, log: Callable[[str], Non
     Returns
     -------
     dict
-        ``cycles`` and ``cocotb_cycles`` of the pass; ``sim_cycles_per_second`` and ``cocotb_cycles_per_second``;
+        ``cycles`` and ``cocotb_cycles`` of the iteration; ``sim_cycles_per_second`` and ``cocotb_cycles_per_second``;
         ``ratio`` of the two.
 
     Raises
     ------
     DeviceError
-        If a simulator cannot be built or fails, or the outputs differ.
+        If a simulator cannot be built or fails, or the results differ.
     """
     with SimTransport(preset(name), memory_bytes=MEMORY_BYTES, log=log) as transport:
-        here = run_forward(transport, name, shape, _RUNS)
+        here = run_iteration(transport, name, shape, _RUNS)
     there = _run_cocotb(name, shape, log)
     if here["checksum"] != there["checksum"]:
-        raise DeviceError("the outputs of the two simulators differ")
+        raise DeviceError("the results of the two simulators differ")
     speeds = [found["cycles"] / found["seconds"] for found in (here, there)]
     return {
         "cycles": here["cycles"],
@@ -65,10 +65,10 @@ def _run_cocotb(name, shape, log):
         result = Path(directory) / "result.json"
         sizes = {"network": asdict(shape.network), "batch": shape.batch, "steps": shape.steps, "masked": shape.masked}
         arguments = {"preset": name, "shape": sizes, "memory_bytes": MEMORY_BYTES, "result": str(result)}
-        environment = {"FORWARD": json.dumps(arguments)}
+        environment = {"ITERATION": json.dumps(arguments)}
         machine = Identified(Top(preset(name)))
         try:
-            run_bench(machine, "machine", "etalstm.sim.bench_forward", Path(directory), environment=environment)
+            run_bench(machine, "machine", "etalstm.sim.bench_iteration", Path(directory), environment=environment)
         except AssertionError as error:
             raise DeviceError(str(error)) from None
         return json.loads(result.read_text())

@@ -24,7 +24,7 @@ def simulators(
     steps: Annotated[int, Option(help="Steps")] = 2,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
-    """Run one forward pass on the in-process simulator and under cocotb, and measure both."""
+    """Run one training iteration on the in-process simulator and under cocotb, and measure both."""
     missing = [package for module, package in _OPTIONAL.items() if importlib.util.find_spec(module) is None]
     if missing:
         names = " ".join(missing)

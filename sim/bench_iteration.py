@@ -1,4 +1,4 @@
-"""cocotb bench that runs one forward pass and writes down what it took; :mod:`etalstm.sim.simulators` starts it."""
+"""cocotb bench that runs one training iteration and writes down what it took; :mod:`etalstm.sim.simulators` starts it."""
 
 import json
 import os
@@ -11,15 +11,15 @@ from etalstm.device.api import TrainingShape
 from etalstm.hw.config import preset
 from etalstm.network import NetworkShape
 from etalstm.sim.cocotb_transport import CocotbTransport
-from etalstm.sim.forward import run_forward
+from etalstm.sim.iteration import run_iteration
 
 
 @cocotb.test()
 async def takes_its_time(dut):
-    """Run :func:`run_forward` with the arguments that the environment names."""
-    arguments = json.loads(os.environ["FORWARD"])
+    """Run :func:`run_iteration` with the arguments that the environment names."""
+    arguments = json.loads(os.environ["ITERATION"])
     name, shape = arguments["preset"], arguments["shape"]
     transport = await CocotbTransport.open(dut, preset(name), memory_bytes=arguments["memory_bytes"])
     network = NetworkShape(**shape.pop("network"))
-    result = await bridge(run_forward)(transport, name, TrainingShape(network, **shape))
+    result = await bridge(run_iteration)(transport, name, TrainingShape(network, **shape))
     Path(arguments["result"]).write_text(json.dumps(result))

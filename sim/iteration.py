@@ -1,4 +1,4 @@
-"""One forward pass, the same for every simulator, with what it took."""
+"""One training iteration, the same for every simulator, with what it took."""
 
 import time
 import zlib
@@ -16,12 +16,12 @@ SEED = 1
 
 
 class TimedAccelerator(Accelerator):
-    """An accelerator that knows how long its last program took.
+    """An accelerator that adds up how long its programs took.
 
     Members
     -------
     seconds : float
-        From the program's start to the host's notice of its end.
+        From each program's start to the host's notice of its end.
     """
 
     seconds = 0.0
@@ -30,11 +30,11 @@ class TimedAccelerator(Accelerator):
         """Run a program to its end, by the clock; like :meth:`Accelerator.run`."""
         started = time.perf_counter()
         super().run(program, timeout_seconds)
-        self.seconds = time.perf_counter() - started
+        self.seconds += time.perf_counter() - started
 
 
-def run_forward(transport: Transport, preset_name: str, shape: TrainingShape, runs: int = 1) -> dict:
-    """Run the forward pass of a random network on random data.
+def run_iteration(transport: Transport, preset_name: str, shape: TrainingShape, runs: int = 1) -> dict:
+    """Run the three programs of an iteration of a random network on random data: forward, backward, update.
 
     Parameters
     ----------
@@ -48,15 +48,20 @@ def run_forward(transport: Transport, preset_name: str, shape: TrainingShape, ru
     Returns
     -------
     dict
-        ``cycles`` of a pass; ``seconds``; ``checksum`` of the outputs' words.
+        ``cycles`` of the programs; their ``seconds``; ``checksum`` of outputs and updated weights.
     """
     accelerator = TimedAccelerator(transport, preset(preset_name))
     session = HardwareDevice("timed", preset_name, accelerator).create(shape)
-    session.load(initial_parameters(shape.network, SEED))
     x = np.random.default_rng(SEED).standard_normal(shape.x_shape, np.float32)
     found = []
     for _ in range(runs):
+        session.load(initial_parameters(shape.network, SEED))
+        accelerator.seconds = 0.0
         y = session.forward(x).y
-        cycles, checksum = session.counters()["cycles"], zlib.crc32(np.ascontiguousarray(y).tobytes())
+        session.backward(y)
+        session.update(0.1, 0.9, 1.0)
+        cycles, checksum = session.counters()["cycles"], 0
+        for words in (y, *(layer.weights for layer in session.parameters())):
+            checksum = zlib.crc32(np.ascontiguousarray(words).tobytes(), checksum)
         found.append({"cycles": cycles, "seconds": accelerator.seconds, "checksum": checksum})
     return min(found, key=lambda one: one["seconds"])
