@@ -190,6 +190,7 @@ class Channel(wiring.Component):
         join(m, self.axi, load.axi, store.axi)
         m.d.comb += [
             store.vector.eq(compute.read_data),
+            store.parameters.eq(compute.parameters),
             *(engine.number.eq(self.number) for engine in (load, store)),
             *(engine.windows.eq(self.windows) for engine in (load, store)),
             *(engine.abort.eq(self.abort) for engine in (load, store)),

@@ -1,30 +1,34 @@
 """Executes LOAD: vectors from memory into the lane memories of a channel."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
+from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from etalstm.hw.axi import AXI4Read
-from etalstm.hw.contract import CHANNEL_BITS, COUNT_BITS, KIND_BITS, FloatFormat, Opcode, Status
-from etalstm.hw.dma.loop import LaneLoop, Loop
+from etalstm.hw.codec.decompress import Decompressor
+from etalstm.hw.codec.words import Packer, Unpacker
+from etalstm.hw.contract import CHANNEL_BITS, COUNT_BITS, KIND_BITS, STREAM_INDEX, FloatFormat, Opcode, Status
+from etalstm.hw.dma.loop import LaneLoop
 from etalstm.hw.dma.reader import Reader
+from etalstm.hw.dma.requests import LoadPlan, Part, Requests
 from etalstm.hw.stream import LaneWrite, Windows, instruction_layout
 
 
-class LoadPlan(data.StructLayout):
-    """What the lane side must know of an instruction; ``verdict`` is not IDLE if nothing is read for it."""
-
-    def __init__(self):
-        super().__init__({"verdict": Status, "kind": KIND_BITS, "memory": 2, "loop": Loop()})
-
-
 class LoadEngine(wiring.Component):
-    """Executes LOAD instructions in order, one beat a cycle.
+    """Executes LOAD instructions in order, one beat a cycle; with `compressed` one element a cycle.
+
+    ::
+
+        i ── Requests ── Reader ──┬──────────────────────────────────┬── write
+                │          axi    └─ Unpacker ─ Decompressor ─ Packer┘
+                └─────── plans ──── LaneLoop
 
     An instruction is taken every 2 cycles, its first address goes out 2 cycles later, and each beat becomes a write 2
     cycles after it arrived. Up to ``instructions`` are taken ahead of the one whose data arrive, so that the memory's
-    latency is seen once, not once for each instruction. A stalled ``write`` stops requests, never the data channel.
+    latency is seen once, not once for each instruction; of compressed ones two, and their index beats besides. A
+    stalled ``write`` stops requests, never the data channel. Between two streams 4 cycles are lost, and at
+    most one for each word that fills the last beat.
 
     Errors are precise: instructions before the refused one complete (with ``done``), it and those after it do not.
     Then, as under ``abort``, nothing more is requested or written, outstanding data are dropped, and the engine waits
@@ -58,13 +62,14 @@ class LoadEngine(wiring.Component):
     done : :py:`Out(1)`
         Set for a cycle, one cycle after the last write of an instruction was taken.
     beats, kind : :py:`Out(1)`, :py:`Out(KIND_BITS)`
-        A beat was written in this cycle, and what it counts as.
+        A beat of memory was used in this cycle, and what it counts as.
     abort : :py:`In(1)`
     busy : :py:`Out(1)`
         An instruction was taken and is neither done nor dropped.
     status : :py:`Out(Status)`
         IDLE, or sticky until reset: BAD_FIELD (a count of 0), BAD_ADDRESS (not all of it lies in the window; nothing of
-        it is read), READ_ERROR.
+        it is read), READ_ERROR, BAD_STREAM (an index beat that does not fit the instruction or the window, and nothing
+        more was read; or a stream that no compressed STORE writes, of which some elements may have been written).
     """
 
     def __init__(
@@ -81,8 +86,8 @@ class LoadEngine(wiring.Component):
         if lanes % beat_words:
             raise ValueError(f"beat_words must divide lanes ({lanes}), got {beat_words}")
         self._lanes, self._vector_beats = lanes, lanes // beat_words
-        self._beat_bits = beat_words * format.width
-        self._beats_bits = 2 * COUNT_BITS + (self._vector_beats - 1).bit_length()
+        self._format, self._beat_words, self._beat_bits = format, beat_words, beat_words * format.width
+        self._beats_bits = 2 * COUNT_BITS + self._vector_beats.bit_length()  # a stream may be longer than its elements
         self._address_bits, self._instructions = address_bits, instructions
         self._reader = {"depth": depth, "outstanding": outstanding}
         super().__init__(
@@ -104,88 +109,101 @@ class LoadEngine(wiring.Component):
     def elaborate(self, platform):
         """The memory side takes instructions and requests; the lane side follows with their plans."""
         m = Module()
-        plan = LoadPlan()
+        plan = LoadPlan(self._format.width)
+        sizes = (self._vector_beats, self._address_bits, self._beats_bits)
+        m.submodules.requests = requests = Requests(self._format.width, self._beat_words, *sizes)
         m.submodules.reader = reader = Reader(self._address_bits, self._beat_bits, self._beats_bits, **self._reader)
         m.submodules.plans = plans = SyncFIFO(width=plan.size, depth=self._instructions)
-        stop, active, prepared = Signal(), Signal(), Signal()
+        planned, stop, active, begin = plan(plans.r_data), Signal(), Signal(), Signal()
+        wiring.connect(m, wiring.flipped(self.i), requests.i)
+        wiring.connect(m, requests.transfers, reader.i)
         wiring.connect(m, reader.axi, wiring.flipped(self.axi))
         m.d.comb += [
             stop.eq(self.abort | (self.status != Status.IDLE)),
+            requests.number.eq(self.number),
+            requests.windows.eq(self.windows),
+            requests.stop.eq(stop),
+            plans.w_data.eq(requests.plans.p),
+            plans.w_en.eq(requests.plans.valid),
+            requests.plans.ready.eq(plans.w_rdy),
             reader.abort.eq(stop),
-            self.busy.eq(prepared | plans.r_rdy | active | reader.busy),
+            self.busy.eq(requests.busy | plans.r_rdy | active | reader.busy),
         ]
-        self._request(m, reader, plans, plan(plans.w_data), prepared, stop)
-        self._forward(m, reader, plans, plan(plans.r_data), active, stop)
-        return m
+        part = Signal(Part, reset_less=True)
+        vectors, index = active & (part == Part.VECTORS), active & (part == Part.INDEX)
+        ready, reading, elements, bad_stream = self._decompress(m, reader.o, planned, begin, stop)
+        ending = self._write(m, reader.o, elements, vectors, planned, begin)
 
-    def _request(self, m, reader, plans, planned, prepared, stop):
-        """Check an instruction (its product in the first cycle, its window in the second) and request its beats."""
-        shift = (self._beat_bits // 8).bit_length() - 1
-        base = Signal(self._address_bits, reset_less=True)
-        beats = Signal(self._beats_bits, reset_less=True)
-        taken, inside = Signal(), Signal()
-        instruction, windows = self.i.p, self.windows
-        m.d.sync += base.eq(windows.base + self.number * windows.stride)
-        m.d.comb += inside.eq(instruction.address + beats <= windows.stride >> shift)
-        with m.If(inside):
-            m.d.comb += planned.verdict.eq(Status.IDLE)
-        with m.Else():
-            m.d.comb += planned.verdict.eq(Status.BAD_ADDRESS)
-        with m.If(beats == 0):
-            m.d.comb += planned.verdict.eq(Status.BAD_FIELD)
-
-        good = planned.verdict == Status.IDLE
+        beat, failed = reader.o.p, Signal()
         m.d.comb += [
-            planned.kind.eq(instruction.kind),
-            planned.memory.eq(instruction.memory),
-            *(planned.loop[name].eq(instruction[name]) for name in Loop().members),
-            reader.i.p.address.eq(base + (instruction.address << shift)),
-            reader.i.p.beats.eq(beats),
-            reader.i.valid.eq(prepared & plans.w_rdy & good & ~stop),
-            taken.eq(prepared & plans.w_rdy & (reader.i.ready | ~good) & ~stop),
-            self.i.ready.eq(taken),
-            plans.w_en.eq(taken),
+            failed.eq(reader.o.valid & beat.error & (vectors | reading)),
+            reader.o.ready.eq(index | ready | (vectors & self.write.ready) | failed),
+            requests.index.valid.eq(index & reader.o.valid),
+            requests.index.p.eq(beat.data[: len(STREAM_INDEX) * self._format.width]),
+            requests.index.p.error.eq(beat.error),
+            self.beats.eq(reader.o.valid & reader.o.ready & ~beat.error),
         ]
-        m.d.sync += beats.eq(instruction.outer * instruction.inner * self._vector_beats)
-        m.d.sync += prepared.eq(self.i.valid & ~taken & ~stop)
-
-    def _forward(self, m, reader, plans, planned, active, stop):
-        """Write each beat to the lanes it belongs to."""
-        m.submodules.loop = loop = LaneLoop()
-        beat, write = reader.o.p, self.write.p
-        memory = Signal(2, reset_less=True)
-        part = Signal(range(max(self._vector_beats, 2)), reset_less=True)
-        taken, ending = Signal(), Signal()
-        m.d.comb += [
-            self.write.valid.eq(active & reader.o.valid & ~beat.error),
-            reader.o.ready.eq(active & (self.write.ready | beat.error)),
-            write.memory.eq(memory),
-            write.address.eq(loop.address),
-            Cat(write.data).eq(beat.data.replicate(self._vector_beats)),
-            taken.eq(self.write.valid & self.write.ready),
-            ending.eq(taken & beat.last),
-            loop.loop.eq(planned.loop),
-            self.beats.eq(taken),
-        ]
-        words = self._lanes // self._vector_beats
-        for n in range(self._vector_beats):
-            m.d.comb += write.enable[n * words : (n + 1) * words].eq((part == n).replicate(words))
-
-        last_part = part == self._vector_beats - 1
-        m.d.comb += loop.step.eq(taken & last_part)
         m.d.sync += self.done.eq(ending)
-        with m.If(taken):
-            m.d.sync += part.eq(Mux(last_part, 0, part + 1))
-
         with m.If(stop):
             m.d.comb += plans.r_en.eq(1)
             m.d.sync += active.eq(0)
-        with m.Elif(active & reader.o.valid & beat.error):
+        with m.Elif(failed):
             m.d.sync += self.status.eq(Status.READ_ERROR)
-        with m.Elif(~active | ending):
-            m.d.comb += [plans.r_en.eq(1), loop.start.eq(1)]
-            m.d.sync += active.eq(plans.r_rdy & (planned.verdict == Status.IDLE))
-            m.d.sync += [self.kind.eq(planned.kind), memory.eq(planned.memory), part.eq(0)]
+        with m.Elif(bad_stream):
+            m.d.sync += self.status.eq(Status.BAD_STREAM)
+        with m.Elif(~active | ending | requests.index.valid):
+            m.d.comb += [plans.r_en.eq(1), begin.eq(plans.r_rdy & (planned.verdict == Status.IDLE))]
+            m.d.sync += active.eq(begin)
             with m.If(plans.r_rdy):
-                m.d.sync += self.status.eq(planned.verdict)
+                m.d.sync += [self.status.eq(planned.verdict), self.kind.eq(planned.kind), part.eq(planned.part)]
         return m
+
+    def _decompress(self, m, beats, planned, begin, stop):
+        """Take a stream's beats; give whether one is taken and whether more follow, its elements, and what is wrong."""
+        words = (self._format.width, self._beat_words)
+        parts = Unpacker(*words), Decompressor(self._format, self._beat_words - 1), Packer(*words)
+        for name, part in zip(("unpacker", "decompressor", "packer"), parts, strict=True):
+            m.submodules[name] = ResetInserter(stop)(part)
+        unpacker, decompressor, packer = parts
+        wiring.connect(m, unpacker.o, decompressor.i)
+        wiring.connect(m, decompressor.o, packer.i)
+        reading = Signal()
+        m.d.comb += [
+            unpacker.i.p.data.eq(beats.p.data),
+            unpacker.i.p.last.eq(beats.p.last),
+            unpacker.i.valid.eq(beats.valid & reading & ~beats.p.error),
+            decompressor.extent.valid.eq(begin & (planned.part == Part.STREAM)),
+            decompressor.extent.p.eq(planned.extent),
+        ]
+        with m.If(decompressor.extent.valid):
+            m.d.sync += reading.eq(1)
+        with m.If(stop | (unpacker.i.valid & unpacker.i.ready & beats.p.last)):
+            m.d.sync += reading.eq(0)
+        return reading & unpacker.i.ready, reading, packer.o, decompressor.error
+
+    def _write(self, m, beats, elements, vectors, planned, begin):
+        """Write each beat, read or decompressed, to the lanes it belongs to; give whether an instruction ends."""
+        m.submodules.loop = loop = LaneLoop()
+        write, beat = self.write.p, beats.p
+        memory = Signal(2, reset_less=True)
+        part = Signal(range(max(self._vector_beats, 2)), reset_less=True)
+        taken, last_part = Signal(), part == self._vector_beats - 1
+        m.d.comb += [
+            self.write.valid.eq((vectors & beats.valid & ~beat.error) | elements.valid),
+            elements.ready.eq(self.write.ready),
+            write.memory.eq(memory),
+            write.address.eq(loop.address),
+            Cat(write.data).eq(Mux(vectors, beat.data, elements.p.data).replicate(self._vector_beats)),
+            taken.eq(self.write.valid & self.write.ready),
+            loop.loop.eq(planned.loop),
+            loop.start.eq(begin),
+            loop.step.eq(taken & last_part),
+        ]
+        for n in range(self._vector_beats):
+            mine = write.enable[n * self._beat_words : (n + 1) * self._beat_words]
+            m.d.comb += mine.eq((part == n).replicate(self._beat_words))
+        with m.If(taken):
+            m.d.sync += part.eq(Mux(last_part, 0, part + 1))
+        with m.If(begin):
+            m.d.sync += [memory.eq(planned.memory), part.eq(0)]
+        return taken & Mux(vectors, beat.last, elements.p.last)

@@ -1,20 +1,24 @@
 """Executes STORE and TRANSPOSE: vectors from the lane memories of a channel into memory."""
 
-from amaranth.hdl import Module, Mux, ResetInserter, Signal
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Array, Module, Mux, ResetInserter, Signal
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm.hw.axi import AXI4Write
+from etalstm.hw.codec.compress import Compressor
+from etalstm.hw.codec.words import Unpacker
 from etalstm.hw.contract import (
     CHANNEL_BITS,
     COUNT_BITS,
     INSTRUCTION_BITS,
     KIND_BITS,
+    PARAMETERS,
     FloatFormat,
     Memory,
     Opcode,
     Status,
 )
+from etalstm.hw.dma.log import Log
 from etalstm.hw.dma.loop import Loop
 from etalstm.hw.dma.scatter import Scatter
 from etalstm.hw.dma.transpose import Transposer
@@ -24,20 +28,25 @@ from etalstm.hw.stream import LaneRead, Windows, instruction_layout, vector_layo
 
 
 class StoreEngine(wiring.Component):
-    """Executes STORE and TRANSPOSE instructions in order, one beat a cycle.
+    """Executes STORE and TRANSPOSE instructions in order, one beat a cycle; with `compressed` one element a cycle.
 
     ::
 
-        i ─┬─ VectorReader ──┬────────────── data ── Writer ── axi
-           │  read, vector   └─ Transposer ──┘         │
-           └─ Scatter ──────────────────── transfers ──┘
+        i ─┬─ VectorReader ──┬─────────────────────────── data ── Writer ── axi
+           │  read, vector   ├─ Transposer ───────────────┤         │
+           │                 └─ Unpacker ── Compressor ──┐│         │
+           ├─────────────────────────────────────────── Log ────────┤
+           └─ Scatter ───────────────────────────────── transfers ──┘
 
     An instruction is taken 3 cycles after it was offered at the soonest; then its vectors are read while those before
     it are still written, and are written while the responses to those before it are still missing.
-    Each vector is read once. Stalls of ``read`` and of the port hold the engine back, nothing is lost.
+    Each vector is read once. Stalls of ``read`` and of the port hold the engine back, nothing is lost. A stream's
+    vectors are read and compressed while the one before it is still written; an instruction without `compressed` is
+    taken only when the index beat of the stream before it was handed to the port.
 
     Errors are precise: instructions before the refused one complete (with ``done``), and of a TRANSPOSE the beats
-    before the one outside the window; no later beat is written. Then, as under ``abort``, no new burst begins, those
+    before the one outside the window, of a stream the bursts before the one outside its log; no later beat is written.
+    Then, as under ``abort``, no new burst begins, those
     that have begun end with strobes of 0, and the engine waits for its reset, which may come when ``busy`` has gone.
     When ``abort`` is set, ``read.valid`` may fall without a transfer.
 
@@ -64,6 +73,8 @@ class StoreEngine(wiring.Component):
         This channel's; constant.
     windows : :py:`In(Windows(address_bits))`
         Constant while the engine is busy.
+    parameters : :py:`In(data.ArrayLayout(format.width, PARAMETERS))`
+        Thresholds; constant while the engine is busy.
     read : :py:`Out(stream.Signature(LaneRead()))`
         Requests to SCRATCH and QUEUE.
     vector : :py:`In(vector_layout(format, lanes))`
@@ -78,7 +89,8 @@ class StoreEngine(wiring.Component):
         An instruction is being looked at, or was taken and is neither done nor dropped.
     status : :py:`Out(Status)`
         IDLE, or sticky until reset: BAD_FIELD (a count of 0, `rows` or `lanes` more than there are, a memory that
-        cannot be read), BAD_ADDRESS (outside the window, or no such channel), WRITE_ERROR.
+        cannot be read), BAD_ADDRESS (outside the window, or no such channel), OVERFLOW (a stream would pass the end of
+        its log), WRITE_ERROR.
     """
 
     def __init__(
@@ -105,6 +117,7 @@ class StoreEngine(wiring.Component):
                 "i": In(stream.Signature(INSTRUCTION_BITS)),
                 "windows": In(Windows(address_bits)),
                 "number": In(CHANNEL_BITS),
+                "parameters": In(data.ArrayLayout(format.width, PARAMETERS)),
                 "read": Out(stream.Signature(LaneRead())),
                 "vector": In(vector_layout(format, lanes)),
                 "axi": Out(AXI4Write(address_bits, self._beat_bits)),
@@ -128,9 +141,10 @@ class StoreEngine(wiring.Component):
         m.submodules.transposer = ResetInserter(stop)(transposer)
         m.submodules.vectors = ResetInserter(stop)(vectors)
         m.submodules.scatter = ResetInserter(stop)(scatter)
+        log = Log(self._format.width, self._beat_words, self._address_bits, self._beats_bits)
+        m.submodules.log = ResetInserter(stop)(log)
         m.submodules.writer = writer = Writer(*sizes, **self._writer)
         wiring.connect(m, writer.axi, wiring.flipped(self.axi))
-        wiring.connect(m, scatter.o, writer.i)
         m.d.comb += [
             stop.eq(self.abort | (self.status != Status.IDLE)),
             writer.abort.eq(stop),
@@ -142,26 +156,68 @@ class StoreEngine(wiring.Component):
             vectors.read.ready.eq(self.read.ready & ~stop),
             vectors.vector.eq(self.vector),
         ]
-        self._route(m, vectors, transposer, writer)
-        self._take(m, vectors, scatter, writer, stop)
+        elements = self._compress(m, vectors.o.p, log, stop)
+        self._route(m, vectors, transposer, elements, log, writer)
+        self._address(m, scatter, log, writer)
+        self._take(m, vectors, scatter, log, writer, stop)
         return m
 
-    def _route(self, m, vectors, transposer, writer):
-        """Beats go straight to the writer or through the transposer; the straight way waits until that is empty."""
-        beat = vectors.o.p
+    def _compress(self, m, beat, log, stop):
+        """Take beats apart and compress their elements; give the stream that takes beats."""
+        unpacker, compressor = Unpacker(self._format.width, self._beat_words), Compressor(self._format)
+        m.submodules.unpacker = ResetInserter(stop)(unpacker)
+        m.submodules.compressor = ResetInserter(stop)(compressor)
+        wiring.connect(m, unpacker.o, compressor.i)
+        wiring.connect(m, compressor.o, log.words)
         m.d.comb += [
+            unpacker.i.p.data.eq(beat.data),
+            unpacker.i.p.last.eq(beat.last),
+            compressor.bf16.eq(beat.route.bf16),
+            compressor.threshold.eq(Array(self.parameters)[beat.route.threshold]),
+        ]
+        return unpacker.i
+
+    def _route(self, m, vectors, transposer, elements, log, writer):
+        """Beats go straight to the writer or on a detour; the straight way waits until the transposer is empty.
+
+        No beat that follows a stream is read before the stream is written: :meth:`_take` sees to that.
+        """
+        beat = vectors.o.p
+        straight, transpose, compress = Signal(), beat.route.transpose, beat.route.compress
+        m.d.comb += [
+            straight.eq(~transpose & ~compress & ~transposer.o.valid),
             transposer.i.p.data.eq(beat.data),
             transposer.i.p.lanes.eq(beat.lanes),
             transposer.i.p.last.eq(beat.last),
-            transposer.i.valid.eq(vectors.o.valid & beat.transpose),
-            writer.data.payload.eq(Mux(transposer.o.valid, transposer.o.p.as_value(), beat.data)),
-            writer.data.valid.eq(transposer.o.valid | (vectors.o.valid & ~beat.transpose)),
+            transposer.i.valid.eq(vectors.o.valid & transpose),
+            elements.valid.eq(vectors.o.valid & compress),
+            writer.data.payload.eq(beat.data),
+            writer.data.valid.eq(transposer.o.valid | log.data.valid | (vectors.o.valid & straight)),
             transposer.o.ready.eq(writer.data.ready),
-            vectors.o.ready.eq(Mux(beat.transpose, transposer.i.ready, writer.data.ready & ~transposer.o.valid)),
+            log.data.ready.eq(writer.data.ready & ~transposer.o.valid),
+            vectors.o.ready.eq(writer.data.ready & straight),
+        ]
+        with m.If(transposer.o.valid):
+            m.d.comb += writer.data.payload.eq(transposer.o.p.as_value())
+        with m.Elif(log.data.valid):
+            m.d.comb += writer.data.payload.eq(log.data.payload)
+        with m.If(transpose):
+            m.d.comb += vectors.o.ready.eq(transposer.i.ready)
+        with m.Elif(compress):
+            m.d.comb += vectors.o.ready.eq(elements.ready)
+
+    def _address(self, m, scatter, log, writer):
+        """Transfers come from the scatter or from the log, never from both: one holds the other."""
+        m.d.comb += [
+            log.hold.eq(scatter.busy),
+            writer.i.valid.eq(scatter.o.valid | log.transfers.valid),
+            writer.i.p.eq(Mux(log.busy & ~scatter.busy, log.transfers.p, scatter.o.p)),
+            scatter.o.ready.eq(writer.i.ready),
+            log.transfers.ready.eq(writer.i.ready),
         ]
 
-    def _take(self, m, vectors, scatter, writer, stop):
-        """Work out products, check fields, then hand the instruction to reader and scatter, each when it is free.
+    def _take(self, m, vectors, scatter, log, writer, stop):
+        """Work out products, check fields, then hand the instruction to the reader, and to scatter or log.
 
         The instruction stays at the input until both have it, so nothing of it is copied here.
         """
@@ -169,13 +225,15 @@ class StoreEngine(wiring.Component):
             fields(self.i.payload[: fields.size])
             for fields in (instruction_layout(Opcode.STORE), instruction_layout(Opcode.TRANSPOSE))
         )
-        transpose, bad_field, bad_target = Signal(), Signal(), Signal()
-        prepared, settled, to_vectors, to_scatter = (Signal() for _ in range(4))  # `to_`: is still to take it
+        transpose, compress, bad_field, bad_target = (Signal() for _ in range(4))
+        prepared, settled, to_vectors, to_writer = (Signal() for _ in range(4))  # `to_`: is still to take it
+        read, sent = Signal(), Signal()
         beats = Signal(self._beats_bits, reset_less=True)
         skip = Signal(self._address_bits, reset_less=True)  # from the first window to the target's
         refused = Signal()
-        shift = (self._beat_bits // 8).bit_length() - 1
+        size = self.windows.stride >> (self._beat_bits // 8).bit_length() - 1
 
+        m.d.comb += compress.eq((store.opcode != Opcode.TRANSPOSE) & store.compressed)
         m.d.comb += transpose.eq(store.opcode == Opcode.TRANSPOSE)
         m.d.sync += [
             beats.eq(Mux(transpose, 1, store.outer * store.inner * self._vector_beats)),
@@ -193,27 +251,40 @@ class StoreEngine(wiring.Component):
         with m.Else():
             readable = (store.memory == Memory.SCRATCH) | (store.memory == Memory.QUEUE)
             m.d.comb += bad_field.eq((beats == 0) | ~readable)
+            m.d.comb += bad_target.eq(compress & ((store.address >= size) | (store.end > size)))
 
         self._describe(m, vectors.i.p, scatter.i.p, store, square, transpose)
         m.d.comb += [
+            vectors.i.p.route.transpose.eq(transpose),
+            vectors.i.p.route.compress.eq(compress),
+            vectors.i.p.route.bf16.eq(store.bf16),
+            vectors.i.p.route.threshold.eq(store.threshold),
+            *(log.i.p[name].eq(store[name]) for name in ("address", "kind", "log", "first", "start", "end")),
+            log.i.p.window.eq(self.windows.base + skip),
+            log.i.p.elements.eq(beats * self._beat_words),
+        ]
+        m.d.comb += [
             scatter.i.p.window.eq(self.windows.base + skip),
             scatter.i.p.beats.eq(beats),
-            scatter.size.eq(self.windows.stride >> shift),
+            scatter.size.eq(size),
             refused.eq(prepared & (bad_field | bad_target)),
-            vectors.i.valid.eq(prepared & ~refused & to_vectors),
-            scatter.i.valid.eq(prepared & ~refused & to_scatter),
-            settled.eq(prepared & ~refused & (~to_vectors | vectors.i.ready) & (~to_scatter | scatter.i.ready) & ~stop),
+            vectors.i.valid.eq(prepared & ~refused & to_vectors & (compress | ~log.busy)),
+            scatter.i.valid.eq(prepared & ~refused & to_writer & ~compress & ~log.busy),
+            log.i.valid.eq(prepared & ~refused & to_writer & compress),
+            read.eq(vectors.i.valid & vectors.i.ready),
+            sent.eq((scatter.i.valid & scatter.i.ready) | (log.i.valid & log.i.ready)),
+            settled.eq(prepared & ~refused & (~to_vectors | read) & (~to_writer | sent) & ~stop),
             self.i.ready.eq(settled),
-            self.busy.eq(prepared | scatter.busy | writer.busy),
+            self.busy.eq(prepared | scatter.busy | log.busy | writer.busy),
         ]
         with m.If(stop | settled | ~self.i.valid):
-            m.d.sync += [prepared.eq(0), to_vectors.eq(1), to_scatter.eq(1)]
+            m.d.sync += [prepared.eq(0), to_vectors.eq(1), to_writer.eq(1)]
         with m.Else():
             m.d.sync += prepared.eq(1)
-            with m.If(vectors.i.valid & vectors.i.ready):
+            with m.If(read):
                 m.d.sync += to_vectors.eq(0)
-            with m.If(scatter.i.valid & scatter.i.ready):
-                m.d.sync += to_scatter.eq(0)
+            with m.If(sent):
+                m.d.sync += to_writer.eq(0)
 
         # A refusal waits for the instructions before it.
         with m.If(self.status != Status.IDLE):
@@ -222,7 +293,9 @@ class StoreEngine(wiring.Component):
             m.d.sync += self.status.eq(Status.WRITE_ERROR)
         with m.Elif(~writer.busy & scatter.violation):
             m.d.sync += self.status.eq(Status.BAD_ADDRESS)
-        with m.Elif(~writer.busy & ~scatter.busy & refused):
+        with m.Elif(~writer.busy & log.violation):
+            m.d.sync += self.status.eq(Status.OVERFLOW)
+        with m.Elif(~writer.busy & ~scatter.busy & ~log.busy & refused):
             m.d.sync += self.status.eq(Mux(bad_field, Status.BAD_FIELD, Status.BAD_ADDRESS))
 
     def _describe(self, m, read, pattern, store, square, transpose):
@@ -231,7 +304,6 @@ class StoreEngine(wiring.Component):
         with m.If(transpose):
             m.d.comb += [
                 read.memory.eq(Memory.SCRATCH),
-                read.transpose.eq(1),
                 read.lanes.eq(square.lanes),
                 *(read.loop[name].eq(square[name]) for name in names if name != "inner"),
                 read.loop.inner.eq(square.rows),

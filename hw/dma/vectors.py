@@ -5,9 +5,23 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
-from etalstm.hw.contract import FloatFormat
+from etalstm.hw.contract import FIELDS, FloatFormat, Opcode
 from etalstm.hw.dma.loop import LaneLoop, Loop
 from etalstm.hw.stream import LaneRead, vector_layout
+
+
+class Route(data.StructLayout):
+    """What becomes of vectors: passed on with them.
+
+    Members
+    -------
+    transpose, compress : through the transposer, the compressor, or neither
+    bf16, threshold : for the compressor; ``threshold`` is the number of a parameter
+    """
+
+    def __init__(self):
+        store = FIELDS[Opcode.STORE]
+        super().__init__({"transpose": 1, "compress": 1, **{name: store[name] for name in ("bf16", "threshold")}})
 
 
 class VectorRead(data.StructLayout):
@@ -18,11 +32,11 @@ class VectorRead(data.StructLayout):
     memory : the lane memory
     loop : the addresses
     lanes : how many lanes of each are wanted: the beats that hold them are handed on
-    transpose : passed on
+    route : passed on
     """
 
     def __init__(self, lanes: int):
-        super().__init__({"memory": 2, "loop": Loop(), "lanes": range(lanes + 1), "transpose": 1})
+        super().__init__({"memory": 2, "loop": Loop(), "lanes": range(lanes + 1), "route": Route()})
 
 
 class VectorBeat(data.StructLayout):
@@ -31,12 +45,12 @@ class VectorBeat(data.StructLayout):
     Members
     -------
     data : its words
-    lanes, transpose : those of the request
-    last : the last beat of the inner loop's last vector
+    lanes, route : those of the request
+    last : the last beat of the last vector; if the vectors are to be transposed, of that of each inner loop
     """
 
     def __init__(self, beat_bits: int, lanes: int):
-        super().__init__({"data": beat_bits, "lanes": range(lanes + 1), "transpose": 1, "last": 1})
+        super().__init__({"data": beat_bits, "lanes": range(lanes + 1), "route": Route(), "last": 1})
 
 
 class VectorReader(wiring.Component):
@@ -113,16 +127,17 @@ class VectorReader(wiring.Component):
             m.d.sync += left.eq(span)
         with m.Elif(left != 0):
             m.d.sync += left.eq(left - 1)
-        self._cut(m, fifo, request, loop.ends_inner, taken, left)
+        ends = Mux(request.route.transpose, loop.ends_inner, loop.ends)
+        self._cut(m, fifo, request, ends, taken, left)
         return m
 
-    def _cut(self, m, fifo, request, ends_inner, taken, left):
+    def _cut(self, m, fifo, request, ends, taken, left):
         """Put the vector that arrives into the FIFO: its first beat at once, the others from a register."""
         tag = Signal(VectorBeat(1, self._lanes), reset_less=True)
         arriving = Signal()
         m.d.sync += arriving.eq(taken)
         with m.If(taken):
-            m.d.sync += [tag.lanes.eq(request.lanes), tag.transpose.eq(request.transpose), tag.last.eq(ends_inner)]
+            m.d.sync += [tag.lanes.eq(request.lanes), tag.route.eq(request.route), tag.last.eq(ends)]
 
         beat = VectorBeat(self._beat_bits, self._lanes)(fifo.w_data)
         vector = Signal(self._vector_beats * self._beat_bits)
@@ -137,6 +152,6 @@ class VectorReader(wiring.Component):
             fifo.w_en.eq(left != 0),
             beat.data.eq(vector[: self._beat_bits]),
             beat.lanes.eq(tag.lanes),
-            beat.transpose.eq(tag.transpose),
+            beat.route.eq(tag.route),
             beat.last.eq(tag.last & (left == 1)),
         ]

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 from amaranth.hdl import Module
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm.hw.axi import AXI4, join
-from etalstm.hw.contract import BINARY32, INSTRUCTION_BITS, KIND_BITS, Opcode, Status
+from etalstm.hw.contract import BINARY32, INSTRUCTION_BITS, KIND_BITS, PARAMETERS, Opcode, Status
 from etalstm.hw.dma.load import LoadEngine
 from etalstm.hw.dma.store import StoreEngine
 from etalstm.hw.stream import LaneRead, LaneWrite, Windows, instruction_layout, vector_layout
@@ -36,6 +36,7 @@ class Engines(wiring.Component):
             "store_i": In(stream.Signature(INSTRUCTION_BITS)),
             "store_read": Out(stream.Signature(LaneRead())),
             "store_vector": In(vector_layout(BINARY32, lanes)),
+            "store_parameters": In(data.ArrayLayout(32, PARAMETERS)),
         }
         for name in self._engines:
             members |= {f"{name}_{pulse}": Out(1) for pulse in ("done", "beats", "busy")}
@@ -50,7 +51,7 @@ class Engines(wiring.Component):
         wiring.connect(m, wiring.flipped(self.load_write), load.write)
         wiring.connect(m, wiring.flipped(self.store_i), store.i)
         wiring.connect(m, wiring.flipped(self.store_read), store.read)
-        m.d.comb += store.vector.eq(self.store_vector)
+        m.d.comb += [store.vector.eq(self.store_vector), store.parameters.eq(self.store_parameters)]
         for name, engine in self._engines.items():
             m.submodules[name] = engine
             m.d.comb += engine.number.eq(CHANNEL)
@@ -60,7 +61,7 @@ class Engines(wiring.Component):
         return m
 
 
-@pytest.mark.parametrize("bench", ["load", "store"])
+@pytest.mark.parametrize("bench", ["load", "store", "compress", "decompress"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_engines(shape, bench, tmp_path):
     lanes, beat_words = SHAPES[shape]

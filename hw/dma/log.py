@@ -1,0 +1,210 @@
+"""Appends compressed streams to a channel's logs."""
+
+from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out
+
+from etalstm.hw.axi import BURST_BEATS
+from etalstm.hw.codec.compress import CompressedWord
+from etalstm.hw.codec.words import Packer
+from etalstm.hw.contract import ADDRESS_BITS, KIND_BITS, LOG_BITS, STREAM_BITS, STREAM_INDEX
+from etalstm.hw.dma.bursts import Transfer, WriteTag
+
+
+class Append(data.StructLayout):
+    """Where a stream goes.
+
+    Members
+    -------
+    window : byte address of the channel's window
+    address : of the index beat, in beats
+    kind : what all its beats count as
+    log : number of the log
+    first : the log begins anew, at beat `start`
+    start, end : beats of the window, `end` exclusive
+    elements : of the stream
+    """
+
+    def __init__(self, address_bits: int, word_bits: int):
+        super().__init__(
+            {
+                "window": address_bits,
+                "address": ADDRESS_BITS,
+                "kind": KIND_BITS,
+                "log": LOG_BITS,
+                "first": 1,
+                "start": STREAM_BITS,
+                "end": STREAM_BITS,
+                "elements": word_bits,
+            }
+        )
+
+
+class _Total(data.StructLayout):
+    """What is known of a stream when its last beat is there: beats, and kept elements."""
+
+    def __init__(self, word_bits: int):
+        super().__init__({"beats": word_bits, "kept": word_bits})
+
+
+class Log(wiring.Component):
+    """Packs streams into beats, writes them one behind the other, and then an index beat for each.
+
+    A word a cycle; 16 beats are collected before their burst is offered, so that its data never wait for words, and the
+    next stream's words are packed meanwhile. Bursts end at multiples of 16 beats, or with the stream. Between a
+    stream's last beat and the next one's first lie at least 8 cycles. Stalls of ``transfers`` or ``data`` stall
+    ``words`` when ``depth`` beats wait.
+
+    A burst that would pass ``end`` is never offered: ``violation`` rises instead and stays until reset. Reset also sets
+    the logs back to beat 0.
+
+    Parameters
+    ----------
+    word_bits, beat_words : int
+        Sizes of a word and of a beat.
+    address_bits, beats_bits : int
+        Of the transfers.
+    depth : int
+        Beats of the FIFO, more than 16.
+
+    Members
+    -------
+    i : :py:`In(stream.Signature(Append(address_bits, word_bits)))`
+        Streams, in the order of their words.
+    words : :py:`In(stream.Signature(CompressedWord(word_bits)))`
+        May come before their stream is taken from ``i``.
+    hold : :py:`In(1)`
+        Do not begin a stream.
+    transfers : :py:`Out(stream.Signature(Transfer(address_bits, beats_bits, WriteTag())))`
+        Bursts; the index beat's is ``final``.
+    data : :py:`Out(stream.Signature(beat_bits))`
+        Their beats, each after its transfer was taken.
+    violation, busy : :py:`Out(1)`
+        ``busy`` from the cycle after a stream is taken from ``i`` until its index beat is.
+    """
+
+    def __init__(self, word_bits: int, beat_words: int, address_bits: int, beats_bits: int, *, depth: int = 32):
+        if depth <= BURST_BEATS:
+            raise ValueError(f"depth must be more than a burst of {BURST_BEATS} beats, got {depth}")
+        if beat_words < len(STREAM_INDEX):
+            raise ValueError(f"a beat must hold the {len(STREAM_INDEX)} words of an index, got {beat_words}")
+        self._word_bits, self._beat_words, self._depth = word_bits, beat_words, depth
+        self._append = Append(address_bits, word_bits)
+        self._shift = (word_bits * beat_words // 8).bit_length() - 1
+        super().__init__(
+            {
+                "i": In(stream.Signature(self._append)),
+                "words": In(stream.Signature(CompressedWord(word_bits))),
+                "hold": In(1),
+                "transfers": Out(stream.Signature(Transfer(address_bits, beats_bits, WriteTag()))),
+                "data": Out(stream.Signature(word_bits * beat_words)),
+                "violation": Out(1),
+                "busy": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """On the left words become beats, whosever they are; on the right the streams' beats are sent off."""
+        m = Module()
+        m.submodules.packer = packer = Packer(self._word_bits, self._beat_words)
+        m.submodules.beats = beats = SyncFIFO(width=self._word_bits * self._beat_words, depth=self._depth)
+        total = _Total(self._word_bits)
+        m.submodules.totals = totals = SyncFIFO(width=total.size, depth=2)
+        entered = self._pack(m, packer, beats, totals, total(totals.w_data))
+        self._send(m, beats, totals, total(totals.r_data), entered)
+        return m
+
+    def _pack(self, m, packer, beats, totals, total):
+        """Fill the FIFO; give how many beats of the stream at hand have gone into it."""
+        entered = Signal(STREAM_BITS)
+        kept = Signal(self._word_bits, reset_less=True)
+        taken, last = Signal(), packer.o.p.last
+        m.d.comb += [
+            packer.i.p.word.eq(self.words.p.word),
+            packer.i.p.last.eq(self.words.p.last),
+            packer.i.valid.eq(self.words.valid),
+            self.words.ready.eq(packer.i.ready),
+            packer.o.ready.eq(beats.w_rdy & totals.w_rdy),
+            taken.eq(packer.o.valid & packer.o.ready),
+            beats.w_data.eq(packer.o.p.data),
+            beats.w_en.eq(taken),
+            total.beats.eq(entered + 1),
+            total.kept.eq(kept),
+            totals.w_en.eq(taken & last),
+        ]
+        with m.If(self.words.valid & self.words.ready & self.words.p.last):
+            m.d.sync += kept.eq(self.words.p.kept)
+        with m.If(taken):
+            m.d.sync += entered.eq(Mux(last, 0, entered + 1))
+        return entered
+
+    def _send(self, m, beats, totals, total, entered):
+        """Wait for a burst's beats, offer it, and at the end the index."""
+        job = Signal(self._append, reset_less=True)
+        positions = Array(Signal(STREAM_BITS, name=f"position{n}") for n in range(1 << LOG_BITS))
+        position, begin, sent, there = (Signal(STREAM_BITS + 1, reset_less=True) for _ in range(4))
+        # Of the burst to come: its beats; after it, its data that are still to be sent.
+        burst, left = Signal(range(BURST_BEATS + 1), reset_less=True), Signal(range(2 * BURST_BEATS))
+        complete = Signal(reset_less=True)  # the stream's last beat is there
+        to_boundary, taken, indexing = Signal.like(burst), Signal(), Signal()
+        transfer, beat = self.transfers.p, self.data.p
+        next_position = Signal(STREAM_BITS + 1)
+        m.d.comb += [
+            to_boundary.eq(BURST_BEATS - position[: (BURST_BEATS - 1).bit_length()]),
+            next_position.eq(position + burst),
+            taken.eq(self.transfers.valid & self.transfers.ready),
+            transfer.address.eq(job.window + (Mux(indexing, job.address, position) << self._shift)),
+            transfer.beats.eq(Mux(indexing, 1, burst)),
+            transfer.tag.kind.eq(job.kind),
+            transfer.tag.final.eq(indexing),
+            beat.eq(beats.r_data),
+            self.data.valid.eq(left != 0),
+            beats.r_en.eq(self.data.ready & (left != 0)),
+        ]
+        with m.If(beats.r_en):
+            m.d.sync += left.eq(left - 1)
+
+        with m.FSM() as fsm:
+            m.d.comb += self.busy.eq(~fsm.ongoing("IDLE"))
+            with m.State("IDLE"):
+                m.d.comb += self.i.ready.eq(1)
+                with m.If(self.i.valid):
+                    m.d.sync += job.eq(self.i.p)
+                    m.next = "BEGIN"
+            with m.State("BEGIN"):
+                for place in (position, begin):
+                    m.d.sync += place.eq(Mux(job.first, job.start, positions[job.log]))
+                m.d.sync += sent.eq(0)
+                with m.If(~self.hold):
+                    m.next = "LOOK"
+            with m.State("LOOK"):
+                m.d.sync += [complete.eq(totals.r_rdy), there.eq(Mux(totals.r_rdy, total.beats, entered) - sent)]
+                m.next = "GATHER"
+            with m.State("GATHER"):
+                m.d.sync += burst.eq(Mux(there < to_boundary, there, to_boundary))
+                with m.If(complete & (there == 0)):
+                    m.next = "INDEX"
+                with m.Elif(complete | (there >= to_boundary)):
+                    m.next = "BURST"
+                with m.Else():
+                    m.next = "LOOK"
+            with m.State("BURST"):
+                inside = next_position <= job.end
+                m.d.comb += [self.transfers.valid.eq(inside & (left == 0)), self.violation.eq(~inside)]
+                with m.If(taken):
+                    m.d.sync += [position.eq(next_position), sent.eq(sent + burst), left.eq(burst)]
+                    m.next = "LOOK"
+            with m.State("INDEX"):
+                m.d.comb += [indexing.eq(1), self.transfers.valid.eq(left == 0)]
+                with m.If(taken):
+                    m.d.sync += positions[job.log].eq(position)
+                    m.next = "CONCLUDE"
+            with m.State("CONCLUDE"):
+                index = {"start": begin, "beats": sent, "elements": job.elements, "kept": total.kept}
+                m.d.comb += beat.eq(0)
+                for n, name in enumerate(STREAM_INDEX):
+                    m.d.comb += beat.word_select(n, self._word_bits).eq(index[name])
+                m.d.comb += [self.data.valid.eq(1), totals.r_en.eq(self.data.ready)]
+                with m.If(self.data.ready):
+                    m.next = "IDLE"
