@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import typer
 
-from etalstm.commands import BENCHES, COMMANDS
+from etalstm.commands import BENCHES, COMMANDS, STUDIES
 from etalstm.errors import EtaLstmError
 
 USAGE_ERROR = typer.BadParameter.__base__  # of the parser inside typer, whose module differs between its versions
@@ -17,12 +17,15 @@ def application() -> typer.Typer:
     options = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
     app = typer.Typer(help="Train LSTMs on the η-LSTM accelerator.", no_args_is_help=True, **options)
     bench = typer.Typer(help="Measure.", no_args_is_help=True, **options)
-    for group, commands in ((app, COMMANDS), (bench, BENCHES)):
+    study = typer.Typer(help="Train many times and compare.", no_args_is_help=True, **options)
+    for group, commands in ((app, COMMANDS), (bench, BENCHES), (study, STUDIES)):
         for name, command in commands.items():
             group.command(name)(command)
-    bench.callback()(lambda: None)  # keeps a group of one command a group
+    for group in (bench, study):
+        group.callback()(lambda: None)  # keeps a group of one command a group
     app.callback()(lambda: None)
     app.add_typer(bench, name="bench")
+    app.add_typer(study, name="study")
     return app
 
 

@@ -3,6 +3,7 @@
 from etalstm.commands.activation import activation
 from etalstm.commands.bench import golden
 from etalstm.commands.compare import compare
+from etalstm.commands.density import density
 from etalstm.commands.iteration import iteration
 from etalstm.commands.plan import plan
 from etalstm.commands.simulators import simulators
@@ -11,3 +12,4 @@ from etalstm.commands.verilog import verilog
 
 COMMANDS = {"train": train, "compare": compare, "plan": plan, "verilog": verilog}
 BENCHES = {"iteration": iteration, "golden": golden, "activation": activation, "simulators": simulators}
+STUDIES = {"density": density}

@@ -1,0 +1,178 @@
+"""Trains one network many times, reduced in different ways, and compares what it learnt with what it cost."""
+
+import dataclasses
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from etalstm.device import open_device
+from etalstm.storage import KINDS
+from etalstm.train.loop import Trainer
+from etalstm.train.settings import Settings
+
+SHARES = ("footprint", "real_footprint", "arithmetic", "backward_arithmetic", "delta_density")
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """One way to train: a storage policy, a θ, and τ or None."""
+
+    storage: str
+    theta: float = 0.0
+    ms2: float | None = None
+
+    @classmethod
+    def of(cls, text: str) -> "Reduction":
+        """Read ``policy``, ``policy:theta`` or ``policy:theta:tau``.
+
+        Raises
+        ------
+        ValueError
+            If it is none of these.
+        """
+        policy, *numbers = text.split(":")
+        try:
+            if len(numbers) > 2:
+                raise ValueError
+            return cls(policy, *map(float, numbers))
+        except ValueError as error:
+            raise ValueError(f"a run is policy:theta:tau, the numbers optional, got {text!r}") from error
+
+    def __str__(self):
+        theta = f", θ {self.theta:g}" if self.theta else ""
+        return self.storage + theta + (f", τ {self.ms2:g}" if self.ms2 is not None else "")
+
+
+def train_once(settings: Settings, report: Callable[[dict], None] = lambda entry: None) -> dict:
+    """Train one run and give what it learnt and cost.
+
+    Returns
+    -------
+    dict
+        ``score`` on the test split (accuracy or perplexity), the densities and shares of the last epoch's iterations,
+        ``cells_skipped`` (a share) of the same, and ``saved``: the shares over the whole run.
+    """
+    iterations = []
+
+    def collect(entry):
+        if entry["kind"] == "iteration":
+            iterations.append(entry)
+        report(entry)
+
+    with tempfile.TemporaryDirectory() as folder, open_device(settings.device, settings.preset) as device:
+        last = Trainer(settings, device, Path(folder)).run(collect)
+    if last["kind"] != "test":
+        raise KeyboardInterrupt
+    final = [entry for entry in iterations if entry["epoch"] == iterations[-1]["epoch"]]
+    result = {"score": last.get("accuracy", last.get("perplexity"))}
+    result |= {name: float(np.mean([entry[name] for entry in final])) for name in SHARES}
+    result["densities"] = {kind: float(np.mean([entry["densities"][kind] for entry in final])) for kind in KINDS}
+    result["cells_skipped"] = sum(e["cells_skipped"] for e in final) / sum(e["cells"] for e in final)
+    return result | {"saved": last["saved"]}
+
+
+def run_study(
+    settings: Settings, reductions: list[Reduction], seeds: int, path: Path, report: Callable[[str], None]
+) -> dict:
+    """Train every reduction with every seed; results that `path` holds already are not trained again.
+
+    Parameters
+    ----------
+    settings : Settings
+        Of all runs; theta, storage, ms2 and seed are replaced.
+    reductions : list of Reduction
+    seeds : int
+        Seeds 0 to `seeds` - 1.
+    path : Path
+        JSON file, written after every run.
+    report : callable
+        Given a line of text after every run.
+
+    Returns
+    -------
+    dict
+        ``settings`` and ``runs``: a list of what :func:`train_once` gives, with reduction and seed.
+
+    Raises
+    ------
+    ValueError
+        If `path` holds a study of other settings.
+    """
+    ignored = ("theta", "storage", "ms2", "seed", "data")
+    common = {name: value for name, value in dataclasses.asdict(settings).items() if name not in ignored}
+    study = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"settings": common, "runs": []}
+    if study.get("settings") != common:
+        raise ValueError(f"{path} holds a study of other settings; move it away or choose another folder")
+    done = {(run["storage"], run["theta"], run["ms2"], run["seed"]) for run in study["runs"]}
+    for seed in range(seeds):  # seeds outermost: an interrupted study has some of everything
+        for reduction in reductions:
+            chosen = dataclasses.asdict(reduction)
+            if (*chosen.values(), seed) in done:
+                continue
+            result = train_once(dataclasses.replace(settings, **chosen, seed=seed))
+            study["runs"].append(chosen | {"seed": seed} | result)
+            temporary = path.with_name(path.name + ".tmp")
+            temporary.write_text(json.dumps(study, indent=1) + "\n", encoding="utf-8")
+            os.replace(temporary, path)
+            report(f"{reduction}, seed {seed}: {result['score']:.4g}, footprint {result['footprint']:.3f}")
+    return study
+
+
+def summarise(study: dict) -> list[dict]:
+    """Average a study's runs over seeds.
+
+    Returns
+    -------
+    list of dict
+        For each reduction, in the order of its first run: ``name``, ``seeds``, mean ``score``, ``deviation`` (of one
+        run; 0 for a single one), and the means of what a run costs.
+    """
+    groups: dict[Reduction, list[dict]] = {}
+    for run in study["runs"]:
+        groups.setdefault(Reduction(run["storage"], run["theta"], run["ms2"]), []).append(run)
+    rows = []
+    for reduction, runs in groups.items():
+        scores = [run["score"] for run in runs]
+        row = {"name": str(reduction), **dataclasses.asdict(reduction), "seeds": len(runs)}
+        row |= {"score": float(np.mean(scores)), "deviation": float(np.std(scores, ddof=1)) if len(runs) > 1 else 0.0}
+        row |= {name: float(np.mean([run[name] for run in runs])) for name in (*SHARES, "cells_skipped")}
+        row["densities"] = {kind: float(np.mean([run["densities"][kind] for run in runs])) for kind in KINDS}
+        row["saved"] = {key: float(np.mean([run["saved"][key] for run in runs])) for key in runs[0]["saved"]}
+        rows.append(row)
+    return rows
+
+
+def markdown(study: dict, command: str) -> str:
+    """Write a study as a page: what was trained, the table, and what its columns mean."""
+    settings, rows = study["settings"], summarise(study)
+    per_step = settings["dataset"] in ("pydoc", "ptb")
+    score, factor = ("perplexity", 1) if per_step else ("accuracy %", 100)
+    head = ["run", "seeds", score, "footprint", "of real cells", "whole run", "P kept", "i f g o s r", "δ nonzero",
+            "backward products", "all products", "cells skipped"]  # fmt: skip
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for row in rows:
+        kinds = row["densities"].values()
+        cells = [row["name"], row["seeds"], f"{factor * row['score']:.1f} ± {factor * row['deviation']:.1f}"]
+        cells += [f"{row[name]:.3f}" for name in ("footprint", "real_footprint")] + [f"{row['saved']['footprint']:.3f}"]
+        cells += [f"{np.mean(list(kinds)):.2f}", " ".join(f"{kind:.2f}".lstrip("0") or "0" for kind in kinds)]
+        cells += [f"{row[name]:.3f}" for name in ("delta_density", "backward_arithmetic", "arithmetic")]
+        lines.append("| " + " | ".join(map(str, [*cells, f"{row['cells_skipped']:.2f}"])) + " |")
+    sizes = ", ".join(f"{name} {settings[name]}" for name in ("hidden", "layers", "batch", "epochs", "learning_rate"))
+    return "\n".join([f"# What reductions cost on {settings['dataset']}", "", f"{sizes}. Made with", "",
+                      f"    {command}", "", *lines, "", EXPLANATION, ""])  # fmt: skip
+
+
+EXPLANATION = """\
+Test score at the end of training, mean over seeds ± standard deviation of one run. All else are means over the
+iterations of the last epoch, but for *whole run*. **footprint**: words that cells keep for their backward pass (masks
+included, every block's odd bf16 half word counted whole) over five dense float32 tensors i, f, g, o, c; **of real
+cells**: the same words over those tensors without the padding of short sequences; **whole run**: the footprint over all
+iterations, the full ones before and between skipping included; the largest moment is that of a full one. **P kept**:
+nonzero share of the six local gradients in cells that are not skipped. **δ nonzero**: of all cells, skipped ones
+counted as zeros. **products**: multiplications in the matrix products that are left once zero broadcast factors are
+skipped, padding not counted on either side. Full iterations (one in 40) are part of these means."""

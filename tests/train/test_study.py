@@ -1,0 +1,57 @@
+"""A study trains what it lacks, averages, and writes a page that can be read without it."""
+
+import json
+
+import pytest
+
+from etalstm.cli import run
+from etalstm.train import study
+from etalstm.train.figure import can_draw
+from etalstm.train.study import Reduction, summarise
+
+
+def arguments(out, *more):
+    return ["study", "density", "--dataset", "digits", "--hidden", "4", "--iterations", "3", "--epochs", "1",
+            "--seeds", "2", "--runs", "dense,ms1-bf16:0.1:0.05", "--out", str(out), *more]  # fmt: skip
+
+
+def test_a_study_writes_table_numbers_and_figure_and_is_not_done_twice(tmp_path, capsys, monkeypatch):
+    assert run(arguments(tmp_path)) == 0
+    runs = json.loads((tmp_path / "density.json").read_text())["runs"]
+    assert [(r["storage"], r["seed"]) for r in runs] == [("dense", 0), ("ms1-bf16", 0), ("dense", 1), ("ms1-bf16", 1)]
+    page = (tmp_path / "density.md").read_text()
+    assert "| dense | 2 |" in page and "| ms1-bf16, θ 0.1, τ 0.05 | 2 |" in page and str(tmp_path) not in page
+    assert (tmp_path / "density.svg").exists() == can_draw()
+    assert "seed 1" in capsys.readouterr().err
+    monkeypatch.setattr(study, "train_once", lambda *_: pytest.fail("trained again"))
+    assert run(arguments(tmp_path)) == 0
+    assert run(arguments(tmp_path, "--batch", "16")) == 2
+    assert "other settings" in capsys.readouterr().err
+
+
+def test_rows_are_means_over_seeds():
+    shares = dict.fromkeys(study.SHARES, 0.5) | {"cells_skipped": 0.0, "densities": dict.fromkeys("ifgosr", 0.25)}
+    runs = [
+        {"storage": "ms1", "theta": 0.1, "ms2": None, "seed": n, "score": n / 2, "saved": {"footprint": 0.5}} | shares
+        for n in range(2)
+    ]
+    (row,) = summarise({"runs": runs})
+    assert row["score"] == 0.25 and row["deviation"] == pytest.approx(0.5**1.5) and row["seeds"] == 2
+    assert row["name"] == "ms1, θ 0.1" and row["densities"]["s"] == 0.25
+
+
+@pytest.mark.parametrize("text", ["ms1:x", "ms1:0.1:0.2:0.3"])
+def test_runs_that_cannot_be_read_are_refused(text):
+    with pytest.raises(ValueError, match="policy:theta:tau"):
+        Reduction.of(text)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [(["--runs", "ms9:0.1"], "storage must be one of"), (["--runs", "ms1:-1"], "theta"),
+     (["--runs", "ms1:0.1:2"], "ms2 must be"), (["--seeds", "0"], "seeds must be above 0")],
+)  # fmt: skip
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path, capsys, more, message):
+    assert run(arguments(tmp_path, *more)) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and message in error
