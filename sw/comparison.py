@@ -46,7 +46,7 @@ class Comparison:
 
 
 def training_run(
-    session: Session, shape: TrainingShape, iterations: int, loss: str, seed: int
+    session: Session, shape: TrainingShape, iterations: int, loss: str, seed: int, skip_cells: float = 0.0
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Train a random network on random data and give every tensor that comes out, named.
 
@@ -61,12 +61,16 @@ def training_run(
     loss : "last" or "per-step"
         Where gradients arrive: at each sequence's last step, or at half of all elements.
     seed : int
+    skip_cells : float
+        Share of the cells that are skipped, drawn anew in every iteration.
 
     Raises
     ------
     ValueError
-        If there is no such loss.
+        If there is no such loss, or no such share.
     """
+    if not 0 <= skip_cells <= 1:
+        raise ValueError(f"skip_cells must be 0 to 1, got {skip_cells}")
     if loss not in LOSSES:
         raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got {loss!r}")
     generator = np.random.default_rng(seed)
@@ -81,7 +85,11 @@ def training_run(
         if shape.masked:
             lengths = generator.integers(1, shape.steps + 1, shape.batch)
         h0, c0 = (draw(shape.state_shape) for _ in range(2)) if number else (None, None)
-        outputs = session.forward(draw(shape.x_shape, ZERO_INPUTS), lengths if shape.masked else None, h0, c0)
+        x = draw(shape.x_shape, ZERO_INPUTS)
+        skipped = None
+        if skip_cells:
+            skipped = generator.random((shape.network.layers, shape.steps)) < skip_cells
+        outputs = session.forward(x, lengths if shape.masked else None, h0, c0, skipped)
         dy = draw(shape.y_shape, ZERO_GRADIENTS)
         if loss == "last":
             dy[np.arange(shape.steps)[:, None] != lengths[None, :] - 1] = 0
@@ -100,17 +108,19 @@ def training_run(
             yield f"iteration {number}: {name}", tensor
 
 
-def compare(sessions: dict[str, Session], shape: TrainingShape, iterations: int, loss: str, seed: int) -> Comparison:
+def compare(
+    sessions: dict[str, Session], shape: TrainingShape, iterations: int, loss: str, seed: int, skip_cells: float = 0.0
+) -> Comparison:
     """Run the same training on sessions of several devices side by side.
 
     Parameters
     ----------
     sessions : dict from a device's name to its session of `shape`
         The first one's words are what is expected of the others.
-    iterations, loss, seed : see :func:`training_run`
+    iterations, loss, seed, skip_cells : see :func:`training_run`
     """
     comparison = Comparison()
-    runs = [training_run(session, shape, iterations, loss, seed) for session in sessions.values()]
+    runs = [training_run(session, shape, iterations, loss, seed, skip_cells) for session in sessions.values()]
     for tensors in zip(*runs, strict=True):
         name = tensors[0][0]
         comparison.add(name, dict(zip(sessions, (array for _, array in tensors), strict=True)))

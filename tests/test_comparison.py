@@ -1,11 +1,15 @@
 """Comparisons: what they see, and that they cannot pass by accident."""
 
+import json
+
 import numpy as np
 import pytest
 
+from etalstm.cli import run
 from etalstm.comparison import Comparison, compare, training_run
 from etalstm.device import TrainingShape, open_device
 from etalstm.network import NetworkShape
+from etalstm.storage import Storage
 
 SHAPE = TrainingShape(NetworkShape(3, 5), 2, 4)
 
@@ -52,3 +56,23 @@ def test_a_last_step_loss_only_reaches_the_last_steps():
 def test_refuses_an_unknown_loss():
     with pytest.raises(ValueError, match="loss must be one of last, per-step, got 'mean'"):
         next(training_run(golden(), SHAPE, 1, "mean", 0))
+
+
+def test_storage_and_skipped_cells_are_compared(capsys):
+    words = {}
+    for skipped in ("0", "0.5"):
+        arguments = ["compare", "--devices", "golden,golden", "--storage", "ms1-bf16", "--theta", "0.1", "--json"]
+        assert run([*arguments, "--layers", "2", "--skip-cells", skipped]) == 0
+        words[skipped] = json.loads(capsys.readouterr().out)["words"]
+    assert words["0"] == words["0.5"] > 0
+    shape = TrainingShape(NetworkShape(3, 5), 2, 4, storage=Storage("ms1", 0.1))
+    runs = [dict(training_run(golden(which), which, 1, "last", 0, share)) for which, share in
+            ((SHAPE, 0.0), (shape, 0.0), (shape, 0.5))]  # fmt: skip
+    dx = [tensors["iteration 0: dx"] for tensors in runs]
+    assert not np.array_equal(dx[0], dx[1]) and not np.array_equal(dx[1], dx[2])
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
+def test_refuses_a_share_of_skipped_cells_that_cannot_be(share):
+    with pytest.raises(ValueError, match="skip_cells must be 0 to 1"):
+        next(training_run(golden(), SHAPE, 1, "last", 0, share))

@@ -11,6 +11,7 @@ from etalstm.commands.devices import open_named
 from etalstm.comparison import compare as run_comparison
 from etalstm.device import TrainingShape
 from etalstm.network import NetworkShape, check_size
+from etalstm.storage import Storage
 
 
 def compare(
@@ -27,11 +28,15 @@ def compare(
     loss: Annotated[str, Option(help="last or per-step")] = "per-step",
     stall: Annotated[float, Option(help="Probability that a simulated memory handshake waits a cycle")] = 0.0,
     lengths: Annotated[bool, Option("--unequal-lengths", help="Draw a length for each sequence")] = False,
+    theta: Annotated[float, Option(help="Drop local gradients below")] = 0.0,
+    storage: Annotated[str, Option(help="What cells keep: dense, ms1 or ms1-bf16")] = "dense",
+    skip_cells: Annotated[float, Option(help="Share of cells that are skipped")] = 0.0,
     seed: Annotated[int, Option(help="Of weights and data")] = 0,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Train the same random network on several devices and compare every word; exit code 1 if any differs."""
-    shape = TrainingShape(NetworkShape(inputs, hidden, layers), batch, steps, masked=lengths)
+    network, kept = NetworkShape(inputs, hidden, layers), Storage(storage, theta)
+    shape = TrainingShape(network, batch, steps, masked=lengths, storage=kept)
     check_size("iterations", iterations)
     names = devices.split(",")
     presets = preset.split(",")
@@ -45,7 +50,7 @@ def compare(
         for number, (name, configuration) in enumerate(zip(names, presets, strict=True)):
             opened = stack.enter_context(open_named(name, configuration, stall=stall))
             sessions[f"{number}: {name} {configuration}"] = opened.create(shape)
-        found = run_comparison(sessions, shape, iterations, loss, seed)
+        found = run_comparison(sessions, shape, iterations, loss, seed, skip_cells)
     result = {
         "iterations": iterations,
         "tensors": found.tensors,
