@@ -1,4 +1,4 @@
-"""cocotb bench that runs one training iteration and writes down what it took; :mod:`etalstm.sim.simulators` starts it."""
+"""cocotb bench that runs a training iteration and writes down what it took; :mod:`etalstm.sim.simulators` starts it."""
 
 import json
 import os

@@ -11,8 +11,8 @@ from etalstm.errors import DeviceError
 from etalstm.hw.config import preset
 from etalstm.hw.top import Top
 from etalstm.sim.bench import run_bench
-from etalstm.sim.iteration import run_iteration
 from etalstm.sim.identified import Identified
+from etalstm.sim.iteration import run_iteration
 from etalstm.sim.transport import SimTransport
 
 MEMORY_BYTES = 1 << 28
