@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from etalstm.golden import activation
+from etalstm.golden import activation, codec
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.hw import contract
 from etalstm.hw.contract import Memory, Opcode, Source, Start, VectorOp
@@ -35,7 +35,8 @@ class Interpreter:
         self._pending = None
 
     def run(self, words):
-        """Execute up to HALT."""
+        """Execute up to HALT; raise ``OverflowError`` where a stream outgrows its log."""
+        self._positions = [[0] * (1 << contract.LOG_BITS) for _ in range(self.config.channels)]
         for word in words:
             opcode, fields = contract.decode(word)
             if opcode == Opcode.HALT:
@@ -56,10 +57,39 @@ class Interpreter:
         return self._loop(f["lane_address"], f["outer"], f["inner"], f["outer_stride"], f["inner_stride"])
 
     def _load(self, f):
-        self.lanes[Memory(f["memory"])][:, self._lane_addresses(f)] = self.windows[:, self._vectors(f)]
+        memory, addresses = self.lanes[Memory(f["memory"])], self._lane_addresses(f)
+        if not f["compressed"]:
+            memory[:, addresses] = self.windows[:, self._vectors(f)]
+            return
+        for lanes, beats in zip(memory, self._beats(), strict=True):
+            start, length, elements, _ = map(int, beats[f["address"], : len(contract.STREAM_INDEX)])
+            assert elements == addresses.size * self.config.lanes, f"an index of {elements} elements"
+            words = beats[start : start + length].reshape(-1)
+            values = codec.decode(words, elements, bool(f["bf16"]), self.config.beat_words)
+            lanes.view(np.uint32)[addresses] = values.view(np.uint32).reshape(-1, self.config.lanes)
 
     def _store(self, f):
-        self.windows[:, self._vectors(f)] = self.lanes[Memory(f["memory"])][:, self._lane_addresses(f)]
+        memory, addresses = self.lanes[Memory(f["memory"])], self._lane_addresses(f)
+        if not f["compressed"]:
+            self.windows[:, self._vectors(f)] = memory[:, addresses]
+            return
+        threshold = float(self.parameters[f["threshold"]])
+        for lanes, beats, positions in zip(memory, self._beats(), self._positions, strict=True):
+            values = lanes[addresses].reshape(-1)
+            words = codec.encode(values, threshold, bool(f["bf16"]), self.config.beat_words)
+            words = words.reshape(-1, self.config.beat_words)
+            start = f["start"] if f["first"] else positions[f["log"]]
+            end = positions[f["log"]] = start + len(words)
+            if end > f["end"]:
+                raise OverflowError(f"log {f['log']} ends at beat {f['end']}, a stream at {end}")
+            beats[start:end] = words
+            kept = codec.kept_by_block(values, threshold).sum()
+            beats[f["address"]] = 0
+            beats[f["address"], : len(contract.STREAM_INDEX)] = start, end - start, values.size, kept
+
+    def _beats(self):
+        """The windows, word by word: uint32, (channels, beats, words of a beat)."""
+        return self.windows.view(np.uint32).reshape(self.config.channels, -1, self.config.beat_words)
 
     def _transpose(self, f):
         config, scratch = self.config, self.lanes[Memory.SCRATCH]
