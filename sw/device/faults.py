@@ -71,6 +71,14 @@ class AbortedError(ProgramError):
     """The host stopped the program."""
 
 
+class LogFullError(ProgramError):
+    """A compressed stream outgrew its log."""
+
+
+class BadStreamError(ProgramError):
+    """An index beat or a compressed stream is damaged."""
+
+
 _ERRORS = {
     Status.BAD_OPCODE: BadOpcodeError,
     Status.BAD_FIELD: BadFieldError,
@@ -80,6 +88,8 @@ _ERRORS = {
     Status.TRUNCATED: TruncatedError,
     Status.STUCK: StuckError,
     Status.ABORTED: AbortedError,
+    Status.OVERFLOW: LogFullError,
+    Status.BAD_STREAM: BadStreamError,
 }
 
 
