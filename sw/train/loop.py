@@ -152,11 +152,10 @@ class Trainer:
         gradients = self.session.backward(dy)
         if self.data.input_size is None:
             self.model.embed_backward(batch, gradients.dx)
-        if settings.ms2 is not None and skipped is None and self.significance.measures(self.iteration):
+        if settings.ms2 is not None and self.significance.measures(self.iteration):
             self.significance.measure(self.session.contributions(), batch.lengths)
         self.significance.end_iteration(loss.mean)
-        usage = sum(self.session.usage(), Usage()).summary() if self.session.reduces else {}
-        chosen = {"theta": settings.theta, "storage": settings.policy, "ms2": settings.ms2}
+        reductions = self._reductions()
         self.session.update(
             settings.learning_rate, settings.momentum, settings.clip, settings.weight_decay, compensation
         )
@@ -166,7 +165,13 @@ class Trainer:
         self.batch += 1
         self.iteration += 1
         entry = self._entry("iteration", loss, started) | {"cycles": self.session.counters()["cycles"]}
-        return entry | chosen | usage
+        return entry | reductions
+
+    def _reductions(self) -> dict:
+        """Give what was chosen to be reduced, and what the last two passes kept and computed, for the log."""
+        settings = self.settings
+        chosen = {"theta": settings.theta, "storage": settings.policy, "ms2": settings.ms2}
+        return chosen | (sum(self.session.usage(), Usage()).summary() if self.session.reduces else {})
 
     def _forward(self, batch: Batch, h: np.ndarray, c: np.ndarray, skipped: np.ndarray | None = None):
         lengths = batch.lengths if self.shape.masked else None
