@@ -21,6 +21,7 @@ from etalstm.network import flush_subnormals
 POLICIES = ("dense", "ms1", "ms1-bf16")
 KINDS = ("i", "f", "g", "o", "s", "r")
 DENSE_TENSORS = 5
+PRODUCTS_OF_DELTA = 2  # a scalar of δ is multiplied once for dxh and once for dW with each of K columns
 
 
 def check_threshold(name: str, value: float) -> float:
@@ -144,6 +145,49 @@ class Usage:
     def __add__(self, other: "Usage") -> "Usage":
         sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self) if f.name != "kept"}
         return Usage(**sums, kept=tuple(a + b for a, b in zip(self.kept, other.kept, strict=True)))
+
+    @classmethod
+    def counted(
+        cls,
+        *,
+        x: np.ndarray,
+        h: np.ndarray,
+        delta: np.ndarray,
+        active: np.ndarray,
+        skipped: np.ndarray,
+        kept: tuple[int, ...],
+        words: int,
+    ) -> "Usage":
+        """Count an iteration of one layer.
+
+        Parameters
+        ----------
+        x : array, float32, (T, B, I)
+        h : array, float32, (T, B, H)      the h that is broadcast: of the step before
+        delta : array, float32, (T, B, 4H), in any order of the last axis
+        active : array, bool, (T, B)       False where a sequence has ended
+        skipped : array, bool, (T,)
+        kept : 6 int                       nonzero elements of each kind of P
+        words : int                        what was kept for the backward pass
+        """
+        (steps, batch, units), columns = h.shape, x.shape[2] + h.shape[2]
+        real, delta_kept = int(active.sum()), int(np.count_nonzero(delta))
+        broadcast = int(np.count_nonzero(x[active]) + np.count_nonzero(h[active]))
+        back, dense_back = (PRODUCTS_OF_DELTA * columns * scalars for scalars in (delta_kept, 4 * units * real))
+        return cls(
+            cells=steps,
+            skipped=int(skipped.sum()),
+            elements=steps * batch * units,
+            real=real * units,
+            stored=int(active[~skipped].sum()) * units,
+            kept=kept,
+            words=words,
+            delta_kept=delta_kept,
+            products=4 * units * broadcast + back,
+            dense_products=4 * units * columns * real + dense_back,
+            backward_products=back,
+            dense_backward_products=dense_back,
+        )
 
     @property
     def densities(self) -> dict[str, float]:

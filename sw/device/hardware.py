@@ -9,8 +9,11 @@ from etalstm.device.api import Device, Outputs, Session, TrainingShape
 from etalstm.errors import PlanError
 from etalstm.hw import contract
 from etalstm.network import LayerGradients, LayerParameters, canonical_rows
+from etalstm.optimizer import contribution_norms
 from etalstm.plan.memory import Array, pack, unpack
+from etalstm.plan.network import LayerArrays
 from etalstm.plan.plan import Plan
+from etalstm.storage import DENSE_TENSORS, KINDS, Usage
 
 
 class HardwareSession(Session):
@@ -31,6 +34,8 @@ class HardwareSession(Session):
         The session's part of the memory.
     """
 
+    reduces = True
+
     def __init__(self, shape: TrainingShape, accelerator: Accelerator, plan: Plan, base: int):
         super().__init__(shape)
         self.plan, self.base = plan, base
@@ -40,6 +45,7 @@ class HardwareSession(Session):
             name: accelerator.load(program.image(), base + plan.program_addresses[name])
             for name, program in plan.programs.items()
         }
+        self._loaded = plan.passes(self._skipped)
         for array in plan.map.memory.arrays.values():
             self._clear(array)
 
@@ -64,17 +70,20 @@ class HardwareSession(Session):
 
     def _forward(self, x, lengths, h0, c0):
         self._counts = {}
+        self._choose_passes()
         layers, steps = self._map.layers, self.shape.steps
+        self._active = np.arange(steps)[:, None] < lengths[None, :]
         self._write(layers[0].x.array, x)
         if self._map.mask:
-            mask = np.arange(steps)[:, None] < lengths[None, :]
-            self._write(self._map.mask.array, mask.astype(np.float32))
+            self._write(self._map.mask.array, self._active.astype(np.float32))
         for arrays, h, c in zip(layers, h0, c0, strict=True):
             for sequence, state in ((arrays.h, h), (arrays.c, c)):
                 self._write(sequence.steps(0, 1), np.broadcast_to(state, sequence.array.shape))
+        for kind, threshold in enumerate(self.shape.storage.thresholds):
+            self._accelerator.set_parameter(contract.PARAMETER_THRESHOLDS + kind, threshold)
         self._run("forward")
         y = self._read(layers[-1].h.array)[1:]
-        last = [(self._read(a.h.steps(steps, 1))[-1], self._read(a.c.steps(steps, 1))[-1]) for a in layers]
+        last = [(self._read(a.h.steps(steps, 1))[-1], self._read(a.c.steps(a.c_at(steps), 1))[-1]) for a in layers]
         return Outputs(y, *(np.stack(state) for state in zip(*last, strict=True)))
 
     def _backward(self, dy, dh, dc):
@@ -86,10 +95,14 @@ class HardwareSession(Session):
         self._run("backward")
 
     def _dx(self):
-        return self._read(self._map.layers[0].dx.array)
+        dx = self._read(self._map.layers[0].dx.array)
+        dx[self._skipped[0]] = 0  # skipped cells wrote nothing
+        return dx
 
     def _initial_state_gradients(self):
         states = [[self._read(sequence.array)[0] for sequence in (a.dh, a.dc)] for a in self._map.layers]
+        for layer in np.flatnonzero(self._skipped[:, 0]):
+            states[layer] = [np.zeros_like(state) for state in states[layer]]
         return tuple(np.stack(state) for state in zip(*states, strict=True))
 
     def _norm_terms(self):
@@ -108,6 +121,55 @@ class HardwareSession(Session):
         ):
             self._accelerator.set_parameter(number, value)
         self._run("update")
+
+    def _usage(self):
+        return [
+            Usage.counted(
+                x=x,
+                h=h,
+                delta=delta,
+                active=self._active,
+                skipped=skipped,
+                **self._kept(arrays, skipped),
+            )
+            for arrays, skipped, (x, h, delta) in zip(self._map.layers, self._skipped, self._broadcast(), strict=True)
+        ]
+
+    def _contributions(self):
+        return np.stack(
+            [contribution_norms(delta, np.concatenate([x, h], axis=2)) for x, h, delta in self._broadcast()]
+        )
+
+    def _broadcast(self):
+        """Read what each layer broadcast: x, the h of the step before, δ with padding and skipped cells at zero."""
+        for arrays, skipped in zip(self._map.layers, self._skipped, strict=True):
+            x = self._read(arrays.x.array)[arrays.x_step :]
+            delta = self._read(arrays.delta.array).reshape(*self._active.shape, -1)
+            delta[skipped] = 0
+            yield x, self._read(arrays.h.array)[:-1], delta
+
+    def _kept(self, arrays: LayerArrays, skipped: np.ndarray) -> dict:
+        """Count the kept elements of each kind, and the words of beats, that a layer's index tells."""
+        if not arrays.storage.compressed:
+            elements = int((~skipped).sum()) * self.shape.batch * self.shape.network.hidden_size
+            return {"kept": (0,) * len(KINDS), "words": DENSE_TENSORS * elements}
+        config = self._accelerator.config
+        words = self._windows(arrays.index).view(np.uint32)[:, :, : len(contract.STREAM_INDEX)]
+        index = words.reshape(config.channels, self.shape.steps, -1, len(KINDS), len(contract.STREAM_INDEX))[
+            :, ~skipped
+        ]
+        kept = index[..., contract.STREAM_INDEX.index("kept")].sum((0, 1, 2))
+        beats = index[..., contract.STREAM_INDEX.index("beats")].sum()
+        return {"kept": tuple(int(count) for count in kept), "words": int(beats) * config.beat_words}
+
+    def _choose_passes(self) -> None:
+        """Have the programs in memory that skip the cells of this forward pass."""
+        programs = self.plan.passes(self._skipped)
+        if programs is not self._loaded:
+            for name, program in zip(("forward", "backward"), programs, strict=True):
+                address = self.base + self.plan.program_addresses[name]
+                self._programs[name] = self._accelerator.load(program.image(), address)
+            self._loaded = programs
 
     def _counters(self):
         return _add(self._counts.values())
@@ -132,9 +194,13 @@ class HardwareSession(Session):
             self._accelerator.transport.write_memory(address, zeros)
 
     def _read(self, array: Array) -> np.ndarray:
+        return unpack(array, self._windows(array))
+
+    def _windows(self, array: Array) -> np.ndarray:
+        """Read an array as the channels hold it: float32, (channels, vectors, lanes)."""
         size = array.vectors * self._map.memory.vector_bytes
         windows = [self._accelerator.transport.read_memory(address, size) for address in self._addresses(array)]
-        return unpack(array, np.stack(windows).view(np.float32))
+        return np.stack(windows).view(np.float32).reshape(array.index.shape)
 
 
 class HardwareDevice(Device):
@@ -165,6 +231,7 @@ class HardwareDevice(Device):
             shape.batch,
             shape.steps,
             masked=shape.masked,
+            storage=shape.storage,
             memory_bytes=memory_bytes,
         )
         session = HardwareSession(shape, self.accelerator, plan, self._place(plan.memory_bytes, memory_bytes))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic, VectorOp
-from etalstm.plan.cells import MINUS_ZERO, ZERO, F, G, I, O, Streams, by_gate, local_gradients
+from etalstm.plan.cells import MINUS_ZERO, NO_STEPS, ZERO, F, G, I, O, Steps, Streams, by_gate, local_gradients
 from etalstm.plan.emit import Emitter, Operand, Place, Scratch
 from etalstm.plan.network import LayerArrays, NetworkMap
 from etalstm.plan.tiling import GATES, Span
@@ -31,10 +31,22 @@ class BackwardLayer:
 
     Everything of a cell that does not depend on the gradients (its local gradients) is computed ahead, while the sums
     of the cell after it run.
+
+    Cells of steps in `skipped` cost nothing: what they would have passed on is known to be zero where it is read, as is
+    the dy that skipped cells of the layer `above` would have left.
     """
 
-    def __init__(self, config: Config, emitter: Emitter, network: NetworkMap, layer: LayerArrays):
+    def __init__(
+        self,
+        config: Config,
+        emitter: Emitter,
+        network: NetworkMap,
+        layer: LayerArrays,
+        skipped: Steps = NO_STEPS,
+        above: Steps = NO_STEPS,
+    ):
         self._emitter, self._network, self._layer = emitter, network, layer
+        self._skipped, self._above = skipped, above
         tiling = layer.tiling
         self._weights = WeightStore(
             config, emitter, layer.columns, [group.count for group in tiling.column_groups], tiling.rows
@@ -60,7 +72,8 @@ class BackwardLayer:
         biases = GATES * tiling.units.tiles
         self._emitter.vector(VectorOp.MULTIPLY, self._bias, ZERO, ZERO, inner=biases)
         batch = self._network.batch
-        steps = [(step, tile) for step in reversed(range(self._network.steps)) for tile in range(batch.count)]
+        kept = [step for step in reversed(range(self._network.steps)) if step not in self._skipped]
+        steps = [(step, tile) for step in kept for tile in range(batch.count)]
         prepared = None
         for position, (step, tile) in enumerate(steps):
             for cells in self._groups(step, tile):
@@ -72,6 +85,12 @@ class BackwardLayer:
                 prepared = next(self._groups(*steps[position + 1]))
                 self._prepare(prepared)
         self._emitter.store(self._bias, Place(self._layer.bias_gradient, 0), Traffic.WEIGHTS, 1, biases)
+
+    def emit_products(self) -> None:
+        """Append Wᵀδ of all steps and nothing else, of a δ that lies in memory."""
+        for step in reversed(range(self._network.steps)):
+            for tile in range(self._network.batch.count):
+                self._propagate(step, tile)
 
     def _groups(self, step, batch_tile):
         size = self._network.batch.size_of(batch_tile)
@@ -87,7 +106,8 @@ class BackwardLayer:
             place = sequence.part(step, cells.batch_tile, tiles * cells.group.first)
             emitter.load(to, place, kind, 1, tiles * vectors)
 
-        load(dy, layer.dy, cells.step, Traffic.ACTIVATIONS)
+        if cells.step not in self._above:
+            load(dy, layer.dy, cells.step, Traffic.ACTIVATIONS)
         if layer.storage.compressed:
             p_r = by_gate(self._gates, size)[F]
             self._streams.bring(cells.step, cells.batch_tile, cells.group, size, self._delta, c, p_r)
@@ -115,9 +135,13 @@ class BackwardLayer:
         def run(op, d, a, b):
             emitter.vector(op, d, a, b, outer=cells.group.count, inner=size)
 
-        emitter.load(dc_next, part(layer.dc), Traffic.ACTIVATIONS, 1, vectors)
-        emitter.load(dh, part(layer.dh), Traffic.ACTIVATIONS, 1, vectors)
-        emitter.vector(VectorOp.ADD, dh, dy, dh, inner=vectors)
+        arriving = dh
+        if cells.step + 1 in self._skipped:
+            arriving = dc_next = ZERO
+        else:
+            emitter.load(dc_next, part(layer.dc), Traffic.ACTIVATIONS, 1, vectors)
+            emitter.load(dh, part(layer.dh), Traffic.ACTIVATIONS, 1, vectors)
+        emitter.vector(VectorOp.ADD, dh, ZERO if cells.step in self._above else dy, arriving, inner=vectors)
         emitter.vector(VectorOp.MULTIPLY, dc, dh, p_s, inner=vectors)
         emitter.vector(VectorOp.ADD, dc, dc_next, dc, inner=vectors)
         for gate in (I, F, G):
@@ -141,7 +165,8 @@ class BackwardLayer:
         emitter.store(self._delta, delta, Traffic.DELTAS, 1, GATES * vectors)
         run(VectorOp.MULTIPLY, dc_before.at(0, outer=size), dc.at(0, outer=size), forget)
         if self._network.mask:
-            run(VectorOp.SELECT_ZERO, dc_before.at(0, outer=size), mask, dc_next.at(0, outer=size))
+            passed = dc_next if dc_next == ZERO else dc_next.at(0, outer=size)
+            run(VectorOp.SELECT_ZERO, dc_before.at(0, outer=size), mask, passed)
         emitter.store(dc_before, part(layer.dc), Traffic.ACTIVATIONS, 1, vectors)
         rows = GATES * cells.group.count
         bias = self._bias.at(GATES * cells.group.first, outer=0)

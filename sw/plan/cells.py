@@ -11,6 +11,9 @@ ZERO = Parameter(contract.PARAMETER_ZERO)
 MINUS_ZERO = Parameter(contract.PARAMETER_MINUS_ZERO)
 I, F, G, O = range(GATES)
 
+Steps = frozenset[int]
+NO_STEPS: Steps = frozenset()
+
 
 def by_gate(operand: Operand, size: int) -> list[Operand]:
     """Each gate's vectors of an array that lies as [tile][gate][b]."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic, VectorOp
-from etalstm.plan.cells import ZERO, F, G, I, O, Streams, by_gate, local_gradients
+from etalstm.plan.cells import NO_STEPS, ZERO, F, G, I, O, Steps, Streams, by_gate, local_gradients
 from etalstm.plan.emit import Emitter, Operand, Place, Scratch
 from etalstm.plan.network import LayerArrays, NetworkMap
 from etalstm.plan.tiling import GATES, Share, Span
@@ -40,11 +40,13 @@ class ForwardLayer:
     """Emits one layer's forward pass over all steps.
 
     The part of a job's sums that comes from x does not depend on the step before, so it is broadcast ahead, while the
-    element-wise work of the job before runs.
+    element-wise work of the job before runs. Cells of steps in `skipped` keep nothing for the backward pass.
     """
 
-    def __init__(self, config: Config, emitter: Emitter, network: NetworkMap, layer: LayerArrays):
-        self._emitter, self._network, self._layer = emitter, network, layer
+    def __init__(
+        self, config: Config, emitter: Emitter, network: NetworkMap, layer: LayerArrays, skipped: Steps = NO_STEPS
+    ):
+        self._emitter, self._network, self._layer, self._skipped = emitter, network, layer, skipped
         tiling = layer.tiling
         groups = [GATES * group.count for group in tiling.unit_groups]
         self._weights = WeightStore(config, emitter, layer.rows, groups, tiling.depth)
@@ -162,6 +164,8 @@ class ForwardLayer:
             self._freeze(job, h, h_before)
         emitter.store(h, part(layer.h, job.step + 1), Traffic.ACTIVATIONS, 1, vectors)
         emitter.store(c, part(layer.c, layer.c_at(job.step + 1)), Traffic.INTERMEDIATES, 1, vectors)
+        if job.step in self._skipped:
+            return
         if layer.storage.compressed:
             self._keep_local_gradients(job)
             return

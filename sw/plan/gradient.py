@@ -2,7 +2,7 @@
 
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic, VectorOp
-from etalstm.plan.cells import MINUS_ZERO, ZERO
+from etalstm.plan.cells import MINUS_ZERO, NO_STEPS, ZERO, Steps
 from etalstm.plan.emit import Emitter, Operand, Place, Scratch
 from etalstm.plan.network import LayerArrays, NetworkMap
 from etalstm.plan.tiling import GATES, Span
@@ -16,8 +16,10 @@ class GradientLayer:
     that the sums stay in the queue; ranges alternate its halves, so that one is stored while the next is summed.
     """
 
-    def __init__(self, config: Config, emitter: Emitter, network: NetworkMap, layer: LayerArrays):
-        self._emitter, self._network, self._layer = emitter, network, layer
+    def __init__(
+        self, config: Config, emitter: Emitter, network: NetworkMap, layer: LayerArrays, skipped: Steps = NO_STEPS
+    ):
+        self._emitter, self._network, self._layer, self._skipped = emitter, network, layer, skipped
         self._weight_depth, self._half = config.weight_depth, config.queue_depth // 2
         tiling = layer.tiling
         widest = max(group.count for group in tiling.column_groups)
@@ -50,7 +52,8 @@ class GradientLayer:
     def _parts(self):
         """Steps and batch tiles, in the order of the sums."""
         batch = self._network.batch
-        return [(step, tile) for step in reversed(range(self._network.steps)) for tile in range(batch.count)]
+        kept = [step for step in reversed(range(self._network.steps)) if step not in self._skipped]
+        return [(step, tile) for step in kept for tile in range(batch.count)]
 
     def _bring_all(self, group: Span) -> dict | None:
         """Load a column group's xh of all steps, if the weight memory holds them; where each part lies."""
@@ -92,7 +95,7 @@ class GradientLayer:
         parts = self._parts()
         for part in parts:
             size = batch.size_of(part[1])
-            weights = brought[part] if brought else self._bring(group, part)
+            weights = self._bring(group, part) if brought is None else brought[part]
             emitter.cast(
                 layer.delta.part(*part),
                 layer.tiling.units,
@@ -113,7 +116,10 @@ class GradientLayer:
     def _keep(self, group: Span, queue: Operand, rows: int, vector: int) -> None:
         """Store the gradients of some rows and add their squares to the norms of their columns."""
         emitter, count = self._emitter, rows * group.count
-        emitter.vector(VectorOp.ADD, self._results, queue, MINUS_ZERO, inner=count)
+        if self._parts():
+            emitter.vector(VectorOp.ADD, self._results, queue, MINUS_ZERO, inner=count)
+        else:
+            emitter.vector(VectorOp.MULTIPLY, self._results, ZERO, ZERO, inner=count)
         place = Place(self._layer.gradient, vector)
         emitter.store(self._results.at(0, outer=group.count), place, Traffic.WEIGHTS, rows, group.count)
         emitter.vector(VectorOp.MULTIPLY, self._squares, self._results, self._results, inner=count)

@@ -24,9 +24,11 @@ class Array:
     vectors : int
         Length.
     index : array, int64, (channels, vectors, lanes)
-        Which element of the host's array each word is; -1 is padding, which holds zero.
+        Which element of the host's array each word is; -1 is padding.
     shape : tuple of int
         Shape of the host's array.
+    padding : float
+        What words hold that are no element.
     """
 
     name: str
@@ -35,11 +37,12 @@ class Array:
     vectors: int
     index: np.ndarray
     shape: tuple[int, ...]
+    padding: float = 0.0
 
     def part(self, first: int, vectors: int) -> "Array":
         """Take `vectors` vectors, from the `first`; the host's array stays the whole one."""
         index = self.index[:, first : first + vectors]
-        return Array(self.name, self.kind, self.first + first, vectors, index, self.shape)
+        return Array(self.name, self.kind, self.first + first, vectors, index, self.shape, self.padding)
 
 
 class MemoryMap:
@@ -55,12 +58,12 @@ class MemoryMap:
         self._vectors = 0
         self.arrays: dict[str, Array] = {}
 
-    def add(self, name: str, kind: str, index: np.ndarray, shape: tuple[int, ...]) -> Array:
+    def add(self, name: str, kind: str, index: np.ndarray, shape: tuple[int, ...], padding: float = 0.0) -> Array:
         """Allocate an array whose words are the elements `index` of a host array of `shape`."""
         if name in self.arrays:
             raise ValueError(f"array {name!r} is allocated already")
         index = index.reshape(self._config.channels, -1, self._config.lanes)
-        array = Array(name, kind, self._vectors, index.shape[1], index, shape)
+        array = Array(name, kind, self._vectors, index.shape[1], index, shape, padding)
         self._vectors += array.vectors
         self.arrays[name] = array
         return array
@@ -94,7 +97,7 @@ def pack(array: Array, values: np.ndarray) -> np.ndarray:
     -------
     array, float32, (channels, vectors, lanes)
     """
-    padded = np.append(np.asarray(values, np.float32).ravel(), np.float32(0))
+    padded = np.append(np.asarray(values, np.float32).ravel(), np.float32(array.padding))
     return padded[array.index]
 
 
@@ -211,7 +214,16 @@ def column_index(layer: LayerTiling) -> np.ndarray:
     return _columns(layer)
 
 
-def delta_vectors(layer: LayerTiling, steps: int, batch: BatchTiles) -> np.ndarray:
-    """Index of the gates' gradients, [step][batch tile][unit tile][gate][b][lane]: the host never reads them."""
-    vectors = steps * batch.count * layer.units.tiles * GATES * batch.size
-    return np.full((layer.units.channels, vectors, layer.units.lanes), -1, np.int64)
+def gates_index(share: Share, steps: int, batch: BatchTiles) -> np.ndarray:
+    """Index of an array (steps, B, 4, H) that lies as [step][batch tile][unit tile][gate][b] in every window."""
+    owned = elements(share)[:, None, :, None, None, :]
+    index = np.full((share.channels, steps, batch.count, share.tiles * GATES * batch.size, share.lanes), -1, np.int64)
+    step = np.arange(steps)[None, :, None, None, None, None] * (batch.batch * GATES * share.size)
+    gate = np.arange(GATES)[None, None, None, :, None, None] * share.size
+    for number in range(batch.count):
+        size = batch.size_of(number)
+        sequence = (number * batch.size + np.arange(size))[None, None, None, None, :, None] * (GATES * share.size)
+        flat = np.where(owned < 0, -1, step + sequence + gate + owned)
+        vectors = share.tiles * GATES * size
+        index[:, :, number, :vectors] = flat.reshape(share.channels, steps, vectors, share.lanes)
+    return index

@@ -13,6 +13,9 @@ from etalstm.plan.memory import Array, MemoryMap
 from etalstm.plan.tiling import GATES, BatchTiles, LayerTiling, Span, ceil_div, tile_batch, tile_layer
 from etalstm.storage import KINDS, LayerStorage, Storage
 
+# The bias of lanes that hold no unit: their gates are 0, so their local gradients are too and no stream keeps them.
+CLOSED = -200.0
+
 
 @dataclass(frozen=True)
 class Sequence:
@@ -154,6 +157,11 @@ class NetworkMap:
         for number in range(network.layers):
             self.layers.append(self._layer(number))
 
+    def empty_log(self) -> None:
+        """Have the next program begin the log anew."""
+        if self._log:
+            self._log.empty = True
+
     def _allocate_log(self) -> Log:
         """Room for every stream of every compressed layer, should nothing be dropped."""
         hidden, layers = self.network.hidden_size, self.network.layers
@@ -173,8 +181,8 @@ class NetworkMap:
         matrix, vector, batch, steps = (4 * hidden, inputs + hidden), (4 * hidden,), self.batch.batch, self.steps
         columns, biases = memory.column_copy_index(tiling), memory.bias_index(tiling)
 
-        def add(name, kind, index, shape):
-            return self.memory.add(f"{name}{number}", kind, index, shape)
+        def add(name, kind, index, shape, padding=0.0):
+            return self.memory.add(f"{name}{number}", kind, index, shape, padding)
 
         def sequence(name, kind, share, length):
             index = memory.sequence_index(share, length, self.batch)
@@ -185,9 +193,10 @@ class NetworkMap:
         streams = steps * self.batch.count * len(tiling.unit_groups) * len(KINDS)
         index = np.full((tiling.units.channels, streams, tiling.units.lanes), -1, np.int64)
 
-        def unread(name, kind):
-            index = memory.delta_vectors(tiling, steps, self.batch)
-            return Sequence(add(name, kind, index, (0,)), GATES * tiling.units.tiles, self.batch)
+        def of_gates(name, kind):
+            index = memory.gates_index(tiling.units, steps, self.batch)
+            array = add(name, kind, index, (steps, batch, GATES, hidden))
+            return Sequence(array, GATES * tiling.units.tiles, self.batch)
 
         below = self.layers[-1] if number else None
         return LayerArrays(
@@ -196,7 +205,7 @@ class NetworkMap:
             columns=add("columns", "weights", columns, matrix),
             gradient=add("gradient", "optimizer", columns, matrix),
             velocity=add("velocity", "optimizer", columns, matrix),
-            bias=add("bias", "weights", biases, vector),
+            bias=add("bias", "weights", biases, vector, CLOSED),
             bias_gradient=add("bias_gradient", "optimizer", biases, vector),
             bias_velocity=add("bias_velocity", "optimizer", biases, vector),
             norms=add("norms", "optimizer", memory.column_index(tiling), (inputs + hidden,)),
@@ -204,11 +213,11 @@ class NetworkMap:
             x_step=1 if below else 0,
             h=sequence("h", "activations", tiling.units, steps + 1),
             c=sequence("c", "intermediates", tiling.units, 1 if kept.compressed else steps + 1),
-            gates=None if kept.compressed else unread("gates", "intermediates"),
+            gates=None if kept.compressed else of_gates("gates", "intermediates"),
             index=add("index", "intermediates", index, (0,)) if kept.compressed else None,
             log=self._log if kept.compressed else None,
             storage=kept,
-            delta=unread("delta", "deltas"),
+            delta=of_gates("delta", "deltas"),
             dy=sequence("dy", "activations", tiling.units, steps),
             dx=below.dy if below else sequence("dx", "activations", tiling.inputs, steps),
             dh=sequence("dh", "activations", tiling.units, 1),

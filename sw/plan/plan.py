@@ -2,11 +2,14 @@
 
 from functools import cached_property
 
+import numpy as np
+
 from etalstm.errors import PlanError
 from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.network import NetworkShape
 from etalstm.plan.backward import BackwardLayer
+from etalstm.plan.cells import NO_STEPS
 from etalstm.plan.emit import Emitter
 from etalstm.plan.forward import ForwardLayer
 from etalstm.plan.gradient import GradientLayer
@@ -15,6 +18,8 @@ from etalstm.plan.network import NetworkMap
 from etalstm.plan.program import Program
 from etalstm.plan.update import UpdateLayer
 from etalstm.storage import Storage
+
+_REMEMBERED_PATTERNS = 32
 
 
 class Plan:
@@ -59,9 +64,12 @@ class Plan:
         self.config, self.network = config, network
         self.map = NetworkMap(config, network, batch, steps, masked, storage)
         self._check_fits(self.map.memory.window_bytes * config.channels, memory_bytes)
-        self.forward = self._program(ForwardLayer, self.map.layers)
-        self.backward = self._backward_program()
-        self.update = self._program(lambda c, e, _, layer: UpdateLayer(c, e, layer), self.map.layers)
+        self._kept = {}
+        self.forward, self.backward = self.passes(np.zeros((network.layers, steps), bool))
+        self.update = self._new_program()
+        for layer in self.map.layers:
+            UpdateLayer(config, Emitter(config, self.update), layer).emit()
+        self.update.halt()
         self._check_fits(self.memory_bytes, memory_bytes)
 
     @property
@@ -104,22 +112,51 @@ class Plan:
         }
         return kinds | {"program": {"read": self.program_bytes, "written": 0}}
 
-    def _program(self, emits, layers) -> Program:
-        program = Program(self.config)
-        emitter = Emitter(self.config, program)
-        for layer in layers:
-            emits(self.config, emitter, self.map, layer).emit()
-        program.halt()
-        return program
+    def product_programs(self) -> dict[str, Program]:
+        """Make programs of the top layer's two products with δ alone: what a bench of the broadcast runs."""
+        programs = {name: Program(self.config) for name in ("backward", "gradient")}
+        emitters = {name: Emitter(self.config, program) for name, program in programs.items()}
+        BackwardLayer(self.config, emitters["backward"], self.map, self.map.layers[-1]).emit_products()
+        GradientLayer(self.config, emitters["gradient"], self.map, self.map.layers[-1]).emit()
+        for program in programs.values():
+            program.halt()
+        return programs
 
-    def _backward_program(self) -> Program:
-        program = Program(self.config)
-        emitter = Emitter(self.config, program)
-        for layer in reversed(self.map.layers):
-            BackwardLayer(self.config, emitter, self.map, layer).emit()
-            GradientLayer(self.config, emitter, self.map, layer).emit()
-        program.halt()
-        return program
+    def passes(self, skipped: np.ndarray) -> tuple[Program, Program]:
+        """Give the programs of forward and backward pass that leave out some cells' backward part.
+
+        Parameters
+        ----------
+        skipped : array, bool, (L, T)
+
+        They are never longer than those that skip nothing. The last few patterns are remembered.
+        """
+        key = skipped.tobytes()
+        if key not in self._kept:
+            if len(self._kept) >= _REMEMBERED_PATTERNS:
+                del self._kept[next(iter(self._kept))]
+            self._kept[key] = self._passes([frozenset(np.flatnonzero(layer).tolist()) for layer in skipped])
+        return self._kept[key]
+
+    def _passes(self, skipped) -> tuple[Program, Program]:
+        forward, backward = self._new_program(), self._new_program()
+        emitter = Emitter(self.config, forward)
+        for layer, steps in zip(self.map.layers, skipped, strict=True):
+            ForwardLayer(self.config, emitter, self.map, layer, steps).emit()
+        emitter = Emitter(self.config, backward)
+        for number in reversed(range(len(skipped))):
+            layer, steps = self.map.layers[number], skipped[number]
+            above = skipped[number + 1] if number + 1 < len(skipped) else NO_STEPS
+            BackwardLayer(self.config, emitter, self.map, layer, steps, above).emit()
+            GradientLayer(self.config, emitter, self.map, layer, steps).emit()
+        forward.halt()
+        backward.halt()
+        return forward, backward
+
+    def _new_program(self) -> Program:
+        """Begin a program; the log starts empty in each."""
+        self.map.empty_log()
+        return Program(self.config)
 
     @staticmethod
     def _check_fits(needed: int, memory_bytes: int | None) -> None:

@@ -1,14 +1,18 @@
 """Planned programs, executed one instruction at a time, give the golden trainer's bits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from etalstm.device import TrainingShape
+from etalstm.comparison import training_run
+from etalstm.device import TrainingShape, open_device
 from etalstm.device.hardware import HardwareDevice
 from etalstm.errors import PlanError
 from etalstm.hw.config import PRESETS, preset
 from etalstm.network import NetworkShape
 from etalstm.plan.plan import Plan
+from etalstm.storage import Storage
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training
 
@@ -26,6 +30,38 @@ def test_trains_with_the_bits_of_golden(name, sizes, masked):
     inputs, hidden, layers, batch, steps = sizes
     shape = TrainingShape(NetworkShape(inputs, hidden, layers), batch, steps, masked)
     assert_same_training(interpreted(name), shape, iterations=2, seed=1)
+
+
+@pytest.mark.parametrize("sizes", [(3, 5, 1, 2, 4), (8, 33, 2, 7, 5)], ids=str)
+@pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
+@pytest.mark.parametrize("policy", ["ms1", "ms1-bf16", ("dense", "ms1")], ids=str)
+def test_compressed_storage_and_skipped_cells_keep_golden_bits(policy, sizes, masked):
+    inputs, hidden, layers, batch, steps = sizes
+    if not isinstance(policy, str) and layers == 1:
+        policy = policy[1:]
+    network = NetworkShape(inputs, hidden, layers)
+    shape = TrainingShape(network, batch, steps, masked, Storage(policy, (0.1, 0.05, 0.1, 0.1, 0.2, 0.3)))
+    assert_same_training(interpreted("test"), shape, iterations=2, seed=3, skip_cells=0.4)
+
+
+def test_dense_storage_skips_cells():
+    shape = TrainingShape(NetworkShape(3, 5, 2), 3, 4)
+    assert_same_training(interpreted("test"), shape, iterations=3, seed=4, skip_cells=0.5)
+
+
+def test_usage_is_golden_apart_from_the_masks_of_padding_lanes():
+    shape = TrainingShape(NetworkShape(3, 5, 2), 3, 4, True, Storage("ms1", 0.1))
+    usages = []
+    for device in (open_device("golden"), interpreted("test")):
+        session = device.create(shape)
+        for _ in training_run(session, shape, 1, "per-step", 5, 0.3):
+            pass
+        usages.append((session.usage(), session.contributions()))
+    (golden, expected), (machine, contributions) = usages
+    np.testing.assert_array_equal(contributions, expected)
+    for actual, wanted in zip(machine, golden, strict=True):
+        assert actual.words >= wanted.words
+        assert replace(actual, words=0) == replace(wanted, words=0)
 
 
 def test_streams_weights_that_do_not_fit_the_lanes():
