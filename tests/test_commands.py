@@ -37,6 +37,19 @@ def test_compare_finds_golden_bits_with_unequal_lengths(capsys):
     assert json.loads(out)["mismatched_words"] == 0
 
 
+@pytest.mark.parametrize("loss", ["last", "per-step"])
+@pytest.mark.parametrize(("storage", "theta", "stall"), [("dense", 0, 0), ("ms1", 0.1, 0.5), ("ms1-bf16", 0.2, 0.5)])
+@pytest.mark.parametrize("preset", ["test", "sim"])
+def test_compare_finds_golden_bits_with_compressed_storage_and_skipped_cells(
+    capsys, preset, storage, theta, stall, loss
+):
+    arguments = ["--preset", preset, *sizes(5, 19, 2, 6, 5), "--iterations", 2, "--loss", loss, "--stall", stall]
+    arguments += ["--storage", storage, "--theta", theta, "--skip-cells", 0.5, "--json"]
+    code, out, err = output(capsys, "compare", *arguments)
+    assert code == 0, err
+    assert json.loads(out)["mismatched_words"] == 0
+
+
 def test_presets_give_the_same_weights(capsys):
     code, out, err = output(
         capsys, "compare", "--devices", "sim,sim", "--preset", "test,sim", *sizes(8, 20, 2, 6, 3), "--iterations", 2,
