@@ -9,6 +9,8 @@ from etalstm.hw import contract
 from etalstm.hw.contract import Opcode, Status
 from etalstm.hw.stream import Windows, instruction_layout
 
+MOST_GATES = 4
+
 
 class BlockLayout(data.StructLayout):
     """A block that lies in a buffer, and what is to be sent of it.
@@ -18,19 +20,26 @@ class BlockLayout(data.StructLayout):
     bank : which buffer
     lane, lanes : first lane that is sent, and how many
     gates, batch, tiles, batch_outer : as in the CAST instruction
-    fresh : the first block of its instruction: the outer offset starts again from 0
+    outer : outer offset of its first words
+    sums : inner indices that it has
     start : sums start anew with this block
     finish : sums that got no scalar are set to their start after this block
     last : the instruction's last block
+
+    Parameters
+    ----------
+    words : int
+        Size of a buffer in words.
     """
 
-    def __init__(self):
+    def __init__(self, words: int):
         cast = {name: width for name, (_, width) in contract.layout(Opcode.CAST).items()}
         super().__init__(
             {
                 "bank": 1,
                 **{name: cast[name] for name in ("lane", "lanes", "gates", "batch", "tiles", "batch_outer")},
-                "fresh": 1,
+                "outer": contract.LANE_ADDRESS_BITS,
+                "sums": range(words + 1),
                 "start": 1,
                 "finish": 1,
                 "last": 1,
@@ -64,7 +73,9 @@ class BlockFetcher(wiring.Component):
     release : :py:`In(1)`                the oldest block has been sent
     write : :py:`Out`                    address, data and enable of the buffers' write port
     windows : :py:`In`                   where the channels' windows are
-    status : :py:`Out(Status)`           ``BAD_ADDRESS`` or ``BAD_FIELD``, until reset
+    block                                the block that is being written
+    status : :py:`Out(Status)`           ``BAD_ADDRESS``; ``BAD_FIELD`` for a block that is larger than a buffer, has
+                                         more than four gates, or sends lanes that a vector does not have; until reset
     busy : :py:`Out(1)`                  an instruction or a read is under way
     """
 
@@ -72,7 +83,8 @@ class BlockFetcher(wiring.Component):
         self._beat_bytes = beat_words * width // 8
         self._vector_beats = vector_beats
         self._channels = channels
-        self._rows = words // beat_words
+        self._lanes = beat_words * vector_beats
+        self._words, self._rows = words, words // beat_words
         super().__init__(
             {
                 "i": In(stream.Signature(instruction_layout(Opcode.CAST))),
@@ -80,11 +92,12 @@ class BlockFetcher(wiring.Component):
                     stream.Signature(data.StructLayout({"address": address_bits, "beats": contract.ADDRESS_BITS}))
                 ),
                 "data": In(stream.Signature(data.StructLayout({"data": beat_words * width, "last": 1}))),
-                "o": Out(stream.Signature(BlockLayout())),
+                "o": Out(stream.Signature(BlockLayout(words))),
                 "release": In(1),
                 "write_address": Out(range(2 * self._rows)),
                 "write_data": Out(beat_words * width),
                 "write_enable": Out(1),
+                "block": Out(BlockLayout(words)),
                 "windows": In(Windows(address_bits)),
                 "status": Out(Status),
                 "busy": Out(1),
@@ -97,7 +110,8 @@ class BlockFetcher(wiring.Component):
         cast = Signal(instruction_layout(Opcode.CAST))
         remaining = Signal(contract.COUNT_BITS)
         channel, tile = Signal(8), Signal(8)
-        fresh = Signal()
+        fresh, lanes, rows = Signal(), Signal(6), Signal(range(MOST_GATES * self._lanes + 1))
+        outer = Signal(contract.LANE_ADDRESS_BITS)
         block_beats = Signal(contract.ADDRESS_BITS)
         offset, end = Signal(contract.ADDRESS_BITS + 1), Signal(contract.ADDRESS_BITS + 1)
         window = Signal(self.windows.base.shape())
@@ -105,7 +119,7 @@ class BlockFetcher(wiring.Component):
 
         fill, filling, free = Signal(), Signal(), Signal(2, init=2)
         m.d.comb += self.busy.eq(1)
-        asked = Signal(BlockLayout())
+        asked = Signal(BlockLayout(self._words))
         last_tile = tile == cast.tiles_per_channel - 1
         last_block = remaining == 1
 
@@ -119,6 +133,7 @@ class BlockFetcher(wiring.Component):
                         channel.eq(self.i.payload.channel),
                         tile.eq(self.i.payload.tile),
                         fresh.eq(1),
+                        outer.eq(0),
                         block_beats.eq(self.i.payload.gates * self.i.payload.batch * self._vector_beats),
                     ]
                     m.next = "LOCATE"
@@ -126,39 +141,38 @@ class BlockFetcher(wiring.Component):
                 m.d.sync += [
                     offset.eq(cast.address + tile * block_beats),
                     window.eq(self.windows.base + channel * self.windows.stride),
+                    lanes.eq(Mux(last_tile, cast.last_lanes, cast.lanes)),
+                    rows.eq(cast.gates * Mux(last_tile, cast.last_lanes, cast.lanes)),
                 ]
                 m.next = "CHECK"
             with m.State("CHECK"):
                 m.d.comb += end.eq(offset + block_beats)
-                with m.If(block_beats > self._rows):
+                beyond = (cast.gates > MOST_GATES) | (cast.lane + lanes > self._lanes)
+                with m.If((block_beats > self._rows) | beyond):
                     m.d.sync += self.status.eq(Status.BAD_FIELD)
                     m.next = "STOPPED"
                 with m.Elif((channel >= self._channels) | (end > self.windows.stride >> shift)):
                     m.d.sync += self.status.eq(Status.BAD_ADDRESS)
                     m.next = "STOPPED"
-                with m.Elif(~filling & (free != 0)):
-                    m.next = "ASK"
-            with m.State("ASK"):
-                m.d.comb += [
-                    self.command.valid.eq(1),
-                    self.command.payload.address.eq(window + (offset << shift)),
-                    self.command.payload.beats.eq(block_beats),
-                ]
-                with m.If(self.command.ready):
+                with m.Else():
+                    m.d.comb += self.command.valid.eq(~filling & (free != 0))
+                with m.If(self.command.valid & self.command.ready):
                     m.d.sync += [
                         asked.bank.eq(fill),
                         asked.lane.eq(cast.lane),
-                        asked.lanes.eq(Mux(last_tile, cast.last_lanes, cast.lanes)),
+                        asked.lanes.eq(lanes),
                         asked.gates.eq(cast.gates),
                         asked.batch.eq(cast.batch),
                         asked.tiles.eq(cast.tiles),
                         asked.batch_outer.eq(cast.batch_outer),
-                        asked.fresh.eq(fresh),
+                        asked.outer.eq(outer),
+                        asked.sums.eq(Mux(cast.batch_outer, rows, cast.batch)),
                         asked.start.eq(cast.start & fresh),
                         asked.finish.eq(cast.finish & last_block),
                         asked.last.eq(last_block),
                         filling.eq(1),
                         fresh.eq(0),
+                        outer.eq(outer + Mux(cast.batch_outer, cast.batch, rows) * cast.tiles),
                         remaining.eq(remaining - 1),
                         tile.eq(Mux(last_tile, 0, tile + 1)),
                         channel.eq(channel + last_tile),
@@ -168,16 +182,21 @@ class BlockFetcher(wiring.Component):
                         m.next = "TAKE"
             with m.State("STOPPED"):
                 pass
+        m.d.comb += [
+            self.command.payload.address.eq(window + (offset << shift)),
+            self.command.payload.beats.eq(block_beats),
+        ]
 
         row = Signal(range(self._rows))
-        full = Signal()  # all beats of `asked` are in, it waits to be handed over
+        full = Signal()  # all beats of `asked` are in, it could not be handed over with the last of them
         handed = self.o.valid & self.o.ready
         m.d.comb += [
             self.data.ready.eq(filling & ~full),
             self.write_enable.eq(self.data.valid & self.data.ready),
             self.write_address.eq(Cat(row, fill)),
             self.write_data.eq(self.data.payload.data),
-            self.o.valid.eq(full),
+            self.o.valid.eq(full | (self.write_enable & self.data.payload.last)),
+            self.block.eq(asked),
             self.o.payload.eq(asked),
         ]
         with m.If(self.write_enable):

@@ -8,6 +8,7 @@ from etalstm.hw import contract
 from etalstm.hw.axi import AXI4Read
 from etalstm.hw.broadcast.blocks import BlockBuffer, BlockFetcher
 from etalstm.hw.broadcast.emitter import ScalarEmitter
+from etalstm.hw.broadcast.masks import GroupSizes, NonzeroMasks
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Opcode, Status
 from etalstm.hw.dma.reader import Reader
@@ -27,7 +28,7 @@ class Broadcaster(wiring.Component):
     stored_by_all : :py:`In(16)`                      what waits are compared with
     abort, dma_busy, busy, progress                   as in a channel
     status, completed : :py:`Out`                     first error; how many instructions were begun before it
-    beat, kind, seen, skipped : :py:`Out`             for the counters
+    beat, kind, seen, skipped : :py:`Out`             for the counters: words that came in to be sent, and that are zero
     """
 
     def __init__(self, config: Config):
@@ -47,13 +48,13 @@ class Broadcaster(wiring.Component):
                 "completed": Out(contract.WAIT_BITS),
                 "beat": Out(1),
                 "kind": Out(contract.KIND_BITS),
-                "seen": Out(1),
-                "skipped": Out(1),
+                "seen": Out(range(config.beat_words + 1)),
+                "skipped": Out(range(config.beat_words + 1)),
             }
         )
 
     def elaborate(self, platform):
-        """Queue, fetcher, reader, buffer, emitter."""
+        """Queue, fetcher, reader, buffer and masks, emitter."""
         m = Module()
         config = self.config
         layout = instruction_layout(Opcode.CAST)
@@ -72,11 +73,15 @@ class Broadcaster(wiring.Component):
         m.submodules.buffer = buffer = BlockBuffer(
             beat_bits=config.beat_bits, words=config.broadcast_words, beat_words=config.beat_words
         )
+        m.submodules.masks = masks = NonzeroMasks(
+            config.format, GroupSizes(config.lanes, config.beat_words, config.broadcast_words)
+        )
         m.submodules.emitter = emitter = ScalarEmitter(
             config.format, lanes=config.lanes, beat_words=config.beat_words, words=config.broadcast_words
         )
         connect(m, queue.o, fetcher.i)
         connect(m, fetcher.o, emitter.i)
+        connect(m, emitter.masks, masks.read)
         connect(m, emitter.o, flipped(self.o))
         connect(m, reader.axi, flipped(self.axi))
         begun = Signal(contract.WAIT_BITS)
@@ -107,12 +112,15 @@ class Broadcaster(wiring.Component):
             buffer.read_address.eq(emitter.read_address),
             buffer.read_enable.eq(emitter.read_enable),
             emitter.read_data.eq(buffer.read_data),
+            masks.block.eq(fetcher.block),
+            masks.write_data.eq(fetcher.write_data),
+            masks.write_enable.eq(fetcher.write_enable),
             self.dma_busy.eq(reader.busy),
             self.busy.eq(queue.busy | fetcher.busy | reader.busy | emitter.busy),
             self.beat.eq(reader.o.valid & reader.o.ready),
-            self.seen.eq(emitter.seen),
-            self.skipped.eq(emitter.skipped),
-            self.progress.eq(self.beat | self.seen | (self.o.valid & self.o.ready)),
+            self.seen.eq(masks.seen),
+            self.skipped.eq(masks.skipped),
+            self.progress.eq(self.beat | (self.o.valid & self.o.ready)),
             self.status.eq(fetcher.status),
             # the instruction at fault is begun, not completed
             self.completed.eq(begun - (begun != 0)),

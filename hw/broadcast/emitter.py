@@ -2,22 +2,43 @@
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from etalstm.hw import contract
-from etalstm.hw.broadcast.blocks import BlockLayout
+from etalstm.hw.broadcast.blocks import MOST_GATES, BlockLayout
+from etalstm.hw.broadcast.masks import GroupSizes, MaskRead
+from etalstm.hw.broadcast.walker import GroupLayout, GroupWalker
 from etalstm.hw.contract import FloatFormat
 from etalstm.hw.stream import Scalar
 
+_PART = 32  # begun sums that are searched at once
+
+
+def lowest(m, bits, name):
+    """Find the lowest bit that is set: as a mask, and as its number."""
+    mask, number = Signal(len(bits), name=f"{name}_mask"), Signal(range(len(bits)), name=name)
+    m.d.comb += mask.eq(bits & -bits)
+    for digit in range(len(number)):
+        m.d.comb += number[digit].eq((mask & sum(1 << n for n in range(len(bits)) if n >> digit & 1)).any())
+    return mask, number
+
 
 class ScalarEmitter(wiring.Component):
-    """Walks through a block and sends what is not zero, one scalar a cycle at most.
+    """Sends what is not zero of each block, one scalar a cycle.
 
-    One word a cycle is looked at; a zero costs that cycle and nothing else. Two pipeline stages: the buffer's read, and
-    the output register. A stalled output stalls both.
+    The masks tell where the next scalar is, and how many are left. A zero costs nothing, an empty group of them (32
+    words at most) a cycle, and that only while there is no scalar of the group before. Zeros behind a block's last
+    scalar cost nothing: at most three cycles until the first scalar of the next block, none if the walk has come to
+    that block already, as it does where a last group has two scalars. A block without a scalar costs one cycle. The
+    first scalar appears five cycles after its block if nothing is under way. After that the last block's last scalar
+    carries ``last``; only if that block has none is there an end without a scalar.
+
+    Three pipeline stages after the mask: the buffer's address, its data, the output register. A stalled output stalls
+    all three; groups without scalars are passed over meanwhile.
 
     Which sums have begun is kept in a bit for each inner index: a scalar that is the first of its sums says so, and
-    after the last block with ``finish`` the sums that never began are sent as ``empty``.
+    after the last block with ``finish`` the sums that never began are sent as ``empty``, one a cycle, after one idle
+    cycle.
 
     Parameters
     ----------
@@ -29,146 +50,176 @@ class ScalarEmitter(wiring.Component):
 
     Members
     -------
-    i : :py:`In(stream.Signature(BlockLayout()))`      blocks that lie in the buffer
+    i : :py:`In(stream.Signature(BlockLayout(...)))`   blocks that lie in the buffer
     release : :py:`Out(1)`                             the block is sent, its bank is free
     read_address, read_enable, read_data               the buffer's read port
+    masks : :py:`Out(MaskRead(...))`                   the masks' read port
     o : :py:`Out(stream.Signature(Scalar(format)))`    scalars
-    seen, skipped : :py:`Out(1)`                       a word was looked at; it was zero
     busy : :py:`Out(1)`                                something is still to be sent
     """
 
     def __init__(self, format: FloatFormat, *, lanes, beat_words, words):
-        self._format, self._lanes, self._beat_words = format, lanes, beat_words
-        self._rows = words // beat_words
-        self._sums = max(words // lanes, 4 * lanes)
+        self._format = format
+        self._sizes = sizes = GroupSizes(lanes, beat_words, words)
         super().__init__(
             {
-                "i": In(stream.Signature(BlockLayout())),
+                "i": In(stream.Signature(BlockLayout(sizes.words))),
                 "release": Out(1),
-                "read_address": Out(range(2 * self._rows)),
+                "read_address": Out(range(2 * sizes.rows)),
                 "read_enable": Out(1),
                 "read_data": In(data.ArrayLayout(format.width, beat_words)),
+                "masks": Out(MaskRead(sizes)),
                 "o": Out(stream.Signature(Scalar(format))),
-                "seen": Out(1),
-                "skipped": Out(1),
                 "busy": Out(1),
             }
         )
 
     def elaborate(self, platform):
-        """Walk, read, output."""
+        """Walk; pick; read; send."""
         m = Module()
-        offset = contract.LANE_ADDRESS_BITS
-        place = data.StructLayout(
-            {"outer": offset, "inner": offset, "index": range(self._sums), "word": range(self._beat_words), "last": 1}
-        )
-        block, walking, advance = Signal(BlockLayout()), Signal(), Signal()
-        here = Signal(place)
-        read, read_valid = Signal(place), Signal()
-        out, out_valid = Signal(Scalar(self._format)), Signal()
-        sweeping, sweep = Signal(), Signal(range(self._sums))
-
-        m.d.comb += [
-            advance.eq(~out_valid | self.o.ready),
-            self.o.valid.eq(out_valid),
-            self.o.payload.eq(out),
-            self.busy.eq(walking | read_valid | sweeping | out_valid | self.i.valid),
-            # The bits of the sums are cleared with a block's start, when those of the block before are done with.
-            self.i.ready.eq(~walking & ~read_valid & ~sweeping),
-        ]
-        self._walk(m, block, walking, advance, here)
-
-        zero = Signal()
-        word = Array(self.read_data)[read.word]
-        m.d.comb += [
-            zero.eq(word[self._format.mantissa : self._format.width - 1] == 0),
-            self.seen.eq(advance & read_valid),
-            self.skipped.eq(advance & read_valid & zero),
-        ]
-        with m.If(advance):
-            m.d.sync += [read_valid.eq(walking), read.eq(here)]
-
-        sums = Signal(range(self._sums + 1))
-        m.d.sync += sums.eq(Mux(block.batch_outer, block.gates * block.lanes, block.batch))
-        begun, count = Signal(self._sums), Signal(range(self._sums + 1))
-        begins = ~zero & ~begun.bit_select(read.index, 1)
-        with m.If(self.i.valid & self.i.ready & self.i.payload.start):
-            m.d.sync += [begun.eq(0), count.eq(0)]
-
-        with m.If(advance):
-            m.d.sync += [out_valid.eq(0), out.empty.eq(0), out.null.eq(0), out.last.eq(0)]
-            with m.If(read_valid):
-                m.d.sync += [
-                    out_valid.eq(~zero),
-                    out.value.eq(word),
-                    out.outer.eq(read.outer),
-                    out.inner.eq(read.inner),
-                    out.first.eq(begins),
-                    begun.eq(begun | (~zero << read.index)),
-                    count.eq(count + begins),
-                ]
-                with m.If(read.last & block.finish & (count + begins != sums)):
-                    m.d.sync += [sweeping.eq(1), sweep.eq(0)]
-                with m.Elif(read.last & block.last):
-                    m.d.sync += [out_valid.eq(1), out.last.eq(1), out.null.eq(zero)]
-            with m.Elif(sweeping):
-                swept = begun.bit_select(sweep, 1)
-                ends = sweep == sums - 1
-                m.d.sync += [
-                    out_valid.eq(~swept | ends),
-                    out.empty.eq(~swept),
-                    out.null.eq(swept),
-                    out.last.eq(ends),
-                    out.inner.eq(Mux(sweep == 0, 0, out.inner + block.tiles)),
-                    sweep.eq(sweep + 1),
-                    sweeping.eq(~ends),
-                ]
+        m.submodules.walker = walker = GroupWalker(self._sizes)
+        connect(m, flipped(self.i), walker.i)
+        connect(m, walker.masks, flipped(self.masks))
+        blocks = Array(Signal(BlockLayout(self._sizes.words), name=f"block{bank}") for bank in range(2))
+        nonzero = Array(Signal.like(self.masks.nonzero, name=f"nonzero{bank}") for bank in range(2))
+        with m.If(self.i.valid & self.i.ready):
+            m.d.sync += [blocks[self.i.p.bank].eq(self.i.p), nonzero[self.i.p.bank].eq(self.masks.nonzero)]
+        flow, valid = Signal(), {stage: Signal(name=stage) for stage in ("held", "picked", "read", "swept", "out")}
+        picked = self._pick(m, walker, blocks, nonzero, valid, flow)
+        read = self._read(m, picked, blocks, valid, flow)
+        self._send(m, read, blocks, valid, flow)
+        m.d.comb += self.busy.eq(walker.busy | Cat(*valid.values()).any())
         return m
 
-    def _walk(self, m, block, walking, advance, here):
-        """Counters that go through the block, and the address of the word they are at."""
-        lane, gate, batch = Signal(6), Signal(3), Signal(contract.COUNT_BITS)
-        vector_beats = self._lanes // self._beat_words
-        gate_row, batch_row = Signal(range(2 * self._rows)), Signal(range(2 * self._rows))
-        row = (gate_row + batch_row + (lane >> (self._beat_words - 1).bit_length()))[: (self._rows - 1).bit_length()]
-        outer, inner, index = Signal.like(here.outer), Signal.like(here.inner), Signal.like(here.index)
-
-        gate_ends = gate == block.gates - 1
-        row_ends, batch_ends, inner_ends = Signal(), Signal(), Signal()
+    def _pick(self, m, walker, blocks, nonzero, valid, flow):
+        """Take a scalar from the walker's group and hold what is left of it; a block's last is known by their count."""
+        sizes, holds = self._sizes, valid["held"]
+        layout = GroupLayout(sizes)
+        held, group = Signal(layout), Signal(layout)
+        held_mask, mask = Signal(sizes.mask_bits), Signal(sizes.mask_bits)
+        remaining, left = Signal(range(sizes.words + 1)), Signal(range(sizes.words + 1))
+        there = holds | walker.o.valid
+        lowest_mask, bit = lowest(m, mask, "bit")
+        alone, leaves, ends = mask == lowest_mask, Signal(), Signal()
         m.d.comb += [
-            row_ends.eq(gate_ends & (lane == block.lane + block.lanes - 1)),
-            batch_ends.eq(batch == block.batch - 1),
-            inner_ends.eq(Mux(block.batch_outer, row_ends, batch_ends)),
-            here.outer.eq(outer),
-            here.inner.eq(inner),
-            here.index.eq(index),
-            here.word.eq(lane),
-            here.last.eq(row_ends & batch_ends),
-            self.read_address.eq(Cat(row, block.bank)),
-            self.read_enable.eq(advance),
-            self.release.eq(walking & advance & here.last),
+            group.eq(Mux(holds, held, walker.o.p)),
+            mask.eq(Mux(holds, held_mask, self.masks.mask)),
+            left.eq(Mux(~holds & group.first, nonzero[group.bank], remaining)),
+            ends.eq(left <= 1),
+            leaves.eq(flow & there),
+            walker.o.ready.eq(~holds),
+            walker.stop.eq(leaves & ends),
+            walker.stop_bank.eq(group.bank),
         ]
-        with m.If(walking & advance):
+        with m.If(there):
             m.d.sync += [
-                inner.eq(Mux(inner_ends, 0, inner + block.tiles)),
-                index.eq(Mux(inner_ends, 0, index + 1)),
-                walking.eq(~here.last),
+                held.eq(group),
+                held.first.eq(group.first & ~leaves),
+                held_mask.eq(Mux(leaves, mask & ~lowest_mask, mask)),
+                holds.eq(~(leaves & alone)),
+                remaining.eq(left - leaves),
             ]
-            with m.If(inner_ends):
-                m.d.sync += outer.eq(outer + block.tiles)
-            with m.If(~block.batch_outer | row_ends):
-                m.d.sync += [
-                    batch.eq(Mux(batch_ends, 0, batch + 1)),
-                    batch_row.eq(Mux(batch_ends, 0, batch_row + vector_beats)),
-                ]
-            with m.If(block.batch_outer | batch_ends):
-                m.d.sync += [
-                    gate.eq(Mux(gate_ends, 0, gate + 1)),
-                    gate_row.eq(Mux(gate_ends, 0, gate_row + block.batch * vector_beats)),
-                    lane.eq(Mux(row_ends, block.lane, lane + gate_ends)),
-                ]
-        with m.If(self.i.valid & self.i.ready):
-            m.d.sync += [block.eq(self.i.payload), walking.eq(1), lane.eq(self.i.payload.lane)]
-            m.d.sync += [counter.eq(0) for counter in (gate, batch, gate_row, batch_row, inner, index)]
-            with m.If(self.i.payload.fresh):
-                m.d.sync += outer.eq(0)
+        names = ("starts", "ends", "none")
+        picked = Signal(data.StructLayout({"bit": len(bit), "group": layout, **dict.fromkeys(names, 1)}))
+        with m.If(flow):
+            m.d.sync += [
+                valid["picked"].eq(there),
+                picked.bit.eq(bit),
+                picked.group.eq(group),
+                picked.starts.eq(group.first & blocks[group.bank].start),
+                picked.ends.eq(ends),
+                picked.none.eq(group.void),
+            ]
+        return picked
+
+    def _read(self, m, picked, blocks, valid, flow):
+        """Ask the buffer for the word, and find the scalar's index."""
+        sizes, group = self._sizes, picked.group
+        flags = dict.fromkeys(("bank", "starts", "ends", "none", "empty"), 1)
+        places = {"word": range(sizes.beat_words), "outer": contract.LANE_ADDRESS_BITS, "index": range(sizes.sums)}
+        read = Signal(data.StructLayout(places | flags))
+        block, gate_bits = blocks[group.bank], (MOST_GATES - 1).bit_length()
+        gate, word = picked.bit[:gate_bits], picked.bit[gate_bits:]
+        row, index = Signal(range(sizes.rows)), Signal(range(sizes.sums))
+        m.d.comb += [
+            row.eq(group.row + Mux(block.batch_outer, gate * block.batch, picked.bit) * sizes.vector_beats),
+            index.eq(group.index + Mux(block.batch_outer, word * block.gates + gate, picked.bit)),
+            self.read_address.eq(Cat(row, group.bank)),
+            self.read_enable.eq(flow),
+        ]
+        with m.If(flow):
+            m.d.sync += [
+                valid["read"].eq(valid["picked"]),
+                read.word.eq(Mux(block.batch_outer, word, group.word)),
+                read.outer.eq(group.outer),
+                read.index.eq(index),
+                read.bank.eq(group.bank),
+                read.empty.eq(0),
+                *(read[name].eq(picked[name]) for name in ("starts", "ends", "none")),
+            ]
+        return read
+
+    def _send(self, m, read, blocks, valid, flow):
+        """Fill the output register; after the last scalar, with the sums that never began."""
+        sizes, block = self._sizes, blocks[read.bank]
+        out, advance, hold = Signal(Scalar(self._format)), Signal(), Signal()
+        read_valid, out_valid, sweeping = valid["read"], valid["out"], valid["swept"]
+        width = min(_PART, sizes.sums)
+        begun = Array(Signal(width, name=f"begun{n}") for n in range(sizes.sums // width))
+        count, count_after = Signal(range(sizes.sums + 1)), Signal(range(sizes.sums + 1))
+        begins, ends = Signal(), Signal()
+        place, part = read.index[: (width - 1).bit_length()], read.index[(width - 1).bit_length() :]
+        m.d.comb += [
+            begins.eq(read_valid & ~read.none & ~read.empty & (read.starts | ~begun[part].bit_select(place, 1))),
+            count_after.eq(Mux(read.starts, 0, count) + begins),
+            hold.eq(read_valid & read.ends & block.finish & ~read.empty & (count_after != block.sums)),
+            advance.eq(~out_valid | self.o.ready),
+            flow.eq(advance & ~hold & ~sweeping),
+            ends.eq(read.ends & block.last & ~hold),
+            self.release.eq(advance & read_valid & read.ends & ~hold),
+            self.o.valid.eq(out_valid),
+            self.o.p.eq(out),
+        ]
+        with m.If(advance):
+            m.d.sync += [
+                out_valid.eq(read_valid & (~read.none | ends)),
+                out.value.eq(Array(self.read_data)[read.word]),
+                out.outer.eq(read.outer),
+                out.inner.eq(read.index * block.tiles),
+                out.first.eq(begins),
+                out.empty.eq(read.empty),
+                out.null.eq(read.none),
+                out.last.eq(ends),
+            ]
+            with m.If(read_valid & ~read.empty):
+                m.d.sync += count.eq(count_after)
+                with m.If(read.starts):
+                    m.d.sync += [some.eq(0) for some in begun]
+                with m.If(begins):
+                    m.d.sync += begun[part].eq(Mux(read.starts, 0, begun[part]) | 1 << place)
+            with m.If(hold):
+                m.d.sync += [sweeping.eq(1), read_valid.eq(0)]
+        self._sweep(m, begun, count, count + 1 == block.sums, read, valid, advance)
+
+    @staticmethod
+    def _sweep(m, begun, count, ends, read, valid, advance):
+        """Put the sums that never began, lowest first, into the stage before the output."""
+        part = Signal(range(max(2, len(begun))))  # Verilog has no signals of no bits
+        for n in reversed(range(len(begun))):
+            with m.If(~begun[n].all()):
+                m.d.comb += part.eq(n)
+        unbegun = Signal(len(begun[0]))
+        m.d.comb += unbegun.eq(~begun[part])
+        mask, number = lowest(m, unbegun, "sweep")
+        with m.If(advance & valid["swept"]):
+            m.d.sync += [
+                valid["read"].eq(1),
+                valid["swept"].eq(~ends),
+                read.index.eq(Cat(number, part)),
+                read.starts.eq(0),
+                read.none.eq(0),
+                read.empty.eq(1),
+                read.ends.eq(ends),
+                begun[part].eq(begun[part] | mask),
+                count.eq(count + 1),
+            ]

@@ -12,6 +12,7 @@ from amaranth.sim import Simulator
 from etalstm.hw.broadcast.blocks import BlockBuffer, BlockFetcher
 from etalstm.hw.broadcast.broadcaster import Broadcaster
 from etalstm.hw.broadcast.emitter import ScalarEmitter
+from etalstm.hw.broadcast.masks import GroupSizes, NonzeroMasks
 from etalstm.hw.config import preset
 from etalstm.hw.contract import BINARY32, Opcode, Status
 from etalstm.hw.stream import instruction_layout
@@ -32,14 +33,20 @@ class Dut(Elaboratable):
         self.fetcher = BlockFetcher(
             beat_words=BEAT_WORDS, vector_beats=VECTOR_BEATS, width=32, words=WORDS, address_bits=20, channels=CHANNELS
         )
+        self.masks = NonzeroMasks(BINARY32, GroupSizes(LANES, BEAT_WORDS, WORDS))
         self.emitter = ScalarEmitter(BINARY32, lanes=LANES, beat_words=BEAT_WORDS, words=WORDS)
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.fetcher, m.submodules.emitter = fetcher, emitter = self.fetcher, self.emitter
         m.submodules.buffer = buffer = BlockBuffer(beat_bits=32 * BEAT_WORDS, words=WORDS, beat_words=BEAT_WORDS)
+        m.submodules.masks = masks = self.masks
         connect(m, fetcher.o, emitter.i)
+        connect(m, emitter.masks, masks.read)
         m.d.comb += [
+            masks.block.eq(fetcher.block),
+            masks.write_data.eq(fetcher.write_data),
+            masks.write_enable.eq(fetcher.write_enable),
             fetcher.release.eq(emitter.release),
             buffer.write_address.eq(fetcher.write_address),
             buffer.write_data.eq(fetcher.write_data),
