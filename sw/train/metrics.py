@@ -4,7 +4,28 @@ import json
 import os
 from pathlib import Path
 
-REDUCTIONS = ("footprint", "real_footprint", "arithmetic", "backward_arithmetic", "delta_density")
+SHARES = ("footprint", "arithmetic", "backward_arithmetic", "delta_density")
+
+
+def shares(entries: list[dict]) -> dict[str, float]:
+    """Average what iterations kept and computed, as shares of a dense run's.
+
+    Parameters
+    ----------
+    entries : list of dict
+        Of kind ``iteration``, at least one, with what :meth:`etalstm.storage.Usage.summary` gives.
+
+    Returns
+    -------
+    dict
+        The means of ``SHARES``; ``real_footprint``, all words over all that is real; ``cells_skipped``, a share.
+    """
+    means = {name: sum(entry[name] for entry in entries) / len(entries) for name in SHARES}
+    kept = [entry for entry in entries if entry["footprint"]]
+    real = sum(entry["footprint"] / entry["real_footprint"] for entry in kept)  # in units of an iteration's elements
+    means["real_footprint"] = sum(entry["footprint"] for entry in kept) / real if kept else 0.0
+    skipped, cells = (sum(entry[name] for entry in entries) for name in ("cells_skipped", "cells"))
+    return means | {"cells_skipped": skipped / cells}
 
 
 class MetricsLog:
@@ -45,11 +66,7 @@ class MetricsLog:
         self._file.flush()
         entries = [json.loads(line) for line in self._path.read_text(encoding="utf-8").splitlines()]
         counted = [entry for entry in entries if entry["kind"] == "iteration" and "footprint" in entry]
-        if not counted:
-            return {}
-        shares = {name: sum(entry[name] for entry in counted) / len(counted) for name in REDUCTIONS}
-        skipped, cells = (sum(entry[name] for entry in counted) for name in ("cells_skipped", "cells"))
-        return shares | {"cells_skipped": skipped / cells}
+        return shares(counted) if counted else {}
 
     def write(self, entry: dict) -> None:
         """Append one object and flush it."""

@@ -13,9 +13,8 @@ import numpy as np
 from etalstm.device import open_device
 from etalstm.storage import KINDS
 from etalstm.train.loop import Trainer
+from etalstm.train.metrics import SHARES, shares
 from etalstm.train.settings import Settings
-
-SHARES = ("footprint", "real_footprint", "arithmetic", "backward_arithmetic", "delta_density")
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,8 @@ def train_once(settings: Settings, report: Callable[[dict], None] = lambda entry
     Returns
     -------
     dict
-        ``score`` on the test split (accuracy or perplexity), the densities and shares of the last epoch's iterations,
-        ``cells_skipped`` (a share) of the same, and ``saved``: the shares over the whole run.
+        ``score`` on the test split (accuracy or perplexity), the densities and :func:`shares` of the last epoch's
+        iterations, and ``saved``: the shares over the whole run.
     """
     iterations = []
 
@@ -70,9 +69,8 @@ def train_once(settings: Settings, report: Callable[[dict], None] = lambda entry
         raise KeyboardInterrupt
     final = [entry for entry in iterations if entry["epoch"] == iterations[-1]["epoch"]]
     result = {"score": last.get("accuracy", last.get("perplexity"))}
-    result |= {name: float(np.mean([entry[name] for entry in final])) for name in SHARES}
+    result |= shares(final)
     result["densities"] = {kind: float(np.mean([entry["densities"][kind] for entry in final])) for kind in KINDS}
-    result["cells_skipped"] = sum(e["cells_skipped"] for e in final) / sum(e["cells"] for e in final)
     return result | {"saved": last["saved"]}
 
 
@@ -140,7 +138,9 @@ def summarise(study: dict) -> list[dict]:
         scores = [run["score"] for run in runs]
         row = {"name": str(reduction), **dataclasses.asdict(reduction), "seeds": len(runs)}
         row |= {"score": float(np.mean(scores)), "deviation": float(np.std(scores, ddof=1)) if len(runs) > 1 else 0.0}
-        row |= {name: float(np.mean([run[name] for run in runs])) for name in (*SHARES, "cells_skipped")}
+        row |= {
+            name: float(np.mean([run[name] for run in runs])) for name in (*SHARES, "real_footprint", "cells_skipped")
+        }
         row["densities"] = {kind: float(np.mean([run["densities"][kind] for run in runs])) for kind in KINDS}
         row["saved"] = {key: float(np.mean([run["saved"][key] for run in runs])) for key in runs[0]["saved"]}
         rows.append(row)

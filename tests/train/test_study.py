@@ -7,6 +7,7 @@ import pytest
 from etalstm.cli import run
 from etalstm.train import study
 from etalstm.train.figure import can_draw
+from etalstm.train.metrics import shares
 from etalstm.train.study import Reduction, summarise
 
 
@@ -30,7 +31,11 @@ def test_a_study_writes_table_numbers_and_figure_and_is_not_done_twice(tmp_path,
 
 
 def test_rows_are_means_over_seeds():
-    shares = dict.fromkeys(study.SHARES, 0.5) | {"cells_skipped": 0.0, "densities": dict.fromkeys("ifgosr", 0.25)}
+    shares = dict.fromkeys(study.SHARES, 0.5) | {
+        "real_footprint": 0.5,
+        "cells_skipped": 0.0,
+        "densities": dict.fromkeys("ifgosr", 0.25),
+    }
     runs = [
         {"storage": "ms1", "theta": 0.1, "ms2": None, "seed": n, "score": n / 2, "saved": {"footprint": 0.5}} | shares
         for n in range(2)
@@ -55,3 +60,11 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, capsys, more, message):
     assert run(arguments(tmp_path, *more)) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and message in error
+
+
+def test_shares_weigh_short_batches_by_what_is_real_in_them():
+    entry = {"arithmetic": 1.0, "backward_arithmetic": 1.0, "delta_density": 1.0, "cells_skipped": 1, "cells": 4}
+    entries = [entry | {"footprint": 0.5, "real_footprint": 0.5}, entry | {"footprint": 0.1, "real_footprint": 1.0}]
+    found = shares([*entries, entry | {"footprint": 0.0, "real_footprint": 0.0}])
+    assert found["footprint"] == pytest.approx(0.2) and found["cells_skipped"] == 0.25
+    assert found["real_footprint"] == pytest.approx(0.6 / 1.1)
