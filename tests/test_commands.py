@@ -72,6 +72,18 @@ def test_bench_iteration_accounts_for_every_cycle(capsys):
         assert found["bytes"]["write"][kind] == planned[kind]["written"], kind
 
 
+def test_bench_skip_saves_the_zeros_cycles(capsys):
+    arguments = ["--preset", "sim", "--input", 32, "--hidden", 32, "--batch", 32, "--steps", 2]
+    code, out, err = output(capsys, "bench", "skip", *arguments, "--densities", "1,0.5,0.1,0", "--json")
+    assert code == 0, err
+    found = {entry["density"]: entry for entry in json.loads(out)["densities"]}
+    for product in ("backward", "gradient"):
+        assert found[1][product]["cycles"] == found[1][product]["dense_cycles"]
+        assert found[0.5][product]["efficiency"] > 0.97, found[0.5][product]
+        cycles = [found[density][product]["cycles"] for density in (0, 0.1, 0.5, 1)]
+        assert cycles == sorted(cycles), f"{product}: {cycles} cycles"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -86,6 +98,7 @@ def test_bench_iteration_accounts_for_every_cycle(capsys):
         (["plan", "--memory", "1000"], "bytes of memory, the device has 1,000"),
         (["plan", "--batch", "0"], "batch must be above 0, got 0"),
         (["bench", "iteration", "--steps", "0"], "steps must be above 0, got 0"),
+        (["bench", "skip", "--densities", "0.5,2"], "densities must be numbers from 0 to 1"),
         (["verilog", "--preset", "nope", "-o", "/nowhere"], "unknown preset 'nope'"),
         (["train", "--dataset", "nope", "--out", "/nowhere"], "nope"),
     ],

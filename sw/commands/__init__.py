@@ -7,9 +7,16 @@ from etalstm.commands.density import density
 from etalstm.commands.iteration import iteration
 from etalstm.commands.plan import plan
 from etalstm.commands.simulators import simulators
+from etalstm.commands.skip import skip
 from etalstm.commands.train import train
 from etalstm.commands.verilog import verilog
 
 COMMANDS = {"train": train, "compare": compare, "plan": plan, "verilog": verilog}
-BENCHES = {"iteration": iteration, "golden": golden, "activation": activation, "simulators": simulators}
+BENCHES = {
+    "iteration": iteration,
+    "skip": skip,
+    "golden": golden,
+    "activation": activation,
+    "simulators": simulators,
+}
 STUDIES = {"density": density}
