@@ -27,11 +27,10 @@ class ScalarEmitter(wiring.Component):
     """Sends what is not zero of each block, one scalar a cycle.
 
     The masks tell where the next scalar is, and how many are left. A zero costs nothing, an empty group of them (32
-    words at most) a cycle, and that only while there is no scalar of the group before. Zeros behind a block's last
-    scalar cost nothing: at most three cycles until the first scalar of the next block, none if the walk has come to
-    that block already, as it does where a last group has two scalars. A block without a scalar costs one cycle. The
-    first scalar appears five cycles after its block if nothing is under way. After that the last block's last scalar
-    carries ``last``; only if that block has none is there an end without a scalar.
+    words at most) a cycle, and that only when the scalars before it have been sent. Zeros behind a block's last scalar
+    cost one cycle in all. A block that lies in the buffer by then follows without any other gap; one without a scalar
+    costs one cycle. With nothing under way, a block's first scalar is there five cycles after the block was offered.
+    The last block's last scalar carries ``last``; only if that block has none is there an end without a scalar.
 
     Three pipeline stages after the mask: the buffer's address, its data, the output register. A stalled output stalls
     all three; groups without scalars are passed over meanwhile.
