@@ -16,6 +16,7 @@ NEW_SHARE = 0.5  # of a new measurement in the profile
 LEAST_RATIO = 0.5  # of predicted to last loss: a wild extrapolation must not call every cell insignificant
 MOST_COMPENSATION = 2.0
 BAND = 0.2  # validation loss may be above the full run's trend by this share
+COMMON = 0.5  # share of sequences that must be as long for a distance to be part of the reference
 UNKNOWN = np.float32(-1)
 
 
@@ -40,7 +41,8 @@ class Significance:
     Full iterations skip nothing: all of the first ``EPOCHS_FULL`` epochs, later one in ``MEASURE_EVERY``, and the whole
     epoch after one whose validation loss left the band. Otherwise a cell is skipped if for each sequence that has a
     step there, ``predicted < τ · largest measured of its layer``; the prediction is the profile times extrapolated over
-    last epoch's loss. Cells that only padding reaches are skipped, and so are those to which skipping leaves no
+    last epoch's loss, and the largest is sought only where at least half of the sequences have a step: what a few long
+    ones add would be noise. Cells that only padding reaches are skipped, and so are those to which skipping leaves no
     gradient: no dy of their own, nothing from the step after, nothing from the layer above.
 
     The guard: after a full epoch its validation loss is the trend. An epoch with skipping whose validation loss is
@@ -67,6 +69,7 @@ class Significance:
         self.tau = self._given = float(np.float32(tau))
         self._per_step = per_step
         self._profile = np.full((layers, steps), UNKNOWN)
+        self._reach = np.zeros(steps, np.float32)  # share of sequences that have a step so far from their end
         self._losses = [np.float32(np.nan)] * 3
         self._trend, self._sum = np.float32(np.nan), np.float32(0)
         self._epochs = self._iterations = self._skipping = 0
@@ -77,11 +80,11 @@ class Significance:
         """All state, float32."""
         state = [self._given, self.tau, *self._losses, self._trend, self._sum, self._suspended]
         state += [self._epochs, self._iterations, self._skipping]
-        return {"profile": self._profile, "state": np.array(state, np.float32)}
+        return {"profile": self._profile, "reach": self._reach, "state": np.array(state, np.float32)}
 
     @arrays.setter
     def arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        self._profile = arrays["profile"].copy()
+        self._profile, self._reach = arrays["profile"].copy(), arrays["reach"].copy()
         given, tau, *losses, self._trend, self._sum, suspended = arrays["state"][:-3]
         if given == self._given:
             self.tau, self._suspended = float(tau), suspended
@@ -106,7 +109,7 @@ class Significance:
             return None, 1.0
         self._skipping = 1
         predicted = self._predict(lengths)
-        largest = self._profile.max(axis=1)[:, None]
+        largest = np.where(self._reach >= COMMON, self._profile, 0).max(axis=1)[:, None]
         known = [loss for loss in self._losses if not np.isnan(loss)]
         ratio = max(extrapolate(known) / max(known[-1], 1e-30), LEAST_RATIO)
         significant = (predicted * ratio >= self.tau * largest[:, :, None]) | (predicted == UNKNOWN)
@@ -123,7 +126,10 @@ class Significance:
 
     def measure(self, contributions: np.ndarray, lengths: np.ndarray) -> None:
         """Take what a full iteration's cells added, (L, T, B), into the profile."""
+        share = np.float32(NEW_SHARE) if self._reach[0] else np.float32(1)
         for distance in range(self._profile.shape[1]):
+            reach = np.float32(np.mean(lengths > distance))
+            self._reach[distance] = share * reach + (1 - share) * self._reach[distance]
             step = lengths - 1 - distance
             ours = np.flatnonzero(step >= 0)
             if not ours.size:

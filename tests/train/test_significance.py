@@ -79,6 +79,14 @@ def test_distances_that_were_never_measured_are_kept():
     assert skipped(ready(lengths=(4, 4), losses=(1, 1, 1), per_step=True), 6, 6) == "--x---"
 
 
+def test_a_few_long_sequences_do_not_set_the_reference():
+    noisy = FALLING.copy()
+    noisy[5] = 100.0
+    significance = ready(profile=noisy, losses=(1, 1, 1), lengths=(5, 5, 5, 6))
+    assert skipped(significance, 5, 5) == "xx---x"
+    assert skipped(ready(profile=noisy, losses=(1, 1, 1)), 5, 5) == "xxxxxx"
+
+
 def test_compensation_is_everything_predicted_over_what_is_kept():
     _, compensation = ready(losses=(1, 1, 1)).plan(1, np.array([6, 6]))
     assert compensation == pytest.approx(FALLING.sum() / FALLING[:3].sum())
