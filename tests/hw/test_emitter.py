@@ -175,7 +175,7 @@ def test_feeds_a_consumer_of_four_cycles(size, density, batch_outer):
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_a_block_behind_zeros_follows_after_a_cycle(size):
-    """Only the first half of the lanes is not zero: the walk stops there, and the next block, filled by then, begins."""
+    """Only half of the lanes is not zero: the walk stops there, and the next block, filled by then, begins."""
     blocks = Blocks(size, 0, 1.0, count=2)
     for block in blocks.blocks:
         block[:] = [word if n % blocks.lanes < blocks.lanes // 2 else 0 for n, word in enumerate(block)]
