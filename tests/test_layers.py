@@ -10,7 +10,12 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = {"etalstm.hw": "hw", "etalstm.sim": "sim", "etalstm.boards": "boards", "etalstm": "sw"}
-PLAIN = {"etalstm.errors", "etalstm.network", "etalstm.optimizer", "etalstm.storage"}  # plain Python and NumPy: everybody in sw and sim
+PLAIN = {
+    "etalstm.errors",
+    "etalstm.network",
+    "etalstm.optimizer",
+    "etalstm.storage",
+}  # plain Python and NumPy: everybody in sw and sim
 CONTRACT = {"etalstm.hw.contract"}
 CONFIG = {"etalstm.hw.config"}
 TABLES = {"etalstm.hw.fp.tables"}  # the integers of the activations, for hardware and golden model alike
