@@ -9,7 +9,7 @@ from typer import Option
 from etalstm.network import check_size
 from etalstm.train.figure import can_draw, draw
 from etalstm.train.settings import Settings
-from etalstm.train.study import Reduction, markdown, run_study
+from etalstm.train.study import Reduction, markdown, run_study, summarise
 
 RUNS = "dense,ms1:0.1,ms1-bf16:0.1,ms1-bf16:0.2,ms1-bf16:0.1:0.05,ms1-bf16:0.2:0.1"
 
@@ -51,9 +51,10 @@ def density(
     study = run_study(
         settings, reductions, seeds, out / "density.json", lambda line: print(line, file=sys.stderr, flush=True)
     )
+    trained = ",".join(Reduction(row["storage"], row["theta"], row["ms2"]).text for row in summarise(study))
     directory = "" if data is None else " --data DIR"
     command = (
-        f"eta-lstm study density --dataset {dataset}{directory} --runs {runs} --seeds {seeds} --hidden {hidden} "
+        f"eta-lstm study density --dataset {dataset}{directory} --runs {trained} --seeds {seeds} --hidden {hidden} "
         f"--layers {layers} --batch {batch} --embedding {embedding} --epochs {epochs} --lr {lr:g} --out DIR"
     )
     page = markdown(study, command)

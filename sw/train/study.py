@@ -42,6 +42,11 @@ class Reduction:
         except ValueError as error:
             raise ValueError(f"a run is policy:theta:tau, the numbers optional, got {text!r}") from error
 
+    @property
+    def text(self) -> str:
+        """What :meth:`of` reads."""
+        return f"{self.storage}:{self.theta:g}" + (f":{self.ms2:g}" if self.ms2 is not None else "")
+
     def __str__(self):
         theta = f", θ {self.theta:g}" if self.theta else ""
         return self.storage + theta + (f", τ {self.ms2:g}" if self.ms2 is not None else "")

@@ -22,6 +22,7 @@ def test_a_study_writes_table_numbers_and_figure_and_is_not_done_twice(tmp_path,
     assert [(r["storage"], r["seed"]) for r in runs] == [("dense", 0), ("ms1-bf16", 0), ("dense", 1), ("ms1-bf16", 1)]
     page = (tmp_path / "density.md").read_text()
     assert "| dense | 2 |" in page and "| ms1-bf16, θ 0.1, τ 0.05 | 2 |" in page and str(tmp_path) not in page
+    assert "--runs dense:0,ms1-bf16:0.1:0.05 --seeds 2" in page
     assert (tmp_path / "density.svg").exists() == can_draw()
     assert "seed 1" in capsys.readouterr().err
     monkeypatch.setattr(study, "train_once", lambda *_: pytest.fail("trained again"))
