@@ -79,7 +79,7 @@ class Log(wiring.Component):
     transfers : :py:`Out(stream.Signature(Transfer(address_bits, beats_bits, WriteTag())))`
         Bursts; the index beat's is ``final``.
     data : :py:`Out(stream.Signature(beat_bits))`
-        Their beats, each after its transfer was taken.
+        Their beats, each no sooner than its transfer is offered.
     violation, busy : :py:`Out(1)`
         ``busy`` from the cycle after a stream is taken from ``i`` until its index beat is.
     """
@@ -147,26 +147,35 @@ class Log(wiring.Component):
         # Of the burst to come: its beats; after it, its data that are still to be sent.
         burst, left = Signal(range(BURST_BEATS + 1), reset_less=True), Signal(range(2 * BURST_BEATS))
         complete = Signal(reset_less=True)  # the stream's last beat is there
-        to_boundary, taken, indexing = Signal.like(burst), Signal(), Signal()
+        to_boundary, wanted, taken, indexing = Signal.like(burst), Signal(), Signal(), Signal()
         transfer, beat = self.transfers.p, self.data.p
         next_position = Signal(STREAM_BITS + 1)
+        active = Signal()
         m.d.comb += [
             to_boundary.eq(BURST_BEATS - position[: (BURST_BEATS - 1).bit_length()]),
             next_position.eq(position + burst),
-            taken.eq(self.transfers.valid & self.transfers.ready),
-            transfer.address.eq(job.window + (Mux(indexing, job.address, position) << self._shift)),
-            transfer.beats.eq(Mux(indexing, 1, burst)),
-            transfer.tag.kind.eq(job.kind),
-            transfer.tag.final.eq(indexing),
+            taken.eq(wanted & ~self.transfers.valid & (left == 0)),
+            self.busy.eq(active | self.transfers.valid),
             beat.eq(beats.r_data),
             self.data.valid.eq(left != 0),
             beats.r_en.eq(self.data.ready & (left != 0)),
         ]
         with m.If(beats.r_en):
             m.d.sync += left.eq(left - 1)
+        # From a register, so that nothing but its valid bit hangs on the port.
+        with m.If(self.transfers.ready):
+            m.d.sync += self.transfers.valid.eq(0)
+        with m.If(taken):
+            m.d.sync += [
+                self.transfers.valid.eq(1),
+                transfer.address.eq(job.window + (Mux(indexing, job.address, position) << self._shift)),
+                transfer.beats.eq(Mux(indexing, 1, burst)),
+                transfer.tag.kind.eq(job.kind),
+                transfer.tag.final.eq(indexing),
+            ]
 
         with m.FSM() as fsm:
-            m.d.comb += self.busy.eq(~fsm.ongoing("IDLE"))
+            m.d.comb += active.eq(~fsm.ongoing("IDLE"))
             with m.State("IDLE"):
                 m.d.comb += self.i.ready.eq(1)
                 with m.If(self.i.valid):
@@ -191,12 +200,12 @@ class Log(wiring.Component):
                     m.next = "LOOK"
             with m.State("BURST"):
                 inside = next_position <= job.end
-                m.d.comb += [self.transfers.valid.eq(inside & (left == 0)), self.violation.eq(~inside)]
+                m.d.comb += [wanted.eq(inside), self.violation.eq(~inside & ~self.transfers.valid & (left == 0))]
                 with m.If(taken):
                     m.d.sync += [position.eq(next_position), sent.eq(sent + burst), left.eq(burst)]
                     m.next = "LOOK"
             with m.State("INDEX"):
-                m.d.comb += [indexing.eq(1), self.transfers.valid.eq(left == 0)]
+                m.d.comb += [indexing.eq(1), wanted.eq(1)]
                 with m.If(taken):
                     m.d.sync += positions[job.log].eq(position)
                     m.next = "CONCLUDE"
