@@ -41,7 +41,11 @@ _JOBS = 2
 
 
 class ToolchainError(DeviceError):
-    """Verilator or the C++ compiler is missing or failed; the message says what to install or shows the log's end."""
+    """Verilator or the C++ compiler is missing or failed; the message says what to install, `log` has the log's end."""
+
+    def __init__(self, message: str, log: str = ""):
+        super().__init__(message)
+        self.log = log
 
 
 def cache_directory() -> Path:
@@ -146,7 +150,9 @@ def run_tool(command: Sequence[str], directory: Path) -> str:
         log.write(f"$ {' '.join(command)}\n{result.stdout}\n")
     if result.returncode:
         tail = "\n".join(result.stdout.splitlines()[-_LOG_LINES:])
-        raise ToolchainError(f"{command[0]} failed with exit code {result.returncode}:\n$ {' '.join(command)}\n{tail}")
+        raise ToolchainError(
+            f"{command[0]} failed with exit code {result.returncode}", log=f"$ {' '.join(command)}\n{tail}"
+        )
     return result.stdout
 
 

@@ -1,4 +1,7 @@
-"""The command line: ``eta-lstm``. What a user can cause ends in one line and exit code 2, here and nowhere else."""
+"""The command line: ``eta-lstm``. What a user can cause ends in one line and exit code 2, here and nowhere else.
+
+A tool that failed has its log shown before that line.
+"""
 
 import sys
 from collections.abc import Sequence
@@ -42,12 +45,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except USAGE_ERROR as error:
         return _fail(error.format_message())
     except (EtaLstmError, ValueError, OSError) as error:
-        return _fail(str(error))
+        return _fail(str(error), getattr(error, "log", ""))
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
 
 
-def _fail(message: str) -> int:
+def _fail(message: str, log: str = "") -> int:
+    if log:
+        print(log, file=sys.stderr)
     print("eta-lstm: " + " ".join(message.split()), file=sys.stderr)
     return BAD_INPUT
 

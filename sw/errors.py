@@ -2,7 +2,15 @@
 
 
 class EtaLstmError(Exception):
-    """Base of every error of this package that is not a plain ``ValueError`` for a bad argument."""
+    """Base of every error of this package that is not a plain ``ValueError`` for a bad argument.
+
+    Members
+    -------
+    log : str
+        What a tool wrote before it failed, for the user to read as it is; else empty.
+    """
+
+    log = ""
 
 
 class CallOrderError(EtaLstmError):

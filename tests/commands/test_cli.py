@@ -10,6 +10,7 @@ import time
 import pytest
 
 from etalstm.cli import run
+from etalstm.sim.toolchain import ToolchainError
 
 
 def test_train_writes_metrics_and_checkpoint(tmp_path, capsys):
@@ -48,6 +49,15 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, capsys, arguments, mess
     assert run([*standard, *arguments]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and message in error and "Traceback" not in error
+
+
+def test_the_log_of_a_failed_tool_keeps_its_lines(capsys, monkeypatch):
+    def fail(*_, **__):
+        raise ToolchainError("make failed with exit code 2", log="$ make\nfirst\n  second")
+
+    monkeypatch.setattr("etalstm.hw.generate.write", fail)
+    assert run(["verilog", "--preset", "test", "-o", "nowhere"]) == 2
+    assert capsys.readouterr().err == "$ make\nfirst\n  second\neta-lstm: make failed with exit code 2\n"
 
 
 def test_a_missing_option_or_command_is_one_line(capsys):

@@ -56,6 +56,7 @@ def test_a_failed_build_leaves_nothing(monkeypatch, tmp_path):
     def build(directory):
         toolchain.run_tool(["make", "-f", "/nowhere"], directory)
 
-    with pytest.raises(ToolchainError, match="make failed with exit code 2"):
+    with pytest.raises(ToolchainError, match=r"make failed with exit code 2$") as failed:
         toolchain.cached_build("kind", ["a"], build)
+    assert "/nowhere: No such file or directory" in failed.value.log
     assert [path.suffix for path in (tmp_path / "kind").iterdir()] == [".lock"]

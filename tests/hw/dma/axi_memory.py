@@ -1,12 +1,13 @@
 """The memory behind the benches of the engines: cocotbext-axi's, with latency, stalls and errors."""
 
 import os
-import random
 
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiBus, AxiRam
+
+from etalstm.sim.axi_memory import pauses
 
 LANES = int(os.environ["LANES"])
 BEAT_WORDS = int(os.environ["BEAT_WORDS"])
@@ -24,13 +25,6 @@ MEMORY_BYTES = 0x80000
 def window(channel):
     """Byte address of a channel's window."""
     return WINDOW_BASE + channel * WINDOW_BYTES
-
-
-def stalls(probability, seed):
-    """An endless pause pattern."""
-    rng = random.Random(seed)
-    while True:
-        yield rng.random() < probability
 
 
 class FaultyRam(AxiRam):
@@ -57,7 +51,7 @@ class FaultyRam(AxiRam):
             channel.log.setLevel("WARNING")
             channel.queue_occupancy_limit = 256
             if stall:
-                channel.set_pause_generator(stalls(stall, seed))
+                channel.set_pause_generator(pauses(stall, seed))
         reads.log.setLevel("ERROR")
         writes.log.setLevel("ERROR")
         self.code = 0

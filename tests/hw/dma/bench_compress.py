@@ -14,9 +14,9 @@ from axi_memory import (
     FaultyRam,
     Trace,
     begin,
+    pauses,
     reset,
     send,
-    stalls,
     window,
 )
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -97,12 +97,12 @@ class Lanes:
 
     def __init__(self, dut, stall):
         self._dut = dut
-        cocotb.start_soon(self._answer(stalls(stall, SEED), random.Random(SEED)))
+        cocotb.start_soon(self._answer(pauses(stall, SEED), random.Random(SEED)))
 
-    async def _answer(self, pauses, rng):
+    async def _answer(self, waits, rng):
         dut = self._dut
         while True:
-            pause = next(pauses)
+            pause = next(waits)
             dut.store_read__ready.value = not pause
             await RisingEdge(dut.clk)
             vector = rng.getrandbits(32 * LANES)

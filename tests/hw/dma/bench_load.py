@@ -14,9 +14,9 @@ from axi_memory import (
     FaultyRam,
     Trace,
     begin,
+    pauses,
     reset,
     send,
-    stalls,
     window,
 )
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -58,12 +58,12 @@ class Lanes:
     def __init__(self, dut, stall=0.0):
         self.writes, self.cycles = [], []
         self._dut = dut
-        cocotb.start_soon(self._take(stalls(stall, SEED)))
+        cocotb.start_soon(self._take(pauses(stall, SEED)))
 
-    async def _take(self, pauses):
+    async def _take(self, waits):
         dut, cycle = self._dut, 0
         while True:
-            pause = next(pauses)
+            pause = next(waits)
             dut.load_write__ready.value = not pause
             await RisingEdge(dut.clk)
             cycle += 1
