@@ -35,6 +35,29 @@ def check_threshold(name: str, value: float) -> float:
     return float(flush_subnormals(word)) + 0.0
 
 
+def read_thresholds(text: str) -> float | tuple[float, ...]:
+    """Read what a user writes for θ: a number, or six of them, for P_i, P_f, P_g, P_o, P_s, P_r, with commas between.
+
+    Raises
+    ------
+    ValueError
+        If it is neither. :class:`Storage` looks at the values.
+    """
+    try:
+        values = tuple(float(part) for part in text.split(","))
+        if len(values) not in (1, len(KINDS)):
+            raise ValueError
+    except ValueError as error:
+        expected = f"a number, or one for each of {', '.join(KINDS)}, with commas between"
+        raise ValueError(f"theta must be {expected}, got {text!r}") from error
+    return values[0] if len(values) == 1 else values
+
+
+def thresholds_text(thresholds: float | tuple[float, ...]) -> str:
+    """Write what :func:`read_thresholds` reads."""
+    return ",".join(f"{value:g}" for value in np.atleast_1d(thresholds))
+
+
 @dataclass(frozen=True)
 class LayerStorage:
     """One layer's share of a :class:`Storage`: its policy and the thresholds of i, f, g, o, s, r."""

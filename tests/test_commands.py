@@ -38,7 +38,10 @@ def test_compare_finds_golden_bits_with_unequal_lengths(capsys):
 
 
 @pytest.mark.parametrize("loss", ["last", "per-step"])
-@pytest.mark.parametrize(("storage", "theta", "stall"), [("dense", 0, 0), ("ms1", 0.1, 0.5), ("ms1-bf16", 0.2, 0.5)])
+@pytest.mark.parametrize(
+    ("storage", "theta", "stall"),
+    [("dense", 0, 0), ("ms1", 0.1, 0.5), ("ms1-bf16", "0.2,0.2,0.1,0.1,0.3,0.5", 0.5)],
+)
 @pytest.mark.parametrize("preset", ["test", "sim"])
 def test_compare_finds_golden_bits_with_compressed_storage_and_skipped_cells(
     capsys, preset, storage, theta, stall, loss

@@ -61,7 +61,8 @@ def test_refuses_an_unknown_loss():
 def test_storage_and_skipped_cells_are_compared(capsys):
     words = {}
     for skipped in ("0", "0.5"):
-        arguments = ["compare", "--devices", "golden,golden", "--storage", "ms1-bf16", "--theta", "0.1", "--json"]
+        arguments = ["compare", "--devices", "golden,golden", "--storage", "ms1-bf16", "--json"]
+        arguments += ["--theta", "0.1,0.1,0.1,0.1,0.2,0.5"]
         assert run([*arguments, "--layers", "2", "--skip-cells", skipped]) == 0
         words[skipped] = json.loads(capsys.readouterr().out)["words"]
     assert words["0"] == words["0.5"] > 0

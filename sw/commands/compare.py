@@ -11,7 +11,7 @@ from etalstm.commands.devices import open_named
 from etalstm.comparison import compare as run_comparison
 from etalstm.device import TrainingShape
 from etalstm.network import NetworkShape, check_size
-from etalstm.storage import Storage
+from etalstm.storage import Storage, read_thresholds
 
 
 def compare(
@@ -28,14 +28,14 @@ def compare(
     loss: Annotated[str, Option(help="last or per-step")] = "per-step",
     stall: Annotated[float, Option(help="Probability that a simulated memory handshake waits a cycle")] = 0.0,
     lengths: Annotated[bool, Option("--unequal-lengths", help="Draw a length for each sequence")] = False,
-    theta: Annotated[float, Option(help="Drop local gradients below")] = 0.0,
+    theta: Annotated[str, Option(help="Drop local gradients below: one number, or six, for i,f,g,o,s,r")] = "0",
     storage: Annotated[str, Option(help="What cells keep: dense, ms1 or ms1-bf16")] = "dense",
     skip_cells: Annotated[float, Option(help="Share of cells that are skipped")] = 0.0,
     seed: Annotated[int, Option(help="Of weights and data")] = 0,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Train the same random network on several devices and compare every word; exit code 1 if any differs."""
-    network, kept = NetworkShape(inputs, hidden, layers), Storage(storage, theta)
+    network, kept = NetworkShape(inputs, hidden, layers), Storage(storage, read_thresholds(theta))
     shape = TrainingShape(network, batch, steps, masked=lengths, storage=kept)
     check_size("iterations", iterations)
     names = devices.split(",")

@@ -9,7 +9,7 @@ from typer import Option
 from etalstm.network import check_size
 from etalstm.train.figure import can_draw, draw
 from etalstm.train.settings import Settings
-from etalstm.train.study import Reduction, markdown, run_study, summarise
+from etalstm.train.study import Reduction, markdown, run_study
 
 RUNS = "dense,ms1:0.1,ms1-bf16:0.1,ms1-bf16:0.2,ms1-bf16:0.1:0.05,ms1-bf16:0.2:0.1"
 
@@ -18,7 +18,9 @@ def density(
     dataset: Annotated[str, Option(help="digits, pydoc, trec or ptb")],
     out: Annotated[Path, Option(help="Folder for density.json, density.md and density.svg")],
     data: Annotated[Path | None, Option(help="Directory of the data set's files (trec, ptb)")] = None,
-    runs: Annotated[str, Option(help="policy:theta:tau of each kind of run, separated by commas")] = RUNS,
+    runs: Annotated[
+        str, Option(help="policy:theta:tau of each kind of run, with commas between; theta is one number or six")
+    ] = RUNS,
     seeds: Annotated[int, Option(help="Runs of each kind")] = 5,
     hidden: Annotated[int, Option(help="Units of a layer")] = Settings.hidden,
     layers: Annotated[int, Option(help="LSTM layers")] = Settings.layers,
@@ -28,6 +30,7 @@ def density(
     epochs: Annotated[int, Option(help="Passes over the training split")] = Settings.epochs,
     iterations: Annotated[int | None, Option(help="At most so many iterations")] = Settings.iterations,
     lr: Annotated[float, Option(help="Learning rate")] = Settings.learning_rate,
+    decay: Annotated[float, Option(help="An epoch's learning rate over that of the one before")] = Settings.decay,
     momentum: Annotated[float, Option(help="Momentum")] = Settings.momentum,
     clip: Annotated[float, Option(help="Largest norm of the gradient, 0 for any")] = Settings.clip,
     evaluation_batches: Annotated[
@@ -42,22 +45,16 @@ def density(
     settings = Settings(
         dataset, hidden=hidden, layers=layers, batch=batch, steps=steps, embedding=embedding, epochs=epochs,
         iterations=iterations, learning_rate=lr, momentum=momentum, clip=clip, evaluation_batches=evaluation_batches,
-        data=data and str(data),
+        data=data and str(data), decay=decay,
     )  # fmt: skip
-    reductions = [Reduction.of(text) for text in runs.split(",")]
+    reductions = Reduction.of_several(runs)
     for chosen in reductions:  # what cannot be is refused before anything is trained
         Settings(dataset, theta=chosen.theta, storage=chosen.storage, ms2=chosen.ms2)
     out.mkdir(parents=True, exist_ok=True)
     study = run_study(
         settings, reductions, seeds, out / "density.json", lambda line: print(line, file=sys.stderr, flush=True)
     )
-    trained = ",".join(Reduction(row["storage"], row["theta"], row["ms2"]).text for row in summarise(study))
-    directory = "" if data is None else " --data DIR"
-    command = (
-        f"eta-lstm study density --dataset {dataset}{directory} --runs {trained} --seeds {seeds} --hidden {hidden} "
-        f"--layers {layers} --batch {batch} --embedding {embedding} --epochs {epochs} --lr {lr:g} --out DIR"
-    )
-    page = markdown(study, command)
+    page = markdown(study, seeds)
     (out / "density.md").write_text(page, encoding="utf-8")
     print(page)
     if can_draw():

@@ -6,6 +6,7 @@ from typing import Annotated
 from typer import Option
 
 from etalstm.commands.devices import open_named
+from etalstm.storage import read_thresholds
 from etalstm.train.loop import Trainer
 from etalstm.train.progress import ProgressReport
 from etalstm.train.settings import Settings
@@ -24,6 +25,7 @@ def train(
     epochs: Annotated[int, Option(help="Passes over the training split")] = Settings.epochs,
     iterations: Annotated[int | None, Option(help="At most so many iterations")] = Settings.iterations,
     lr: Annotated[float, Option(help="Learning rate")] = Settings.learning_rate,
+    decay: Annotated[float, Option(help="An epoch's learning rate over that of the one before")] = Settings.decay,
     momentum: Annotated[float, Option(help="Momentum")] = Settings.momentum,
     clip: Annotated[float, Option(help="Largest norm of the gradient, 0 for any")] = Settings.clip,
     weight_decay: Annotated[float, Option(help="Weight decay")] = Settings.weight_decay,
@@ -35,7 +37,7 @@ def train(
         int | None, Option(help="Iterations between checkpoints [default: only after epochs and at the end]")
     ] = Settings.checkpoint_every,
     data: Annotated[Path | None, Option(help="Directory of the data set's files (trec, ptb)")] = None,
-    theta: Annotated[float, Option(help="Drop local gradients below")] = Settings.theta,
+    theta: Annotated[str, Option(help="Drop local gradients below: one number, or six, for i,f,g,o,s,r")] = "0",
     storage: Annotated[
         str | None, Option(help="What cells keep: dense, ms1 or ms1-bf16 [default: ms1 with a theta, else dense]")
     ] = Settings.storage,
@@ -46,7 +48,7 @@ def train(
     settings = Settings(
         dataset, device, preset, hidden, layers, batch, steps, embedding, epochs, iterations,
         lr, momentum, clip, weight_decay, seed, evaluation_batches, checkpoint_every,
-        data and str(data), theta, storage, threshold_of(ms2),
+        data and str(data), read_thresholds(theta), storage, threshold_of(ms2), decay,
     )  # fmt: skip
     with open_named(device, preset) as opened:
         trainer = Trainer(settings, opened, out, resume)

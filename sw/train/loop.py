@@ -156,10 +156,9 @@ class Trainer:
             self.significance.measure(self.session.contributions(), batch.lengths)
         self.significance.end_iteration(loss.mean)
         reductions = self._reductions()
-        self.session.update(
-            settings.learning_rate, settings.momentum, settings.clip, settings.weight_decay, compensation
-        )
-        self.model.update(settings.learning_rate, settings.momentum, settings.clip, settings.weight_decay)
+        rule = settings.learning_rate * settings.decay**self.epoch, settings.momentum, settings.clip
+        self.session.update(*rule, settings.weight_decay, compensation)
+        self.model.update(*rule, settings.weight_decay)
         if self.data.stateful:
             self._h, self._c = outputs.h, outputs.c
         self.batch += 1

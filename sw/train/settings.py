@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from etalstm.network import check_size
 from etalstm.optimizer import check_hyperparameters
 from etalstm.storage import Storage, check_threshold
@@ -29,6 +31,8 @@ class Settings:
         The run ends at whichever comes first; no limit of iterations if not given.
     learning_rate, momentum, clip, weight_decay : float
         See :meth:`etalstm.device.Session.update`. The defaults bring digits above 0.9 within 250 iterations.
+    decay : float
+        An epoch's learning rate over that of the epoch before, above 0 and at most 1.
     seed : int
         Of the first weights and of the order of the examples.
     evaluation_batches : int, optional
@@ -37,7 +41,7 @@ class Settings:
         Iterations between checkpoints; only after epochs and at the end if not given.
     data : str, optional
         Directory of the data set's files, for those that need one.
-    theta : float
+    theta : float or tuple of six
         Local gradients below are dropped, see :class:`etalstm.storage.Storage`.
     storage : str, optional
         What cells keep, one of :data:`etalstm.storage.POLICIES`; if not given ``ms1`` where theta is above 0, else
@@ -69,9 +73,10 @@ class Settings:
     evaluation_batches: int | None = None
     checkpoint_every: int | None = None
     data: str | None = None
-    theta: float = 0.0
+    theta: float | tuple[float, ...] = 0.0
     storage: str | None = None
     ms2: float | None = None
+    decay: float = 1.0
 
     def __post_init__(self):
         for name in ("hidden", "layers", "batch", "embedding", "epochs"):
@@ -80,14 +85,15 @@ class Settings:
             if getattr(self, name) is not None:
                 check_size(name, getattr(self, name))
         check_hyperparameters(self.learning_rate, self.momentum, self.clip, self.weight_decay)
+        if not 0 < check_threshold("decay", self.decay) <= 1:
+            raise ValueError(f"decay must be above 0 and at most 1, got {self.decay}")
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
             raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}")
         if self.ms2 is not None and not 0 <= check_threshold("ms2", self.ms2) < 1:
             raise ValueError(f"ms2 must be at least 0 and below 1, or off, got {self.ms2}")
-        check_threshold("theta", self.theta)
         Storage(self.policy, self.theta)
 
     @property
     def policy(self) -> str:
         """What cells keep, the default filled in."""
-        return self.storage or ("ms1" if self.theta else "dense")
+        return self.storage or ("ms1" if np.any(self.theta) else "dense")

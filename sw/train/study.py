@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,11 +11,15 @@ from pathlib import Path
 
 import numpy as np
 
+from etalstm.data import BROUGHT
 from etalstm.device import open_device
-from etalstm.storage import KINDS
+from etalstm.storage import KINDS, read_thresholds, thresholds_text
 from etalstm.train.loop import Trainer
 from etalstm.train.metrics import SHARES, shares
 from etalstm.train.settings import Settings
+
+OPTIONS = {"learning_rate": "lr"}  # what the command line calls a setting differently
+SIZES = ("hidden", "layers", "batch", "embedding", "epochs", "learning_rate")  # a page shows them, defaults too
 
 
 @dataclass(frozen=True)
@@ -22,12 +27,12 @@ class Reduction:
     """One way to train: a storage policy, a θ, and τ or None."""
 
     storage: str
-    theta: float = 0.0
+    theta: float | tuple[float, ...] = 0.0
     ms2: float | None = None
 
     @classmethod
     def of(cls, text: str) -> "Reduction":
-        """Read ``policy``, ``policy:theta`` or ``policy:theta:tau``.
+        """Read ``policy``, ``policy:theta`` or ``policy:theta:tau``; theta as :func:`read_thresholds` takes it.
 
         Raises
         ------
@@ -38,17 +43,28 @@ class Reduction:
         try:
             if len(numbers) > 2:
                 raise ValueError
-            return cls(policy, *map(float, numbers))
+            return cls(policy, *map(read_thresholds, numbers[:1]), *map(float, numbers[1:]))
         except ValueError as error:
             raise ValueError(f"a run is policy:theta:tau, the numbers optional, got {text!r}") from error
+
+    @classmethod
+    def of_several(cls, text: str) -> list["Reduction"]:
+        """Read several with commas between: one begins at each comma before a letter, the others divide thresholds."""
+        return [cls.of(part) for part in re.split(",(?=[a-z])", text)]
+
+    @classmethod
+    def of_run(cls, run: dict) -> "Reduction":
+        """Give what a run of a study, read from its file, was reduced by."""
+        theta = run["theta"]
+        return cls(run["storage"], tuple(theta) if isinstance(theta, list) else theta, run["ms2"])
 
     @property
     def text(self) -> str:
         """What :meth:`of` reads."""
-        return f"{self.storage}:{self.theta:g}" + (f":{self.ms2:g}" if self.ms2 is not None else "")
+        return f"{self.storage}:{thresholds_text(self.theta)}" + (f":{self.ms2:g}" if self.ms2 is not None else "")
 
     def __str__(self):
-        theta = f", θ {self.theta:g}" if self.theta else ""
+        theta = f", θ {thresholds_text(self.theta).replace(',', ' ')}" if np.any(self.theta) else ""
         return self.storage + theta + (f", τ {self.ms2:g}" if self.ms2 is not None else "")
 
 
@@ -108,15 +124,16 @@ def run_study(
     """
     ignored = ("theta", "storage", "ms2", "seed", "data")
     common = {name: value for name, value in dataclasses.asdict(settings).items() if name not in ignored}
+    defaults = {name: value for name, value in dataclasses.asdict(Settings(settings.dataset)).items() if name in common}
     study = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"settings": common, "runs": []}
-    if study.get("settings") != common:
+    if defaults | study.get("settings", {}) != common:  # a setting that came after the study was made is its default
         raise ValueError(f"{path} holds a study of other settings; move it away or choose another folder")
-    done = {(run["storage"], run["theta"], run["ms2"], run["seed"]) for run in study["runs"]}
+    done = {(Reduction.of_run(run), run["seed"]) for run in study["runs"]}
     for seed in range(seeds):  # seeds outermost: an interrupted study has some of everything
         for reduction in reductions:
-            chosen = dataclasses.asdict(reduction)
-            if (*chosen.values(), seed) in done:
+            if (reduction, seed) in done:
                 continue
+            chosen = dataclasses.asdict(reduction)
             result = train_once(dataclasses.replace(settings, **chosen, seed=seed))
             study["runs"].append(chosen | {"seed": seed} | result)
             temporary = path.with_name(path.name + ".tmp")
@@ -137,7 +154,7 @@ def summarise(study: dict) -> list[dict]:
     """
     groups: dict[Reduction, list[dict]] = {}
     for run in study["runs"]:
-        groups.setdefault(Reduction(run["storage"], run["theta"], run["ms2"]), []).append(run)
+        groups.setdefault(Reduction.of_run(run), []).append(run)
     rows = []
     for reduction, runs in groups.items():
         scores = [run["score"] for run in runs]
@@ -152,7 +169,19 @@ def summarise(study: dict) -> list[dict]:
     return rows
 
 
-def markdown(study: dict, command: str) -> str:
+def command_of(study: dict, seeds: int) -> str:
+    """Give the command that makes a study, whatever made it in several steps; folders are named, not shown."""
+    settings = study["settings"]
+    defaults = dataclasses.asdict(Settings(settings["dataset"]))
+    chosen = {OPTIONS.get(n, n): value for n, value in settings.items() if n in SIZES or value != defaults[n]}
+    chosen = {"dataset": settings["dataset"]} | chosen | {"seeds": seeds}
+    chosen["runs"] = ",".join(Reduction.of_run(row).text for row in summarise(study))
+    data = " --data DIR" if settings["dataset"] in BROUGHT else ""
+    options = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in chosen.items())
+    return f"eta-lstm study density {options}{data} --out DIR"
+
+
+def markdown(study: dict, seeds: int) -> str:
     """Write a study as a page: what was trained, the table, and what its columns mean."""
     settings, rows = study["settings"], summarise(study)
     per_step = settings["dataset"] in ("pydoc", "ptb")
@@ -167,9 +196,8 @@ def markdown(study: dict, command: str) -> str:
         cells += [f"{np.mean(list(kinds)):.2f}", " ".join(f"{kind:.2f}".lstrip("0") or "0" for kind in kinds)]
         cells += [f"{row[name]:.3f}" for name in ("delta_density", "backward_arithmetic", "arithmetic")]
         lines.append("| " + " | ".join(map(str, [*cells, f"{row['cells_skipped']:.2f}"])) + " |")
-    sizes = ", ".join(f"{name} {settings[name]}" for name in ("hidden", "layers", "batch", "epochs", "learning_rate"))
-    return "\n".join([f"# What reductions cost on {settings['dataset']}", "", f"{sizes}. Made with", "",
-                      f"    {command}", "", *lines, "", EXPLANATION, ""])  # fmt: skip
+    return "\n".join([f"# What reductions cost on {settings['dataset']}", "", "Made with", "",
+                      f"    {command_of(study, seeds)}", "", *lines, "", EXPLANATION, ""])  # fmt: skip
 
 
 EXPLANATION = """\

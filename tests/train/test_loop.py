@@ -20,10 +20,11 @@ REDUCED = Settings(
     batch=256,
     epochs=6,
     seed=3,
-    theta=0.05,
+    theta=(0.05, 0.05, 0.05, 0.05, 0.05, 0.3),
     storage="ms1-bf16",
     ms2=0.3,
     learning_rate=0.5,
+    decay=0.9,
 )
 PYDOC = Settings("pydoc", hidden=12, layers=2, batch=16, steps=16, embedding=8, iterations=9, evaluation_batches=2)
 
@@ -147,6 +148,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, changes, message):
      ({"steps": 9}, "steps must be 8"), ({"batch": 2000}, "batch must be at most"),
      ({"learning_rate": float("nan")}, "learning_rate"), ({"seed": -1}, "seed"), ({"iterations": 0}, "iterations"),
      ({"theta": -0.1}, "theta must be finite and at least 0, got -0.1"), ({"theta": float("nan")}, "theta"),
+     ({"theta": (0.1, 0.2)}, "one for each of i, f, g, o, s, r, got 2"), ({"decay": 0.0}, "decay must be above 0"),
      ({"storage": "ms3"}, "storage must be one of"),
      ({"storage": "dense", "theta": 0.1}, "dense storage prunes nothing"),
      ({"ms2": 1.0}, "ms2 must be at least 0 and below 1"), ({"ms2": -0.1}, "ms2"), ({"ms2": float("nan")}, "ms2"),
@@ -187,8 +189,9 @@ def test_reduced_runs_log_what_they_kept_and_sum_it_up(tmp_path):
     entries = [entry for entry in log(tmp_path) if entry["kind"] == "iteration"]
     assert {"densities", "delta_density", "cells_skipped", "footprint", "arithmetic"} <= entries[0].keys()
     assert set(entries[0]["densities"]) == set("ifgosr")
-    chosen = [(entry["theta"], entry["storage"], entry["ms2"]) for entry in entries]
-    assert set(chosen) == {(0.05, "ms1-bf16", 0.3)}
+    chosen = {(tuple(entry["theta"]), entry["storage"], entry["ms2"]) for entry in entries}
+    assert chosen == {(REDUCED.theta, "ms1-bf16", 0.3)}
+    assert entries[0]["densities"]["r"] < 1, "the forget gate is always above every threshold but its own"
     assert not entries[0]["cells_skipped"] and entries[-1]["cells_skipped"] and entries[0]["cells"] == 16
     assert entries[-1]["footprint"] < entries[0]["footprint"] < 0.75
     saved = last["saved"]
@@ -201,6 +204,16 @@ def test_a_run_goes_on_with_another_theta_storage_and_tau_and_says_so(tmp_path):
     train(tmp_path, changed(DIGITS, iterations=4, theta=0.1, ms2=0.05), resume=True)
     assert [(e["theta"], e["storage"], e["ms2"]) for e in log(tmp_path) if e["kind"] == "iteration"] == [
         (0.0, "dense", None)] * 2 + [(0.1, "ms1", 0.05)] * 2  # fmt: skip
+
+
+def test_the_learning_rate_decays_from_epoch_to_epoch(tmp_path):
+    whole = changed(DIGITS, batch=512, epochs=2)
+    for name, settings in (("constant", whole), ("halved", changed(whole, decay=0.5))):
+        train(tmp_path / name, settings)
+    train(tmp_path / "by hand", changed(whole, epochs=1))
+    train(tmp_path / "by hand", changed(whole, learning_rate=whole.learning_rate / 2), resume=True)
+    found = {name: (tmp_path / name / CHECKPOINT).read_bytes() for name in ("constant", "halved", "by hand")}
+    assert found["halved"] == found["by hand"] != found["constant"]
 
 
 def test_without_thresholds_storage_changes_no_bit(tmp_path):

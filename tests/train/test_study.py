@@ -1,5 +1,6 @@
 """A study trains what it lacks, averages, and writes a page that can be read without it."""
 
+import dataclasses
 import json
 
 import pytest
@@ -22,7 +23,7 @@ def test_a_study_writes_table_numbers_and_figure_and_is_not_done_twice(tmp_path,
     assert [(r["storage"], r["seed"]) for r in runs] == [("dense", 0), ("ms1-bf16", 0), ("dense", 1), ("ms1-bf16", 1)]
     page = (tmp_path / "density.md").read_text()
     assert "| dense | 2 |" in page and "| ms1-bf16, θ 0.1, τ 0.05 | 2 |" in page and str(tmp_path) not in page
-    assert "--runs dense:0,ms1-bf16:0.1:0.05 --seeds 2" in page
+    assert "--seeds 2 --runs dense:0,ms1-bf16:0.1:0.05" in page
     assert (tmp_path / "density.svg").exists() == can_draw()
     assert "seed 1" in capsys.readouterr().err
     monkeypatch.setattr(study, "train_once", lambda *_: pytest.fail("trained again"))
@@ -46,7 +47,34 @@ def test_rows_are_means_over_seeds():
     assert row["name"] == "ms1, θ 0.1" and row["densities"]["s"] == 0.25
 
 
-@pytest.mark.parametrize("text", ["ms1:x", "ms1:0.1:0.2:0.3"])
+def test_runs_have_one_threshold_or_six_and_are_known_again_from_a_file():
+    text = "dense:0,ms1:0.1,0.1,0.1,0.1,0.3,0.5:0.05,ms1-bf16:0.2"
+    found = Reduction.of_several(text)
+    assert [run.storage for run in found] == ["dense", "ms1", "ms1-bf16"]
+    assert found[1].theta == (0.1, 0.1, 0.1, 0.1, 0.3, 0.5) and found[1].ms2 == 0.05
+    assert ",".join(run.text for run in found) == text and str(found[1]) == "ms1, θ 0.1 0.1 0.1 0.1 0.3 0.5, τ 0.05"
+    assert [Reduction.of_run(json.loads(json.dumps(dataclasses.asdict(run)))) for run in found] == found
+
+
+def test_a_page_shows_the_command_with_everything_that_was_chosen(tmp_path, monkeypatch):
+    assert run(arguments(tmp_path, "--decay", "0.5", "--evaluation-batches", "2")) == 0
+    command = next(line for line in (tmp_path / "density.md").read_text().splitlines() if "eta-lstm" in line)
+    assert "--decay 0.5" in command and "--iterations 3" in command and "--momentum" not in command
+    monkeypatch.setattr(study, "train_once", lambda *_: pytest.fail("the command shown is of another study"))
+    assert run([*command.split()[1:-1], str(tmp_path)]) == 0
+
+
+def test_a_study_made_before_a_setting_existed_is_gone_on_with(tmp_path, monkeypatch):
+    assert run(arguments(tmp_path)) == 0
+    made = json.loads((tmp_path / "density.json").read_text())
+    del made["settings"]["decay"]
+    (tmp_path / "density.json").write_text(json.dumps(made))
+    monkeypatch.setattr(study, "train_once", lambda *_: pytest.fail("trained again"))
+    assert run(arguments(tmp_path)) == 0
+    assert run(arguments(tmp_path, "--decay", "0.5")) == 2
+
+
+@pytest.mark.parametrize("text", ["ms1:x", "ms1:0.1:0.2:0.3", "ms1:0.1,0.2"])
 def test_runs_that_cannot_be_read_are_refused(text):
     with pytest.raises(ValueError, match="policy:theta:tau"):
         Reduction.of(text)
