@@ -58,6 +58,13 @@ def thresholds_text(thresholds: float | tuple[float, ...]) -> str:
     return ",".join(f"{value:g}" for value in np.atleast_1d(thresholds))
 
 
+def check_share(name: str, value: float) -> float:
+    """Give `value` as a float, or raise ``ValueError`` if it is not above 0 and at most 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)) or not 0 < value <= 1:
+        raise ValueError(f"{name} must be above 0 and at most 1, got {value!r}")
+    return float(value)
+
+
 @dataclass(frozen=True)
 class LayerStorage:
     """One layer's share of a :class:`Storage`: its policy and the thresholds of i, f, g, o, s, r."""

@@ -30,13 +30,16 @@ def compare(
     lengths: Annotated[bool, Option("--unequal-lengths", help="Draw a length for each sequence")] = False,
     theta: Annotated[str, Option(help="Drop local gradients below: one number, or six, for i,f,g,o,s,r")] = "0",
     storage: Annotated[str, Option(help="What cells keep: dense, ms1 or ms1-bf16")] = "dense",
+    log_share: Annotated[
+        float | None, Option(help="Room of compressed streams at first, of what they need if nothing is dropped")
+    ] = None,
     skip_cells: Annotated[float, Option(help="Share of cells that are skipped")] = 0.0,
     seed: Annotated[int, Option(help="Of weights and data")] = 0,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Train the same random network on several devices and compare every word; exit code 1 if any differs."""
     network, kept = NetworkShape(inputs, hidden, layers), Storage(storage, read_thresholds(theta))
-    shape = TrainingShape(network, batch, steps, masked=lengths, storage=kept)
+    shape = TrainingShape(network, batch, steps, masked=lengths, storage=kept, log_share=log_share)
     check_size("iterations", iterations)
     names = devices.split(",")
     presets = preset.split(",")

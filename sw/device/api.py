@@ -27,7 +27,7 @@ from etalstm.network import (
     zero_velocities,
 )
 from etalstm.optimizer import UpdateRule, check_hyperparameters, clip_scale, gradient_norm
-from etalstm.storage import Storage, Usage
+from etalstm.storage import Storage, Usage, check_share
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,15 @@ class TrainingShape:
         Sequences may be shorter than T: ``forward`` takes `lengths`.
     storage : Storage
         What the layers keep for the backward pass.
+    log_share : float, optional
+        Room that a device's logs of compressed streams get at first, as a share of what they need if nothing is
+        dropped; from then on it follows what they were seen to need. Default: a guess. The bits do not depend on it.
 
     Raises
     ------
     ValueError
-        If a size is not an integer above zero, or `storage` is for another number of layers.
+        If a size is not an integer above zero, `storage` is for another number of layers, or `log_share` is not above 0
+        and at most 1.
     """
 
     network: NetworkShape
@@ -57,6 +61,7 @@ class TrainingShape:
     steps: int
     masked: bool = False
     storage: Storage = field(default_factory=Storage)
+    log_share: float | None = None
 
     def __post_init__(self):
         if not isinstance(self.network, NetworkShape):
@@ -66,6 +71,8 @@ class TrainingShape:
         if not isinstance(self.storage, Storage):
             raise ValueError(f"storage must be a Storage, got {type(self.storage).__name__}")
         self.storage.check_layers(self.network.layers)
+        if self.log_share is not None:
+            check_share("log_share", self.log_share)
 
     @property
     def x_shape(self) -> tuple[int, int, int]:
@@ -353,6 +360,18 @@ class Session(ABC):
         """
         return self._counters()
 
+    def memory(self) -> dict:
+        """Describe the device's memory that the session takes, in bytes; {} where there is no such thing.
+
+        Returns
+        -------
+        dict
+            ``reserved``, by kind, padding included; ``log`` and ``log_used``: of the intermediates, what the logs of
+            compressed streams have, and what the last passes used of it; ``replays``: how often a log was too small, a
+            larger one was planned, and the pass was run again.
+        """
+        return self._memory()
+
     # -- checks -----------------------------------------------------------------------------------------------------
 
     def _require(self, call: str, missing: str, *stages: str) -> None:
@@ -455,6 +474,10 @@ class Session(ABC):
     @abstractmethod
     def _counters(self) -> dict[str, int]:
         """Read the counters."""
+
+    def _memory(self) -> dict:
+        """Describe the memory that the session takes."""
+        return {}
 
 
 class Device(ABC):

@@ -1,53 +1,90 @@
 """Sessions on a machine: what the host's arrays are in its memory, and which program runs when."""
 
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 
 from etalstm.device.accelerator import PAGE_BYTES, Accelerator
 from etalstm.device.api import Device, Outputs, Session, TrainingShape
+from etalstm.device.faults import LogFullError
+from etalstm.device.room import FIRST, Room
 from etalstm.errors import PlanError
 from etalstm.hw import contract
 from etalstm.network import LayerGradients, LayerParameters, canonical_rows
 from etalstm.optimizer import contribution_norms
+from etalstm.plan.emit import Place
 from etalstm.plan.memory import Array, pack, unpack
 from etalstm.plan.network import LayerArrays
 from etalstm.plan.plan import Plan
+from etalstm.plan.program import streams_before
 from etalstm.storage import DENSE_TENSORS, KINDS, Usage
+
+SURVIVING = ("weights", "optimizer")  # kinds of arrays that a new plan takes over
 
 
 class HardwareSession(Session):
     """A session whose passes are programs of an :class:`Accelerator`.
 
+    A pass that finds a log too small has changed no weight: a plan with a larger log takes over weights and velocities,
+    and the pass is run again.
+
     Parameters
     ----------
     shape : TrainingShape
-    accelerator : Accelerator
-    plan : Plan
-    base : int
-        First byte of the machine's memory that is the session's, a multiple of 4096.
+    device : HardwareDevice
+
+    Raises
+    ------
+    PlanError
+        If the network does not fit the memory that is left, now or when a log must grow; then nothing is lost.
 
     Members
     -------
     plan : Plan
     base, size_bytes : int
-        The session's part of the memory.
+        The session's part of the memory, from a multiple of 4096 on.
     """
 
     reduces = True
 
-    def __init__(self, shape: TrainingShape, accelerator: Accelerator, plan: Plan, base: int):
+    def __init__(self, shape: TrainingShape, device: "HardwareDevice"):
         super().__init__(shape)
-        self.plan, self.base = plan, base
-        self._accelerator, self._map = accelerator, plan.map
+        self._device, self._accelerator = device, device.accelerator
+        nothing_is_dropped = not any(shape.storage.thresholds)
+        self._room = Room(shape.log_share or (1.0 if nothing_is_dropped else FIRST))
         self._counts: dict[str, dict] = {}
+        self._used: dict[int, int] = {}  # bytes of each log, all channels together
+        self._wasteful = False
+        self._map = None
+        self._adopt(self._planned())
+
+    def _planned(self) -> Plan:
+        shape = self.shape
+        return Plan(
+            self._accelerator.config,
+            shape.network,
+            shape.batch,
+            shape.steps,
+            masked=shape.masked,
+            storage=shape.storage,
+            share=self._room.share,
+            memory_bytes=self._accelerator.transport.memory_bytes,
+        )
+
+    def _adopt(self, plan: Plan) -> None:
+        """Go over to a plan; weights and velocities come along."""
+        base = self._device.place(plan.memory_bytes, self)
+        old = self._map.memory.arrays.values() if self._map else ()
+        moved = {array.name: self._windows(array) for array in old if array.kind in SURVIVING}
+        self.plan, self.base, self._map = plan, base, plan.map
         self._programs = {
-            name: accelerator.load(program.image(), base + plan.program_addresses[name])
+            name: self._accelerator.load(program.image(), base + plan.program_addresses[name])
             for name, program in plan.programs.items()
         }
-        self._loaded = plan.passes(self._skipped)
+        self._chosen, self._wasteful = plan.programs, False
         for array in plan.map.memory.arrays.values():
-            self._clear(array)
+            self._write_windows(array, moved.get(array.name, np.zeros(array.index.shape, np.float32)))
 
     @property
     def size_bytes(self) -> int:
@@ -69,7 +106,17 @@ class HardwareSession(Session):
         return [LayerParameters(self._read(a.velocity), self._read(a.bias_velocity)) for a in self._map.layers]
 
     def _forward(self, x, lengths, h0, c0):
-        self._counts = {}
+        self._counts, self._inputs = {}, (x.copy(), lengths, h0.copy(), c0.copy())
+        if self._wasteful:
+            self._adopt(self._planned())
+        self._until_it_fits(self._run_forward)
+        layers, steps = self._map.layers, self.shape.steps
+        y = self._read(layers[-1].h.array)[1:]
+        last = [(self._read(a.h.steps(steps, 1))[-1], self._read(a.c.steps(a.c_at(steps), 1))[-1]) for a in layers]
+        return Outputs(y, *(np.stack(state) for state in zip(*last, strict=True)))
+
+    def _run_forward(self):
+        x, lengths, h0, c0 = self._inputs
         self._choose_passes()
         layers, steps = self._map.layers, self.shape.steps
         self._active = np.arange(steps)[:, None] < lengths[None, :]
@@ -82,11 +129,11 @@ class HardwareSession(Session):
         for kind, threshold in enumerate(self.shape.storage.thresholds):
             self._accelerator.set_parameter(contract.PARAMETER_THRESHOLDS + kind, threshold)
         self._run("forward")
-        y = self._read(layers[-1].h.array)[1:]
-        last = [(self._read(a.h.steps(steps, 1))[-1], self._read(a.c.steps(a.c_at(steps), 1))[-1]) for a in layers]
-        return Outputs(y, *(np.stack(state) for state in zip(*last, strict=True)))
 
     def _backward(self, dy, dh, dc):
+        self._until_it_fits(self._run_forward, lambda: self._run_backward(dy, dh, dc))
+
+    def _run_backward(self, dy, dh, dc):
         layers = self._map.layers
         self._write(layers[-1].dy.array, dy)
         for arrays, h, c in zip(layers, dh, dc, strict=True):
@@ -164,20 +211,67 @@ class HardwareSession(Session):
 
     def _choose_passes(self) -> None:
         """Have the programs in memory that skip the cells of this forward pass."""
-        programs = self.plan.passes(self._skipped)
-        if programs is not self._loaded:
-            for name, program in zip(("forward", "backward"), programs, strict=True):
+        for name, program in zip(("forward", "backward"), self.plan.passes(self._skipped), strict=True):
+            if program is not self._chosen[name]:
                 address = self.base + self.plan.program_addresses[name]
                 self._programs[name] = self._accelerator.load(program.image(), address)
-            self._loaded = programs
+                self._chosen[name] = program
+
+    def _memory(self):
+        size = self._map.memory.vector_bytes * self._accelerator.config.channels
+        return {
+            "reserved": self.plan.footprint(),
+            "log": sum(log.array.vectors for log in self._map.logs) * size,
+            "log_used": sum(self._used.values()),
+            "replays": self._room.replays,
+        }
 
     def _counters(self):
         return _add(self._counts.values())
 
     def _run(self, name: str) -> None:
+        self._ran = self._chosen[name]
         self._accelerator.set_windows(self.base, self._map.memory.window_bytes)
         self._accelerator.run(self._programs[name])
         self._counts[name] = self._accelerator.counters()
+        self._learn_room()
+
+    def _until_it_fits(self, *passes: Callable[[], None]) -> None:
+        """Do the last of some passes; where a log is too small for it, do all of them with a larger one."""
+        missing = passes[-1:]
+        while True:
+            try:
+                for run in missing:
+                    run()
+                return
+            except LogFullError as error:
+                self._make_room(error)
+                missing = passes
+
+    def _make_room(self, error: LogFullError) -> None:
+        """Plan with more room for the log that was full."""
+        number, written = streams_before(self._ran.words, error.instruction)
+        given = self._map.log(number).share
+        if given >= 1:
+            raise error
+        self._room.grow(number, given, written)
+        self._adopt(self._planned())
+
+    def _learn_room(self) -> None:
+        """Note how far the program that ran has filled its logs, by the last stream in each."""
+        config = self._accelerator.config
+        for number, index in self._ran.ends.items():
+            log = self._map.log(number)
+            used = self._end_of(index) / config.vector_beats - log.array.first
+            self._used[number] = int(used * self._map.memory.vector_bytes) * config.channels
+            if not self._skipped.any():  # a pass that skips cells tells little of one that does not
+                self._wasteful |= self._room.note(number, log.share, used / log.worst)
+
+    def _end_of(self, index: Place) -> int:
+        """Give the largest beat, over channels, at which the stream of an index ends."""
+        words = self._windows(index.array.part(index.vector, 1)).view(np.uint32)[:, 0]
+        start, beats = (words[:, contract.STREAM_INDEX.index(name)] for name in ("start", "beats"))
+        return int((start + beats).max())
 
     def _addresses(self, array: Array):
         memory = self._map.memory
@@ -185,13 +279,11 @@ class HardwareSession(Session):
         return [start + n * memory.window_bytes for n in range(self._accelerator.config.channels)]
 
     def _write(self, array: Array, values: np.ndarray) -> None:
-        for address, words in zip(self._addresses(array), pack(array, values), strict=True):
-            self._accelerator.transport.write_memory(address, np.ascontiguousarray(words))
+        self._write_windows(array, pack(array, values))
 
-    def _clear(self, array: Array) -> None:
-        zeros = np.zeros(array.index.shape[1:], np.float32)
-        for address in self._addresses(array):
-            self._accelerator.transport.write_memory(address, zeros)
+    def _write_windows(self, array: Array, words: np.ndarray) -> None:
+        for address, window in zip(self._addresses(array), words, strict=True):
+            self._accelerator.transport.write_memory(address, np.ascontiguousarray(window))
 
     def _read(self, array: Array) -> np.ndarray:
         return unpack(array, self._windows(array))
@@ -224,17 +316,7 @@ class HardwareDevice(Device):
         PlanError
             If it does not fit; the message says what is needed and what there is.
         """
-        memory_bytes = self.accelerator.transport.memory_bytes
-        plan = Plan(
-            self.accelerator.config,
-            shape.network,
-            shape.batch,
-            shape.steps,
-            masked=shape.masked,
-            storage=shape.storage,
-            memory_bytes=memory_bytes,
-        )
-        session = HardwareSession(shape, self.accelerator, plan, self._place(plan.memory_bytes, memory_bytes))
+        session = HardwareSession(shape, self)
         self._sessions.add(session)
         return session
 
@@ -242,15 +324,28 @@ class HardwareDevice(Device):
         """Let go of the machine."""
         self.accelerator.transport.close()
 
-    def _place(self, needed: int, memory_bytes: int) -> int:
-        base = 0
-        for session in sorted(self._sessions, key=lambda s: s.base):
+    def place(self, needed: int, mover: HardwareSession) -> int:
+        """Find memory that no other living session than `mover` uses.
+
+        Returns
+        -------
+        int
+            Address of the first of `needed` bytes.
+
+        Raises
+        ------
+        PlanError
+            If there is not so much in one piece.
+        """
+        base, memory_bytes = 0, self.accelerator.transport.memory_bytes
+        others = [session for session in self._sessions if session is not mover]
+        for session in sorted(others, key=lambda s: s.base):
             if session.base - base >= needed:
                 break
             base = -(-(session.base + session.size_bytes) // PAGE_BYTES) * PAGE_BYTES
         if base + needed > memory_bytes:
             raise PlanError(
-                f"the network needs {needed:,} bytes of memory beside the {len(self._sessions)} that are there, "
+                f"the network needs {needed:,} bytes of memory beside the {len(others)} that are there, "
                 f"the device has {memory_bytes:,}"
             )
         return base

@@ -61,9 +61,9 @@ class Place:
         return ("array", self.array.name, *self.part)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Log:
-    """Where compressed streams are appended.
+    """Where compressed streams are appended; a program's first stream begins it anew.
 
     Members
     -------
@@ -71,13 +71,18 @@ class Log:
         Which of a channel's logs.
     array : Array
         The memory it has.
-    empty : bool
-        No instruction of the program has written to it yet: the first one begins it anew.
+    worst : int
+        Vectors that it would need if its streams dropped nothing.
     """
 
     number: int
     array: Array
-    empty: bool = True
+    worst: int
+
+    @property
+    def share(self) -> float:
+        """Its room as a share of `worst`."""
+        return self.array.vectors / self.worst
 
 
 class Scratch:
@@ -135,7 +140,8 @@ class Emitter:
         self, source: Operand, index: Place, log: Log, threshold: int, bf16: bool, *, outer: int, inner: int
     ) -> None:
         """Append vectors of the scratch memory to a log as one compressed stream; its index goes to `index`."""
-        first, log.empty = log.empty, False
+        first = log.number not in self._program.ends
+        self._program.ends[log.number] = index
         self._transfer(
             Opcode.STORE, source, index, Traffic.INTERMEDIATES, outer, inner,
             compressed=1, bf16=bf16, threshold=threshold, first=first, log=log.number,

@@ -1,5 +1,7 @@
 """Where everything of a network lies, and how each of its layers is divided."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +17,13 @@ from etalstm.storage import KINDS, LayerStorage, Storage
 
 # The bias of lanes that hold no unit: their gates are 0, so their local gradients are too and no stream keeps them.
 CLOSED = -200.0
+
+LOCAL_GRADIENTS = 0  # the number of the log that keeps them
+
+
+def whole(log: int) -> float:
+    """Give any log room for all of its streams."""
+    return 1.0
 
 
 @dataclass(frozen=True)
@@ -121,6 +130,8 @@ class NetworkMap:
         Sequences may be shorter than T.
     storage : Storage
         What is kept for the backward pass.
+    share : function
+        From a log's number to its room, as a share of what its streams need if they drop nothing.
 
     Raises
     ------
@@ -132,6 +143,7 @@ class NetworkMap:
     memory : MemoryMap
     batch : BatchTiles
     layers : list of LayerArrays
+    logs : list of Log
     mask : Sequence or None
     """
 
@@ -143,6 +155,7 @@ class NetworkMap:
         steps: int,
         masked: bool,
         storage: Storage = Storage(),  # noqa: B008  frozen
+        share: Callable[[int], float] = whole,
     ):
         self.config, self.network, self.steps = config, network, steps
         self.memory = MemoryMap(config)
@@ -152,28 +165,36 @@ class NetworkMap:
             index = memory.mask_index(config, steps, self.batch)
             self.mask = Sequence(self.memory.add("mask", "activations", index, (steps, batch)), 1, self.batch)
         self._storage = storage
-        self._log = self._allocate_log() if storage.compressed else None
+        self._share = share
+        self.logs: list[Log] = []
+        if storage.compressed:
+            self.logs.append(self._add_log(LOCAL_GRADIENTS, "log", "intermediates", self._stream_vectors()))
         self.layers: list[LayerArrays] = []
         for number in range(network.layers):
             self.layers.append(self._layer(number))
 
-    def empty_log(self) -> None:
-        """Have the next program begin the log anew."""
-        if self._log:
-            self._log.empty = True
+    def log(self, number: int) -> Log:
+        """Give a log by its number."""
+        return next(log for log in self.logs if log.number == number)
 
-    def _allocate_log(self) -> Log:
-        """Room for every stream of every compressed layer, should nothing be dropped."""
+    def _add_log(self, number: int, name: str, kind: str, worst: int) -> Log:
+        """Allocate a log whose streams need `worst` vectors of every channel if they drop nothing."""
+        vectors = max(1, math.ceil(worst * self._share(number)))
+        index = np.full((self.config.channels, vectors, self.config.lanes), -1, np.int64)
+        return Log(number, self.memory.add(name, kind, index, (0,)), worst)
+
+    def _stream_vectors(self) -> int:
+        """Vectors of the streams of every compressed layer, should nothing be dropped."""
         hidden, layers = self.network.hidden_size, self.network.layers
         tiling = tile_layer(self.config, self.batch, self.network.input_size, hidden)
         vectors = 0
-        for tile in range(self.batch.count):
-            for group in tiling.unit_groups:
-                elements = group.count * self.batch.size_of(tile) * self.config.lanes
-                vectors += len(KINDS) * ceil_div(elements + ceil_div(elements, STREAM_BLOCK), self.config.lanes)
-        vectors *= self.steps * sum(self._storage.layer(n).compressed for n in range(layers))
-        index = np.full((self.config.channels, vectors, self.config.lanes), -1, np.int64)
-        return Log(0, self.memory.add("log", "intermediates", index, (0,)))
+        for kept in filter(lambda kept: kept.compressed, map(self._storage.layer, range(layers))):
+            for tile in range(self.batch.count):
+                for group in tiling.unit_groups:
+                    elements = group.count * self.batch.size_of(tile) * self.config.lanes
+                    words = ceil_div(elements, STREAM_BLOCK) + (ceil_div(elements, 2) if kept.bf16 else elements)
+                    vectors += len(KINDS) * ceil_div(words, self.config.lanes)
+        return vectors * self.steps
 
     def _layer(self, number: int) -> LayerArrays:
         inputs, hidden = self.network.inputs_of(number), self.network.hidden_size
@@ -215,7 +236,7 @@ class NetworkMap:
             c=sequence("c", "intermediates", tiling.units, 1 if kept.compressed else steps + 1),
             gates=None if kept.compressed else of_gates("gates", "intermediates"),
             index=add("index", "intermediates", index, (0,)) if kept.compressed else None,
-            log=self._log if kept.compressed else None,
+            log=self.log(LOCAL_GRADIENTS) if kept.compressed else None,
             storage=kept,
             delta=of_gates("delta", "deltas"),
             dy=sequence("dy", "activations", tiling.units, steps),

@@ -1,5 +1,6 @@
 """The plan of a network on a machine: memory map, programs, and what they cost."""
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +15,7 @@ from etalstm.plan.emit import Emitter
 from etalstm.plan.forward import ForwardLayer
 from etalstm.plan.gradient import GradientLayer
 from etalstm.plan.memory import PAGE_BYTES
-from etalstm.plan.network import NetworkMap
+from etalstm.plan.network import NetworkMap, whole
 from etalstm.plan.program import Program
 from etalstm.plan.update import UpdateLayer
 from etalstm.storage import Storage
@@ -36,6 +37,8 @@ class Plan:
         Sequences may be shorter than `steps`.
     storage : Storage
         What is kept for the backward pass.
+    share : function
+        Room of the logs, see :class:`NetworkMap`.
     memory_bytes : int, optional
         Memory of the device.
 
@@ -59,14 +62,15 @@ class Plan:
         *,
         masked: bool = False,
         storage: Storage = Storage(),  # noqa: B008  frozen
+        share: Callable[[int], float] = whole,
         memory_bytes: int | None = None,
     ):
         self.config, self.network = config, network
-        self.map = NetworkMap(config, network, batch, steps, masked, storage)
+        self.map = NetworkMap(config, network, batch, steps, masked, storage, share)
         self._check_fits(self.map.memory.window_bytes * config.channels, memory_bytes)
         self._kept = {}
         self.forward, self.backward = self.passes(np.zeros((network.layers, steps), bool))
-        self.update = self._new_program()
+        self.update = Program(config)
         for layer in self.map.layers:
             UpdateLayer(config, Emitter(config, self.update), layer).emit()
         self.update.halt()
@@ -139,7 +143,7 @@ class Plan:
         return self._kept[key]
 
     def _passes(self, skipped) -> tuple[Program, Program]:
-        forward, backward = self._new_program(), self._new_program()
+        forward, backward = Program(self.config), Program(self.config)
         emitter = Emitter(self.config, forward)
         for layer, steps in zip(self.map.layers, skipped, strict=True):
             ForwardLayer(self.config, emitter, self.map, layer, steps).emit()
@@ -152,11 +156,6 @@ class Plan:
         forward.halt()
         backward.halt()
         return forward, backward
-
-    def _new_program(self) -> Program:
-        """Begin a program; the log starts empty in each."""
-        self.map.empty_log()
-        return Program(self.config)
 
     @staticmethod
     def _check_fits(needed: int, memory_bytes: int | None) -> None:

@@ -38,6 +38,7 @@ class Program:
     -------
     words : list of int, one 256-bit instruction each
     read_bytes, write_bytes : dict from Traffic to bytes that the instructions move, all channels together
+    ends : dict from a log's number to the place where the index of the last stream in it goes
     """
 
     def __init__(self, config: Config):
@@ -45,6 +46,7 @@ class Program:
         self._uses = defaultdict(_Uses)
         self._issued = dict.fromkeys(Engine, 0)
         self.words: list[int] = []
+        self.ends: dict[int, Hashable] = {}
         self.read_bytes = dict.fromkeys(contract.Traffic, 0)
         self.write_bytes = dict.fromkeys(contract.Traffic, 0)
 
@@ -120,6 +122,37 @@ class Program:
                 return
         into = self.read_bytes if opcode in (Opcode.LOAD, Opcode.CAST) else self.write_bytes
         into[contract.Traffic(fields["kind"])] += moved
+
+
+def streams_before(words: Iterable[int], stores: int) -> tuple[int, float]:
+    """Tell how far a program's streams had come when the STORE engine had completed so many instructions.
+
+    Returns
+    -------
+    log : int
+        The log that the next instruction appends to.
+    share : float
+        How much of all that goes to this log, before compression, was there.
+
+    Raises
+    ------
+    ValueError
+        If the next instruction appends to none.
+    """
+    sizes, log, done = defaultdict(int), None, 0
+    for word in words:
+        opcode, fields = contract.decode(word)
+        if opcode == Opcode.HALT or contract.ENGINE_OF[opcode] != Engine.STORE:
+            continue
+        compressed = opcode == Opcode.STORE and fields["compressed"]
+        if not stores and compressed:
+            log, done = fields["log"], sizes[fields["log"]]
+        stores -= 1
+        if compressed:
+            sizes[fields["log"]] += fields["outer"] * fields["inner"]
+    if log is None:
+        raise ValueError("the STORE engine's next instruction appends to no log")
+    return log, done / sizes[log]
 
 
 def disassemble(words: Iterable[int]) -> Iterable[str]:

@@ -5,7 +5,7 @@ import numpy as np
 from etalstm.golden import activation, codec
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.hw import contract
-from etalstm.hw.contract import Memory, Opcode, Source, Start, VectorOp
+from etalstm.hw.contract import Engine, Memory, Opcode, Source, Start, VectorOp
 
 MINUS_ZERO = np.float32(-0.0)
 
@@ -17,6 +17,8 @@ class Interpreter:
     -------
     windows : array, float32, (channels, vectors of a window, lanes)
     parameters : array, float32, (PARAMETERS,)
+    stores : int
+        Instructions of the STORE engine that the program that ran last has completed.
     """
 
     def __init__(self, config, window_bytes):
@@ -37,11 +39,13 @@ class Interpreter:
     def run(self, words):
         """Execute up to HALT; raise ``OverflowError`` where a stream outgrows its log."""
         self._positions = [[0] * (1 << contract.LOG_BITS) for _ in range(self.config.channels)]
+        self.stores = 0
         for word in words:
             opcode, fields = contract.decode(word)
             if opcode == Opcode.HALT:
                 return
             getattr(self, f"_{opcode.name.lower()}")(fields)
+            self.stores += contract.ENGINE_OF[opcode] == Engine.STORE
         raise AssertionError("the program ended without HALT")
 
     def _vectors(self, f):

@@ -3,7 +3,9 @@
 import numpy as np
 
 from etalstm.device.accelerator import LoadedProgram
+from etalstm.device.faults import LogFullError
 from etalstm.hw import contract
+from etalstm.hw.contract import Status
 from tests.plan.interpreter import Interpreter
 
 MEMORY_BYTES = 1 << 26
@@ -52,7 +54,10 @@ class InterpretedAccelerator:
         machine.windows = windows.reshape(config.channels, -1, config.lanes)
         image = self.transport.read_memory(program.address, program.instructions * INSTRUCTION_BYTES).tobytes()
         starts = range(0, len(image), INSTRUCTION_BYTES)
-        machine.run(int.from_bytes(image[n : n + INSTRUCTION_BYTES], "little") for n in starts)
+        try:
+            machine.run(int.from_bytes(image[n : n + INSTRUCTION_BYTES], "little") for n in starts)
+        except OverflowError as error:
+            raise LogFullError(str(error), Status.OVERFLOW, "STORE", machine.stores) from error
 
     def counters(self):
         return {"cycles": 0}
