@@ -1,6 +1,6 @@
 """AXI4-Lite registers of the machine, as :class:`contract.Register` declares them."""
 
-from amaranth.hdl import Array, Module, Signal
+from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -84,7 +84,7 @@ class Registers(wiring.Component):
             Register.VERSION: contract.VERSION,
             Register.PRESET: config.digest,
             Register.SHAPE: config.channels | config.lanes << 16,
-            Register.STATUS: self.status,
+            Register.STATUS: Mux(self.running, Status.RUNNING, self.status),  # its reason is known before its end
             Register.ERROR_ENGINE: self.engine,
             Register.ERROR_INSTRUCTION: self.instruction,
             Register.REFUSED: refused,

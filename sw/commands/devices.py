@@ -3,6 +3,7 @@
 import sys
 
 from etalstm.device import Device, open_device
+from etalstm.device.transports import is_simulation
 
 
 def open_named(name: str, preset: str, **simulation) -> Device:
@@ -15,6 +16,6 @@ def open_named(name: str, preset: str, **simulation) -> Device:
     DeviceError
         If the device cannot be built or opened on this machine.
     """
-    if name != "sim":
+    if not is_simulation(name):
         return open_device(name, preset)
     return open_device(name, preset, log=lambda text: print(text, file=sys.stderr, flush=True), **simulation)

@@ -1,12 +1,12 @@
-"""Devices that train: golden, simulated, and (with a transport) a board."""
+"""Devices that train: golden, simulated, and a card."""
 
 from etalstm.device.api import Device, InputGradients, Outputs, Session, TrainingShape
 from etalstm.device.golden import GoldenDevice
-from etalstm.device.transports import open_simulation
+from etalstm.device.transports import is_hardware, open_hardware
 
 __all__ = ["DEVICES", "Device", "InputGradients", "Outputs", "Session", "TrainingShape", "open_device"]
 
-DEVICES = {"golden": GoldenDevice, "sim": open_simulation}
+DEVICES = ("golden", "sim", "xdma:N", "xdma:sim")
 
 
 def open_device(name: str, preset: str = "sim", **options) -> Device:
@@ -15,11 +15,11 @@ def open_device(name: str, preset: str = "sim", **options) -> Device:
     Parameters
     ----------
     name : str
-        A key of ``DEVICES``.
+        One of ``DEVICES``; N is a card's number: ``xdma:0``.
     preset : str
         Configuration of the accelerator; the golden device computes the same bits for all of them.
     options
-        What else the device takes.
+        What else the device takes, see :func:`etalstm.device.transports.open_hardware`.
 
     Raises
     ------
@@ -28,6 +28,8 @@ def open_device(name: str, preset: str = "sim", **options) -> Device:
     DeviceError
         If the device cannot be built or opened on this machine.
     """
-    if name not in DEVICES:
-        raise ValueError(f"unknown device {name!r}; there are: {', '.join(sorted(DEVICES))}")
-    return DEVICES[name](preset, **options)
+    if name == "golden":
+        return GoldenDevice(preset, **options)
+    if not is_hardware(name):
+        raise ValueError(f"unknown device {name!r}; there are: {', '.join(DEVICES)}")
+    return open_hardware(name, preset, **options)

@@ -16,7 +16,7 @@ from etalstm.device.faults import (
 from etalstm.device.transport import Transport
 from etalstm.errors import DeviceError
 from etalstm.hw import contract
-from etalstm.hw.config import Config
+from etalstm.hw.config import PRESETS, Config
 from etalstm.hw.contract import Counter, Cycle, Register, Status, Traffic
 
 PAGE_BYTES = 4096
@@ -237,12 +237,13 @@ class Accelerator:
             Register.SHAPE: config.channels | config.lanes << 16,
             Register.PRESET: config.digest,
         }
+        found = {register: self._read(register) for register in expected}
         for register, value in expected.items():
-            actual = self._read(register)
-            if actual != value:
+            if found[register] != value:
                 raise IncompatibleError(
-                    f"the machine's {register.name} is {actual:#010x}, expected {value:#010x} "
-                    f"({config.channels} channels of {config.lanes} lanes, contract version {contract.VERSION})"
+                    f"the machine's {register.name} is {found[register]:#010x}, expected {value:#010x} "
+                    f"({config.channels} channels of {config.lanes} lanes, contract version {contract.VERSION}); "
+                    f"it is {_identity(found)}"
                 )
 
     def _counter(self, number: int) -> int:
@@ -257,3 +258,15 @@ class Accelerator:
 
     def _write(self, register: int, value: int) -> None:
         self.transport.write_register(register, value)
+
+
+def _identity(found: dict[Register, int]) -> str:
+    """Say what a machine is by its own registers."""
+    if found[Register.MAGIC] != contract.MAGIC:
+        return "no η-LSTM accelerator"
+    names = [name for name, config in PRESETS.items() if config.digest == found[Register.PRESET]]
+    channels, lanes = found[Register.SHAPE] & 0xFFFF, found[Register.SHAPE] >> 16
+    return (
+        f"contract version {found[Register.VERSION]}, {channels} channels of {lanes} lanes, "
+        f"{'preset ' + ' or '.join(names) if names else 'a preset that is not known here'}"
+    )

@@ -1,13 +1,29 @@
 """Which transports there are, and how a device is opened on one."""
 
 import importlib
+import re
 
 from etalstm.device.accelerator import Accelerator
 from etalstm.device.hardware import HardwareDevice
+from etalstm.device.xdma import XdmaTransport
 from etalstm.hw import config as configurations
 
 # Imported when opened: a simulator lies above the devices, and a host of the board does not need one.
-_TRANSPORTS = {"sim": ("etalstm.sim.transport", "SimTransport")}
+_SIMULATIONS = {
+    "sim": ("etalstm.sim.transport", "SimTransport"),
+    "xdma:sim": ("etalstm.sim.nodes", "SimulatedCard"),
+}
+_CARD = re.compile(r"xdma:(\d{1,4})")
+
+
+def is_simulation(name: str) -> bool:
+    """Say whether a device of that name is simulated."""
+    return name in _SIMULATIONS
+
+
+def is_hardware(name: str) -> bool:
+    """Say whether :func:`open_hardware` takes that name."""
+    return is_simulation(name) or _CARD.fullmatch(name) is not None
 
 
 def open_hardware(name: str, preset: str = "sim", **options) -> HardwareDevice:
@@ -16,11 +32,12 @@ def open_hardware(name: str, preset: str = "sim", **options) -> HardwareDevice:
     Parameters
     ----------
     name : str
-        "sim".
+        "sim", the Verilated machine; "xdma:N", card N; "xdma:sim", the host path of a card over the Verilated machine.
     preset : str
         Configuration that the machine has, or for a simulation gets.
     options
-        What the transport takes; :class:`etalstm.sim.transport.SimTransport` lists those of a simulation.
+        What the transport takes, see :class:`etalstm.sim.transport.SimTransport`,
+        :class:`etalstm.device.xdma.XdmaTransport` and :class:`etalstm.sim.nodes.SimulatedCard`.
 
     Raises
     ------
@@ -30,8 +47,7 @@ def open_hardware(name: str, preset: str = "sim", **options) -> HardwareDevice:
         If the machine cannot be built, is not there, or is another one.
     """
     config = configurations.preset(preset)
-    module, transport_class = _TRANSPORTS[name]
-    transport = getattr(importlib.import_module(module), transport_class)(config, **options)
+    transport = _open_transport(name, config, options)
     try:
         return HardwareDevice(name, preset, Accelerator(transport, config))
     except BaseException:
@@ -39,6 +55,8 @@ def open_hardware(name: str, preset: str = "sim", **options) -> HardwareDevice:
         raise
 
 
-def open_simulation(preset: str = "sim", **options) -> HardwareDevice:
-    """Open the Verilated machine; see :func:`open_hardware`."""
-    return open_hardware("sim", preset, **options)
+def _open_transport(name, config, options):
+    if is_simulation(name):
+        module, transport_class = _SIMULATIONS[name]
+        return getattr(importlib.import_module(module), transport_class)(config, **options)
+    return XdmaTransport(config, int(_CARD.fullmatch(name)[1]), **options)

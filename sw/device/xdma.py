@@ -1,0 +1,187 @@
+"""A card behind PCIe, driven through the character devices of the XDMA driver for Linux."""
+
+import errno
+import time
+
+from etalstm.device.nodes import CharacterNodes, LockedError, Node, Nodes
+from etalstm.device.transfers import CHUNK_BYTES, TIMEOUT_SECONDS, Transfers, aligned, fit_to_move
+from etalstm.device.transport import Transport
+from etalstm.errors import DeviceError
+from etalstm.hw import contract
+from etalstm.hw.config import Config
+from etalstm.hw.contract import Register, Status
+
+_ALL_ONES = 0xFFFFFFFF
+_NEEDED = ("user", "events_0", "h2c_0", "c2h_0")
+_STOP_SECONDS = 5.0
+_REMEDY = "load the bitstream again (eta-lstm program) or restart the host"
+
+
+class CardError(DeviceError):
+    """A card is not there, cannot be opened, or is somebody else's."""
+
+
+class LinkDownError(DeviceError):
+    """The card does not answer on PCIe any more."""
+
+
+class XdmaTransport(Transport):
+    """A card: memory over DMA, registers mapped, the interrupt as an event.
+
+    Only one process can have a card. To be used by one thread at a time.
+
+    Parameters
+    ----------
+    config : Config
+        The machine on the card.
+    number : int
+        Which card, as the driver counts them.
+    nodes : Nodes, optional
+        Where the character devices are; below ``/dev`` if not given.
+    memory_bytes : int, optional
+        Memory of the card; what the machine can address if not given.
+    timeout_seconds : float
+        How long a transfer may stand still.
+    chunk_bytes : int
+        What is moved in one system call.
+
+    Raises
+    ------
+    CardError
+        If there is no such card, its nodes are incomplete or may not be opened, or another process has it.
+    LinkDownError
+        If it does not answer.
+    ValueError
+        If an option is out of range.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        number: int = 0,
+        *,
+        nodes: Nodes | None = None,
+        memory_bytes: int | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        chunk_bytes: int = CHUNK_BYTES,
+    ):
+        self.name = f"xdma:{number}"
+        self.memory_bytes = 1 << config.address_bits if memory_bytes is None else memory_bytes
+        self._nodes, self._prefix = CharacterNodes() if nodes is None else nodes, f"xdma{number}_"
+        self._opened: dict[str, Node] = {}
+        names = self._find(number)
+        try:
+            self._user = self._open("user")
+            self._lock()
+            self._events = self._open("events_0")
+            self.read_register(Register.MAGIC)  # raises when the link is down, before any transfer waits for its end
+            channels = {
+                direction: {self._prefix + name: self._open(name) for name in names if name.startswith(direction)}
+                for direction in ("h2c", "c2h")
+            }
+            limits = {"timeout_seconds": timeout_seconds, "chunk_bytes": chunk_bytes}
+            self._writes = Transfers(channels["h2c"], "writing", lambda node, *where: node.write(*where), **limits)
+            self._reads = Transfers(channels["c2h"], "reading", lambda node, *where: node.read(*where), **limits)
+        except BaseException:
+            self._close_nodes()
+            raise
+
+    def read_register(self, register: int) -> int:
+        """Read a register over PCIe."""
+        value = self._registers.load(register)
+        if value == _ALL_ONES and self._registers.load(Register.MAGIC) == _ALL_ONES:
+            raise LinkDownError(
+                f"{self.name} reads as all ones: the PCIe link is down, or the card was reconfigured; {_REMEDY}"
+            )
+        return value
+
+    def write_register(self, register: int, value: int) -> None:
+        """Write a register over PCIe."""
+        self._registers.store(register, value)
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep until the interrupt's event, at most so many seconds."""
+        self._check_open()
+        try:
+            return self._events.poll(seconds)
+        except OSError as error:
+            raise CardError(f"{self.name} gives no events: {error}") from None
+
+    def reset(self) -> None:
+        """Stop what runs. A card has no other reset that its host could reach: registers are set before every start.
+
+        Raises
+        ------
+        DeviceError
+            If the machine does not stop.
+        """
+        self.write_register(Register.CONTROL, contract.CONTROL_ABORT)
+        deadline = time.monotonic() + _STOP_SECONDS
+        while self.read_register(Register.STATUS) == Status.RUNNING:
+            if time.monotonic() > deadline:
+                raise DeviceError(f"{self.name} does not stop within {_STOP_SECONDS:g} seconds; {_REMEDY}")
+            time.sleep(0.01)
+
+    def close(self) -> None:
+        """Close every node, and with them the lock."""
+        if self._opened:
+            self._writes.close()
+            self._reads.close()
+            self._close_nodes()
+
+    def _read_memory(self, address, size):
+        self._check_open()
+        data = aligned(address, size)
+        self._reads.run(address, data)
+        return data
+
+    def _write_memory(self, address, data):
+        self._check_open()
+        self._writes.run(address, fit_to_move(address, data))
+
+    @property
+    def _registers(self) -> Node:
+        self._check_open()
+        return self._user
+
+    def _find(self, number: int) -> list[str]:
+        """Give the names of the card's nodes, or say why there are none."""
+        cards = self._nodes.cards()
+        if not cards:
+            if not self._nodes.driver_loaded():
+                raise CardError("there is no card: the kernel module xdma is not loaded (modprobe xdma)")
+            raise CardError(
+                "there is no card: the kernel module xdma is loaded and found none; load a bitstream and rescan "
+                "PCIe (eta-lstm program --rescan)"
+            )
+        if number not in cards:
+            raise CardError(f"there is no card {self.name}; there are: {', '.join(f'xdma:{n}' for n in cards)}")
+        missing = [self._prefix + name for name in _NEEDED if name not in cards[number]]
+        if missing:
+            raise CardError(f"{self.name} lacks {', '.join(missing)}: its XDMA is configured in another way")
+        return cards[number]
+
+    def _open(self, name: str) -> Node:
+        full = self._prefix + name
+        try:
+            self._opened[name] = self._nodes.open(full)
+        except PermissionError:
+            raise CardError(f"no permission to open {full}; a udev rule or root gives it") from None
+        except OSError as error:
+            raise CardError(f"{full} cannot be opened: {error.strerror or errno.errorcode[error.errno]}") from None
+        return self._opened[name]
+
+    def _lock(self) -> None:
+        try:
+            self._user.lock()
+        except LockedError as error:
+            holder = "another process" if error.pid is None else f"process {error.pid}"
+            raise CardError(f"{self.name} is in use by {holder}") from None
+
+    def _check_open(self) -> None:
+        if not self._opened:
+            raise DeviceError(f"{self.name} is closed")
+
+    def _close_nodes(self) -> None:
+        while self._opened:
+            self._opened.popitem()[1].close()

@@ -1,0 +1,202 @@
+"""The driver of a card over the simulated one: what works, and how each fault is named."""
+
+import os
+import time
+
+import numpy as np
+import pytest
+
+from etalstm.device import TrainingShape, open_device
+from etalstm.device.accelerator import Accelerator
+from etalstm.device.faults import IncompatibleError
+from etalstm.device.hardware import HardwareDevice
+from etalstm.device.transfers import TransferError, TransferTimeoutError
+from etalstm.device.xdma import CardError, LinkDownError, XdmaTransport
+from etalstm.errors import DeviceError
+from etalstm.hw.config import preset
+from etalstm.hw.contract import MAGIC, Opcode, Register, encode
+from etalstm.network import NetworkShape, initial_parameters
+from etalstm.sim.nodes import SimulatedNodes
+from etalstm.sim.simulation import Fault
+from tests.device.faulty import FaultyNodes
+
+CONFIG = preset("test")
+SHAPE = TrainingShape(NetworkShape(3, 5), batch=2, steps=2)
+ALL = {f"xdma0_{name}" for name in ("user", "events_0", "h2c_0", "h2c_1", "c2h_0", "c2h_1")}
+ENDLESS = encode(Opcode.STORE, memory=1, outer=1, inner=4, wait_load=9).to_bytes(32, "little")
+
+
+@pytest.fixture
+def card():
+    card = FaultyNodes(SimulatedNodes(CONFIG))
+    yield card
+    card.release()
+    card.nodes.machine.close()
+
+
+def opened(card, number=0, **options):
+    options = {"timeout_seconds": 0.3, "chunk_bytes": 4096} | options
+    return XdmaTransport(CONFIG, number, nodes=card, memory_bytes=card.nodes.machine.memory_bytes, **options)
+
+
+def forward(device):
+    session = device.create(SHAPE)
+    session.load(initial_parameters(SHAPE.network, 1))
+    x = np.random.default_rng(1).standard_normal(SHAPE.x_shape, np.float32)
+    return session.forward(x).y.view(np.uint32)
+
+
+def assert_trains(transport):
+    """A forward pass gives golden's bits."""
+    device = HardwareDevice("xdma:0", "test", Accelerator(transport, CONFIG))
+    np.testing.assert_array_equal(forward(device), forward(open_device("golden")))
+
+
+@pytest.mark.parametrize("most", [None, 1000])
+def test_trains_with_golden_bits_however_short_the_transfers_are(card, most):
+    card.most = most
+    with opened(card) as transport:
+        assert_trains(transport)
+    assert {name for name, _, _ in card.calls} > {"xdma0_h2c_0", "xdma0_c2h_0"}
+    assert card.opened == []
+
+
+def test_an_event_that_never_comes_only_costs_time(card, monkeypatch):
+    monkeypatch.setattr("etalstm.device.accelerator._POLL_SECONDS", 0.01)
+    card.eventless = True
+    with opened(card) as transport:
+        device = HardwareDevice("xdma:0", "test", Accelerator(transport, CONFIG))
+        polls = [0]
+        read = transport.read_register
+
+        def clocked(register):  # the simulated clock needs someone to look; a card's own does not
+            polls[0] += 1
+            card.nodes.machine.simulation.run(2000)
+            return read(register)
+
+        monkeypatch.setattr(transport, "read_register", clocked)
+        np.testing.assert_array_equal(forward(device), forward(open_device("golden")))
+    assert polls[0] > 1
+
+
+def test_the_event_of_an_earlier_program_is_not_taken_for_this_ones(card):
+    with opened(card) as transport:
+        accelerator = Accelerator(transport, CONFIG)
+        accelerator.start(accelerator.load(encode(Opcode.HALT).to_bytes(32, "little"), 0))
+        card.nodes.machine.simulation.run(1000)  # it has ended, and nobody waited for its event
+        assert_trains(transport)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"hidden": ALL, "module": False}, r"there is no card: the kernel module xdma is not loaded \(modprobe"),
+        ({"hidden": ALL}, "the kernel module xdma is loaded and found none; load a bitstream and rescan"),
+        ({"number": 7}, r"there is no card xdma:7; there are: xdma:0$"),
+        ({"hidden": {"xdma0_events_0", "xdma0_user"}}, "xdma:0 lacks xdma0_user, xdma0_events_0"),
+        ({"denied": {"xdma0_user"}}, "no permission to open xdma0_user"),
+        ({"denied": {"xdma0_c2h_1"}}, "no permission to open xdma0_c2h_1"),
+        ({"holder": 4321}, "xdma:0 is in use by process 4321"),
+        ({"holder": 0}, "xdma:0 is in use by another process"),
+    ],
+)
+def test_a_card_that_cannot_be_had_is_named(card, change, message):
+    for name, value in change.items():
+        setattr(card, name, value)
+    with pytest.raises(CardError, match=message):
+        opened(card, change.get("number", 0))
+    assert card.opened == [], "every node that was opened is closed again"
+
+
+def test_two_cannot_have_one_card(card):
+    with opened(card) as transport:
+        with pytest.raises(CardError, match=f"xdma:0 is in use by process {os.getpid()}"):
+            opened(card)
+        assert transport.read_register(Register.MAGIC) == MAGIC
+    opened(card).close()
+
+
+@pytest.mark.parametrize(
+    ("register", "value", "message"),
+    [
+        (Register.MAGIC, 0, "MAGIC is 0x00000000, expected 0x4554414c .*; it is no η-LSTM accelerator"),
+        (Register.VERSION, 77, "VERSION is 0x0000004d, expected .*; it is contract version 77, 2 channels of 4 lanes"),
+        (Register.PRESET, preset("sim").digest, "PRESET is 0x.*2 channels of 4 lanes, preset sim$"),
+        (Register.PRESET, 1, "a preset that is not known here$"),
+        (Register.SHAPE, 40 | 32 << 16, "it is contract version .*, 40 channels of 32 lanes"),
+    ],
+)
+def test_another_bitstream_is_refused(card, register, value, message):
+    card.registers[register] = value
+    with opened(card) as transport, pytest.raises(IncompatibleError, match=message):
+        Accelerator(transport, CONFIG)
+
+
+def test_a_link_that_is_down_is_noticed_at_once_and_later(card):
+    with opened(card) as transport:
+        transport.write_register(Register.WATCHDOG, 0xFFFFFFFF)
+        assert transport.read_register(Register.WATCHDOG) == 0xFFFFFFFF, "a register may be all ones"
+        card.link_down = True
+        with pytest.raises(LinkDownError, match="xdma:0 reads as all ones: the PCIe link is down"):
+            transport.read_register(Register.STATUS)
+    with pytest.raises(LinkDownError):
+        opened(card)
+
+
+def test_a_transfer_error_leaves_the_card_usable(card):
+    with opened(card) as transport:
+        card.error |= {"xdma0_h2c_0": 5, "xdma0_h2c_1": 5}
+        with pytest.raises(TransferError, match=r"xdma0_h2c_\d: writing 64 bytes at address 0x40 failed"):
+            transport.write_memory(64, bytes(64))
+        card.error.clear()
+        assert_trains(transport)
+
+
+def test_a_card_that_stops_answering_in_a_transfer_is_named_and_can_be_left(card):
+    transport = opened(card)
+    card.stuck |= {"xdma0_c2h_0", "xdma0_c2h_1"}
+    started = time.monotonic()
+    with pytest.raises(TransferTimeoutError, match=r"reading 65536 bytes at address 0x1000: nothing moved for 0.3 sec"):
+        transport.read_memory(0x1000, 65536)
+    transport.close()
+    assert time.monotonic() - started < 5
+    card.stuck.clear()
+    with opened(card) as again:
+        assert_trains(again)
+
+
+def test_reset_stops_a_program(card):
+    with opened(card) as transport:
+        accelerator = Accelerator(transport, CONFIG)
+        accelerator.watchdog_cycles = 0
+        accelerator.start(accelerator.load(ENDLESS, 0))
+        transport.reset()
+        assert_trains(transport)
+
+
+def test_a_machine_that_does_not_stop_is_an_error(card, monkeypatch):
+    monkeypatch.setattr("etalstm.device.xdma._STOP_SECONDS", 0.05)
+    with opened(card) as transport:
+        accelerator = Accelerator(transport, CONFIG)
+        accelerator.watchdog_cycles = 0
+        card.nodes.machine.simulation.inject(0, 4096, Fault.NEVER)
+        accelerator.start(accelerator.load(ENDLESS, 0))
+        card.nodes.machine.simulation.run(1000)  # its fetch is under way, and is never answered
+        with pytest.raises(DeviceError, match=r"xdma:0 does not stop within 0\.05 seconds; load the bitstream again"):
+            transport.reset()
+
+
+def test_a_closed_card_refuses(card):
+    transport = opened(card)
+    transport.close()
+    transport.close()
+    for call in (lambda: transport.read_register(0), lambda: transport.read_memory(0, 4), lambda: transport.wait(1)):
+        with pytest.raises(DeviceError, match="xdma:0 is closed"):
+            call()
+
+
+@pytest.mark.parametrize("options", [{"timeout_seconds": -1}, {"chunk_bytes": 5}])
+def test_bad_options_are_refused_and_nothing_stays_open(card, options):
+    with pytest.raises(ValueError, match="must be"):
+        opened(card, **options)
+    assert card.opened == []
