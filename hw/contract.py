@@ -1,7 +1,7 @@
 """What hardware and software agree on, declared once, in plain Python."""
 
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 
 
 @dataclass(frozen=True)
@@ -357,12 +357,37 @@ class Register(IntEnum):
     WINDOW_STRIDE = 0x038  #: from one channel's window to the next, and the size of each, in units of 4096 bytes
     REFUSED = 0x03C  #: how often START was written while a program ran (such a write does nothing else)
     PARAMETER = 0x040  #: 16 words, the values of Source.PARAMETER; see PARAMETERS
+    BUILD = 0x080  #: what the bitstream was built from, see :func:`etalstm.boards.build.build_id`; 0 in simulation
     COUNTER = 0x100  #: 64-bit words, low half first, in the order of Counter; cleared by START
 
 
 REGISTER_SPACE_BYTES = 0x400
 CONTROL_START = 1
 CONTROL_ABORT = 2
+
+
+class BoardRegister(IntEnum):
+    """AXI4-Lite registers that a board has besides the machine's, byte offsets, 32 bits each.
+
+    They answer whenever the host's link is up. Without ``BoardStatus.UP`` every other register reads 0.
+    """
+
+    STATUS = 0x1000  #: see :class:`BoardStatus`
+    CONTROL = 0x1004  #: write BOARD_RESET
+    TEMPERATURE = 0x1008  #: of the memory stacks in degrees Celsius: the first in bits 6:0, the second in bits 14:8
+
+
+class BoardStatus(IntFlag):
+    """Bits of ``BoardRegister.STATUS``."""
+
+    LOCKED = 1  #: the clocks run
+    CALIBRATED = 2  #: the memory is ready
+    TRIPPED = 4  #: the memory was too hot and is stopped, until the board is reset
+    UP = 8  #: the machine is out of reset
+
+
+BOARD_SPACE_BYTES = 0x2000  # of both kinds of registers together
+BOARD_RESET = 1  # lets the memory finish what is under way, then resets the machine; its memory keeps its bytes
 MAGIC = 0x4554414C  # "ETAL"
 VERSION = 1
 PARAMETERS = 16

@@ -32,14 +32,21 @@ class Instanced(wiring.Component):
     ----------
     name : str
         The Verilog module.
-    component : wiring.Component
-        What it is; only its signature and its ``LATENCY``, if any, are looked at.
+    signature : wiring.Signature
+        Its members.
+    latency : int, optional
+        Its ``LATENCY``.
     """
 
-    def __init__(self, name: str, component: wiring.Component):
+    def __init__(self, name: str, signature: wiring.Signature, latency: int | None = None):
         self._name = name
-        self.LATENCY = getattr(component, "LATENCY", None)
-        super().__init__(component.signature)
+        self.LATENCY = latency
+        super().__init__(signature)
+
+    @classmethod
+    def of(cls, name: str, component: wiring.Component) -> "Instanced":
+        """Stand for a component, of which only the signature and the ``LATENCY``, if any, are looked at."""
+        return cls(name, component.signature, getattr(component, "LATENCY", None))
 
     def elaborate(self, platform):
         """An instance in the domain ``sync``."""
@@ -50,7 +57,7 @@ class Instanced(wiring.Component):
         return Instance(self._name, **ports)
 
 
-def verilog(config: Config, name: str = "top") -> str:
+def verilog(config: Config, name: str = "top", *, build: int = 0) -> str:
     """Give the Verilog of the whole accelerator; equal configurations give equal text.
 
     What there are many of, a channel and its arithmetic units, is written once each: so the time that this takes, and
@@ -61,12 +68,14 @@ def verilog(config: Config, name: str = "top") -> str:
     config : Config
     name : str
         Name of the outermost module.
+    build : int
+        What the BUILD register reads as.
     """
     units = {"multiplier": Multiplier, "adder": Adder, "activation": Activation}
     modules = {unit_name: unit(config.format) for unit_name, unit in units.items()}
-    instances = {unit_name: partial(Instanced, unit_name, unit) for unit_name, unit in modules.items()}
+    instances = {unit_name: partial(Instanced.of, unit_name, unit) for unit_name, unit in modules.items()}
     modules["channel"] = channel = Channel(config, **{n: lambda _, make=make: make() for n, make in instances.items()})
-    modules[name] = Top(config, channel=lambda _: Instanced("channel", channel))
+    modules[name] = Top(config, channel=lambda _: Instanced.of("channel", channel), build=build)
     return "\n".join(component_verilog(component, module) for module, component in reversed(modules.items()))
 
 

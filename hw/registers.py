@@ -21,6 +21,8 @@ class Registers(wiring.Component):
     Parameters
     ----------
     config : Config
+    build : int
+        What BUILD reads as, 32 bits.
 
     Members
     -------
@@ -32,8 +34,8 @@ class Registers(wiring.Component):
     counters : :py:`In(data.ArrayLayout(64, Counter.COUNT))`
     """
 
-    def __init__(self, config: Config):
-        self._config = config
+    def __init__(self, config: Config, *, build: int = 0):
+        self._config, self._build = config, build
         super().__init__(
             {
                 "bus": In(AXI4Lite(REGISTER_ADDRESS_BITS)),
@@ -88,6 +90,7 @@ class Registers(wiring.Component):
             Register.ERROR_ENGINE: self.engine,
             Register.ERROR_INSTRUCTION: self.instruction,
             Register.REFUSED: refused,
+            Register.BUILD: self._build,
             **stored,
         }
         counter_words = Array(word for n in range(contract.Counter.COUNT) for word in self._halves(n))

@@ -29,6 +29,8 @@ def top_signature(config: Config) -> wiring.Signature:
             **{f"port{n}": Out(AXI4(*sizes, id_bits)) for n in range(shared)},
             **{f"port{n}": Out(AXI4Read(*sizes)) for n in range(shared, config.ports)},
             "interrupt": Out(1),
+            "running": Out(1),
+            "failed": Out(1),
         }
     )
 
@@ -41,6 +43,8 @@ class Top(wiring.Component):
     config : Config
     channel : callable
         Makes a channel of a configuration.
+    build : int
+        What the BUILD register reads as, 32 bits.
 
     Members
     -------
@@ -50,17 +54,19 @@ class Top(wiring.Component):
         Memory ports: those of the channels first, then the broadcaster's and the sequencer's, which only read.
     interrupt : :py:`Out(1)`
         The last program has ended; low from its start to its end, and before the first.
+    running, failed : :py:`Out(1)`
+        A program runs; the last program ended, but not with DONE.
     """
 
-    def __init__(self, config: Config, *, channel=Channel):
-        self.config, self._channel = config, channel
+    def __init__(self, config: Config, *, channel=Channel, build: int = 0):
+        self.config, self._channel, self._build = config, channel, build
         super().__init__(top_signature(config))
 
     def elaborate(self, platform):
         """Everything that a program uses is held in reset between programs; registers and counters are not."""
         m = Module()
         config = self.config
-        m.submodules.registers = registers = Registers(config)
+        m.submodules.registers = registers = Registers(config, build=self._build)
         m.submodules.sequencer = sequencer = Sequencer(beat_bits=config.beat_bits, address_bits=config.address_bits)
         m.submodules.counters = counters = Counters(config.channels)
         m.domains.program = ClockDomain(local=True)
@@ -95,6 +101,8 @@ class Top(wiring.Component):
             counters.clear.eq(registers.start),
             counters.enable.eq(sequencer.running),
             self.interrupt.eq(~sequencer.running & (sequencer.status != Status.IDLE)),
+            self.running.eq(sequencer.running),
+            self.failed.eq(self.interrupt & (sequencer.status != Status.DONE)),
         ]
         self._fetch(m, sequencer, reader)
         self._dispatch(m, sequencer, channels, broadcaster)

@@ -107,7 +107,7 @@ def _check(names: dict, count: int):
     if missing:
         raise ValueError(f"the design lacks these ports: {', '.join(missing)}")
     outputs = {f"port{n}__{name}" for n in range(count) for name in (*_SHOWN, *_IGNORED, "wdata")}
-    outputs |= {"interrupt", *(f"control__{name}" for name in _ANSWERS)}
+    outputs |= {"interrupt", "running", "failed", *(f"control__{name}" for name in _ANSWERS)}
     strange = sorted(name for name, port in names.items() if port["direction"] == "output" and name not in outputs)
     if strange:
         raise ValueError(f"the simulation does not know these outputs of the design: {', '.join(strange)}")
