@@ -13,6 +13,7 @@ import numpy as np
 from etalstm.errors import DivergedError
 from etalstm.network import flush_subnormals
 
+PIECE = 1 << 14  # elements of a sum at a time: what stays in the cache is three times as fast
 CLIP_EPSILON = 1e-6  # PyTorch's clip_grad_norm_ adds the same
 
 
@@ -75,10 +76,14 @@ def gradient_norm(column_norms: Sequence[np.ndarray], bias_gradients: Sequence[n
     DivergedError
         If it is infinite or no number.
     """
-    columns = [np.asarray(norms, np.float64) for norms in column_norms]
-    squares = [np.square(np.asarray(db, np.float64)) for db in bias_gradients]
-    # accumulate adds one after the other; a plain sum would add pairwise, in an order of NumPy's choosing
-    total = float(np.add.accumulate(np.concatenate([*columns, *squares]))[-1])
+    total = 0.0
+    for arrays, squared in ((column_norms, False), (bias_gradients, True)):
+        for array in map(np.asarray, arrays):
+            for first in range(0, array.size, PIECE):
+                piece = array[first : first + PIECE].astype(np.float64)
+                terms = np.concatenate([[total], np.square(piece) if squared else piece])
+                # accumulate adds one after the other; a plain sum would add pairwise, in an order of NumPy's choosing
+                total = float(np.add.accumulate(terms)[-1])
     if not math.isfinite(total):
         raise DivergedError(
             f"the gradient's squared norm is {total}: training has diverged; the weights are those before this update"

@@ -58,29 +58,33 @@ def softmax_cross_entropy(logits: np.ndarray, targets: np.ndarray, weights: np.n
 
     Parameters
     ----------
-    logits : array, float32, (N, C)
+    logits : array, float32, (N, C)        becomes the gradient: with 10,000 classes a second such array costs more
+                                           time than what is computed in it
     targets : array, integers, (N,)
     weights : array, float32, (N,)
 
     Returns
     -------
     Loss
-    gradient : array, float32, (N, C)     of the mean loss by the logits
+    gradient : array, float32, (N, C)     of the mean loss by the logits; `logits` itself
     """
     rows = np.arange(targets.size)
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    exponentials = np.exp(shifted)
-    sums = exponentials.sum(axis=1, keepdims=True)
-    losses = np.log(sums[:, 0]) - shifted[rows, targets]
-    correct = logits.argmax(axis=1) == targets
+    ranked_first = logits.argmax(axis=1)
+    logits -= logits[rows, ranked_first][:, None]
+    of_targets = logits[rows, targets]
+    gradient = np.exp(logits, out=logits)
+    sums = gradient.sum(axis=1, keepdims=True)
+    losses = np.log(sums[:, 0]) - of_targets
+    correct = ranked_first == targets
     loss = Loss(
         float((losses * weights).sum(dtype=np.float64)),
         float(weights[correct].sum(dtype=np.float64)),
         float(weights.sum(dtype=np.float64)),
     )
-    gradient = exponentials / sums
+    gradient /= sums
     gradient[rows, targets] -= np.float32(1)
-    return loss, gradient * (weights / np.float32(loss.weight))[:, None]
+    gradient *= (weights / np.float32(loss.weight))[:, None]
+    return loss, gradient
 
 
 class HostModel:
@@ -122,6 +126,7 @@ class HostModel:
             self.parameters["embedding"] = generator.standard_normal((tokens or classes, embedding), np.float32)
         self.velocities = {name: np.zeros_like(array) for name, array in self.parameters.items()}
         self.gradients: dict[str, np.ndarray] = {}
+        self._logits = np.empty((0, classes), np.float32)
 
     def inputs(self, batch: Batch) -> np.ndarray:
         """Give the LSTM's input x, float32, (T, B, I)."""
@@ -167,6 +172,9 @@ class HostModel:
 
     def _compare(self, batch: Batch, y: np.ndarray):
         rows = y.reshape(-1, y.shape[2]) if self.per_step else y[batch.lengths - 1, np.arange(y.shape[1])]
-        logits = rows @ self.parameters["output.weights"].T + self.parameters["output.bias"]
+        if self._logits.shape[0] != len(rows):  # kept: for 10,000 classes new pages cost more than the product
+            self._logits = np.empty((len(rows), self.parameters["output.bias"].size), np.float32)
+        logits = np.matmul(rows, self.parameters["output.weights"].T, out=self._logits)
+        logits += self.parameters["output.bias"]
         loss, gradient = softmax_cross_entropy(logits, batch.targets.reshape(-1), batch.weights.reshape(-1))
         return loss, gradient, rows
