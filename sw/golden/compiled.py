@@ -135,13 +135,18 @@ def column_norms(dw):
 
 
 @njit(nogil=True, cache=True)
-def _descend(values, velocity, gradient, scale, decay, momentum, rate, moved, speed, begin, end):
-    """Update the elements `begin` to `end`; operands come from the host too, so they are flushed first."""
-    for n in range(begin, end):
+def _descend(values, velocity, gradient, scale, decay, momentum, rate, moved, speed):
+    """Update elements; operands come from the host too, so they are flushed first.
+
+    The loop runs over whole arrays: of a piece of them, the compiler would not know that no index wraps, and would not
+    vectorise.
+    """
+    for n in range(values.size):
         value = finish(values[n])
         clipped = plus(times(scale, finish(gradient[n])), times(decay, value))
-        speed[n] = plus(times(momentum, finish(velocity[n])), clipped)
-        moved[n] = plus(value, -times(rate, speed[n]))
+        faster = plus(times(momentum, finish(velocity[n])), clipped)
+        speed[n] = faster
+        moved[n] = plus(value, -times(rate, faster))
 
 
 def descend(values, velocity, gradient, rule, weight_decay):
@@ -151,7 +156,7 @@ def descend(values, velocity, gradient, rule, weight_decay):
     scalars = rule.scale, np.float32(weight_decay), rule.momentum, rule.learning_rate
 
     def piece(begin, end):
-        _descend(*flat, *scalars, moved, speed, begin, end)
+        _descend(*(array[begin:end] for array in flat), *scalars, moved[begin:end], speed[begin:end])
 
     CREW.share(moved.size, moved.size, piece)
     return moved.reshape(np.shape(values)), speed.reshape(np.shape(values))
