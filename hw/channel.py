@@ -29,7 +29,7 @@ from etalstm.hw.fp.activation import Activation
 from etalstm.hw.fp.add import Adder
 from etalstm.hw.fp.multiply import Multiplier
 from etalstm.hw.queue import InstructionQueue
-from etalstm.hw.stream import Completed, Scalar, Windows
+from etalstm.hw.stream import Completed, Scalar, Shares, Windows
 
 ENGINES = {Engine.LOAD: "load", Engine.MAC: "mac", Engine.VECTOR: "vector", Engine.STORE: "store"}
 """The engines of a channel, and their names."""
@@ -60,6 +60,8 @@ class Channel(wiring.Component):
         What the broadcaster sends.
     parameters : :py:`In(data.ArrayLayout(format.width, PARAMETERS))`
         Values of ``Source.PARAMETER``; the first three are fixed and not looked at.
+    shares : :py:`In(Shares())`
+        Fixed shares of the PEs; constant while a program runs.
     number : :py:`In(CHANNEL_BITS)`
         Which window is this channel's; constant.
     windows : :py:`In(Windows(address_bits))`
@@ -100,6 +102,7 @@ class Channel(wiring.Component):
                 "i": In(stream.Signature(INSTRUCTION_BITS)),
                 "scalars": In(stream.Signature(Scalar(config.format))),
                 "parameters": In(data.ArrayLayout(config.format.width, PARAMETERS)),
+                "shares": In(Shares()),
                 "number": In(CHANNEL_BITS),
                 "windows": In(Windows(config.address_bits)),
                 "axi": Out(AXI4(config.address_bits, config.beat_bits)),
@@ -180,6 +183,7 @@ class Channel(wiring.Component):
             compute.parameters[PARAMETER_ZERO].eq(0),
             compute.parameters[PARAMETER_MINUS_ZERO].eq(config.format.minus_zero),
             compute.hold.eq(self.abort),
+            compute.shares.eq(self.shares),
         ]
         return fifo.level != 0
 

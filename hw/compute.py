@@ -9,7 +9,8 @@ from etalstm.hw.elementwise import VectorEngine
 from etalstm.hw.mac import MACEngine
 from etalstm.hw.memory import LaneMemories
 from etalstm.hw.pe import Operation, PEArray
-from etalstm.hw.stream import LaneRead, LaneWrite, Scalar, instruction_layout, vector_layout
+from etalstm.hw.shares import SlotScheduler
+from etalstm.hw.stream import LaneRead, LaneWrite, Scalar, Shares, instruction_layout, vector_layout
 
 
 class Compute(wiring.Component):
@@ -18,6 +19,8 @@ class Compute(wiring.Component):
     The swing: in every cycle the PEs take one operation of all lanes, an element of VECTOR if one is ready, otherwise a
     MAC. The queue's read port goes to VECTOR first, then to ``read``, then to the MAC; the first port of the scratch
     memory to VECTOR, then to ``read``. Reset clears everything but the memories.
+
+    With ``shares`` each cycle belongs to one kind of work, whether it has any or not: see :class:`SlotScheduler`.
 
     Parameters
     ----------
@@ -48,6 +51,8 @@ class Compute(wiring.Component):
         The vector read in the cycle before.
     hold : :py:`In(1)`
         Issue nothing.
+    shares : :py:`In(Shares())`
+        Fixed shares of the PEs; constant from reset to reset.
     mac_done, vector_done, mac_busy, vector_busy : :py:`Out(1)`
         An instruction's last result is being written; the engine has work left.
     mac_status, vector_status, load_status, read_status : :py:`Out(Status)`
@@ -84,6 +89,7 @@ class Compute(wiring.Component):
                 "read": In(stream.Signature(LaneRead())),
                 "read_data": Out(vector_layout(format, lanes)),
                 "hold": In(1),
+                "shares": In(Shares()),
                 "cycle": Out(Cycle),
                 "activations": Out(range(activation_units + 1)),
             }
@@ -94,6 +100,7 @@ class Compute(wiring.Component):
         m = Module()
         m.submodules.memories, m.submodules.pes = memories, pes = self.memories, self.pes
         m.submodules.mac, m.submodules.vector = mac, vector = self.mac_engine, self.vector_engine
+        m.submodules.slots = slots = SlotScheduler()
         wiring.connect(m, wiring.flipped(self.mac), mac.i)
         wiring.connect(m, wiring.flipped(self.scalars), mac.scalars)
         wiring.connect(m, wiring.flipped(self.vector), vector.i)
@@ -103,8 +110,10 @@ class Compute(wiring.Component):
         m.d.comb += [
             vector.parameters.eq(self.parameters),
             vector.hold.eq(self.hold),
+            slots.shares.eq(self.shares),
+            vector.pes_free.eq(slots.elementwise),
             vector.result.eq(pes.result),
-            mac.pes_free.eq(~vector.issue_pe & ~self.hold),
+            mac.pes_free.eq(~vector.issue_pe & ~self.hold & Mux(mac.step.backward, slots.backward, slots.forward)),
             self.mac_status.eq(mac.status),
             self.vector_status.eq(vector.status),
             self.mac_done.eq(mac.done),
@@ -200,6 +209,8 @@ class Compute(wiring.Component):
             m.d.comb += self.cycle.eq(Cycle.MAC)
         with m.Elif(vector.issue_pe):
             m.d.comb += self.cycle.eq(Cycle.ELEMENTWISE)
+        with m.Elif(vector.waiting | (mac.ready & ~self.hold)):
+            m.d.comb += self.cycle.eq(Cycle.SHARE)
         with m.Elif(mac.waiting & mac.uses_queue & queue_taken):
             m.d.comb += self.cycle.eq(Cycle.QUEUE_PORT)
         with m.Elif(mac.waiting):

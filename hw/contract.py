@@ -212,6 +212,7 @@ FIELDS = {
         "bias": LANE_ADDRESS_BITS,
         "tiles": COUNT_BITS,
         "start": 1,
+        "backward": 1,  # of the backward pass, Wᵀδ or dW: which of the SHARES it may use
     },
     Opcode.VECTOR: {
         "op": 4,
@@ -358,10 +359,18 @@ class Register(IntEnum):
     REFUSED = 0x03C  #: how often START was written while a program ran (such a write does nothing else)
     PARAMETER = 0x040  #: 16 words, the values of Source.PARAMETER; see PARAMETERS
     BUILD = 0x080  #: what the bitstream was built from, see :func:`etalstm.boards.build.build_id`; 0 in simulation
+    SHARES = 0x084  #: 0: any operation may use any cycle of the PEs; otherwise fixed shares, see SHARES
+    SEND_ZEROS = 0x088  #: 1: a scalar that is zero takes the cycles of any other, and is no term of a sum; 0: skipped
     COUNTER = 0x100  #: 64-bit words, low half first, in the order of Counter; cleared by START
 
 
 REGISTER_SPACE_BYTES = 0x400
+
+# Fixed shares of the PEs, each a field of 8 bits, lowest first: of every SLOTS cycles of a channel, how many are for
+# element-wise work; and of the others, how many MACs of the forward pass may use, and how many those of the backward
+# pass. The slots of each are spread evenly.
+SHARES = ("elementwise", "forward", "backward")
+SLOTS = 32
 CONTROL_START = 1
 CONTROL_ABORT = 2
 
@@ -389,7 +398,7 @@ class BoardStatus(IntFlag):
 BOARD_SPACE_BYTES = 0x2000  # of both kinds of registers together
 BOARD_RESET = 1  # lets the memory finish what is under way, then resets the machine; its memory keeps its bytes
 MAGIC = 0x4554414C  # "ETAL"
-VERSION = 1
+VERSION = 2
 PARAMETERS = 16
 PARAMETER_ONE = 0  # reads as 1.0 whatever is written
 PARAMETER_ZERO = 1  # reads as +0.0 whatever is written
@@ -414,6 +423,7 @@ class Cycle(IntEnum):
     WAIT_STORE = 7  #: ... for results to be written
     NO_MAC = 8  #: no MAC instruction is queued, element-wise work or transfers run
     IDLE = 9  #: no engine of the channel has work
+    SHARE = 10  #: something was ready, the cycle belonged to work of another kind: lost to fixed SHARES
 
 
 class Counter(IntEnum):
@@ -421,11 +431,11 @@ class Counter(IntEnum):
 
     CYCLES = 0
     CYCLE_KINDS = 1  #: one for each Cycle, summed over channels
-    MAC_PHASE = 11  #: channel-cycles from a MAC instruction's start to its last MAC
-    ACTIVATION = 12  #: activation-unit operations issued (one lane's value each)
-    SCALARS_SEEN = 13
-    SCALARS_SKIPPED = 14
-    READ_BEATS = 15  #: one for each Traffic, LOAD and CAST, summed over channels
-    WRITE_BEATS = 19  #: likewise, STORE and TRANSPOSE
-    PROGRAM_BEATS = 23
-    COUNT = 24
+    MAC_PHASE = 12  #: channel-cycles from a MAC instruction's start to its last MAC
+    ACTIVATION = 13  #: activation-unit operations issued (one lane's value each)
+    SCALARS_SEEN = 14
+    SCALARS_SKIPPED = 15
+    READ_BEATS = 16  #: one for each Traffic, LOAD and CAST, summed over channels
+    WRITE_BEATS = 20  #: likewise, STORE and TRANSPOSE
+    PROGRAM_BEATS = 24
+    COUNT = 25

@@ -67,6 +67,10 @@ class VectorEngine(wiring.Component):
         Values of ``Source.PARAMETER``.
     hold : :py:`In(1)`
         Issue nothing in this cycle.
+    pes_free : :py:`In(1)`
+        An element may use the PEs in this cycle.
+    waiting : :py:`Out(1)`
+        An element lacks nothing but the PEs.
     scratch_a, scratch_b, queue : :py:`In(memory.ReadPort.Signature(...))`
         Read ports; an enable takes the port for that cycle.
     issue, issue_pe : :py:`Out(1)`
@@ -104,11 +108,12 @@ class VectorEngine(wiring.Component):
             return In(memory.ReadPort.Signature(addr_width=(depth - 1).bit_length(), shape=vector))
 
         super().__init__(
-            {name: Out(1) for name in ("issue", "issue_pe", "done", "busy")}
+            {name: Out(1) for name in ("issue", "issue_pe", "waiting", "done", "busy")}
             | {
                 "i": In(stream.Signature(instruction_layout(Opcode.VECTOR))),
                 "parameters": In(data.ArrayLayout(format.width, PARAMETERS)),
                 "hold": In(1),
+                "pes_free": In(1),
                 "scratch_a": read_port(scratch_depth),
                 "scratch_b": read_port(scratch_depth),
                 "queue": read_port(queue_depth),
@@ -222,12 +227,14 @@ class VectorEngine(wiring.Component):
         pause = Signal(range(self.groups + 1))  # cycles until the activation units can take a vector
         arithmetic = (element.op == VectorOp.ADD) | (element.op == VectorOp.SUBTRACT)
         earliest, latest = Signal.like(horizon), Signal.like(horizon)
+        ready, kept_from_pes = Signal(), Signal()
         m.d.comb += [
             earliest.eq(Mux(activation, first, Mux(select, SELECT_LATENCY, Mux(arithmetic, total, product)))),
             latest.eq(Mux(activation, last, earliest)),
-            elements.ready.eq(
-                (earliest > horizon) & ~(activation & (pause != 0)) & ~(element.after & in_flight) & ~self.hold
-            ),
+            ready.eq((earliest > horizon) & ~(activation & (pause != 0)) & ~(element.after & in_flight) & ~self.hold),
+            kept_from_pes.eq(~self.pes_free & ~activation & ~select),
+            elements.ready.eq(ready & ~kept_from_pes),
+            self.waiting.eq(elements.valid & ready & kept_from_pes),
         ]
         m.d.sync += [horizon.eq(Mux(horizon == 0, 0, horizon - 1)), pause.eq(Mux(pause == 0, 0, pause - 1))]
         with m.If(self.issue):

@@ -18,13 +18,14 @@ class MACStep(data.StructLayout):
     begins : the sum starts here, from the bias if ``biased``
     biased : there is a bias
     empty : there is no product
+    backward : of the backward pass
     mac : there is a MAC at all; without, the step only carries ``end``
     end : the last step of an instruction
     """
 
     def __init__(self, format):
         address = LANE_ADDRESS_BITS + 1
-        flags = {name: 1 for name in ("begins", "biased", "empty", "mac", "end")}
+        flags = {name: 1 for name in ("begins", "biased", "empty", "backward", "mac", "end")}
         super().__init__({"weight": address, "queue": address, "bias": address, "value": format.width} | flags)
 
 
@@ -52,15 +53,15 @@ class MACEngine(wiring.Component):
     scalars : :py:`In(stream.Signature(Scalar(format)))`
         The scalars.
     pes_free, queue_free : :py:`In(1)`
-        The slot of the PEs, and the read port of the queue, are free in this cycle.
+        The step may use the PEs, and the read port of the queue is free, in this cycle.
     step : :py:`Out(MACStep(format))`
         The next MAC.
     issue : :py:`Out(1)`
         It takes place in this cycle.
     uses_queue : :py:`Out(1)`
         It would read the queue.
-    waiting, hazard : :py:`Out(1)`
-        A MAC is at ``step``; its partial sum is still in the adder.
+    waiting, hazard, ready : :py:`Out(1)`
+        A MAC is at ``step``; its partial sum is still in the adder; it lacks nothing but the PEs.
     write, write_address : :py:`Out(1)`, :py:`Out(range(queue_depth))`
         The sum of ``latency`` cycles ago belongs here.
     done : :py:`Out(1)`
@@ -75,7 +76,7 @@ class MACEngine(wiring.Component):
     def __init__(self, format, latency, *, weight_depth, queue_depth, bias_depth):
         self.format, self.latency = format, latency
         self.depths = {"weight": weight_depth, "queue": queue_depth, "bias": bias_depth}
-        flags = ("issue", "uses_queue", "waiting", "hazard", "write", "done", "active", "busy")
+        flags = ("issue", "uses_queue", "waiting", "hazard", "ready", "write", "done", "active", "busy")
         super().__init__(
             {name: Out(1) for name in flags}
             | {
@@ -106,13 +107,13 @@ class MACEngine(wiring.Component):
                 self.waiting
                 & (beyond["queue"] | (~step.empty & beyond["weight"]) | (step.begins & step.biased & beyond["bias"]))
             ),
-            self.issue.eq(
+            self.ready.eq(
                 self.waiting
-                & self.pes_free
                 & (~self.uses_queue | (self.queue_free & ~self.hazard))
                 & ~bad
                 & (self.status == Status.IDLE)
             ),
+            self.issue.eq(self.ready & self.pes_free),
             leaves.eq(self.issue | ~step.mac),
             self.active.eq(self.i.valid | valid),
         ]
@@ -135,9 +136,10 @@ class MACEngine(wiring.Component):
         m.d.comb += [
             last_tile.eq((tile + 1 == i.tiles) | scalar.null),
             following.value.eq(scalar.value),
-            following.begins.eq(scalar.first | scalar.empty),
+            following.begins.eq(scalar.first),
             following.biased.eq(i.start == Start.BIAS),
             following.empty.eq(scalar.empty),
+            following.backward.eq(i.backward),
             following.mac.eq(~scalar.null),
             following.end.eq(scalar.last & last_tile),
             advance.eq(self.i.valid & self.scalars.valid & (~valid | leaves) & (self.status == Status.IDLE)),

@@ -8,7 +8,7 @@ from etalstm.hw import contract
 from etalstm.hw.axi import AXI4Lite
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Register, Status
-from etalstm.hw.stream import Windows
+from etalstm.hw.stream import Shares, Windows
 
 REGISTER_ADDRESS_BITS = (contract.REGISTER_SPACE_BYTES - 1).bit_length()
 
@@ -30,6 +30,7 @@ class Registers(wiring.Component):
     start, abort : :py:`Out(1)`                  pulses
     program, length, watchdog, windows : Out     what the host has set
     parameters : :py:`Out(data.ArrayLayout)`     operands of vector instructions
+    shares, send_zeros : Out                     how the PEs are divided; zero scalars are sent too
     running, status, engine, instruction : In    from the sequencer
     counters : :py:`In(data.ArrayLayout(64, Counter.COUNT))`
     """
@@ -46,6 +47,8 @@ class Registers(wiring.Component):
                 "watchdog": Out(32),
                 "windows": Out(Windows(config.address_bits)),
                 "parameters": Out(data.ArrayLayout(config.format.width, contract.PARAMETERS)),
+                "shares": Out(Shares()),
+                "send_zeros": Out(1),
                 "running": In(1),
                 "status": In(Status),
                 "engine": In(4),
@@ -68,6 +71,8 @@ class Registers(wiring.Component):
                 Register.WINDOW_LOW,
                 Register.WINDOW_HIGH,
                 Register.WINDOW_STRIDE,
+                Register.SHARES,
+                Register.SEND_ZEROS,
             )
         }
         refused = Signal(32)
@@ -79,6 +84,11 @@ class Registers(wiring.Component):
             self.windows.base.eq(stored[Register.WINDOW_LOW] | stored[Register.WINDOW_HIGH] << 32),
             self.windows.stride.eq(stored[Register.WINDOW_STRIDE] << 12),
             *(self.parameters[n].eq(word) for n, word in enumerate(parameters)),
+            *(
+                self.shares[name].eq(stored[Register.SHARES].word_select(n, 8))
+                for n, name in enumerate(contract.SHARES)
+            ),
+            self.send_zeros.eq(stored[Register.SEND_ZEROS]),
         ]
 
         readable = {

@@ -19,7 +19,8 @@ class Scalar(data.StructLayout):
     value : the scalar
     outer, inner : offsets into the weight memory and the queue, already multiplied by the number of tiles
     first : its sums start here (with the start that the MAC instruction names)
-    empty : no term at all: the sums of this offset are set to their start; ``value`` and ``outer`` mean nothing
+    empty : no term: the sums keep their value, or with ``first`` are set to their start; ``value`` and ``outer`` mean
+        nothing
     null : no scalar: the message only carries ``last``
     last : the paired MAC instruction ends with this message
     """
@@ -50,6 +51,13 @@ class Windows(data.StructLayout):
 
     def __init__(self, address_bits: int):
         super().__init__({"base": address_bits, "stride": address_bits})
+
+
+class Shares(data.StructLayout):
+    """Fixed shares of the PEs: how many slots of every :data:`contract.SLOTS` each kind has; all 0: no shares."""
+
+    def __init__(self):
+        super().__init__({name: range(contract.SLOTS + 1) for name in contract.SHARES})
 
 
 def vector_layout(format: FloatFormat, lanes: int) -> data.ArrayLayout:

@@ -112,11 +112,13 @@ class Top(wiring.Component):
                 channel.number.eq(number),
                 channel.parameters.eq(registers.parameters),
                 channel.windows.eq(registers.windows),
+                channel.shares.eq(registers.shares),
                 channel.abort.eq(sequencer.drain),
                 channel.stored_by_all.eq(stored.count),
             ]
         m.d.comb += [
             broadcaster.windows.eq(registers.windows),
+            broadcaster.send_zeros.eq(registers.send_zeros),
             broadcaster.abort.eq(sequencer.drain),
             broadcaster.stored_by_all.eq(stored.count),
             stored.done.eq(Cat(channel.store_done for channel in channels)),

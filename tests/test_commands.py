@@ -53,6 +53,19 @@ def test_compare_finds_golden_bits_with_compressed_storage_and_skipped_cells(
     assert json.loads(out)["mismatched_words"] == 0
 
 
+@pytest.mark.parametrize("stall", [0, 0.5])
+@pytest.mark.parametrize("preset", ["test", "sim"])
+@pytest.mark.parametrize(
+    ("architecture", "storage"), [("dynamic", "dense"), ("static", "ms1"), ("inference", "dense")], ids=str
+)
+def test_compare_finds_golden_bits_on_other_architectures(capsys, architecture, storage, preset, stall):
+    arguments = ["--preset", preset, *sizes(5, 19, 2, 6, 5), "--iterations", 2, "--stall", stall, "--unequal-lengths"]
+    arguments += ["--architecture", architecture, "--storage", storage, "--theta", 0.1 * (storage != "dense")]
+    code, out, err = output(capsys, "compare", *arguments, "--skip-cells", 0.3, "--json")
+    assert code == 0, err
+    assert json.loads(out)["mismatched_words"] == 0
+
+
 def test_presets_give_the_same_weights(capsys):
     code, out, err = output(
         capsys, "compare", "--devices", "sim,sim", "--preset", "test,sim", *sizes(8, 20, 2, 6, 3), "--iterations", 2,
@@ -98,6 +111,11 @@ def test_bench_skip_saves_the_zeros_cycles(capsys):
         (["compare", "--devices", "golden"], "at least two devices"),
         (["compare", "--preset", "test,test,test"], "one preset, or one for each of 2 devices"),
         (["compare", "--stall", "1.5"], "stall"),
+        (
+            ["compare", "--architecture", "fast"],
+            "unknown architecture 'fast', expected one of: swing, dynamic, static, inference",
+        ),
+        (["compare", "--architecture", "inference", "--storage", "ms1"], "architecture inference keeps its intermed"),
         (["plan", "--memory", "1000"], "bytes of memory, the device has 1,000"),
         (["plan", "--batch", "0"], "batch must be above 0, got 0"),
         (["bench", "iteration", "--steps", "0"], "steps must be above 0, got 0"),

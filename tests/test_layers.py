@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FOLDERS = {"etalstm.hw": "hw", "etalstm.sim": "sim", "etalstm.boards": "boards", "etalstm": "sw"}
 PLAIN = {
+    "etalstm.architecture",
     "etalstm.errors",
     "etalstm.network",
     "etalstm.optimizer",
@@ -29,6 +30,7 @@ LAYERS = {
     "etalstm.sim.prove": {"etalstm.hw", "etalstm.sim", "etalstm.golden"},  # holds the hardware to the golden model
     "etalstm.sim": {"etalstm.hw", "etalstm.device"} | PLAIN,
     "etalstm.boards": {"etalstm.hw"},
+    "etalstm.architecture": CONTRACT,
     "etalstm.errors": set(),
     "etalstm.network": {"etalstm.errors"},
     "etalstm.optimizer": {"etalstm.errors", "etalstm.network"},

@@ -25,6 +25,7 @@ class Broadcaster(wiring.Component):
     o : :py:`Out(stream.Signature(Scalar(format)))`   scalars, for all channels at once
     axi : :py:`Out(AXI4Read(...))`                    memory port
     windows : :py:`In(Windows(...))`                  where the channels' windows are
+    send_zeros : :py:`In(1)`                          zeros are sent too, as scalars that are no terms
     stored_by_all : :py:`In(16)`                      what waits are compared with
     abort, dma_busy, busy, progress                   as in a channel
     status, completed : :py:`Out`                     first error; how many instructions were begun before it
@@ -39,6 +40,7 @@ class Broadcaster(wiring.Component):
                 "o": Out(stream.Signature(Scalar(config.format))),
                 "axi": Out(AXI4Read(config.address_bits, config.beat_bits)),
                 "windows": In(Windows(config.address_bits)),
+                "send_zeros": In(1),
                 "stored_by_all": In(contract.WAIT_BITS),
                 "abort": In(1),
                 "dma_busy": Out(1),
@@ -113,6 +115,7 @@ class Broadcaster(wiring.Component):
             buffer.read_enable.eq(emitter.read_enable),
             emitter.read_data.eq(buffer.read_data),
             masks.block.eq(fetcher.block),
+            masks.send_zeros.eq(self.send_zeros),
             masks.write_data.eq(fetcher.write_data),
             masks.write_enable.eq(fetcher.write_enable),
             self.dma_busy.eq(reader.busy),

@@ -32,12 +32,14 @@ class ScalarEmitter(wiring.Component):
     costs one cycle. With nothing under way, a block's first scalar is there five cycles after the block was offered.
     The last block's last scalar carries ``last``; only if that block has none is there an end without a scalar.
 
+    Zeros are sent only where the masks name them: as ``empty`` scalars, which take their time and are no terms.
+
     Three pipeline stages after the mask: the buffer's address, its data, the output register. A stalled output stalls
     all three; groups without scalars are passed over meanwhile.
 
     Which sums have begun is kept in a bit for each inner index: a scalar that is the first of its sums says so, and
-    after the last block with ``finish`` the sums that never began are sent as ``empty``, one a cycle, after one idle
-    cycle.
+    after the last block with ``finish`` the sums that never began are sent as ``first`` and ``empty``, one a cycle,
+    after one idle cycle.
 
     Parameters
     ----------
@@ -166,10 +168,15 @@ class ScalarEmitter(wiring.Component):
         width = min(_PART, sizes.sums)
         begun = Array(Signal(width, name=f"begun{n}") for n in range(sizes.sums // width))
         count, count_after = Signal(range(sizes.sums + 1)), Signal(range(sizes.sums + 1))
-        begins, ends = Signal(), Signal()
+        begins, ends, zero = Signal(), Signal(), Signal()
+        word = Signal(self._format.width)
         place, part = read.index[: (width - 1).bit_length()], read.index[(width - 1).bit_length() :]
         m.d.comb += [
-            begins.eq(read_valid & ~read.none & ~read.empty & (read.starts | ~begun[part].bit_select(place, 1))),
+            word.eq(Array(self.read_data)[read.word]),
+            zero.eq(~word[self._format.mantissa : self._format.width - 1].any()),
+            begins.eq(
+                read_valid & ~read.none & ~read.empty & ~zero & (read.starts | ~begun[part].bit_select(place, 1))
+            ),
             count_after.eq(Mux(read.starts, 0, count) + begins),
             hold.eq(read_valid & read.ends & block.finish & ~read.empty & (count_after != block.sums)),
             advance.eq(~out_valid | self.o.ready),
@@ -182,11 +189,11 @@ class ScalarEmitter(wiring.Component):
         with m.If(advance):
             m.d.sync += [
                 out_valid.eq(read_valid & (~read.none | ends)),
-                out.value.eq(Array(self.read_data)[read.word]),
+                out.value.eq(word),
                 out.outer.eq(read.outer),
                 out.inner.eq(read.index * block.tiles),
-                out.first.eq(begins),
-                out.empty.eq(read.empty),
+                out.first.eq(begins | read.empty),
+                out.empty.eq(read.empty | zero),
                 out.null.eq(read.none),
                 out.last.eq(ends),
             ]

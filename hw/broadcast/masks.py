@@ -104,7 +104,8 @@ class NonzeroMasks(wiring.Component):
     -------
     block : :py:`In(BlockLayout())`            the block whose beats arrive
     write_data, write_enable : :py:`In`        a beat of it
-    seen, skipped : :py:`Out`                  words of this beat that could be sent; and that are zero
+    send_zeros : :py:`In(1)`                   zeros are to be sent too: a mask has a bit for every word of its lanes
+    seen, skipped : :py:`Out`                  words of this beat that could be sent; and that are left out
     read : :py:`In(MaskRead(sizes))`
     """
 
@@ -116,6 +117,7 @@ class NonzeroMasks(wiring.Component):
                 "block": In(BlockLayout(sizes.words)),
                 "write_data": In(data.ArrayLayout(format.width, words)),
                 "write_enable": In(1),
+                "send_zeros": In(1),
                 "seen": Out(range(words + 1)),
                 "skipped": Out(range(words + 1)),
                 "read": In(MaskRead(sizes)),
@@ -168,7 +170,7 @@ class NonzeroMasks(wiring.Component):
         with m.If(self.write_enable):
             m.d.comb += asked.eq(lanes.word_select(beat, sizes.beat_words))
         m.d.comb += [
-            kept.eq(Cat(word[exponent].any() for word in self.write_data) & asked),
+            kept.eq(Cat(word[exponent].any() | self.send_zeros for word in self.write_data) & asked),
             added.eq(sum(kept)),
             self.read.nonzero.eq(Mux(self.write_enable & first, 0, before) + added),
             self.seen.eq(sum(asked)),

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from etalstm.commands.devices import open_named
+from etalstm.architecture import SWING
+from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
 from etalstm.comparison import compare as run_comparison
 from etalstm.device import TrainingShape
 from etalstm.network import NetworkShape, check_size
@@ -34,12 +35,15 @@ def compare(
         float | None, Option(help="Room of compressed streams at first, of what they need if nothing is dropped")
     ] = None,
     skip_cells: Annotated[float, Option(help="Share of cells that are skipped")] = 0.0,
+    architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
     seed: Annotated[int, Option(help="Of weights and data")] = 0,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Train the same random network on several devices and compare every word; exit code 1 if any differs."""
     network, kept = NetworkShape(inputs, hidden, layers), Storage(storage, read_thresholds(theta))
-    shape = TrainingShape(network, batch, steps, masked=lengths, storage=kept, log_share=log_share)
+    shape = TrainingShape(
+        network, batch, steps, masked=lengths, storage=kept, log_share=log_share, architecture=architecture
+    )
     check_size("iterations", iterations)
     names = devices.split(",")
     presets = preset.split(",")

@@ -2,8 +2,11 @@
 
 import sys
 
+from etalstm.architecture import ARCHITECTURES
 from etalstm.device import Device, open_device
 from etalstm.device.transports import is_simulation
+
+ARCHITECTURE_HELP = f"How the machine runs: {', '.join(ARCHITECTURES)}"
 
 
 def open_named(name: str, preset: str, **simulation) -> Device:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from etalstm.architecture import SWING, Architecture
 from etalstm.device.faults import (
     INSTRUCTION_BYTES,
     BusyError,
@@ -66,6 +67,7 @@ class Accelerator:
         self.watchdog_cycles = WATCHDOG_CYCLES
         self._window_base = self._window_stride = 0
         self._parameters = np.zeros(contract.PARAMETERS, np.float32)
+        self._architecture = SWING
         self._check_identity()
 
     def load(self, program: bytes, address: int) -> LoadedProgram:
@@ -100,6 +102,10 @@ class Accelerator:
                 f"beyond the memory of {self.transport.memory_bytes} bytes"
             )
         self._window_base, self._window_stride = base, stride
+
+    def set_architecture(self, architecture: Architecture) -> None:
+        """Choose how the programs run that start from now on."""
+        self._architecture = architecture
 
     def set_parameter(self, number: int, value: float) -> None:
         """Set an operand of vector instructions, rounded to float32, for the programs that start from now on.
@@ -162,6 +168,9 @@ class Accelerator:
         self._write(Register.WINDOW_LOW, self._window_base & 0xFFFFFFFF)
         self._write(Register.WINDOW_HIGH, self._window_base >> 32)
         self._write(Register.WINDOW_STRIDE, self._window_stride // PAGE_BYTES)
+        division = self._architecture.division
+        self._write(Register.SHARES, division.register if division else 0)
+        self._write(Register.SEND_ZEROS, int(not self._architecture.skips))
         for number, word in enumerate(self._parameters.view(np.uint32)):
             self._write(Register.PARAMETER + 4 * number, int(word))
         refused = self._read(Register.REFUSED)

@@ -16,6 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
+from etalstm.architecture import SWING, Architecture, architecture
 from etalstm.errors import CallOrderError, DeviceError, DivergedError
 from etalstm.network import (
     LayerGradients,
@@ -48,12 +49,15 @@ class TrainingShape:
     log_share : float, optional
         Room that a device's logs of compressed streams get at first, as a share of what they need if nothing is
         dropped; from then on it follows what they were seen to need. Default: a guess. The bits do not depend on it.
+    architecture : Architecture or str
+        How the machine runs, see :mod:`etalstm.architecture`; the bits are the same for all, and a device without PEs
+        ignores it.
 
     Raises
     ------
     ValueError
-        If a size is not an integer above zero, `storage` is for another number of layers, or `log_share` is not above 0
-        and at most 1.
+        If a size is not an integer above zero, `storage` is for another number of layers, `log_share` is not above 0
+        and at most 1, there is no such architecture, or it does not compress and the storage is not dense.
     """
 
     network: NetworkShape
@@ -62,6 +66,7 @@ class TrainingShape:
     masked: bool = False
     storage: Storage = field(default_factory=Storage)
     log_share: float | None = None
+    architecture: Architecture | str = SWING
 
     def __post_init__(self):
         if not isinstance(self.network, NetworkShape):
@@ -73,6 +78,12 @@ class TrainingShape:
         self.storage.check_layers(self.network.layers)
         if self.log_share is not None:
             check_share("log_share", self.log_share)
+        if not isinstance(self.architecture, Architecture):
+            object.__setattr__(self, "architecture", architecture(self.architecture))
+        if self.storage.compressed and not self.architecture.compresses:
+            raise ValueError(
+                f"architecture {self.architecture.name} keeps its intermediates dense, not as {self.storage.policy}"
+            )
 
     @property
     def x_shape(self) -> tuple[int, int, int]:

@@ -232,6 +232,7 @@ class HardwareSession(Session):
     def _run(self, name: str) -> None:
         self._ran = self._chosen[name]
         self._accelerator.set_windows(self.base, self._map.memory.window_bytes)
+        self._accelerator.set_architecture(self.shape.architecture)
         self._accelerator.run(self._programs[name])
         self._counts[name] = self._accelerator.counters()
         self._learn_room()

@@ -202,7 +202,7 @@ class BackwardLayer:
                     start=run is runs[0],
                     finish=run is runs[-1],
                 )
-                self._emitter.mac(weights, run.rows * group.count, queue, sums, group.count)
+                self._emitter.mac(weights, run.rows * group.count, queue, sums, group.count, backward=True)
             self._keep_sums(step, batch_tile, group, queue, size)
 
     def _keep_sums(self, step, batch_tile, group, queue, size):

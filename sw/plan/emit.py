@@ -230,9 +230,20 @@ class Emitter:
         )
 
     def mac(
-        self, weights: Operand, weight_vectors: int, queue: Operand, sums: int, tiles: int, bias: Operand | None = None
+        self,
+        weights: Operand,
+        weight_vectors: int,
+        queue: Operand,
+        sums: int,
+        tiles: int,
+        *,
+        bias: Operand | None = None,
+        backward: bool = False,
     ) -> None:
-        """Accumulate the scalars of the CAST before: `sums` partial sums, from `weight_vectors` weights."""
+        """Accumulate the scalars of the CAST before: `sums` partial sums, from `weight_vectors` weights.
+
+        `backward` tells the products of the backward pass, Wᵀδ and dW, from those of the forward pass.
+        """
         reads = self._touched(weights, 1, weight_vectors)
         if bias is not None:
             reads += self._touched(bias, 1, tiles)
@@ -245,6 +256,7 @@ class Emitter:
             bias=bias.address if bias else 0,
             tiles=tiles,
             start=Start.BIAS if bias else Start.NOTHING,
+            backward=backward,
         )
 
     def transpose(

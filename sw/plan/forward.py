@@ -116,7 +116,7 @@ class ForwardLayer:
                 finish=not start and run is runs[-1],
             )
             self._emitter.mac(
-                weights, run.rows * job.row_tiles, job.queue, job.row_tiles * job.size, job.row_tiles, bias
+                weights, run.rows * job.row_tiles, job.queue, job.row_tiles * job.size, job.row_tiles, bias=bias
             )
 
     def _bias(self, job: Job) -> Operand:

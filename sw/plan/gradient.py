@@ -110,7 +110,7 @@ class GradientLayer:
                 rows=rows,
             )
             sums = GATES * len(rows) * group.count
-            emitter.mac(weights, size * group.count, queue, sums, group.count)
+            emitter.mac(weights, size * group.count, queue, sums, group.count, backward=True)
         return queue
 
     def _keep(self, group: Span, queue: Operand, rows: int, vector: int) -> None:

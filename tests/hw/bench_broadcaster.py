@@ -2,6 +2,7 @@
 
 import os
 import random
+from dataclasses import replace
 
 import cocotb
 import numpy as np
@@ -32,7 +33,7 @@ class Bench:
         self.memory = AxiMemory(dut, ["axi"], MEMORY_BYTES, stall=stall, seed=SEED)
 
     @classmethod
-    async def begin(cls, dut, stall=0.0, density=0.5):
+    async def begin(cls, dut, stall=0.0, density=0.5, send_zeros=0):
         """Fill the windows, reset."""
         cocotb.log.info("seed %d", SEED)
         bench = cls(dut, stall)
@@ -41,7 +42,7 @@ class Bench:
         bench.memory.bytes[BASE : BASE + 4 * len(words)] = np.array(words, np.uint32).view(np.uint8)
         dut.windows.value = BASE | STRIDE << CONFIG.address_bits
         Clock(dut.clk, 4, "ns").start()
-        dut.i__valid.value = 0
+        dut.i__valid.value, dut.send_zeros.value = 0, send_zeros
         await bench.reset()
         cocotb.start_soon(bench._take())
         return bench
@@ -115,6 +116,20 @@ async def sends_nonzero_scalars_in_canonical_order(dut, stall, density):
     assert bench.seen - bench.skipped == sent, f"{bench.seen} seen, {bench.skipped} skipped, {sent} sent"
     beats = sum(cast["blocks"] * cast["gates"] * cast["batch"] * CONFIG.vector_beats for cast in casts)
     assert bench.beats == beats, f"{bench.beats} beats counted, expected {beats}"
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(stall=[0.0, 0.5, 0.9], density=[0.3, 0.0])
+async def sends_zeros_as_no_terms_where_they_are_not_skipped(dut, stall, density):
+    """Every word once, in order; those that are zero are counted as seen only, and take part in no sum."""
+    bench = await Bench.begin(dut, stall, density, send_zeros=1)
+    model = replace(MODEL, send_zeros=True)
+    casts = model.random_casts(random.Random(f"{SEED} zeros {stall} {density}"), CASTS)
+    await bench.execute(casts, stall)
+    await bench.idle()
+    assert bench.status is Status.IDLE, bench.status.name
+    model.check(casts, bench.words, bench.received)
+    assert bench.skipped == 0, f"{bench.skipped} counted as skipped"
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

@@ -11,8 +11,8 @@ from cocotb.triggers import RisingEdge
 
 from etalstm.golden import activation, arithmetic
 from etalstm.hw.contract import BINARY32 as FORMAT
-from etalstm.hw.contract import Cycle, Memory, Opcode, Source, Start, Status, VectorOp, encode
-from etalstm.hw.stream import Scalar
+from etalstm.hw.contract import SHARES, SLOTS, Cycle, Memory, Opcode, Source, Start, Status, VectorOp, encode
+from etalstm.hw.stream import Scalar, Shares
 from etalstm.sim.axi_memory import AxiMemory
 from tests.hw.stimulus import bits, send, words
 
@@ -24,6 +24,7 @@ BASE, STRIDE, MEMORY_BYTES = 0x4000, 0x4000, 0x10000
 WINDOW = BASE + STRIDE  # channel 1
 VECTORS = 256  # of the window that programs use
 VECTOR_BEATS = LANES // BEAT_WORDS
+NO_SHARES = dict.fromkeys(SHARES, 0)
 
 
 def apply(op, a, b, d):
@@ -144,7 +145,7 @@ class Program:
         r = self.random
         tiles, count = r.randrange(1, 4), r.randrange(1, 12)
         fields = {"weights": r.randrange(20), "queue": r.randrange(16), "bias": r.randrange(4), "tiles": tiles}
-        fields["start"] = r.choice(list(Start))
+        fields["start"], fields["backward"] = r.choice(list(Start)), r.randrange(2)
         reads, writes = set(), set()
         for n in range(count):
             outer, inner = r.randrange(30), r.randrange(8)
@@ -159,13 +160,15 @@ class Program:
                     fields["weights"] + outer + tile,
                     fields["bias"] + tile,
                 )
-                biased = fields["start"] == Start.BIAS and (first or empty)
+                biased = fields["start"] == Start.BIAS and first
                 reads |= {(Memory.WEIGHTS, weight)} | ({(Memory.BIAS, bias)} if biased else set())
                 writes.add((Memory.QUEUE, slot))
                 product = bits(arithmetic.multiply, self.memories[Memory.WEIGHTS][weight], np.uint32([value]))
                 queue, start = self.memories[Memory.QUEUE], self.memories[Memory.BIAS][bias]
-                if empty:
+                if empty and first:
                     queue[slot] = bits(arithmetic.flush, start) if biased else 0
+                elif empty:
+                    queue[slot] = bits(arithmetic.flush, queue[slot])
                 elif biased or not first:
                     queue[slot] = bits(arithmetic.add, product, start if biased else queue[slot])
                 else:
@@ -193,8 +196,9 @@ class Program:
         return self
 
 
-async def begin(dut, stall, program):
+async def begin(dut, stall, program, shares=NO_SHARES):
     """Start the clock, connect a memory, reset, set what stays."""
+    dut.shares.value = Shares().const(shares).as_bits()
     cocotb.start_soon(Clock(dut.clk, 4, "ns").start())
     dut.abort.value, dut.i__valid.value, dut.scalars__valid.value, dut.stored_by_all.value = 0, 0, 0, 0
     dut.number.value = 1
@@ -214,16 +218,35 @@ async def begin(dut, stall, program):
 @cocotb.parametrize(stall=[0.0, 0.5, 0.9], seed=[1, 2])
 async def matches_golden(dut, stall, seed):
     """Memory ends up as the model's, and every cycle is counted as what it was."""
-    program = Program(seed).fill(120)
-    memory = await begin(dut, stall, program)
+    kinds = Counter(await execute(dut, stall, Program(seed).fill(120)))
+    cocotb.log.info("cycles: %s", {kind.name: kinds[kind] for kind in Cycle})
+    assert kinds[Cycle.SHARE] == 0
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(stall=[0.0, 0.5, 0.9])
+async def matches_golden_with_fixed_shares(dut, stall):
+    """The same; each operation takes place in a cycle of its kind, and what waits for one is counted."""
+    shares = {"elementwise": 3, "forward": 9, "backward": 17}
+    cycles = await execute(dut, stall, Program(3).fill(120), shares)
+    used = {kind: {n % SLOTS for n, each in enumerate(cycles) if each == kind} for kind in Cycle}
+    macs, elements = len(used[Cycle.MAC]), len(used[Cycle.ELEMENTWISE])
+    assert (macs, elements) == (17, 3), f"MACs in {macs} slots, expected 17; elements in {elements}, expected 3"
+    assert not used[Cycle.MAC] & used[Cycle.ELEMENTWISE]
+    assert cycles.count(Cycle.SHARE) > 100, f"{cycles.count(Cycle.SHARE)} cycles lost to the shares"
+
+
+async def execute(dut, stall, program, shares=NO_SHARES):
+    """Run a program; hold memory and counts to the model; give what each cycle was."""
+    memory = await begin(dut, stall, program, shares)
     cocotb.start_soon(send(dut, "i", program.instructions, stall, 1))
     layout = Scalar(FORMAT)
     messages = [layout.const(message).as_bits() for message in program.scalars]
     cocotb.start_soon(send(dut, "scalars", messages, stall, 2))
-    kinds, seen, total = Counter(), Counter(), sum(program.counts.values())
+    cycles, seen, total = [], Counter(), sum(program.counts.values())
     for _ in range(60000):
         await RisingEdge(dut.clk)
-        kinds[Cycle(int(dut.cycle.value))] += 1
+        cycles.append(Cycle(int(dut.cycle.value)))
         seen["activations"] += int(dut.activations.value)
         for name in ("load", "store"):
             if getattr(dut, f"{name}_beats").value == 1:
@@ -239,12 +262,12 @@ async def matches_golden(dut, stall, seed):
         got, expected = actual[vector, lane], program.memory[vector, lane]
         raise AssertionError(f"vector {vector}, lane {lane}: {got:#010x}, expected {expected:#010x}")
     expected = program.expected
-    assert kinds[Cycle.MAC] == expected.pop("macs")
-    assert kinds[Cycle.ELEMENTWISE] == expected.pop("elements")
+    assert cycles.count(Cycle.MAC) == expected.pop("macs")
+    assert cycles.count(Cycle.ELEMENTWISE) == expected.pop("elements")
     assert seen["activations"] == expected.pop("activations") * LANES
     del expected["selections"], seen["activations"]
     assert seen == expected
-    cocotb.log.info("cycles: %s", {kind.name: kinds[kind] for kind in Cycle})
+    return cycles
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

@@ -1,24 +1,28 @@
 """cocotb bench of the whole machine: it trains with golden's bits, and goes on after every error."""
 
 import os
+from dataclasses import replace
 
 import cocotb
+import numpy as np
 import pytest
 from cocotb.task import bridge
 
+from etalstm.architecture import SWING
 from etalstm.device import TrainingShape
 from etalstm.device.accelerator import Accelerator
 from etalstm.device.faults import BadAddressError, BadOpcodeError, BusyError, ReadError, WriteError
 from etalstm.device.hardware import HardwareDevice
 from etalstm.hw.config import preset
-from etalstm.hw.contract import Memory, Opcode, encode
-from etalstm.network import NetworkShape
+from etalstm.hw.contract import Memory, Opcode, decode, encode
+from etalstm.network import NetworkShape, initial_parameters
 from etalstm.sim.cocotb_transport import CocotbTransport
 from tests.training import assert_same_training
 
 PRESET = os.environ["PRESET"]
 SHAPE = TrainingShape(NetworkShape(3, 5), batch=2, steps=2)
 DEEPER = TrainingShape(NetworkShape(3, 5, layers=2), batch=2, steps=3, masked=True)
+EVEN = TrainingShape(NetworkShape(4, 6), batch=2, steps=2)  # no row is padding: each of its sums gets a scalar
 SEED = 4
 PROGRAM, WINDOW, WINDOW_BYTES = 1 << 20, 1 << 21, 4096
 HALT = encode(Opcode.HALT)
@@ -59,6 +63,46 @@ async def trains_with_the_bits_of_golden(dut, stall):
     def work(device):
         train(device)
         train(device, DEEPER, iterations=2)
+
+    await on_device(dut, stall, work)
+
+
+def dense_macs(session):
+    """MACs of all channels in forward and backward pass if every scalar is sent."""
+    macs = 0
+    for program in (session.plan.forward, session.plan.backward):
+        for word in program.words:
+            opcode, f = decode(word)
+            if opcode == Opcode.CAST:
+                tiles = [(f["tile"] + n) % f["tiles_per_channel"] for n in range(f["blocks"])]
+                lanes = sum(f["last_lanes" if t == f["tiles_per_channel"] - 1 else "lanes"] for t in tiles)
+                macs += lanes * f["gates"] * f["batch"] * f["tiles"]
+    return macs * preset(PRESET).channels
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(stall=[0.0, 0.5], name=["dynamic", "static", "inference"])
+async def trains_with_the_bits_of_golden_as_other_architectures(dut, stall, name):
+    """Every scalar costs its MACs, elements are the same, and the cycles add up; then swing again, as if never left."""
+
+    def work(device):
+        found = {}
+        for architecture in (SWING.name, name, SWING.name):
+            shape = replace(EVEN, architecture=architecture)
+            train(device, shape)
+            session = device.create(shape)
+            session.load(initial_parameters(shape.network, SEED))
+            generator = np.random.default_rng(SEED)
+            session.forward(generator.standard_normal(shape.x_shape, np.float32))
+            session.backward(generator.standard_normal(shape.y_shape, np.float32))
+            found[architecture] = counters = session.counters()
+            assert sum(counters["channel_cycles"].values()) == counters["cycles"] * preset(PRESET).channels
+        swing, other = (found[each]["channel_cycles"] for each in (SWING.name, name))
+        assert other["mac"] == dense_macs(session), f"{other['mac']} MACs, expected {dense_macs(session)}"
+        assert swing["mac"] < other["mac"], "nothing was zero"
+        assert swing["elementwise"] == other["elementwise"]
+        assert found[name]["scalars_skipped"] == 0 < found[SWING.name]["scalars_skipped"]
+        assert swing["share"] == 0 and (other["share"] > 0) == (name != "dynamic")
 
     await on_device(dut, stall, work)
 

@@ -17,12 +17,15 @@ class CastModel:
         The most words of a block.
     stride : int
         Bytes of a window.
+    send_zeros : bool
+        Zeros are sent too, and are no terms.
     """
 
     lanes: int
     beat_words: int
     words: int
     stride: int
+    send_zeros: bool = False
 
     def _block(self, cast, number):
         """Byte address and lanes of block `number`."""
@@ -53,9 +56,11 @@ class CastModel:
                 if word & 0x7F800000:
                     messages.append((word, o * cast["tiles"], index * cast["tiles"], index not in begun, 0, 0, 0))
                     begun.add(index)
+                elif self.send_zeros:
+                    messages.append((None, None, index * cast["tiles"], 0, 1, 0, 0))
             outer += cast["batch"] if cast["batch_outer"] else len(rows)
         if cast["finish"]:
-            messages += [(None, None, i * cast["tiles"], None, 1, 0, 0) for i in sorted(indices - begun)]
+            messages += [(None, None, i * cast["tiles"], 1, 1, 0, 0) for i in sorted(indices - begun)]
         return messages
 
     def random_casts(self, rng, count):

@@ -1,6 +1,7 @@
 """The broadcaster, in parts and whole, against a plain model of the CAST instruction."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ LANES, BEAT_WORDS, WORDS, CHANNELS = 8, 4, 128, 2
 VECTOR_BEATS = LANES // BEAT_WORDS
 STRIDE = 1 << 14
 MODEL = CastModel(LANES, BEAT_WORDS, WORDS, STRIDE)
+SENDS_ZEROS = replace(MODEL, send_zeros=True)
 
 
 class Dut(Elaboratable):
@@ -58,7 +60,7 @@ class Dut(Elaboratable):
         return m
 
 
-def run(casts, memory, stall, seed):
+def run(casts, memory, stall, seed, send_zeros=0):
     rng = random.Random(seed)
     dut = Dut()
     received = []
@@ -66,6 +68,7 @@ def run(casts, memory, stall, seed):
 
     async def feed(ctx):
         ctx.set(dut.fetcher.windows.stride, STRIDE)
+        ctx.set(dut.masks.send_zeros, send_zeros)
         for cast in casts:
             ctx.set(dut.fetcher.i.payload, layout.const({**cast, "opcode": Opcode.CAST}))
             ctx.set(dut.fetcher.i.valid, 1)
@@ -115,6 +118,15 @@ def test_sends_nonzero_scalars_in_canonical_order(stall, density):
     memory = random_memory(rng, CHANNELS * STRIDE // 4, density)
     casts = MODEL.random_casts(rng, 12)
     MODEL.check(casts, memory, run(casts, memory, stall, rng.random()))
+
+
+@pytest.mark.parametrize("stall", [0.0, 0.5])
+@pytest.mark.parametrize("density", [1.0, 0.3, 0.0])
+def test_sends_zeros_as_no_terms_where_they_are_not_skipped(stall, density):
+    rng = random.Random(f"zeros {stall} {density}")
+    memory = random_memory(rng, CHANNELS * STRIDE // 4, density)
+    casts = SENDS_ZEROS.random_casts(rng, 12)
+    SENDS_ZEROS.check(casts, memory, run(casts, memory, stall, rng.random(), send_zeros=1))
 
 
 def test_continues_the_sums_of_the_cast_before():

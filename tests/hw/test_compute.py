@@ -1,6 +1,7 @@
 """VECTOR, MAC, reads and writes on shared lanes, over units that are no arithmetic at all, against a plain model."""
 
 import random
+from collections import Counter
 
 import pytest
 from amaranth import Module, Signal
@@ -110,7 +111,7 @@ def mac_model(state, i, scalars):
         for tile in range(0 if s["null"] else i["tiles"]):
             slot, weights = i["queue"] + s["inner"] + tile, state["weights"][i["weights"] + s["outer"] + tile]
             old = state["queue"][slot]
-            if s["first"] or s["empty"]:
+            if s["first"]:
                 old = (
                     state["bias"][i["bias"] + tile] if i["start"] == Start.BIAS else [0 if s["empty"] else SIGN] * LANES
                 )
@@ -125,7 +126,7 @@ def vector(op, **fields):
 
 
 def mac(tiles, **fields):
-    return {"weights": 0, "queue": 0, "bias": 0, "start": Start.NOTHING, "tiles": tiles} | fields
+    return {"weights": 0, "queue": 0, "bias": 0, "start": Start.NOTHING, "tiles": tiles, "backward": 0} | fields
 
 
 def scalar(value=1, outer=0, inner=0, **flags):
@@ -171,7 +172,7 @@ class Bench:
             for address, words in enumerate(self.state[name]):
                 await self.write(ctx, kind, address, words)
         ctx.set(self.dut.parameters, PARAMETERS)
-        messages = [scalar(inner=slot, empty=1) for slot in range(DEPTHS["queue_depth"])]
+        messages = [scalar(inner=slot, first=1, empty=1) for slot in range(DEPTHS["queue_depth"])]
         messages[-1]["last"] = 1
         await self.execute_mac(ctx, mac(1), messages)
         await self.settle(ctx)
@@ -352,6 +353,57 @@ def test_pes_swing_between_elements_and_scalars():
         assert bench.issues == list(range(bench.issues[0], bench.issues[0] + 60))
 
     bench.run(vectors, macs)
+
+
+@pytest.mark.parametrize("backward", [0, 1], ids=["forward", "backward"])
+def test_fixed_shares_keep_elements_and_scalars_apart(backward):
+    """Both go on at the speed of their share; every other cycle is counted as lost to it; no bit changes."""
+    bench, macs, elements = Bench(seed=2), 240, 40
+    shares = {"elementwise": 8, "forward": 12, "backward": 16}
+
+    async def scalars(ctx):
+        await bench.fill(ctx)
+        ctx.set(bench.dut.shares, shares)
+        bench.cycles.clear()
+        messages = [scalar(7, n % 4, n % 16, empty=n % 3 == 0) for n in range(macs)]
+        messages[-1]["last"] = 1
+        await bench.execute_mac(ctx, mac(1, backward=backward), messages)
+        await bench.settle(ctx)
+        await bench.check(ctx)
+
+    async def vectors(ctx):
+        await ctx.tick().until(bench.dut.mac_done)
+        await ctx.tick().repeat(20)
+        await bench.execute_vector(ctx, vector(VectorOp.ADD, a=0, b=0, d=64, inner=elements, a_inner=1, b_inner=1,
+                                               d_inner=1))  # fmt: skip
+
+    bench.run(scalars, vectors)
+    counts = Counter(bench.cycles)
+    assert counts[Cycle.MAC] == macs and counts[Cycle.ELEMENTWISE] == elements
+    places = {kind: [n for n, cycle in enumerate(bench.cycles) if cycle == kind] for kind in Cycle}
+    mac_share = shares["backward" if backward else "forward"]
+    for kind, count, share in ((Cycle.MAC, macs, mac_share), (Cycle.ELEMENTWISE, elements, 8)):
+        span = places[kind][-1] - places[kind][0]
+        assert abs(span - count * 32 / share) <= 32, f"{count} of {kind.name} in {span} cycles with {share} of 32"
+    busy = bench.cycles[places[Cycle.ELEMENTWISE][0] : places[Cycle.ELEMENTWISE][-1]]
+    assert set(busy) == {Cycle.MAC, Cycle.ELEMENTWISE, Cycle.SHARE}, set(busy)
+
+
+def test_activations_and_selections_need_no_share():
+    bench = Bench(seed=4)
+
+    async def main(ctx):
+        await bench.fill(ctx)
+        ctx.set(bench.dut.shares, {"elementwise": 1, "forward": 31, "backward": 31})
+        bench.issues.clear()
+        await bench.execute_vector(ctx, vector(VectorOp.SELECT, a=0, b=8, d=64, inner=8, a_inner=1, b_inner=1,
+                                               d_inner=1))  # fmt: skip
+        await bench.execute_vector(ctx, vector(VectorOp.TANH, a=0, d=80, inner=4, a_inner=1, d_inner=1))
+        await bench.settle(ctx)
+        assert bench.issues[-1] - bench.issues[0] < 24, bench.issues
+        await bench.check(ctx)
+
+    bench.run(main)
 
 
 def test_activations_leave_the_pes_to_the_scalars():

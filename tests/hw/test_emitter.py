@@ -63,7 +63,7 @@ class Blocks:
             "last": number == self.count - 1,
         }  # fmt: skip
 
-    def scalars(self):
+    def scalars(self, zeros=False):
         """Words to be sent in order, each with the number of its group."""
         rows, batch, chunk = range(4 * self.lanes), range(self.batch), GroupSizes(*self.size).chunk
         for number, block in enumerate(self.blocks):
@@ -78,7 +78,7 @@ class Blocks:
                     if self.batch_outer
                     else r * -(-self.batch // chunk) + b // chunk
                 )
-                if word & 0x7F800000:
+                if zeros or word & 0x7F800000:
                     yield word, number * self.words + group
 
     @property
@@ -89,13 +89,14 @@ class Blocks:
         return 4 * self.lanes * -(-self.batch // GroupSizes(*self.size).chunk)
 
 
-def run(blocks, period=1):
+def run(blocks, period=1, send_zeros=0):
     """Send blocks to a consumer that takes a word every `period` cycles; give words with the cycles of their arrival,
     and those in which the consumer waited for them."""
     dut = Dut(*blocks.size)
     received, released = [], 0
 
     async def fill(ctx):
+        ctx.set(dut.masks.send_zeros, send_zeros)
         for number, words in enumerate(blocks.blocks):
             while number - released >= 2:
                 await ctx.tick()
@@ -133,7 +134,7 @@ def run(blocks, period=1):
     simulator.add_testbench(fill)
     simulator.add_testbench(take)
     simulator.run()
-    words, expected = [word for word, *_ in received], [word for word, _ in blocks.scalars()]
+    words, expected = [word for word, *_ in received], [word for word, _ in blocks.scalars(send_zeros)]
     differing = [n for n, pair in enumerate(zip(words, expected, strict=False)) if pair[0] != pair[1]]
     assert words == expected, f"{len(words)} words, expected {len(expected)}; the first {differing[:1]} differs"
     return received
@@ -145,6 +146,14 @@ def test_sends_a_scalar_a_cycle_across_blocks(size, batch_outer):
     received = run(Blocks(size, batch_outer, 1.0, count=4 if size[2] < 1000 else 2))
     cycles = received[-1][1] - received[0][1] + 1
     assert cycles == len(received), f"{len(received)} scalars took {cycles} cycles"
+
+
+@pytest.mark.parametrize("batch_outer", [0, 1], ids=["rows", "batch"])
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_zeros_that_are_not_skipped_cost_a_cycle_each(size, batch_outer):
+    received = run(Blocks(size, batch_outer, 0.1), send_zeros=1)
+    cycles = received[-1][1] - received[0][1] + 1
+    assert cycles == size[2], f"a block of {size[2]} words took {cycles} cycles"
 
 
 @pytest.mark.parametrize("batch_outer", [0, 1], ids=["rows", "batch"])

@@ -28,7 +28,7 @@ def expected_steps(program):
     steps, ends = [], []
     for fields, scalars in program:
         for message in scalars:
-            begins = message["first"] or message["empty"]
+            begins = message["first"]
             for tile in range(0 if message["null"] else fields["tiles"]):
                 has_bias = begins and fields["start"] == Start.BIAS
                 product = (fields["weights"] + message["outer"] + tile, message["value"])

@@ -42,6 +42,9 @@ class InterpretedAccelerator:
     def set_windows(self, base, stride):
         self._base, self._stride = base, stride
 
+    def set_architecture(self, architecture):
+        """The interpreter has no clock."""
+
     def set_parameter(self, number, value):
         self._parameters[number] = value
 

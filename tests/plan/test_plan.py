@@ -9,7 +9,9 @@ from etalstm.comparison import training_run
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.hardware import HardwareDevice
 from etalstm.errors import PlanError
+from etalstm.hw import contract
 from etalstm.hw.config import PRESETS, preset
+from etalstm.hw.contract import Opcode
 from etalstm.network import NetworkShape
 from etalstm.plan.plan import Plan
 from etalstm.storage import Storage
@@ -74,6 +76,14 @@ def test_plans_sizes_that_divide_nothing(name):
     for size in (1, 3, 33, 100):
         plan = Plan(preset(name), NetworkShape(size, size), 3, 2)
         assert plan.footprint()["weights"] >= 4 * 2 * 4 * size * 2 * size
+
+
+def test_macs_say_which_pass_they_are_of():
+    plan = Plan(preset("test"), NetworkShape(3, 5, 2), 3, 4)
+    for name, expected in (("forward", 0), ("backward", 1)):
+        instructions = [contract.decode(word) for word in plan.programs[name].words]
+        passes = {fields["backward"] for opcode, fields in instructions if opcode == Opcode.MAC}
+        assert passes == {expected}, f"{name}: {passes}"
 
 
 def test_says_how_much_memory_is_needed_and_had():
