@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from etalstm.architecture import ARCHITECTURES, architecture
 from etalstm.device.accelerator import Accelerator
 from etalstm.device.faults import (
     AbortedError,
@@ -212,6 +213,17 @@ def test_a_machine_that_ignores_abort_is_reset(monkeypatch, machine, accelerator
     assert machine.registers[Register.STATUS] == Status.IDLE
 
 
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_a_program_runs_as_the_architecture_that_was_set_last(machine, accelerator, name):
+    program = accelerator.load(PROGRAM, 0)
+    for chosen in ("static", name):
+        accelerator.set_architecture(architecture(chosen))
+    accelerator.run(program)
+    division = architecture(name).division
+    assert machine.registers[Register.SHARES] == (division.register if division else 0)
+    assert machine.registers[Register.SEND_ZEROS] == (name != "swing")
+
+
 def test_counters_are_64_bits_wide(machine, accelerator):
     for number in range(Counter.COUNT):
         machine.registers[Register.COUNTER + 8 * number] = number
@@ -221,10 +233,11 @@ def test_counters_are_64_bits_wide(machine, accelerator):
     assert counters["cycles"] == high
     assert counters["channel_cycles"]["mac"] == high + 1
     assert counters["channel_cycles"]["idle"] == high + 10
-    assert counters["mac_phase"] == high + 11
-    assert counters["read_bytes"]["weights"] == (high + 15) * 16
-    assert counters["write_bytes"]["deltas"] == (high + 22) * 16
-    assert counters["program_bytes"] == (high + 23) * 16
+    assert counters["channel_cycles"]["share"] == high + 11
+    assert counters["mac_phase"] == high + 12
+    assert counters["read_bytes"]["weights"] == (high + 16) * 16
+    assert counters["write_bytes"]["deltas"] == (high + 23) * 16
+    assert counters["program_bytes"] == (high + 24) * 16
 
 
 @pytest.mark.parametrize(
