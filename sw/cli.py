@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import typer
 
-from etalstm.commands import BENCHES, COMMANDS, STUDIES
+from etalstm.commands import BENCHES, COMMANDS, REPORT, REPORTS, STUDIES
 from etalstm.errors import EtaLstmError
 
 USAGE_ERROR = typer.BadParameter.__base__  # of the parser inside typer, whose module differs between its versions
@@ -21,13 +21,15 @@ def application() -> typer.Typer:
     app = typer.Typer(help="Train LSTMs on the η-LSTM accelerator.", no_args_is_help=True, **options)
     bench = typer.Typer(help="Measure.", no_args_is_help=True, **options)
     study = typer.Typer(help="Train many times and compare.", no_args_is_help=True, **options)
-    for group, commands in ((app, COMMANDS), (bench, BENCHES), (study, STUDIES)):
+    report = typer.Typer(invoke_without_command=True, callback=REPORT, **options)
+    for group, commands in ((app, COMMANDS), (bench, BENCHES), (report, REPORTS), (study, STUDIES)):
         for name, command in commands.items():
             group.command(name)(command)
     for group in (bench, study):
         group.callback()(lambda: None)  # keeps a group of one command a group
     app.callback()(lambda: None)
     app.add_typer(bench, name="bench")
+    app.add_typer(report, name="report")
     app.add_typer(study, name="study")
     return app
 

@@ -25,6 +25,10 @@ class DivergedError(EtaLstmError):
     """The gradient is not finite any more; no weight has been changed by it."""
 
 
+class BuildError(EtaLstmError):
+    """A bitstream cannot be built, or its reports cannot be read; the message says what is missing."""
+
+
 class CheckpointError(EtaLstmError):
     """A checkpoint cannot be used: unreadable, damaged, or of another network or run."""
 

@@ -2,16 +2,18 @@
 
 from etalstm.commands.activation import activation
 from etalstm.commands.bench import golden
+from etalstm.commands.build import build
 from etalstm.commands.compare import compare
 from etalstm.commands.density import density
 from etalstm.commands.iteration import iteration
 from etalstm.commands.plan import plan
+from etalstm.commands.report import report
 from etalstm.commands.simulators import simulators
 from etalstm.commands.skip import skip
 from etalstm.commands.train import train
 from etalstm.commands.verilog import verilog
 
-COMMANDS = {"train": train, "compare": compare, "plan": plan, "verilog": verilog}
+COMMANDS = {"train": train, "compare": compare, "plan": plan, "verilog": verilog, "build": build}
 BENCHES = {
     "iteration": iteration,
     "skip": skip,
@@ -19,4 +21,6 @@ BENCHES = {
     "activation": activation,
     "simulators": simulators,
 }
+REPORT = report  # of the group itself; its commands:
+REPORTS = {}
 STUDIES = {"density": density}

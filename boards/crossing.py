@@ -1,0 +1,72 @@
+"""Takes an AXI bus from one clock to another."""
+
+from amaranth.hdl import Cat, Module
+from amaranth.lib import wiring
+from amaranth.lib.fifo import AsyncFIFO
+from amaranth.lib.wiring import In, Out
+
+DEPTH = 32  # a distributed RAM of this depth costs what a shallower one does, and hides the round trip of the pointers
+CHANNELS = ("aw", "w", "b", "ar", "r")
+
+
+def channels_of(bus: wiring.Signature) -> dict[str, list[str]]:
+    """List the payload signals of every channel that a bus has.
+
+    Returns
+    -------
+    dict
+        From "aw", "w", "b", "ar" or "r" to the names of its members, without valid and ready.
+    """
+    names = list(bus.members)
+    return {
+        channel: [n for n in names if n.startswith(channel) and n not in (f"{channel}valid", f"{channel}ready")]
+        for channel in CHANNELS
+        if f"{channel}valid" in names
+    }
+
+
+class Crossing(wiring.Component):
+    """Carries every channel of a bus through a queue from one clock domain to another; nothing is lost or reordered.
+
+    Throughput: a beat per cycle of the slower clock. Latency: some cycles of both clocks. It also keeps the paths
+    of the two sides apart, so each may lie in a region of the chip of its own. Both domains must be reset together,
+    and long enough that each sees it.
+
+    Parameters
+    ----------
+    bus : wiring.Signature
+        An AXI4, AXI4Read or AXI4Lite manager.
+    near, far : str
+        Clock domain of the manager, and of the subordinate.
+
+    Members
+    -------
+    manager : :py:`In(bus)`
+        From the manager, in domain `near`.
+    port : :py:`Out(bus)`
+        To the subordinate, in domain `far`.
+    """
+
+    def __init__(self, bus: wiring.Signature, *, near: str, far: str):
+        self._bus, self._near, self._far = bus, near, far
+        super().__init__({"manager": In(bus), "port": Out(bus)})
+
+    def elaborate(self, platform):
+        """One queue for each channel, in the direction of its payload."""
+        m = Module()
+        for channel, payload in channels_of(self._bus).items():
+            forward = self._bus.members[f"{channel}valid"].flow is Out
+            sides = [(self.manager, self._near), (self.port, self._far)]
+            (source, write), (sink, read) = sides if forward else reversed(sides)
+            words = [getattr(source, name) for name in payload]
+            queue = AsyncFIFO(width=len(Cat(words)), depth=DEPTH, w_domain=write, r_domain=read)
+            m.submodules[f"{channel}_queue"] = queue
+            m.d.comb += [
+                queue.w_data.eq(Cat(words)),
+                queue.w_en.eq(getattr(source, f"{channel}valid")),
+                getattr(source, f"{channel}ready").eq(queue.w_rdy),
+                Cat(getattr(sink, name) for name in payload).eq(queue.r_data),
+                getattr(sink, f"{channel}valid").eq(queue.r_rdy),
+                queue.r_en.eq(getattr(sink, f"{channel}ready")),
+            ]
+        return m

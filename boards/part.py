@@ -1,0 +1,84 @@
+"""What a part has, what a configuration needs of it, and whether that fits."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from etalstm.hw.config import Config
+
+_DSP_OF_MULTIPLIER = 2  # a 24 × 24 product in DSP48E2, by Yosys
+_DSP_OF_ACTIVATION = 4
+_LUT_OF_PE = 620  # multiplier 160, adder 460, by Yosys; an upper bound
+_BLOCK_BITS, _BLOCK_DEPTH = 72, 512  # of a RAMB36E2 at its widest
+_ULTRA_BITS, _ULTRA_DEPTH = 72, 4096
+_SMALL_DEPTH = 64  # up to here a memory is made of LUTs
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Counts of what a part is made of; block RAMs in units of 36 Kbit.
+
+    Members
+    -------
+    lut, ff, dsp, bram, uram : Fraction or int
+    """
+
+    lut: int | Fraction = 0
+    ff: int | Fraction = 0
+    dsp: int | Fraction = 0
+    bram: int | Fraction = 0
+    uram: int | Fraction = 0
+
+
+XCVU37P = Resources(lut=1_303_680, ff=2_607_360, dsp=9_024, bram=2_016, uram=960)
+
+
+def _memory(depth: int, bits: int) -> Resources:
+    """Count the RAMs of a memory: ultra RAM from 2048 words on, block RAM down to some, LUTs below."""
+    if depth <= _SMALL_DEPTH:
+        return Resources(lut=Fraction(depth * bits, 64))
+    if depth > _ULTRA_DEPTH // 2:
+        return Resources(uram=-(-bits // _ULTRA_BITS) * -(-depth // _ULTRA_DEPTH))
+    return Resources(bram=-(-bits // _BLOCK_BITS) * -(-depth // _BLOCK_DEPTH))
+
+
+def estimate(config: Config) -> Resources:
+    """Estimate what a machine needs, from its lanes and its memories; flip-flops are not estimated.
+
+    Source of the unit costs: Yosys, ``synth_xilinx -family xcup``, of single units. ``eta-lstm report resources``
+    synthesises them all.
+    """
+    vector_bits = config.lanes * config.format.width
+    memories = [
+        _memory(config.weight_depth, vector_bits),
+        _memory(config.scratch_depth, vector_bits),
+        _memory(config.scratch_depth, vector_bits),
+        _memory(config.queue_depth, vector_bits),
+        _memory(config.bias_depth, vector_bits),
+    ]
+    activations = config.channels * config.activation_units
+    buffers = _memory(config.broadcast_words // config.beat_words, config.beat_bits)
+    return Resources(
+        lut=config.pes * _LUT_OF_PE + config.channels * sum(memory.lut for memory in memories),
+        dsp=config.pes * _DSP_OF_MULTIPLIER + activations * _DSP_OF_ACTIVATION,
+        bram=config.channels * sum(memory.bram for memory in memories) + 2 * buffers.bram,
+        uram=config.channels * sum(memory.uram for memory in memories) + 2 * buffers.uram,
+    )
+
+
+def check_fit(config: Config, part: Resources, name: str) -> None:
+    """Refuse a configuration that the part cannot hold.
+
+    Raises
+    ------
+    ValueError
+        If it needs more DSPs or RAMs than there are; the message says of what and how many. LUTs are not looked at:
+        their estimate is an upper bound.
+    """
+    needed = estimate(config)
+    over = [
+        f"{getattr(needed, kind)} {label} of {getattr(part, kind)}"
+        for kind, label in (("dsp", "DSPs"), ("bram", "block RAMs"), ("uram", "ultra RAMs"))
+        if getattr(needed, kind) > getattr(part, kind)
+    ]
+    if over:
+        raise ValueError(f"{config.pes} PEs do not fit the {name}: they need about {', '.join(over)}")

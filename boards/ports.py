@@ -1,0 +1,78 @@
+"""Which port of the memory, and which part of the chip, each port of the accelerator gets: decided here only.
+
+The memory of the cards is 32 pseudo channels of 256 MiB, each with a port of its own; through the controller's switch
+every port reaches all of it, its own part with the least delay. Channels whose windows are spread evenly over the
+memory find theirs behind the port that this mapping gives them. The host sees the memory at address 0 of its DMA.
+"""
+
+from dataclasses import dataclass
+
+from etalstm.boards.axi3 import ADDRESS_BITS, DATA_BITS
+from etalstm.hw.config import Config
+
+PORTS = 32
+PORT_BYTES = 1 << 28  # of the pseudo channel behind a port
+MEMORY_BYTES = PORTS * PORT_BYTES
+REGIONS = 3  # of the chip (SLRs); memory and PCIe are in the first
+
+
+@dataclass(frozen=True)
+class PortMap:
+    """Ports of the memory by their users.
+
+    Members
+    -------
+    channels : tuple of int
+        For each port that channels share, in the order of :class:`etalstm.hw.top.Top`.
+    broadcaster, sequencer, host : int
+    """
+
+    channels: tuple[int, ...]
+    broadcaster: int
+    sequencer: int
+    host: int
+
+    @property
+    def accelerator(self) -> tuple[int, ...]:
+        """The port of the memory for each of the accelerator's, in its order."""
+        return (*self.channels, self.broadcaster, self.sequencer)
+
+    @property
+    def used(self) -> tuple[int, ...]:
+        """All that are connected, in ascending order."""
+        return tuple(sorted((*self.accelerator, self.host)))
+
+
+def port_map(config: Config) -> PortMap:
+    """Spread the channels' ports over the memory; the others get the free ports nearest to the middle.
+
+    Raises
+    ------
+    ValueError
+        If there are more users than ports, or the accelerator's are not as wide as the memory's.
+    """
+    if (config.beat_bits, config.address_bits) != (DATA_BITS, ADDRESS_BITS):
+        raise ValueError(
+            f"the card's memory ports have {DATA_BITS} bits of data and {ADDRESS_BITS} of address, the accelerator's "
+            f"{config.beat_bits} and {config.address_bits}"
+        )
+    shared = config.ports - 2
+    if shared + 3 > PORTS:
+        raise ValueError(
+            f"{config.channels} channels, {config.channels_per_port} to a port, and 3 other users need {shared + 3} "
+            f"memory ports, the card has {PORTS}"
+        )
+    channels = tuple(number * PORTS // shared for number in range(shared))
+    middle = PORTS // 2
+    free = sorted(set(range(PORTS)) - set(channels), key=lambda port: (abs(port - middle), port))
+    return PortMap(channels, *free[:3])
+
+
+def region_of_channel(config: Config, channel: int) -> int:
+    """Give the region of the chip (SLR) where a channel lies: equal shares, the channels of a port together.
+
+    The first region holds the controllers of memory and host link besides, so it gets the smallest share.
+    """
+    shared = config.ports - 2
+    port = channel // config.channels_per_port
+    return REGIONS - 1 - (shared - 1 - port) * REGIONS // shared

@@ -1,0 +1,133 @@
+import hashlib
+import json
+
+import pytest
+
+from etalstm.boards.build import Options, build_id, prepare
+from etalstm.hw import contract
+from tests.boards import vivado
+from tests.boards.vivado import Answers
+
+# Typed from AMD PG195 and PG276 and from the card's data, not from the generator.
+XDMA = """mode_selection Advanced; functional_mode DMA; pcie_blk_locn PCIE4C_X1Y0; en_gt_selection true;
+select_quad GTY_Quad_227; pl_link_cap_max_link_speed 8.0_GT/s; pl_link_cap_max_link_width X16; axi_data_width 512_bit;
+axisten_freq 250; xdma_axi_intf_mm AXI_Memory_Mapped; xdma_rnum_chnl 1; xdma_wnum_chnl 1; axilite_master_en true;
+axilite_master_scale Kilobytes; axilite_master_size 8; pciebar2axibar_axil_master 0x00000000; xdma_num_usr_irq 2;
+pf0_msix_enabled true; pf0_device_id 903F; cfg_mgmt_if false"""
+HBM = """USER_HBM_DENSITY 8GB; USER_HBM_STACK 2; USER_MEMORY_DISPLAY 8192; USER_APB_EN false; USER_XSDB_INTF_EN FALSE;
+USER_SWITCH_ENABLE_00 TRUE; USER_SWITCH_ENABLE_01 TRUE; USER_AXI_CLK_FREQ 250; USER_AXI_CLK1_FREQ 250;
+USER_HBM_REF_CLK_0 100; USER_HBM_REF_CLK_1 100; USER_CLK_SEL_LIST0 AXI_00_ACLK; USER_CLK_SEL_LIST1 AXI_16_ACLK"""
+CHANNEL_PORTS = {0, 1, 3, 4, 6, 8, 9, 11, 12, 14, 16, 17, 19, 20, 22, 24, 25, 27, 28, 30}
+OTHER_PORTS = {15, 18, 13}  # broadcaster, sequencer, host: the free ones nearest to the middle
+REGIONS = [range(0, 12), range(12, 26), range(26, 40)]  # channels
+
+
+def properties(text):
+    return dict(entry.split() for entry in text.split(";"))
+
+
+def created(calls):
+    """Settings of each IP that is created, generated and synthesised, by its kind."""
+    found = {}
+    for call in calls:
+        if call[0] == "create_ip":
+            options = dict(zip(call[1::2], call[2::2], strict=True))
+            assert (options["-vendor"], options["-library"]) == ("xilinx.com", "ip")
+            module = options["-module_name"]
+            for command in (["generate_target", "all", module], ["synth_ip", module]):
+                assert command in calls, command
+            [listed] = [c[2] for c in calls if c[:2] == ["set_property", "-dict"] and c[-1] == module]
+            words = listed.split()
+            found[options["-name"]] = {
+                k.removeprefix("CONFIG."): v for k, v in zip(words[::2], words[1::2], strict=True)
+            }
+    return found
+
+
+@pytest.fixture(scope="module")
+def calls(full):
+    return vivado.run(full, "vcu128.tcl")
+
+
+def test_the_dry_run_goes_from_project_to_bitstream(calls):
+    order = [call[0] for call in calls]
+    steps = ("create_project", "create_ip", "synth_design", "place_design", "route_design", "write_bitstream")
+    places = [order.index(step) for step in steps]
+    assert places == sorted(places), dict(zip(steps, places, strict=True))
+    assert ["create_project", "-force", "-name", "vcu128", "-part", "xcvu37p-fsvh2892-2L-e"] in calls
+    assert order.index("route_design") < order.index("get_timing_paths") < order.index("write_bitstream")
+
+
+def test_the_ips_get_their_settings(calls):
+    ips = created(calls)
+    assert ips["xdma"] == properties(XDMA)
+    used = CHANNEL_PORTS | OTHER_PORTS
+    expected = properties(HBM)
+    expected |= {f"USER_MC_ENABLE_{n:02}": "TRUE" for n in range(16)}
+    expected |= {f"USER_SAXI_{n:02}": "true" if n in used else "false" for n in range(32)}
+    assert ips["hbm"] == expected
+    assert len(used) == 23
+
+
+def test_channels_are_placed_by_ports_in_three_regions(calls):
+    placed = {call[1]: call[2].split() for call in calls if call[0] == "add_cells_to_pblock"}
+    for region, channels in enumerate(REGIONS):
+        assert placed[f"region{region}"] == [f"shell/accelerator/channel{n}" for n in channels]
+        assert ["resize_pblock", f"region{region}", "-add", f"SLR{region}"] in calls
+
+
+def test_every_crossing_of_clocks_is_bounded(calls):
+    delays = [call for call in calls if call[0] == "set_max_delay"]
+    pins = ("board_buffer/O", "clocks/accelerator_buffer/O", "clocks/hbm_buffer/O", "xdma/ip/axi_aclk")
+    clocks = {f"clock-of-{pin}" for pin in pins}
+    assert {(call[3], call[5]) for call in delays} == {(a, b) for a in clocks for b in clocks if a != b}
+    assert all(call[1] == "-datapath_only" and call[6] == "4.0" for call in delays)
+
+
+def test_every_file_is_used_and_described(full, calls):
+    files = {path.name for path in full.iterdir()}
+    scripts = {"vcu128.tcl", "build_vcu128.sh"}
+    sourced = {name for path in full.glob("*.tcl") for name in files if f"source {name}" in path.read_text()}
+    read = {call[1] for call in calls if call[0] in ("add_files", "read_xdc")}
+    assert files == scripts | sourced | read | {"manifest.json"}
+    manifest = json.loads((full / "manifest.json").read_text())
+    digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in full.iterdir()}
+    del digests["manifest.json"]
+    assert manifest["sha256"] == digests
+    assert manifest["memory"] == {
+        "host_address": 0,
+        "bytes": 8 << 30,
+        "ports": {"channels": sorted(CHANNEL_PORTS), "broadcaster": 15, "sequencer": 18, "host": 13},
+    }
+    assert manifest["clocks_mhz"] == {"accelerator": 250, "hbm": 250}
+    assert manifest["build"] == f"{build_id(Options('vcu128', 'vcu128')):#010x}"
+    assert manifest["accelerator"]["contract_version"] == contract.VERSION
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        (Answers(version="2019.2"), "Vivado 2020.2 or later is needed, this is 2019.2"),
+        (Answers(wns="-0.001"), "timing is not met: WNS is -0.001 ns"),
+        (Answers(whs="-0.2"), "timing is not met: WHS is -0.2 ns"),
+        (Answers(bram="2016.5"), "Block RAM Tile: 2016.5 are needed, the part has 2016"),
+        (Answers(clocks=""), "carries 0 clocks, not 1"),
+    ],
+)
+def test_a_build_that_is_not_good_stops(full, answers, message):
+    with pytest.raises(RuntimeError, match=message):
+        vivado.run(full, "vcu128.tcl", answers)
+
+
+def test_messages_that_matter_are_errors(calls):
+    promoted = {call[2] for call in calls if call[0] == "set_msg_config" and call[3:] == ["-new_severity", "ERROR"]}
+    assert {"Synth 8-3352", "Vivado 12-4739", "DRC UCIO-1"} <= promoted
+
+
+def test_equal_options_give_equal_files(small, small_preset):
+    options = Options("u280", small_preset, "x8")
+    again = prepare(options)
+    for path in small.iterdir():
+        assert path.read_text() == again.files[path.name], path.name
+    assert build_id(options) != build_id(Options("u280", small_preset, "x4"))
+    assert f"32'd{build_id(options)}" in again.files["accelerator.v"]

@@ -1,0 +1,93 @@
+"""Runs a build's Tcl without Vivado: its commands are recorded, and answer as a test wants."""
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+FIELD, RECORD = "\x1f", "\x1e"
+SILENT = """add_cells_to_pblock add_files create_clock create_ip create_pblock create_project generate_target opt_design
+phys_opt_design place_design read_xdc report_clock_utilization report_control_sets report_drc report_io
+report_methodology report_power report_route_status report_timing_summary resize_pblock route_design set_false_path
+set_max_delay set_msg_config set_property synth_design synth_ip write_bitstream write_checkpoint"""
+QUERIES = "get_cells get_ips get_nets get_pblocks get_pins get_ports"
+
+# A query gives what it was asked for; those of Amaranth's template, by attributes, give nothing.
+STUBS = """
+set calls {}
+proc record {name arguments} {lappend ::calls [linsert $arguments 0 $name]}
+foreach name {%(silent)s} {proc $name args "record $name \\$args"}
+proc find arguments {
+    if {[lsearch -exact $arguments -filter] >= 0 || [lsearch -exact $arguments -of] >= 0} {return {}}
+    return [lindex $arguments end]
+}
+foreach name {%(queries)s} {proc $name args "record $name \\$args; find \\$args"}
+proc get_clocks args {expr {"%(clocks)s" eq "" ? {} : "clock-of-[lindex $args end]"}}
+proc current_design {} {return design}
+proc version args {return "%(version)s"}
+proc get_timing_paths {kind args} {record get_timing_paths [linsert $args 0 $kind]; return $kind}
+proc get_property {name object} {
+    if {$name eq "PERIOD"} {return 4.0}
+    if {$name eq "SLACK"} {return [expr {$object eq "-setup" ? "%(wns)s" : "%(whs)s"}]}
+    error "no property $name"
+}
+proc report_utilization args {
+    record report_utilization $args
+    return {
+| CLB LUTs*                  | 834560 |     0 |          0 |   1303680 | 64.02 |
+| CLB Registers              | 912345 |     0 |          0 |   2607360 | 35.00 |
+| Block RAM Tile             |   %(bram)s |     0 |          0 |      2016 | 89.71 |
+| URAM                       |    600 |     0 |          0 |       960 | 62.50 |
+| DSPs                       |   2880 |     0 |          0 |      9024 | 31.91 |
+}
+}
+proc quit {} {error quit}
+"""
+MAIN = """
+if {[catch {source %(script)s} message] && $message ne "quit"} {error $message}
+foreach call $calls {puts -nonewline "[join $call \\x1f]\\x1e"}
+flush stdout
+"""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the stubs answer."""
+
+    version: str = "2023.2"
+    wns: str = "0.012"
+    whs: str = "0.003"
+    bram: str = "1808.5"
+    clocks: str = "yes"
+
+
+def interpreter() -> list[str]:
+    """A command that takes a Tcl script; Python brings an interpreter nearly everywhere."""
+    if importlib.util.find_spec("_tkinter"):
+        return [sys.executable, "-c", "import sys, tkinter; tkinter.Tcl().eval('source ' + sys.argv[1])"]
+    if shutil.which("tclsh"):
+        return ["tclsh"]
+    pytest.skip("neither Python's tkinter nor tclsh is installed")
+
+
+def run(directory: Path, script: str, answers: Answers | None = None) -> list[list[str]]:
+    """Source a file of a build and give the recorded commands, each with its arguments.
+
+    Raises
+    ------
+    RuntimeError
+        With what Tcl said, if the script fails.
+    """
+    stubs = STUBS % {"silent": SILENT, "queries": QUERIES, **vars(answers or Answers())}
+    main = directory / "dry_run.tcl"
+    main.write_text(stubs + MAIN % {"script": script})
+    result = subprocess.run([*interpreter(), main.name], cwd=directory, capture_output=True, text=True, check=False)
+    main.unlink()
+    if result.returncode:
+        raise RuntimeError(result.stderr)
+    calls = [call.split(FIELD) for call in result.stdout.split(RECORD)[:-1]]
+    return [[call[0].rpartition("\n")[2], *call[1:]] for call in calls]  # what the script printed stands before
