@@ -33,5 +33,5 @@ bench: setup ## measure a training iteration on the simulated accelerator, and t
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,report]'
 	touch $@

@@ -1,6 +1,6 @@
 """What a part has, what a configuration needs of it, and whether that fits."""
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from fractions import Fraction
 
 from etalstm.hw.config import Config
@@ -28,6 +28,20 @@ class Resources:
     bram: int | Fraction = 0
     uram: int | Fraction = 0
 
+    def __add__(self, other: "Resources") -> "Resources":
+        """Sum, kind by kind."""
+        return Resources(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
+
+    def __mul__(self, times: int) -> "Resources":
+        """What so many of the same take."""
+        return Resources(*(times * amount for amount in astuple(self)))
+
+    def share_of(self, part: "Resources") -> dict[str, float]:
+        """Fraction of each kind of a part."""
+        return {kind: float(getattr(self, kind) / getattr(part, kind)) for kind in KINDS}
+
+
+KINDS = tuple(member.name for member in fields(Resources))
 
 XCVU37P = Resources(lut=1_303_680, ff=2_607_360, dsp=9_024, bram=2_016, uram=960)
 

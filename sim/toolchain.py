@@ -156,7 +156,9 @@ def run_tool(command: Sequence[str], directory: Path) -> str:
     return result.stdout
 
 
-def cached_build(kind: str, key: Sequence[str], build: Callable[[Path], None]) -> tuple[Path, bool]:
+def cached_build(
+    kind: str, key: Sequence[str], build: Callable[[Path], None], *, tools: Callable[[], str] = tool_versions
+) -> tuple[Path, bool]:
     """Build once what `key` describes.
 
     Parameters
@@ -164,9 +166,11 @@ def cached_build(kind: str, key: Sequence[str], build: Callable[[Path], None]) -
     kind : str
         Folder of the cache, and what the folders in it hold.
     key : strings
-        Everything that the result depends on; :func:`tool_versions` is added.
+        Everything that the result depends on, besides what `tools` gives.
     build : function
         Fills the empty folder that it is given.
+    tools : function
+        Names the tools that build, with their versions.
 
     Returns
     -------
@@ -174,7 +178,7 @@ def cached_build(kind: str, key: Sequence[str], build: Callable[[Path], None]) -
         The folder, and whether it was built by this call. It appears under its name only when complete; of several
         processes that want it at once one builds and the others wait.
     """
-    digest = hashlib.sha256("\0".join([*key, tool_versions()]).encode()).hexdigest()[:24]
+    digest = hashlib.sha256("\0".join([*key, tools()]).encode()).hexdigest()[:24]
     parent = cache_directory() / kind
     parent.mkdir(exist_ok=True)
     final = parent / digest

@@ -8,6 +8,7 @@ from etalstm.commands.density import density
 from etalstm.commands.iteration import iteration
 from etalstm.commands.plan import plan
 from etalstm.commands.report import report
+from etalstm.commands.resources import resources
 from etalstm.commands.simulators import simulators
 from etalstm.commands.skip import skip
 from etalstm.commands.train import train
@@ -22,5 +23,5 @@ BENCHES = {
     "simulators": simulators,
 }
 REPORT = report  # of the group itself; its commands:
-REPORTS = {}
+REPORTS = {"resources": resources}
 STUDIES = {"density": density}

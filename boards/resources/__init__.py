@@ -1,0 +1,1 @@
+"""What a configuration takes of a part, by Yosys' count."""

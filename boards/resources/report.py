@@ -1,0 +1,93 @@
+"""Counts what a design takes of a part, unit by unit."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from etalstm.boards.part import Resources
+from etalstm.boards.resources.count import count
+from etalstm.boards.resources.depth import Path, timing
+from etalstm.boards.resources.synthesis import synthesise
+from etalstm.boards.resources.units import Hierarchy, Unit
+
+
+@dataclass(frozen=True)
+class Row:
+    """A unit of the design.
+
+    Members
+    -------
+    name : the module
+    instances : of it in the design
+    each : what one takes, without the units that it uses
+    deepest : the deepest path that ends in it or meets in it; none if it has no logic between registers
+    memories : for each memory what it became, in one instance
+    """
+
+    name: str
+    instances: int
+    each: Resources
+    deepest: Path | None
+    memories: Mapping[str, str]
+
+    @property
+    def total(self) -> Resources:
+        """What all instances take."""
+        return self.each * self.instances
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a design takes, the unit that takes most LUTs first."""
+
+    rows: list[Row]
+
+    @property
+    def total(self) -> Resources:
+        """What the design takes."""
+        return sum((row.total for row in self.rows), Resources())
+
+    @property
+    def deepest(self) -> Row:
+        """The row with the deepest path."""
+        return max(self.rows, key=lambda row: row.deepest.weight if row.deepest else -1)
+
+
+def report(verilog: str, top: str, progress: Callable[[str], None] = lambda _: None) -> Report:
+    """Synthesise every unit of a design once and multiply by its instances.
+
+    Parameters
+    ----------
+    verilog : str
+        As :func:`etalstm.hw.generate.verilog` gives it.
+    top : str
+        The outermost module.
+    progress : function
+        Told the name of each unit before it is synthesised.
+
+    Raises
+    ------
+    SynthesisError
+        If there is no Yosys, or it fails.
+    """
+    units = Hierarchy(verilog, top).units()
+    instances = _instances(units)
+    rows, timings = [], {}
+    for key, unit in units.items():
+        progress(unit.name)
+        netlist = synthesise(unit)
+        stubs = {stub: (timings[child], units[child].name, ports) for stub, (child, ports) in unit.stubs.items()}
+        last = key == next(reversed(units))
+        timings[key] = timing(netlist, unit.ports, stubs, outermost=last)
+        each = count(netlist.cells, stubs)
+        rows.append(Row(unit.name, instances[key], each, timings[key].deepest, netlist.memories))
+    return Report(sorted(rows, key=lambda row: -row.total.lut))
+
+
+def _instances(units: Mapping[str, Unit]) -> Counter:
+    """Count the instances of each unit in the outermost one, which is the last."""
+    counts = Counter({next(reversed(units)): 1})
+    for key, unit in reversed(units.items()):
+        for child, times in unit.uses.items():
+            counts[child] += counts[key] * times
+    return counts

@@ -1,0 +1,101 @@
+"""``eta-lstm report resources``: what a preset takes of the board's part, without the vendor's tools."""
+
+import json
+from typing import Annotated
+
+from rich.console import Console
+from rich.table import Table
+from typer import Option
+
+from etalstm.boards.part import KINDS, XCVU37P, Resources
+from etalstm.boards.resources.depth import Path
+from etalstm.boards.resources.report import Report, Row, report
+from etalstm.hw import generate
+from etalstm.hw.config import preset as named_preset
+
+PART = "xcvu37p"  # of both cards
+
+CAVEATS = (
+    "DSP, BRAM and URAM are what Yosys infers.",
+    "LUT and FF are upper bounds: each unit is mapped alone, no two small LUTs share one, and no register moves into a "
+    "DSP slice or a block RAM.",
+    "Depth is LUTs between registers, memories and ports, across units; carry chains (of CARRY4; the part has CARRY8), "
+    "multipliers and the multiplexers of a slice count apart. No clock rate follows from it without place and route.",
+    "The vendor's memory controller, PCIe bridge and interconnect are not in it.",
+)
+"""What the estimate can and cannot say."""
+
+
+def _path(path: Path | None) -> dict | None:
+    if path is None:
+        return None
+    numbers = {"levels": path.levels, "carry_chains": path.carry_chains, "multipliers": path.multipliers}
+    return numbers | {"from": path.start, "to": path.end}
+
+
+def _amounts(amounts: Resources) -> dict[str, int | float]:
+    """Plain numbers; half a block RAM is the only fraction."""
+    values = {kind: getattr(amounts, kind) for kind in KINDS}
+    return {kind: int(value) if value == int(value) else float(value) for kind, value in values.items()}
+
+
+def as_dict(result: Report, part: Resources, name: str) -> dict:
+    """Plain values of a report: totals, shares of the part, a list of the modules."""
+    modules = [
+        {
+            "name": row.name,
+            "instances": row.instances,
+            "each": _amounts(row.each),
+            "deepest": _path(row.deepest),
+            "memories": row.memories,
+        }
+        for row in result.rows
+    ]
+    return {
+        "part": name,
+        "available": _amounts(part),
+        "used": _amounts(result.total),
+        "share": result.total.share_of(part),
+        "deepest": {"module": result.deepest.name} | (_path(result.deepest.deepest) or {}),
+        "modules": modules,
+        "caveats": CAVEATS,
+    }
+
+
+def resources(
+    preset: Annotated[str, Option(help="Configuration of the accelerator")] = "vcu128",
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
+) -> None:
+    """Count DSP, LUT, FF, BRAM and URAM with Yosys, and the levels of logic; the first time takes minutes."""
+    verilog = generate.verilog(named_preset(preset))
+    log = Console(stderr=True)
+    result = report(verilog, "top", lambda name: log.print(f"[dim]synthesis of {name}"))
+    if as_json:
+        print(json.dumps({"preset": preset} | as_dict(result, XCVU37P, PART)))
+        return
+    Console(width=140).print(_table(result, XCVU37P, PART))
+    for row in result.rows:
+        if row.deepest and row is result.deepest:
+            print(f"Deepest: {row.deepest.levels} levels from {row.deepest.start} to {row.deepest.end}, in {row.name}.")
+    print("\n".join(CAVEATS))
+
+
+def _table(result: Report, part: Resources, name: str) -> Table:
+    table = Table("module", *(f"{name}" for name in ("instances", *KINDS, "levels", "chains")))
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for row in result.rows:
+        table.add_row(row.name, f"{row.instances:,}", *_texts(row.total), *_levels(row))
+    used, share = result.total, result.total.share_of(part)
+    table.add_section()
+    table.add_row("in all", "", *_texts(used), *_levels(result.deepest))
+    table.add_row(f"of {name}", "", *(f"{share[kind]:.1%}" for kind in KINDS))
+    return table
+
+
+def _texts(amounts: Resources) -> list[str]:
+    return [f"{amount:,}" for amount in _amounts(amounts).values()]
+
+
+def _levels(row: Row) -> list[str]:
+    return [str(row.deepest.levels), str(row.deepest.carry_chains)] if row.deepest else ["", ""]

@@ -1,0 +1,122 @@
+"""Small designs of which it is known what they take, through Yosys."""
+
+import importlib.util
+
+import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from etalstm.boards.part import XCVU37P, Resources
+from etalstm.boards.resources import synthesis
+from etalstm.boards.resources.report import report
+from etalstm.boards.resources.units import Hierarchy
+from etalstm.hw.generate import component_verilog
+
+
+@pytest.fixture
+def yosys():
+    try:
+        synthesis.yosys()
+    except synthesis.SynthesisError as error:
+        pytest.skip(str(error))
+
+
+class Tally(wiring.Component):
+    """Counts; the carry is one LUT behind the register."""
+
+    def __init__(self):
+        super().__init__({"step": In(1), "count": Out(4)})
+
+    def elaborate(self, platform):
+        m = Module()
+        with m.If(self.step):
+            m.d.sync += self.count.eq(self.count + 1)
+        return m
+
+
+class Mill(wiring.Component):
+    """Five counters, a memory of each kind, and a product."""
+
+    def __init__(self):
+        super().__init__(
+            {
+                "address": In(12),
+                "where": In(12),
+                "data": In(64),
+                "write": In(1),
+                "a": In(17),
+                "b": In(24),
+                "counts": Out(20),
+            }
+            | {"product": Out(41), "small": Out(32), "block": Out(32), "ultra": Out(64)}
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        for n in range(5):
+            m.submodules[f"tally_{n}"] = tally = Tally()
+            m.d.comb += [tally.step.eq(self.a[n]), self.counts.word_select(n, 4).eq(tally.count)]
+        for name, depth, width in (("small", 32, 32), ("block", 512, 32), ("ultra", 4096, 64)):
+            m.submodules[name] = memory = Memory(shape=width, depth=depth, init=[])
+            write, read = memory.write_port(), memory.read_port()
+            m.d.comb += [write.addr.eq(self.address), write.data.eq(self.data), write.en.eq(self.write)]
+            m.d.comb += [read.addr.eq(self.where[: len(read.addr)]), self[name].eq(read.data)]
+        product = Signal(41, reset_less=True)
+        m.d.sync += product.eq(self.a * self.b)
+        m.d.comb += self.product.eq(product)
+        return m
+
+    def __getitem__(self, name):
+        return getattr(self, name)
+
+
+def test_counts_what_there_is(yosys):
+    result = report(component_verilog(Mill()), "top")
+    rows = {row.name: row for row in result.rows}
+    assert rows["top.tally"].instances == 5
+    assert rows["top.tally"].each.ff == 4
+    assert rows["top.tally"].total.ff == 20
+    assert rows["top.tally"].each.lut <= 5
+    assert rows["top.tally"].deepest.levels == 1
+    top = rows["top"].each
+    assert (top.dsp, top.bram, top.uram) == (1, 0.5, 1)
+    # 41 of the product, 32 behind the asynchronous read of the distributed RAM; eight LUTs hold 14 bits of 32 words.
+    assert top.ff == 73
+    assert 16 <= top.lut <= 24
+    assert {name.rpartition(".")[2]: kind for name, kind in rows["top"].memories.items()} == {
+        "small": "LUTRAM_SDP",
+        "block": "BLOCKRAM_SDP",
+        "ultra": "URAM",
+    }
+    assert result.total == rows["top"].total + rows["top.tally"].total
+    assert result.deepest.deepest.levels == 1
+
+
+def test_a_unit_is_synthesised_once(yosys, tmp_path, monkeypatch):
+    monkeypatch.setenv("ETALSTM_CACHE", str(tmp_path))
+    (unit,) = Hierarchy(component_verilog(Tally()), "top").units().values()
+    first = synthesis.synthesise(unit)
+    version = synthesis.yosys()[1]
+    monkeypatch.setattr(synthesis, "yosys", lambda: (("false",), version))
+    assert synthesis.synthesise(unit) == first
+    monkeypatch.setattr(synthesis, "yosys", lambda: (("false",), "another version"))
+    with pytest.raises(synthesis.SynthesisError, match="Yosys failed with exit code 1"):
+        synthesis.synthesise(unit)
+
+
+def test_without_yosys_says_what_to_install(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    synthesis.yosys.cache_clear()
+    try:
+        with pytest.raises(synthesis.SynthesisError, match=r"no Yosys 0\.40 or later on PATH, nor pyosys\. Try: pip"):
+            synthesis.yosys()
+    finally:
+        synthesis.yosys.cache_clear()
+
+
+def test_shares_are_of_the_part():
+    share = Resources(lut=130_368, ff=0, dsp=4_512, bram=504, uram=960).share_of(XCVU37P)
+    assert share == {"lut": 0.1, "ff": 0.0, "dsp": 0.5, "bram": 0.25, "uram": 1.0}
