@@ -13,7 +13,7 @@ import numpy as np
 EPOCHS_FULL = 3  # an extrapolation needs three losses
 MEASURE_EVERY = 40  # iterations from one full, measured iteration to the next
 NEW_SHARE = 0.5  # of a new measurement in the profile
-LEAST_RATIO = 0.5  # of predicted to last loss: a wild extrapolation must not call every cell insignificant
+LEAST_RATIO = 0.5  # of predicted to last loss: a wild extrapolation must not call nearly every cell insignificant
 MOST_COMPENSATION = 2.0
 BAND = 0.2  # validation loss may be above the full run's trend by this share
 COMMON = 0.5  # share of sequences that must be as long for a distance to be part of the reference
@@ -42,7 +42,7 @@ class Significance:
     epoch after one whose validation loss left the band. Otherwise a cell is skipped if for each sequence that has a
     step there, ``predicted < τ · largest measured of its layer``; the prediction is the profile times extrapolated over
     last epoch's loss, and the largest is sought only where at least half of the sequences have a step: what a few long
-    ones add would be noise. Cells that only padding reaches are skipped, and so are those to which skipping leaves no
+    ones add would be noise. The largest itself is never below. Cells that only padding reaches are skipped, and so are those to which skipping leaves no
     gradient: no dy of their own, nothing from the step after, nothing from the layer above.
 
     The guard: after a full epoch its validation loss is the trend. An epoch with skipping whose validation loss is
@@ -112,7 +112,8 @@ class Significance:
         largest = np.where(self._reach >= COMMON, self._profile, 0).max(axis=1)[:, None]
         known = [loss for loss in self._losses if not np.isnan(loss)]
         ratio = max(extrapolate(known) / max(known[-1], 1e-30), LEAST_RATIO)
-        significant = (predicted * ratio >= self.tau * largest[:, :, None]) | (predicted == UNKNOWN)
+        bar = min(self.tau, ratio) * largest[:, :, None]  # never above the largest of this layer's predictions
+        significant = (predicted * ratio >= bar) | (predicted == UNKNOWN)
         ours = np.arange(predicted.shape[1])[:, None] < lengths[None, :]
         kept = self._reached((significant & ours).any(axis=2), lengths)
         magnitudes = np.where(ours, np.maximum(predicted, 0), 0).sum(axis=2)

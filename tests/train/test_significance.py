@@ -47,6 +47,11 @@ def test_a_loss_that_is_about_to_fall_drops_more():
     assert skipped(ready(losses=(4, 2, 1)), 6, 6) == "xxxx--"
 
 
+def test_the_largest_cell_is_kept_however_fast_the_loss_falls():
+    assert skipped(ready(tau=0.9, losses=(4, 2, 1)), 6, 6) == "xxxxx-"
+    assert skipped(ready(tau=0.9, losses=(4, 2, 1), profile=LAST_IS_LEAST, per_step=True), 6, 6) == "-xxxxx"
+
+
 def test_a_loss_at_every_step_drops_the_last_cells():
     assert skipped(ready(profile=LAST_IS_LEAST, per_step=True, losses=(1, 1, 1)), 6, 6) == "---xxx"
 
