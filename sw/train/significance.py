@@ -42,8 +42,9 @@ class Significance:
     epoch after one whose validation loss left the band. Otherwise a cell is skipped if for each sequence that has a
     step there, ``predicted < τ · largest measured of its layer``; the prediction is the profile times extrapolated over
     last epoch's loss, and the largest is sought only where at least half of the sequences have a step: what a few long
-    ones add would be noise. The largest itself is never below. Cells that only padding reaches are skipped, and so are those to which skipping leaves no
-    gradient: no dy of their own, nothing from the step after, nothing from the layer above.
+    ones add would be noise. The largest itself is never below. Cells that only padding reaches are skipped, and so are
+    those to which skipping leaves no gradient: no dy of their own, nothing from the step after, nothing from the layer
+    above.
 
     The guard: after a full epoch its validation loss is the trend. An epoch with skipping whose validation loss is
     above ``1 + BAND`` times the trend halves τ and makes the next epoch full; if that one is no better, it was not the
