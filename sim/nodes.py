@@ -11,10 +11,14 @@ from etalstm.device.transfers import CHUNK_BYTES, TIMEOUT_SECONDS
 from etalstm.device.xdma import XdmaTransport
 from etalstm.hw import contract
 from etalstm.hw.config import Config
-from etalstm.hw.contract import Register
+from etalstm.hw.contract import BoardRegister, BoardStatus, Register
 from etalstm.sim.transport import SimTransport
 
 CHANNELS = 2  # DMA engines of each direction
+_BOARD = {
+    BoardRegister.STATUS: BoardStatus.LOCKED | BoardStatus.CALIBRATED | BoardStatus.UP,
+    BoardRegister.TEMPERATURE: 40 | 40 << 8,
+}
 
 
 class SimulatedNode(Node):
@@ -42,11 +46,11 @@ class SimulatedNode(Node):
         return memory.size
 
     def load(self, register):
-        """Read a register in a few simulated cycles."""
-        return self._nodes.machine.read_register(register)
+        """Read a register, one of the machine in a few simulated cycles."""
+        return self._nodes.load(register)
 
     def store(self, register, value):
-        """Write a register in a few simulated cycles."""
+        """Write a register, one of the machine in a few simulated cycles."""
         self._nodes.store(register, value)
 
     def poll(self, seconds):
@@ -116,9 +120,18 @@ class SimulatedNodes(Nodes):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
         return SimulatedNode(self, name)
 
+    def load(self, register: int) -> int:
+        """Read a register of the machine or of its board, which is always well."""
+        if register < BoardRegister.STATUS:
+            return self.machine.read_register(register)
+        return int(_BOARD.get(register, 0))
+
     def store(self, register: int, value: int) -> None:
         """Write a register; a start lets the interrupt fall, so that it can rise once more."""
-        self.machine.write_register(register, value)
+        if register == BoardRegister.CONTROL and value & contract.BOARD_RESET:
+            self.machine.reset()
+        elif register < BoardRegister.STATUS:
+            self.machine.write_register(register, value)
         if register == Register.CONTROL and value & contract.CONTROL_START:
             self._due = True
 

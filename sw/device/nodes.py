@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-REGISTERS_BYTES = 4096  # what is mapped of the register BAR, which is no smaller
+from etalstm.hw.contract import BOARD_SPACE_BYTES
+
 _NAME = re.compile(r"xdma(\d+)_(h2c_\d+|c2h_\d+|user|events_\d+)")
 
 
@@ -146,7 +147,7 @@ class CharacterNode(Node):
     @property
     def _registers(self) -> np.ndarray:
         if self._words is None:
-            self._map = mmap.mmap(self._file.fileno(), REGISTERS_BYTES)
+            self._map = mmap.mmap(self._file.fileno(), BOARD_SPACE_BYTES)
             self._words = np.frombuffer(self._map, "<u4")
         return self._words
 

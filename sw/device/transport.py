@@ -63,6 +63,10 @@ class Transport(ABC):
     def reset(self) -> None:
         """Reset the machine: it forgets its registers and what it was doing; the memory keeps its bytes."""
 
+    def condition(self) -> str:
+        """Describe in a few words what the machine sits on and how that is; empty if there is nothing to tell."""
+        return ""
+
     @abstractmethod
     def close(self) -> None:
         """Let go of the machine. Closing twice does nothing; any other call afterwards raises ``DeviceError``."""

@@ -9,11 +9,17 @@ from etalstm.device.transport import Transport
 from etalstm.errors import DeviceError
 from etalstm.hw import contract
 from etalstm.hw.config import Config
-from etalstm.hw.contract import Register, Status
+from etalstm.hw.contract import BoardRegister, BoardStatus
 
 _ALL_ONES = 0xFFFFFFFF
 _NEEDED = ("user", "events_0", "h2c_0", "c2h_0")
-_STOP_SECONDS = 5.0
+_READY_SECONDS = 5.0  # the memory's calibration takes less than one
+_UNREADY = {
+    BoardStatus.LOCKED: (False, "the clocks do not run"),
+    BoardStatus.CALIBRATED: (False, "the memory is not calibrated"),
+    BoardStatus.TRIPPED: (True, "the memory was too hot"),
+    BoardStatus.UP: (False, "the machine is in reset"),
+}
 _REMEDY = "load the bitstream again (eta-lstm program) or restart the host"
 
 
@@ -48,7 +54,8 @@ class XdmaTransport(Transport):
     Raises
     ------
     CardError
-        If there is no such card, its nodes are incomplete or may not be opened, or another process has it.
+        If there is no such card, its nodes are incomplete or may not be opened, another process has it, or its board
+        does not bring the machine up.
     LinkDownError
         If it does not answer.
     ValueError
@@ -74,7 +81,7 @@ class XdmaTransport(Transport):
             self._user = self._open("user")
             self._lock()
             self._events = self._open("events_0")
-            self.read_register(Register.MAGIC)  # raises when the link is down, before any transfer waits for its end
+            self._await_ready()
             channels = {
                 direction: {self._prefix + name: self._open(name) for name in names if name.startswith(direction)}
                 for direction in ("h2c", "c2h")
@@ -89,7 +96,7 @@ class XdmaTransport(Transport):
     def read_register(self, register: int) -> int:
         """Read a register over PCIe."""
         value = self._registers.load(register)
-        if value == _ALL_ONES and self._registers.load(Register.MAGIC) == _ALL_ONES:
+        if value == _ALL_ONES and self._registers.load(BoardRegister.STATUS) == _ALL_ONES:
             raise LinkDownError(
                 f"{self.name} reads as all ones: the PCIe link is down, or the card was reconfigured; {_REMEDY}"
             )
@@ -108,19 +115,20 @@ class XdmaTransport(Transport):
             raise CardError(f"{self.name} gives no events: {error}") from None
 
     def reset(self) -> None:
-        """Stop what runs. A card has no other reset that its host could reach: registers are set before every start.
+        """Reset the machine by way of the board, which lets the memory finish what is under way.
 
         Raises
         ------
-        DeviceError
-            If the machine does not stop.
+        CardError
+            If the machine does not come back.
         """
-        self.write_register(Register.CONTROL, contract.CONTROL_ABORT)
-        deadline = time.monotonic() + _STOP_SECONDS
-        while self.read_register(Register.STATUS) == Status.RUNNING:
-            if time.monotonic() > deadline:
-                raise DeviceError(f"{self.name} does not stop within {_STOP_SECONDS:g} seconds; {_REMEDY}")
-            time.sleep(0.01)
+        self._registers.store(BoardRegister.CONTROL, contract.BOARD_RESET)
+        self._await_ready()
+
+    def condition(self) -> str:
+        """Give the temperatures of the memory."""
+        word = self.read_register(BoardRegister.TEMPERATURE)
+        return f"memory at {word & 0x7F} and {word >> 8 & 0x7F} °C"
 
     def close(self) -> None:
         """Close every node, and with them the lock."""
@@ -177,6 +185,18 @@ class XdmaTransport(Transport):
         except LockedError as error:
             holder = "another process" if error.pid is None else f"process {error.pid}"
             raise CardError(f"{self.name} is in use by {holder}") from None
+
+    def _await_ready(self) -> None:
+        """Wait until the board has brought its machine up; raise :class:`CardError` if it does not."""
+        deadline = time.monotonic() + _READY_SECONDS
+        while not (status := BoardStatus(self.read_register(BoardRegister.STATUS))) & BoardStatus.UP:
+            if time.monotonic() > deadline:
+                reasons = [reason for bit, (level, reason) in _UNREADY.items() if bool(status & bit) == level]
+                raise CardError(
+                    f"{self.name} is not ready, its board says {int(status):#x}: {', '.join(reasons)}; "
+                    f"if that bitstream is an η-LSTM accelerator's, {_REMEDY}"
+                )
+            time.sleep(0.01)
 
     def _check_open(self) -> None:
         if not self._opened:

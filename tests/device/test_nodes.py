@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from etalstm.device.nodes import CharacterNodes, LockedError
+from etalstm.hw.contract import BOARD_SPACE_BYTES
 
 MEMORY = np.random.default_rng(1).integers(0, 256, 1 << 16, np.uint8)
 
@@ -17,7 +18,7 @@ MEMORY = np.random.default_rng(1).integers(0, 256, 1 << 16, np.uint8)
 def nodes(tmp_path):
     (tmp_path / "xdma0_c2h_0").write_bytes(MEMORY.tobytes())
     (tmp_path / "xdma0_h2c_0").write_bytes(bytes(MEMORY.size))
-    (tmp_path / "xdma0_user").write_bytes(bytes(4096))
+    (tmp_path / "xdma0_user").write_bytes(bytes(BOARD_SPACE_BYTES))
     os.mkfifo(tmp_path / "xdma0_events_0")
     for name in ("xdma0_control", "xdma10_user", "xdma2_h2c_3", "xdmaX_user", "null"):
         (tmp_path / name).touch()

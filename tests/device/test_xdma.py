@@ -14,7 +14,7 @@ from etalstm.device.transfers import TransferError, TransferTimeoutError
 from etalstm.device.xdma import CardError, LinkDownError, XdmaTransport
 from etalstm.errors import DeviceError
 from etalstm.hw.config import preset
-from etalstm.hw.contract import MAGIC, Opcode, Register, encode
+from etalstm.hw.contract import MAGIC, BoardRegister, BoardStatus, Opcode, Register, encode
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.sim.nodes import SimulatedNodes
 from etalstm.sim.simulation import Fault
@@ -165,25 +165,40 @@ def test_a_card_that_stops_answering_in_a_transfer_is_named_and_can_be_left(card
         assert_trains(again)
 
 
-def test_reset_stops_a_program(card):
+@pytest.mark.parametrize("fault", [None, Fault.NEVER], ids=["", "memory does not answer"])
+def test_a_reset_stops_whatever_runs(card, fault):
     with opened(card) as transport:
         accelerator = Accelerator(transport, CONFIG)
         accelerator.watchdog_cycles = 0
+        if fault:
+            card.nodes.machine.simulation.inject(0, 4096, fault)
         accelerator.start(accelerator.load(ENDLESS, 0))
+        card.nodes.machine.simulation.run(1000)
         transport.reset()
+        card.nodes.machine.simulation.clear_faults()
         assert_trains(transport)
 
 
-def test_a_machine_that_does_not_stop_is_an_error(card, monkeypatch):
-    monkeypatch.setattr("etalstm.device.xdma._STOP_SECONDS", 0.05)
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (0, "xdma:0 is not ready, its board says 0x0: the clocks do not run, the memory is not calibrated, the mach"),
+        (BoardStatus.LOCKED, "says 0x1: the memory is not calibrated, the machine is in reset; if that bitstream"),
+        (BoardStatus.LOCKED | BoardStatus.CALIBRATED | BoardStatus.TRIPPED, "says 0x7: the memory was too hot, the"),
+    ],
+)
+def test_a_board_that_is_not_ready_says_why(card, monkeypatch, status, message):
+    monkeypatch.setattr("etalstm.device.xdma._READY_SECONDS", 0.05)
+    card.registers[BoardRegister.STATUS] = status
+    with pytest.raises(CardError, match=message):
+        opened(card)
+    assert card.opened == []
+
+
+def test_the_boards_condition_is_told(card):
+    card.registers[BoardRegister.TEMPERATURE] = 41 | 52 << 8
     with opened(card) as transport:
-        accelerator = Accelerator(transport, CONFIG)
-        accelerator.watchdog_cycles = 0
-        card.nodes.machine.simulation.inject(0, 4096, Fault.NEVER)
-        accelerator.start(accelerator.load(ENDLESS, 0))
-        card.nodes.machine.simulation.run(1000)  # its fetch is under way, and is never answered
-        with pytest.raises(DeviceError, match=r"xdma:0 does not stop within 0\.05 seconds; load the bitstream again"):
-            transport.reset()
+        assert transport.condition() == "memory at 41 and 52 °C"
 
 
 def test_a_closed_card_refuses(card):
