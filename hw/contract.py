@@ -364,6 +364,18 @@ class Register(IntEnum):
     COUNTER = 0x100  #: 64-bit words, low half first, in the order of Counter; cleared by START
 
 
+# Registers that keep all 32 bits of what is written, and give them back.
+KEPT_REGISTERS = (
+    Register.PROGRAM_LOW,
+    Register.PROGRAM_HIGH,
+    Register.PROGRAM_LENGTH,
+    Register.WATCHDOG,
+    Register.WINDOW_LOW,
+    Register.WINDOW_HIGH,
+    Register.WINDOW_STRIDE,
+    Register.SHARES,
+    Register.SEND_ZEROS,
+)
 REGISTER_SPACE_BYTES = 0x400
 
 # Fixed shares of the PEs, each a field of 8 bits, lowest first: of every SLOTS cycles of a channel, how many are for

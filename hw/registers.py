@@ -61,20 +61,7 @@ class Registers(wiring.Component):
         """Words that the host writes, and a table of what it reads."""
         m = Module()
         config = self._config
-        stored = {
-            register: Signal(32, name=register.name.lower())
-            for register in (
-                Register.PROGRAM_LOW,
-                Register.PROGRAM_HIGH,
-                Register.PROGRAM_LENGTH,
-                Register.WATCHDOG,
-                Register.WINDOW_LOW,
-                Register.WINDOW_HIGH,
-                Register.WINDOW_STRIDE,
-                Register.SHARES,
-                Register.SEND_ZEROS,
-            )
-        }
+        stored = {register: Signal(32, name=register.name.lower()) for register in contract.KEPT_REGISTERS}
         refused = Signal(32)
         parameters = [Signal(config.format.width, name=f"parameter{n}") for n in range(contract.PARAMETERS)]
         m.d.comb += [

@@ -9,12 +9,20 @@ from etalstm.commands.iteration import iteration
 from etalstm.commands.plan import plan
 from etalstm.commands.report import report
 from etalstm.commands.resources import resources
+from etalstm.commands.selftest import selftest
 from etalstm.commands.simulators import simulators
 from etalstm.commands.skip import skip
 from etalstm.commands.train import train
 from etalstm.commands.verilog import verilog
 
-COMMANDS = {"train": train, "compare": compare, "plan": plan, "verilog": verilog, "build": build}
+COMMANDS = {
+    "train": train,
+    "compare": compare,
+    "plan": plan,
+    "verilog": verilog,
+    "build": build,
+    "selftest": selftest,
+}
 BENCHES = {
     "iteration": iteration,
     "skip": skip,
