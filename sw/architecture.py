@@ -17,6 +17,7 @@ The names are those of the comparison in "η-LSTM" (ISCA 2021); what exactly the
 from dataclasses import dataclass
 
 from etalstm.hw.contract import SHARES, SLOTS
+from etalstm.storage import Storage
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,11 @@ class Architecture:
     division: Division | None = None
     skips: bool = False
     compresses: bool = True
+
+    def check_storage(self, storage: Storage) -> None:
+        """Raise ``ValueError`` if it cannot keep intermediates like this."""
+        if storage.compressed and not self.compresses:
+            raise ValueError(f"architecture {self.name} keeps its intermediates dense, not as {storage.policy}")
 
 
 SWING = Architecture("swing", skips=True)

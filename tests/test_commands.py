@@ -88,6 +88,47 @@ def test_bench_iteration_accounts_for_every_cycle(capsys):
         assert found["bytes"]["write"][kind] == planned[kind]["written"], kind
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a short run."""
+    out = tmp_path_factory.mktemp("trained")
+    arguments = ["--dataset", "digits", "--hidden", "8", "--batch", "4", "--iterations", "8", "--out", str(out)]
+    assert run(["train", *arguments]) == 0
+    return out
+
+
+def test_bench_iteration_of_a_trained_network_compares_architectures(capsys, trained):
+    arguments = ["--preset", "test", "--weights", trained, "--dataset", "digits", "--json"]
+    code, out, err = output(capsys, "bench", "iteration", *arguments)
+    assert code == 0, err
+    found = json.loads(out)["architectures"]
+    assert list(found) == ["swing", "dynamic", "static", "inference"]
+    for name, entry in found.items():
+        assert entry["cycles"] == sum(entry["passes"].values()), name
+        assert sum(entry["pes"].values()) == pytest.approx(1), f"{name}: {entry['pes']}"
+        assert entry["speedup"] == entry["cycles"] / found["swing"]["cycles"]
+        assert (entry["pes"]["share"] > 0) == (name in ("static", "inference")), name
+        assert 0 < entry["utilization"] <= entry["pes"]["mac"], name
+    dense = found["dynamic"]
+    assert found["swing"]["delta_density"] < dense["delta_density"]
+    assert dense["cycles"] < found["static"]["cycles"], "fixed shares cost nothing"
+    assert dense["pes"]["mac"] * dense["cycles"] == pytest.approx(
+        found["static"]["pes"]["mac"] * found["static"]["cycles"]
+    )
+
+
+def test_bench_iteration_names_what_is_wrong_with_a_checkpoint(capsys, trained, tmp_path):
+    for arguments, message in (
+        (["--weights", tmp_path], "there is no checkpoint"),
+        (["--weights", trained, "--dataset", "trec"], "was trained on digits, not on trec"),
+        (["--weights", trained, "--batches", 0], "batches must be above 0, got 0"),
+        (["--weights", trained, "--theta", "-1"], "theta must be finite and at least 0, got -1"),
+    ):
+        code, out, err = output(capsys, "bench", "iteration", *arguments)
+        assert code == 2 and message in err and err.count("\n") == 1, err
+        assert not out
+
+
 def test_bench_skip_saves_the_zeros_cycles(capsys):
     arguments = ["--preset", "sim", "--input", 32, "--hidden", 32, "--batch", 32, "--steps", 2]
     code, out, err = output(capsys, "bench", "skip", *arguments, "--densities", "1,0.5,0.1,0", "--json")

@@ -30,7 +30,7 @@ LAYERS = {
     "etalstm.sim.prove": {"etalstm.hw", "etalstm.sim", "etalstm.golden"},  # holds the hardware to the golden model
     "etalstm.sim": {"etalstm.hw", "etalstm.device"} | PLAIN,
     "etalstm.boards": {"etalstm.hw", "etalstm.errors", "etalstm.sim.toolchain"},  # the toolchain keeps the cache
-    "etalstm.architecture": CONTRACT,
+    "etalstm.architecture": CONTRACT | {"etalstm.storage"},
     "etalstm.errors": set(),
     "etalstm.network": {"etalstm.errors"},
     "etalstm.optimizer": {"etalstm.errors", "etalstm.network"},

@@ -10,6 +10,7 @@ from etalstm.commands.plan import plan
 from etalstm.commands.report import report
 from etalstm.commands.resources import resources
 from etalstm.commands.selftest import selftest
+from etalstm.commands.shares import shares
 from etalstm.commands.simulators import simulators
 from etalstm.commands.skip import skip
 from etalstm.commands.train import train
@@ -26,6 +27,7 @@ COMMANDS = {
 BENCHES = {
     "iteration": iteration,
     "skip": skip,
+    "shares": shares,
     "golden": golden,
     "activation": activation,
     "simulators": simulators,

@@ -2,19 +2,23 @@
 
 import json
 import time
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 from typer import Option
 
+from etalstm.architecture import SWING
 from etalstm.commands.bench import operations
-from etalstm.commands.devices import open_named
+from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
+from etalstm.commands.trained import trained_iteration
 from etalstm.device import TrainingShape
 from etalstm.network import NetworkShape, initial_parameters
+from etalstm.storage import read_thresholds
 
 
-def measure(session, shape: TrainingShape) -> tuple[dict, float]:
-    """Run one iteration on random data, dense in every operand; give its counters and seconds."""
+def measure(session, shape: TrainingShape, forward_only: bool = False) -> tuple[dict, float]:
+    """Run one iteration, or its forward pass, on random data, dense in every operand; give counters and seconds."""
     generator = np.random.default_rng(0)
 
     def draw(size):
@@ -24,8 +28,9 @@ def measure(session, shape: TrainingShape) -> tuple[dict, float]:
     x, dy, h0, c0 = (draw(size) for size in (shape.x_shape, shape.y_shape, shape.state_shape, shape.state_shape))
     started = time.perf_counter()
     session.forward(x, None, h0, c0)
-    session.backward(dy)
-    session.update(0.1, 0.9, 1.0)
+    if not forward_only:
+        session.backward(dy)
+        session.update(0.1, 0.9, 1.0)
     return session.counters(), time.perf_counter() - started
 
 
@@ -56,12 +61,25 @@ def iteration(
     layers: Annotated[int, Option(help="LSTM layers")] = 1,
     batch: Annotated[int, Option(help="Sequences")] = 32,
     steps: Annotated[int, Option(help="Steps")] = 8,
+    architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
+    weights: Annotated[
+        Path | None, Option(help="Folder or checkpoint of a training run: measure its network, as every architecture")
+    ] = None,
+    dataset: Annotated[str | None, Option(help="With --weights: what it must have been trained on")] = None,
+    data: Annotated[Path | None, Option(help="With --weights: directory of the data set's files (trec, ptb)")] = None,
+    theta: Annotated[str, Option(help="With --weights: of η-LSTM, one number or six")] = "0.1",
+    storage: Annotated[str, Option(help="With --weights: what cells keep in η-LSTM")] = "ms1",
+    batches: Annotated[int, Option(help="With --weights: iterations, each on a batch of its own")] = 1,
     stall: Annotated[float, Option(help="Probability that a memory handshake waits a cycle")] = 0.0,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
-    """Measure one training iteration on the simulated accelerator."""
+    """Measure one training iteration on the simulated accelerator, of random data or of a trained network."""
+    if weights is not None:
+        chosen = {"preset": preset, "storage": storage, "theta": read_thresholds(theta)}
+        trained_iteration(weights, dataset, data, batches, stall, as_json, **chosen)
+        return
     network = NetworkShape(inputs, hidden, layers)
-    shape = TrainingShape(network, batch, steps)
+    shape = TrainingShape(network, batch, steps, architecture=architecture)
     with open_named("sim", preset, stall=stall) as device:
         config, transport = device.accelerator.config, device.accelerator.transport
         counters, seconds = measure(device.create(shape), shape)

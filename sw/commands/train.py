@@ -5,7 +5,7 @@ from typing import Annotated
 
 from typer import Option
 
-from etalstm.commands.devices import open_named
+from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
 from etalstm.storage import read_thresholds
 from etalstm.train.loop import Trainer
 from etalstm.train.progress import ProgressReport
@@ -42,13 +42,14 @@ def train(
         str | None, Option(help="What cells keep: dense, ms1 or ms1-bf16 [default: ms1 with a theta, else dense]")
     ] = Settings.storage,
     ms2: Annotated[str, Option(help="Skip cells predicted to add less than this share of the largest, or off")] = "off",
+    architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = Settings.architecture,
     resume: Annotated[bool, Option("--resume", help="Go on from the checkpoint in the folder")] = False,
 ) -> None:
     """Train an LSTM on a data set."""
     settings = Settings(
         dataset, device, preset, hidden, layers, batch, steps, embedding, epochs, iterations,
         lr, momentum, clip, weight_decay, seed, evaluation_batches, checkpoint_every,
-        data and str(data), read_thresholds(theta), storage, threshold_of(ms2), decay,
+        data and str(data), read_thresholds(theta), storage, threshold_of(ms2), decay, architecture,
     )  # fmt: skip
     with open_named(device, preset) as opened:
         trainer = Trainer(settings, opened, out, resume)

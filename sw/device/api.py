@@ -80,10 +80,7 @@ class TrainingShape:
             check_share("log_share", self.log_share)
         if not isinstance(self.architecture, Architecture):
             object.__setattr__(self, "architecture", architecture(self.architecture))
-        if self.storage.compressed and not self.architecture.compresses:
-            raise ValueError(
-                f"architecture {self.architecture.name} keeps its intermediates dense, not as {self.storage.policy}"
-            )
+        self.architecture.check_storage(self.storage)
 
     @property
     def x_shape(self) -> tuple[int, int, int]:

@@ -227,7 +227,8 @@ class HardwareSession(Session):
         }
 
     def _counters(self):
-        return _add(self._counts.values())
+        cycles = {name: counts["cycles"] for name, counts in self._counts.items()}
+        return _add(self._counts.values()) | {"passes": cycles}
 
     def _run(self, name: str) -> None:
         self._ran = self._chosen[name]

@@ -90,12 +90,7 @@ def read(path: Path, network: dict, shapes: dict[str, tuple[int, ...]]) -> Check
     CheckpointError
         Naming the file and what is wrong or differs.
     """
-    description, tensors = _load(path)
-    if not isinstance(description, dict) or description.get("format") != FORMAT:
-        raise CheckpointError(f"{path}: not a checkpoint of this program (format {FORMAT})")
-    expected = description.pop("sha256", None)
-    if _digest(description, tensors) != expected:
-        raise CheckpointError(f"{path}: corrupted: its content does not match its digest")
+    description, tensors = _load_whole(path)
     for key in sorted(network | description["network"]):
         ours, theirs = network.get(key), description["network"].get(key)
         if ours != theirs:
@@ -105,6 +100,22 @@ def read(path: Path, network: dict, shapes: dict[str, tuple[int, ...]]) -> Check
         if shapes.get(name) != found.get(name):
             raise CheckpointError(f"{path}: tensor {name} has shape {found.get(name)}, expected {shapes.get(name)}")
     return Checkpoint(description["network"], description["position"], description["generator"], tensors)
+
+
+def network_of(path: Path) -> dict:
+    """Give the sizes and the data that a checkpoint belongs to; :class:`CheckpointError` if it is none, or damaged."""
+    return _load_whole(path)[0]["network"]
+
+
+def _load_whole(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
+    """Read description and tensors, and believe them only if the digest agrees."""
+    description, tensors = _load(path)
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        raise CheckpointError(f"{path}: not a checkpoint of this program (format {FORMAT})")
+    expected = description.pop("sha256", None)
+    if _digest(description, tensors) != expected:
+        raise CheckpointError(f"{path}: corrupted: its content does not match its digest")
+    return description, tensors
 
 
 def _load(path: Path):

@@ -33,8 +33,8 @@ class Trainer:
         Open; stays open.
     out : Path
         Folder for ``metrics.jsonl`` and ``checkpoint.safetensors``; made if it does not exist.
-    resume : bool
-        Go on from the folder's checkpoint, with the same bits as a run that was never interrupted.
+    resume : bool or Path
+        Go on from the folder's checkpoint, or from this one, with the same bits as a run that was never interrupted.
 
     Raises
     ------
@@ -46,14 +46,16 @@ class Trainer:
         If the device cannot store as the settings say, or skip cells.
     """
 
-    def __init__(self, settings: Settings, device: Device, out: Path, resume: bool = False):
+    def __init__(self, settings: Settings, device: Device, out: Path, resume: bool | Path = False):
         self.settings = settings
         self.data: DataSet = open_dataset(settings.dataset, settings.data)
         self.steps = settings.steps or self.data.steps
         embedding = settings.embedding if self.data.input_size is None else 0
         network = NetworkShape(self.data.input_size or embedding, settings.hidden, settings.layers)
         storage = Storage(settings.policy, settings.theta)
-        self.shape = TrainingShape(network, settings.batch, self.steps, self.data.masked, storage)
+        self.shape = TrainingShape(
+            network, settings.batch, self.steps, self.data.masked, storage, architecture=settings.architecture
+        )
         self.model = HostModel(
             self.data.classes, settings.hidden, embedding, self.data.per_step, settings.seed, self.data.tokens
         )
@@ -65,7 +67,8 @@ class Trainer:
         self._epoch_start = self._generator.bit_generator.state
         self.out = Path(out)
         self.out.mkdir(parents=True, exist_ok=True)
-        loaded = self._read_checkpoint() if resume else (initial_parameters(network, settings.seed), None)
+        source = self.checkpoint_path if resume is True else resume
+        loaded = self._read_checkpoint(source) if source else (initial_parameters(network, settings.seed), None)
         self.session = device.create(self.shape)
         self.session.load(*loaded)
         if settings.ms2 is not None and not self.session.reduces:
@@ -120,7 +123,7 @@ class Trainer:
             batches = self.data.epoch("train", self.settings.batch, self.steps, self._generator)
             started = time.perf_counter()
             while self.batch < len(batches) and not self._done:
-                tell(self._iterate(batches[self.batch]))
+                tell(self.iterate(batches[self.batch]))
                 if interrupt.requested:
                     return
                 if self.settings.checkpoint_every and self.iteration % self.settings.checkpoint_every == 0:
@@ -139,7 +142,8 @@ class Trainer:
     def _done(self) -> bool:
         return self.settings.iterations is not None and self.iteration >= self.settings.iterations
 
-    def _iterate(self, batch: Batch) -> dict:
+    def iterate(self, batch: Batch) -> dict:
+        """Train on one batch; give the entry of the log."""
         started = time.perf_counter()
         settings = self.settings
         skipped, compensation = None, 1.0
@@ -170,6 +174,7 @@ class Trainer:
         """Give what was chosen to be reduced, and what the last two passes kept and computed, for the log."""
         settings = self.settings
         chosen = {"theta": settings.theta, "storage": settings.policy, "ms2": settings.ms2}
+        chosen["architecture"] = settings.architecture
         return chosen | (sum(self.session.usage(), Usage()).summary() if self.session.reduces else {})
 
     def _forward(self, batch: Batch, h: np.ndarray, c: np.ndarray, skipped: np.ndarray | None = None):
@@ -240,8 +245,8 @@ class Trainer:
             shapes |= {f"host.{name}.{kind}": array.shape for name, array in self.model.parameters.items()}
         return shapes
 
-    def _read_checkpoint(self) -> tuple[list[LayerParameters], list[LayerParameters]]:
-        saved = checkpoints.read(self.checkpoint_path, self._network(), self._shapes())
+    def _read_checkpoint(self, path: Path) -> tuple[list[LayerParameters], list[LayerParameters]]:
+        saved = checkpoints.read(path, self._network(), self._shapes())
         tensors = saved.tensors
         try:
             layers, speeds = (
@@ -252,7 +257,7 @@ class Trainer:
             self.iteration, self.epoch, self.batch = (saved.position[key] for key in ("iteration", "epoch", "batch"))
             self._generator.bit_generator.state = saved.generator
         except (ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{self.checkpoint_path}: cannot be used: {error}") from error
+            raise CheckpointError(f"{path}: cannot be used: {error}") from error
         for name in self.model.parameters:
             self.model.parameters[name] = tensors[f"host.{name}.weights"]
             self.model.velocities[name] = tensors[f"host.{name}.velocities"]

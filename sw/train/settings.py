@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from etalstm.architecture import SWING, architecture
 from etalstm.network import check_size
 from etalstm.optimizer import check_hyperparameters
 from etalstm.storage import Storage, check_threshold
@@ -48,6 +49,8 @@ class Settings:
         ``dense``.
     ms2 : float, optional
         τ of :class:`etalstm.train.significance.Significance`, at least 0 and below 1; no cell is skipped if not given.
+    architecture : str
+        How the machine runs, one of :data:`etalstm.architecture.ARCHITECTURES`; of no effect on what is learnt.
 
     Raises
     ------
@@ -77,6 +80,7 @@ class Settings:
     storage: str | None = None
     ms2: float | None = None
     decay: float = 1.0
+    architecture: str = SWING.name
 
     def __post_init__(self):
         for name in ("hidden", "layers", "batch", "embedding", "epochs"):
@@ -91,7 +95,7 @@ class Settings:
             raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}")
         if self.ms2 is not None and not 0 <= check_threshold("ms2", self.ms2) < 1:
             raise ValueError(f"ms2 must be at least 0 and below 1, or off, got {self.ms2}")
-        Storage(self.policy, self.theta)
+        architecture(self.architecture).check_storage(Storage(self.policy, self.theta))
 
     @property
     def policy(self) -> str:

@@ -28,6 +28,15 @@ def test_train_writes_metrics_and_checkpoint(tmp_path, capsys):
     assert "accuracy" in shown and "against a dense run: intermediates 100.0%" in shown
 
 
+def test_a_run_may_go_on_as_another_architecture_and_its_log_says_so(tmp_path):
+    arguments = ["train", "--dataset", "digits", "--hidden", "4", "--out", str(tmp_path), "--architecture"]
+    assert run([*arguments, "static", "--iterations", "2"]) == 0
+    assert run([*arguments, "dynamic", "--iterations", "4", "--resume"]) == 0
+    entries = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    chosen = [entry["architecture"] for entry in entries if entry["kind"] == "iteration"]
+    assert chosen == ["static", "static", "dynamic", "dynamic"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -48,6 +57,8 @@ def test_train_writes_metrics_and_checkpoint(tmp_path, capsys):
         (["--ms2", "1"], "ms2 must be at least 0 and below 1, or off, got 1"),
         (["--ms2", "some"], "or off, got 'some'"),
         (["--storage", "echo"], "storage must be one of dense, ms1, ms1-bf16, got 'echo'"),
+        (["--architecture", "fast"], "unknown architecture 'fast', expected one of: swing, dynamic, static, inference"),
+        (["--architecture", "inference", "--theta", "0.1"], "architecture inference keeps its intermediates dense"),
         (["--data", "/nowhere"], "takes no directory, got /nowhere"),
         (["--out", "/proc/none"], "/proc/none"),
         (["--lr", "1e38", "--clip", "0"], "diverged"),

@@ -1,0 +1,135 @@
+"""Iterations of a trained network on real batches, as each architecture: ``eta-lstm bench iteration --weights``."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from etalstm.architecture import SWING
+from etalstm.commands.devices import open_named
+from etalstm.device import Device
+from etalstm.network import check_size
+from etalstm.storage import KINDS, Usage
+from etalstm.train.checkpoint import network_of
+from etalstm.train.loop import CHECKPOINT, Trainer
+from etalstm.train.settings import Settings
+
+NAMES = {SWING.name: "η-LSTM", "dynamic": "Dyn-Arch", "static": "Static-Arch", "inference": "LSTM-Inf"}
+
+
+def settings_of(checkpoint: Path, dataset: str | None, data: Path | None, **chosen) -> Settings:
+    """Give the settings that a checkpoint's network runs with.
+
+    Parameters
+    ----------
+    checkpoint : Path
+    dataset : str, optional
+        What it must have been trained on.
+    data : Path, optional
+        Directory of the data set's files.
+    chosen : other settings
+
+    Raises
+    ------
+    ValueError
+        If it was trained on another data set.
+    CheckpointError
+        If it is no checkpoint, or damaged.
+    """
+    network = network_of(checkpoint)
+    if dataset not in (None, network["dataset"]):
+        raise ValueError(f"{checkpoint} was trained on {network['dataset']}, not on {dataset}")
+    return Settings(
+        network["dataset"], hidden=network["hidden_size"], layers=network["layers"], batch=network["batch"],
+        steps=network["steps"], embedding=network["input_size"], data=data and str(data), **chosen,
+    )  # fmt: skip
+
+
+def measure(settings: Settings, device: Device, checkpoint: Path, batches: int) -> dict:
+    """Train a checkpoint's network on the first batches of an epoch; give what the machine did.
+
+    Returns
+    -------
+    dict
+        ``cycles``, and of each pass in ``passes``; ``pes`` shares of their time: ``utilization`` (multiplications with
+        a nonzero scalar), ``mac``, ``elementwise`` and each kind of lost cycle; ``footprint``, ``delta_density`` and
+        ``real`` (share of the steps that are no padding) of the batches; ``bytes`` by direction and kind.
+    """
+    trainer = Trainer(settings, device, checkpoint.parent, resume=checkpoint)
+    chosen = trainer.data.epoch("train", settings.batch, trainer.steps, np.random.default_rng(0))[:batches]
+    counts, usage = [], Usage()
+    for batch in chosen:
+        trainer.iterate(batch)
+        counts.append(trainer.session.counters())
+        usage += sum(trainer.session.usage(), Usage())
+    config = device.accelerator.config
+    cycles = sum(count["cycles"] for count in counts)
+
+    def added(name):
+        return {key: sum(count[name][key] for count in counts) for key in counts[0][name]}
+
+    return {
+        "cycles": cycles,
+        "passes": added("passes"),
+        "utilization": usage.products / (config.pes * cycles),
+        "pes": {kind: count / (config.channels * cycles) for kind, count in added("channel_cycles").items()},
+        "footprint": usage.footprint,
+        "delta_density": usage.delta_density,
+        "real": usage.real / usage.elements,
+        "bytes": {name: added(f"{name}_bytes") for name in ("read", "write")},
+    }
+
+
+def trained_iteration(
+    weights: Path, dataset: str | None, data: Path | None, batches: int, stall: float, as_json: bool, **chosen
+) -> None:
+    """Print the measures of η-LSTM with the chosen storage, and of the architectures without any part of it, dense.
+
+    Parameters
+    ----------
+    weights : Path
+        A checkpoint, or the folder of a run.
+    dataset, data, chosen : see :func:`settings_of`
+    batches : int
+    stall : float
+        Probability that a memory handshake waits a cycle.
+    as_json : bool
+        One object at the end instead of a line as soon as each is known; ``speedup`` is how many times as fast η-LSTM
+        is.
+    """
+    check_size("batches", batches)
+    checkpoint = weights / CHECKPOINT if weights.is_dir() else weights
+    settings, found = settings_of(checkpoint, dataset, data, **chosen), {}
+    if not as_json:
+        print(heading(settings), flush=True)
+    with open_named("sim", settings.preset, stall=stall) as device:
+        for name in NAMES:
+            ours = name == SWING.name
+            each = settings if ours else replace(settings, architecture=name, storage="dense", theta=0.0)
+            entry = measure(each, device, checkpoint, batches)
+            found[name] = entry | {"speedup": entry["cycles"] / found.get(SWING.name, entry)["cycles"]}
+            if not as_json:
+                print(line(name, found[name]), flush=True)
+    if as_json:
+        print(json.dumps({"preset": settings.preset, "batches": batches, "architectures": found}))
+
+
+def heading(settings: Settings) -> str:
+    """Say what is measured, and head the columns of :func:`line`."""
+    theta = settings.theta if isinstance(settings.theta, tuple) else (settings.theta,) * len(KINDS)
+    return (
+        f"{settings.dataset}, hidden {settings.hidden}, layers {settings.layers}, batch {settings.batch}, "
+        f"steps {settings.steps}, storage {settings.policy}, theta {max(theta):g}; shares of the PEs' time\n"
+        f"{'':12s}{'cycles':>13s}{'forward':>13s}{'backward':>13s}{'update':>11s}"
+        f"{'useful':>8s}{'MAC':>8s}{'EW':>8s}{'lost':>8s}   η is faster by"
+    )
+
+
+def line(name: str, entry: dict) -> str:
+    """Put one architecture's measures on a line."""
+    passes, pes = entry["passes"], entry["pes"]
+    lost = 1 - pes["mac"] - pes["elementwise"]
+    shares = "".join(f"{share:8.3f}" for share in (entry["utilization"], pes["mac"], pes["elementwise"], lost))
+    cycles = "".join(f"{passes[key]:{width},}" for key, width in (("forward", 13), ("backward", 13), ("update", 11)))
+    return f"{NAMES[name]:12s}{entry['cycles']:13,}{cycles}{shares}   {entry['speedup']:.2f}"
