@@ -252,14 +252,20 @@ FIELDS = {
     # `tiles_per_channel - 1` tile 0 of the next channel. A block is [gate][batch][lane] words at beat address +
     # tile·(gates·batch·beats per vector) of the channel's window. Lanes `lane` to `lane + lanes - 1` of it are sent; of
     # a channel's last tile `last_lanes` instead of `lanes`.
+    # With `compressed` a block is a stream that a compressed STORE without `bf16` wrote, of the same words in the same
+    # order; its index beat is at beat address + tile·(beats per vector).
     # Order of scalars, and their indices:  by rows (batch_outer = 0): for block, lane, gate: for b, with outer = number
     # of (block, lane, gate), inner = b;  by batch (batch_outer = 1): for block: for b: for lane, gate, with
     # outer = block·batch + b, inner = number of (lane, gate).
     # (whose blocks are then of one size: lanes = last_lanes).
-    # `start` begins new sums, `finish` ends them (sums that got no scalar are then set to their start).
+    # `start` begins new sums, `finish` ends them (sums that got no scalar are then set to their start). A CAST without
+    # `start` must have as many inner indices as the one before: the sums are the same.
+    # BAD_FIELD: a count of 0; more than four gates; a block larger than the broadcaster's buffer; lanes that a vector
+    # does not have.
     Opcode.CAST: {
         "address": ADDRESS_BITS,
         "kind": KIND_BITS,
+        "compressed": 1,
         "channel": CHANNEL_BITS,
         "tile": 8,
         "tiles_per_channel": 8,

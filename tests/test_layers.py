@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent
 FOLDERS = {"etalstm.hw": "hw", "etalstm.sim": "sim", "etalstm.boards": "boards", "etalstm": "sw"}
 PLAIN = {
     "etalstm.architecture",
+    "etalstm.codec",
     "etalstm.errors",
     "etalstm.network",
     "etalstm.optimizer",
@@ -35,6 +36,7 @@ LAYERS = {
     "etalstm.network": {"etalstm.errors"},
     "etalstm.optimizer": {"etalstm.errors", "etalstm.network"},
     "etalstm.storage": {"etalstm.network"},
+    "etalstm.codec": {"etalstm.errors", "etalstm.storage"} | CONTRACT,
     "etalstm.golden": PLAIN | CONTRACT | TABLES,
     "etalstm.plan": PLAIN | CONTRACT | CONFIG,
     "etalstm.device": PLAIN | CONTRACT | CONFIG | {"etalstm.plan", "etalstm.golden"},

@@ -1,13 +1,14 @@
 """The broadcaster as one component: CAST instructions in, scalars out, a memory port of its own."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from etalstm.hw import contract
 from etalstm.hw.axi import AXI4Read
-from etalstm.hw.broadcast.blocks import BlockBuffer, BlockFetcher
+from etalstm.hw.broadcast.blocks import BlockBuffer
 from etalstm.hw.broadcast.emitter import ScalarEmitter
+from etalstm.hw.broadcast.fetcher import BlockFetcher
 from etalstm.hw.broadcast.masks import GroupSizes, NonzeroMasks
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Opcode, Status
@@ -62,9 +63,9 @@ class Broadcaster(wiring.Component):
         layout = instruction_layout(Opcode.CAST)
         m.submodules.queue = queue = InstructionQueue(layout, config.instruction_queue)
         m.submodules.fetcher = fetcher = BlockFetcher(
+            config.format,
             beat_words=config.beat_words,
             vector_beats=config.vector_beats,
-            width=config.format.width,
             words=config.broadcast_words,
             address_bits=config.address_bits,
             channels=config.channels,
@@ -85,11 +86,10 @@ class Broadcaster(wiring.Component):
         connect(m, fetcher.o, emitter.i)
         connect(m, emitter.masks, masks.read)
         connect(m, emitter.o, flipped(self.o))
+        connect(m, fetcher.command, reader.i)
+        connect(m, reader.o, fetcher.data)
         connect(m, reader.axi, flipped(self.axi))
-        begun = Signal(contract.WAIT_BITS)
-        failed = (fetcher.status != Status.IDLE) | reader.error
-        with m.If(fetcher.i.valid & fetcher.i.ready):
-            m.d.sync += [begun.eq(begun + 1), self.kind.eq(fetcher.i.p.kind)]
+        failed = fetcher.status != Status.IDLE
         m.d.comb += [
             queue.i.p.eq(self.i.p[: layout.size]),
             queue.i.p.everyone.eq(1),
@@ -97,15 +97,8 @@ class Broadcaster(wiring.Component):
             self.i.ready.eq(queue.i.ready),
             queue.stored_by_all.eq(self.stored_by_all),
             queue.hold.eq(self.abort | failed),
-            reader.i.valid.eq(fetcher.command.valid & ~self.abort),
-            reader.i.p.address.eq(fetcher.command.p.address),
-            reader.i.p.beats.eq(fetcher.command.p.beats),
-            fetcher.command.ready.eq(reader.i.ready & ~self.abort),
-            fetcher.data.valid.eq(reader.o.valid),
-            fetcher.data.p.data.eq(reader.o.p.data),
-            fetcher.data.p.last.eq(reader.o.p.last),
-            reader.o.ready.eq(fetcher.data.ready),
-            reader.abort.eq(self.abort),
+            reader.abort.eq(self.abort | failed),
+            fetcher.stop.eq(self.abort),
             fetcher.windows.eq(self.windows),
             fetcher.release.eq(emitter.release),
             buffer.write_address.eq(fetcher.write_address),
@@ -121,13 +114,12 @@ class Broadcaster(wiring.Component):
             self.dma_busy.eq(reader.busy),
             self.busy.eq(queue.busy | fetcher.busy | reader.busy | emitter.busy),
             self.beat.eq(reader.o.valid & reader.o.ready),
+            self.kind.eq(fetcher.kind),
             self.seen.eq(masks.seen),
             self.skipped.eq(masks.skipped),
-            self.progress.eq(self.beat | (self.o.valid & self.o.ready)),
+            self.progress.eq(self.beat | fetcher.write_enable | (self.o.valid & self.o.ready)),
             self.status.eq(fetcher.status),
             # the instruction at fault is begun, not completed
-            self.completed.eq(begun - (begun != 0)),
+            self.completed.eq(fetcher.begun - (fetcher.begun != 0)),
         ]
-        with m.If((fetcher.status == Status.IDLE) & reader.error):
-            m.d.comb += self.status.eq(Status.READ_ERROR)
         return m

@@ -9,9 +9,10 @@ from etalstm.hw.axi import AXI4Read
 from etalstm.hw.codec.decompress import Decompressor
 from etalstm.hw.codec.words import Packer, Unpacker
 from etalstm.hw.contract import CHANNEL_BITS, COUNT_BITS, KIND_BITS, STREAM_INDEX, FloatFormat, Opcode, Status
+from etalstm.hw.dma.indexed import Part
 from etalstm.hw.dma.loop import LaneLoop
 from etalstm.hw.dma.reader import Reader
-from etalstm.hw.dma.requests import LoadPlan, Part, Requests
+from etalstm.hw.dma.requests import LoadPlan, Requests
 from etalstm.hw.stream import LaneWrite, Windows, instruction_layout
 
 

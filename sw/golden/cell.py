@@ -5,9 +5,9 @@ All arrays are float32 of shape (B, H); gates are in the order i, f, g, o. Every
 
 import numpy as np
 
+from etalstm.codec import round_bf16
 from etalstm.golden.activation import sigmoid, tanh
 from etalstm.golden.arithmetic import add, multiply
-from etalstm.golden.codec import round_bf16
 from etalstm.storage import LayerStorage
 
 ONE = np.float32(1)
@@ -79,7 +79,7 @@ def stored(intermediates, storage: LayerStorage):
     6 arrays, float32     with compressed storage zeros, -0 too, and what is below its kind's threshold are +0; with
                           bf16 the rest is rounded
 
-    Exactness: what :func:`etalstm.golden.codec.decode` makes of :func:`etalstm.golden.codec.encode`.
+    Exactness: what :func:`etalstm.codec.decode` makes of :func:`etalstm.codec.encode`.
     """
     if not storage.compressed:
         return tuple(intermediates)

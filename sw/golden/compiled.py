@@ -8,9 +8,9 @@ sequences through all steps without waiting for another.
 import numpy as np
 from numba import njit
 
+from etalstm.codec import is_kept, rounded
 from etalstm.golden.activation import sigmoid_word, tanh_word
 from etalstm.golden.arithmetic import finish, plus, times
-from etalstm.golden.codec import is_kept, rounded
 from etalstm.golden.crew import CREW
 from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps
 from etalstm.golden.reference import DENSE

@@ -22,8 +22,8 @@ from dataclasses import astuple, dataclass
 
 import numpy as np
 
+from etalstm.codec import decode, kept_by_block
 from etalstm.errors import StreamError
-from etalstm.golden.codec import decode, kept_by_block
 from etalstm.network import NetworkShape
 
 MAGIC = b"ESTR"

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from etalstm.codec import encode
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.golden import GoldenSession
 from etalstm.errors import DeviceError
-from etalstm.golden.codec import encode
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.storage import Storage, Usage
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from etalstm.golden import cache, codec, compiled, reference, sums
+from etalstm import codec
+from etalstm.golden import cache, compiled, reference, sums
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.golden.crew import SERIAL_PRODUCTS, Crew
 from etalstm.golden.passes import active_steps

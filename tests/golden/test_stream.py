@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from etalstm.codec import encode
 from etalstm.errors import StreamError
-from etalstm.golden.codec import encode
 from etalstm.golden.stream import HEADER_BYTES, StreamHeader, network_id, seal, unseal
 from etalstm.network import NetworkShape
 

@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from etalstm import codec
+
 
 @dataclass(frozen=True)
 class CastModel:
@@ -62,6 +66,35 @@ class CastModel:
         if cast["finish"]:
             messages += [(None, None, i * cast["tiles"], 1, 1, 0, 0) for i in sorted(indices - begun)]
         return messages
+
+    def compress(self, casts, memory, first):
+        """Write every block of some CASTs as a stream, from beat `first` of the windows on; give CASTs that read them.
+
+        They send what `casts` send.
+        """
+        size, ends, address = self.lanes // self.beat_words, {}, first
+        compressed = []
+        for cast in casts:
+            channels = range(
+                cast["channel"], cast["channel"] + -(-(cast["tile"] + cast["blocks"]) // cast["tiles_per_channel"])
+            )
+            start = max([address, *(ends.get(channel, 0) for channel in channels)]) + 1
+            compressed.append(cast | {"compressed": 1, "address": start})
+            for channel in channels:
+                ends[channel] = start + cast["tiles_per_channel"] * size
+            for number in range(cast["blocks"]):
+                place = cast["tile"] + number
+                channel, tile = cast["channel"] + place // cast["tiles_per_channel"], place % cast["tiles_per_channel"]
+                block, count = self._block(cast, number)[0] // 4, cast["gates"] * cast["batch"] * self.lanes
+                values = np.array(memory[block : block + count], np.uint32).view(np.float32)
+                words = codec.encode(values, beat_words=self.beat_words)
+                index = [ends[channel], len(words) // self.beat_words, count, np.count_nonzero(values)]
+                for beat, content in ((start + tile * size, index), (ends[channel], words)):
+                    at = channel * self.stride // 4 + beat * self.beat_words
+                    memory[at : at + len(content)] = [int(word) for word in content]
+                ends[channel] += index[1]
+                assert ends[channel] * self.beat_words * 4 <= self.stride, "the windows are too small for the streams"
+        return compressed
 
     def random_casts(self, rng, count):
         """CASTs that start new sums, on the first 64 beats and what follows."""

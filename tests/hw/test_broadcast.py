@@ -6,16 +6,17 @@ from pathlib import Path
 
 import pytest
 from amaranth.hdl import Elaboratable, Module
-from amaranth.lib import data
 from amaranth.lib.wiring import connect
 from amaranth.sim import Simulator
 
-from etalstm.hw.broadcast.blocks import BlockBuffer, BlockFetcher
+from etalstm.hw.broadcast.blocks import BlockBuffer
 from etalstm.hw.broadcast.broadcaster import Broadcaster
 from etalstm.hw.broadcast.emitter import ScalarEmitter
+from etalstm.hw.broadcast.fetcher import BlockFetcher
 from etalstm.hw.broadcast.masks import GroupSizes, NonzeroMasks
 from etalstm.hw.config import preset
 from etalstm.hw.contract import BINARY32, Opcode, Status
+from etalstm.hw.dma.reader import ReadBeat
 from etalstm.hw.stream import instruction_layout
 from etalstm.sim.bench import run_bench
 from etalstm.sim.identified import Identified
@@ -23,7 +24,7 @@ from tests.hw.cast import CastModel, random_memory
 
 LANES, BEAT_WORDS, WORDS, CHANNELS = 8, 4, 128, 2
 VECTOR_BEATS = LANES // BEAT_WORDS
-STRIDE = 1 << 14
+STRIDE = 1 << 17
 MODEL = CastModel(LANES, BEAT_WORDS, WORDS, STRIDE)
 SENDS_ZEROS = replace(MODEL, send_zeros=True)
 
@@ -33,7 +34,12 @@ class Dut(Elaboratable):
 
     def __init__(self):
         self.fetcher = BlockFetcher(
-            beat_words=BEAT_WORDS, vector_beats=VECTOR_BEATS, width=32, words=WORDS, address_bits=20, channels=CHANNELS
+            BINARY32,
+            beat_words=BEAT_WORDS,
+            vector_beats=VECTOR_BEATS,
+            words=WORDS,
+            address_bits=20,
+            channels=CHANNELS,
         )
         self.masks = NonzeroMasks(BINARY32, GroupSizes(LANES, BEAT_WORDS, WORDS))
         self.emitter = ScalarEmitter(BINARY32, lanes=LANES, beat_words=BEAT_WORDS, words=WORDS)
@@ -77,7 +83,7 @@ def run(casts, memory, stall, seed, send_zeros=0):
 
     async def read(ctx):
         fetcher = dut.fetcher
-        beat = data.StructLayout({"data": 32 * BEAT_WORDS, "last": 1})
+        beat = ReadBeat(32 * BEAT_WORDS)
         while True:
             ctx.set(fetcher.command.ready, 1)
             (command,) = await ctx.tick().sample(fetcher.command.payload).until(fetcher.command.valid)
@@ -129,6 +135,18 @@ def test_sends_zeros_as_no_terms_where_they_are_not_skipped(stall, density):
     SENDS_ZEROS.check(casts, memory, run(casts, memory, stall, rng.random(), send_zeros=1))
 
 
+@pytest.mark.parametrize("stall", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("density", [1.0, 0.3, 0.0])
+def test_sends_the_same_of_streams(stall, density):
+    """Compressed and dense blocks in turn."""
+    rng = random.Random(f"streams {stall} {density}")
+    memory = random_memory(rng, CHANNELS * STRIDE // 4, density)
+    casts = MODEL.random_casts(rng, 12)
+    streams = MODEL.compress(casts, memory, 1 << 10)
+    mixed = [pair[rng.random() < 0.7] for pair in zip(casts, streams, strict=True)]
+    MODEL.check(casts, memory, run(mixed, memory, stall, rng.random()))
+
+
 def test_continues_the_sums_of_the_cast_before():
     memory = [0] * (2 * STRIDE // 4)
     memory[0] = memory[64] = 0x3F800000
@@ -138,7 +156,7 @@ def test_continues_the_sums_of_the_cast_before():
     }  # fmt: skip
     received = run([base, base | {"address": 16, "start": 0, "finish": 1}], memory, 0.0, 1)
     scalars = [(inner, first, empty) for _, _, inner, first, empty, null, _ in received if not null]
-    assert scalars == [(0, 1, 0), (0, 0, 0), (1, 0, 1), (2, 0, 1), (3, 0, 1)]
+    assert scalars == [(0, 1, 0), (0, 0, 0), (1, 1, 1), (2, 1, 1), (3, 1, 1)]
 
 
 @pytest.mark.parametrize("change", [{"address": STRIDE // 16 - 1, "batch": 2}, {"channel": CHANNELS}])
@@ -150,7 +168,7 @@ def test_refuses_blocks_outside_the_windows(change):
         ctx.set(dut.fetcher.windows.stride, STRIDE)
         ctx.set(dut.fetcher.i.payload, instruction_layout(Opcode.CAST).const(cast))
         ctx.set(dut.fetcher.i.valid, 1)
-        for _ in range(8):
+        for _ in range(12):
             await ctx.tick()
             assert not ctx.get(dut.fetcher.command.valid)
         assert ctx.get(dut.fetcher.status) == Status.BAD_ADDRESS

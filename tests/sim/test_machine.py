@@ -8,6 +8,7 @@ from etalstm.device.faults import (
     BadAddressError,
     BadFieldError,
     BadOpcodeError,
+    BadStreamError,
     BusyError,
     DeviceTimeoutError,
     ReadError,
@@ -25,6 +26,8 @@ WINDOW, PROGRAM = 1 << 20, 1 << 16  # bytes from the first window to the program
 HALT = contract.encode(Opcode.HALT)
 LOAD = contract.encode(Opcode.LOAD, memory=1, outer=1, inner=4)
 STORE = contract.encode(Opcode.STORE, memory=1, outer=1, inner=4)
+CAST = dict.fromkeys(("blocks", "gates", "batch", "lanes", "last_lanes", "tiles", "tiles_per_channel", "start"), 1)
+NO_STREAM = contract.encode(Opcode.CAST, compressed=1, address=200, **CAST)  # that memory is all zeros
 ENDLESS_WAIT = contract.encode(Opcode.STORE, memory=1, outer=1, inner=4, wait_load=9)
 
 
@@ -61,10 +64,12 @@ def assert_usable(device):
          "LOAD, instruction 1: LOAD .*address=1048576"),
         ((contract.encode(Opcode.STORE, memory=1, address=255, outer=1, inner=4), HALT), BadAddressError,
          "STORE, instruction 0: STORE"),
+        ((LOAD, NO_STREAM, HALT), BadStreamError, "CAST, instruction 0: CAST .*address=200"),
+        ((contract.encode(Opcode.CAST, address=256, **CAST), HALT), BadAddressError, "CAST, instruction 0: CAST"),
         ((LOAD, LOAD), TruncatedError, "TRUNCATED"),
         ((LOAD, ENDLESS_WAIT, HALT), StuckError, "STUCK"),
     ],
-    ids=["opcode", "field", "load", "store", "truncated", "stuck"],
+    ids=["opcode", "field", "load", "store", "stream", "cast", "truncated", "stuck"],
 )  # fmt: skip
 def test_a_bad_program_is_named(device, words, error, message):
     with pytest.raises(error, match=message):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
-from etalstm.golden import codec
+from etalstm import codec
 from etalstm.hw.codec.compress import Compressor
 from etalstm.hw.codec.decompress import Decompressor
 from etalstm.hw.contract import BINARY32, STREAM_BLOCK, FloatFormat
@@ -71,6 +71,7 @@ def run(dut, sources, stall, wanted, *, setup=None, cycles=None, stop=None):
                 when.append(cycle)
             if len(out) == wanted or ended:
                 return
+        assert stop is None, f"no error after {cycle + 1} cycles"
 
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)

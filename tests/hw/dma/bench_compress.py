@@ -21,7 +21,7 @@ from axi_memory import (
 )
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from etalstm.golden import codec
+from etalstm import codec
 from etalstm.hw.contract import PARAMETERS, Memory, Opcode, Status, encode
 
 SEED = 21

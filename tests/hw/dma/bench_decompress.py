@@ -22,7 +22,7 @@ from axi_memory import (
 )
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from etalstm.golden import codec
+from etalstm import codec
 from etalstm.hw.contract import LANE_ADDRESS_BITS, STREAM_INDEX, Memory, Opcode, Status, encode
 
 SEED = 23

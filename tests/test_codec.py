@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from etalstm.codec import decode, density, encode, kept_by_block, round_bf16, stream_words
 from etalstm.errors import StreamError
-from etalstm.golden.codec import decode, density, encode, kept_by_block, round_bf16, stream_words
 
 SEED = 20
 
