@@ -182,7 +182,7 @@ class Usage:
         *,
         x: np.ndarray,
         h: np.ndarray,
-        delta: np.ndarray,
+        delta_kept: int,
         active: np.ndarray,
         skipped: np.ndarray,
         kept: tuple[int, ...],
@@ -194,14 +194,14 @@ class Usage:
         ----------
         x : array, float32, (T, B, I)
         h : array, float32, (T, B, H)      the h that is broadcast: of the step before
-        delta : array, float32, (T, B, 4H), in any order of the last axis
+        delta_kept : int                   nonzero elements of δ
         active : array, bool, (T, B)       False where a sequence has ended
         skipped : array, bool, (T,)
         kept : 6 int                       nonzero elements of each kind of P
         words : int                        what was kept for the backward pass
         """
         (steps, batch, units), columns = h.shape, x.shape[2] + h.shape[2]
-        real, delta_kept = int(active.sum()), int(np.count_nonzero(delta))
+        real = int(active.sum())
         broadcast = int(np.count_nonzero(x[active]) + np.count_nonzero(h[active]))
         back, dense_back = (PRODUCTS_OF_DELTA * columns * scalars for scalars in (delta_kept, 4 * units * real))
         return cls(

@@ -6,10 +6,14 @@ from typing import Annotated
 import numpy as np
 from typer import Option
 
+from etalstm.codec import encode, stream_words
 from etalstm.commands.devices import open_named
 from etalstm.device import TrainingShape
 from etalstm.device.accelerator import PAGE_BYTES
+from etalstm.hw.contract import STREAM_INDEX, Opcode, decode
 from etalstm.network import NetworkShape, initial_parameters
+from etalstm.plan.tiling import GATES
+from etalstm.storage import Storage
 
 
 class DeltaProducts:
@@ -19,45 +23,72 @@ class DeltaProducts:
     ----------
     device : HardwareDevice
     session : HardwareSession
-        The only one of the device.
+        The only one of the device, with compressed storage.
     """
 
     def __init__(self, device, session):
         self._accelerator, self._base = device.accelerator, session.base
-        self._map = session.plan.map
-        self._programs = {}
+        self._map, self._programs = session.plan.map, session.plan.product_programs()
+        self._layer = self._map.layers[-1]
+        self._loaded, self._words = {}, {}
         address = session.base + session.size_bytes
-        for name, program in session.plan.product_programs().items():
+        for name, program in self._programs.items():
             address = -(-address // PAGE_BYTES) * PAGE_BYTES
             image = program.image()
-            self._programs[name] = self._accelerator.load(image, address)
+            self._loaded[name] = self._accelerator.load(image, address)
             address += len(image)
 
     def fill(self, density: float) -> None:
-        """Draw every word of δ anew; about a share of `density` is not zero."""
-        generator, memory = np.random.default_rng(0), self._map.memory
-        array, lanes = self._map.layers[-1].delta.array, self._accelerator.config.lanes
-        start = self._base + array.first * memory.vector_bytes
-        for channel in range(self._accelerator.config.channels):
-            words = generator.standard_normal((array.vectors, lanes), np.float32)
-            words[generator.random(words.shape) >= density] = 0
-            self._accelerator.transport.write_memory(start + channel * memory.window_bytes, words)
+        """Draw δ anew, about a share of `density` not zero, and write its streams as the machine would."""
+        generator, config = np.random.default_rng(0), self._accelerator.config
+        log, index, batch = self._layer.delta_log.array, self._layer.delta_index, self._map.batch
+        for channel in range(config.channels):
+            log_beats, indices = [], np.zeros((index.vectors, config.lanes), np.uint32)
+            beat = log.first * config.vector_beats
+            for number in range(index.vectors):
+                tile = number // self._layer.tiling.units.tiles % batch.count
+                values = generator.standard_normal(GATES * batch.size_of(tile) * config.lanes, np.float32)
+                values[generator.random(values.size) >= density] = 0
+                words = encode(values, beat_words=config.beat_words).reshape(-1, config.beat_words)
+                kept = np.count_nonzero(values)
+                indices[number, : len(STREAM_INDEX)] = beat, len(words), values.size, kept
+                self._words[channel, (index.first + number) * config.vector_beats] = stream_words(kept, values.size)
+                log_beats.append(words)
+                beat += len(words)
+            for array, words in ((index, indices), (log, np.concatenate(log_beats))):
+                address = self._base + array.first * self._map.memory.vector_bytes
+                self._accelerator.transport.write_memory(address + channel * self._map.memory.window_bytes, words)
 
     def measure(self) -> dict[str, dict]:
         """Run both; give their counters."""
         self._accelerator.set_windows(self._base, self._map.memory.window_bytes)
         counters = {}
-        for name, program in self._programs.items():
+        for name, program in self._loaded.items():
             self._accelerator.run(program)
             counters[name] = self._accelerator.counters()
         return counters
 
+    def stream_bytes(self) -> dict[str, int]:
+        """Give the bytes of the masks and kept words of all streams that each program reads, each time it does."""
+        return {name: 4 * sum(self._cast_words(program)) for name, program in self._programs.items()}
 
-def savings(dense: dict, sparse: dict, channels: int) -> dict:
-    """Compare a product's cycles with those of a dense δ.
+    def _cast_words(self, program):
+        for opcode, cast in map(decode, program.words):
+            for n in range(cast["blocks"] if opcode == Opcode.CAST else 0):
+                channel, tile = divmod(cast["tile"] + n, cast["tiles_per_channel"])
+                index = cast["address"] + tile * self._accelerator.config.vector_beats
+                yield self._words[cast["channel"] + channel, index]
+
+
+def savings(dense: dict, sparse: dict, stream_bytes: int, channels: int) -> dict:
+    """Compare a product's cycles with those of a dense δ, and the bytes of δ that it read with what it must read.
 
     ``ideal_cycles`` are the dense ones less the zeros' share of the dense MACs; ``efficiency`` is the share of that
-    difference that is really saved. ``lost`` are cycles without a MAC by their cause, averages over channels.
+    difference that is really saved. ``lost`` are cycles without a MAC by their cause, averages over channels:
+    ``broadcast_empty`` are those that wait for the memory, the codec or the search for the next scalar.
+
+    ``delta_bytes`` are all that were read of δ: streams filled up to whole beats, and their index beats;
+    ``stream_bytes`` are those of the masks and the kept words, ``overhead`` the first over the second.
     """
     zeros = sparse["scalars_skipped"] / sparse["scalars_seen"]
     saveable = zeros * dense["channel_cycles"]["mac"] / channels
@@ -67,6 +98,9 @@ def savings(dense: dict, sparse: dict, channels: int) -> dict:
         "cycles": sparse["cycles"],
         "ideal_cycles": dense["cycles"] - saveable,
         "efficiency": saved / saveable if saveable else 1.0,
+        "delta_bytes": sparse["read_bytes"]["deltas"],
+        "stream_bytes": stream_bytes,
+        "overhead": sparse["read_bytes"]["deltas"] / stream_bytes,
         "lost": {kind: count / channels for kind, count in sparse["channel_cycles"].items() if kind != "mac" and count},
     }
 
@@ -101,9 +135,9 @@ def skip(
     stall: Annotated[float, Option(help="Probability that a memory handshake waits a cycle")] = 0.0,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
-    """Measure the cycles that zeros of δ save in the two products that broadcast it: Wᵀδ and dW."""
+    """Measure what zeros of δ save in the two products that broadcast it, Wᵀδ and dW: cycles, and bytes moved."""
     wanted = parse_densities(densities)
-    shape = TrainingShape(NetworkShape(inputs, hidden), batch, steps)
+    shape = TrainingShape(NetworkShape(inputs, hidden), batch, steps, storage=Storage("ms1"))
     with open_named("sim", preset, stall=stall) as device:
         session = device.create(shape)
         session.load(initial_parameters(shape.network, 0))
@@ -115,7 +149,8 @@ def skip(
         for density in wanted:
             products.fill(density)
             sparse = products.measure()
-            found = {name: savings(dense[name], sparse[name], channels) for name in dense}
+            streams = products.stream_bytes()
+            found = {name: savings(dense[name], sparse[name], streams[name], channels) for name in dense}
             results.append({"density": density, **found})
             if not as_json:
                 print(_line(density, found), flush=True)
@@ -125,7 +160,9 @@ def skip(
 
 def _line(density: float, found: dict) -> str:
     parts = [
-        f"{name} {entry['cycles']:11,} of {entry['dense_cycles']:11,} cycles, efficiency {entry['efficiency']:.3f}"
+        f"{name} {entry['cycles']:11,} of {entry['dense_cycles']:11,} cycles, efficiency {entry['efficiency']:.4f}, "
+        f"waited {entry['lost'].get('broadcast_empty', 0) / entry['cycles']:.2%} for δ, "
+        f"{entry['overhead']:.3f} × its masks and kept words"
         for name, entry in found.items()
     ]
-    return f"density {density:4.2f}:  " + ";  ".join(parts)
+    return f"density {density:4.2f}:  " + f"\n{'':15s}".join(parts)

@@ -7,6 +7,7 @@ import numpy as np
 
 from etalstm.device.accelerator import PAGE_BYTES, Accelerator
 from etalstm.device.api import Device, Outputs, Session, TrainingShape
+from etalstm.device.deltas import DeltaReader
 from etalstm.device.faults import LogFullError
 from etalstm.device.room import FIRST, Room
 from etalstm.errors import PlanError
@@ -15,7 +16,7 @@ from etalstm.network import LayerGradients, LayerParameters, canonical_rows
 from etalstm.optimizer import contribution_norms
 from etalstm.plan.emit import Place
 from etalstm.plan.memory import Array, pack, unpack
-from etalstm.plan.network import LayerArrays
+from etalstm.plan.network import LOCAL_GRADIENTS, LayerArrays
 from etalstm.plan.plan import Plan
 from etalstm.plan.program import streams_before
 from etalstm.storage import DENSE_TENSORS, KINDS, Usage
@@ -174,26 +175,25 @@ class HardwareSession(Session):
             Usage.counted(
                 x=x,
                 h=h,
-                delta=delta,
+                delta_kept=deltas.kept(),
                 active=self._active,
                 skipped=skipped,
                 **self._kept(arrays, skipped),
             )
-            for arrays, skipped, (x, h, delta) in zip(self._map.layers, self._skipped, self._broadcast(), strict=True)
+            for arrays, skipped, (x, h, deltas) in zip(self._map.layers, self._skipped, self._broadcast(), strict=True)
         ]
 
     def _contributions(self):
         return np.stack(
-            [contribution_norms(delta, np.concatenate([x, h], axis=2)) for x, h, delta in self._broadcast()]
+            [contribution_norms(deltas.values(), np.concatenate([x, h], axis=2)) for x, h, deltas in self._broadcast()]
         )
 
     def _broadcast(self):
-        """Read what each layer broadcast: x, the h of the step before, δ with padding and skipped cells at zero."""
+        """Read what each layer broadcast, x and the h of the step before; δ is read by who needs it."""
         for arrays, skipped in zip(self._map.layers, self._skipped, strict=True):
             x = self._read(arrays.x.array)[arrays.x_step :]
-            delta = self._read(arrays.delta.array).reshape(*self._active.shape, -1)
-            delta[skipped] = 0
-            yield x, self._read(arrays.h.array)[:-1], delta
+            deltas = DeltaReader(self._accelerator.config, arrays, skipped, self._windows)
+            yield x, self._read(arrays.h.array)[:-1], deltas
 
     def _kept(self, arrays: LayerArrays, skipped: np.ndarray) -> dict:
         """Count the kept elements of each kind, and the words of beats, that a layer's index tells."""
@@ -221,8 +221,8 @@ class HardwareSession(Session):
         size = self._map.memory.vector_bytes * self._accelerator.config.channels
         return {
             "reserved": self.plan.footprint(),
-            "log": sum(log.array.vectors for log in self._map.logs) * size,
-            "log_used": sum(self._used.values()),
+            "log": sum(log.array.vectors for log in self._map.logs if log.number == LOCAL_GRADIENTS) * size,
+            "log_used": self._used.get(LOCAL_GRADIENTS, 0),
             "replays": self._room.replays,
         }
 

@@ -1,5 +1,6 @@
 """What a layer's passes kept and computed, counted."""
 
+import numpy as np
 from numba import njit
 
 from etalstm.golden.passes import LayerBackward, LayerPass
@@ -36,7 +37,7 @@ def layer_usage(forward: LayerPass, backward: LayerBackward, storage: LayerStora
     return Usage.counted(
         x=forward.x,
         h=forward.h[:-1],
-        delta=backward.delta,
+        delta_kept=int(np.count_nonzero(backward.delta)),
         active=forward.active,
         skipped=forward.skipped,
         kept=tuple(kept for kept, _ in streams),

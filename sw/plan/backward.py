@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic, VectorOp
 from etalstm.plan.cells import MINUS_ZERO, NO_STEPS, ZERO, F, G, I, O, Steps, Streams, by_gate, local_gradients
@@ -161,8 +162,7 @@ class BackwardLayer:
                 inner=size,
             )
             emitter.store(dh, part(layer.dh_sum), Traffic.ACTIVATIONS, 1, vectors)
-        delta = layer.delta.part(cells.step, cells.batch_tile, GATES * cells.group.first)
-        emitter.store(self._delta, delta, Traffic.DELTAS, 1, GATES * vectors)
+        self._keep_deltas(cells)
         run(VectorOp.MULTIPLY, dc_before.at(0, outer=size), dc.at(0, outer=size), forget)
         if self._network.mask:
             passed = dc_next if dc_next == ZERO else dc_next.at(0, outer=size)
@@ -180,10 +180,23 @@ class BackwardLayer:
             serial=True,
         )
 
+    def _keep_deltas(self, cells: Cells) -> None:
+        """Store δ as it is, or a stream for each tile: a broadcast takes it tile by tile."""
+        emitter, layer, vectors = self._emitter, self._layer, GATES * cells.size
+        places = [layer.delta_at(cells.step, cells.batch_tile, cells.group.first + n) for n in range(cells.group.count)]
+        if not layer.storage.compressed:
+            emitter.store(self._delta, places[0], Traffic.DELTAS, 1, cells.group.count * vectors)
+            return
+        for number, place in enumerate(places):
+            stream = self._delta.at(number * vectors)
+            emitter.compress(
+                stream, place, layer.delta_log, Traffic.DELTAS, contract.PARAMETER_ZERO, False, outer=1, inner=vectors
+            )
+
     def _propagate(self, step: int, batch_tile: int) -> None:
         """Sum Wᵀδ: the inputs' part leaves the layer, the units' part goes to the step before."""
         layer, size = self._layer, self._network.batch.size_of(batch_tile)
-        place = layer.delta.part(step, batch_tile)
+        place = layer.delta_at(step, batch_tile)
         for number, group in enumerate(layer.tiling.column_groups):
             sums = group.count * size
             queue = Operand(Memory.QUEUE, self._half * (self._turn % 2) if sums <= self._half else 0)
@@ -194,6 +207,7 @@ class BackwardLayer:
                     place,
                     layer.tiling.units,
                     Traffic.DELTAS,
+                    compressed=layer.storage.compressed,
                     first_block=run.first_block,
                     blocks=run.blocks,
                     gates=GATES,

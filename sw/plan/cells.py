@@ -1,7 +1,7 @@
 """The element-wise work that forward and backward pass share: local gradients, and the streams they are kept in."""
 
 from etalstm.hw import contract
-from etalstm.hw.contract import VectorOp
+from etalstm.hw.contract import Traffic, VectorOp
 from etalstm.plan.emit import Emitter, Operand, Parameter
 from etalstm.plan.network import LayerArrays
 from etalstm.plan.tiling import GATES, Span
@@ -85,6 +85,7 @@ class Streams:
                 stream,
                 place,
                 self._layer.log,
+                Traffic.INTERMEDIATES,
                 contract.PARAMETER_THRESHOLDS + threshold,
                 self._layer.storage.bf16,
                 outer=group.count,

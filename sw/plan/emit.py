@@ -137,13 +137,16 @@ class Emitter:
         self._transfer(Opcode.STORE, source, to, kind, outer, inner)
 
     def compress(
-        self, source: Operand, index: Place, log: Log, threshold: int, bf16: bool, *, outer: int, inner: int
+        self, source: Operand, index: Place, log: Log, kind: Traffic, threshold: int, bf16: bool, outer: int, inner: int
     ) -> None:
-        """Append vectors of the scratch memory to a log as one compressed stream; its index goes to `index`."""
+        """Append vectors of the scratch memory to a log as one compressed stream; its index goes to `index`.
+
+        Elements below parameter `threshold` are dropped; with `bf16` the others are rounded.
+        """
         first = log.number not in self._program.ends
         self._program.ends[log.number] = index
         self._transfer(
-            Opcode.STORE, source, index, Traffic.INTERMEDIATES, outer, inner,
+            Opcode.STORE, source, index, kind, outer, inner,
             compressed=1, bf16=bf16, threshold=threshold, first=first, log=log.number,
             start=self._beat(Place(log.array, 0)), end=self._beat(Place(log.array, log.array.vectors)),
         )  # fmt: skip
@@ -198,6 +201,7 @@ class Emitter:
         share: Share,
         kind: Traffic,
         *,
+        compressed: bool = False,
         first_block: int,
         blocks: int,
         gates: int,
@@ -207,7 +211,10 @@ class Emitter:
         finish: bool,
         rows: range | None = None,
     ) -> None:
-        """Broadcast blocks of an array: by rows, or with `rows` (a range of lanes of one block) by batch."""
+        """Broadcast blocks of an array: by rows, or with `rows` (a range of lanes of one block) by batch.
+
+        With `compressed` the blocks are streams, and `place` has the index of the first tile's.
+        """
         channel, tile = divmod(first_block, share.tiles)
         lanes = {"lanes": share.lanes_of(0), "last_lanes": share.lanes_of(share.tiles - 1)}
         if rows is not None:
@@ -217,6 +224,7 @@ class Emitter:
             reads=[place.resource],
             address=self._beat(place),
             kind=kind,
+            compressed=compressed,
             channel=channel,
             tile=tile,
             tiles_per_channel=share.tiles,

@@ -97,9 +97,10 @@ class GradientLayer:
             size = batch.size_of(part[1])
             weights = self._bring(group, part) if brought is None else brought[part]
             emitter.cast(
-                layer.delta.part(*part),
+                layer.delta_at(*part),
                 layer.tiling.units,
                 Traffic.DELTAS,
+                compressed=layer.storage.compressed,
                 first_block=block,
                 blocks=1,
                 gates=GATES,

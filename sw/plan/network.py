@@ -18,7 +18,7 @@ from etalstm.storage import KINDS, LayerStorage, Storage
 # The bias of lanes that hold no unit: their gates are 0, so their local gradients are too and no stream keeps them.
 CLOSED = -200.0
 
-LOCAL_GRADIENTS = 0  # the number of the log that keeps them
+LOCAL_GRADIENTS, DELTAS = range(2)  # logs, by what they keep
 
 
 def whole(log: int) -> float:
@@ -75,7 +75,8 @@ class LayerArrays:
     gates : Sequence      i, f, g, o as kept for the backward pass; None with compressed storage
     index, log            with compressed storage: a vector for the index of each stream, and where streams go
     storage : LayerStorage
-    delta : Sequence      gradients of the gates
+    delta : Sequence      gradients of the gates; None with compressed storage
+    delta_index, delta_log with compressed storage: a vector for the index of each tile's stream, and where these go
     dy : Sequence         gradients that arrive from above
     dx : Sequence         gradients that leave below
     dh, dc : Sequence     running state gradients, one step: the final states' before, the initial states' after
@@ -99,7 +100,9 @@ class LayerArrays:
     index: Array | None
     log: Log | None
     storage: LayerStorage
-    delta: Sequence
+    delta: Sequence | None
+    delta_index: Array | None
+    delta_log: Log | None
     dy: Sequence
     dx: Sequence
     dh: Sequence
@@ -115,6 +118,13 @@ class LayerArrays:
         groups = self.tiling.unit_groups
         number = (step * self.h.batch.count + batch_tile) * len(groups) + groups.index(group)
         return Place(self.index, number * len(KINDS) + kind, (number, kind))
+
+    def delta_at(self, step: int, batch_tile: int, tile: int = 0) -> Place:
+        """Where a tile's δ lies, or with compressed storage the index of its stream."""
+        if not self.storage.compressed:
+            return self.delta.part(step, batch_tile, GATES * tile)
+        number = (step * self.h.batch.count + batch_tile) * self.tiling.units.tiles + tile
+        return Place(self.delta_index, number, (step, batch_tile))
 
 
 class NetworkMap:
@@ -169,6 +179,7 @@ class NetworkMap:
         self.logs: list[Log] = []
         if storage.compressed:
             self.logs.append(self._add_log(LOCAL_GRADIENTS, "log", "intermediates", self._stream_vectors()))
+            self.logs.append(self._add_log(DELTAS, "delta_log", "deltas", self._delta_vectors()))
         self.layers: list[LayerArrays] = []
         for number in range(network.layers):
             self.layers.append(self._layer(number))
@@ -196,6 +207,14 @@ class NetworkMap:
                     vectors += len(KINDS) * ceil_div(words, self.config.lanes)
         return vectors * self.steps
 
+    def _delta_vectors(self) -> int:
+        """Vectors of the streams of δ of every compressed layer, should nothing be dropped."""
+        config, layers = self.config, range(self.network.layers)
+        tiles = ceil_div(ceil_div(self.network.hidden_size, config.channels), config.lanes)
+        elements = [GATES * self.batch.size_of(tile) * config.lanes for tile in range(self.batch.count)]
+        vectors = sum(ceil_div(count + ceil_div(count, STREAM_BLOCK), config.lanes) for count in elements)
+        return vectors * tiles * self.steps * sum(self._storage.layer(number).compressed for number in layers)
+
     def _layer(self, number: int) -> LayerArrays:
         inputs, hidden = self.network.inputs_of(number), self.network.hidden_size
         tiling = tile_layer(self.config, self.batch, inputs, hidden)
@@ -210,9 +229,11 @@ class NetworkMap:
             array = add(name, kind, index, (length, batch, share.size))
             return Sequence(array, share.tiles, self.batch)
 
-        kept = self._storage.layer(number)
-        streams = steps * self.batch.count * len(tiling.unit_groups) * len(KINDS)
-        index = np.full((tiling.units.channels, streams, tiling.units.lanes), -1, np.int64)
+        kept, parts = self._storage.layer(number), steps * self.batch.count
+
+        def streams(name, kind, count):
+            index = np.full((tiling.units.channels, count, tiling.units.lanes), -1, np.int64)
+            return add(name, kind, index, (0,)) if kept.compressed else None
 
         def of_gates(name, kind):
             index = memory.gates_index(tiling.units, steps, self.batch)
@@ -235,10 +256,12 @@ class NetworkMap:
             h=sequence("h", "activations", tiling.units, steps + 1),
             c=sequence("c", "intermediates", tiling.units, 1 if kept.compressed else steps + 1),
             gates=None if kept.compressed else of_gates("gates", "intermediates"),
-            index=add("index", "intermediates", index, (0,)) if kept.compressed else None,
+            index=streams("index", "intermediates", parts * len(tiling.unit_groups) * len(KINDS)),
             log=self.log(LOCAL_GRADIENTS) if kept.compressed else None,
             storage=kept,
-            delta=of_gates("delta", "deltas"),
+            delta=None if kept.compressed else of_gates("delta", "deltas"),
+            delta_index=streams("delta_index", "deltas", parts * tiling.units.tiles),
+            delta_log=self.log(DELTAS) if kept.compressed else None,
             dy=sequence("dy", "activations", tiling.units, steps),
             dx=below.dy if below else sequence("dx", "activations", tiling.inputs, steps),
             dh=sequence("dh", "activations", tiling.units, 1),

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from etalstm.golden import activation, codec
+from etalstm import codec
+from etalstm.golden import activation
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.hw import contract
 from etalstm.hw.contract import Engine, Memory, Opcode, Source, Start, VectorOp
@@ -65,12 +66,18 @@ class Interpreter:
         if not f["compressed"]:
             memory[:, addresses] = self.windows[:, self._vectors(f)]
             return
-        for lanes, beats in zip(memory, self._beats(), strict=True):
-            start, length, elements, _ = map(int, beats[f["address"], : len(contract.STREAM_INDEX)])
-            assert elements == addresses.size * self.config.lanes, f"an index of {elements} elements"
-            words = beats[start : start + length].reshape(-1)
-            values = codec.decode(words, elements, bool(f["bf16"]), self.config.beat_words)
+        for channel, lanes in enumerate(memory):
+            values = self._decoded(channel, f["address"], addresses.size * self.config.lanes, bool(f["bf16"]))
             lanes.view(np.uint32)[addresses] = values.view(np.uint32).reshape(-1, self.config.lanes)
+
+    def _decoded(self, channel, index, elements, bf16):
+        """The elements of the stream whose index is at beat `index`."""
+        beats = self._beats()[channel]
+        start, length, announced, kept = map(int, beats[index, : len(contract.STREAM_INDEX)])
+        assert announced == elements, f"an index of {announced} elements, expected {elements}"
+        values = codec.decode(beats[start : start + length].reshape(-1), elements, bf16, self.config.beat_words)
+        assert np.count_nonzero(values) == kept, f"{np.count_nonzero(values)} elements kept, the index says {kept}"
+        return values
 
     def _store(self, f):
         memory, addresses = self.lanes[Memory(f["memory"])], self._lane_addresses(f)
@@ -153,9 +160,7 @@ class Interpreter:
             channel, tile = f["channel"] + place // f["tiles_per_channel"], place % f["tiles_per_channel"]
             last = tile == f["tiles_per_channel"] - 1
             lanes = range(f["lane"], f["lane"] + (f["last_lanes"] if last else f["lanes"]))
-            start = f["address"] // self.config.vector_beats + tile * f["gates"] * f["batch"]
-            words = self.windows[channel, start : start + f["gates"] * f["batch"]]
-            words = words.reshape(f["gates"], f["batch"], -1)
+            words = self._block(f, channel, tile).reshape(f["gates"], f["batch"], -1)
             rows = [(lane, gate) for lane in lanes for gate in range(f["gates"])]
             if f["batch_outer"]:
                 walk = [(lane, gate, b, outer + b, n) for b in range(f["batch"]) for n, (lane, gate) in enumerate(rows)]
@@ -168,6 +173,14 @@ class Interpreter:
                 if words[gate, b, lane] != 0:
                     result.append((words[gate, b, lane], o * f["tiles"], i * f["tiles"]))
         return result, sorted(i * f["tiles"] for i in offsets)
+
+    def _block(self, f, channel, tile):
+        """The words of a block of a CAST."""
+        beats, size = self.config.vector_beats, f["gates"] * f["batch"]
+        if f["compressed"]:
+            return self._decoded(channel, f["address"] + tile * beats, size * self.config.lanes, False)
+        start = f["address"] // beats + tile * size
+        return self.windows[channel, start : start + size]
 
     def _cast(self, f):
         self._pending = (f, self._scalars(f))

@@ -1,0 +1,79 @@
+"""Reads the gradients of the gates that a backward pass left in a machine's memory."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from etalstm.codec import decode
+from etalstm.hw.config import Config
+from etalstm.hw.contract import STREAM_INDEX
+from etalstm.plan import memory
+from etalstm.plan.memory import Array, unpack
+from etalstm.plan.network import LayerArrays
+from etalstm.plan.tiling import GATES
+
+_START, _BEATS, _KEPT = (STREAM_INDEX.index(name) for name in ("start", "beats", "kept"))
+
+
+class DeltaReader:
+    """Reads one layer's δ, wherever it lies: an array, or a stream for each step, batch tile, channel and unit tile.
+
+    Parameters
+    ----------
+    config : Config
+    arrays : LayerArrays
+    skipped : array, bool, (T,)
+        Steps that wrote nothing: their δ is zero.
+    read : function
+        From an array to what the channels hold of it: float32, (channels, vectors, lanes).
+    """
+
+    def __init__(self, config: Config, arrays: LayerArrays, skipped: np.ndarray, read: Callable[[Array], np.ndarray]):
+        self._config, self._arrays, self._skipped, self._read = config, arrays, skipped, read
+
+    def kept(self) -> int:
+        """Count what is not zero; of streams only the index beats are read."""
+        if self._arrays.storage.compressed:
+            return int(self._index()[:, ~self._skipped, ..., _KEPT].sum())
+        return int(np.count_nonzero(self.values()))
+
+    def values(self) -> np.ndarray:
+        """Read δ: float32, (T, B, 4H)."""
+        if self._arrays.storage.compressed:
+            delta = self._decoded()
+        else:
+            delta = self._arrays.delta.array
+            delta = unpack(delta, self._read(delta))
+        delta[self._skipped] = 0
+        return delta.reshape(*delta.shape[:2], -1)
+
+    def _index(self) -> np.ndarray:
+        """Read the index beats: int64, (channels, T, batch tiles, unit tiles, words of an index)."""
+        words = self._read(self._arrays.delta_index).view(np.uint32)[..., : len(STREAM_INDEX)]
+        shape = (self._config.channels, self._skipped.size, -1, self._arrays.tiling.units.tiles, len(STREAM_INDEX))
+        return words.reshape(shape).astype(np.int64)
+
+    def _decoded(self) -> np.ndarray:
+        """Decode every stream: float32, (T, B, 4, H)."""
+        units, batch, steps = self._arrays.tiling.units, self._arrays.h.batch, self._skipped.size
+        index = self._index()
+        index[:, self._skipped] = 0
+        beats, first = self._beats(int((index[..., _START] + index[..., _BEATS]).max()))
+        dense = np.zeros(
+            (units.channels, steps, batch.count, GATES * units.tiles * batch.size, units.lanes), np.float32
+        )
+        for channel, step, tile, unit in np.argwhere(index[..., _BEATS]):
+            start, length = index[channel, step, tile, unit, [_START, _BEATS]]
+            vectors = GATES * batch.size_of(tile)
+            words = beats[channel, start - first : start - first + length].reshape(-1)
+            block = decode(words, vectors * units.lanes, beat_words=self._config.beat_words)
+            dense[channel, step, tile, unit * vectors : (unit + 1) * vectors] = block.reshape(vectors, units.lanes)
+        places = memory.gates_index(units, steps, batch).reshape(units.channels, -1, units.lanes)
+        shape = (steps, batch.batch, GATES, units.size)
+        return unpack(Array("delta", "deltas", 0, places.shape[1], places, shape), dense)
+
+    def _beats(self, end: int) -> tuple[np.ndarray, int]:
+        """Read the log up to a beat: uint32, (channels, beats, words of a beat); and the number of its first beat."""
+        log, size = self._arrays.delta_log.array, self._config.vector_beats
+        words = self._read(log.part(0, max(1, -(-end // size) - log.first))).view(np.uint32)
+        return words.reshape(self._config.channels, -1, self._config.beat_words), log.first * size
