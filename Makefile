@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 INSTALLED = $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train test lint verilog bench
+.PHONY: help setup train test lint verilog contract bench
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -26,6 +26,9 @@ lint: setup ## check the style
 
 verilog: setup ## write the Verilog of PRESET (vcu128) to build/PRESET
 	$(BIN)/eta-lstm verilog --preset $(PRESET) -o build/$(PRESET)
+
+contract: setup ## write docs/contract anew, after a change of hw/contract.py
+	$(BIN)/eta-lstm contract
 
 bench: setup ## measure a training iteration on the simulated accelerator, and the golden trainer
 	$(BIN)/eta-lstm bench iteration --preset bench --input 256 --hidden 256 --layers 1 --batch 32 --steps 8

@@ -108,9 +108,9 @@ class Memory(IntEnum):
 class Source(IntEnum):
     """Where a VECTOR operand comes from. Operand b never comes from the queue."""
 
-    SCRATCH = 0
-    QUEUE = 1
-    PARAMETER = 2
+    SCRATCH = 0  #: the scratch memory, at the operand's address
+    QUEUE = 1  #: the partial sums, at the operand's address
+    PARAMETER = 2  #: a register that the host has set, the same for every element
 
 
 class VectorOp(IntEnum):
@@ -141,7 +141,7 @@ class Traffic(IntEnum):
     DELTAS = 3  #: gradients of the gates
 
 
-INSTRUCTION_BITS = 256
+INSTRUCTION_BITS = 256  # least significant bit first in memory
 OPCODE_BITS = 4
 WAIT_BITS = 16
 ADDRESS_BITS = 28  # in beats, relative to a channel's window
@@ -165,31 +165,41 @@ STREAM_INDEX = ("start", "beats", "elements", "kept")
 # at least so many instructions since the program started (0: no wait). Channels look at their own engines; with
 # `everyone` set, and always in CAST, wait_store means "completed by every channel".
 HEADER = {
-    "opcode": OPCODE_BITS,
-    "wait_load": WAIT_BITS,
-    "wait_mac": WAIT_BITS,
-    "wait_vector": WAIT_BITS,
-    "wait_store": WAIT_BITS,
-    "everyone": 1,
+    "opcode": OPCODE_BITS,  # an Opcode
+    "wait_load": WAIT_BITS,  # instructions that LOAD must have completed
+    "wait_mac": WAIT_BITS,  # ... MAC
+    "wait_vector": WAIT_BITS,  # ... VECTOR
+    "wait_store": WAIT_BITS,  # ... STORE
+    "everyone": 1,  # wait_store is about every channel's
 }
 
 # Lane addresses of LOAD, STORE and VECTOR run through two nested loops:
 # address + outer·outer_stride + inner·inner_stride, inner fastest. Counts are at least 1.
-_LOOP = {"outer": COUNT_BITS, "inner": COUNT_BITS}
+_LOOP = {
+    "outer": COUNT_BITS,  # runs of the inner loop
+    "inner": COUNT_BITS,  # vectors of each
+}
 _TRANSFER = {
     "address": ADDRESS_BITS,  # first beat in the channel's window; vectors are contiguous there
-    "kind": KIND_BITS,
-    "memory": 2,
-    "lane_address": LANE_ADDRESS_BITS,
+    "kind": KIND_BITS,  # a Traffic
+    "memory": 2,  # a Memory
+    "lane_address": LANE_ADDRESS_BITS,  # of the first vector in that memory
     **_LOOP,
-    "outer_stride": LANE_ADDRESS_BITS,
+    "outer_stride": LANE_ADDRESS_BITS,  # of lane_address
     "inner_stride": LANE_ADDRESS_BITS,
 }
 
 FIELDS = {
+    # Ends the program when every engine has done all of its work.
     Opcode.HALT: {},
+    # Copies outer·inner vectors of the channel's window, one after the other, to lane memory `memory`.
     # With `compressed`, LOAD reads a stream that a compressed STORE wrote: `address` is that of its index beat.
-    Opcode.LOAD: {**_TRANSFER, "compressed": 1, "bf16": 1},
+    Opcode.LOAD: {
+        **_TRANSFER,
+        "compressed": 1,
+        "bf16": 1,  # of the stream's words
+    },
+    # Copies outer·inner vectors of lane memory `memory` to the channel's window, one after the other.
     # With `compressed`, STORE appends a stream to the channel's log `log` and writes its index beat (see STREAM_INDEX)
     # to `address`. With `first` the log begins anew at beat `start`; it may grow up to beat `end` (exclusive), beyond
     # that the program stops with OVERFLOW and nothing outside the log is written. Elements x with |x| < parameter
@@ -198,35 +208,37 @@ FIELDS = {
         **_TRANSFER,
         "compressed": 1,
         "bf16": 1,
-        "threshold": 4,
+        "threshold": 4,  # number of a parameter
         "log": LOG_BITS,
         "first": 1,
         "start": STREAM_BITS,
         "end": STREAM_BITS,
     },
     # For each scalar of the paired CAST, one MAC per tile: queue[queue + inner·tiles + tile] += weights[weights +
-    # outer·tiles + tile] · value. The offsets outer·tiles and inner·tiles arrive with the scalar.
+    # outer·tiles + tile] · value. The offsets outer·tiles and inner·tiles arrive with the scalar. With `start` a sum
+    # starts from bias[bias + tile] (see Start).
     Opcode.MAC: {
-        "weights": LANE_ADDRESS_BITS,
-        "queue": LANE_ADDRESS_BITS,
+        "weights": LANE_ADDRESS_BITS,  # of the first weight
+        "queue": LANE_ADDRESS_BITS,  # of the first sum
         "bias": LANE_ADDRESS_BITS,
         "tiles": COUNT_BITS,
         "start": 1,
         "backward": 1,  # of the backward pass, Wᵀδ or dW: which of the SHARES it may use
     },
+    # For every element of the two loops d = op(a, b) in all lanes; each of the three addresses has strides of its own.
     Opcode.VECTOR: {
-        "op": 4,
-        "a_source": 2,
+        "op": 4,  # a VectorOp
+        "a_source": 2,  # a Source
         "b_source": 2,
         "a": LANE_ADDRESS_BITS,  # for PARAMETER: its number
         "b": LANE_ADDRESS_BITS,
-        "d": LANE_ADDRESS_BITS,
+        "d": LANE_ADDRESS_BITS,  # in the scratch memory
         **_LOOP,
-        "a_outer": COUNT_BITS,
+        "a_outer": COUNT_BITS,  # strides of a
         "a_inner": COUNT_BITS,
-        "b_outer": COUNT_BITS,
+        "b_outer": COUNT_BITS,  # ... b
         "b_inner": COUNT_BITS,
-        "d_outer": COUNT_BITS,
+        "d_outer": COUNT_BITS,  # ... d
         "d_inner": COUNT_BITS,
         "serial": 1,  # each run of the inner loop waits until the results of the run before are written
     },
@@ -236,7 +248,7 @@ FIELDS = {
     # n·channel_beats (n: the number of the channel that executes) of the window of channel `target`.
     Opcode.TRANSPOSE: {
         "address": ADDRESS_BITS,
-        "kind": KIND_BITS,
+        "kind": KIND_BITS,  # a Traffic
         "target": CHANNEL_BITS,
         "lane_address": LANE_ADDRESS_BITS,
         "outer": 8,
@@ -264,8 +276,8 @@ FIELDS = {
     # does not have.
     Opcode.CAST: {
         "address": ADDRESS_BITS,
-        "kind": KIND_BITS,
-        "compressed": 1,
+        "kind": KIND_BITS,  # a Traffic
+        "compressed": 1,  # the blocks are streams
         "channel": CHANNEL_BITS,
         "tile": 8,
         "tiles_per_channel": 8,
@@ -330,13 +342,13 @@ class Status(IntEnum):
     """Why the machine stopped (or that it runs)."""
 
     IDLE = 0  #: nothing has run since reset
-    RUNNING = 1
-    DONE = 2
-    BAD_OPCODE = 3
+    RUNNING = 1  #: between a start and the end of all that it caused
+    DONE = 2  #: the program has reached its HALT
+    BAD_OPCODE = 3  #: an instruction with an unknown opcode
     BAD_FIELD = 4  #: a count of 0
     BAD_ADDRESS = 5  #: an address outside its window
     READ_ERROR = 6  #: a read was answered with SLVERR or DECERR
-    WRITE_ERROR = 7
+    WRITE_ERROR = 7  #: a write was
     TRUNCATED = 8  #: the program ended without HALT
     STUCK = 9  #: no progress for `watchdog` cycles: instructions wait for each other, or a memory does not answer
     ABORTED = 10  #: stopped by the host
@@ -347,20 +359,20 @@ class Status(IntEnum):
 class Register(IntEnum):
     """AXI4-Lite registers, byte offsets, 32 bits each."""
 
-    MAGIC = 0x000
-    VERSION = 0x004
+    MAGIC = 0x000  #: the constant MAGIC
+    VERSION = 0x004  #: the constant VERSION
     PRESET = 0x008  #: hash of the configuration
     SHAPE = 0x00C  #: channels in bits 15:0, lanes in bits 31:16
     CONTROL = 0x010  #: write START or ABORT
-    STATUS = 0x014
+    STATUS = 0x014  #: a Status; RUNNING until the machine has come to rest
     ERROR_ENGINE = 0x018  #: the engine that stopped the program
     ERROR_INSTRUCTION = 0x01C  #: how many instructions that engine had completed (fetched, for the sequencer)
     PROGRAM_LOW = 0x020  #: byte address of the program, a multiple of 4096
-    PROGRAM_HIGH = 0x024
+    PROGRAM_HIGH = 0x024  #: its upper half
     PROGRAM_LENGTH = 0x028  #: instructions
     WATCHDOG = 0x02C  #: cycles without progress until STUCK; 0: never
     WINDOW_LOW = 0x030  #: byte address of channel 0's window, a multiple of 4096
-    WINDOW_HIGH = 0x034
+    WINDOW_HIGH = 0x034  #: its upper half
     WINDOW_STRIDE = 0x038  #: from one channel's window to the next, and the size of each, in units of 4096 bytes
     REFUSED = 0x03C  #: how often START was written while a program ran (such a write does nothing else)
     PARAMETER = 0x040  #: 16 words, the values of Source.PARAMETER; see PARAMETERS
@@ -389,8 +401,8 @@ REGISTER_SPACE_BYTES = 0x400
 # pass. The slots of each are spread evenly.
 SHARES = ("elementwise", "forward", "backward")
 SLOTS = 32
-CONTROL_START = 1
-CONTROL_ABORT = 2
+CONTROL_START = 1  # written to CONTROL: start the program
+CONTROL_ABORT = 2  # written to CONTROL: stop it
 
 
 class BoardRegister(IntEnum):
@@ -447,13 +459,13 @@ class Cycle(IntEnum):
 class Counter(IntEnum):
     """64-bit counters, in the order in which the registers show them."""
 
-    CYCLES = 0
+    CYCLES = 0  #: clock cycles between start and end
     CYCLE_KINDS = 1  #: one for each Cycle, summed over channels
     MAC_PHASE = 12  #: channel-cycles from a MAC instruction's start to its last MAC
     ACTIVATION = 13  #: activation-unit operations issued (one lane's value each)
-    SCALARS_SEEN = 14
-    SCALARS_SKIPPED = 15
+    SCALARS_SEEN = 14  #: scalars that the broadcaster had to send
+    SCALARS_SKIPPED = 15  #: those of them that were zero, and not sent
     READ_BEATS = 16  #: one for each Traffic, LOAD and CAST, summed over channels
     WRITE_BEATS = 20  #: likewise, STORE and TRANSPOSE
-    PROGRAM_BEATS = 24
-    COUNT = 25
+    PROGRAM_BEATS = 24  #: beats of instructions that were fetched
+    COUNT = 25  #: of counters

@@ -4,6 +4,7 @@ from etalstm.commands.activation import activation
 from etalstm.commands.bench import golden
 from etalstm.commands.build import build
 from etalstm.commands.compare import compare
+from etalstm.commands.contract import contract
 from etalstm.commands.density import density
 from etalstm.commands.iteration import iteration
 from etalstm.commands.plan import plan
@@ -22,6 +23,7 @@ COMMANDS = {
     "plan": plan,
     "verilog": verilog,
     "build": build,
+    "contract": contract,
     "selftest": selftest,
 }
 BENCHES = {

@@ -1,0 +1,275 @@
+/* What the η-LSTM accelerator and its host agree on. C99 or later, and C++.
+ *
+ * Written by `eta-lstm contract` from hw/contract.py; do not edit.
+ */
+#ifndef ETALSTM_CONTRACT_H
+#define ETALSTM_CONTRACT_H
+
+#include <stdint.h>
+
+/* Constants */
+#define ETALSTM_INSTRUCTION_BITS 0x100u /* least significant bit first in memory */
+#define ETALSTM_OPCODE_BITS 4u
+#define ETALSTM_WAIT_BITS 16u
+#define ETALSTM_ADDRESS_BITS 28u /* in beats, relative to a channel's window */
+#define ETALSTM_LANE_ADDRESS_BITS 13u
+#define ETALSTM_COUNT_BITS 12u
+#define ETALSTM_KIND_BITS 2u
+#define ETALSTM_CHANNEL_BITS 8u
+#define ETALSTM_LOG_BITS 1u /* P and δ have logs of their own */
+#define ETALSTM_STREAM_BITS 26u /* first and last beat of a log */
+#define ETALSTM_STREAM_BLOCK 32u /* A compressed stream: elements in order (vector by vector, lane by lane) in blocks of STREAM_BLOCK. A block is a mask word (bit n: element n is kept), then the kept words in order; with bf16 two kept elements share a word, the first in the low half, and a block's last word is filled up with 0. The last block may have fewer elements, the mask bits of those that are missing are 0. The stream starts at a beat and is filled up to a whole beat with 0. Its index beat holds, as 32-bit words: the beat where it starts, relative to the channel's window; its length in beats; the number of elements; the number of kept elements. */
+#define ETALSTM_REGISTER_SPACE_BYTES 0x400u
+#define ETALSTM_SLOTS 32u
+#define ETALSTM_CONTROL_START 1u /* written to CONTROL: start the program */
+#define ETALSTM_CONTROL_ABORT 2u /* written to CONTROL: stop it */
+#define ETALSTM_BOARD_SPACE_BYTES 0x2000u /* of both kinds of registers together */
+#define ETALSTM_BOARD_RESET 1u /* lets the memory finish what is under way, then resets the machine; its memory keeps its bytes */
+#define ETALSTM_MAGIC 0x4554414cu /* "ETAL" */
+#define ETALSTM_VERSION 2u
+#define ETALSTM_PARAMETERS 16u
+#define ETALSTM_PARAMETER_ONE 0u /* reads as 1.0 whatever is written */
+#define ETALSTM_PARAMETER_ZERO 1u /* reads as +0.0 whatever is written */
+#define ETALSTM_PARAMETER_MINUS_ZERO 2u /* reads as -0.0 whatever is written: x + -0.0 is x for every x */
+#define ETALSTM_PARAMETER_SCALE 3u /* what gradients are multiplied by: clipping */
+#define ETALSTM_PARAMETER_WEIGHT_DECAY 4u
+#define ETALSTM_PARAMETER_MOMENTUM 5u
+#define ETALSTM_PARAMETER_LEARNING_RATE 6u
+#define ETALSTM_PARAMETER_THRESHOLDS 8u /* the first of six: thresholds of P_i, P_f, P_g, P_o, P_s, P_r */
+
+/* Registers */
+#define ETALSTM_REG_MAGIC 0u /* the constant MAGIC */
+#define ETALSTM_REG_VERSION 4u /* the constant VERSION */
+#define ETALSTM_REG_PRESET 8u /* hash of the configuration */
+#define ETALSTM_REG_SHAPE 12u /* channels in bits 15:0, lanes in bits 31:16 */
+#define ETALSTM_REG_CONTROL 16u /* write START or ABORT */
+#define ETALSTM_REG_STATUS 20u /* a Status; RUNNING until the machine has come to rest */
+#define ETALSTM_REG_ERROR_ENGINE 24u /* the engine that stopped the program */
+#define ETALSTM_REG_ERROR_INSTRUCTION 28u /* how many instructions that engine had completed (fetched, for the sequencer) */
+#define ETALSTM_REG_PROGRAM_LOW 32u /* byte address of the program, a multiple of 4096 */
+#define ETALSTM_REG_PROGRAM_HIGH 36u /* its upper half */
+#define ETALSTM_REG_PROGRAM_LENGTH 40u /* instructions */
+#define ETALSTM_REG_WATCHDOG 44u /* cycles without progress until STUCK; 0: never */
+#define ETALSTM_REG_WINDOW_LOW 48u /* byte address of channel 0's window, a multiple of 4096 */
+#define ETALSTM_REG_WINDOW_HIGH 52u /* its upper half */
+#define ETALSTM_REG_WINDOW_STRIDE 56u /* from one channel's window to the next, and the size of each, in units of 4096 bytes */
+#define ETALSTM_REG_REFUSED 60u /* how often START was written while a program ran (such a write does nothing else) */
+#define ETALSTM_REG_PARAMETER 64u /* 16 words, the values of Source.PARAMETER; see PARAMETERS */
+#define ETALSTM_REG_BUILD 128u /* what the bitstream was built from, see :func:`etalstm.boards.build.build_id`; 0 in simulation */
+#define ETALSTM_REG_SHARES 132u /* 0: any operation may use any cycle of the PEs; otherwise fixed shares, see SHARES */
+#define ETALSTM_REG_SEND_ZEROS 136u /* 1: a scalar that is zero takes the cycles of any other, and is no term of a sum; 0: skipped */
+#define ETALSTM_REG_COUNTER 0x100u /* 64-bit words, low half first, in the order of Counter; cleared by START */
+
+/* Counters: the register of the low half of the first */
+#define ETALSTM_COUNTER_CYCLES 0x100u /* clock cycles between start and end */
+#define ETALSTM_COUNTER_CYCLE_KINDS 0x108u /* one for each Cycle, summed over channels */
+#define ETALSTM_COUNTER_MAC_PHASE 0x160u /* channel-cycles from a MAC instruction's start to its last MAC */
+#define ETALSTM_COUNTER_ACTIVATION 0x168u /* activation-unit operations issued (one lane's value each) */
+#define ETALSTM_COUNTER_SCALARS_SEEN 0x170u /* scalars that the broadcaster had to send */
+#define ETALSTM_COUNTER_SCALARS_SKIPPED 0x178u /* those of them that were zero, and not sent */
+#define ETALSTM_COUNTER_READ_BEATS 0x180u /* one for each Traffic, LOAD and CAST, summed over channels */
+#define ETALSTM_COUNTER_WRITE_BEATS 0x1a0u /* likewise, STORE and TRANSPOSE */
+#define ETALSTM_COUNTER_PROGRAM_BEATS 0x1c0u /* beats of instructions that were fetched */
+
+/* Engine: The units that take instructions, each in order from a queue of its own. */
+#define ETALSTM_ENGINE_LOAD 0u /* memory to lane memories, one per channel */
+#define ETALSTM_ENGINE_MAC 1u /* multiply-accumulate of broadcast scalars, one per channel */
+#define ETALSTM_ENGINE_VECTOR 2u /* element-wise work, one per channel */
+#define ETALSTM_ENGINE_STORE 3u /* lane memories to memory, one per channel */
+#define ETALSTM_ENGINE_CAST 4u /* memory to the broadcast stream, one per machine */
+
+/* Opcode: What an instruction does. Everything else is refused with :attr:`Status.BAD_OPCODE`. */
+#define ETALSTM_OPCODE_HALT 0u
+#define ETALSTM_OPCODE_LOAD 1u
+#define ETALSTM_OPCODE_MAC 2u
+#define ETALSTM_OPCODE_VECTOR 3u
+#define ETALSTM_OPCODE_STORE 4u
+#define ETALSTM_OPCODE_TRANSPOSE 5u
+#define ETALSTM_OPCODE_CAST 6u
+
+/* Memory: The memories of a lane, as LOAD and STORE name them. */
+#define ETALSTM_MEMORY_WEIGHTS 0u /* written by LOAD, read by MAC */
+#define ETALSTM_MEMORY_SCRATCH 1u /* written by LOAD and VECTOR, read by VECTOR and STORE */
+#define ETALSTM_MEMORY_BIAS 2u /* written by LOAD, read by MAC when a sum starts */
+#define ETALSTM_MEMORY_QUEUE 3u /* partial sums: written by MAC, read by MAC, VECTOR and STORE */
+
+/* Source: Where a VECTOR operand comes from. Operand b never comes from the queue. */
+#define ETALSTM_SOURCE_SCRATCH 0u /* the scratch memory, at the operand's address */
+#define ETALSTM_SOURCE_QUEUE 1u /* the partial sums, at the operand's address */
+#define ETALSTM_SOURCE_PARAMETER 2u /* a register that the host has set, the same for every element */
+
+/* VectorOp: What VECTOR does with each pair of elements. */
+#define ETALSTM_VECTOR_OP_MULTIPLY 0u /* a · b */
+#define ETALSTM_VECTOR_OP_ADD 1u /* a + b */
+#define ETALSTM_VECTOR_OP_SUBTRACT 2u /* a - b */
+#define ETALSTM_VECTOR_OP_SIGMOID 3u /* σ(a) */
+#define ETALSTM_VECTOR_OP_TANH 4u /* tanh(a) */
+#define ETALSTM_VECTOR_OP_SELECT 5u /* b where a is not ±0, else the destination keeps its value */
+#define ETALSTM_VECTOR_OP_SELECT_ZERO 6u /* b where a is ±0, else the destination keeps its value */
+
+/* Start: What a MAC sum starts from. */
+#define ETALSTM_START_NOTHING 0u /* its first term; an empty sum is +0 */
+#define ETALSTM_START_BIAS 1u /* bias[tile] */
+
+/* Traffic: What a transfer carries, so that bytes are counted by kind. */
+#define ETALSTM_TRAFFIC_WEIGHTS 0u /* both copies, biases, their gradients and velocities */
+#define ETALSTM_TRAFFIC_ACTIVATIONS 1u /* x, h, and the gradients that arrive at and leave a layer */
+#define ETALSTM_TRAFFIC_INTERMEDIATES 2u /* what a cell keeps for its backward pass */
+#define ETALSTM_TRAFFIC_DELTAS 3u /* gradients of the gates */
+
+/* Status: Why the machine stopped (or that it runs). */
+#define ETALSTM_STATUS_IDLE 0u /* nothing has run since reset */
+#define ETALSTM_STATUS_RUNNING 1u /* between a start and the end of all that it caused */
+#define ETALSTM_STATUS_DONE 2u /* the program has reached its HALT */
+#define ETALSTM_STATUS_BAD_OPCODE 3u /* an instruction with an unknown opcode */
+#define ETALSTM_STATUS_BAD_FIELD 4u /* a count of 0 */
+#define ETALSTM_STATUS_BAD_ADDRESS 5u /* an address outside its window */
+#define ETALSTM_STATUS_READ_ERROR 6u /* a read was answered with SLVERR or DECERR */
+#define ETALSTM_STATUS_WRITE_ERROR 7u /* a write was */
+#define ETALSTM_STATUS_TRUNCATED 8u /* the program ended without HALT */
+#define ETALSTM_STATUS_STUCK 9u /* no progress for `watchdog` cycles: instructions wait for each other, or a memory does not answer */
+#define ETALSTM_STATUS_ABORTED 10u /* stopped by the host */
+#define ETALSTM_STATUS_OVERFLOW 11u /* a compressed stream outgrew its log */
+#define ETALSTM_STATUS_BAD_STREAM 12u /* an index beat or a mask that no compressed STORE writes */
+
+/* BoardRegister: AXI4-Lite registers that a board has besides the machine's, byte offsets, 32 bits each. They answer whenever the host's link is up. Without ``BoardStatus.UP`` every other register reads 0. */
+#define ETALSTM_BOARD_REGISTER_STATUS 0x1000u /* see :class:`BoardStatus` */
+#define ETALSTM_BOARD_REGISTER_CONTROL 0x1004u /* write BOARD_RESET */
+#define ETALSTM_BOARD_REGISTER_TEMPERATURE 0x1008u /* of the memory stacks in degrees Celsius: the first in bits 6:0, the second in bits 14:8 */
+
+/* BoardStatus: Bits of ``BoardRegister.STATUS``. */
+#define ETALSTM_BOARD_STATUS_LOCKED 1u /* the clocks run */
+#define ETALSTM_BOARD_STATUS_CALIBRATED 2u /* the memory is ready */
+#define ETALSTM_BOARD_STATUS_TRIPPED 4u /* the memory was too hot and is stopped, until the board is reset */
+#define ETALSTM_BOARD_STATUS_UP 8u /* the machine is out of reset */
+
+/* Cycle: What a channel's PEs did in a cycle: each cycle of each channel counts once, so the sum is channels × cycles. */
+#define ETALSTM_CYCLE_MAC 0u /* a MAC was issued */
+#define ETALSTM_CYCLE_ELEMENTWISE 1u /* an element-wise operation was issued to the PEs */
+#define ETALSTM_CYCLE_QUEUE_PORT 2u /* MAC held back: its queue's read port served an activation or a store */
+#define ETALSTM_CYCLE_HAZARD 3u /* MAC held back: its partial sum is still in the adder */
+#define ETALSTM_CYCLE_BROADCAST_EMPTY 4u /* MAC held back: no scalar has arrived */
+#define ETALSTM_CYCLE_WAIT_LOAD 5u /* the next MAC instruction waits for weights */
+#define ETALSTM_CYCLE_WAIT_VECTOR 6u /* ... for element-wise work */
+#define ETALSTM_CYCLE_WAIT_STORE 7u /* ... for results to be written */
+#define ETALSTM_CYCLE_NO_MAC 8u /* no MAC instruction is queued, element-wise work or transfers run */
+#define ETALSTM_CYCLE_IDLE 9u /* no engine of the channel has work */
+#define ETALSTM_CYCLE_SHARE 10u /* something was ready, the cycle belonged to work of another kind: lost to fixed SHARES */
+
+/* Fields of HEADER: offset and width in bits. */
+#define ETALSTM_HEADER_OPCODE 0u, 4u
+#define ETALSTM_HEADER_WAIT_LOAD 4u, 16u
+#define ETALSTM_HEADER_WAIT_MAC 20u, 16u
+#define ETALSTM_HEADER_WAIT_VECTOR 36u, 16u
+#define ETALSTM_HEADER_WAIT_STORE 52u, 16u
+#define ETALSTM_HEADER_EVERYONE 68u, 1u
+
+/* Fields of LOAD: offset and width in bits. */
+#define ETALSTM_LOAD_ADDRESS 69u, 28u
+#define ETALSTM_LOAD_KIND 97u, 2u
+#define ETALSTM_LOAD_MEMORY 99u, 2u
+#define ETALSTM_LOAD_LANE_ADDRESS 101u, 13u
+#define ETALSTM_LOAD_OUTER 114u, 12u
+#define ETALSTM_LOAD_INNER 126u, 12u
+#define ETALSTM_LOAD_OUTER_STRIDE 138u, 13u
+#define ETALSTM_LOAD_INNER_STRIDE 151u, 13u
+#define ETALSTM_LOAD_COMPRESSED 164u, 1u
+#define ETALSTM_LOAD_BF16 165u, 1u
+
+/* Fields of MAC: offset and width in bits. */
+#define ETALSTM_MAC_WEIGHTS 69u, 13u
+#define ETALSTM_MAC_QUEUE 82u, 13u
+#define ETALSTM_MAC_BIAS 95u, 13u
+#define ETALSTM_MAC_TILES 108u, 12u
+#define ETALSTM_MAC_START 120u, 1u
+#define ETALSTM_MAC_BACKWARD 121u, 1u
+
+/* Fields of VECTOR: offset and width in bits. */
+#define ETALSTM_VECTOR_OP 69u, 4u
+#define ETALSTM_VECTOR_A_SOURCE 73u, 2u
+#define ETALSTM_VECTOR_B_SOURCE 75u, 2u
+#define ETALSTM_VECTOR_A 77u, 13u
+#define ETALSTM_VECTOR_B 90u, 13u
+#define ETALSTM_VECTOR_D 103u, 13u
+#define ETALSTM_VECTOR_OUTER 116u, 12u
+#define ETALSTM_VECTOR_INNER 128u, 12u
+#define ETALSTM_VECTOR_A_OUTER 140u, 12u
+#define ETALSTM_VECTOR_A_INNER 152u, 12u
+#define ETALSTM_VECTOR_B_OUTER 164u, 12u
+#define ETALSTM_VECTOR_B_INNER 176u, 12u
+#define ETALSTM_VECTOR_D_OUTER 188u, 12u
+#define ETALSTM_VECTOR_D_INNER 200u, 12u
+#define ETALSTM_VECTOR_SERIAL 212u, 1u
+
+/* Fields of STORE: offset and width in bits. */
+#define ETALSTM_STORE_ADDRESS 69u, 28u
+#define ETALSTM_STORE_KIND 97u, 2u
+#define ETALSTM_STORE_MEMORY 99u, 2u
+#define ETALSTM_STORE_LANE_ADDRESS 101u, 13u
+#define ETALSTM_STORE_OUTER 114u, 12u
+#define ETALSTM_STORE_INNER 126u, 12u
+#define ETALSTM_STORE_OUTER_STRIDE 138u, 13u
+#define ETALSTM_STORE_INNER_STRIDE 151u, 13u
+#define ETALSTM_STORE_COMPRESSED 164u, 1u
+#define ETALSTM_STORE_BF16 165u, 1u
+#define ETALSTM_STORE_THRESHOLD 166u, 4u
+#define ETALSTM_STORE_LOG 170u, 1u
+#define ETALSTM_STORE_FIRST 171u, 1u
+#define ETALSTM_STORE_START 172u, 26u
+#define ETALSTM_STORE_END 198u, 26u
+
+/* Fields of TRANSPOSE: offset and width in bits. */
+#define ETALSTM_TRANSPOSE_ADDRESS 69u, 28u
+#define ETALSTM_TRANSPOSE_KIND 97u, 2u
+#define ETALSTM_TRANSPOSE_TARGET 99u, 8u
+#define ETALSTM_TRANSPOSE_LANE_ADDRESS 107u, 13u
+#define ETALSTM_TRANSPOSE_OUTER 120u, 8u
+#define ETALSTM_TRANSPOSE_OUTER_STRIDE 128u, 13u
+#define ETALSTM_TRANSPOSE_INNER_STRIDE 141u, 13u
+#define ETALSTM_TRANSPOSE_ROWS 154u, 4u
+#define ETALSTM_TRANSPOSE_LANES 158u, 8u
+#define ETALSTM_TRANSPOSE_OUTER_BEATS 166u, 12u
+#define ETALSTM_TRANSPOSE_LANE_BEATS 178u, 12u
+#define ETALSTM_TRANSPOSE_CHANNEL_BEATS 190u, 24u
+
+/* Fields of CAST: offset and width in bits. */
+#define ETALSTM_CAST_ADDRESS 69u, 28u
+#define ETALSTM_CAST_KIND 97u, 2u
+#define ETALSTM_CAST_COMPRESSED 99u, 1u
+#define ETALSTM_CAST_CHANNEL 100u, 8u
+#define ETALSTM_CAST_TILE 108u, 8u
+#define ETALSTM_CAST_TILES_PER_CHANNEL 116u, 8u
+#define ETALSTM_CAST_BLOCKS 124u, 12u
+#define ETALSTM_CAST_GATES 136u, 3u
+#define ETALSTM_CAST_BATCH 139u, 12u
+#define ETALSTM_CAST_LANE 151u, 6u
+#define ETALSTM_CAST_LANES 157u, 6u
+#define ETALSTM_CAST_LAST_LANES 163u, 6u
+#define ETALSTM_CAST_TILES 169u, 8u
+#define ETALSTM_CAST_BATCH_OUTER 177u, 1u
+#define ETALSTM_CAST_START 178u, 1u
+#define ETALSTM_CAST_FINISH 179u, 1u
+
+/* An instruction: 256 bits, the least significant word first, as it lies in memory. */
+typedef struct {
+    uint32_t words[ETALSTM_INSTRUCTION_BITS / 32];
+} etalstm_instruction;
+
+/* Set a field of an instruction, bit by bit; bits of `value` beyond `width` are dropped. */
+static inline void etalstm_set(etalstm_instruction *instruction, unsigned offset, unsigned width, uint64_t value) {
+    for (unsigned n = 0; n < width; ++n) {
+        const uint32_t bit = UINT32_C(1) << ((offset + n) % 32);
+        uint32_t *word = &instruction->words[(offset + n) / 32];
+        *word = (value >> n & 1) ? (*word | bit) : (*word & ~bit);
+    }
+}
+
+/* Read a field of an instruction. */
+static inline uint64_t etalstm_get(const etalstm_instruction *instruction, unsigned offset, unsigned width) {
+    uint64_t value = 0;
+    for (unsigned n = 0; n < width; ++n)
+        value |= (uint64_t)(instruction->words[(offset + n) / 32] >> ((offset + n) % 32) & 1) << n;
+    return value;
+}
+
+#endif

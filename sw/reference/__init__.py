@@ -1,0 +1,1 @@
+"""Writes what hardware and software agree on for readers: a page, a C header, JSON."""

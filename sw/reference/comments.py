@@ -1,0 +1,70 @@
+"""Reads the comments of a module, so that what they explain is explained once."""
+
+import ast
+import io
+import tokenize
+from types import ModuleType
+
+
+class Comments:
+    """The comments of a Python source. A comment belongs to what begins its line, or the line below it.
+
+    Parameters
+    ----------
+    source : str
+
+    Members
+    -------
+    tree : ast.Module
+        The source's syntax tree.
+    """
+
+    def __init__(self, source: str):
+        self.tree = ast.parse(source)
+        self._lines = source.splitlines()
+        self._beside: dict[int, str] = {}
+        self._alone: dict[int, str] = {}
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.COMMENT:
+                alone = not token.line[: token.start[1]].strip()
+                (self._alone if alone else self._beside)[token.start[0]] = token.string.lstrip("#:").strip()
+
+    @classmethod
+    def of(cls, module: ModuleType) -> "Comments":
+        """Read a module's source."""
+        with tokenize.open(module.__file__) as file:
+            return cls(file.read())
+
+    def text(self, node: ast.AST) -> str:
+        """Give the comment above a node and the one at the end of its line; empty if there is none."""
+        if self._lines[node.lineno - 1].encode()[: node.col_offset].strip():
+            return ""
+        above, line = [], node.lineno - 1
+        while line in self._alone:
+            above.insert(0, self._alone[line])
+            line -= 1
+        return " ".join([*above, *([self._beside[node.lineno]] if node.lineno in self._beside else [])])
+
+    def assignments(self) -> dict[str, ast.Assign]:
+        """Find what the module assigns to single names."""
+        return {
+            node.targets[0].id: node
+            for node in self.tree.body
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        }
+
+    def members(self, name: str) -> dict[str, str]:
+        """Give the texts of a class's assignments."""
+        (found,) = (node for node in self.tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+        return {node.targets[0].id: self.text(node) for node in found.body if isinstance(node, ast.Assign)}
+
+    def keys(self, node: ast.Dict) -> dict[str, tuple[str, ast.expr]]:
+        """Give text and value of each key of a dict's source, as it is written; ``**other`` is a key of that name."""
+        found = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                found[f"**{ast.unparse(value)}"] = ("", value)
+            else:
+                written = key.value if isinstance(key, ast.Constant) else ast.unparse(key)
+                found[written] = (self.text(key), value)
+        return found
