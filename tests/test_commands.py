@@ -129,6 +129,17 @@ def test_bench_iteration_names_what_is_wrong_with_a_checkpoint(capsys, trained, 
         assert not out
 
 
+def test_bench_shares_finds_a_division_for_each_machine(capsys):
+    arguments = ["--preset", "test", "--input", 8, "--hidden", 8, "--batch", 2, "--steps", 3]
+    code, out, err = output(capsys, "bench", "shares", *arguments, "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    for name, best in found["best"].items():
+        cycles = {tuple(e[kind] for kind in best): e["cycles"] for e in found["measured"] if e["architecture"] == name}
+        assert len(cycles) >= 5 and cycles[tuple(best.values())] == min(cycles.values()), f"{name}: {cycles}"
+        assert sum(best.values()) == 32 and (best["outer"] == 0) == (name == "inference")
+
+
 def test_bench_skip_saves_the_zeros_cycles(capsys):
     arguments = ["--preset", "sim", "--input", 32, "--hidden", 32, "--batch", 32, "--steps", 2]
     code, out, err = output(capsys, "bench", "skip", *arguments, "--densities", "1,0.5,0.1,0", "--json")
@@ -160,6 +171,7 @@ def test_bench_skip_saves_the_zeros_cycles(capsys):
         (["plan", "--memory", "1000"], "bytes of memory, the device has 1,000"),
         (["plan", "--batch", "0"], "batch must be above 0, got 0"),
         (["bench", "iteration", "--steps", "0"], "steps must be above 0, got 0"),
+        (["bench", "shares", "--steps", "0"], "steps must be above 0, got 0"),
         (["bench", "skip", "--densities", "0.5,2"], "densities must be numbers from 0 to 1"),
         (["verilog", "--preset", "nope", "-o", "/nowhere"], "unknown preset 'nope'"),
         (["train", "--dataset", "nope", "--out", "/nowhere"], "nope"),
