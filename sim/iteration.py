@@ -2,6 +2,7 @@
 
 import time
 import zlib
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -26,10 +27,12 @@ class TimedAccelerator(Accelerator):
 
     seconds = 0.0
 
-    def run(self, program, timeout_seconds=None):
-        """Run a program to its end, by the clock; like :meth:`Accelerator.run`."""
+    @contextmanager
+    def running(self, program, timeout_seconds=None):
+        """Run a program, by the clock; like :meth:`Accelerator.running`."""
         started = time.perf_counter()
-        super().run(program, timeout_seconds)
+        with super().running(program, timeout_seconds):
+            yield
         self.seconds += time.perf_counter() - started
 
 

@@ -182,6 +182,16 @@ def decode(words: np.ndarray, count: int, bf16: bool = False, beat_words: int = 
     return bits.view(np.float32)
 
 
+def whole_blocks(words: np.ndarray, bf16: bool = False) -> int:
+    """Count the blocks of a stream that the first words of it, uint32, hold whole."""
+    block, at = 0, 0
+    while at < words.size:
+        kept = int(words[at]).bit_count()
+        at += 1 + ((kept + 1) // 2 if bf16 else kept)
+        block += at <= words.size
+    return block
+
+
 def kept_by_block(values: np.ndarray, threshold: float = 0.0) -> np.ndarray:
     """Count what :func:`encode` keeps of each block of a float32 vector; int64, (blocks,)."""
     values = _vector("values", values, np.float32)

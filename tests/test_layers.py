@@ -17,6 +17,7 @@ PLAIN = {
     "etalstm.network",
     "etalstm.optimizer",
     "etalstm.storage",
+    "etalstm.stream",
 }  # plain Python and NumPy: everybody in sw and sim
 CONTRACT = {"etalstm.hw.contract"}
 CONFIG = {"etalstm.hw.config"}
@@ -37,6 +38,7 @@ LAYERS = {
     "etalstm.optimizer": {"etalstm.errors", "etalstm.network"},
     "etalstm.storage": {"etalstm.network"},
     "etalstm.codec": {"etalstm.errors", "etalstm.storage"} | CONTRACT,
+    "etalstm.stream": {"etalstm.codec", "etalstm.errors", "etalstm.network", "etalstm.storage"},
     "etalstm.golden": PLAIN | CONTRACT | TABLES,
     "etalstm.plan": PLAIN | CONTRACT | CONFIG,
     "etalstm.device": PLAIN | CONTRACT | CONFIG | {"etalstm.plan", "etalstm.golden"},
@@ -45,8 +47,8 @@ LAYERS = {
     "etalstm": {"etalstm"},  # the command line
 }
 
-# Transports never see the golden model: only the device that is the golden trainer does.
-GOLDEN_IN_DEVICE = {"etalstm.device.golden"}
+# Transports never see the golden model: only the devices that compute with it do.
+GOLDEN_IN_DEVICE = {"etalstm.device.golden", "etalstm.device.offload"}
 AMARANTH = ("etalstm.hw", "etalstm.boards", "etalstm.sim")
 
 # Imports inside functions, with their reasons.

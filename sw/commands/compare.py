@@ -10,7 +10,7 @@ from typer import Option
 from etalstm.architecture import SWING
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
 from etalstm.comparison import compare as run_comparison
-from etalstm.device import TrainingShape
+from etalstm.device import OffloadDevice, TrainingShape
 from etalstm.network import NetworkShape, check_size
 from etalstm.storage import Storage, read_thresholds
 
@@ -34,6 +34,12 @@ def compare(
     log_share: Annotated[
         float | None, Option(help="Room of compressed streams at first, of what they need if nothing is dropped")
     ] = None,
+    memory_budget: Annotated[
+        int | None, Option(help="Bytes of a device's memory; what cells keep beyond it goes to the host and back")
+    ] = None,
+    offload: Annotated[
+        bool, Option("--offload", help="The host runs the forward pass of all but the first device, and streams it")
+    ] = False,
     skip_cells: Annotated[float, Option(help="Share of cells that are skipped")] = 0.0,
     architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
     seed: Annotated[int, Option(help="Of weights and data")] = 0,
@@ -42,8 +48,9 @@ def compare(
     """Train the same random network on several devices and compare every word; exit code 1 if any differs."""
     network, kept = NetworkShape(inputs, hidden, layers), Storage(storage, read_thresholds(theta))
     shape = TrainingShape(
-        network, batch, steps, masked=lengths, storage=kept, log_share=log_share, architecture=architecture
-    )
+        network, batch, steps, masked=lengths, storage=kept, log_share=log_share, memory_budget=memory_budget,
+        architecture=architecture,
+    )  # fmt: skip
     check_size("iterations", iterations)
     names = devices.split(",")
     presets = preset.split(",")
@@ -56,6 +63,7 @@ def compare(
         sessions = {}
         for number, (name, configuration) in enumerate(zip(names, presets, strict=True)):
             opened = stack.enter_context(open_named(name, configuration, stall=stall))
+            opened = OffloadDevice(opened) if offload and number else opened
             sessions[f"{number}: {name} {configuration}"] = opened.create(shape)
         found = run_comparison(sessions, shape, iterations, loss, seed, skip_cells)
     result = {

@@ -6,6 +6,7 @@ from typing import Annotated
 from typer import Option
 
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
+from etalstm.device import OffloadDevice
 from etalstm.storage import read_thresholds
 from etalstm.train.loop import Trainer
 from etalstm.train.progress import ProgressReport
@@ -43,16 +44,22 @@ def train(
     ] = Settings.storage,
     ms2: Annotated[str, Option(help="Skip cells predicted to add less than this share of the largest, or off")] = "off",
     architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = Settings.architecture,
+    memory_budget: Annotated[
+        int | None, Option(help="Bytes of the device's memory; what cells keep beyond it goes to the host and back")
+    ] = Settings.memory_budget,
+    offload: Annotated[
+        bool, Option("--offload", help="The host runs the forward passes and streams what cells keep to the device")
+    ] = False,
     resume: Annotated[bool, Option("--resume", help="Go on from the checkpoint in the folder")] = False,
 ) -> None:
     """Train an LSTM on a data set."""
     settings = Settings(
         dataset, device, preset, hidden, layers, batch, steps, embedding, epochs, iterations,
         lr, momentum, clip, weight_decay, seed, evaluation_batches, checkpoint_every,
-        data and str(data), read_thresholds(theta), storage, threshold_of(ms2), decay, architecture,
+        data and str(data), read_thresholds(theta), storage, threshold_of(ms2), decay, architecture, memory_budget,
     )  # fmt: skip
     with open_named(device, preset) as opened:
-        trainer = Trainer(settings, opened, out, resume)
+        trainer = Trainer(settings, OffloadDevice(opened) if offload else opened, out, resume)
         with ProgressReport(trainer.total_iterations) as report:
             trainer.run(report)
 

@@ -2,9 +2,10 @@
 
 from etalstm.device.api import Device, InputGradients, Outputs, Session, TrainingShape
 from etalstm.device.golden import GoldenDevice
+from etalstm.device.offload import OffloadDevice
 from etalstm.device.transports import is_hardware, open_hardware
 
-__all__ = ["DEVICES", "Device", "InputGradients", "Outputs", "Session", "TrainingShape", "open_device"]
+__all__ = ["DEVICES", "Device", "InputGradients", "OffloadDevice", "Outputs", "Session", "TrainingShape", "open_device"]
 
 DEVICES = ("golden", "sim", "xdma:N", "xdma:sim")
 

@@ -1,6 +1,8 @@
 """Drives the machine: checks that it is the expected one, gives it programs, tells how they ended."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -121,7 +123,15 @@ class Accelerator:
         self._parameters[number] = value
 
     def run(self, program: LoadedProgram, timeout_seconds: float | None = None) -> None:
-        """Run a program to its end.
+        """Run a program to its end: :meth:`running` around nothing."""
+        with self.running(program, timeout_seconds):
+            pass
+
+    @contextmanager
+    def running(self, program: LoadedProgram, timeout_seconds: float | None = None) -> Iterator[None]:
+        """Run a program while the block does something else, and wait for its end at the end of the block.
+
+        The block may read and write memory that the program does not touch; if it fails, the program is stopped.
 
         Parameters
         ----------
@@ -140,6 +150,7 @@ class Accelerator:
         """
         self.start(program)
         try:
+            yield
             self._wait(timeout_seconds)
         except BaseException:  # also Ctrl-C: the machine must not be left running
             self._stop()
@@ -152,7 +163,7 @@ class Accelerator:
             raise error
 
     def start(self, program: LoadedProgram) -> None:
-        """Start a program and come back; :meth:`run` is this and the wait.
+        """Start a program and come back; :meth:`running` is this and the wait.
 
         Raises
         ------

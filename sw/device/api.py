@@ -10,7 +10,7 @@ Dimensions: B sequences, T steps, I inputs, H units, L layers, K = I + H columns
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -28,7 +28,7 @@ from etalstm.network import (
     zero_velocities,
 )
 from etalstm.optimizer import UpdateRule, check_hyperparameters, clip_scale, gradient_norm
-from etalstm.storage import Storage, Usage, check_share
+from etalstm.storage import KINDS, Storage, Usage, check_share
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,9 @@ class TrainingShape:
     architecture : Architecture or str
         How the machine runs, see :mod:`etalstm.architecture`; the bits are the same for all, and a device without PEs
         ignores it.
+    memory_budget : int, optional
+        Bytes of a device's memory that the network may take. What cells keep beyond it goes to the host and comes back
+        for the backward pass. Default: all there is. A device without a memory of its own needs none.
 
     Raises
     ------
@@ -67,6 +70,7 @@ class TrainingShape:
     storage: Storage = field(default_factory=Storage)
     log_share: float | None = None
     architecture: Architecture | str = SWING
+    memory_budget: int | None = None
 
     def __post_init__(self):
         if not isinstance(self.network, NetworkShape):
@@ -76,6 +80,8 @@ class TrainingShape:
         if not isinstance(self.storage, Storage):
             raise ValueError(f"storage must be a Storage, got {type(self.storage).__name__}")
         self.storage.check_layers(self.network.layers)
+        if self.memory_budget is not None:
+            check_size("memory_budget", self.memory_budget)
         if self.log_share is not None:
             check_share("log_share", self.log_share)
         if not isinstance(self.architecture, Architecture):
@@ -161,7 +167,8 @@ class InputGradients:
 class Session(ABC):
     """Weights on a device, and the passes over them.
 
-    The order is ``load``, then any number of ``forward``; after one, one ``backward``; then at most one ``update``.
+    The order is ``load``, then any number of ``forward`` (or ``load_intermediates``); after one, one ``backward``; then
+    at most one ``update``.
     ``gradients`` and the members of :class:`InputGradients` may be read between ``backward`` and the next ``forward``.
     Every array that goes in must be a NumPy array of float32 and finite; subnormals are read as zeros of their sign.
 
@@ -181,9 +188,11 @@ class Session(ABC):
     -------
     reduces : bool
         The device compresses intermediates, skips cells and counts what it kept.
+    takes_intermediates : bool
+        The host may run the forward pass: :meth:`load_intermediates`.
     """
 
-    reduces = False
+    reduces = takes_intermediates = False
 
     def __init__(self, shape: TrainingShape):
         if shape.storage.compressed and not self.reduces:
@@ -266,6 +275,77 @@ class Session(ABC):
         self._lengths = lengths
         self._stage = "forward"
         return Outputs(self._without_padding(outputs.y), outputs.h, outputs.c)
+
+    def encode(self, intermediates: Sequence[np.ndarray], skipped_cells: np.ndarray | None = None) -> Iterator[bytes]:
+        """Compress what a forward pass that the host ran keeps, as :meth:`load_intermediates` takes it.
+
+        Parameters
+        ----------
+        intermediates : L arrays, float32, (6, T, B, H)
+            P_i, P_f, P_g, P_o, P_s, P_r of each layer as its storage has them, pruned and rounded; +0 at padded steps.
+        skipped_cells : array, bool, (L, T), optional
+            Cells that keep nothing.
+
+        Returns
+        -------
+        iterator of bytes
+            Sealed streams, see :mod:`etalstm.stream`.
+
+        Raises
+        ------
+        ValueError
+            On a wrong shape, dtype or value.
+        DeviceError
+            If the device takes no intermediates, or a layer's storage is dense.
+        """
+        shape, network = self.shape, self.shape.network
+        expected = (len(KINDS), shape.steps, shape.batch, network.hidden_size)
+        if len(intermediates) != network.layers:
+            raise ValueError(f"there must be intermediates of {network.layers} layers, got {len(intermediates)}")
+        layers = [check_float32(f"intermediates of layer {n}", p, expected) for n, p in enumerate(intermediates)]
+        return self._encode(layers, self._check_skipped(skipped_cells))
+
+    def load_intermediates(
+        self,
+        x: np.ndarray,
+        h: np.ndarray,
+        streams: Iterable[bytes],
+        lengths: Sequence[int] | None = None,
+        skipped_cells: np.ndarray | None = None,
+    ) -> None:
+        """Take what a forward pass that the host ran has left; stands for :meth:`forward` with the present weights.
+
+        Parameters
+        ----------
+        x, lengths, skipped_cells : see :meth:`forward`
+        h : array, float32, (L, T + 1, B, H)
+            Every layer's h, the initial one first; padded steps repeat the last.
+        streams : iterable of bytes
+            What :meth:`encode` gives, in this order; may come from elsewhere, see :func:`etalstm.device.feed.receive`.
+
+        Raises
+        ------
+        ValueError
+            On a wrong shape, dtype or value.
+        CallOrderError
+            If nothing was loaded.
+        StreamError
+            If a stream is damaged, of another network, not the one that comes next, or missing, or if there are too
+            many; the message names it. The session is then as before the call, without a forward pass.
+        DeviceError
+            If the device takes no intermediates, or a layer's storage is dense.
+        """
+        self._require("load_intermediates", "load", "loaded", "forward", "backward", "updated")
+        x = check_float32("x", x, self.shape.x_shape)
+        layers, batch, units = self.shape.state_shape
+        h = check_float32("h", h, (layers, self.shape.steps + 1, batch, units))
+        lengths = self._check_lengths(lengths)
+        self._skipped = self._check_skipped(skipped_cells)
+        self._generation += 1
+        self._stage = "loaded"
+        self._load_intermediates(x, h, streams, lengths)
+        self._lengths = lengths
+        self._stage = "forward"
 
     def backward(self, dy: np.ndarray, dh: np.ndarray | None = None, dc: np.ndarray | None = None) -> InputGradients:
         """Run the last forward pass backwards.
@@ -374,9 +454,11 @@ class Session(ABC):
         Returns
         -------
         dict
-            ``reserved``, by kind, padding included; ``log`` and ``log_used``: of the intermediates, what the logs of
-            compressed streams have, and what the last passes used of it; ``replays``: how often a log was too small, a
-            larger one was planned, and the pass was run again.
+            ``reserved``, by kind, padding included. ``log`` and ``log_used``: of the intermediates, what the logs of
+            compressed streams have, and what all streams of the last passes took, one behind the other. ``segments``:
+            into how many the cells are divided; of more than two, those before the last two go to the host and come
+            back. ``host``: bytes ``read`` and ``written`` by the host since the last forward began, by kind.
+            ``replays``: how often a log was too small, a larger one was planned, and the pass was run again.
         """
         return self._memory()
 
@@ -482,6 +564,14 @@ class Session(ABC):
     @abstractmethod
     def _counters(self) -> dict[str, int]:
         """Read the counters."""
+
+    def _encode(self, layers: list[np.ndarray], skipped: np.ndarray) -> Iterator[bytes]:
+        """Compress the local gradients of all layers."""
+        raise DeviceError("this device takes no intermediates from the host")
+
+    def _load_intermediates(self, x: np.ndarray, h: np.ndarray, streams: Iterable[bytes], lengths: np.ndarray) -> None:
+        """Stand for a forward pass."""
+        raise DeviceError("this device takes no intermediates from the host")
 
     def _memory(self) -> dict:
         """Describe the memory that the session takes."""

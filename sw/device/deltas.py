@@ -5,11 +5,10 @@ from collections.abc import Callable
 import numpy as np
 
 from etalstm.codec import decode
-from etalstm.hw.config import Config
 from etalstm.hw.contract import STREAM_INDEX
 from etalstm.plan import memory
 from etalstm.plan.memory import Array, unpack
-from etalstm.plan.network import LayerArrays
+from etalstm.plan.network import LayerArrays, NetworkMap
 from etalstm.plan.tiling import GATES
 
 _START, _BEATS, _KEPT = (STREAM_INDEX.index(name) for name in ("start", "beats", "kept"))
@@ -20,7 +19,7 @@ class DeltaReader:
 
     Parameters
     ----------
-    config : Config
+    network : NetworkMap
     arrays : LayerArrays
     skipped : array, bool, (T,)
         Steps that wrote nothing: their δ is zero.
@@ -28,8 +27,11 @@ class DeltaReader:
         From an array to what the channels hold of it: float32, (channels, vectors, lanes).
     """
 
-    def __init__(self, config: Config, arrays: LayerArrays, skipped: np.ndarray, read: Callable[[Array], np.ndarray]):
-        self._config, self._arrays, self._skipped, self._read = config, arrays, skipped, read
+    def __init__(
+        self, network: NetworkMap, arrays: LayerArrays, skipped: np.ndarray, read: Callable[[Array], np.ndarray]
+    ):
+        self._config, self._log = network.config, network.deltas
+        self._arrays, self._skipped, self._read = arrays, skipped, read
 
     def kept(self) -> int:
         """Count what is not zero; of streams only the index beats are read."""
@@ -74,6 +76,6 @@ class DeltaReader:
 
     def _beats(self, end: int) -> tuple[np.ndarray, int]:
         """Read the log up to a beat: uint32, (channels, beats, words of a beat); and the number of its first beat."""
-        log, size = self._arrays.delta_log.array, self._config.vector_beats
+        log, size = self._log, self._config.vector_beats
         words = self._read(log.part(0, max(1, -(-end // size) - log.first))).view(np.uint32)
         return words.reshape(self._config.channels, -1, self._config.beat_words), log.first * size

@@ -57,12 +57,17 @@ class Room:
         self._shares[log] = min(1.0, max(GROWTH * given, expected))
         self._seen.pop(log, None)
 
-    def note(self, log: int, given: float, used: float) -> bool:
-        """Take in what share of the worst case a pass used, of a given one; tell whether the log is to shrink."""
+    def give(self, log: int, share: float) -> None:
+        """Give a log at least a share that is known to be needed."""
+        self._shares[log] = min(1.0, max(self.share(log), share))
+        self._seen.pop(log, None)
+
+    def note(self, log: int, used: float) -> bool:
+        """Take in what share of the worst case a pass used; tell whether the log is to have less from now on."""
         seen = self._seen.setdefault(log, deque(maxlen=PATIENCE))
         seen.append(used)
         needed = SPARE * max(seen)
-        if len(seen) < PATIENCE or needed >= WASTE * given:
+        if len(seen) < PATIENCE or needed >= WASTE * self.share(log):
             return False
         self._shares[log] = needed
         seen.clear()

@@ -28,7 +28,7 @@ class Cells:
 
 
 class BackwardLayer:
-    """Emits one layer's backward pass over all steps, last step first.
+    """Emits one layer's backward pass, last step first.
 
     Everything of a cell that does not depend on the gradients (its local gradients) is computed ahead, while the sums
     of the cell after it run.
@@ -54,7 +54,7 @@ class BackwardLayer:
         )
         self._half, self._turn = config.queue_depth // 2, 0
 
-        self._streams = Streams(emitter, layer)
+        self._streams = Streams(emitter, network, layer)
         scratch = Scratch(config)
         size = network.batch.size
         vectors = max(group.count for group in tiling.unit_groups) * size
@@ -67,25 +67,28 @@ class BackwardLayer:
             names = ("the mask", "a merged gradient", "a passed gradient")
             self._mask, self._merged, self._passed = (scratch.take(name, size) for name in names)
 
-    def emit(self) -> None:
-        """Append the layer's instructions; the bias gradients are left in memory."""
-        tiling = self._layer.tiling
-        biases = GATES * tiling.units.tiles
-        self._emitter.vector(VectorOp.MULTIPLY, self._bias, ZERO, ZERO, inner=biases)
+    def emit(self, steps: range) -> None:
+        """Append the instructions of some steps; those after them have run. The bias gradients are left in memory."""
+        biases = GATES * self._layer.tiling.units.tiles
+        sums = Place(self._layer.bias_gradient, 0)
+        if steps.stop == self._network.steps:
+            self._emitter.vector(VectorOp.MULTIPLY, self._bias, ZERO, ZERO, inner=biases)
+        else:
+            self._emitter.load(self._bias, sums, Traffic.WEIGHTS, 1, biases)
         batch = self._network.batch
-        kept = [step for step in reversed(range(self._network.steps)) if step not in self._skipped]
-        steps = [(step, tile) for step in kept for tile in range(batch.count)]
+        kept = [step for step in reversed(steps) if step not in self._skipped]
+        parts = [(step, tile) for step in kept for tile in range(batch.count)]
         prepared = None
-        for position, (step, tile) in enumerate(steps):
+        for position, (step, tile) in enumerate(parts):
             for cells in self._groups(step, tile):
                 if cells != prepared:
                     self._prepare(cells)
                 self._deltas(cells)
             self._propagate(step, tile)
-            if position + 1 < len(steps):
-                prepared = next(self._groups(*steps[position + 1]))
+            if position + 1 < len(parts):
+                prepared = next(self._groups(*parts[position + 1]))
                 self._prepare(prepared)
-        self._emitter.store(self._bias, Place(self._layer.bias_gradient, 0), Traffic.WEIGHTS, 1, biases)
+        self._emitter.store(self._bias, sums, Traffic.WEIGHTS, 1, biases)
 
     def emit_products(self) -> None:
         """Append Wᵀδ of all steps and nothing else, of a δ that lies in memory."""
@@ -103,9 +106,9 @@ class BackwardLayer:
         emitter, layer, size, vectors = self._emitter, self._layer, cells.size, cells.vectors
         c, c_before, dy = (self._cell[name] for name in ("c", "c_before", "dy"))
 
-        def load(to, sequence, step, kind, tiles=1):
-            place = sequence.part(step, cells.batch_tile, tiles * cells.group.first)
-            emitter.load(to, place, kind, 1, tiles * vectors)
+        def load(to, sequence, step, kind):
+            place = sequence.part(step, cells.batch_tile, cells.group.first)
+            emitter.load(to, place, kind, 1, vectors)
 
         if cells.step not in self._above:
             load(dy, layer.dy, cells.step, Traffic.ACTIVATIONS)
@@ -113,7 +116,8 @@ class BackwardLayer:
             p_r = by_gate(self._gates, size)[F]
             self._streams.bring(cells.step, cells.batch_tile, cells.group, size, self._delta, c, p_r)
             return
-        load(self._gates, layer.gates, cells.step, Traffic.INTERMEDIATES, GATES)
+        gates = self._network.gates(layer, cells.step, cells.batch_tile, cells.group)
+        emitter.load(self._gates, gates, Traffic.INTERMEDIATES, 1, GATES * vectors)
         load(c, layer.c, cells.step + 1, Traffic.INTERMEDIATES)
         load(c_before, layer.c, cells.step, Traffic.INTERMEDIATES)
         emitter.vector(VectorOp.TANH, c, c, inner=vectors)
@@ -187,11 +191,10 @@ class BackwardLayer:
         if not layer.storage.compressed:
             emitter.store(self._delta, places[0], Traffic.DELTAS, 1, cells.group.count * vectors)
             return
+        log = self._network.held_by(layer.number, cells.step).deltas
         for number, place in enumerate(places):
             stream = self._delta.at(number * vectors)
-            emitter.compress(
-                stream, place, layer.delta_log, Traffic.DELTAS, contract.PARAMETER_ZERO, False, outer=1, inner=vectors
-            )
+            emitter.compress(stream, place, log, Traffic.DELTAS, contract.PARAMETER_ZERO, False, outer=1, inner=vectors)
 
     def _propagate(self, step: int, batch_tile: int) -> None:
         """Sum Wᵀδ: the inputs' part leaves the layer, the units' part goes to the step before."""

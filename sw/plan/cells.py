@@ -3,7 +3,7 @@
 from etalstm.hw import contract
 from etalstm.hw.contract import Traffic, VectorOp
 from etalstm.plan.emit import Emitter, Operand, Parameter
-from etalstm.plan.network import LayerArrays
+from etalstm.plan.network import LayerArrays, NetworkMap
 from etalstm.plan.tiling import GATES, Span
 
 ONE = Parameter(contract.PARAMETER_ONE)
@@ -71,20 +71,22 @@ class Streams:
     Parameters
     ----------
     emitter : Emitter
+    network : NetworkMap
     layer : LayerArrays
         Of a layer whose storage is compressed.
     """
 
-    def __init__(self, emitter: Emitter, layer: LayerArrays):
-        self._emitter, self._layer = emitter, layer
+    def __init__(self, emitter: Emitter, network: NetworkMap, layer: LayerArrays):
+        self._emitter, self._network, self._layer = emitter, network, layer
 
     def keep(self, step: int, batch_tile: int, group: Span, size: int, p: Operand, p_s: Operand, f: Operand) -> None:
-        """Append the six streams of a group's cells to the log."""
+        """Append the six streams of a group's cells to their segment's log."""
+        log = self._network.held_by(self._layer.number, step).log
         for place, stream, threshold in self._each(step, batch_tile, group, size, p, p_s, f):
             self._emitter.compress(
                 stream,
                 place,
-                self._layer.log,
+                log,
                 Traffic.INTERMEDIATES,
                 contract.PARAMETER_THRESHOLDS + threshold,
                 self._layer.storage.bf16,

@@ -72,7 +72,7 @@ class Log:
     array : Array
         The memory it has.
     worst : int
-        Vectors that it would need if its streams dropped nothing.
+        Vectors that it would need if its streams dropped nothing; more than 0.
     """
 
     number: int
@@ -144,7 +144,7 @@ class Emitter:
         Elements below parameter `threshold` are dropped; with `bf16` the others are rounded.
         """
         first = log.number not in self._program.ends
-        self._program.ends[log.number] = index
+        self._program.ends[log.number] = log, index
         self._transfer(
             Opcode.STORE, source, index, kind, outer, inner,
             compressed=1, bf16=bf16, threshold=threshold, first=first, log=log.number,

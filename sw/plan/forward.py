@@ -37,7 +37,7 @@ class Job:
 
 
 class ForwardLayer:
-    """Emits one layer's forward pass over all steps.
+    """Emits one layer's forward pass.
 
     The part of a job's sums that comes from x does not depend on the step before, so it is broadcast ahead, while the
     element-wise work of the job before runs. Cells of steps in `skipped` keep nothing for the backward pass.
@@ -61,11 +61,11 @@ class ForwardLayer:
         self._mask = scratch.take("the mask", network.batch.size)
         if layer.storage.compressed:
             self._local = scratch.take("local gradients", GATES * vectors)
-            self._streams = Streams(emitter, layer)
+            self._streams = Streams(emitter, network, layer)
 
-    def emit(self) -> None:
-        """Append the layer's instructions."""
-        jobs = list(self._jobs())
+    def emit(self, steps: range) -> None:
+        """Append the instructions of some steps."""
+        jobs = list(self._jobs(steps))
         self._sum_inputs(jobs[0])
         for job, following in zip(jobs, [*jobs[1:], None], strict=True):
             self._sum_state(job)
@@ -73,9 +73,9 @@ class ForwardLayer:
                 self._sum_inputs(following)
             self._cells(job)
 
-    def _jobs(self):
+    def _jobs(self, steps):
         batch, turn = self._network.batch, 0
-        for step in range(self._network.steps):
+        for step in steps:
             for tile in range(batch.count):
                 for number, group in enumerate(self._layer.tiling.unit_groups):
                     queue = Operand(Memory.QUEUE, self._half * (turn % 2))
@@ -169,7 +169,7 @@ class ForwardLayer:
         if layer.storage.compressed:
             self._keep_local_gradients(job)
             return
-        kept = layer.gates.part(job.step, job.batch_tile, GATES * job.group.first)
+        kept = self._network.gates(layer, job.step, job.batch_tile, job.group)
         emitter.store(self._gates, kept, Traffic.INTERMEDIATES, 1, GATES * vectors)
 
     def _keep_local_gradients(self, job: Job) -> None:

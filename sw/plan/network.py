@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from etalstm.network import NetworkShape
 from etalstm.plan import memory
 from etalstm.plan.emit import Log, Place
 from etalstm.plan.memory import Array, MemoryMap
+from etalstm.plan.segments import REGIONS, Piece, Segment, everything
 from etalstm.plan.tiling import GATES, BatchTiles, LayerTiling, Span, ceil_div, tile_batch, tile_layer
 from etalstm.storage import KINDS, LayerStorage, Storage
 
@@ -59,11 +60,35 @@ class Sequence:
 
 
 @dataclass(frozen=True)
+class Held:
+    """What a segment keeps for the backward pass, and where: the gates of dense cells, then streams.
+
+    The δ that its backward pass makes is kept until the weights' gradient of its layers is done, so it takes no turns.
+
+    Members
+    -------
+    segment : Segment
+    region : Array
+        The memory it has; segments take turns.
+    gates : dict from (layer, step) to the first vector of a dense cell's gates in the region
+    log, deltas : Log or None
+        Where streams of local gradients and of δ go; None if all cells are dense.
+    """
+
+    segment: Segment
+    region: Array
+    gates: dict[tuple[int, int], int]
+    log: Log | None
+    deltas: Log | None
+
+
+@dataclass(frozen=True)
 class LayerArrays:
     """One layer's arrays in memory.
 
     Members
     -------
+    number : int          of the layer
     tiling : LayerTiling
     rows, columns : the two copies of the matrix; the column copy is the master
     gradient, velocity : like the column copy
@@ -72,17 +97,17 @@ class LayerArrays:
     x : Sequence          what enters the layer, and the step it starts at
     h : Sequence          T + 1 steps, the first is the initial state
     c : Sequence          likewise; with compressed storage one step, the present state
-    gates : Sequence      i, f, g, o as kept for the backward pass; None with compressed storage
-    index, log            with compressed storage: a vector for the index of each stream, and where streams go
+    index : Array         with compressed storage: a vector for the index of each stream
     storage : LayerStorage
     delta : Sequence      gradients of the gates; None with compressed storage
-    delta_index, delta_log with compressed storage: a vector for the index of each tile's stream, and where these go
+    delta_index : Array   with compressed storage: a vector for the index of each tile's stream
     dy : Sequence         gradients that arrive from above
     dx : Sequence         gradients that leave below
     dh, dc : Sequence     running state gradients, one step: the final states' before, the initial states' after
     dh_sum : Sequence     dy + dh of a step, kept where the batch is masked
     """
 
+    number: int
     tiling: LayerTiling
     rows: Array
     columns: Array
@@ -96,13 +121,10 @@ class LayerArrays:
     x_step: int
     h: Sequence
     c: Sequence
-    gates: Sequence | None
     index: Array | None
-    log: Log | None
     storage: LayerStorage
     delta: Sequence | None
     delta_index: Array | None
-    delta_log: Log | None
     dy: Sequence
     dx: Sequence
     dh: Sequence
@@ -142,6 +164,8 @@ class NetworkMap:
         What is kept for the backward pass.
     share : function
         From a log's number to its room, as a share of what its streams need if they drop nothing.
+    segments : list of Segment, optional
+        Cells that share a region of memory for what they keep; by default all do.
 
     Raises
     ------
@@ -153,7 +177,11 @@ class NetworkMap:
     memory : MemoryMap
     batch : BatchTiles
     layers : list of LayerArrays
-    logs : list of Log
+    held : list of Held
+        One for each segment; neighbours have different regions.
+    regions : list of Array
+    deltas : Array or None
+        All segments' streams of δ.
     mask : Sequence or None
     """
 
@@ -166,6 +194,7 @@ class NetworkMap:
         masked: bool,
         storage: Storage = Storage(),  # noqa: B008  frozen
         share: Callable[[int], float] = whole,
+        segments: list[Segment] | None = None,
     ):
         self.config, self.network, self.steps = config, network, steps
         self.memory = MemoryMap(config)
@@ -176,44 +205,100 @@ class NetworkMap:
             self.mask = Sequence(self.memory.add("mask", "activations", index, (steps, batch)), 1, self.batch)
         self._storage = storage
         self._share = share
-        self.logs: list[Log] = []
-        if storage.compressed:
-            self.logs.append(self._add_log(LOCAL_GRADIENTS, "log", "intermediates", self._stream_vectors()))
-            self.logs.append(self._add_log(DELTAS, "delta_log", "deltas", self._delta_vectors()))
         self.layers: list[LayerArrays] = []
         for number in range(network.layers):
             self.layers.append(self._layer(number))
+        self.held = self._hold(segments or everything(network.layers, steps))
+        self._holder = {
+            (piece.layer, step): held for held in self.held for piece in held.segment for step in piece.steps
+        }
 
-    def log(self, number: int) -> Log:
-        """Give a log by its number."""
-        return next(log for log in self.logs if log.number == number)
+    def held_by(self, layer: int, step: int) -> Held:
+        """Tell where a cell keeps what it keeps."""
+        return self._holder[layer, step]
 
-    def _add_log(self, number: int, name: str, kind: str, worst: int) -> Log:
-        """Allocate a log whose streams need `worst` vectors of every channel if they drop nothing."""
-        vectors = max(1, math.ceil(worst * self._share(number)))
-        index = np.full((self.config.channels, vectors, self.config.lanes), -1, np.int64)
-        return Log(number, self.memory.add(name, kind, index, (0,)), worst)
+    def gates(self, layer: LayerArrays, step: int, batch_tile: int, group: Span) -> Place:
+        """Where the gates of a group of a dense cell lie, [tile][gate][b]."""
+        held, batch = self.held_by(layer.number, step), self.batch
+        before = batch_tile * layer.tiling.units.tiles * batch.size + group.first * batch.size_of(batch_tile)
+        vector = held.gates[layer.number, step] + GATES * before
+        return Place(held.region, vector, (layer.number, step, batch_tile))
 
-    def _stream_vectors(self) -> int:
-        """Vectors of the streams of every compressed layer, should nothing be dropped."""
-        hidden, layers = self.network.hidden_size, self.network.layers
-        tiling = tile_layer(self.config, self.batch, self.network.input_size, hidden)
+    def cell_needs(self) -> list[int]:
+        """Vectors that a cell of each layer is given for what it keeps."""
+        share = self._share(LOCAL_GRADIENTS)
+        return [
+            math.ceil(share * self._stream_vectors(layer)) if layer.storage.compressed else self._gates_vectors(layer)
+            for layer in self.layers
+        ]
+
+    def _hold(self, segments: list[Segment]) -> list[Held]:
+        """Allocate the regions, each as large as the largest segment that uses it needs."""
+        plans = [self._contents(segment) for segment in segments]
+        self.regions: list[Array] = []
+        for number in range(min(len(segments), REGIONS)):
+            vectors = max(gates + math.ceil(worst * self._share(LOCAL_GRADIENTS)) for _, gates, worst in plans)
+            self.regions.append(self._add_streams(f"held{number}", "intermediates", vectors))
+        result = []
+        for number, (segment, (places, gates, worst)) in enumerate(zip(segments, plans, strict=True)):
+            region = self.regions[number % REGIONS]
+            log = Log(LOCAL_GRADIENTS, region.part(gates, region.vectors - gates), worst) if worst else None
+            result.append(Held(segment, region, places, log, None))
+        return self._with_deltas(result)
+
+    def _with_deltas(self, held: list[Held]) -> list[Held]:
+        """Allocate what δ takes, one segment's behind the other's."""
+        worst = [
+            sum(len(p.steps) * self._delta_vectors(self.layers[p.layer]) for p in one.segment if self._is_compressed(p))
+            for one in held
+        ]
+        vectors = [math.ceil(need * self._share(DELTAS)) for need in worst]
+        self.deltas = self._add_streams("delta_log", "deltas", sum(vectors)) if sum(vectors) else None
+        firsts = [sum(vectors[:number]) for number in range(len(held))]
+        return [
+            replace(one, deltas=Log(DELTAS, self.deltas.part(first, count), need)) if need else one
+            for one, first, count, need in zip(held, firsts, vectors, worst, strict=True)
+        ]
+
+    def _is_compressed(self, piece: Piece) -> bool:
+        return self.layers[piece.layer].storage.compressed
+
+    def _add_streams(self, name: str, kind: str, vectors: int) -> Array:
+        """Allocate memory that holds no array of the host's."""
+        index = np.broadcast_to(np.int64(-1), (self.config.channels, vectors, self.config.lanes))
+        return self.memory.add(name, kind, index, (0,))
+
+    def _contents(self, segment: Segment) -> tuple[dict, int, int]:
+        """Give a segment's dense cells' places, the vectors of all of them, and those of its streams at worst."""
+        places, gates, worst = {}, 0, 0
+        for piece in segment:
+            layer = self.layers[piece.layer]
+            for step in piece.steps:
+                if layer.storage.compressed:
+                    worst += self._stream_vectors(layer)
+                else:
+                    places[piece.layer, step] = gates
+                    gates += self._gates_vectors(layer)
+        return places, gates, worst
+
+    def _gates_vectors(self, layer: LayerArrays) -> int:
+        return GATES * layer.tiling.units.tiles * self.batch.size * self.batch.count
+
+    def _stream_vectors(self, layer: LayerArrays) -> int:
+        """Vectors of a compressed cell's streams, should nothing be dropped."""
         vectors = 0
-        for kept in filter(lambda kept: kept.compressed, map(self._storage.layer, range(layers))):
-            for tile in range(self.batch.count):
-                for group in tiling.unit_groups:
-                    elements = group.count * self.batch.size_of(tile) * self.config.lanes
-                    words = ceil_div(elements, STREAM_BLOCK) + (ceil_div(elements, 2) if kept.bf16 else elements)
-                    vectors += len(KINDS) * ceil_div(words, self.config.lanes)
-        return vectors * self.steps
+        for tile in range(self.batch.count):
+            for group in layer.tiling.unit_groups:
+                elements = group.count * self.batch.size_of(tile) * self.config.lanes
+                words = ceil_div(elements, STREAM_BLOCK) + (ceil_div(elements, 2) if layer.storage.bf16 else elements)
+                vectors += len(KINDS) * ceil_div(words, self.config.lanes)
+        return vectors
 
-    def _delta_vectors(self) -> int:
-        """Vectors of the streams of δ of every compressed layer, should nothing be dropped."""
-        config, layers = self.config, range(self.network.layers)
-        tiles = ceil_div(ceil_div(self.network.hidden_size, config.channels), config.lanes)
-        elements = [GATES * self.batch.size_of(tile) * config.lanes for tile in range(self.batch.count)]
-        vectors = sum(ceil_div(count + ceil_div(count, STREAM_BLOCK), config.lanes) for count in elements)
-        return vectors * tiles * self.steps * sum(self._storage.layer(number).compressed for number in layers)
+    def _delta_vectors(self, layer: LayerArrays) -> int:
+        """Vectors of a compressed cell's streams of δ, should nothing be dropped."""
+        lanes = self.config.lanes
+        elements = [GATES * self.batch.size_of(tile) * lanes for tile in range(self.batch.count)]
+        return layer.tiling.units.tiles * sum(ceil_div(n + ceil_div(n, STREAM_BLOCK), lanes) for n in elements)
 
     def _layer(self, number: int) -> LayerArrays:
         inputs, hidden = self.network.inputs_of(number), self.network.hidden_size
@@ -232,8 +317,7 @@ class NetworkMap:
         kept, parts = self._storage.layer(number), steps * self.batch.count
 
         def streams(name, kind, count):
-            index = np.full((tiling.units.channels, count, tiling.units.lanes), -1, np.int64)
-            return add(name, kind, index, (0,)) if kept.compressed else None
+            return self._add_streams(f"{name}{number}", kind, count) if kept.compressed else None
 
         def of_gates(name, kind):
             index = memory.gates_index(tiling.units, steps, self.batch)
@@ -242,6 +326,7 @@ class NetworkMap:
 
         below = self.layers[-1] if number else None
         return LayerArrays(
+            number=number,
             tiling=tiling,
             rows=add("rows", "weights", memory.row_copy_index(tiling), matrix),
             columns=add("columns", "weights", columns, matrix),
@@ -255,13 +340,10 @@ class NetworkMap:
             x_step=1 if below else 0,
             h=sequence("h", "activations", tiling.units, steps + 1),
             c=sequence("c", "intermediates", tiling.units, 1 if kept.compressed else steps + 1),
-            gates=None if kept.compressed else of_gates("gates", "intermediates"),
             index=streams("index", "intermediates", parts * len(tiling.unit_groups) * len(KINDS)),
-            log=self.log(LOCAL_GRADIENTS) if kept.compressed else None,
             storage=kept,
             delta=None if kept.compressed else of_gates("delta", "deltas"),
             delta_index=streams("delta_index", "deltas", parts * tiling.units.tiles),
-            delta_log=self.log(DELTAS) if kept.compressed else None,
             dy=sequence("dy", "activations", tiling.units, steps),
             dx=below.dy if below else sequence("dx", "activations", tiling.inputs, steps),
             dh=sequence("dh", "activations", tiling.units, 1),

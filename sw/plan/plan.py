@@ -17,6 +17,7 @@ from etalstm.plan.gradient import GradientLayer
 from etalstm.plan.memory import PAGE_BYTES
 from etalstm.plan.network import NetworkMap, whole
 from etalstm.plan.program import Program
+from etalstm.plan.segments import Segment
 from etalstm.plan.update import UpdateLayer
 from etalstm.storage import Storage
 
@@ -37,8 +38,8 @@ class Plan:
         Sequences may be shorter than `steps`.
     storage : Storage
         What is kept for the backward pass.
-    share : function
-        Room of the logs, see :class:`NetworkMap`.
+    share, segments
+        Room of the logs, and which cells share a region of memory: see :class:`NetworkMap`.
     memory_bytes : int, optional
         Memory of the device.
 
@@ -50,7 +51,9 @@ class Plan:
     Members
     -------
     map : NetworkMap
-    forward, backward, update : Program
+    forward, backward : list of Program
+        One for each segment.
+    update : Program
     """
 
     def __init__(
@@ -63,10 +66,11 @@ class Plan:
         masked: bool = False,
         storage: Storage = Storage(),  # noqa: B008  frozen
         share: Callable[[int], float] = whole,
+        segments: list[Segment] | None = None,
         memory_bytes: int | None = None,
     ):
         self.config, self.network = config, network
-        self.map = NetworkMap(config, network, batch, steps, masked, storage, share)
+        self.map = NetworkMap(config, network, batch, steps, masked, storage, share, segments)
         self._check_fits(self.map.memory.window_bytes * config.channels, memory_bytes)
         self._kept = {}
         self.forward, self.backward = self.passes(np.zeros((network.layers, steps), bool))
@@ -79,7 +83,17 @@ class Plan:
     @property
     def programs(self) -> dict[str, Program]:
         """All programs by name."""
-        return {"forward": self.forward, "backward": self.backward, "update": self.update}
+        return self.named(self.forward, self.backward) | {"update": self.update}
+
+    @staticmethod
+    def named(forward: list[Program], backward: list[Program]) -> dict[str, Program]:
+        """Name the passes' programs: ``forward`` and ``backward``, with the segment's number if there are several."""
+        passes = {"forward": forward, "backward": backward}
+        return {
+            name if len(programs) == 1 else f"{name} {number}": program
+            for name, programs in passes.items()
+            for number, program in enumerate(programs)
+        }
 
     @cached_property
     def program_addresses(self) -> dict[str, int]:
@@ -126,8 +140,8 @@ class Plan:
             program.halt()
         return programs
 
-    def passes(self, skipped: np.ndarray) -> tuple[Program, Program]:
-        """Give the programs of forward and backward pass that leave out some cells' backward part.
+    def passes(self, skipped: np.ndarray) -> tuple[list[Program], list[Program]]:
+        """Give the programs of forward and backward pass, by segment, that leave out some cells' backward part.
 
         Parameters
         ----------
@@ -142,20 +156,33 @@ class Plan:
             self._kept[key] = self._passes([frozenset(np.flatnonzero(layer).tolist()) for layer in skipped])
         return self._kept[key]
 
-    def _passes(self, skipped) -> tuple[Program, Program]:
-        forward, backward = Program(self.config), Program(self.config)
-        emitter = Emitter(self.config, forward)
-        for layer, steps in zip(self.map.layers, skipped, strict=True):
-            ForwardLayer(self.config, emitter, self.map, layer, steps).emit()
-        emitter = Emitter(self.config, backward)
-        for number in reversed(range(len(skipped))):
-            layer, steps = self.map.layers[number], skipped[number]
-            above = skipped[number + 1] if number + 1 < len(skipped) else NO_STEPS
-            BackwardLayer(self.config, emitter, self.map, layer, steps, above).emit()
-            GradientLayer(self.config, emitter, self.map, layer, steps).emit()
-        forward.halt()
-        backward.halt()
-        return forward, backward
+    def _passes(self, skipped) -> tuple[list[Program], list[Program]]:
+        segments = [held.segment for held in self.map.held]
+        return [self._forward(segment, skipped) for segment in segments], [
+            self._backward(segment, skipped) for segment in segments
+        ]
+
+    def _forward(self, segment: Segment, skipped) -> Program:
+        program = Program(self.config)
+        emitter = Emitter(self.config, program)
+        for piece in segment:
+            layer = self.map.layers[piece.layer]
+            ForwardLayer(self.config, emitter, self.map, layer, skipped[piece.layer]).emit(piece.steps)
+        program.halt()
+        return program
+
+    def _backward(self, segment: Segment, skipped) -> Program:
+        """Emit a segment's backward pass, and the weights' gradient of the layers whose first step it has."""
+        program = Program(self.config)
+        emitter = Emitter(self.config, program)
+        for piece in reversed(segment):
+            layer, steps = self.map.layers[piece.layer], skipped[piece.layer]
+            above = skipped[piece.layer + 1] if piece.layer + 1 < len(skipped) else NO_STEPS
+            BackwardLayer(self.config, emitter, self.map, layer, steps, above).emit(piece.steps)
+            if piece.steps.start == 0:
+                GradientLayer(self.config, emitter, self.map, layer, steps).emit()
+        program.halt()
+        return program
 
     @staticmethod
     def _check_fits(needed: int, memory_bytes: int | None) -> None:

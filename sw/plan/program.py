@@ -38,7 +38,7 @@ class Program:
     -------
     words : list of int, one 256-bit instruction each
     read_bytes, write_bytes : dict from Traffic to bytes that the instructions move, all channels together
-    ends : dict from a log's number to the place where the index of the last stream in it goes
+    ends : dict from a log's number to the log, and the place where the index of the last stream in it goes
     """
 
     def __init__(self, config: Config):
@@ -46,7 +46,7 @@ class Program:
         self._uses = defaultdict(_Uses)
         self._issued = dict.fromkeys(Engine, 0)
         self.words: list[int] = []
-        self.ends: dict[int, Hashable] = {}
+        self.ends: dict[int, tuple[Hashable, Hashable]] = {}
         self.read_bytes = dict.fromkeys(contract.Traffic, 0)
         self.write_bytes = dict.fromkeys(contract.Traffic, 0)
 

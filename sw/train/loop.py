@@ -54,7 +54,13 @@ class Trainer:
         network = NetworkShape(self.data.input_size or embedding, settings.hidden, settings.layers)
         storage = Storage(settings.policy, settings.theta)
         self.shape = TrainingShape(
-            network, settings.batch, self.steps, self.data.masked, storage, architecture=settings.architecture
+            network,
+            settings.batch,
+            self.steps,
+            self.data.masked,
+            storage,
+            memory_budget=settings.memory_budget,
+            architecture=settings.architecture,
         )
         self.model = HostModel(
             self.data.classes, settings.hidden, embedding, self.data.per_step, settings.seed, self.data.tokens
@@ -167,8 +173,16 @@ class Trainer:
             self._h, self._c = outputs.h, outputs.c
         self.batch += 1
         self.iteration += 1
-        entry = self._entry("iteration", loss, started) | {"cycles": self.session.counters()["cycles"]}
-        return entry | reductions
+        return self._entry("iteration", loss, started) | self._costs() | reductions
+
+    def _costs(self) -> dict:
+        """Give the cycles of an iteration, the bytes it moved and those it takes, as far as the device knows them."""
+        counters = self.session.counters()
+        moved = {
+            name: counters[f"{name}_bytes"] for name in ("read", "write", "program") if f"{name}_bytes" in counters
+        }
+        costs = {"cycles": counters["cycles"], "bytes": moved, "memory": self.session.memory()}
+        return {name: cost for name, cost in costs.items() if cost != {}}
 
     def _reductions(self) -> dict:
         """Give what was chosen to be reduced, and what the last two passes kept and computed, for the log."""

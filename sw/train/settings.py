@@ -51,6 +51,8 @@ class Settings:
         τ of :class:`etalstm.train.significance.Significance`, at least 0 and below 1; no cell is skipped if not given.
     architecture : str
         How the machine runs, one of :data:`etalstm.architecture.ARCHITECTURES`; of no effect on what is learnt.
+    memory_budget : int, optional
+        Bytes of the device's memory, see :class:`etalstm.device.TrainingShape`; all there is if not given.
 
     Raises
     ------
@@ -81,11 +83,12 @@ class Settings:
     ms2: float | None = None
     decay: float = 1.0
     architecture: str = SWING.name
+    memory_budget: int | None = None
 
     def __post_init__(self):
         for name in ("hidden", "layers", "batch", "embedding", "epochs"):
             check_size(name, getattr(self, name))
-        for name in ("steps", "iterations", "evaluation_batches", "checkpoint_every"):
+        for name in ("steps", "iterations", "evaluation_batches", "checkpoint_every", "memory_budget"):
             if getattr(self, name) is not None:
                 check_size(name, getattr(self, name))
         check_hyperparameters(self.learning_rate, self.momentum, self.clip, self.weight_decay)

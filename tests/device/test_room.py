@@ -110,8 +110,8 @@ def test_room_follows_what_was_written():
     assert room.share(0) == pytest.approx(0.5), "at least a quarter more"
     room.grow(0, 0.5, 0.0)
     assert room.share(0) == 1.0 and room.replays == 3
-    assert not any(room.note(0, 1.0, 0.1) for _ in range(PATIENCE - 1))
-    assert room.note(0, 1.0, 0.3) and room.share(0) == pytest.approx(SPARE * 0.3)
+    assert not any(room.note(0, 0.1) for _ in range(PATIENCE - 1))
+    assert room.note(0, 0.3) and room.share(0) == pytest.approx(SPARE * 0.3)
 
 
 @pytest.mark.parametrize("share", [0, -0.5, 1.5, float("nan"), True, "1"])

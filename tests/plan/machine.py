@@ -1,5 +1,7 @@
 """An accelerator without hardware: programs go to the interpreter."""
 
+from contextlib import contextmanager
+
 import numpy as np
 
 from etalstm.device.accelerator import LoadedProgram
@@ -31,7 +33,8 @@ class InterpretedMemory:
 class InterpretedAccelerator:
     """What :class:`etalstm.device.accelerator.Accelerator` offers to a session."""
 
-    def __init__(self, config):
+    def __init__(self, config, early=True):
+        self.early = early
         self.config, self.transport = config, InterpretedMemory()
         self._parameters = np.array([1, 0, -0.0] + [0] * (contract.PARAMETERS - 3), np.float32)
 
@@ -49,6 +52,19 @@ class InterpretedAccelerator:
         self._parameters[number] = value
 
     def run(self, program):
+        with self.running(program):
+            pass
+
+    @contextmanager
+    def running(self, program):
+        """What the block does must not touch what the program does: it runs before or after."""
+        if self.early:
+            self._execute(program)
+        yield
+        if not self.early:
+            self._execute(program)
+
+    def _execute(self, program):
         config = self.config
         machine = Interpreter(config, self._stride)
         machine.parameters = self._parameters

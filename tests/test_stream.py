@@ -7,13 +7,23 @@ import pytest
 
 from etalstm.codec import encode
 from etalstm.errors import StreamError
-from etalstm.golden.stream import HEADER_BYTES, StreamHeader, network_id, seal, unseal
 from etalstm.network import NetworkShape
+from etalstm.stream import (
+    GATES,
+    HEADER_BYTES,
+    Encoding,
+    StreamHeader,
+    network_id,
+    read_header,
+    seal,
+    unseal,
+    values_of,
+)
 
 NETWORK = network_id(NetworkShape(3, 8, 2), 4, 5)
 VALUES = np.where(np.arange(100) % 3, np.arange(100), 0).astype(np.float32)
 WORDS = encode(VALUES, beat_words=8)
-HEADER = StreamHeader(NETWORK, 1, 4, 5, False, 8, 100, 66, WORDS.size)
+HEADER = StreamHeader(NETWORK, 1, 4, 5, 1, 0, 2, Encoding.FLOAT32, 8, 100, 66, WORDS.size)
 
 
 def changed(**changes):
@@ -21,11 +31,14 @@ def changed(**changes):
 
 
 def test_what_was_sealed_comes_out():
-    header, values = unseal(seal(HEADER, WORDS), NETWORK)
-    assert header == HEADER and np.array_equal(values, VALUES)
+    header, found = unseal(seal(HEADER, WORDS), NETWORK)
+    assert header == HEADER == read_header(seal(HEADER, WORDS)) and np.array_equal(found, WORDS)
+    assert np.array_equal(values_of(header, found), VALUES)
     words = encode(VALUES, 5.0, bf16=True)
-    kept = changed(bf16=True, beat_words=1, kept=int((VALUES >= 5).sum()), words=words.size)
-    assert np.array_equal(unseal(seal(kept, words), NETWORK)[1], np.where(VALUES >= 5, VALUES, 0))
+    kept = changed(encoding=Encoding.BF16, beat_words=1, kept=int((VALUES >= 5).sum()), words=words.size)
+    assert np.array_equal(values_of(*unseal(seal(kept, words), NETWORK)), np.where(VALUES >= 5, VALUES, 0))
+    dense = changed(kind=GATES, encoding=Encoding.DENSE, kept=100, words=100)
+    assert np.array_equal(values_of(*unseal(seal(dense, VALUES.view(np.uint32)), NETWORK)), VALUES)
 
 
 def test_networks_that_differ_in_any_size_have_other_numbers():
@@ -52,8 +65,8 @@ def test_something_else_and_another_version_are_refused():
     data = seal(HEADER, WORDS)
     with pytest.raises(StreamError, match="its magic is b'ELSE'"):
         unseal(b"ELSE" + data[4:], NETWORK)
-    with pytest.raises(StreamError, match="version 2, this program reads version 1"):
-        unseal(data[:4] + b"\2" + data[5:], NETWORK)
+    with pytest.raises(StreamError, match="version 3, this program reads version 2"):
+        unseal(data[:4] + b"\3" + data[5:], NETWORK)
     with pytest.raises(StreamError, match="CRC"):
         unseal(data[:-1] + b"\1", NETWORK)
 
@@ -61,14 +74,16 @@ def test_something_else_and_another_version_are_refused():
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        (changed(network=7), "layer 1, step 4, kind 5: of another network: 0x00000007"),
+        (changed(network=7), "P_r of layer 1, step 4 .channel 1, batch tile 0, group 2.: of another network: 0x0"),
         (changed(kept=65), "masks keep 66 elements, its header says 65"),
         (changed(elements=97), "block 3 of 4: its mask has bits beyond"),
         (changed(elements=193), "block 6 of 7: the stream ends inside"),
         (changed(elements=2**31), "72 words cannot hold 2147483648 elements"),
-        (changed(kind=6), "out of range"),
+        (changed(kind=7), "kind 7 of layer 1, .* out of range"),
+        (changed(encoding=3), "out of range"),
+        (changed(encoding=Encoding.DENSE), "72 words are no 100 elements, 66 kept"),
         (changed(beat_words=0), "out of range"),
-        (changed(bf16=True), "block"),
+        (changed(encoding=Encoding.BF16), "block"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

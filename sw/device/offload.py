@@ -1,0 +1,169 @@
+"""The host runs the forward pass and streams what cells keep; a device runs everything else."""
+
+import socket
+import threading
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from etalstm.device.api import Device, Outputs, Session, TrainingShape
+from etalstm.device.feed import receive
+from etalstm.errors import DeviceError
+from etalstm.golden.trainer import Rows, network_forward
+from etalstm.storage import Storage
+
+TIMEOUT_SECONDS = 60.0
+
+
+class OffloadSession(Session):
+    """A session whose forward pass is the golden trainer's, on the host, with the device's weights.
+
+    What cells keep is encoded by the software codec and sent by a thread while the device's side takes it; the backward
+    pass, the weights' gradient and the update run on the device, with the bits of a device that does all of it.
+    Dense layers send their local gradients whole: as streams that drop zeros only.
+
+    Parameters
+    ----------
+    shape : TrainingShape
+    device : Device
+        One that takes intermediates.
+
+    Raises
+    ------
+    DeviceError
+        If it takes none.
+    """
+
+    reduces = True
+
+    def __init__(self, shape: TrainingShape, device: Device):
+        super().__init__(shape)
+        self._inner = device.create(_streamed(shape))
+        if not self._inner.takes_intermediates:
+            raise DeviceError(f"device {device.name} takes no intermediates from the host")
+
+    def _load(self, parameters, velocities):
+        self._inner.load(parameters, velocities)
+
+    def _parameters(self):
+        return self._inner.parameters()
+
+    def _velocities(self):
+        return self._inner.velocities()
+
+    def _forward(self, x, lengths, h0, c0):
+        layers = [Rows.of(entry) for entry in self._inner.parameters()]
+        storage, skipped = self.shape.storage, self._skipped
+        self._passes = network_forward(layers, x, lengths, h0, c0, storage=storage, skipped_cells=skipped)
+        last = [(layer.h[-1], layer.c[-1]) for layer in self._passes]
+        return Outputs(self._passes[-1].y, *(np.stack(state) for state in zip(*last, strict=True)))
+
+    def _backward(self, dy, dh, dc):
+        streams = self._inner.encode([layer.intermediates for layer in self._passes], self._skipped)
+        ours, theirs = socket.socketpair()
+        sender = Sender(ours, streams)
+        with ours, theirs:
+            sender.start()
+            try:
+                self._inner.load_intermediates(
+                    self._passes[0].x,
+                    np.stack([layer.h for layer in self._passes]),
+                    receive(theirs, TIMEOUT_SECONDS),
+                    self._lengths if self.shape.masked else None,
+                    self._skipped,
+                )
+            finally:
+                theirs.close()  # a sender that still sends is told to stop
+                sender.finish()
+        self._results = self._inner.backward(dy, dh, dc)
+
+    def _dx(self):
+        return self._results.dx
+
+    def _initial_state_gradients(self):
+        return self._results.dh0, self._results.dc0
+
+    def _norm_terms(self):
+        return self._inner._norm_terms()
+
+    def _gradients(self):
+        return self._inner.gradients()
+
+    def _update(self, rule):
+        self._inner._update(rule)
+
+    def _usage(self):
+        return self._inner.usage()
+
+    def _contributions(self):
+        return self._inner.contributions()
+
+    def _counters(self):
+        return self._inner.counters()
+
+    def _memory(self):
+        return self._inner.memory()
+
+
+class Sender(threading.Thread):
+    """Sends streams while somebody else receives them.
+
+    Parameters
+    ----------
+    connection : socket
+        Closed for writing when all are sent.
+    streams : iterable of bytes
+    """
+
+    def __init__(self, connection: socket.socket, streams: Iterable[bytes]):
+        super().__init__(name="streams to the device", daemon=True)
+        self._connection, self._streams = connection, streams
+        self._problem: Exception | None = None
+
+    def run(self) -> None:
+        """Send everything; a receiver that has gone ends it."""
+        try:
+            for stream in self._streams:
+                self._connection.sendall(stream)
+            self._connection.shutdown(socket.SHUT_WR)
+        except OSError:
+            return
+        except Exception as error:
+            self._problem = error
+            self._connection.close()
+
+    def finish(self) -> None:
+        """Wait for the end; raise what stopped it."""
+        self.join()
+        if self._problem:
+            raise self._problem
+
+
+def _streamed(shape: TrainingShape) -> TrainingShape:
+    """Give the shape with streams for all layers."""
+    storage = shape.storage
+    policies = [storage.layer(number).policy for number in range(shape.network.layers)]
+    streamed = tuple("ms1" if policy == "dense" else policy for policy in policies)
+    return replace(shape, storage=Storage(streamed, storage.thresholds))
+
+
+class OffloadDevice(Device):
+    """A device with the host running the forward pass of all its sessions.
+
+    Parameters
+    ----------
+    device : Device
+        Closed with this one.
+    """
+
+    def __init__(self, device: Device):
+        self.name, self.preset, self.device = device.name, device.preset, device
+
+    def create(self, shape: TrainingShape) -> OffloadSession:
+        """Make a session; raises what the device raises."""
+        return OffloadSession(shape, self.device)
+
+    def close(self) -> None:
+        """Close the device."""
+        self.device.close()

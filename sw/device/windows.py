@@ -1,0 +1,61 @@
+"""The arrays of a plan in the machine's memory, as the host reads and writes them."""
+
+import numpy as np
+
+from etalstm.device.transport import Transport
+from etalstm.plan.memory import Array, MemoryMap, pack, unpack
+
+
+class Windows:
+    """A session's windows: the same memory map for each channel, one behind the other.
+
+    Parameters
+    ----------
+    transport : Transport
+    memory : MemoryMap
+    base, channels : int
+        Where the first window begins, and how many there are.
+
+    Members
+    -------
+    moved : dict
+        Bytes the host has ``read`` and ``written``, each by the arrays' kinds.
+    """
+
+    def __init__(self, transport: Transport, memory: MemoryMap, base: int, channels: int):
+        self._transport, self._memory, self._base, self._channels = transport, memory, base, channels
+        self.count_anew()
+
+    def count_anew(self) -> None:
+        """Forget what has been moved so far."""
+        self.moved: dict[str, dict[str, int]] = {"read": {}, "written": {}}
+
+    def write(self, array: Array, values: np.ndarray) -> None:
+        """Write an array of the host, float32, of ``array.shape``."""
+        self.write_words(array, pack(array, values))
+
+    def read(self, array: Array) -> np.ndarray:
+        """Read an array of the host, float32, of ``array.shape``."""
+        return unpack(array, self.read_words(array))
+
+    def write_words(self, array: Array, words: np.ndarray) -> None:
+        """Write an array as the channels hold it: 32-bit words, (channels, vectors, lanes)."""
+        for address, window in zip(self._addresses(array), words, strict=True):
+            self._transport.write_memory(address, np.ascontiguousarray(window))
+        self._count("written", array)
+
+    def read_words(self, array: Array) -> np.ndarray:
+        """Read an array as the channels hold it: float32, (channels, vectors, lanes)."""
+        size = array.vectors * self._memory.vector_bytes
+        windows = [self._transport.read_memory(address, size) for address in self._addresses(array)]
+        self._count("read", array)
+        return np.stack(windows).view(np.float32).reshape(array.index.shape)
+
+    def _addresses(self, array: Array) -> list[int]:
+        start = self._base + array.first * self._memory.vector_bytes
+        return [start + n * self._memory.window_bytes for n in range(self._channels)]
+
+    def _count(self, direction: str, array: Array) -> None:
+        kinds = self.moved[direction]
+        size = array.vectors * self._memory.vector_bytes * self._channels
+        kinds[array.kind] = kinds.get(array.kind, 0) + size

@@ -1,0 +1,78 @@
+"""Segments: runs of cells, in the order of the forward pass, that keep what they keep in one region of memory.
+
+Without a memory budget there is one. With one that is too small there are more, each a program of its own for either
+pass, and two regions that take turns: while a segment's cells run, what the one before it kept goes to the host, or
+what the next one needs comes back.
+"""
+
+from dataclasses import dataclass
+from itertools import groupby
+
+from etalstm.errors import PlanError
+
+REGIONS = 2
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Steps of one layer."""
+
+    layer: int
+    steps: range
+
+
+Segment = tuple[Piece, ...]
+
+
+def everything(layers: int, steps: int) -> list[Segment]:
+    """Put all cells into one segment."""
+    return [tuple(Piece(layer, range(steps)) for layer in range(layers))]
+
+
+def cut(needs: list[int], steps: int, room: int) -> list[Segment]:
+    """Cut the cells of all layers into as few segments as possible.
+
+    Parameters
+    ----------
+    needs : list of int
+        What a cell of each layer keeps.
+    steps : int
+        Cells of a layer.
+    room : int
+        What a segment may keep.
+
+    Raises
+    ------
+    PlanError
+        If it has no room for one cell.
+    """
+    if max(needs) > room:
+        raise PlanError(f"a segment has room for {room} vectors, one cell keeps {max(needs)}")
+    segments, held = [[]], 0
+    for layer, need in enumerate(needs):
+        for step in range(steps):
+            if held + need > room:
+                segments.append([])
+                held = 0
+            segments[-1].append((layer, step))
+            held += need
+    return [
+        tuple(Piece(layer, range(cells[0][1], cells[-1][1] + 1)) for layer, cells in _by_layer(segment))
+        for segment in segments
+    ]
+
+
+def _by_layer(cells):
+    return [(layer, list(run)) for layer, run in groupby(cells, key=lambda cell: cell[0])]
+
+
+def divide(needs: list[int], steps: int, count: int) -> list[Segment]:
+    """Cut all cells into at most `count` segments, the largest as small as possible."""
+    low, high = max(needs), sum(needs) * steps
+    while low < high:
+        room = (low + high) // 2
+        if len(cut(needs, steps, room)) <= count:
+            high = room
+        else:
+            low = room + 1
+    return cut(needs, steps, low)
