@@ -14,6 +14,7 @@ from etalstm.hw import contract
 from etalstm.hw.axi import AXI4, AXI4Lite
 
 MODULE = "card_xdma"
+VENDOR_ID = 0x10EE  # the IP's default
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from etalstm.commands.contract import contract
 from etalstm.commands.density import density
 from etalstm.commands.iteration import iteration
 from etalstm.commands.plan import plan
+from etalstm.commands.program import program
 from etalstm.commands.report import report
 from etalstm.commands.resources import resources
 from etalstm.commands.selftest import selftest
@@ -23,6 +24,7 @@ COMMANDS = {
     "plan": plan,
     "verilog": verilog,
     "build": build,
+    "program": program,
     "contract": contract,
     "selftest": selftest,
 }

@@ -1,6 +1,5 @@
 """A card behind PCIe, driven through the character devices of the XDMA driver for Linux."""
 
-import errno
 import time
 
 from etalstm.device.nodes import CharacterNodes, LockedError, Node, Nodes
@@ -79,7 +78,7 @@ class XdmaTransport(Transport):
         names = self._find(number)
         try:
             self._user = self._open("user")
-            self._lock()
+            _lock(self._user, self.name)
             self._events = self._open("events_0")
             self._await_ready()
             channels = {
@@ -170,21 +169,8 @@ class XdmaTransport(Transport):
         return cards[number]
 
     def _open(self, name: str) -> Node:
-        full = self._prefix + name
-        try:
-            self._opened[name] = self._nodes.open(full)
-        except PermissionError:
-            raise CardError(f"no permission to open {full}; a udev rule or root gives it") from None
-        except OSError as error:
-            raise CardError(f"{full} cannot be opened: {error.strerror or errno.errorcode[error.errno]}") from None
+        self._opened[name] = _open(self._nodes, self._prefix + name)
         return self._opened[name]
-
-    def _lock(self) -> None:
-        try:
-            self._user.lock()
-        except LockedError as error:
-            holder = "another process" if error.pid is None else f"process {error.pid}"
-            raise CardError(f"{self.name} is in use by {holder}") from None
 
     def _await_ready(self) -> None:
         """Wait until the board has brought its machine up; raise :class:`CardError` if it does not."""
@@ -205,3 +191,29 @@ class XdmaTransport(Transport):
     def _close_nodes(self) -> None:
         while self._opened:
             self._opened.popitem()[1].close()
+
+
+def check_unused(number: int, nodes: Nodes | None = None) -> None:
+    """Raise :class:`CardError` if a process has the card."""
+    user = _open(CharacterNodes() if nodes is None else nodes, f"xdma{number}_user")
+    try:
+        _lock(user, f"xdma:{number}")
+    finally:
+        user.close()
+
+
+def _open(nodes: Nodes, name: str) -> Node:
+    try:
+        return nodes.open(name)
+    except PermissionError:
+        raise CardError(f"no permission to open {name}; a udev rule or root gives it") from None
+    except OSError as error:
+        raise CardError(f"{name} cannot be opened: {error.strerror}") from None
+
+
+def _lock(user: Node, name: str) -> None:
+    try:
+        user.lock()
+    except LockedError as error:
+        holder = "another process" if error.pid is None else f"process {error.pid}"
+        raise CardError(f"{name} is in use by {holder}") from None
