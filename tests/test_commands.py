@@ -109,6 +109,7 @@ def test_bench_iteration_of_a_trained_network_compares_architectures(capsys, tra
         assert entry["speedup"] == entry["cycles"] / found["swing"]["cycles"]
         assert (entry["pes"]["share"] > 0) == (name in ("static", "inference")), name
         assert 0 < entry["utilization"] <= entry["pes"]["mac"], name
+    assert 1 <= found["swing"]["streams"] < 4, found["swing"]["streams"]  # short streams: beats and a whole last mask
     dense = found["dynamic"]
     assert found["swing"]["delta_density"] < dense["delta_density"]
     assert dense["cycles"] < found["static"]["cycles"], "fixed shares cost nothing"

@@ -9,8 +9,9 @@ import numpy as np
 from etalstm.architecture import SWING
 from etalstm.commands.devices import open_named
 from etalstm.device import Device
+from etalstm.hw.contract import STREAM_BLOCK
 from etalstm.network import check_size
-from etalstm.storage import KINDS, Usage
+from etalstm.storage import KINDS, Storage, Usage
 from etalstm.train.checkpoint import network_of
 from etalstm.train.loop import CHECKPOINT, Trainer
 from etalstm.train.settings import Settings
@@ -54,7 +55,8 @@ def measure(settings: Settings, device: Device, checkpoint: Path, batches: int) 
     dict
         ``cycles``, and of each pass in ``passes``; ``pes`` shares of their time: ``utilization`` (multiplications with
         a nonzero scalar), ``mac``, ``elementwise`` and each kind of lost cycle; ``footprint``, ``delta_density`` and
-        ``real`` (share of the steps that are no padding) of the batches; ``bytes`` by direction and kind.
+        ``real`` (share of the steps that are no padding) of the batches; ``streams``: with compressed storage, words of
+        the streams over :func:`least_words`, else None; ``bytes`` by direction and kind.
     """
     trainer = Trainer(settings, device, checkpoint.parent, resume=checkpoint)
     chosen = trainer.data.epoch("train", settings.batch, trainer.steps, np.random.default_rng(0))[:batches]
@@ -63,7 +65,7 @@ def measure(settings: Settings, device: Device, checkpoint: Path, batches: int) 
         trainer.iterate(batch)
         counts.append(trainer.session.counters())
         usage += sum(trainer.session.usage(), Usage())
-    config = device.accelerator.config
+    config, storage = device.accelerator.config, trainer.shape.storage
     cycles = sum(count["cycles"] for count in counts)
 
     def added(name):
@@ -77,8 +79,15 @@ def measure(settings: Settings, device: Device, checkpoint: Path, batches: int) 
         "footprint": usage.footprint,
         "delta_density": usage.delta_density,
         "real": usage.real / usage.elements,
+        "streams": usage.words / least_words(usage, storage) if storage.compressed else None,
         "bytes": {name: added(f"{name}_bytes") for name in ("read", "write")},
     }
+
+
+def least_words(usage: Usage, storage: Storage) -> float:
+    """Give the words of P's masks and kept elements, of cells none of which was skipped."""
+    masks = len(KINDS) * usage.elements / STREAM_BLOCK
+    return masks + sum(usage.kept) / (2 if storage.layer(0).bf16 else 1)
 
 
 def trained_iteration(
@@ -132,4 +141,10 @@ def line(name: str, entry: dict) -> str:
     lost = 1 - pes["mac"] - pes["elementwise"]
     shares = "".join(f"{share:8.3f}" for share in (entry["utilization"], pes["mac"], pes["elementwise"], lost))
     cycles = "".join(f"{passes[key]:{width},}" for key, width in (("forward", 13), ("backward", 13), ("update", 11)))
-    return f"{NAMES[name]:12s}{entry['cycles']:13,}{cycles}{shares}   {entry['speedup']:.2f}"
+    text = f"{NAMES[name]:12s}{entry['cycles']:13,}{cycles}{shares}   {entry['speedup']:.2f}"
+    if entry["streams"]:
+        text += (
+            f"\n{'':12s}δ nonzero {entry['delta_density']:.3f}, real steps {entry['real']:.3f}, footprint "
+            f"{entry['footprint']:.3f}, streams {entry['streams']:.3f} of their masks and kept words"
+        )
+    return text

@@ -70,8 +70,8 @@ async def trains_with_the_bits_of_golden(dut, stall):
 def dense_macs(session):
     """MACs of all channels in forward and backward pass if every scalar is sent."""
     macs = 0
-    for program in (session.plan.forward, session.plan.backward):
-        for word in program.words:
+    for name in ("forward", "backward"):
+        for word in session.plan.programs[name].words:
             opcode, f = decode(word)
             if opcode == Opcode.CAST:
                 tiles = [(f["tile"] + n) % f["tiles_per_channel"] for n in range(f["blocks"])]
