@@ -8,7 +8,7 @@ from etalstm.device.transport import Transport
 from etalstm.errors import DeviceError
 from etalstm.hw import contract
 from etalstm.hw.config import Config
-from etalstm.hw.contract import BoardRegister, BoardStatus
+from etalstm.hw.contract import BoardRegister, BoardStatus, Register, Status
 
 _ALL_ONES = 0xFFFFFFFF
 _NEEDED = ("user", "events_0", "h2c_0", "c2h_0")
@@ -93,12 +93,24 @@ class XdmaTransport(Transport):
             raise
 
     def read_register(self, register: int) -> int:
-        """Read a register over PCIe."""
+        """Read a register over PCIe.
+
+        Raises
+        ------
+        LinkDownError
+            If nothing answers.
+        CardError
+            If the machine has been reset by its board, as when the memory is too hot.
+        """
         value = self._registers.load(register)
         if value == _ALL_ONES and self._registers.load(BoardRegister.STATUS) == _ALL_ONES:
             raise LinkDownError(
                 f"{self.name} reads as all ones: the PCIe link is down, or the card was reconfigured; {_REMEDY}"
             )
+        if register == Register.STATUS and value == Status.IDLE:  # also what is read while the machine is in reset
+            board = BoardStatus(self._registers.load(BoardRegister.STATUS))
+            if not board & BoardStatus.UP:
+                raise self._unready(board)
         return value
 
     def write_register(self, register: int, value: int) -> None:
@@ -177,12 +189,15 @@ class XdmaTransport(Transport):
         deadline = time.monotonic() + _READY_SECONDS
         while not (status := BoardStatus(self.read_register(BoardRegister.STATUS))) & BoardStatus.UP:
             if time.monotonic() > deadline:
-                reasons = [reason for bit, (level, reason) in _UNREADY.items() if bool(status & bit) == level]
-                raise CardError(
-                    f"{self.name} is not ready, its board says {int(status):#x}: {', '.join(reasons)}; "
-                    f"if that bitstream is an η-LSTM accelerator's, {_REMEDY}"
-                )
+                raise self._unready(status)
             time.sleep(0.01)
+
+    def _unready(self, status: BoardStatus) -> CardError:
+        reasons = [reason for bit, (level, reason) in _UNREADY.items() if bool(status & bit) == level]
+        return CardError(
+            f"{self.name} is not ready, its board says {int(status):#x}: {', '.join(reasons)}; "
+            f"if that bitstream is an η-LSTM accelerator's, {_REMEDY}"
+        )
 
     def _check_open(self) -> None:
         if not self._opened:

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterable
 
+from etalstm.hw import contract
 from etalstm.hw.contract import Memory, Opcode, Traffic
 from etalstm.plan.program import Program
 from etalstm.selftest.bench import Bench
@@ -14,8 +15,7 @@ def load(
 ) -> None:
     """Append a LOAD of `count` vectors of the windows, from `vector` on, to the start of a lane memory."""
     program.emit(
-        Opcode.LOAD, writes=writes, address=bench.beat(vector), kind=KIND, memory=memory,
-        outer=1, inner=count, inner_stride=1,
+        Opcode.LOAD, writes=writes, address=bench.beat(vector), kind=KIND, memory=memory, **_loops(count)
     )  # fmt: skip
 
 
@@ -25,7 +25,7 @@ def store(
     """Append a STORE of `count` vectors of a lane memory, from `source` on, to the windows, from `vector` on."""
     program.emit(
         Opcode.STORE, reads=reads, address=bench.beat(vector), kind=KIND, memory=memory, lane_address=source,
-        outer=1, inner=count, inner_stride=1,
+        **_loops(count),
     )  # fmt: skip
 
 
@@ -35,3 +35,12 @@ def cast(program: Program, bench: Bench, vector: int, *, channel: int, lanes: in
         Opcode.CAST, reads=["scalars"], address=bench.beat(vector), kind=KIND, channel=channel,
         tiles_per_channel=1, blocks=1, gates=1, batch=1, lanes=lanes, last_lanes=lanes, tiles=tiles, start=1, finish=1,
     )  # fmt: skip
+
+
+def _loops(count: int) -> dict[str, int]:
+    """Run through `count` vectors, a power of two where one loop could not count them."""
+    inner = min(count, 1 << contract.COUNT_BITS - 1)
+    outer, rest = divmod(count, inner)
+    if rest:
+        raise ValueError(f"{count} vectors are no multiple of {inner}")
+    return {"outer": outer, "inner": inner, "outer_stride": inner if outer > 1 else 0, "inner_stride": 1}

@@ -195,6 +195,22 @@ def test_a_board_that_is_not_ready_says_why(card, monkeypatch, status, message):
     assert card.opened == []
 
 
+def test_a_board_that_stops_its_machine_while_a_program_runs_is_named(card, monkeypatch):
+    monkeypatch.setattr("etalstm.device.xdma._READY_SECONDS", 0.05)
+    with opened(card) as transport:
+        accelerator = Accelerator(transport, CONFIG)
+        accelerator.watchdog_cycles = 0
+        program = accelerator.load(ENDLESS, 0)
+
+        def wait(_):  # the memory trips
+            card.registers |= {Register.STATUS: 0, BoardRegister.STATUS: BoardStatus.LOCKED | BoardStatus.TRIPPED}
+            return False
+
+        monkeypatch.setattr(transport, "wait", wait)
+        with pytest.raises(CardError, match="says 0x5: the memory is not calibrated, the memory was too hot"):
+            accelerator.run(program)
+
+
 def test_the_boards_condition_is_told(card):
     card.registers[BoardRegister.TEMPERATURE] = 41 | 52 << 8
     with opened(card) as transport:

@@ -1,0 +1,39 @@
+"""The self-test's programs fit every preset, and the interpreter gives their answers."""
+
+import numpy as np
+import pytest
+
+from etalstm.hw.config import PRESETS
+from etalstm.selftest import arithmetic, ports
+from etalstm.selftest.bench import Bench
+from tests.plan.machine import InterpretedAccelerator
+
+CHECKS = (
+    ports.mapping,
+    ports.data,
+    arithmetic.vectors,
+    arithmetic.parameters,
+    arithmetic.lane_memories,
+    arithmetic.sums,
+)
+
+
+class Timed(InterpretedAccelerator):
+    def run(self, program, timeout_seconds=None):
+        super().run(program)
+
+
+class Damaged(Timed):
+    """A bit of every byte changes in every program."""
+
+    def run(self, program, timeout_seconds=None):
+        super().run(program)
+        self.transport.bytes ^= np.uint8(1)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_check_passes_and_can_fail(preset, check):
+    outcome = check(Bench(Timed(PRESETS[preset])))
+    assert outcome.passed, outcome.findings
+    assert not check(Bench(Damaged(PRESETS[preset]))).passed
