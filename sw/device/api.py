@@ -11,7 +11,7 @@ Dimensions: B sequences, T steps, I inputs, H units, L layers, K = I + H columns
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -195,8 +195,7 @@ class Session(ABC):
     reduces = takes_intermediates = False
 
     def __init__(self, shape: TrainingShape):
-        if shape.storage.compressed and not self.reduces:
-            raise DeviceError(f"this device keeps its intermediates dense, not as {shape.storage.policy}")
+        self._check_storage(shape.storage)
         self.shape = shape
         self._skipped = np.zeros((shape.network.layers, shape.steps), bool)  # of the forward pass, for the hooks
         self._stage = "new"  # then loaded, forward, backward, updated
@@ -220,6 +219,24 @@ class Session(ABC):
         self._load(parameters, velocities)
         self._stage = "loaded"
         self._generation += 1
+
+    def store_as(self, storage: Storage) -> None:
+        """Keep intermediates another way from the next forward pass on; weights and velocities stay.
+
+        Raises
+        ------
+        ValueError
+            If it is for another number of layers, or not one that the shape's architecture has.
+        DeviceError
+            If the device has no such storage, or no memory for it; then nothing has changed.
+        """
+        shape = replace(self.shape, storage=storage)
+        self._check_storage(storage)
+        self._store_as(shape)
+        self.shape = shape
+        self._generation += 1
+        if self._stage != "new":
+            self._stage = "loaded"
 
     def parameters(self) -> list[LayerParameters]:
         """Read the weights and biases as they are now; :class:`DivergedError` if one is not finite."""
@@ -464,6 +481,10 @@ class Session(ABC):
 
     # -- checks -----------------------------------------------------------------------------------------------------
 
+    def _check_storage(self, storage: Storage) -> None:
+        if storage.compressed and not self.reduces:
+            raise DeviceError(f"this device keeps its intermediates dense, not as {storage.policy}")
+
     def _require(self, call: str, missing: str, *stages: str) -> None:
         if self._stage not in stages:
             raise CallOrderError(f"{call}() needs {missing}() first")
@@ -564,6 +585,9 @@ class Session(ABC):
     @abstractmethod
     def _counters(self) -> dict[str, int]:
         """Read the counters."""
+
+    def _store_as(self, shape: TrainingShape) -> None:  # noqa: B027  a device that plans nothing has nothing to do
+        """Go over to a shape that differs in its storage."""
 
     def _encode(self, layers: list[np.ndarray], skipped: np.ndarray) -> Iterator[bytes]:
         """Compress the local gradients of all layers."""

@@ -66,10 +66,9 @@ class HardwareSession(Session):
         self._identity = network_id(shape.network, shape.batch, shape.steps)
         self._wasteful = False
         self._map = None
-        self._adopt(self._planned())
+        self._adopt(self._planned(self.shape))
 
-    def _planned(self) -> Plan:
-        shape = self.shape
+    def _planned(self, shape: TrainingShape) -> Plan:
         make = partial(
             Plan,
             self._accelerator.config,
@@ -107,6 +106,9 @@ class HardwareSession(Session):
         """Bytes of memory, from `base`."""
         return self.plan.memory_bytes
 
+    def _store_as(self, shape):
+        self._adopt(self._planned(shape))
+
     def _load(self, parameters, velocities):
         for arrays, entry, speed in zip(self._map.layers, parameters, velocities, strict=True):
             self._windows.write(arrays.columns, entry.weights)
@@ -126,7 +128,7 @@ class HardwareSession(Session):
         self._counts, self._inputs = {}, (x.copy(), lengths, h0.copy(), c0.copy())
         self._windows.count_anew()
         if self._wasteful:
-            self._adopt(self._planned())
+            self._adopt(self._planned(self.shape))
         self._leave_intermediates = self._run_forward
         self._until_it_fits(self._run_forward)
         layers, steps = self._map.layers, self.shape.steps
@@ -158,7 +160,7 @@ class HardwareSession(Session):
             place()
         except OutgrownError as error:
             self._room.give(LOCAL_GRADIENTS, error.needed)
-            self._adopt(self._planned())
+            self._adopt(self._planned(self.shape))
             place()
 
     def _refuse_dense(self) -> None:
@@ -329,7 +331,7 @@ class HardwareSession(Session):
         if given >= 1:
             raise error
         self._room.grow(number, given, written)
-        self._adopt(self._planned())
+        self._adopt(self._planned(self.shape))
 
     def _note_use(self, program: Program) -> None:
         """Note how far a program has filled its logs, by the last stream in each."""

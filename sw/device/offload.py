@@ -43,6 +43,9 @@ class OffloadSession(Session):
         if not self._inner.takes_intermediates:
             raise DeviceError(f"device {device.name} takes no intermediates from the host")
 
+    def _store_as(self, shape):
+        self._inner.store_as(_streamed(shape).storage)
+
     def _load(self, parameters, velocities):
         self._inner.load(parameters, velocities)
 

@@ -27,8 +27,9 @@ class Checkpoint:
     -------
     network : dict
         Sizes and data the tensors belong to; :func:`read` compares it.
-    position : dict of int
-        ``iteration`` (done since the start), ``epoch`` and ``batch`` (the next one's numbers).
+    position : dict
+        ``iteration`` (done since the start), ``epoch`` and ``batch`` (the next one's numbers), and ``chooser``: what
+        the storage ``auto`` has seen.
     generator : dict
         State of the NumPy generator at the start of that epoch.
     tensors : dict of arrays, float32

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from etalstm.errors import CheckpointError, DeviceError, DivergedError
 from etalstm.network import LayerParameters, NetworkShape, initial_parameters
 from etalstm.storage import Storage, Usage
 from etalstm.train import checkpoint as checkpoints
+from etalstm.train.chooser import AUTO, Chooser
 from etalstm.train.interrupt import Interrupt
 from etalstm.train.metrics import MetricsLog
 from etalstm.train.model import HostModel, Loss
@@ -52,13 +54,13 @@ class Trainer:
         self.steps = settings.steps or self.data.steps
         embedding = settings.embedding if self.data.input_size is None else 0
         network = NetworkShape(self.data.input_size or embedding, settings.hidden, settings.layers)
-        storage = Storage(settings.policy, settings.theta)
+        self.chooser = Chooser(settings.layers)
         self.shape = TrainingShape(
             network,
             settings.batch,
             self.steps,
             self.data.masked,
-            storage,
+            self._storage(),
             memory_budget=settings.memory_budget,
             architecture=settings.architecture,
         )
@@ -75,6 +77,7 @@ class Trainer:
         self.out.mkdir(parents=True, exist_ok=True)
         source = self.checkpoint_path if resume is True else resume
         loaded = self._read_checkpoint(source) if source else (initial_parameters(network, settings.seed), None)
+        self.shape = replace(self.shape, storage=self._storage())  # as the checkpoint says
         self.session = device.create(self.shape)
         self.session.load(*loaded)
         if settings.ms2 is not None and not self.session.reduces:
@@ -138,6 +141,9 @@ class Trainer:
                 return
             entry = self._evaluate("epoch", "validation")
             self.significance.end_epoch(entry["loss"])
+            self.chooser.end_epoch()
+            if self._storage() != self.session.shape.storage:
+                self.session.store_as(self._storage())
             self.epoch, self.batch = self.epoch + 1, 0
             self._epoch_start = self._generator.bit_generator.state
             self._h = self._c = np.zeros_like(self._h)
@@ -189,7 +195,21 @@ class Trainer:
         settings = self.settings
         chosen = {"theta": settings.theta, "storage": settings.policy, "ms2": settings.ms2}
         chosen["architecture"] = settings.architecture
-        return chosen | (sum(self.session.usage(), Usage()).summary() if self.session.reduces else {})
+        if settings.policy == AUTO:
+            chosen["policies"] = self.chooser.policies
+        if not self.session.reduces:
+            return chosen
+        usages = self.session.usage()
+        self.chooser.measure(usages)
+        return chosen | sum(usages, Usage()).summary()
+
+    def _storage(self) -> Storage:
+        """Give what layers keep now; where all are dense, theta has nothing to drop."""
+        settings = self.settings
+        if settings.policy != AUTO:
+            return Storage(settings.policy, settings.theta)
+        policies = self.chooser.policies
+        return Storage(policies, settings.theta if "ms1" in policies else 0.0)
 
     def _forward(self, batch: Batch, h: np.ndarray, c: np.ndarray, skipped: np.ndarray | None = None):
         lengths = batch.lengths if self.shape.masked else None
@@ -245,6 +265,7 @@ class Trainer:
         for kind, arrays in (("weights", self.model.parameters), ("velocities", self.model.velocities)):
             tensors |= {f"host.{name}.{kind}": array for name, array in arrays.items()}
         position = {"iteration": self.iteration, "epoch": self.epoch, "batch": self.batch}
+        position["chooser"] = self.chooser.state
         state = checkpoints.Checkpoint(self._network(), position, self._epoch_start, tensors)
         checkpoints.write(self.checkpoint_path, state)
 
@@ -269,6 +290,7 @@ class Trainer:
                 for kind in ("weights", "velocities")
             )  # fmt: skip
             self.iteration, self.epoch, self.batch = (saved.position[key] for key in ("iteration", "epoch", "batch"))
+            self.chooser.state = saved.position.get("chooser", self.chooser.state)
             self._generator.bit_generator.state = saved.generator
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: cannot be used: {error}") from error

@@ -8,6 +8,7 @@ from etalstm.architecture import SWING, architecture
 from etalstm.network import check_size
 from etalstm.optimizer import check_hyperparameters
 from etalstm.storage import Storage, check_threshold
+from etalstm.train.chooser import AUTO
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Settings:
         Local gradients below are dropped, see :class:`etalstm.storage.Storage`.
     storage : str, optional
         What cells keep, one of :data:`etalstm.storage.POLICIES`; if not given ``ms1`` where theta is above 0, else
-        ``dense``.
+        ``dense``. Or ``auto``: see :mod:`etalstm.train.chooser`.
     ms2 : float, optional
         τ of :class:`etalstm.train.significance.Significance`, at least 0 and below 1; no cell is skipped if not given.
     architecture : str
@@ -98,7 +99,8 @@ class Settings:
             raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}")
         if self.ms2 is not None and not 0 <= check_threshold("ms2", self.ms2) < 1:
             raise ValueError(f"ms2 must be at least 0 and below 1, or off, got {self.ms2}")
-        architecture(self.architecture).check_storage(Storage(self.policy, self.theta))
+        policy = "ms1" if self.policy == AUTO else self.policy
+        architecture(self.architecture).check_storage(Storage(policy, self.theta))
 
     @property
     def policy(self) -> str:
