@@ -41,14 +41,16 @@ def aligned(address: int, size: int) -> np.ndarray:
 
 
 class Transfers:
-    """Moves bytes in one direction, a chunk at a time on each node, each node in a thread of its own.
+    """Moves bytes in one direction, a chunk at a time on each open node, each of them in a thread of its own.
+
+    A channel's node is best opened twice: while one of the two waits for its DMA, the driver pins the other's pages.
 
     A system call on a node that hangs cannot be called back, so its thread is a daemon: the process can end whatever
     the card does.
 
     Parameters
     ----------
-    nodes : dict from name to Node
+    nodes : list of (name, Node)
     verb : str
         For messages: "reading" or "writing".
     call : function
@@ -61,7 +63,7 @@ class Transfers:
 
     def __init__(
         self,
-        nodes: dict[str, Node],
+        nodes: list[tuple[str, Node]],
         verb: str,
         call: Callable[[Node, int, memoryview], int],
         timeout_seconds: float = TIMEOUT_SECONDS,
@@ -77,8 +79,7 @@ class Transfers:
         self._done: queue.SimpleQueue[tuple[Chunk, Exception | None]] = queue.SimpleQueue()
         self._stopped: str | None = None
         self._workers = [
-            threading.Thread(target=self._work, args=(name, node), name=name, daemon=True)
-            for name, node in nodes.items()
+            threading.Thread(target=self._work, args=(name, node), name=name, daemon=True) for name, node in nodes
         ]
         for worker in self._workers:
             worker.start()

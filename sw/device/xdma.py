@@ -12,6 +12,7 @@ from etalstm.hw.contract import BoardRegister, BoardStatus, Register, Status
 
 _ALL_ONES = 0xFFFFFFFF
 _NEEDED = ("user", "events_0", "h2c_0", "c2h_0")
+_OPENED_TIMES = 2  # each DMA node, see Transfers
 _READY_SECONDS = 5.0  # the memory's calibration takes less than one
 _UNREADY = {
     BoardStatus.LOCKED: (False, "the clocks do not run"),
@@ -74,7 +75,7 @@ class XdmaTransport(Transport):
         self.name = f"xdma:{number}"
         self.memory_bytes = 1 << config.address_bits if memory_bytes is None else memory_bytes
         self._nodes, self._prefix = CharacterNodes() if nodes is None else nodes, f"xdma{number}_"
-        self._opened: dict[str, Node] = {}
+        self._opened: list[Node] = []
         names = self._find(number)
         try:
             self._user = self._open("user")
@@ -82,7 +83,12 @@ class XdmaTransport(Transport):
             self._events = self._open("events_0")
             self._await_ready()
             channels = {
-                direction: {self._prefix + name: self._open(name) for name in names if name.startswith(direction)}
+                direction: [
+                    (self._prefix + name, self._open(name))
+                    for name in names
+                    if name.startswith(direction)
+                    for _ in range(_OPENED_TIMES)
+                ]
                 for direction in ("h2c", "c2h")
             }
             limits = {"timeout_seconds": timeout_seconds, "chunk_bytes": chunk_bytes}
@@ -181,8 +187,8 @@ class XdmaTransport(Transport):
         return cards[number]
 
     def _open(self, name: str) -> Node:
-        self._opened[name] = _open(self._nodes, self._prefix + name)
-        return self._opened[name]
+        self._opened.append(_open(self._nodes, self._prefix + name))
+        return self._opened[-1]
 
     def _await_ready(self) -> None:
         """Wait until the board has brought its machine up; raise :class:`CardError` if it does not."""
@@ -205,7 +211,7 @@ class XdmaTransport(Transport):
 
     def _close_nodes(self) -> None:
         while self._opened:
-            self._opened.popitem()[1].close()
+            self._opened.pop().close()
 
 
 def check_unused(number: int, nodes: Nodes | None = None) -> None:

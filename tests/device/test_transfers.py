@@ -46,7 +46,8 @@ def card():
 
 
 def transfers(card, direction="c2h", channels=1, **options):
-    nodes = {f"xdma0_{direction}_{n}": card.open(f"xdma0_{direction}_{n}") for n in range(channels)}
+    names = [f"xdma0_{direction}_{n}" for n in range(channels)]
+    nodes = [(name, card.open(name)) for name in names]
     verb, call = ("reading", "read") if direction == "c2h" else ("writing", "write")
     options = {"timeout_seconds": SECONDS, "chunk_bytes": CHUNK} | options
     return Transfers(nodes, verb, lambda node, *where: getattr(node, call)(*where), **options)

@@ -1,6 +1,7 @@
 """The driver of a card over the simulated one: what works, and how each fault is named."""
 
 import os
+import threading
 import time
 
 import numpy as np
@@ -59,6 +60,21 @@ def test_trains_with_golden_bits_however_short_the_transfers_are(card, most):
         assert_trains(transport)
     assert {name for name, _, _ in card.calls} > {"xdma0_h2c_0", "xdma0_c2h_0"}
     assert card.opened == []
+
+
+def test_a_single_channel_has_two_chunks_under_way():
+    card = FaultyNodes(SimulatedNodes(CONFIG, channels=1))
+    barrier, before = threading.Barrier(2, timeout=5), card.before  # breaks unless two calls meet
+
+    def together(*call):
+        barrier.wait()
+        return before(*call)
+
+    with opened(card, timeout_seconds=10) as transport:
+        card.before = together
+        transport.write_memory(0, bytes(8192))
+    assert sorted(card.calls) == [("xdma0_h2c_0", 0, 4096), ("xdma0_h2c_0", 4096, 4096)]
+    card.nodes.machine.close()
 
 
 def test_an_event_that_never_comes_only_costs_time(card, monkeypatch):

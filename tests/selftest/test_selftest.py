@@ -46,6 +46,11 @@ def with_fault(library, fault):
         return failures(transport)
 
 
+def test_a_memory_that_stalls_is_no_fault():
+    with SimTransport(CONFIG, stall=0.5, seed=3) as transport:
+        assert failures(transport) == []
+
+
 def test_a_machine_without_a_fault_passes(sabotaged):
     assert with_fault(sabotaged, 0) == []
 
