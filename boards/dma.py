@@ -87,7 +87,7 @@ class HostBridge(wiring.Component):
         """Put parts side by side; end a burst where the host's ends."""
         host, port = self.host, self.port
         part, beat = Signal(range(max(2, self._parts))), Signal(8)
-        before = Signal((self._parts - 1) * DATA_BITS, reset_less=True)
+        before = Signal(DATA_BITS, reset_less=True)
         worst = Signal(2)
         complete, moved = Signal(), Signal()
         m.d.comb += [
@@ -95,7 +95,7 @@ class HostBridge(wiring.Component):
             host.rvalid.eq(port.rvalid & complete & order.r_rdy),
             port.rready.eq(order.r_rdy & (~complete | host.rready)),
             moved.eq(port.rvalid & port.rready),
-            host.rdata.eq(Cat(before, port.rdata)),
+            host.rdata.eq(Cat(before, port.rdata) if self._parts == 2 else port.rdata),
             host.rresp.eq(_worse(worst, port.rresp)),
             host.rid.eq(order.r_data[8:]),
             host.rlast.eq(beat == order.r_data[:8]),

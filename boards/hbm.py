@@ -1,10 +1,10 @@
 """The vendor's controller of the memory in the package: its settings, and how it is connected."""
 
-from amaranth.hdl import ClockSignal, Instance, Module, ResetSignal, Signal
+from amaranth.hdl import ClockSignal, Const, Instance, Module, ResetSignal, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from etalstm.boards.axi3 import AXI3
+from etalstm.boards.axi3 import AXI3, DATA_BITS
 from etalstm.boards.ports import MEMORY_BYTES, PORTS
 from etalstm.boards.shell import hbm_name
 
@@ -100,7 +100,7 @@ class Hbm(wiring.Component):
         signals = {
             f"i_{prefix}_ACLK": ClockSignal("hbm"),
             f"i_{prefix}_ARESET_N": ~ResetSignal("hbm"),
-            f"i_{prefix}_WDATA_PARITY": 0,
+            f"i_{prefix}_WDATA_PARITY": Const(0, DATA_BITS // 8),
         }
         for name, member in AXI3().members.items():
             direction = "i" if member.flow is Out else "o"
