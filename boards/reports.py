@@ -64,14 +64,18 @@ def read_report(directory: Path) -> Report:
     BuildError
         If a file is missing or does not hold what it should; the message names it.
     """
-    manifest = json.loads(_text(directory / "manifest.json"))
-    board = manifest["board"]
+    path = directory / "manifest.json"
+    try:
+        manifest = json.loads(_text(path))
+        board, preset, build = manifest["board"], manifest["accelerator"]["preset"], manifest["build"]
+    except (json.JSONDecodeError, KeyError, TypeError):
+        raise BuildError(f"{path} is not the manifest of a build") from None
     timing, power = (directory / f"{board}_{name}.rpt" for name in ("timing", "power"))
     wns, whs = _slacks(timing)
     return Report(
         board=board,
-        preset=manifest["accelerator"]["preset"],
-        build=manifest["build"],
+        preset=preset,
+        build=build,
         utilization=_utilization(directory / f"{board}_utilization_place.rpt"),
         wns_ns=wns,
         whs_ns=whs,

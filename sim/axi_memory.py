@@ -23,7 +23,7 @@ class AxiMemory:
 
     Parameters
     ----------
-    dut : cocotb's handle of the design, with members ``clk`` and ``rst``
+    dut : cocotb's handle of the design
     ports : list of str
         Names of the ports; they must have IDs (:class:`etalstm.sim.identified.Identified`).
     size_bytes : int
@@ -32,23 +32,40 @@ class AxiMemory:
         Probability of a pause, of every channel of every port in every cycle; 0 to less than 1.
     seed : int
         Of the stalls.
+    clock, reset : cocotb's handles, optional
+        Of the ports; ``clk`` and ``rst`` of the design if not given.
 
     Members
     -------
     bytes : array, uint8, (size_bytes,)
         The memory itself, not a copy.
+    reads : dict from name of a port to list of int
+        Addresses of the beats that it has read.
     """
 
-    def __init__(self, dut, ports: Sequence[str], size_bytes: int, *, stall: float = 0.0, seed: int = 1):
+    def __init__(
+        self,
+        dut,
+        ports: Sequence[str],
+        size_bytes: int,
+        *,
+        stall: float = 0.0,
+        seed: int = 1,
+        clock=None,
+        reset=None,
+    ):
         logging.getLogger(f"cocotb.{dut._name}").setLevel("ERROR")  # the model reports every burst, and every fault
         store = mmap.mmap(-1, size_bytes)
         self.bytes = np.frombuffer(store, np.uint8)
         self._faults: list[tuple[int, int]] = []
+        self.reads: dict[str, list[int]] = {port: [] for port in ports}
+        timing = (dut.clk if clock is None else clock, dut.rst if reset is None else reset)
         for port in ports:
-            read = _ReadPort(AxiReadBus.from_prefix(dut, f"{port}_"), dut.clk, dut.rst, mem=store)
+            read = _ReadPort(AxiReadBus.from_prefix(dut, f"{port}_"), *timing, mem=store)
+            read.beats = self.reads[port]
             channels, sides = [read.ar_channel, read.r_channel], [read]
             if hasattr(dut, f"{port}__awvalid"):
-                write = _WritePort(AxiWriteBus.from_prefix(dut, f"{port}_"), dut.clk, dut.rst, mem=store)
+                write = _WritePort(AxiWriteBus.from_prefix(dut, f"{port}_"), *timing, mem=store)
                 channels += [write.aw_channel, write.w_channel, write.b_channel]
                 sides.append(write)
             for side in sides:
@@ -72,6 +89,7 @@ class AxiMemory:
 class _ReadPort(AxiRamRead):
     async def _read(self, address, length):
         self.check(address, length)
+        self.beats.append(address)
         return await super()._read(address, length)
 
 

@@ -1,0 +1,224 @@
+"""cocotb bench of a card's shell: the driver reaches the machine through it, and nothing can hang it."""
+
+import cocotb
+import numpy as np
+import pytest
+from cocotb.task import bridge
+from cocotb.triggers import ClockCycles
+
+from etalstm.boards.shell import hbm_name
+from etalstm.device import TrainingShape
+from etalstm.device.accelerator import Accelerator
+from etalstm.device.faults import BadOpcodeError
+from etalstm.device.hardware import HardwareDevice
+from etalstm.hw import contract
+from etalstm.hw.contract import MAGIC, BoardRegister, BoardStatus, Memory, Opcode, Register, Status, encode
+from etalstm.network import NetworkShape
+from tests.boards.card import CardTransport
+from tests.boards.machines import SMALL
+from tests.training import assert_same_training
+
+SHAPE = TrainingShape(NetworkShape(3, 5), batch=2, steps=2)
+SEED = 6
+STRIDE = 8 << 30 >> 2  # a window for each of the four channels: all of the memory
+PROGRAM = STRIDE - (1 << 20)
+SOURCE, TARGET, VECTORS = 0x7FFF000, 0x2345000, 40  # bytes in a window; a vector is a beat
+READY = BoardStatus.LOCKED | BoardStatus.CALIBRATED | BoardStatus.UP
+
+
+def copying(*last):
+    """A program: every channel copies vectors of its window to another place of it."""
+    beat = SMALL.beat_bytes
+    what = {"memory": Memory.SCRATCH, "outer": 1, "inner": VECTORS, "inner_stride": 1}
+    return [
+        encode(Opcode.LOAD, address=SOURCE // beat, **what),
+        encode(Opcode.STORE, address=TARGET // beat, wait_load=1, **what),
+        *last,
+        encode(Opcode.HALT),
+    ]
+
+
+def prepare(accelerator, words):
+    """Put a program into memory and the windows over all of it."""
+    accelerator.set_windows(0, STRIDE)
+    return accelerator.load(b"".join(word.to_bytes(32, "little") for word in words), PROGRAM)
+
+
+def assert_copies(transport, accelerator, seed):
+    """Every channel copies what the host wrote; the bytes are where they belong, in the memory itself."""
+    generator = np.random.default_rng(seed)
+    data = generator.integers(0, 256, (SMALL.channels, VECTORS * SMALL.beat_bytes), np.uint8)
+    for channel, words in enumerate(data):
+        transport.write_memory(channel * STRIDE + SOURCE, words)
+    accelerator.run(prepare(accelerator, copying()))
+    for channel, words in enumerate(data):
+        place = channel * STRIDE + TARGET
+        np.testing.assert_array_equal(transport.memory.bytes[place : place + words.size], words, f"channel {channel}")
+        np.testing.assert_array_equal(transport.read_memory(place, words.size), words, f"channel {channel}")
+
+
+def come_up(transport):
+    """Wait until the machine is out of reset, after it was seen in it."""
+    wanted = [READY & ~BoardStatus.UP, READY]
+    for _ in range(1000):
+        if transport.read_register(BoardRegister.STATUS) == wanted[0]:
+            wanted.pop(0)
+        if not wanted:
+            return
+    raise AssertionError(f"the machine's state does not become {wanted[0]!r}")
+
+
+async def on_card(dut, work, **options):
+    """Do blocking work with a card's driver while the simulation runs."""
+    cocotb.log.info("seed %d", SEED)
+    transport = await CardTransport.open(dut, SMALL, seed=SEED, **options)
+    await bridge(lambda: work(transport, Accelerator(transport, SMALL)))()
+    return transport
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.parametrize(stall=[0.0, 0.5])
+async def trains_with_the_bits_of_golden(dut, stall):
+    """Through the host's DMA, the register bus, the clock crossings and the memory's ports."""
+
+    def work(transport, accelerator):
+        assert_same_training(HardwareDevice("card", "small", accelerator), SHAPE, 1, SEED)
+
+    transport = await on_card(dut, work, stall=stall)
+    assert transport.interrupts[0] > 0 and transport.interrupts[1] == 0, transport.interrupts
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(stall=[0.0, 0.5])
+async def every_port_reads_its_own_windows_of_all_the_memory(dut, stall):
+    """Windows of 2 GiB: no address bit is lost, and no two ports are exchanged."""
+    transport = await on_card(dut, lambda card, accelerator: assert_copies(card, accelerator, SEED), stall=stall)
+    ports = transport.ports
+    for number, port in enumerate(ports.channels):
+        seen = {address // STRIDE for address in transport.memory.reads[hbm_name(port)]}
+        expected = {number * SMALL.channels_per_port + n for n in range(SMALL.channels_per_port)}
+        assert seen == expected, f"port {port} read windows {seen}, expected {expected}"
+    fetched = transport.memory.reads[hbm_name(ports.sequencer)]
+    assert fetched and all(PROGRAM <= address < PROGRAM + 4096 for address in fetched)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(stall=[0.0, 0.5])
+async def the_host_reads_what_it_writes(dut, stall):
+    """Any length, any place in a page, several pages, at both ends of the memory."""
+
+    def work(transport, _):
+        generator = np.random.default_rng(SEED)
+        for address, size in ((0, 4), (60, 8), (4, 4096), (4096 - 36, 9000), ((8 << 30) - 4100, 4100), (1 << 32, 512)):
+            data = generator.integers(0, 256, size, np.uint8)
+            transport.memory.bytes[max(0, address - 64) : address + size + 64] = 0xA5
+            transport.write_memory(address, data)
+            np.testing.assert_array_equal(transport.memory.bytes[address : address + size], data, f"{address:#x}")
+            around = [*transport.memory.bytes[max(0, address - 64) : address]]
+            around += [*transport.memory.bytes[address + size : address + size + 64]]
+            assert set(around) <= {0xA5}, f"bytes beside {address:#x} were written"
+            np.testing.assert_array_equal(transport.read_memory(address, size), data, f"{address:#x}")
+
+    await on_card(dut, work, stall=stall)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def interrupts_tell_of_every_end_and_of_failures(dut):
+    """One request for each program, also for short ones; the second interrupt only for those that fail."""
+
+    def work(transport, accelerator):
+        for number in range(3):
+            seen = list(transport.interrupts)
+            accelerator.start(prepare(accelerator, [encode(Opcode.HALT)]))
+            assert transport.interrupts[0] > seen[0] or transport.wait(5.0), (
+                f"program {number} ended without an interrupt"
+            )
+        assert transport.interrupts == [3, 0]
+        with pytest.raises(BadOpcodeError):
+            accelerator.run(prepare(accelerator, copying(15)))
+        assert transport.wait_for(0, 4) and transport.wait_for(1, 1), transport.interrupts
+
+    await on_card(dut, work)
+    assert dut.error.value == 1 and dut.running.value == 0 and dut.ready.value == 1
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def registers_answer_before_the_machine_is_up(dut):
+    """Until the memory is calibrated: its own registers tell why, the machine's read 0, writes do nothing."""
+    transport = await CardTransport.open(dut, SMALL, calibrated=False)
+    assert await transport.read(BoardRegister.STATUS) == BoardStatus.LOCKED
+    assert await transport.read(Register.MAGIC) == 0
+    await transport.write(Register.WATCHDOG, 7)
+    assert dut.ready.value == 0
+    dut.temperature.value = 45 | 51 << 8
+    await transport.calibrate()
+    assert await transport.read(BoardRegister.STATUS) == READY
+    assert await transport.read(BoardRegister.TEMPERATURE) == 45 | 51 << 8
+    assert await transport.read(Register.MAGIC) == MAGIC
+    assert await transport.read(Register.WATCHDOG) == 0
+    assert await transport.read(contract.REGISTER_SPACE_BYTES) == 0
+    assert dut.ready.value == 1
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(stall=[0.0, 0.5])
+async def a_reset_under_load_leaves_memory_and_machine_usable(dut, stall):
+    """The host resets the machine in the middle of copies, at different moments; the next program runs as ever."""
+
+    def work(transport, accelerator):
+        for moment in range(4):
+            accelerator.start(prepare(accelerator, copying()))
+            for _ in range(moment):
+                transport.read_register(Register.STATUS)
+            transport.write_register(BoardRegister.CONTROL, contract.BOARD_RESET)
+            for _ in range(1000):
+                if transport.read_register(BoardRegister.STATUS) == READY and not transport.read_register(
+                    Register.STATUS
+                ):
+                    break
+            else:
+                raise AssertionError("the machine does not come up again")
+            assert_copies(transport, accelerator, moment)
+
+    await on_card(dut, work, stall=stall)
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def a_link_that_goes_down_leaves_memory_and_machine_usable(dut):
+    """PCIe is reset in the middle of DMA and of a program, as when the host starts anew."""
+    transport = await CardTransport.open(dut, SMALL, stall=0.5, seed=SEED)
+    accelerator = await bridge(Accelerator)(transport, SMALL)
+    for cycles in (40, 90, 200):
+        await bridge(lambda: accelerator.start(prepare(accelerator, copying())))()
+        cocotb.start_soon(transport.dma.write(0x1000, bytes(8192)))  # never answered
+        await ClockCycles(dut.pcie_clk, cycles)
+        dut.pcie_rst.value = 1
+        await ClockCycles(dut.pcie_clk, 400)
+        dut.pcie_rst.value = 0
+        await ClockCycles(dut.pcie_clk, 20)
+        await transport.calibrate()
+        assert await transport.read(Register.STATUS) == Status.IDLE
+        await bridge(lambda seed=cycles: assert_copies(transport, accelerator, seed))()
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def memory_that_is_too_hot_stops_the_machine_for_good(dut):
+    """A program runs; afterwards registers answer, the error shows, and only the card's button helps."""
+    transport = await CardTransport.open(dut, SMALL, seed=SEED)
+    accelerator = await bridge(Accelerator)(transport, SMALL)
+    await bridge(lambda: accelerator.start(prepare(accelerator, copying())))()
+    dut.trip.value = 1
+    await ClockCycles(dut.board_clk, 20)
+    dut.trip.value = 0
+    await ClockCycles(dut.board_clk, 200)
+    assert (
+        await transport.read(BoardRegister.STATUS) == BoardStatus.LOCKED | BoardStatus.CALIBRATED | BoardStatus.TRIPPED
+    )
+    assert await transport.read(Register.STATUS) == 0
+    assert dut.error.value == 1 and transport.interrupts[1] == 1
+    dut.board_rst.value = 1
+    await ClockCycles(dut.board_clk, 4)
+    dut.board_rst.value = 0
+    await transport.calibrate()
+    await bridge(lambda: assert_copies(transport, accelerator, SEED))()
+    assert dut.error.value == 0

@@ -1,0 +1,50 @@
+"""Runs the cocotb bench of a card's shell around a small machine."""
+
+from pathlib import Path
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from etalstm.boards.axi3 import ADDRESS_BITS, AXI3, DATA_BITS, ID_BITS, narrow
+from etalstm.boards.card import ACCELERATOR
+from etalstm.boards.shell import Shell
+from etalstm.hw import generate
+from etalstm.hw.axi import AXI4
+from etalstm.hw.generate import Instanced
+from etalstm.hw.top import top_signature
+from etalstm.sim.bench import run_bench
+from tests.boards.machines import SMALL
+
+
+class Observed(wiring.Component):
+    """A shell whose memory ports have the eight bits of length that the memory model insists on; four are used."""
+
+    def __init__(self, shell):
+        self._shell = shell
+        super().__init__({name: self._wide(member) for name, member in shell.signature.members.items()})
+
+    @staticmethod
+    def _wide(member):
+        if not (member.is_signature and isinstance(member.signature, AXI3)):
+            return member
+        return Out(AXI4(ADDRESS_BITS, DATA_BITS, ID_BITS))
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.shell = shell = self._shell
+        for name, member in self.signature.members.items():
+            mine, inner = getattr(self, name), getattr(shell, name)
+            if not member.is_signature:
+                m.d.comb += mine.eq(inner) if member.flow is Out else inner.eq(mine)
+            elif member.flow is In:
+                connect(m, flipped(mine), inner)
+            else:
+                narrow(m, mine, inner)
+        return m
+
+
+def test_shell(tmp_path):
+    shell = Shell(SMALL, Instanced(ACCELERATOR, top_signature(SMALL)))
+    source = generate.component_verilog(Observed(shell), "card") + generate.verilog(SMALL, ACCELERATOR)
+    run_bench(source, "card", Path(__file__).with_name("bench_shell.py"), tmp_path)
