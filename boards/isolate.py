@@ -1,9 +1,11 @@
 """Takes a memory port away from its manager without leaving the memory with half a transaction."""
 
-from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
+
+from etalstm.boards.crossing import channels_of
 
 COUNT_BITS = 10  # bursts under way: far above what the queues and the memory hold
 AHEAD = 32  # write bursts whose addresses are out before their data
@@ -12,10 +14,10 @@ AHEAD = 32  # write bursts whose addresses are out before their data
 class Isolator(wiring.Component):
     """Passes a bus through; on request, ends what is under way on its own and lets nothing more out.
 
-    While ``stop`` is set, no new address leaves. Write data that an address has promised are made up, with no byte
-    enabled; answers are taken and dropped. ``quiet`` tells that nothing is under way any more: then the manager can be
-    reset. Without ``stop`` every channel passes unchanged in
-    the same cycle, but for write data, which follow their address by a cycle or more.
+    While ``stop`` is set, no address enters. Write data that an address has promised are made up, with no byte enabled;
+    answers are taken and dropped. ``quiet`` tells that nothing is under way any more. The manager may be reset at any
+    time from a few cycles before ``stop`` on: what the memory was offered is in registers here. Addresses and write
+    data are delayed by a cycle, answers not; a beat passes in every cycle.
 
     Parameters
     ----------
@@ -37,56 +39,60 @@ class Isolator(wiring.Component):
     def elaborate(self, platform):
         """Count bursts that are not answered, and write bursts whose data are not out."""
         m = Module()
-        manager, port = self.manager, self.port
-        for name, member in self._bus.members.items():
-            source, sink = (manager, port) if member.flow is Out else (port, manager)
-            m.d.comb += getattr(sink, name).eq(getattr(source, name))
-        quiet = self._answers(m, "ar", "r", port.rvalid & port.rready & port.rlast, Const(1))[0]
+        port = self.port
+        begins = self._register(m, "ar", ~self.stop)
+        quiet = self._answers(m, "r", begins, port.rvalid & port.rready & port.rlast)
         if "awvalid" in self._bus.members:
             m.submodules.lengths = lengths = SyncFIFO(width=len(port.awlen), depth=AHEAD)
-            answered, begins = self._answers(m, "aw", "b", port.bvalid & port.bready, lengths.w_rdy)
-            m.d.comb += [lengths.w_data.eq(port.awlen), lengths.w_en.eq(begins)]
-            quiet &= answered & ~lengths.r_rdy
-            self._finish_data(m, lengths)
+            begins = self._register(m, "aw", ~self.stop & lengths.w_rdy)
+            m.d.comb += [lengths.w_data.eq(self.manager.awlen), lengths.w_en.eq(begins)]
+            quiet &= self._answers(m, "b", begins, port.bvalid & port.bready)
+            quiet &= ~lengths.r_rdy & ~port.wvalid
+            self._data(m, lengths)
         m.d.comb += self.quiet.eq(self.stop & quiet)
         return m
 
-    def _answers(self, m, channel, answer, ends, room):
-        """Hold addresses back while stopped; give whether no burst is under way, and whether one begins now."""
+    def _register(self, m, channel, go):
+        """Pass a channel through a register while `go`; give when something enters."""
         valid, ready = f"{channel}valid", f"{channel}ready"
         port, manager = self.port, self.manager
-        offered = Signal(name=f"{channel}_offered")  # in the cycle before, and not taken: must stay, says AXI
-        goes = Signal(name=f"{channel}_goes")
-        count = Signal(COUNT_BITS, name=f"{channel}_count")
-        begins = getattr(port, valid) & ~offered
+        enters = Signal(name=f"{channel}_enters")
         m.d.comb += [
-            goes.eq((~self.stop & room) | offered),
-            getattr(port, valid).eq(getattr(manager, valid) & goes),
-            getattr(manager, ready).eq(getattr(port, ready) & goes),
+            getattr(manager, ready).eq(go & (~getattr(port, valid) | getattr(port, ready))),
+            enters.eq(getattr(manager, valid) & getattr(manager, ready)),
         ]
-        m.d.sync += [
-            offered.eq(getattr(port, valid) & ~getattr(port, ready)),
-            count.eq(count + begins - ends),
-        ]
-        with m.If(self.stop):
-            m.d.comb += [getattr(port, f"{answer}ready").eq(1), getattr(manager, f"{answer}valid").eq(0)]
-        return (count == 0) & ~getattr(port, valid), begins
+        with m.If(getattr(port, ready)):
+            m.d.sync += getattr(port, valid).eq(0)
+        with m.If(enters):
+            m.d.sync += getattr(port, valid).eq(1)
+            m.d.sync += [getattr(port, name).eq(getattr(manager, name)) for name in channels_of(self._bus)[channel]]
+        return enters
 
-    def _finish_data(self, m, lengths):
-        """Give every burst its beats: while stopped, made up ones."""
-        manager, port = self.manager, self.port
-        left = Signal(len(port.awlen))
-        middle, offered = Signal(), Signal()  # of a burst, whose beats `left` counts; a real beat, not taken
-        last, beat = Signal(), Signal()
+    def _answers(self, m, channel, begins, ends):
+        """Pass answers on, or take them while stopped; give whether no burst waits for one."""
+        port, manager = self.port, self.manager
+        valid, ready = f"{channel}valid", f"{channel}ready"
+        count = Signal(COUNT_BITS, name=f"{channel}_count")
+        m.d.sync += count.eq(count + begins - ends)
+        m.d.comb += [
+            getattr(port, ready).eq(getattr(manager, ready) | self.stop),
+            getattr(manager, valid).eq(getattr(port, valid) & ~self.stop),
+            *(getattr(manager, name).eq(getattr(port, name)) for name in channels_of(self._bus)[channel]),
+        ]
+        return count == 0
+
+    def _data(self, m, lengths):
+        """Give every burst its beats, after its address: real ones, or made up ones while stopped."""
+        port = self.port
+        left, middle = Signal(len(port.awlen)), Signal()  # beats after this one, inside of a burst
+        last, made_up = Signal(), Signal()
+        beat = self._register(m, "w", ~self.stop & lengths.r_rdy) | made_up
         m.d.comb += [
             last.eq(Mux(middle, left, lengths.r_data) == 0),
-            beat.eq(port.wvalid & port.wready),
+            made_up.eq(self.stop & lengths.r_rdy & (~port.wvalid | port.wready)),
             lengths.r_en.eq(beat & last),
         ]
+        with m.If(made_up):
+            m.d.sync += [port.wvalid.eq(1), port.wstrb.eq(0), port.wlast.eq(last)]
         with m.If(beat):
             m.d.sync += [middle.eq(~last), left.eq(Mux(middle, left, lengths.r_data) - 1)]
-        with m.If(~lengths.r_rdy):  # data never overtake their address, so that it is known what is owed
-            m.d.comb += [port.wvalid.eq(0), manager.wready.eq(0)]
-        with m.Elif(self.stop & ~offered):
-            m.d.comb += [port.wvalid.eq(1), port.wstrb.eq(0), port.wlast.eq(last), manager.wready.eq(0)]
-        m.d.sync += offered.eq(port.wvalid & ~port.wready & ~(self.stop & ~offered))
