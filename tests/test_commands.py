@@ -153,9 +153,19 @@ def test_bench_skip_saves_the_zeros_cycles(capsys):
         assert cycles == sorted(cycles), f"{product}: {cycles} cycles"
 
 
+def test_bench_codec_keeps_up_and_holds_nothing_back(capsys):
+    arguments = ["--preset", "sim", "--input", 16, "--hidden", 64, "--batch", 32, "--steps", 2]
+    code, out, err = output(capsys, "bench", "codec", *arguments, "--densities", "0.9,0", "--json")
+    assert code == 0, err
+    for entry in json.loads(out)["densities"]:
+        assert 0.8 < entry["elements_per_cycle"] <= 1, entry  # of two steps only one overlaps
+        assert -0.001 < entry["stalled"] < 0.005, entry
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["bench", "codec", "--storage", "dense"], "storage must be one that compresses, got 'dense'"),
         (["compare", "--preset", "nope"], "unknown preset 'nope', expected one of: test, sim"),
         (["compare", "--devices", "golden,nope"], "unknown device 'nope'"),
         (["compare", "--hidden", "0"], "hidden_size must be above 0, got 0"),

@@ -3,6 +3,7 @@
 from etalstm.commands.activation import activation
 from etalstm.commands.bench import golden
 from etalstm.commands.build import build
+from etalstm.commands.codec import codec
 from etalstm.commands.compare import compare
 from etalstm.commands.contract import contract
 from etalstm.commands.density import density
@@ -32,6 +33,7 @@ BENCHES = {
     "iteration": iteration,
     "skip": skip,
     "shares": shares,
+    "codec": codec,
     "golden": golden,
     "activation": activation,
     "simulators": simulators,

@@ -8,8 +8,8 @@ from typer import Option
 
 from etalstm.codec import encode, stream_words
 from etalstm.commands.devices import open_named
+from etalstm.commands.side import SidePrograms
 from etalstm.device import TrainingShape
-from etalstm.device.accelerator import PAGE_BYTES
 from etalstm.hw.contract import STREAM_INDEX, Opcode, decode
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.plan.tiling import GATES
@@ -30,13 +30,7 @@ class DeltaProducts:
         self._accelerator, self._base = device.accelerator, session.base
         self._map, self._programs = session.plan.map, session.plan.product_programs()
         self._layer = self._map.layers[-1]
-        self._loaded, self._words = {}, {}
-        address = session.base + session.size_bytes
-        for name, program in self._programs.items():
-            address = -(-address // PAGE_BYTES) * PAGE_BYTES
-            image = program.image()
-            self._loaded[name] = self._accelerator.load(image, address)
-            address += len(image)
+        self._words, self._side = {}, SidePrograms(device, session, self._programs)
 
     def fill(self, density: float) -> None:
         """Draw δ anew, about a share of `density` not zero, and write its streams as the machine would."""
@@ -61,12 +55,7 @@ class DeltaProducts:
 
     def measure(self) -> dict[str, dict]:
         """Run both; give their counters."""
-        self._accelerator.set_windows(self._base, self._map.memory.window_bytes)
-        counters = {}
-        for name, program in self._loaded.items():
-            self._accelerator.run(program)
-            counters[name] = self._accelerator.counters()
-        return counters
+        return self._side.run()
 
     def stream_bytes(self) -> dict[str, int]:
         """Give the bytes of the masks and kept words of all streams that each program reads, each time it does."""

@@ -73,6 +73,22 @@ class ForwardLayer:
                 self._sum_inputs(following)
             self._cells(job)
 
+    def emit_parts(self, steps: range, *, products: bool, streams: bool) -> None:
+        """Append the products with x of some steps, or streams of numbers that lie as h: each kept and brought back."""
+        local, p_s, c_before, c, h = self._local, *(self._cell[name] for name in ("tanh_c", "c_before", "c", "h"))
+        for job in self._jobs(steps):
+            rows, group, size = {"outer": job.size}, job.group, job.size
+            vectors = group.count * size
+            if streams and job.step == steps.start:
+                for n, to in enumerate([*(local.at(gate * vectors) for gate in range(GATES)), p_s, h]):
+                    state = self._layer.h.part(n % (self._network.steps + 1), job.batch_tile, group.first)
+                    self._emitter.load(to, state, Traffic.ACTIVATIONS, 1, vectors)
+            if products:
+                self._sum_inputs(job)
+            if streams:
+                self._streams.keep(job.step, job.batch_tile, group, size, local, p_s, h.at(0, **rows))
+                self._streams.bring(job.step, job.batch_tile, group, size, self._gates, c_before, c.at(0, **rows))
+
     def _jobs(self, steps):
         batch, turn = self._network.batch, 0
         for step in steps:

@@ -140,6 +140,19 @@ class Plan:
             program.halt()
         return programs
 
+    def stream_programs(self) -> dict[str, Program]:
+        """Make programs of the bottom layer's products with x, of its streams, and of both, for a bench of the codec.
+
+        The layer's storage must be compressed.
+        """
+        parts = {"products": (True, False), "streams": (False, True), "both": (True, True)}
+        programs = {name: Program(self.config) for name in parts}
+        for name, (products, streams) in parts.items():
+            layer = ForwardLayer(self.config, Emitter(self.config, programs[name]), self.map, self.map.layers[0])
+            layer.emit_parts(range(self.map.steps), products=products, streams=streams)
+            programs[name].halt()
+        return programs
+
     def passes(self, skipped: np.ndarray) -> tuple[list[Program], list[Program]]:
         """Give the programs of forward and backward pass, by segment, that leave out some cells' backward part.
 

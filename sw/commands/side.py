@@ -1,0 +1,37 @@
+"""Programs that a bench runs beside those of a session, on the session's memory map."""
+
+from etalstm.device.accelerator import PAGE_BYTES
+from etalstm.plan.program import Program
+
+
+class SidePrograms:
+    """Loads programs behind a session and runs them.
+
+    Parameters
+    ----------
+    device : HardwareDevice
+    session : HardwareSession
+        The only one of the device.
+    programs : dict from name to Program
+    """
+
+    def __init__(self, device, session, programs: dict[str, Program]):
+        self._accelerator, self._base = device.accelerator, session.base
+        self._window_bytes = session.plan.map.memory.window_bytes
+        self._loaded = {}
+        address = session.base + session.size_bytes
+        for name, program in programs.items():
+            address = -(-address // PAGE_BYTES) * PAGE_BYTES
+            image = program.image()
+            self._loaded[name] = self._accelerator.load(image, address)
+            address += len(image)
+
+    def run(self) -> dict[str, dict]:
+        """Run all; give the counters of each."""
+        return {name: self.run_one(name) for name in self._loaded}
+
+    def run_one(self, name: str) -> dict:
+        """Run one; give its counters."""
+        self._accelerator.set_windows(self._base, self._window_bytes)
+        self._accelerator.run(self._loaded[name])
+        return self._accelerator.counters()
