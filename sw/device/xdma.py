@@ -1,6 +1,7 @@
 """A card behind PCIe, driven through the character devices of the XDMA driver for Linux."""
 
 import time
+from collections.abc import Callable
 
 from etalstm.device.nodes import CharacterNodes, LockedError, Node, Nodes
 from etalstm.device.transfers import CHUNK_BYTES, TIMEOUT_SECONDS, Transfers, aligned, fit_to_move
@@ -34,7 +35,8 @@ class LinkDownError(DeviceError):
 class XdmaTransport(Transport):
     """A card: memory over DMA, registers mapped, the interrupt as an event.
 
-    Only one process can have a card. To be used by one thread at a time.
+    Only one process can have a card. To be used by one thread at a time. A program that an earlier process has left
+    running is stopped.
 
     Parameters
     ----------
@@ -82,6 +84,7 @@ class XdmaTransport(Transport):
             _lock(self._user, self.name)
             self._events = self._open("events_0")
             self._await_ready()
+            self._stop_orphan()
             channels = {
                 direction: [
                     (self._prefix + name, self._open(name))
@@ -139,8 +142,10 @@ class XdmaTransport(Transport):
         CardError
             If the machine does not come back.
         """
+        mark = Register.PROGRAM_LENGTH
+        self.write_register(mark, 1)  # forgotten by the reset: until then the board has not got round to it
         self._registers.store(BoardRegister.CONTROL, contract.BOARD_RESET)
-        self._await_ready()
+        self._await_ready(lambda: self.read_register(mark) == 0)
 
     def condition(self) -> str:
         """Give the temperatures of the memory."""
@@ -190,16 +195,26 @@ class XdmaTransport(Transport):
         self._opened.append(_open(self._nodes, self._prefix + name))
         return self._opened[-1]
 
-    def _await_ready(self) -> None:
-        """Wait until the board has brought its machine up; raise :class:`CardError` if it does not."""
+    def _await_ready(self, done: Callable[[], bool] = lambda: True) -> None:
+        """Wait until the board has brought its machine up, and it is `done`; raise :class:`CardError` if not."""
         deadline = time.monotonic() + _READY_SECONDS
-        while not (status := BoardStatus(self.read_register(BoardRegister.STATUS))) & BoardStatus.UP:
+        while True:
+            status = BoardStatus(self.read_register(BoardRegister.STATUS))
+            if status & BoardStatus.UP and done():
+                return
             if time.monotonic() > deadline:
                 raise self._unready(status)
-            time.sleep(0.01)
+            time.sleep(0.001)
+
+    def _stop_orphan(self) -> None:
+        """Reset a machine that still runs what an earlier process started and left."""
+        ours = self.read_register(Register.MAGIC) == contract.MAGIC  # another bitstream is left as it is
+        if ours and self.read_register(Register.STATUS) == Status.RUNNING:
+            self.reset()
 
     def _unready(self, status: BoardStatus) -> CardError:
         reasons = [reason for bit, (level, reason) in _UNREADY.items() if bool(status & bit) == level]
+        reasons = reasons or ["the machine was not reset"]
         return CardError(
             f"{self.name} is not ready, its board says {int(status):#x}: {', '.join(reasons)}; "
             f"if that bitstream is an η-LSTM accelerator's, {_REMEDY}"

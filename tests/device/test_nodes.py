@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from etalstm.device.nodes import CharacterNodes, LockedError
-from etalstm.hw.contract import BOARD_SPACE_BYTES
+from etalstm.device.xdma import CardError, XdmaTransport
+from etalstm.hw.config import preset
+from etalstm.hw.contract import BOARD_SPACE_BYTES, BoardRegister, BoardStatus, Register
 
 MEMORY = np.random.default_rng(1).integers(0, 256, 1 << 16, np.uint8)
 
@@ -88,3 +90,28 @@ def test_the_holder_of_a_lock_is_named(nodes, tmp_path):
 def test_a_missing_node_is_an_os_error(nodes):
     with pytest.raises(FileNotFoundError):
         nodes.open("xdma7_user")
+
+
+def test_the_whole_driver_works_over_files(tmp_path):
+    """Both directions lead to one file, as they do to one memory."""
+    config = preset("test")
+    registers = np.zeros(BOARD_SPACE_BYTES // 4, np.uint32)
+    registers[BoardRegister.STATUS // 4] = BoardStatus.UP
+    registers[BoardRegister.TEMPERATURE // 4] = 33 | 44 << 8
+    registers[Register.PRESET // 4] = config.digest
+    (tmp_path / "xdma3_user").write_bytes(registers.tobytes())
+    (tmp_path / "xdma3_h2c_0").write_bytes(bytes(1 << 20))
+    os.link(tmp_path / "xdma3_h2c_0", tmp_path / "xdma3_c2h_0")
+    os.mkfifo(tmp_path / "xdma3_events_0")
+    files = CharacterNodes(tmp_path)
+    with XdmaTransport(config, 3, nodes=files, memory_bytes=1 << 20, chunk_bytes=4096) as transport:
+        for address, size in ((0, 1 << 20), (4, 70000), (65532, 4)):
+            sent = np.random.default_rng(size).integers(0, 256, size, np.uint8)
+            transport.write_memory(address, sent)
+            np.testing.assert_array_equal(transport.read_memory(address, size), sent)
+        assert transport.read_register(Register.PRESET) == config.digest
+        assert transport.condition() == "memory at 33 and 44 °C"
+        assert not transport.wait(0.01)
+        with pytest.raises(CardError, match=f"xdma:3 is in use by process {os.getpid()}"):
+            XdmaTransport(config, 3, nodes=files)
+    XdmaTransport(config, 3, nodes=files).close()

@@ -15,7 +15,7 @@ from etalstm.device.transfers import TransferError, TransferTimeoutError
 from etalstm.device.xdma import CardError, LinkDownError, XdmaTransport
 from etalstm.errors import DeviceError
 from etalstm.hw.config import preset
-from etalstm.hw.contract import MAGIC, BoardRegister, BoardStatus, Opcode, Register, encode
+from etalstm.hw.contract import MAGIC, BoardRegister, BoardStatus, Opcode, Register, Status, encode
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.sim.nodes import SimulatedNodes
 from etalstm.sim.simulation import Fault
@@ -24,7 +24,10 @@ from tests.device.faulty import FaultyNodes
 CONFIG = preset("test")
 SHAPE = TrainingShape(NetworkShape(3, 5), batch=2, steps=2)
 ALL = {f"xdma0_{name}" for name in ("user", "events_0", "h2c_0", "h2c_1", "c2h_0", "c2h_1")}
-ENDLESS = encode(Opcode.STORE, memory=1, outer=1, inner=4, wait_load=9).to_bytes(32, "little")
+ENDLESS = b"".join(
+    word.to_bytes(32, "little")
+    for word in (encode(Opcode.STORE, memory=1, outer=1, inner=4, wait_load=9), encode(Opcode.HALT))
+)
 
 
 @pytest.fixture
@@ -192,6 +195,39 @@ def test_a_reset_stops_whatever_runs(card, fault):
         card.nodes.machine.simulation.run(1000)
         transport.reset()
         card.nodes.machine.simulation.clear_faults()
+        assert_trains(transport)
+
+
+def test_a_reset_is_waited_for_while_the_board_still_lets_the_memory_finish(card, monkeypatch):
+    """A board says that its machine is up until the memory has come to rest."""
+    with opened(card) as transport:
+        reads, reset = [], card.nodes.machine.reset
+        load = card.nodes.load
+        monkeypatch.setattr(card.nodes.machine, "reset", lambda: None)
+
+        def late(register):
+            reads.append(register)
+            if len(reads) == 10:
+                reset()
+            return load(register)
+
+        monkeypatch.setattr(card.nodes, "load", late)
+        transport.reset()
+        assert len(reads) >= 10
+        monkeypatch.setattr("etalstm.device.xdma._READY_SECONDS", 0.05)
+        with pytest.raises(CardError, match="its board says 0xb: the machine was not reset"):
+            transport.reset()
+
+
+def test_a_program_that_an_earlier_process_left_is_stopped(card):
+    with opened(card) as transport:
+        accelerator = Accelerator(transport, CONFIG)
+        accelerator.watchdog_cycles = 0
+        accelerator.start(accelerator.load(ENDLESS, 0))
+        card.nodes.machine.simulation.run(1000)
+        assert transport.read_register(Register.STATUS) == Status.RUNNING
+    with opened(card) as transport:
+        assert transport.read_register(Register.STATUS) == Status.IDLE
         assert_trains(transport)
 
 
