@@ -46,8 +46,7 @@ class Isolator(wiring.Component):
             m.submodules.lengths = lengths = SyncFIFO(width=len(port.awlen), depth=AHEAD)
             begins = self._register(m, "aw", ~self.stop & lengths.w_rdy)
             m.d.comb += [lengths.w_data.eq(self.manager.awlen), lengths.w_en.eq(begins)]
-            quiet &= self._answers(m, "b", begins, port.bvalid & port.bready)
-            quiet &= ~lengths.r_rdy & ~port.wvalid
+            quiet &= self._answers(m, "b", begins, port.bvalid & port.bready)  # that is after a burst's last beat
             self._data(m, lengths)
         m.d.comb += self.quiet.eq(self.stop & quiet)
         return m

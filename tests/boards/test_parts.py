@@ -1,0 +1,130 @@
+"""The small parts of a card, in Amaranth's simulator."""
+
+import pytest
+from amaranth.sim import Simulator
+
+from etalstm.boards.clocking import clocking
+from etalstm.boards.interrupt import Interrupt
+from etalstm.boards.ports import port_map, region_of_channel
+from etalstm.boards.reset import DRAIN_CYCLES, HOLD_CYCLES, ResetSequencer
+from etalstm.hw.config import preset
+
+
+def simulate(dut, bench):
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-8)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+def test_a_rise_before_the_acknowledgement_is_asked_for_again():
+    dut = Interrupt()
+    requests = []
+
+    async def bench(context):
+        async def level(value, cycles):
+            context.set(dut.level, value)
+            for _ in range(cycles):
+                requests.append(context.get(dut.request))
+                await context.tick()
+
+        await level(0, 3)
+        await level(1, 3)
+        await level(0, 2)
+        await level(1, 2)  # a second program has ended already
+        context.set(dut.acknowledge, 1)
+        await level(1, 1)
+        context.set(dut.acknowledge, 0)
+        await level(1, 6)
+        context.set(dut.acknowledge, 1)
+        await level(1, 1)
+        context.set(dut.acknowledge, 0)
+        await level(0, 4)
+
+    simulate(dut, bench)
+    rises = [now and not before for before, now in zip([0, *requests], requests, strict=False)]
+    assert sum(rises) == 2, requests
+    assert requests[-1] == 0
+
+
+def test_the_machine_is_held_until_everything_is_ready():
+    dut = ResetSequencer()
+
+    async def bench(context):
+        async def cycles(count):
+            for _ in range(count):
+                await context.tick()
+
+        await cycles(2 * HOLD_CYCLES)
+        assert context.get(dut.hold)
+        context.set(dut.locked, 1)
+        await cycles(2 * HOLD_CYCLES)
+        assert context.get(dut.hold)
+        context.set(dut.calibrated, 1)
+        await cycles(HOLD_CYCLES - 2)
+        assert context.get(dut.hold) and context.get(dut.stop)
+        await cycles(6)
+        assert not context.get(dut.hold) and not context.get(dut.stop)
+        context.set(dut.locked, 0)
+        await cycles(3)
+        assert context.get(dut.hold)
+
+    simulate(dut, bench)
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_request_waits_for_quiet_ports_but_not_for_ever(answers):
+    dut = ResetSequencer()
+
+    async def bench(context):
+        context.set(dut.locked, 1)
+        context.set(dut.calibrated, 1)
+        while context.get(dut.hold):
+            await context.tick()
+        context.set(dut.request, 1)
+        await context.tick()
+        context.set(dut.request, 0)
+        for _ in range(50):
+            await context.tick()
+            assert context.get(dut.stop) and not context.get(dut.hold)
+        context.set(dut.quiet, answers)
+        waited = 0
+        while not context.get(dut.hold):
+            await context.tick()
+            waited += 1
+        assert waited <= 2 if answers else waited == pytest.approx(DRAIN_CYCLES - 50, abs=3)
+
+    simulate(dut, bench)
+
+
+@pytest.mark.parametrize("mhz", [100, 150, 175, 200, 225, 250, 300])
+def test_the_clocks_are_as_wanted_and_within_their_limits(mhz):
+    found = clocking(mhz)
+    assert found.accelerator_mhz == mhz
+    assert 250 <= found.hbm_mhz <= 450
+    assert 800 <= 100 * found.multiplier <= 1600
+    assert (found.multiplier * 8).denominator == (found.divider * 8).denominator == 1
+
+
+def test_an_odd_clock_is_met_from_below():
+    assert 330 < clocking(333.3).accelerator_mhz <= 333.3
+
+
+@pytest.mark.parametrize("mhz", [1, 900])
+def test_a_clock_out_of_reach_is_refused(mhz):
+    with pytest.raises(ValueError, match=f"clock_mhz must be .* got {mhz}"):
+        clocking(mhz)
+
+
+def test_channels_of_a_port_lie_together_and_the_first_region_has_the_fewest():
+    config = preset("vcu128")
+    regions = [region_of_channel(config, channel) for channel in range(config.channels)]
+    assert regions == sorted(regions) and regions[::2] == regions[1::2]
+    assert [regions.count(region) for region in range(3)] == [12, 14, 14]
+
+
+def test_no_two_users_share_a_port_of_the_memory():
+    ports = port_map(preset("vcu128"))
+    assert len(set(ports.used)) == len(ports.used) == 23
+    for number, port in enumerate(ports.channels):  # its windows, evenly spread, are behind it
+        assert port == int(2 * number * 32 / 40)
