@@ -5,7 +5,7 @@ import numpy as np
 from etalstm.hw.contract import Memory, Opcode
 from etalstm.selftest.bench import Bench
 from etalstm.selftest.bits import describe, patterns
-from etalstm.selftest.finding import Finding, Outcome
+from etalstm.selftest.finding import Finding, Outcome, spans
 from etalstm.selftest.instructions import KIND, load, store
 
 FILL = 0xFFF1F1F1  # what a place holds that nobody has written
@@ -36,29 +36,25 @@ def mapping(bench: Bench) -> Outcome:
     bench.run(emit)
     got = bench.read(first, copies).reshape(channels, channels, config.lanes, rows)  # window, channel, lane, row
     expected = blocks.transpose(0, 2, 1)
-    brought = {}
     for channel in range(channels):
         seen = got[:, channel]
-        if (seen == expected[channel]).all():
-            continue
-        sources = {n for n in range(channels) for block in seen if (block == expected[n]).all()}
-        brought[channel] = sources.pop() if len(sources) == 1 else None
-    outcome.findings += _explain(bench, brought)
+        if (wrong := np.flatnonzero((seen != expected[channel]).any(axis=(1, 2)))).size:
+            sources = {n for n in range(channels) for block in seen if (block == expected[n]).all()}
+            outcome.findings.append(_explain(bench, channel, sources, wrong))
     return outcome
 
 
-def _explain(bench: Bench, brought: dict[int, int | None]) -> list[Finding]:
-    """Say which channels work on whose memory; None: on nobody's that could be told."""
-    findings = []
-    for channel, source in brought.items():
-        port = bench.port_of(channel)
-        if source is None or source == channel:
-            what = f"channel {channel} ({port}) does not copy between windows: what arrives is no channel's block"
-            findings.append(Finding(what, f"{port}'s data or address lines"))
-        else:
-            what = f"channel {channel} ({port}) works on the memory of channel {source} ({bench.port_of(source)})"
-            findings.append(Finding(what, "the mapping of the channels' ports on memory ports"))
-    return findings
+def _explain(bench: Bench, channel: int, sources: set[int], wrong: np.ndarray) -> Finding:
+    """Say whose blocks a channel brought, or into whose windows its own did not come."""
+    port = bench.port_of(channel)
+    who = f"channel {channel} ({port})"
+    if len(sources) == 1 and channel not in sources:
+        (source,) = sources
+        what = f"{who} works on the memory of channel {source} ({bench.port_of(source)})"
+        return Finding(what, "the mapping of the channels' ports on memory ports")
+    if channel in sources:
+        return Finding(f"{who} does not reach the windows of channels {spans(wrong)}", f"{port}'s address lines")
+    return Finding(f"{who} copies what is no channel's block", f"{port}'s data or address lines")
 
 
 def data(bench: Bench) -> Outcome:

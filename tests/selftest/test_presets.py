@@ -37,3 +37,21 @@ def test_a_check_passes_and_can_fail(preset, check):
     outcome = check(Bench(Timed(PRESETS[preset])))
     assert outcome.passed, outcome.findings
     assert not check(Bench(Damaged(PRESETS[preset]))).passed
+
+
+class Deaf(Timed):
+    """The window of channel 2 keeps what it holds."""
+
+    def run(self, program, timeout_seconds=None):
+        window = slice(self._base + 2 * self._stride, self._base + 3 * self._stride)
+        before = self.transport.bytes[window].copy()
+        super().run(program)
+        self.transport.bytes[window] = before
+
+
+def test_a_window_that_is_not_reached_is_named():
+    found = ports.mapping(Bench(Deaf(PRESETS["bench"]))).findings
+    assert [each.what for each in found] == [
+        f"channel {n} (port{n}) does not reach the windows of channels 2" for n in range(4)
+    ]
+    assert found[0].suspect == "port0's address lines"
