@@ -1,10 +1,15 @@
 """Commands end to end on the simulated machine, as a user types them."""
 
 import json
+import re
 
+import numpy as np
 import pytest
 
 from etalstm.cli import run
+from etalstm.device import TrainingShape, open_device
+from etalstm.network import NetworkShape, initial_parameters
+from etalstm.storage import Storage
 
 
 def output(capsys, *arguments):
@@ -64,6 +69,72 @@ def test_compare_finds_golden_bits_on_other_architectures(capsys, architecture, 
     code, out, err = output(capsys, "compare", *arguments, "--skip-cells", 0.3, "--json")
     assert code == 0, err
     assert json.loads(out)["mismatched_words"] == 0
+
+
+@pytest.mark.parametrize(
+    ("storage", "preset", "modes", "loss", "stall"),
+    [
+        ("dense", "test", "spill", "last", 0.5),
+        ("ms1", "sim", "spill", "per-step", 0),
+        ("ms1-bf16", "test", "spill", "per-step", 0.5),
+        ("dense", "sim", "offload", "per-step", 0),
+        ("ms1", "test", "offload", "last", 0.5),
+        ("ms1-bf16", "sim", "spill offload", "last", 0),
+    ],
+)
+def test_compare_finds_golden_bits_with_intermediates_on_the_host(capsys, storage, preset, modes, loss, stall):
+    common = ["--preset", preset, *sizes(5, 19, 2, 8, 8), "--storage", storage]
+    _, _, err = output(capsys, "plan", *common, "--memory-budget", 1)
+    least = int(
+        re.search(r"budget of 1 bytes is too small: this network needs at least ([\d,]+)", err)[1].replace(",", "")
+    )
+    planned = json.loads(output(capsys, "plan", *common, "--memory-budget", least, "--json")[1])
+    assert planned["segments"] > 2 and sum(planned["footprint"].values()) <= least
+    arguments = ["--theta", 0 if storage == "dense" else 0.1, "--skip-cells", 0.5, "--loss", loss, "--stall", stall]
+    arguments += ["--memory-budget", least, "--log-share", 1] if "spill" in modes else []
+    arguments += ["--offload"] if "offload" in modes else []
+    code, out, err = output(capsys, "compare", *common, *arguments, "--json")
+    assert code == 0, err
+    assert json.loads(out)["mismatched_words"] == 0
+
+
+def test_plan_compares_storage_policies(capsys):
+    arguments = ["--preset", "test", *sizes(8, 8, 1, 4, 3), "--json"]
+    found = {}
+    for density in (0.1, 1):
+        out = output(capsys, "plan", *arguments, "--storage", "all", "--density", density)[1]
+        found[density] = json.loads(out)["policies"]
+        for kind in ("intermediates", "deltas"):
+            for policy, cost in found[density].items():
+                alone = json.loads(output(capsys, "plan", *arguments, "--storage", policy, "--density", density)[1])
+                assert alone["footprint"][kind] == cost["footprint"][kind]
+                assert alone["traffic"][kind] == cost["traffic"][kind]
+    kept = {density: {name: cost["footprint"]["intermediates"] for name, cost in policies.items()}
+            for density, policies in found.items()}  # fmt: skip
+    assert kept[0.1]["dense"] == kept[1]["dense"]
+    assert kept[0.1]["ms1-bf16"] < kept[0.1]["ms1"] < kept[1]["ms1-bf16"] < kept[1]["ms1"]
+
+
+@pytest.mark.parametrize("storage", ["ms1", "ms1-bf16"])
+def test_plan_knows_the_traffic_of_streams(storage):
+    """Nothing is zero, no lane without a unit: what is counted is what a density of 1 moves."""
+    network = NetworkShape(8, 8)
+    shape = TrainingShape(network, 4, 3, storage=Storage(storage))
+    generator = np.random.default_rng(1)
+    x, dy, h0, c0 = (
+        generator.standard_normal(size, np.float32)
+        for size in (shape.x_shape, shape.y_shape, shape.state_shape, shape.state_shape)
+    )
+    with open_device("sim", "test") as device:
+        session = device.create(shape)
+        session.load(initial_parameters(network, 1))
+        session.forward(x, h0=h0, c0=c0)
+        session.backward(dy)
+        session.update(0.1)
+        counters, planned = session.counters(), session.plan.traffic()
+    for kind in ("weights", "activations", "intermediates", "deltas"):
+        assert counters["read_bytes"][kind] == planned[kind]["read"], kind
+        assert counters["write_bytes"][kind] == planned[kind]["written"], kind
 
 
 def test_presets_give_the_same_weights(capsys):
@@ -180,6 +251,13 @@ def test_bench_codec_keeps_up_and_holds_nothing_back(capsys):
         ),
         (["compare", "--architecture", "inference", "--storage", "ms1"], "architecture inference keeps its intermed"),
         (["plan", "--memory", "1000"], "bytes of memory, the device has 1,000"),
+        (["plan", "--density", "2"], "density must be 0 to 1, got 2"),
+        (["plan", "--storage", "zip"], "storage must be one of dense, ms1, ms1-bf16, got 'zip'"),
+        (["plan", "--memory-budget", "9"], "a memory budget of 9 bytes is too small: this network needs at least"),
+        (["compare", "--memory-budget", "0"], "memory_budget must be above 0, got 0"),
+        (["compare", "--memory-budget", "9"], "a memory budget of 9 bytes is too small"),
+        (["compare", "--log-share", "0"], "log_share must be above 0 and at most 1, got 0"),
+        (["compare", "--devices", "golden,golden", "--offload"], "device golden takes no intermediates from the host"),
         (["plan", "--batch", "0"], "batch must be above 0, got 0"),
         (["bench", "iteration", "--steps", "0"], "steps must be above 0, got 0"),
         (["bench", "shares", "--steps", "0"], "steps must be above 0, got 0"),

@@ -9,3 +9,4 @@ def assert_same_training(device, shape, iterations, seed, loss="per-step", skip_
     found = compare(sessions, shape, iterations, loss, seed, skip_cells)
     assert found.words > 0
     assert not found.mismatched_words, f"seed {seed}: {found}"
+    return sessions[device.name]

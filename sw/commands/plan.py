@@ -1,6 +1,7 @@
 """``eta-lstm plan``: what a network costs on a machine, before anything runs."""
 
 import json
+from functools import partial
 from typing import Annotated
 
 from rich.console import Console
@@ -8,9 +9,13 @@ from rich.table import Table
 from typer import Option
 
 from etalstm.hw.config import preset as named_preset
+from etalstm.hw.contract import STREAM_BLOCK
 from etalstm.network import NetworkShape, check_size
+from etalstm.plan.fit import plan_within
+from etalstm.plan.network import LOCAL_GRADIENTS
 from etalstm.plan.plan import Plan
 from etalstm.plan.program import disassemble as lines_of
+from etalstm.storage import POLICIES, Storage
 
 
 def plan(
@@ -21,7 +26,12 @@ def plan(
     batch: Annotated[int, Option(help="Sequences")] = 32,
     steps: Annotated[int, Option(help="Steps")] = 8,
     lengths: Annotated[bool, Option("--unequal-lengths", help="Plan for sequences shorter than the steps")] = False,
+    storage: Annotated[str, Option(help="What cells keep: dense, ms1, ms1-bf16, or all to compare them")] = "dense",
+    density: Annotated[float, Option(help="Share of local gradients and of δ that compressed streams keep")] = 1.0,
     memory: Annotated[int | None, Option(help="Memory of the device in bytes; fails if it is too small")] = None,
+    memory_budget: Annotated[
+        int | None, Option(help="Bytes of the device's memory; what cells keep beyond it goes to the host and back")
+    ] = None,
     disassemble: Annotated[bool, Option("--disassemble", help="Print the programs as text")] = False,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
@@ -29,23 +39,65 @@ def plan(
     network = NetworkShape(inputs, hidden, layers)
     for name, size in (("batch", batch), ("steps", steps)):
         check_size(name, size)
-    planned = Plan(named_preset(preset), network, batch, steps, masked=lengths, memory_bytes=memory)
+    if not 0 <= density <= 1:
+        raise ValueError(f"density must be 0 to 1, got {density}")
+    if memory_budget is not None:
+        check_size("memory_budget", memory_budget)
+    config = named_preset(preset)
+
+    def planned(policy: str) -> Plan:
+        make = partial(
+            Plan, config, network, batch, steps, masked=lengths, storage=Storage(policy), density=density,
+            share=partial(share_of, density, policy == "ms1-bf16"),
+        )  # fmt: skip
+        return make(memory_bytes=memory) if memory_budget is None else plan_within(memory_budget, make)
+
+    if storage == "all":
+        return show_policies({policy: planned(policy) for policy in POLICIES}, as_json)
+    chosen = planned(storage)
     if disassemble:
-        for name, program in planned.programs.items():
+        for name, program in chosen.programs.items():
             print(f"{name}:")
             for line in lines_of(program.words):
                 print(line)
-        return
+        return None
+    return show(chosen, as_json)
+
+
+def share_of(density: float, bf16: bool, log: int) -> float:
+    """Give the room that a log's streams need at a density, as a share of what they need if they keep everything."""
+    full = 1 / 2 if bf16 and log == LOCAL_GRADIENTS else 1
+    return (1 / STREAM_BLOCK + density * full) / (1 / STREAM_BLOCK + full)
+
+
+def show(planned: Plan, as_json: bool) -> None:
+    """Print one plan."""
     footprint, traffic = planned.footprint(), planned.traffic()
     instructions = {name: len(program.words) for name, program in planned.programs.items()}
     if as_json:
-        print(json.dumps({"footprint": footprint, "traffic": traffic, "instructions": instructions}))
+        costs = {"footprint": footprint, "traffic": traffic, "instructions": instructions}
+        print(json.dumps(costs | {"segments": len(planned.map.held)}))
         return
     console = Console()
     console.print(_table("Memory", ["kind", "bytes"], [*footprint.items(), ("total", sum(footprint.values()))]))
     moved = [(kind, bytes_of["read"], bytes_of["written"]) for kind, bytes_of in traffic.items()]
     console.print(_table("Traffic of an iteration", ["kind", "bytes read", "bytes written"], moved))
     console.print(_table("Programs", ["name", "instructions"], instructions.items()))
+
+
+def show_policies(plans: dict[str, Plan], as_json: bool) -> None:
+    """Print what the storage policies cost, beside each other."""
+    costs = {name: {"footprint": plan.footprint(), "traffic": plan.traffic()} for name, plan in plans.items()}
+    if as_json:
+        print(json.dumps({"policies": costs}))
+        return
+    rows = []
+    for name, cost in costs.items():
+        footprint, kinds = cost["footprint"], [cost["traffic"][kind] for kind in ("intermediates", "deltas")]
+        moved = [sum(kind[way] for kind in kinds) for way in ("read", "written")]
+        rows.append((name, footprint["intermediates"], footprint["deltas"], sum(footprint.values()), *moved))
+    head = ["storage", "intermediates", "deltas", "all memory", "read", "written"]
+    Console().print(_table("Bytes of memory, and of intermediates and deltas that an iteration moves", head, rows))
 
 
 def _table(title, columns, rows) -> Table:

@@ -52,6 +52,10 @@ class HardwareSession(Session):
     plan : Plan
     base, size_bytes : int
         The session's part of the memory, from a multiple of 4096 on.
+    windows : Windows
+        The plan's arrays there.
+    spill : Spill
+        What the cells of the last forward pass keep, and where.
     """
 
     reduces = takes_intermediates = True
@@ -87,10 +91,10 @@ class HardwareSession(Session):
         """Go over to a plan; weights and velocities come along."""
         base = self._device.place(plan.memory_bytes, self)
         old = self._map.memory.arrays.values() if self._map else ()
-        moved = {array.name: self._windows.read_words(array) for array in old if array.kind in SURVIVING}
+        moved = {array.name: self.windows.read_words(array) for array in old if array.kind in SURVIVING}
         self.plan, self.base, self._map = plan, base, plan.map
         config, transport = self._accelerator.config, self._accelerator.transport
-        self._windows = Windows(transport, plan.map.memory, base, config.channels)
+        self.windows = Windows(transport, plan.map.memory, base, config.channels)
         self._programs = {
             name: self._accelerator.load(program.image(), base + plan.program_addresses[name])
             for name, program in plan.programs.items()
@@ -99,7 +103,7 @@ class HardwareSession(Session):
         regions = {array.name for array in plan.map.regions}  # nothing is read there that was not written before
         for name, array in plan.map.memory.arrays.items():
             if name not in regions:
-                self._windows.write_words(array, moved.get(name, np.zeros(array.index.shape, np.float32)))
+                self.windows.write_words(array, moved.get(name, np.zeros(array.index.shape, np.float32)))
 
     @property
     def size_bytes(self) -> int:
@@ -111,35 +115,35 @@ class HardwareSession(Session):
 
     def _load(self, parameters, velocities):
         for arrays, entry, speed in zip(self._map.layers, parameters, velocities, strict=True):
-            self._windows.write(arrays.columns, entry.weights)
-            self._windows.write(arrays.rows, entry.weights)
-            self._windows.write(arrays.bias, entry.bias)
-            self._windows.write(arrays.velocity, speed.weights)
-            self._windows.write(arrays.bias_velocity, speed.bias)
+            self.windows.write(arrays.columns, entry.weights)
+            self.windows.write(arrays.rows, entry.weights)
+            self.windows.write(arrays.bias, entry.bias)
+            self.windows.write(arrays.velocity, speed.weights)
+            self.windows.write(arrays.bias_velocity, speed.bias)
 
     def _parameters(self):
-        return [LayerParameters(self._windows.read(a.columns), self._windows.read(a.bias)) for a in self._map.layers]
+        return [LayerParameters(self.windows.read(a.columns), self.windows.read(a.bias)) for a in self._map.layers]
 
     def _velocities(self):
-        read = self._windows.read
+        read = self.windows.read
         return [LayerParameters(read(a.velocity), read(a.bias_velocity)) for a in self._map.layers]
 
     def _forward(self, x, lengths, h0, c0):
         self._counts, self._inputs = {}, (x.copy(), lengths, h0.copy(), c0.copy())
-        self._windows.count_anew()
+        self.windows.count_anew()
         if self._wasteful:
             self._adopt(self._planned(self.shape))
         self._leave_intermediates = self._run_forward
         self._until_it_fits(self._run_forward)
         layers, steps = self._map.layers, self.shape.steps
-        read = self._windows.read
+        read = self.windows.read
         y = read(layers[-1].h.array)[1:]
         last = [(read(a.h.steps(steps, 1))[-1], read(a.c.steps(a.c_at(steps), 1))[-1]) for a in layers]
         return Outputs(y, *(np.stack(state) for state in zip(*last, strict=True)))
 
     def _encode(self, layers, skipped):
         self._refuse_dense()
-        streams = self._intermediates(skipped)
+        streams = self._streams(skipped)
         for held in self._map.held:
             yield from streams.encode(held, layers)
 
@@ -147,13 +151,13 @@ class HardwareSession(Session):
         self._refuse_dense()
         sealed = list(streams)
         self._counts = {}
-        self._windows.count_anew()
+        self.windows.count_anew()
 
         def place():
             self._prepare(x, lengths)
             for arrays, states in zip(self._map.layers, h, strict=True):
-                self._windows.write(arrays.h.array, states)
-            self._spill.take(sealed)
+                self.windows.write(arrays.h.array, states)
+            self.spill.take(sealed)
 
         self._leave_intermediates = place
         try:
@@ -168,58 +172,58 @@ class HardwareSession(Session):
             if not self.shape.storage.layer(number).compressed:
                 raise DeviceError(f"layer {number} keeps its gates, not local gradients: its storage must not be dense")
 
-    def _intermediates(self, skipped: np.ndarray) -> Intermediates:
-        return Intermediates(self._map, self._windows, self._identity, skipped)
+    def _streams(self, skipped: np.ndarray) -> Intermediates:
+        return Intermediates(self._map, self.windows, self._identity, skipped)
 
     def _prepare(self, x, lengths) -> None:
         """Begin a forward pass: its programs, its input, nothing kept yet."""
         self._choose_passes()
         self._active = np.arange(self.shape.steps)[:, None] < lengths[None, :]
-        self._windows.write(self._map.layers[0].x.array, x)
+        self.windows.write(self._map.layers[0].x.array, x)
         if self._map.mask:
-            self._windows.write(self._map.mask.array, self._active.astype(np.float32))
+            self.windows.write(self._map.mask.array, self._active.astype(np.float32))
         self._used = {}
-        self._spill = Spill(self._map.held, self._intermediates(self._skipped))
+        self.spill = Spill(self._map.held, self._streams(self._skipped))
 
     def _run_forward(self):
         x, lengths, h0, c0 = self._inputs
         self._prepare(x, lengths)
         for arrays, h, c in zip(self._map.layers, h0, c0, strict=True):
             for sequence, state in ((arrays.h, h), (arrays.c, c)):
-                self._windows.write(sequence.steps(0, 1), np.broadcast_to(state, sequence.array.shape))
+                self.windows.write(sequence.steps(0, 1), np.broadcast_to(state, sequence.array.shape))
         for kind, threshold in enumerate(self.shape.storage.thresholds):
             self._accelerator.set_parameter(contract.PARAMETER_THRESHOLDS + kind, threshold)
-        self._run_pass("forward", range(len(self._map.held)), self._spill.during_forward)
+        self._run_pass("forward", range(len(self._map.held)), self.spill.during_forward)
 
     def _backward(self, dy, dh, dc):
         self._until_it_fits(self._leave_intermediates, lambda: self._run_backward(dy, dh, dc))
 
     def _run_backward(self, dy, dh, dc):
         layers = self._map.layers
-        self._windows.write(layers[-1].dy.array, dy)
+        self.windows.write(layers[-1].dy.array, dy)
         for arrays, h, c in zip(layers, dh, dc, strict=True):
-            self._windows.write(arrays.dh.array, h[None])
-            self._windows.write(arrays.dc.array, c[None])
-        self._spill.before_backward()
-        self._run_pass("backward", reversed(range(len(self._map.held))), self._spill.during_backward)
+            self.windows.write(arrays.dh.array, h[None])
+            self.windows.write(arrays.dc.array, c[None])
+        self.spill.before_backward()
+        self._run_pass("backward", reversed(range(len(self._map.held))), self.spill.during_backward)
 
     def _dx(self):
-        dx = self._windows.read(self._map.layers[0].dx.array)
+        dx = self.windows.read(self._map.layers[0].dx.array)
         dx[self._skipped[0]] = 0  # skipped cells wrote nothing
         return dx
 
     def _initial_state_gradients(self):
-        states = [[self._windows.read(sequence.array)[0] for sequence in (a.dh, a.dc)] for a in self._map.layers]
+        states = [[self.windows.read(sequence.array)[0] for sequence in (a.dh, a.dc)] for a in self._map.layers]
         for layer in np.flatnonzero(self._skipped[:, 0]):
             states[layer] = [np.zeros_like(state) for state in states[layer]]
         return tuple(np.stack(state) for state in zip(*states, strict=True))
 
     def _norm_terms(self):
-        layers, read = self._map.layers, self._windows.read
+        layers, read = self._map.layers, self.windows.read
         return [read(a.norms) for a in layers], [canonical_rows(read(a.bias_gradient)) for a in layers]
 
     def _gradients(self):
-        read = self._windows.read
+        read = self.windows.read
         return [LayerGradients(read(a.gradient), read(a.bias_gradient)) for a in self._map.layers]
 
     def _update(self, rule):
@@ -253,9 +257,9 @@ class HardwareSession(Session):
     def _broadcast(self):
         """Read what each layer broadcast, x and the h of the step before; δ is read by who needs it."""
         for arrays, skipped in zip(self._map.layers, self._skipped, strict=True):
-            x = self._windows.read(arrays.x.array)[arrays.x_step :]
-            deltas = DeltaReader(self._map, arrays, skipped, self._windows.read_words)
-            yield x, self._windows.read(arrays.h.array)[:-1], deltas
+            x = self.windows.read(arrays.x.array)[arrays.x_step :]
+            deltas = DeltaReader(self._map, arrays, skipped, self.windows.read_words)
+            yield x, self.windows.read(arrays.h.array)[:-1], deltas
 
     def _kept(self, arrays: LayerArrays, skipped: np.ndarray) -> dict:
         """Count the kept elements of each kind, and the words of beats, that a layer's index tells."""
@@ -263,7 +267,7 @@ class HardwareSession(Session):
             elements = int((~skipped).sum()) * self.shape.batch * self.shape.network.hidden_size
             return {"kept": (0,) * len(KINDS), "words": DENSE_TENSORS * elements}
         config = self._accelerator.config
-        words = self._windows.read_words(arrays.index).view(np.uint32)[:, :, : len(contract.STREAM_INDEX)]
+        words = self.windows.read_words(arrays.index).view(np.uint32)[:, :, : len(contract.STREAM_INDEX)]
         index = words.reshape(config.channels, self.shape.steps, -1, len(KINDS), len(contract.STREAM_INDEX))[
             :, ~skipped
         ]
@@ -286,7 +290,7 @@ class HardwareSession(Session):
             "log": sum(held.log.array.vectors for held in self._map.held[:REGIONS] if held.log) * size,
             "log_used": int(self._used.get(LOCAL_GRADIENTS, 0) * size),
             "segments": len(self._map.held),
-            "host": self._windows.moved,
+            "host": self.windows.moved,
             "replays": self._room.replays,
         }
 
@@ -348,7 +352,7 @@ class HardwareSession(Session):
 
     def _end_of(self, index: Place) -> int:
         """Give the largest beat, over channels, at which the stream of an index ends."""
-        words = self._windows.read_words(index.array.part(index.vector, 1)).view(np.uint32)[:, 0]
+        words = self.windows.read_words(index.array.part(index.vector, 1)).view(np.uint32)[:, 0]
         start, beats = (words[:, contract.STREAM_INDEX.index(name)] for name in ("start", "beats"))
         return int((start + beats).max())
 

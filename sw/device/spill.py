@@ -19,17 +19,18 @@ class Spill:
 
     Members
     -------
+    intermediates : Intermediates
     host : dict from a segment's number to its sealed streams
     """
 
     def __init__(self, held: list[Held], intermediates: Intermediates):
-        self._held, self._intermediates = held, intermediates
+        self._held, self.intermediates = held, intermediates
         self.host: dict[int, list[bytes]] = {}
 
     def during_forward(self, number: int) -> None:
         """Bring out the segment before the one that runs, if its region is needed again."""
         if 0 < number < len(self._held) - 1:
-            self.host[number - 1] = self._intermediates.read(self._held[number - 1])
+            self.host[number - 1] = self.intermediates.read(self._held[number - 1])
 
     def take(self, sealed: list[bytes]) -> None:
         """Take all segments' streams from the host, as if a forward pass had left them; those of the last two move in.
@@ -41,13 +42,13 @@ class Spill:
         """
         first = 0
         for number, held in enumerate(self._held):
-            ours = sealed[first : first + self._intermediates.count(held)]
+            ours = sealed[first : first + self.intermediates.count(held)]
             first += len(ours)
             if number < len(self._held) - REGIONS:
-                self._intermediates.place(held, ours)
+                self.intermediates.place(held, ours)
                 self.host[number] = ours
             else:
-                self._intermediates.write(held, ours)
+                self.intermediates.write(held, ours)
         if first < len(sealed):
             raise StreamError(f"{len(sealed)} streams came, expected were {first}")
 
@@ -61,4 +62,4 @@ class Spill:
 
     def _bring(self, number: int) -> None:
         if number in self.host:
-            self._intermediates.write(self._held[number], self.host[number])
+            self.intermediates.write(self._held[number], self.host[number])

@@ -40,6 +40,8 @@ class Plan:
         What is kept for the backward pass.
     share, segments
         Room of the logs, and which cells share a region of memory: see :class:`NetworkMap`.
+    density : float
+        Share of elements that compressed streams are taken to keep, for :meth:`traffic`.
     memory_bytes : int, optional
         Memory of the device.
 
@@ -67,14 +69,15 @@ class Plan:
         storage: Storage = Storage(),  # noqa: B008  frozen
         share: Callable[[int], float] = whole,
         segments: list[Segment] | None = None,
+        density: float = 1.0,
         memory_bytes: int | None = None,
     ):
-        self.config, self.network = config, network
+        self.config, self.network, self._density = config, network, density
         self.map = NetworkMap(config, network, batch, steps, masked, storage, share, segments)
         self._check_fits(self.map.memory.window_bytes * config.channels, memory_bytes)
         self._kept = {}
         self.forward, self.backward = self.passes(np.zeros((network.layers, steps), bool))
-        self.update = Program(config)
+        self.update = Program(config, density)
         for layer in self.map.layers:
             UpdateLayer(config, Emitter(config, self.update), layer).emit()
         self.update.halt()
@@ -176,7 +179,7 @@ class Plan:
         ]
 
     def _forward(self, segment: Segment, skipped) -> Program:
-        program = Program(self.config)
+        program = Program(self.config, self._density)
         emitter = Emitter(self.config, program)
         for piece in segment:
             layer = self.map.layers[piece.layer]
@@ -186,7 +189,7 @@ class Plan:
 
     def _backward(self, segment: Segment, skipped) -> Program:
         """Emit a segment's backward pass, and the weights' gradient of the layers whose first step it has."""
-        program = Program(self.config)
+        program = Program(self.config, self._density)
         emitter = Emitter(self.config, program)
         for piece in reversed(segment):
             layer, steps = self.map.layers[piece.layer], skipped[piece.layer]

@@ -1,5 +1,6 @@
 """A program under construction: instructions that say what they touch, waits that follow from it."""
 
+import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
@@ -34,6 +35,12 @@ class Program:
 
     Every wait refers to an earlier instruction, so a program never waits for itself, whatever the depth of the queues.
 
+    Parameters
+    ----------
+    config : Config
+    density : float
+        Share of elements that compressed streams are taken to keep, where bytes are counted.
+
     Members
     -------
     words : list of int, one 256-bit instruction each
@@ -41,8 +48,8 @@ class Program:
     ends : dict from a log's number to the log, and the place where the index of the last stream in it goes
     """
 
-    def __init__(self, config: Config):
-        self._config = config
+    def __init__(self, config: Config, density: float = 1.0):
+        self._config, self._density = config, density
         self._uses = defaultdict(_Uses)
         self._issued = dict.fromkeys(Engine, 0)
         self.words: list[int] = []
@@ -110,18 +117,32 @@ class Program:
 
     def _count(self, opcode, fields):
         config = self._config
-        vector_bytes = config.lanes * config.format.width // 8
         match opcode:
             case Opcode.LOAD | Opcode.STORE:
-                moved = fields["outer"] * fields["inner"] * vector_bytes * config.channels
+                moved = self._bytes_of(fields["outer"] * fields["inner"], fields) * config.channels
             case Opcode.TRANSPOSE:
                 moved = fields["outer"] * fields["lanes"] * config.beat_bytes * config.channels
             case Opcode.CAST:
-                moved = fields["blocks"] * fields["gates"] * fields["batch"] * vector_bytes
+                moved = self._bytes_of(fields["gates"] * fields["batch"], fields) * fields["blocks"]
             case _:
                 return
         into = self.read_bytes if opcode in (Opcode.LOAD, Opcode.CAST) else self.write_bytes
         into[contract.Traffic(fields["kind"])] += moved
+
+    def _bytes_of(self, vectors, fields):
+        """Bytes of vectors, or of the stream that they make and its index."""
+        config = self._config
+        if not fields.get("compressed"):
+            return vectors * config.vector_beats * config.beat_bytes
+        return (stream_beats(config, vectors, self._density, bool(fields.get("bf16"))) + 1) * config.beat_bytes
+
+
+def stream_beats(config: Config, vectors: int, density: float, bf16: bool) -> int:
+    """Give the beats of a stream that keeps a share `density` of its elements, rounded up."""
+    elements = vectors * config.lanes
+    kept = math.ceil(density * elements)
+    words = -(-elements // contract.STREAM_BLOCK) + (-(-kept // 2) if bf16 else kept)
+    return -(-words // config.beat_words)
 
 
 def streams_before(words: Iterable[int], stores: int) -> tuple[int, float]:

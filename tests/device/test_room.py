@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from etalstm.comparison import compare
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.hardware import HardwareDevice
 from etalstm.device.room import PATIENCE, SPARE, Room
@@ -14,6 +13,7 @@ from etalstm.network import NetworkShape, initial_parameters
 from etalstm.plan.program import streams_before
 from etalstm.storage import Storage
 from tests.plan.machine import InterpretedAccelerator
+from tests.training import assert_same_training
 
 NETWORK = NetworkShape(5, 19, 2)
 
@@ -28,10 +28,7 @@ def interpreted():
 
 def train_beside_golden(device, shape, skip_cells=0.0):
     """Hold two iterations to golden; give the device's session."""
-    sessions = {"golden": open_device("golden").create(shape), "machine": device.create(shape)}
-    found = compare(sessions, shape, 2, "per-step", 7, skip_cells)
-    assert not found.mismatched_words, found
-    return sessions["machine"]
+    return assert_same_training(device, shape, iterations=2, seed=7, skip_cells=skip_cells)
 
 
 @pytest.mark.parametrize("policy", ["ms1", "ms1-bf16", ("dense", "ms1")], ids=str)
@@ -73,7 +70,7 @@ def test_a_log_shrinks_to_what_is_needed_and_grows_again():
         session.forward(quiet)
     shrunk = session.memory()
     assert shrunk["replays"] == 0 and shrunk["log"] < whole
-    assert shrunk["log_used"] <= shrunk["log"] <= SPARE * shrunk["log_used"] + 5 * session._map.memory.vector_bytes
+    assert shrunk["log_used"] <= shrunk["log"] <= SPARE * shrunk["log_used"] + 5 * session.plan.map.memory.vector_bytes
     x, c0 = (np.random.default_rng(1).standard_normal(size, np.float32) for size in (shape.x_shape, shape.state_shape))
     session.forward(x, c0=3 * c0)
     grown = session.memory()

@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from etalstm.comparison import compare
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.hardware import HardwareDevice
 from etalstm.errors import PlanError, StreamError
@@ -14,6 +13,7 @@ from etalstm.network import NetworkShape, initial_parameters
 from etalstm.plan.segments import Piece, cut, divide, everything
 from etalstm.storage import Storage
 from tests.plan.machine import InterpretedAccelerator
+from tests.training import assert_same_training
 
 NETWORK = NetworkShape(5, 19, 2)
 
@@ -35,10 +35,7 @@ def tight(policy, **options):
 
 
 def train_beside_golden(device, shape, skip_cells=0.0):
-    sessions = {"golden": open_device("golden").create(shape), "machine": device.create(shape)}
-    found = compare(sessions, shape, 2, "per-step", 7, skip_cells)
-    assert not found.mismatched_words, found
-    return sessions["machine"]
+    return assert_same_training(device, shape, iterations=2, seed=7, skip_cells=skip_cells)
 
 
 @pytest.mark.parametrize(
@@ -70,14 +67,14 @@ def test_what_comes_back_is_what_went():
     """Streams leave one region; written to another, they are found there by the machine's own index."""
     with open_device("sim", "test") as device:
         session = train_beside_golden(device, tight("ms1", share=1.0))
-        held, intermediates = session._map.held, session._spill._intermediates
-        first, sealed = held[0], session._spill.host[0]
+        held, intermediates = session.plan.map.held, session.spill.intermediates
+        first, sealed = held[0], session.spill.host[0]
         assert intermediates.read(first) == sealed, "the backward pass ended with the first segment's"
         elsewhere = dataclasses.replace(first, region=held[1].region, log=held[1].log)
         intermediates.write(elsewhere, sealed)
         assert intermediates.read(elsewhere) == sealed
-        start = session._windows.read_words(session._map.layers[0].index.part(0, 1)).view(np.uint32)[0, 0, 0]
-        assert start == held[1].region.first * session._map.config.vector_beats
+        start = session.windows.read_words(session.plan.map.layers[0].index.part(0, 1)).view(np.uint32)[0, 0, 0]
+        assert start == held[1].region.first * session.plan.map.config.vector_beats
 
 
 @pytest.mark.parametrize(
@@ -99,8 +96,8 @@ def test_what_was_damaged_on_the_host_is_refused(damage, message):
     session = interpreted().create(shape)
     session.load(initial_parameters(NETWORK, 1))
     session.forward(np.ones(shape.x_shape, np.float32))
-    number = min(session._spill.host)
-    session._spill.host[number] = damage(session._spill.host[number])
+    number = min(session.spill.host)
+    session.spill.host[number] = damage(session.spill.host[number])
     with pytest.raises(StreamError, match=message):
         session.backward(np.ones(shape.y_shape, np.float32))
     session.forward(np.ones(shape.x_shape, np.float32))

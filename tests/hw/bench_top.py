@@ -1,5 +1,6 @@
 """cocotb bench of the whole machine: it trains with golden's bits, and goes on after every error."""
 
+import math
 import os
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ import pytest
 from cocotb.task import bridge
 
 from etalstm.architecture import SWING
-from etalstm.device import TrainingShape
+from etalstm.device import TrainingShape, open_device
 from etalstm.device.accelerator import Accelerator
 from etalstm.device.faults import BadAddressError, BadOpcodeError, BusyError, ReadError, WriteError
 from etalstm.device.hardware import HardwareDevice
@@ -17,12 +18,14 @@ from etalstm.hw.config import preset
 from etalstm.hw.contract import Memory, Opcode, decode, encode
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.sim.cocotb_transport import CocotbTransport
+from etalstm.storage import Storage
 from tests.training import assert_same_training
 
 PRESET = os.environ["PRESET"]
 SHAPE = TrainingShape(NetworkShape(3, 5), batch=2, steps=2)
 DEEPER = TrainingShape(NetworkShape(3, 5, layers=2), batch=2, steps=3, masked=True)
 EVEN = TrainingShape(NetworkShape(4, 6), batch=2, steps=2)  # no row is padding: each of its sums gets a scalar
+KEPT = TrainingShape(NetworkShape(3, 5), batch=2, steps=2, storage=Storage("ms1", 0.3))
 SEED = 4
 PROGRAM, WINDOW, WINDOW_BYTES = 1 << 20, 1 << 21, 4096
 HALT = encode(Opcode.HALT)
@@ -65,6 +68,54 @@ async def trains_with_the_bits_of_golden(dut, stall):
         train(device, DEEPER, iterations=2)
 
     await on_device(dut, stall, work)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(stall=[0.0, 0.5, 0.9])
+async def replays_a_pass_whose_log_was_full(dut, stall):
+    """A log far too small stops both passes; with more room they give golden's bits, as if there had always been."""
+
+    def work(device):
+        session = assert_same_training(device, replace(KEPT, log_share=0.05), 1, SEED)
+        assert session.memory()["replays"] > 1, session.memory()
+
+    await on_device(dut, stall, work)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(stall=[0.0, 0.5, 0.9])
+async def finds_streams_where_the_host_has_moved_them(dut, stall):
+    """What was read out of a log and written to another place is decompressed there: the gradients are golden's."""
+    generator = np.random.default_rng(SEED)
+    x, dy = (generator.standard_normal(size, np.float32) for size in (KEPT.x_shape, KEPT.y_shape))
+
+    def work(device):
+        sessions = [open_device("golden").create(KEPT), device.create(replace(KEPT, log_share=1.0))]
+        for session in sessions:
+            session.load(initial_parameters(KEPT.network, SEED))
+            session.forward(x)
+        move_streams(sessions[1])
+        expected, got = ([g.weights.view(np.uint32) for g in gradients_of(session, dy)] for session in sessions)
+        np.testing.assert_array_equal(got, expected)
+
+    await on_device(dut, stall, work)
+
+
+def gradients_of(session, dy):
+    session.backward(dy)
+    return session.gradients()
+
+
+def move_streams(session):
+    """Read all streams, spoil the log, write them behind where they were."""
+    (held,) = session.plan.map.held
+    streams, region = session.spill.intermediates, held.region
+    sealed = streams.read(held)
+    taken = math.ceil(session.memory()["log_used"] / session.memory()["log"] * region.vectors)
+    assert taken <= region.vectors - taken, "there is no other half"
+    session.windows.write_words(region, np.full(region.index.shape, 0xDEADBEEF, np.uint32))
+    log = replace(held.log, array=region.part(taken, region.vectors - taken))
+    streams.write(replace(held, log=log), sealed)
 
 
 def dense_macs(session):
