@@ -83,8 +83,7 @@ class XdmaTransport(Transport):
             self._user = self._open("user")
             _lock(self._user, self.name)
             self._events = self._open("events_0")
-            self._await_ready()
-            self._stop_orphan()
+            self._come_up()
             channels = {
                 direction: [
                     (self._prefix + name, self._open(name))
@@ -206,8 +205,13 @@ class XdmaTransport(Transport):
                 raise self._unready(status)
             time.sleep(0.001)
 
-    def _stop_orphan(self) -> None:
-        """Reset a machine that still runs what an earlier process started and left."""
+    def _come_up(self) -> None:
+        """Reach the board, wait for the machine, and reset it if it runs what an earlier process has left."""
+        try:
+            self._await_ready()
+        except OSError as error:
+            reason = f"the registers of {self.name} cannot be mapped: {error.strerror}"
+            raise CardError(f"{reason}; is the bitstream an η-LSTM accelerator's?") from None
         ours = self.read_register(Register.MAGIC) == contract.MAGIC  # another bitstream is left as it is
         if ours and self.read_register(Register.STATUS) == Status.RUNNING:
             self.reset()

@@ -1,7 +1,6 @@
 """Programming a card: what Vivado is told, and what is refused before it is."""
 
 import re
-import subprocess
 
 import pytest
 
@@ -12,20 +11,8 @@ from etalstm.boards.program import script
 from etalstm.cli import run
 from etalstm.errors import BuildError
 from etalstm.hw import contract
-from tests.boards.vivado import interpreter
-
-RECORDED = """open_hw_manager connect_hw_server open_hw_target current_hw_device refresh_hw_device set_property
-program_hw_devices write_cfgmem create_hw_cfgmem create_hw_bitstream program_hw_cfgmem boot_hw_device close_hw_target
-disconnect_hw_server close_hw_manager"""
-
-# A property that is asked for answers with its name.
-STUBS = """
-foreach name {%s} {proc $name args "puts \\"$name \\$args\\""}
-proc get_hw_targets {pattern} {puts "get_hw_targets $pattern"; return {%s}}
-proc get_hw_devices {{pattern *}} {return {%s}}
-proc get_cfgmem_parts {name} {return $name}
-proc get_property {name object} {return $name}
-"""
+from tests.boards import vivado
+from tests.boards.vivado import Answers
 
 
 def bit_file(part="xcvu37p-fsvh2892-2L-e", data=bytes(100), size=None):
@@ -44,66 +31,63 @@ def bitstream(tmp_path):
     return path
 
 
-def calls(folder, text, targets="cable", devices="xcvu37p_0"):
-    main = folder / "main.tcl"
-    main.write_text(STUBS % (RECORDED.replace("\n", " "), targets, devices) + text)
-    result = subprocess.run([*interpreter(), main], capture_output=True, text=True, check=False)
-    if result.returncode:
-        raise RuntimeError(result.stderr)
-    return result.stdout.splitlines()
+def calls(folder, text, **answers):
+    (folder / "program.tcl").write_text(text)
+    return vivado.run(folder, "program.tcl", Answers(**answers))
 
 
 def test_a_bitstream_is_loaded_by_jtag(tmp_path, bitstream):
     assert calls(tmp_path, script(platform("vcu128"), bitstream)) == [
-        "open_hw_manager ",
-        "connect_hw_server -url localhost:3121",
-        "get_hw_targets *",
-        "open_hw_target cable",
-        "current_hw_device xcvu37p_0",
-        "refresh_hw_device -update_hw_probes false xcvu37p_0",
-        f"set_property PROGRAM.FILE {{{bitstream}}} xcvu37p_0",
-        "program_hw_devices xcvu37p_0",
-        "refresh_hw_device xcvu37p_0",
-        "close_hw_target ",
-        "disconnect_hw_server ",
-        "close_hw_manager ",
-        "eta-lstm: programmed xcvu37p_0",
+        ["open_hw_manager"],
+        ["connect_hw_server", "-url", "localhost:3121"],
+        ["get_hw_targets", "*"],
+        ["open_hw_target", "cable"],
+        ["current_hw_device", "xcvu37p_0"],
+        ["refresh_hw_device", "-update_hw_probes", "false", "xcvu37p_0"],
+        ["set_property", "PROGRAM.FILE", str(bitstream), "xcvu37p_0"],
+        ["program_hw_devices", "xcvu37p_0"],
+        ["refresh_hw_device", "xcvu37p_0"],
+        ["close_hw_target"],
+        ["disconnect_hw_server"],
+        ["close_hw_manager"],
     ]
 
 
 @pytest.mark.parametrize(
     ("board", "device", "part", "megabytes"),
-    [("vcu128", "xcvu37p_0", "mt25qu02g-spi-x1_x2_x4", 256), ("u280", "xcu280_0", "mt25qu01g-spi-x1_x2_x4", 128)],
+    [
+        ("vcu128", "xcvu37p_0", "mt25qu02g-spi-x1_x2_x4", "256"),
+        ("u280", "xcu280_0", "mt25qu01g-spi-x1_x2_x4", "128"),
+    ],
 )
 def test_a_bitstream_is_written_to_the_flash(tmp_path, bitstream, board, device, part, megabytes):
     text = script(platform(board), bitstream, flash=True, server="lab:3121", target="*/xilinx_tcf/*")
     recorded = calls(tmp_path, text, devices=device)
-    image, flash = bitstream.with_suffix(".mcs"), "PROGRAM.HW_CFGMEM"
-    assert recorded[1:3] == ["connect_hw_server -url lab:3121", "get_hw_targets */xilinx_tcf/*"]
-    assert recorded[6:-4] == [
-        f"write_cfgmem -force -format mcs -size {megabytes} -interface SPIx4 -loadbit"
-        f' {{up 0x00000000 "{bitstream}"}} -file {{{image}}}',
-        f"create_hw_cfgmem -hw_device {device} {part}",
-        f"set_property PROGRAM.FILES {{{{{image}}}}} {flash}",
-        f"set_property PROGRAM.ADDRESS_RANGE use_file {flash}",
-        f"set_property PROGRAM.UNUSED_PIN_TERMINATION pull-none {flash}",
-        f"set_property PROGRAM.ERASE 1 {flash}",
-        f"set_property PROGRAM.BLANK_CHECK 0 {flash}",
-        f"set_property PROGRAM.CFG_PROGRAM 1 {flash}",
-        f"set_property PROGRAM.VERIFY 1 {flash}",
-        f"create_hw_bitstream -hw_device {device} PROGRAM.HW_CFGMEM_BITFILE",
-        f"program_hw_devices {device}",
-        f"refresh_hw_device -update_hw_probes false {device}",
-        f"program_hw_cfgmem -hw_cfgmem {flash}",
-        f"boot_hw_device {device}",
-    ]
+    image, flash = str(bitstream.with_suffix(".mcs")), "PROGRAM.HW_CFGMEM"
+    settings = {
+        "PROGRAM.ADDRESS_RANGE": "use_file", "PROGRAM.UNUSED_PIN_TERMINATION": "pull-none", "PROGRAM.ERASE": "1",
+        "PROGRAM.BLANK_CHECK": "0", "PROGRAM.CFG_PROGRAM": "1", "PROGRAM.VERIFY": "1",
+    }  # fmt: skip
+    assert recorded[1:3] == [["connect_hw_server", "-url", "lab:3121"], ["get_hw_targets", "*/xilinx_tcf/*"]]
+    assert recorded[6:-3] == [
+        ["write_cfgmem", "-force", "-format", "mcs", "-size", megabytes, "-interface", "SPIx4",
+         "-loadbit", f'up 0x00000000 "{bitstream}"', "-file", image],
+        ["create_hw_cfgmem", "-hw_device", device, part],
+        ["set_property", "PROGRAM.FILES", f"{{{image}}}", flash],
+        *(["set_property", name, value, flash] for name, value in settings.items()),
+        ["create_hw_bitstream", "-hw_device", device, "PROGRAM.HW_CFGMEM_BITFILE"],
+        ["program_hw_devices", device],
+        ["refresh_hw_device", "-update_hw_probes", "false", device],
+        ["program_hw_cfgmem", "-hw_cfgmem", flash],
+        ["boot_hw_device", device],
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        ({"targets": ""}, r"0 JTAG cables fit \*, not 1"),
-        ({"targets": "one two"}, r"2 JTAG cables fit \*, not 1; there are: one two"),
+        ({"cables": ""}, r"0 JTAG cables fit \*, not 1"),
+        ({"cables": "one two"}, r"2 JTAG cables fit \*, not 1; there are: one two"),
         ({"devices": ""}, "no xcvu37p_0 on the cable"),
     ],
 )
@@ -159,7 +143,7 @@ def test_a_bitstream_for_another_part_or_contract_is_refused(bitstream):
         check_bitstream(read_bitstream(bitstream), platform("vcu128"))
 
 
-def vivado(folder, body):
+def tool(folder, body):
     """A program that plays Vivado; it tells its version, otherwise does as the test says."""
     path = folder / "vivado"
     path.write_text(f'#!/bin/sh\n[ "$1" = -version ] && echo "vivado v2023.2 (64-bit)" && exit 0\n{body}\n')
@@ -168,8 +152,8 @@ def vivado(folder, body):
 
 
 def test_the_command_runs_vivado_on_the_script(tmp_path, bitstream, capsys):
-    tool = vivado(tmp_path, 'echo "$@" > "$(dirname "$0")/arguments"; exit 0')
-    arguments = ["program", "--board", "vcu128", "--bitstream", str(bitstream), "--vivado", str(tool)]
+    program = tool(tmp_path, 'echo "$@" > "$(dirname "$0")/arguments"; exit 0')
+    arguments = ["program", "--board", "vcu128", "--bitstream", str(bitstream), "--vivado", str(program)]
     assert run(arguments) == 0
     source = tmp_path / "vcu128_program.tcl"
     assert f"-source {source}" in (tmp_path / "arguments").read_text()
@@ -186,12 +170,12 @@ def test_the_command_can_only_write_the_script(tmp_path, bitstream, capsys):
 
 def test_vivados_errors_are_told(tmp_path, monkeypatch):
     source = tmp_path / "p.tcl"
-    failing = vivado(tmp_path, "echo 'INFO: x'; echo 'ERROR: [Labtoolstcl 44-469] no cable'; exit 1")
+    failing = tool(tmp_path, "echo 'INFO: x'; echo 'ERROR: [Labtoolstcl 44-469] no cable'; exit 1")
     with pytest.raises(BuildError, match=re.escape("programming failed: ERROR: [Labtoolstcl 44-469] no cable; see")):
         run_vivado(failing, source)
     monkeypatch.setattr("etalstm.boards.program.TIMEOUT_SECONDS", 0.1)
     with pytest.raises(BuildError, match=r"did not end within 0\.1 seconds"):
-        run_vivado(vivado(tmp_path, "exec sleep 20"), source)
+        run_vivado(tool(tmp_path, "exec sleep 20"), source)
 
 
 @pytest.mark.parametrize(

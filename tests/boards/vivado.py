@@ -14,6 +14,9 @@ SILENT = """add_cells_to_pblock add_files create_clock create_ip create_pblock c
 phys_opt_design place_design read_xdc report_clock_utilization report_control_sets report_drc report_io
 report_methodology report_power report_route_status report_timing_summary resize_pblock route_design set_false_path
 set_max_delay set_msg_config set_property synth_design synth_ip write_bitstream write_checkpoint"""
+PROGRAMMING = """open_hw_manager connect_hw_server open_hw_target current_hw_device refresh_hw_device program_hw_devices
+write_cfgmem create_hw_cfgmem create_hw_bitstream program_hw_cfgmem boot_hw_device close_hw_target disconnect_hw_server
+close_hw_manager"""
 QUERIES = "get_cells get_ips get_nets get_pblocks get_pins get_ports"
 
 # A query gives what it was asked for; those of Amaranth's template, by attributes, give nothing.
@@ -29,9 +32,13 @@ foreach name {%(queries)s} {proc $name args "record $name \\$args; find \\$args"
 proc get_clocks args {expr {"%(clocks)s" eq "" ? {} : "clock-of-[lindex $args end]"}}
 proc current_design {} {return design}
 proc version args {return "%(version)s"}
+proc get_hw_targets {pattern} {record get_hw_targets [list $pattern]; return {%(cables)s}}
+proc get_hw_devices {{pattern *}} {return {%(devices)s}}
+proc get_cfgmem_parts {name} {return $name}
 proc get_timing_paths {kind args} {record get_timing_paths [linsert $args 0 $kind]; return $kind}
 proc get_property {name object} {
     if {$name eq "PERIOD"} {return 4.0}
+    if {[string match PROGRAM.* $name]} {return $name}
     if {$name eq "SLACK"} {return [expr {$object eq "-setup" ? "%(wns)s" : "%(whs)s"}]}
     error "no property $name"
 }
@@ -63,6 +70,8 @@ class Answers:
     whs: str = "0.003"
     bram: str = "1808.5"
     clocks: str = "yes"
+    cables: str = "cable"
+    devices: str = "xcvu37p_0"
 
 
 def interpreter() -> list[str]:
@@ -82,7 +91,7 @@ def run(directory: Path, script: str, answers: Answers | None = None) -> list[li
     RuntimeError
         With what Tcl said, if the script fails.
     """
-    stubs = STUBS % {"silent": SILENT, "queries": QUERIES, **vars(answers or Answers())}
+    stubs = STUBS % {"silent": f"{SILENT} {PROGRAMMING}", "queries": QUERIES, **vars(answers or Answers())}
     main = directory / "dry_run.tcl"
     main.write_text(stubs + MAIN % {"script": script})
     result = subprocess.run([*interpreter(), main.name], cwd=directory, capture_output=True, text=True, check=False)

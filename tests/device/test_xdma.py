@@ -1,5 +1,6 @@
 """The driver of a card over the simulated one: what works, and how each fault is named."""
 
+import errno
 import os
 import threading
 import time
@@ -125,6 +126,16 @@ def test_a_card_that_cannot_be_had_is_named(card, change, message):
     with pytest.raises(CardError, match=message):
         opened(card, change.get("number", 0))
     assert card.opened == [], "every node that was opened is closed again"
+
+
+def test_registers_that_cannot_be_mapped_are_named(card, monkeypatch):
+    def refuse(_):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(card.nodes, "load", refuse)
+    with pytest.raises(CardError, match="the registers of xdma:0 cannot be mapped: Invalid argument"):
+        opened(card)
+    assert card.opened == []
 
 
 def test_two_cannot_have_one_card(card):
