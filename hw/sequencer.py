@@ -142,9 +142,6 @@ class Sequencer(wiring.Component):
                 with m.If(quiet == _QUIET_CYCLES):
                     stop(Status.DONE)
                 self._watch(m, stop, stuck)
-            with m.State("BLAME"):  # the instruction before the one at fault may be counted in this very cycle
-                m.d.comb += self.active.eq(1)
-                stop(self.fault, self.fault_engine, self.fault_instruction)
             with m.State("DRAIN"):
                 m.d.comb += [self.active.eq(1), self.drain.eq(1), self.data.ready.eq(1)]
                 with m.If(~self.draining):
@@ -183,6 +180,6 @@ class Sequencer(wiring.Component):
         with m.If(self.read_error):
             stop(Status.READ_ERROR)
         with m.If(self.fault != Status.IDLE):
-            m.next = "BLAME"
+            stop(self.fault, self.fault_engine, self.fault_instruction)
         with m.If(self.abort):
             stop(Status.ABORTED, C(0), C(0))

@@ -1,6 +1,6 @@
 """The whole machine: channels, broadcaster, sequencer, registers."""
 
-from amaranth.hdl import Cat, ClockDomain, ClockSignal, DomainRenamer, Module, Mux, ResetSignal
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, DomainRenamer, Module, Mux, ResetSignal, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -198,13 +198,13 @@ class Top(wiring.Component):
                 sequencer.fault_engine.eq(Engine.CAST),
                 sequencer.fault_instruction.eq(broadcaster.completed),
             ]
-        for channel in reversed(channels):
-            with m.If(channel.status != Status.IDLE):
-                m.d.comb += [
-                    sequencer.fault.eq(channel.status),
-                    sequencer.fault_engine.eq(channel.engine),
-                ]
-                with m.Switch(channel.engine):
+        for number, channel in reversed(list(enumerate(channels))):
+            # A cycle late: the instruction before the one at fault may be counted in the cycle of the status.
+            status, engine = (Signal.like(member, name=f"fault{number}") for member in (channel.status, channel.engine))
+            m.d.sync += [status.eq(channel.status), engine.eq(channel.engine)]
+            with m.If(status != Status.IDLE):
+                m.d.comb += [sequencer.fault.eq(status), sequencer.fault_engine.eq(engine)]
+                with m.Switch(engine):
                     for engine in (Engine.LOAD, Engine.MAC, Engine.VECTOR, Engine.STORE):
                         with m.Case(engine):
                             m.d.comb += sequencer.fault_instruction.eq(channel.completed[engine.name.lower()])

@@ -64,7 +64,7 @@ def assert_usable(device):
          "LOAD, instruction 1: LOAD .*address=1048576"),
         ((contract.encode(Opcode.STORE, memory=1, address=255, outer=1, inner=4), HALT), BadAddressError,
          "STORE, instruction 0: STORE"),
-        ((LOAD, NO_STREAM, HALT), BadStreamError, "CAST, instruction 0: CAST .*address=200"),
+        ((LOAD, NO_STREAM, HALT), BadStreamError, "CAST, instruction 1: CAST .*address=200"),
         ((contract.encode(Opcode.CAST, address=256, **CAST), HALT), BadAddressError, "CAST, instruction 0: CAST"),
         ((LOAD, LOAD), TruncatedError, "TRUNCATED"),
         ((LOAD, ENDLESS_WAIT, HALT), StuckError, "STUCK"),
