@@ -1,162 +1,192 @@
-"""Drops small elements of a stream and says in a mask which ones are left."""
+"""Drops small elements of a stream and says in a mask which ones are left, a beat of them at a time."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
-from etalstm.hw.codec.words import Word
+from etalstm.hw.codec.select import Selector
+from etalstm.hw.codec.words import Beat
 from etalstm.hw.contract import STREAM_BLOCK, FloatFormat
 
-
-def mask_is_a_word(format: FloatFormat):
-    """Raise ``ValueError`` unless a block's mask fills a word, and half a word can hold sign and exponent."""
-    if format.width != STREAM_BLOCK or format.mantissa <= format.width // 2:
-        raise ValueError(f"a compressed stream needs words of {STREAM_BLOCK} bits with long fractions, got {format}")
-
-
-def round_to_half(format: FloatFormat, word):
-    """Round a word to its upper half: to nearest, ties to even; NaNs stay NaNs, large values become infinite.
-
-    Returns
-    -------
-    Value, width / 2 bits
-    """
-    half = format.width // 2
-    kept, up = word[half:], word[half - 1] & (word[: half - 1].any() | word[half])
-    nan = word[format.mantissa : -1].all() & word[: format.mantissa].any()
-    return Mux(nan, kept | 1 << (format.mantissa - 1 - half), kept + up)[:half]
+_ROW_BITS = 4
+_ROWS = (
+    1 << _ROW_BITS
+)  # more than a block with its mask takes, so that the row of a mask that is not known waits for it
 
 
-class CompressedWord(data.StructLayout):
-    """A word of a compressed stream.
+class CompressedBeat(data.StructLayout):
+    """A beat of a compressed stream.
 
     Members
     -------
-    word : a mask, or one or two kept elements
+    data : its words, the first one lowest; a stream's last beat is filled up with 0
     last : the last of the stream
     kept : with the last, how many elements of the stream are kept
     """
 
-    def __init__(self, word_bits: int):
-        super().__init__({"word": word_bits, "last": 1, "kept": word_bits})
+    def __init__(self, word_bits: int, beat_words: int):
+        super().__init__({"data": word_bits * beat_words, "last": 1, "kept": word_bits})
 
 
 class Compressor(wiring.Component):
-    """Turns a stream of elements into a compressed stream: for each block its mask, then what is kept.
+    """Turns beats of elements into the beats of a compressed stream.
 
     ::
 
-        i ── compare, round ── two pages of a block each ── o
-                               (masks in registers)
+        i ── Selector ── a row's kept words ──┬─ banks of words ─┬─ complete rows ── o
+                                   └─ masks ──┴─ masks ──────────┘
 
-    A block's mask comes out 3 cycles after its last element went in. One element a cycle as long as at most 31 of a
-    block's 32 are kept (with bf16: always); when nothing is dropped 32 elements take 33 cycles, for there are 33 words.
-    The next stream may follow at once. A stalled output stalls the input when both pages are full.
+    Kept words are placed one behind the other, a bank for each place in a beat; a place is left free for each block's
+    mask, which is known last. A row leaves when all its masks are known.
 
-    An element x is dropped if it is ±0 or ``|x| < threshold``, compared as integers; NaNs are kept.
+    A beat of elements a cycle; of a block whose first beat is kept as a whole, one cycle more. A stream's last beat
+    comes out 5 cycles after its last elements went in, if no rows wait before it; the next stream is placed when it has
+    left. A stalled output stalls the input when the rows are full.
 
     Parameters
     ----------
     format : FloatFormat
         Of 32 bits.
+    beat_words : int
+        Words of a beat: 4, 8 or 16.
 
     Members
     -------
-    i : :py:`In(stream.Signature(Word(32)))`
+    i : :py:`In(stream.Signature(Beat(32 * beat_words)))`
         Elements.
     threshold : :py:`In(32)`
-        A float that is not negative; looked at with each element.
+        What is smaller is dropped, see :class:`Selector`.
     bf16 : :py:`In(1)`
-        Round what is kept to half a word and pack it by two; constant from a stream's first element to its last.
-    o : :py:`Out(stream.Signature(CompressedWord(32)))`
+        Round what is kept to half a word and pack it by two; constant from a stream's first beat to its last.
+    o : :py:`Out(stream.Signature(CompressedBeat(32, beat_words)))`
     """
 
-    def __init__(self, format: FloatFormat):
-        mask_is_a_word(format)
-        self._format = format
+    def __init__(self, format: FloatFormat, beat_words: int):
+        if beat_words not in (4, 8, 16):
+            raise ValueError(f"beat_words must be 4, 8 or 16, got {beat_words}")
+        self._format, self._words, self._shift = format, beat_words, beat_words.bit_length() - 1
         super().__init__(
             {
-                "i": In(stream.Signature(Word(format.width))),
+                "i": In(stream.Signature(Beat(format.width * beat_words))),
                 "threshold": In(format.width),
                 "bf16": In(1),
-                "o": Out(stream.Signature(CompressedWord(format.width))),
+                "o": Out(stream.Signature(CompressedBeat(format.width, beat_words))),
             }
         )
 
     def elaborate(self, platform):
-        """Elements wait in a register, blocks in pages that are filled and emptied in turn."""
+        """Places are counted in words, with a bit more than the rows need: it tells full from empty."""
         m = Module()
-        width = self._format.width
-        page = data.StructLayout({"mask": STREAM_BLOCK, "kept": 6, "words": 6, "last": 1})
-        pages = Array(Signal(page, name=f"page{n}", reset_less=True) for n in range(2))
-        full = Array(Signal(name=f"full{n}") for n in range(2))
-        m.submodules.words = words = Memory(shape=width, depth=2 * STREAM_BLOCK, init=[])
-        self._fill(m, words.write_port(granularity=width // 2), pages, full)
-        self._empty(m, words.read_port(domain="comb"), pages, full)
+        m.submodules.selector = selector = Selector(self._format, self._words)
+        connect(m, flipped(self.i), selector.i)
+        m.d.comb += [selector.threshold.eq(self.threshold), selector.bf16.eq(self.bf16)]
+        place, mask_place = (Signal(self._shift + _ROW_BITS + 1, name=name) for name in ("place", "mask_place"))
+        row, first = selector.o.p, Signal(init=1)  # first: no place is reserved for the block's mask
+        read, ending, total = Signal(_ROW_BITS + 1), Signal(), Signal(self._format.width)
+        alone, puts, takes, ends = Signal(), Signal(), Signal(), Signal()
+        words, count = self._pair(m, row, takes, ends)
+        used = (place[self._shift :] - read)[: _ROW_BITS + 1]
+        m.d.comb += [
+            puts.eq(selector.o.valid & ~ending & (used < _ROWS - 1)),
+            alone.eq(first & (count == self._words)),  # the mask's place is reserved in a cycle of its own
+            takes.eq(puts & ~alone),
+            selector.o.ready.eq(takes),
+        ]
+        here = Mux(first, place, mask_place)
+        start = (place + first)[: len(place)]
+        with m.If(puts):
+            m.d.sync += [place.eq(Mux(alone, start, start + count)), mask_place.eq(here), first.eq(takes & ends)]
+        with m.If(takes):
+            m.d.sync += [total.eq(total + row.count), ending.eq(row.last)]
+        mask = self._mask(m, row, takes, ends)
+        banks = self._place(m, words, count, place, start, first & puts, takes, read)
+        masks = self._place_masks(m, mask, here, takes & ends, read)
+        self._give(m, banks, masks, place, Mux(first, place, mask_place), read, ending, total)
         return m
 
-    def _fill(self, m, port, pages, full):
-        """Decide about an element, then write it where the block's kept words end."""
-        word, half = self.i.p.word, self._format.width // 2
-        element = Signal.like(word, reset_less=True)
-        valid = Signal()
-        keep, last, bf16 = (Signal(name=f"element_{name}", reset_less=True) for name in ("keep", "last", "bf16"))
-        number, place = Signal(1), Signal(range(STREAM_BLOCK))
-        mask, count = Signal(STREAM_BLOCK), Signal(6)
-        next_mask, next_count = Signal(STREAM_BLOCK), Signal(6)
-        put, low = Signal(), Signal()
+    def _pair(self, m, row, takes, ends):
+        """Give the words that a row adds, and how many; with bf16 a half word may be left over for the next one."""
+        half_bits = self._format.width // 2
+        half, has = Signal(half_bits), Signal()
+        halves = [word[:half_bits] for word in row.words]
+        line = [
+            Mux(has, before, now) for before, now in zip([half, *halves], [*halves, Const(0, half_bits)], strict=True)
+        ]
+        line += [Const(0, half_bits)] * (len(line) % 2)
+        pairs = [Cat(*line[n : n + 2]) for n in range(0, len(line), 2)]
+        pairs += [Const(0, 2 * half_bits)] * (self._words - len(pairs))
+        words = [Mux(row.bf16, pair, word) for pair, word in zip(pairs, row.words, strict=True)]
+        halves_there = row.count + has
+        with m.If(takes):
+            m.d.sync += has.eq(row.bf16 & halves_there[0] & ~ends)
+            with m.If(row.count != 0):
+                m.d.sync += half.eq(Array(halves)[(row.count - 1)[: self._shift]])
+        count = Signal(range(self._words + 1))
+        m.d.comb += count.eq(Mux(row.bf16, (halves_there + ends) >> 1, row.count))
+        return words, count
 
-        magnitude = word[:-1]
-        rounded = round_to_half(self._format, word)
-        with m.If(put):
-            m.d.sync += valid.eq(0)
-        with m.If(self.i.valid & self.i.ready):
-            m.d.sync += [
-                valid.eq(1),
-                element.eq(Mux(self.bf16, Cat(rounded, rounded), word)),
-                keep.eq(magnitude.any() & ((magnitude >= self.threshold[:-1]) | self.threshold[-1])),
-                last.eq(self.i.p.last),
-                bf16.eq(self.bf16),
+    def _mask(self, m, row, takes, ends):
+        """Collect a block's mask; give it, with the row at hand."""
+        before, beat, mask = Signal(STREAM_BLOCK), Signal(range(STREAM_BLOCK // self._words)), Signal(STREAM_BLOCK)
+        m.d.comb += [
+            ends.eq(row.last | (beat == STREAM_BLOCK // self._words - 1)),
+            mask.eq(before | (row.keep << (beat << self._shift))[:STREAM_BLOCK]),
+        ]
+        with m.If(takes):
+            m.d.sync += [before.eq(Mux(ends, 0, mask)), beat.eq(Mux(ends, 0, beat + 1))]
+        return mask
+
+    def _place(self, m, words, count, place, start, reserves, takes, read):
+        """Write words from `start` on, and reserve `place`; give the row that is read."""
+        shift, row = self._shift, []
+        shape = data.StructLayout({"word": self._format.width, "mask": 1})
+        for n in range(self._words):
+            m.submodules[f"bank{n}"] = bank = Memory(shape=shape, depth=_ROWS, init=[])
+            write, look = bank.write_port(), bank.read_port(domain="comb")
+            number, reserved = Signal(shift, name=f"number{n}"), Signal(name=f"reserved{n}")
+            wraps = n < start[:shift] if n < self._words - 1 else Const(0)
+            m.d.comb += [
+                number.eq(n - start[:shift]),
+                reserved.eq(reserves & (place[:shift] == n)),
+                write.addr.eq(Mux(reserved, place[shift:], start[shift:] + wraps)),
+                write.data.word.eq(Array(words)[number]),
+                write.data.mask.eq(reserved),
+                write.en.eq(reserved | (takes & (number < count))),
+                look.addr.eq(read),
             ]
+            row.append(look.data)
+        return row
 
+    def _place_masks(self, m, mask, here, writes, read):
+        """Write a block's mask to its place; give the row that is read."""
+        shape = data.ArrayLayout(self._format.width, self._words)
+        m.submodules.masks = memory = Memory(shape=shape, depth=_ROWS, init=[])
+        write, look = memory.write_port(granularity=1), memory.read_port(domain="comb")
         m.d.comb += [
-            put.eq(valid & ~full[number]),
-            self.i.ready.eq(~valid | put),
-            next_mask.eq(mask | keep << place),
-            next_count.eq(count + keep),
-            low.eq(bf16 & ~count[0]),  # writes zeros above itself
-            port.addr.eq(Cat(Mux(bf16, count[1:5], count[:5]), number)),
-            port.data.eq(Mux(low, element[:half], element)),
-            port.en.eq(Cat(put & keep & (~bf16 | low), put & keep)),
+            write.addr.eq(here[self._shift :]),
+            write.data.eq(mask.replicate(self._words)),
+            write.en.eq(Mux(writes, 1 << here[: self._shift], 0)),
+            look.addr.eq(read),
         ]
-        with m.If(put):
-            m.d.sync += [place.eq(place + 1), mask.eq(next_mask), count.eq(next_count)]
-            with m.If(last | (place == STREAM_BLOCK - 1)):
-                m.d.sync += [place.eq(0), mask.eq(0), count.eq(0), number.eq(~number), full[number].eq(1)]
-                m.d.sync += [
-                    pages[number].mask.eq(next_mask),
-                    pages[number].kept.eq(next_count),
-                    pages[number].words.eq(Mux(bf16, (next_count + 1) >> 1, next_count)),
-                    pages[number].last.eq(last),
-                ]
+        return look.data
 
-    def _empty(self, m, port, pages, full):
-        """Give a page's mask, then its words."""
-        number, place = Signal(1), Signal(6)  # place 0: the mask
-        total = Signal(self._format.width)
-        ends = Signal()
-        page = pages[number]
+    def _give(self, m, banks, masks, place, known, read, ending, total):
+        """Give rows before the one with the place `known`, and at a stream's end all of them."""
+        shift, out = self._shift, self.o.p
+        end, partial = place[shift:], place[:shift] != 0
+        there, last = Signal(), Signal()
         m.d.comb += [
-            port.addr.eq(Cat((place - 1)[:5], number)),
-            ends.eq(place == page.words),
-            self.o.valid.eq(full[number]),
-            self.o.p.word.eq(Mux(place == 0, page.mask, port.data)),
-            self.o.p.last.eq(ends & page.last),
-            self.o.p.kept.eq(total + Mux(ends, page.kept, 0)),
+            there.eq((read != known[shift:]) | (ending & partial)),
+            last.eq(ending & (read == (end - ~partial)[: len(read)])),
         ]
-        with m.If(self.o.valid & self.o.ready):
-            m.d.sync += place.eq(place + 1)
-            with m.If(ends):
-                m.d.sync += [place.eq(0), number.eq(~number), full[number].eq(0)]
-                m.d.sync += total.eq(Mux(page.last, 0, self.o.p.kept))
+        with m.If(self.o.ready):
+            m.d.sync += self.o.valid.eq(0)
+        with m.If(there & (~self.o.valid | self.o.ready)):
+            m.d.sync += [self.o.valid.eq(1), out.last.eq(last), out.kept.eq(total), read.eq(read + 1)]
+            for n, (bank, mask) in enumerate(zip(banks, masks, strict=True)):
+                filled = last & partial & (n >= place[:shift] if n < self._words - 1 else Const(1))
+                word = out.data.word_select(n, self._format.width)
+                m.d.sync += word.eq(Mux(filled, 0, Mux(bank.mask, mask, bank.word)))
+            with m.If(last):
+                m.d.sync += [place.eq((end + partial) << shift), ending.eq(0), total.eq(0)]

@@ -4,8 +4,8 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from etalstm.hw.codec.compress import mask_is_a_word
 from etalstm.hw.codec.masks import Masks
+from etalstm.hw.codec.select import mask_is_a_word
 from etalstm.hw.codec.words import Word
 from etalstm.hw.contract import STREAM_BLOCK, FloatFormat
 

@@ -4,8 +4,8 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from etalstm.hw.codec.compress import mask_is_a_word
 from etalstm.hw.codec.decompress import Extent
+from etalstm.hw.codec.select import mask_is_a_word
 from etalstm.hw.codec.words import Beat
 from etalstm.hw.contract import STREAM_BLOCK, FloatFormat
 

@@ -6,8 +6,7 @@ from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from etalstm.hw.axi import BURST_BEATS
-from etalstm.hw.codec.compress import CompressedWord
-from etalstm.hw.codec.words import Packer
+from etalstm.hw.codec.compress import CompressedBeat
 from etalstm.hw.contract import ADDRESS_BITS, KIND_BITS, LOG_BITS, STREAM_BITS, STREAM_INDEX
 from etalstm.hw.dma.bursts import Transfer, WriteTag
 
@@ -49,12 +48,12 @@ class _Total(data.StructLayout):
 
 
 class Log(wiring.Component):
-    """Packs streams into beats, writes them one behind the other, and then an index beat for each.
+    """Collects streams, writes them one behind the other, and then an index beat for each.
 
-    A word a cycle; 16 beats are collected before their burst is offered, so that its data never wait for words, and the
-    next stream's words are packed meanwhile. Bursts end at multiples of 16 beats, or with the stream. Between a
+    A beat a cycle is taken; 16 are collected before their burst is offered, so that its data never wait for more, and
+    the next stream's are taken meanwhile. Bursts end at multiples of 16 beats, or with the stream. Between a
     stream's last beat and the next one's first lie at least 8 cycles. Stalls of ``transfers`` or ``data`` stall
-    ``words`` when ``depth`` beats wait.
+    ``beats`` when ``depth`` of them wait.
 
     A burst that would pass ``end`` is never offered: ``violation`` rises instead and stays until reset. Reset also sets
     the logs back to beat 0.
@@ -71,8 +70,8 @@ class Log(wiring.Component):
     Members
     -------
     i : :py:`In(stream.Signature(Append(address_bits, word_bits)))`
-        Streams, in the order of their words.
-    words : :py:`In(stream.Signature(CompressedWord(word_bits)))`
+        Streams, in the order of their beats.
+    beats : :py:`In(stream.Signature(CompressedBeat(word_bits, beat_words)))`
         May come before their stream is taken from ``i``.
     hold : :py:`In(1)`
         Do not begin a stream.
@@ -95,7 +94,7 @@ class Log(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(self._append)),
-                "words": In(stream.Signature(CompressedWord(word_bits))),
+                "beats": In(stream.Signature(CompressedBeat(word_bits, beat_words))),
                 "hold": In(1),
                 "transfers": Out(stream.Signature(Transfer(address_bits, beats_bits, WriteTag()))),
                 "data": Out(stream.Signature(word_bits * beat_words)),
@@ -105,36 +104,27 @@ class Log(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """On the left words become beats, whosever they are; on the right the streams' beats are sent off."""
+        """On the left beats are collected, whosever they are; on the right the streams' beats are sent off."""
         m = Module()
-        m.submodules.packer = packer = Packer(self._word_bits, self._beat_words)
         m.submodules.beats = beats = SyncFIFO(width=self._word_bits * self._beat_words, depth=self._depth)
         total = _Total(self._word_bits)
         m.submodules.totals = totals = SyncFIFO(width=total.size, depth=2)
-        entered = self._pack(m, packer, beats, totals, total(totals.w_data))
+        entered = self._collect(m, beats, totals, total(totals.w_data))
         self._send(m, beats, totals, total(totals.r_data), entered)
         return m
 
-    def _pack(self, m, packer, beats, totals, total):
+    def _collect(self, m, beats, totals, total):
         """Fill the FIFO; give how many beats of the stream at hand have gone into it."""
-        entered = Signal(STREAM_BITS)
-        kept = Signal(self._word_bits, reset_less=True)
-        taken, last = Signal(), packer.o.p.last
+        entered, taken, last = Signal(STREAM_BITS), Signal(), self.beats.p.last
         m.d.comb += [
-            packer.i.p.word.eq(self.words.p.word),
-            packer.i.p.last.eq(self.words.p.last),
-            packer.i.valid.eq(self.words.valid),
-            self.words.ready.eq(packer.i.ready),
-            packer.o.ready.eq(beats.w_rdy & totals.w_rdy),
-            taken.eq(packer.o.valid & packer.o.ready),
-            beats.w_data.eq(packer.o.p.data),
+            self.beats.ready.eq(beats.w_rdy & totals.w_rdy),
+            taken.eq(self.beats.valid & self.beats.ready),
+            beats.w_data.eq(self.beats.p.data),
             beats.w_en.eq(taken),
             total.beats.eq(entered + 1),
-            total.kept.eq(kept),
+            total.kept.eq(self.beats.p.kept),
             totals.w_en.eq(taken & last),
         ]
-        with m.If(self.words.valid & self.words.ready & self.words.p.last):
-            m.d.sync += kept.eq(self.words.p.kept)
         with m.If(taken):
             m.d.sync += entered.eq(Mux(last, 0, entered + 1))
         return entered

@@ -6,7 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from etalstm.hw.axi import AXI4Write
 from etalstm.hw.codec.compress import Compressor
-from etalstm.hw.codec.words import Unpacker
 from etalstm.hw.contract import (
     CHANNEL_BITS,
     COUNT_BITS,
@@ -28,13 +27,13 @@ from etalstm.hw.stream import LaneRead, Windows, instruction_layout, vector_layo
 
 
 class StoreEngine(wiring.Component):
-    """Executes STORE and TRANSPOSE instructions in order, one beat a cycle; with `compressed` one element a cycle.
+    """Executes STORE and TRANSPOSE instructions in order, one beat a cycle, compressed or not.
 
     ::
 
         i ─┬─ VectorReader ──┬─────────────────────────── data ── Writer ── axi
            │  read, vector   ├─ Transposer ───────────────┤         │
-           │                 └─ Unpacker ── Compressor ──┐│         │
+           │                 └─ Compressor ──────────────┐│         │
            ├─────────────────────────────────────────── Log ────────┤
            └─ Scatter ───────────────────────────────── transfers ──┘
 
@@ -163,19 +162,17 @@ class StoreEngine(wiring.Component):
         return m
 
     def _compress(self, m, beat, log, stop):
-        """Take beats apart and compress their elements; give the stream that takes beats."""
-        unpacker, compressor = Unpacker(self._format.width, self._beat_words), Compressor(self._format)
-        m.submodules.unpacker = ResetInserter(stop)(unpacker)
+        """Compress beats; give the stream that takes them."""
+        compressor = Compressor(self._format, self._beat_words)
         m.submodules.compressor = ResetInserter(stop)(compressor)
-        wiring.connect(m, unpacker.o, compressor.i)
-        wiring.connect(m, compressor.o, log.words)
+        wiring.connect(m, compressor.o, log.beats)
         m.d.comb += [
-            unpacker.i.p.data.eq(beat.data),
-            unpacker.i.p.last.eq(beat.last),
+            compressor.i.p.data.eq(beat.data),
+            compressor.i.p.last.eq(beat.last),
             compressor.bf16.eq(beat.route.bf16),
             compressor.threshold.eq(Array(self.parameters)[beat.route.threshold]),
         ]
-        return unpacker.i
+        return compressor.i
 
     def _route(self, m, vectors, transposer, elements, log, writer):
         """Beats go straight to the writer or on a detour; the straight way waits until the transposer is empty.

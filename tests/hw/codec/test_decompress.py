@@ -1,4 +1,4 @@
-"""Compressor and decompressor against the golden codec."""
+"""The decompressor against the golden codec."""
 
 import random
 
@@ -7,7 +7,6 @@ import pytest
 from amaranth.sim import Simulator
 
 from etalstm import codec
-from etalstm.hw.codec.compress import Compressor
 from etalstm.hw.codec.decompress import Decompressor
 from etalstm.hw.contract import BINARY32, STREAM_BLOCK, FloatFormat
 
@@ -86,12 +85,6 @@ def as_words(words):
     return [{"word": int(word), "last": n == len(words) - 1} for n, word in enumerate(words)]
 
 
-def compressed(values, bf16, threshold=THRESHOLD):
-    """What the compressor must give: words, the last one with the number of kept elements."""
-    words = as_words(codec.encode(values, threshold, bf16))
-    return words, int(codec.kept_by_block(values, threshold).sum())
-
-
 def padded(values, bf16, padding=0):
     return as_words(np.append(codec.encode(values, THRESHOLD, bf16), np.zeros(padding, np.uint32)))
 
@@ -118,24 +111,6 @@ def streams(stall, bf16):
 
 @pytest.mark.parametrize("stall", [0.0, 0.5, 0.9])
 @pytest.mark.parametrize("bf16", [0, 1])
-def test_compressor_gives_the_golden_words(bf16, stall):
-    expected, data = [], []
-    for values in streams(stall, bf16):
-        words, kept = compressed(values, bf16)
-        expected += [word | ({"kept": kept} if word["last"] else {}) for word in words]
-        data += as_words(values.view(np.uint32))
-
-    def setup(ctx):
-        ctx.set(dut.bf16, bf16)
-        ctx.set(dut.threshold, bits(THRESHOLD))
-
-    dut = Compressor(BINARY32)
-    got, _ = run(dut, {"i": data}, stall, len(expected), setup=setup)
-    check([word if word["last"] else {k: word[k] for k in ("word", "last")} for word in got], expected)
-
-
-@pytest.mark.parametrize("stall", [0.0, 0.5, 0.9])
-@pytest.mark.parametrize("bf16", [0, 1])
 def test_decompressor_gives_the_golden_elements(bf16, stall):
     expected, words, extents = [], [], []
     for n, values in enumerate(streams(stall, bf16)):
@@ -153,16 +128,6 @@ def blocks(kept, count=40):
     return np.tile(np.repeat([0, 1], [STREAM_BLOCK - kept, kept]), count).astype(np.float32)
 
 
-@pytest.mark.parametrize(("kept", "bf16", "cycles"), [(32, 0, 33), (31, 0, 32), (0, 0, 32), (32, 1, 32), (7, 1, 32)])
-def test_compressor_takes_an_element_a_cycle(kept, bf16, cycles):
-    """All but the mask of a block of which nothing is dropped costs nothing."""
-    dut, values = Compressor(BINARY32), blocks(kept)
-    expected, _ = compressed(values, bf16)
-    _, when = run(dut, {"i": as_words(values.view(np.uint32))}, 0, len(expected), setup=lambda c: c.set(dut.bf16, bf16))
-    size = len(expected) // 40
-    assert when[-size] - when[0] == 39 * cycles
-
-
 @pytest.mark.parametrize(("kept", "bf16", "cycles"), [(32, 0, 33), (31, 0, 33), (0, 0, 32), (32, 1, 32), (7, 1, 33)])
 def test_decompressor_gives_an_element_a_cycle(kept, bf16, cycles):
     """All but the mask after a block whose last element needs the block's last word costs nothing."""
@@ -172,26 +137,11 @@ def test_decompressor_gives_an_element_a_cycle(kept, bf16, cycles):
     assert when[-1] - when[0] == 39 * cycles + 31
 
 
-def test_latencies_are_as_documented():
-    dut = Compressor(BINARY32)
-    _, when = run(dut, {"i": as_words([0] * STREAM_BLOCK)}, 0, 1)
-    assert when == [STREAM_BLOCK - 1 + 2]
+def test_the_first_element_follows_the_mask_by_two_cycles():
     dut = Decompressor(BINARY32, PADDING)
     values = np.ones(STREAM_BLOCK, np.float32)
     _, when = run(dut, {"i": padded(values, 0), "extent": [extent(values, 0)]}, 0, STREAM_BLOCK)
     assert when[0] == 1 + 2  # the mask is taken 1 cycle after the extent
-
-
-@pytest.mark.parametrize("threshold", [0.0, 2e-38, 0.5, 3e38])
-def test_thresholds_compare_as_floats(threshold):
-    """Every class of float on both sides of a threshold; NaNs are never dropped."""
-    words = [0, 1, 0x007FFFFF, 0x00800000, *SPECIAL, bits(0.5), bits(0.5) - 1, bits(0.5) + 1, bits(2e-38)]
-    values = np.array([*words, *(word ^ 1 << 31 for word in words)], np.uint32).view(np.float32)
-    dut = Compressor(BINARY32)
-    expected, _ = compressed(values, 0, threshold)
-    data = as_words(values.view(np.uint32))
-    got, _ = run(dut, {"i": data}, 0, len(expected), setup=lambda c: c.set(dut.threshold, bits(threshold)))
-    assert [word["word"] for word in got] == [word["word"] for word in expected]
 
 
 DAMAGES = {
@@ -233,4 +183,4 @@ def test_decompressor_refuses_a_half_word_that_nothing_fills():
 
 def test_a_mask_must_be_a_word():
     with pytest.raises(ValueError, match="words of 32 bits with long fractions, got FloatFormat"):
-        Compressor(FloatFormat(exponent=5, mantissa=10))
+        Decompressor(FloatFormat(exponent=5, mantissa=10), PADDING)

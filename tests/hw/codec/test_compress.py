@@ -1,0 +1,81 @@
+"""The compressor against the golden codec."""
+
+import numpy as np
+import pytest
+
+from etalstm import codec
+from etalstm.hw.codec.compress import Compressor
+from etalstm.hw.contract import BINARY32, STREAM_BLOCK, FloatFormat
+from tests.hw.codec.test_decompress import SEED, SPECIAL, THRESHOLD, bits, blocks, elements, run
+from tests.hw.codec.test_expand import LENGTHS, SIZES, beats
+
+
+def compressed(values, beat_words, bf16=0, threshold=THRESHOLD):
+    """What the compressor must give: beats, the last one with the number of kept elements."""
+    expected = beats(codec.encode(values, threshold, bool(bf16), beat_words), beat_words)
+    expected[-1]["kept"] = int(codec.kept_by_block(values, threshold).sum())
+    return expected
+
+
+def compress(streams, beat_words, wanted, bf16=0, stall=0.0, threshold=THRESHOLD):
+    """Beats that come out of the compressor, and their cycles."""
+    dut = Compressor(BINARY32, beat_words)
+
+    def setup(ctx):
+        ctx.set(dut.bf16, bf16)
+        ctx.set(dut.threshold, bits(threshold))
+
+    data = [beat for values in streams for beat in beats(values.view(np.uint32), beat_words)]
+    return run(dut, {"i": data}, stall, wanted, setup=setup)
+
+
+def check(got, expected):
+    for n, (actual, want) in enumerate(zip(got, expected, strict=False)):
+        same = {name: actual[name] for name in want}
+        assert same == want, f"seed {SEED}, beat {n}: {same}, expected {want}"
+    assert len(got) == len(expected), f"{len(got)} beats, expected {len(expected)}"
+
+
+@pytest.mark.parametrize("stall", LENGTHS)
+@pytest.mark.parametrize("bf16", [0, 1])
+@pytest.mark.parametrize("beat_words", SIZES)
+def test_gives_the_golden_beats(beat_words, bf16, stall):
+    rng = np.random.default_rng(SEED)
+    streams = [
+        elements(length * beat_words, density, rng) for length in LENGTHS[stall] for density in (0.0, 1.0, rng.random())
+    ]
+    expected = [beat for values in streams for beat in compressed(values, beat_words, bf16)]
+    check(compress(streams, beat_words, len(expected), bf16, stall)[0], expected)
+
+
+@pytest.mark.parametrize(("kept", "bf16", "late"), [(0, 0, 0), (3, 0, 0), (24, 0, 0), (32, 0, 1), (32, 1, 0)])
+@pytest.mark.parametrize("beat_words", SIZES)
+def test_takes_a_beat_a_cycle(beat_words, kept, bf16, late):
+    """A block of which the first beat is kept as a whole takes a cycle more."""
+    count = 40
+    values = blocks(kept, count)
+    expected = compressed(values, beat_words, bf16)
+    got, when = compress([values], beat_words, len(expected), bf16)
+    check(got, expected)
+    cycles, rows = count * (STREAM_BLOCK // beat_words + late), STREAM_BLOCK // beat_words + 1
+    assert when[-1] < cycles + 5 + rows, f"the last beat came after {when[-1]} cycles, {cycles} for all elements"
+
+
+def test_the_last_beat_follows_the_last_elements_by_five_cycles():
+    assert compress([np.zeros(STREAM_BLOCK, np.float32)], 8, 1)[1] == [STREAM_BLOCK // 8 - 1 + 4]
+
+
+@pytest.mark.parametrize("threshold", [0.0, 2e-38, 0.5, 3e38])
+def test_thresholds_compare_as_floats(threshold):
+    """Every class of float on both sides of a threshold; NaNs are never dropped."""
+    words = [0, 1, 0x007FFFFF, 0x00800000, *SPECIAL, bits(0.5), bits(0.5) - 1, bits(0.5) + 1, bits(2e-38), 0, 0, 0]
+    values = np.array([*words, *(word ^ 1 << 31 for word in words)], np.uint32).view(np.float32)
+    expected = compressed(values, 8, threshold=threshold)
+    check(compress([values], 8, len(expected), threshold=threshold)[0], expected)
+
+
+def test_says_what_it_cannot_be_made_for():
+    with pytest.raises(ValueError, match="beat_words must be 4, 8 or 16, got 2"):
+        Compressor(BINARY32, 2)
+    with pytest.raises(ValueError, match="words of 32 bits with long fractions, got FloatFormat"):
+        Compressor(FloatFormat(exponent=5, mantissa=10), 8).elaborate(None)
