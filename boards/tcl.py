@@ -56,13 +56,16 @@ def setup(config: Config, link: Link, settings: Clocking) -> str:
 
 
 def _ip(name: str, module: str, properties: dict[str, str]) -> str:
-    """Write the creation of an IP; the newest version that Vivado has."""
+    """Write the creation of an IP, in the newest version that Vivado has, synthesised with the rest of the design.
+
+    A netlist of its own would be an empty box, without clocks, until the design is linked.
+    """
     lines = "".join(f"    CONFIG.{key} {{{value}}} \\\n" for key, value in properties.items())
     return (
         f"create_ip -name {name} -vendor xilinx.com -library ip -module_name {module}\n"
         f"set_property -dict [list \\\n{lines}] [get_ips {module}]\n"
+        f"set_property generate_synth_checkpoint false [get_files {module}.xci]\n"
         f"generate_target all [get_ips {module}]\n"
-        f"synth_ip [get_ips {module}]\n"
     )
 
 
@@ -70,9 +73,13 @@ def timing() -> str:
     """Write the constraints between clocks that have nothing to do with each other.
 
     All that crosses goes through synchronisers and queues with Gray counters, so a bound on the delay is what is
-    needed: at most a period, without regard to phases.
+    needed: at most a period, without regard to phases. Amaranth's script takes the synchronisers out of timing; that
+    is undone, or the bits of a Gray counter could arrive in any order.
     """
     return _tcl("""
+        foreach cell [get_cells -quiet -hier -filter {amaranth.vivado.false_path == "TRUE"}] {
+            reset_path -to $cell
+        }
         proc clock_of {pin} {
             set clocks [get_clocks -of_objects [get_pins $pin]]
             if {[llength $clocks] != 1} {

@@ -12,19 +12,20 @@ import pytest
 FIELD, RECORD = "\x1f", "\x1e"
 SILENT = """add_cells_to_pblock add_files create_clock create_ip create_pblock create_project generate_target opt_design
 phys_opt_design place_design read_xdc report_clock_utilization report_control_sets report_drc report_io
-report_methodology report_power report_route_status report_timing_summary resize_pblock route_design set_false_path
-set_max_delay set_msg_config set_property synth_design synth_ip write_bitstream write_checkpoint"""
+report_methodology report_power report_route_status report_timing_summary reset_path resize_pblock route_design
+set_false_path set_max_delay set_msg_config set_property synth_design write_bitstream write_checkpoint"""
 PROGRAMMING = """open_hw_manager connect_hw_server open_hw_target current_hw_device refresh_hw_device program_hw_devices
 write_cfgmem create_hw_cfgmem create_hw_bitstream program_hw_cfgmem boot_hw_device close_hw_target disconnect_hw_server
 close_hw_manager"""
-QUERIES = "get_cells get_ips get_nets get_pblocks get_pins get_ports"
+QUERIES = "get_cells get_files get_ips get_nets get_pblocks get_pins get_ports"
 
-# A query gives what it was asked for; those of Amaranth's template, by attributes, give nothing.
+# A query gives what it was asked for; one by attributes gives a synchroniser, or nothing.
 STUBS = """
 set calls {}
 proc record {name arguments} {lappend ::calls [linsert $arguments 0 $name]}
 foreach name {%(silent)s} {proc $name args "record $name \\$args"}
 proc find arguments {
+    if {[string first "false_path ==" $arguments] >= 0} {return synchroniser}
     if {[lsearch -exact $arguments -filter] >= 0 || [lsearch -exact $arguments -of] >= 0} {return {}}
     return [lindex $arguments end]
 }
