@@ -123,7 +123,10 @@ class Plan:
         return self.map.memory.footprint() | {"program": self.program_bytes}
 
     def traffic(self) -> dict[str, dict[str, int]]:
-        """Bytes that one iteration moves between memory and machine, by kind, read and written."""
+        """Bytes that one iteration moves between memory and machine, by kind, read and written.
+
+        Compressed streams count as what they are made of: what they drop is not known before.
+        """
         kinds = {
             kind.name.lower(): {
                 "read": sum(program.read_bytes[kind] for program in self.programs.values()),

@@ -44,7 +44,8 @@ class Program:
     Members
     -------
     words : list of int, one 256-bit instruction each
-    read_bytes, write_bytes : dict from Traffic to bytes that the instructions move, all channels together
+    read_bytes, write_bytes : dict from Traffic to bytes that the instructions move, all channels together; those of
+        compressed streams as if nothing were dropped, without masks and index beats
     ends : dict from a log's number to the log, and the place where the index of the last stream in it goes
     """
 
