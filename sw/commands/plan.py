@@ -12,7 +12,7 @@ from etalstm.hw.config import preset as named_preset
 from etalstm.hw.contract import STREAM_BLOCK
 from etalstm.network import NetworkShape, check_size
 from etalstm.plan.fit import plan_within
-from etalstm.plan.network import LOCAL_GRADIENTS
+from etalstm.plan.held import LOCAL_GRADIENTS
 from etalstm.plan.plan import Plan
 from etalstm.plan.program import disassemble as lines_of
 from etalstm.storage import POLICIES, Storage
@@ -76,7 +76,7 @@ def show(planned: Plan, as_json: bool) -> None:
     instructions = {name: len(program.words) for name, program in planned.programs.items()}
     if as_json:
         costs = {"footprint": footprint, "traffic": traffic, "instructions": instructions}
-        print(json.dumps(costs | {"segments": len(planned.map.held)}))
+        print(json.dumps(costs | {"segments": len(planned.map.kept.held)}))
         return
     console = Console()
     console.print(_table("Memory", ["kind", "bytes"], [*footprint.items(), ("total", sum(footprint.values()))]))

@@ -7,8 +7,9 @@ import numpy as np
 from etalstm.codec import decode
 from etalstm.hw.contract import STREAM_INDEX
 from etalstm.plan import memory
+from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.memory import Array, unpack
-from etalstm.plan.network import LayerArrays, NetworkMap
+from etalstm.plan.network import NetworkMap
 from etalstm.plan.tiling import GATES
 
 _START, _BEATS, _KEPT = (STREAM_INDEX.index(name) for name in ("start", "beats", "kept"))
@@ -30,7 +31,7 @@ class DeltaReader:
     def __init__(
         self, network: NetworkMap, arrays: LayerArrays, skipped: np.ndarray, read: Callable[[Array], np.ndarray]
     ):
-        self._config, self._log = network.config, network.deltas
+        self._config, self._log = network.config, network.kept.deltas
         self._arrays, self._skipped, self._read = arrays, skipped, read
 
     def kept(self) -> int:

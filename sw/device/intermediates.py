@@ -9,8 +9,10 @@ from etalstm.codec import encode, kept_by_block
 from etalstm.device.windows import Windows
 from etalstm.errors import StreamError
 from etalstm.hw.contract import STREAM_INDEX
+from etalstm.plan.arrays import LayerArrays
+from etalstm.plan.held import Held
 from etalstm.plan.memory import elements
-from etalstm.plan.network import Held, LayerArrays, NetworkMap
+from etalstm.plan.network import NetworkMap
 from etalstm.storage import KINDS
 from etalstm.stream import GATES, Encoding, StreamHeader, seal, unseal
 

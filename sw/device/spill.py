@@ -2,7 +2,7 @@
 
 from etalstm.device.intermediates import Intermediates
 from etalstm.errors import StreamError
-from etalstm.plan.network import Held
+from etalstm.plan.held import Held
 from etalstm.plan.segments import REGIONS
 
 

@@ -15,6 +15,8 @@ class Windows:
     memory : MemoryMap
     base, channels : int
         Where the first window begins, and how many there are.
+    before : Windows, optional
+        Those that these follow: what they have moved counts on.
 
     Members
     -------
@@ -22,9 +24,13 @@ class Windows:
         Bytes the host has ``read`` and ``written``, each by the arrays' kinds.
     """
 
-    def __init__(self, transport: Transport, memory: MemoryMap, base: int, channels: int):
+    def __init__(
+        self, transport: Transport, memory: MemoryMap, base: int, channels: int, before: "Windows | None" = None
+    ):
         self._transport, self._memory, self._base, self._channels = transport, memory, base, channels
         self.count_anew()
+        if before:
+            self.moved = before.moved
 
     def count_anew(self) -> None:
         """Forget what has been moved so far."""

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic, VectorOp
+from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.cells import MINUS_ZERO, NO_STEPS, ZERO, F, G, I, O, Steps, Streams, by_gate, local_gradients
 from etalstm.plan.emit import Emitter, Operand, Place, Scratch
-from etalstm.plan.network import LayerArrays, NetworkMap
+from etalstm.plan.network import NetworkMap
 from etalstm.plan.tiling import GATES, Span
 from etalstm.plan.weights import WeightStore
 

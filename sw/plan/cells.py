@@ -2,8 +2,9 @@
 
 from etalstm.hw import contract
 from etalstm.hw.contract import Traffic, VectorOp
+from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter, Operand, Parameter
-from etalstm.plan.network import LayerArrays, NetworkMap
+from etalstm.plan.network import NetworkMap
 from etalstm.plan.tiling import GATES, Span
 
 ONE = Parameter(contract.PARAMETER_ONE)

@@ -42,14 +42,14 @@ def plan_within(budget: int, make: Callable[..., Plan]) -> Plan:
 
 
 def _divided(plan: Plan, count: int):
-    return divide(plan.map.cell_needs(), plan.map.steps, count)
+    return divide(plan.map.kept.needs(), plan.map.steps, count)
 
 
 def _estimates(plan: Plan) -> dict[int, int]:
     """Give the memory that plans of more segments will take at least, by the number of segments."""
-    needs, steps = plan.map.cell_needs(), plan.map.steps
+    needs, steps = plan.map.kept.needs(), plan.map.steps
     of_vector = plan.map.memory.vector_bytes * plan.config.channels
-    fixed = plan.memory_bytes - sum(array.vectors for array in plan.map.regions) * of_vector
+    fixed = plan.memory_bytes - sum(array.vectors for array in plan.map.kept.regions) * of_vector
     sizes = {}
     for count in range(2, len(needs) * steps + 1):
         segments = divide(needs, steps, count)

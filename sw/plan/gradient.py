@@ -2,9 +2,10 @@
 
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic, VectorOp
+from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.cells import MINUS_ZERO, NO_STEPS, ZERO, Steps
 from etalstm.plan.emit import Emitter, Operand, Place, Scratch
-from etalstm.plan.network import LayerArrays, NetworkMap
+from etalstm.plan.network import NetworkMap
 from etalstm.plan.tiling import GATES, Span
 
 

@@ -39,6 +39,11 @@ class Array:
     shape: tuple[int, ...]
     padding: float = 0.0
 
+    @property
+    def raw(self) -> bool:
+        """It holds no array of the host's: streams, their indices, the gates of dense cells."""
+        return self.shape == (0,)
+
     def part(self, first: int, vectors: int) -> "Array":
         """Take `vectors` vectors, from the `first`; the host's array stays the whole one."""
         index = self.index[:, first : first + vectors]
@@ -67,6 +72,11 @@ class MemoryMap:
         self._vectors += array.vectors
         self.arrays[name] = array
         return array
+
+    def add_raw(self, name: str, kind: str, vectors: int) -> Array:
+        """Allocate memory that holds no array of the host's."""
+        index = np.broadcast_to(np.int64(-1), (self._config.channels, vectors, self._config.lanes))
+        return self.add(name, kind, index, (0,))
 
     @property
     def vector_bytes(self) -> int:

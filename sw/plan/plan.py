@@ -14,8 +14,9 @@ from etalstm.plan.cells import NO_STEPS
 from etalstm.plan.emit import Emitter
 from etalstm.plan.forward import ForwardLayer
 from etalstm.plan.gradient import GradientLayer
+from etalstm.plan.held import whole
 from etalstm.plan.memory import PAGE_BYTES
-from etalstm.plan.network import NetworkMap, whole
+from etalstm.plan.network import NetworkMap
 from etalstm.plan.program import Program
 from etalstm.plan.segments import Segment
 from etalstm.plan.update import UpdateLayer
@@ -176,7 +177,7 @@ class Plan:
         return self._kept[key]
 
     def _passes(self, skipped) -> tuple[list[Program], list[Program]]:
-        segments = [held.segment for held in self.map.held]
+        segments = [held.segment for held in self.map.kept.held]
         return [self._forward(segment, skipped) for segment in segments], [
             self._backward(segment, skipped) for segment in segments
         ]

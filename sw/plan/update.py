@@ -3,8 +3,8 @@
 from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Traffic, VectorOp
+from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter, Operand, Parameter, Place, Scratch
-from etalstm.plan.network import LayerArrays
 from etalstm.plan.tiling import GATES, UPDATE_ARRAYS, Span
 
 SCALE = Parameter(contract.PARAMETER_SCALE)

@@ -67,7 +67,7 @@ def test_what_comes_back_is_what_went():
     """Streams leave one region; written to another, they are found there by the machine's own index."""
     with open_device("sim", "test") as device:
         session = train_beside_golden(device, tight("ms1", share=1.0))
-        held, intermediates = session.plan.map.held, session.spill.intermediates
+        held, intermediates = session.plan.map.kept.held, session.spill.intermediates
         first, sealed = held[0], session.spill.host[0]
         assert intermediates.read(first) == sealed, "the backward pass ended with the first segment's"
         elsewhere = dataclasses.replace(first, region=held[1].region, log=held[1].log)

@@ -108,7 +108,7 @@ def gradients_of(session, dy):
 
 def move_streams(session):
     """Read all streams, spoil the log, write them behind where they were."""
-    (held,) = session.plan.map.held
+    (held,) = session.plan.map.kept.held
     streams, region = session.spill.intermediates, held.region
     sealed = streams.read(held)
     taken = math.ceil(session.memory()["log_used"] / session.memory()["log"] * region.vectors)

@@ -1,0 +1,369 @@
+"""Sessions on a machine: what the host's arrays are in its memory, and which program runs when."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import numpy as np
+
+from etalstm.device.accelerator import Accelerator
+from etalstm.device.api import Outputs, Session, TrainingShape
+from etalstm.device.deltas import DeltaReader
+from etalstm.device.faults import LogFullError
+from etalstm.device.intermediates import Intermediates, OutgrownError
+from etalstm.device.room import FIRST, Room
+from etalstm.device.spill import Spill
+from etalstm.device.windows import Windows
+from etalstm.errors import DeviceError
+from etalstm.hw import contract
+from etalstm.network import LayerGradients, LayerParameters, canonical_rows
+from etalstm.optimizer import contribution_norms
+from etalstm.plan.arrays import LayerArrays
+from etalstm.plan.emit import Place
+from etalstm.plan.fit import plan_within
+from etalstm.plan.held import LOCAL_GRADIENTS
+from etalstm.plan.plan import Plan
+from etalstm.plan.program import Program, streams_before
+from etalstm.plan.segments import REGIONS
+from etalstm.storage import DENSE_TENSORS, KINDS, Usage
+from etalstm.stream import network_id
+
+SURVIVING = ("weights", "optimizer")  # kinds of arrays that a new plan takes over
+
+
+class HardwareSession(Session):
+    """A session whose passes are programs of an :class:`Accelerator`.
+
+    A pass that finds a log too small has changed no weight: a plan with a larger log takes over weights and velocities,
+    and the pass is run again.
+
+    Parameters
+    ----------
+    shape : TrainingShape
+    accelerator : Accelerator
+    place : function
+        From a number of bytes and the session to the address of memory that no other session uses.
+
+    Raises
+    ------
+    PlanError
+        If the network does not fit the memory that is left, now or when a log must grow; then nothing is lost.
+
+    Members
+    -------
+    plan : Plan
+    base, size_bytes : int
+        The session's part of the memory, from a multiple of 4096 on.
+    windows : Windows
+        The plan's arrays there.
+    spill : Spill
+        What the cells of the last forward pass keep, and where.
+    """
+
+    reduces = takes_intermediates = True
+
+    def __init__(self, shape: TrainingShape, accelerator: Accelerator, place: Callable[[int, "HardwareSession"], int]):
+        super().__init__(shape)
+        self._accelerator, self._place = accelerator, place
+        nothing_is_dropped = not any(shape.storage.thresholds)
+        self._room = Room(shape.log_share or (1.0 if nothing_is_dropped else FIRST))
+        self._counts: dict[str, dict] = {}
+        self._used: dict[int, float] = {}  # by log: vectors that all streams of the last pass took
+        self._identity = network_id(shape.network, shape.batch, shape.steps)
+        self._wasteful = False
+        self._map = self.windows = None
+        self._adopt(self._planned(self.shape))
+
+    def _planned(self, shape: TrainingShape) -> Plan:
+        make = partial(
+            Plan,
+            self._accelerator.config,
+            shape.network,
+            shape.batch,
+            shape.steps,
+            masked=shape.masked,
+            storage=shape.storage,
+            share=self._room.share,
+        )
+        if shape.memory_budget is None:
+            return make(memory_bytes=self._accelerator.transport.memory_bytes)
+        return plan_within(shape.memory_budget, make)
+
+    def _adopt(self, plan: Plan) -> None:
+        """Go over to a plan; weights and velocities come along."""
+        base = self._place(plan.memory_bytes, self)
+        old = self._map.memory.arrays.values() if self._map else ()
+        moved = {array.name: self.windows.read_words(array) for array in old if array.kind in SURVIVING}
+        self.plan, self.base, self._map = plan, base, plan.map
+        config, transport = self._accelerator.config, self._accelerator.transport
+        self.windows = Windows(transport, plan.map.memory, base, config.channels, self.windows)
+        self._programs = {
+            name: self._accelerator.load(program.image(), base + plan.program_addresses[name])
+            for name, program in plan.programs.items()
+        }
+        self._chosen, self._wasteful = plan.programs, False
+        for name, array in plan.map.memory.arrays.items():
+            if not array.raw:  # nothing is read there that was not written before
+                self.windows.write_words(array, moved.get(name, np.zeros(array.index.shape, np.float32)))
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of memory, from `base`."""
+        return self.plan.memory_bytes
+
+    def _store_as(self, shape):
+        self._adopt(self._planned(shape))
+
+    def _load(self, parameters, velocities):
+        for arrays, entry, speed in zip(self._map.layers, parameters, velocities, strict=True):
+            self.windows.write(arrays.columns, entry.weights)
+            self.windows.write(arrays.rows, entry.weights)
+            self.windows.write(arrays.bias, entry.bias)
+            self.windows.write(arrays.velocity, speed.weights)
+            self.windows.write(arrays.bias_velocity, speed.bias)
+
+    def _parameters(self):
+        return [LayerParameters(self.windows.read(a.columns), self.windows.read(a.bias)) for a in self._map.layers]
+
+    def _velocities(self):
+        read = self.windows.read
+        return [LayerParameters(read(a.velocity), read(a.bias_velocity)) for a in self._map.layers]
+
+    def _forward(self, x, lengths, h0, c0):
+        self._counts, self._inputs = {}, (x.copy(), lengths, h0.copy(), c0.copy())
+        self.windows.count_anew()
+        if self._wasteful:
+            self._adopt(self._planned(self.shape))
+        self._leave_intermediates = self._run_forward
+        self._until_it_fits(self._run_forward)
+        layers, steps = self._map.layers, self.shape.steps
+        read = self.windows.read
+        y = read(layers[-1].h.array)[1:]
+        last = [(read(a.h.steps(steps, 1))[-1], read(a.c.steps(a.c_at(steps), 1))[-1]) for a in layers]
+        return Outputs(y, *(np.stack(state) for state in zip(*last, strict=True)))
+
+    def _encode(self, layers, skipped):
+        self._refuse_dense()
+        streams = self._streams(skipped)
+        for held in self._map.kept.held:
+            yield from streams.encode(held, layers)
+
+    def _load_intermediates(self, x, h, streams, lengths):
+        self._refuse_dense()
+        sealed = list(streams)
+        self._counts = {}
+        self.windows.count_anew()
+
+        def place():
+            self._prepare(x, lengths)
+            for arrays, states in zip(self._map.layers, h, strict=True):
+                self.windows.write(arrays.h.array, states)
+            self.spill.take(sealed)
+
+        self._leave_intermediates = place
+        try:
+            place()
+        except OutgrownError as error:
+            self._room.give(LOCAL_GRADIENTS, error.needed)
+            self._adopt(self._planned(self.shape))
+            place()
+
+    def _refuse_dense(self) -> None:
+        for number in range(self.shape.network.layers):
+            if not self.shape.storage.layer(number).compressed:
+                raise DeviceError(f"layer {number} keeps its gates, not local gradients: its storage must not be dense")
+
+    def _streams(self, skipped: np.ndarray) -> Intermediates:
+        return Intermediates(self._map, self.windows, self._identity, skipped)
+
+    def _prepare(self, x, lengths) -> None:
+        """Begin a forward pass: its programs, its input, nothing kept yet."""
+        self._choose_passes()
+        self._active = np.arange(self.shape.steps)[:, None] < lengths[None, :]
+        self.windows.write(self._map.layers[0].x.array, x)
+        if self._map.mask:
+            self.windows.write(self._map.mask.array, self._active.astype(np.float32))
+        self._used = {}
+        self.spill = Spill(self._map.kept.held, self._streams(self._skipped))
+
+    def _run_forward(self):
+        x, lengths, h0, c0 = self._inputs
+        self._prepare(x, lengths)
+        for arrays, h, c in zip(self._map.layers, h0, c0, strict=True):
+            for sequence, state in ((arrays.h, h), (arrays.c, c)):
+                self.windows.write(sequence.steps(0, 1), np.broadcast_to(state, sequence.array.shape))
+        for kind, threshold in enumerate(self.shape.storage.thresholds):
+            self._accelerator.set_parameter(contract.PARAMETER_THRESHOLDS + kind, threshold)
+        self._run_pass("forward", range(len(self._map.kept.held)), self.spill.during_forward)
+
+    def _backward(self, dy, dh, dc):
+        self._until_it_fits(self._leave_intermediates, lambda: self._run_backward(dy, dh, dc))
+
+    def _run_backward(self, dy, dh, dc):
+        layers = self._map.layers
+        self.windows.write(layers[-1].dy.array, dy)
+        for arrays, h, c in zip(layers, dh, dc, strict=True):
+            self.windows.write(arrays.dh.array, h[None])
+            self.windows.write(arrays.dc.array, c[None])
+        self.spill.before_backward()
+        self._run_pass("backward", reversed(range(len(self._map.kept.held))), self.spill.during_backward)
+
+    def _dx(self):
+        dx = self.windows.read(self._map.layers[0].dx.array)
+        dx[self._skipped[0]] = 0  # skipped cells wrote nothing
+        return dx
+
+    def _initial_state_gradients(self):
+        states = [[self.windows.read(sequence.array)[0] for sequence in (a.dh, a.dc)] for a in self._map.layers]
+        for layer in np.flatnonzero(self._skipped[:, 0]):
+            states[layer] = [np.zeros_like(state) for state in states[layer]]
+        return tuple(np.stack(state) for state in zip(*states, strict=True))
+
+    def _norm_terms(self):
+        layers, read = self._map.layers, self.windows.read
+        return [read(a.norms) for a in layers], [canonical_rows(read(a.bias_gradient)) for a in layers]
+
+    def _gradients(self):
+        read = self.windows.read
+        return [LayerGradients(read(a.gradient), read(a.bias_gradient)) for a in self._map.layers]
+
+    def _update(self, rule):
+        for number, value in (
+            (contract.PARAMETER_SCALE, rule.scale),
+            (contract.PARAMETER_WEIGHT_DECAY, rule.weight_decay),
+            (contract.PARAMETER_MOMENTUM, rule.momentum),
+            (contract.PARAMETER_LEARNING_RATE, rule.learning_rate),
+        ):
+            self._accelerator.set_parameter(number, value)
+        self._counts["update"] = self._run("update")
+
+    def _usage(self):
+        return [
+            Usage.counted(
+                x=x,
+                h=h,
+                delta_kept=deltas.kept(),
+                active=self._active,
+                skipped=skipped,
+                **self._kept(arrays, skipped),
+            )
+            for arrays, skipped, (x, h, deltas) in zip(self._map.layers, self._skipped, self._broadcast(), strict=True)
+        ]
+
+    def _contributions(self):
+        return np.stack(
+            [contribution_norms(deltas.values(), np.concatenate([x, h], axis=2)) for x, h, deltas in self._broadcast()]
+        )
+
+    def _broadcast(self):
+        """Read what each layer broadcast, x and the h of the step before; δ is read by who needs it."""
+        for arrays, skipped in zip(self._map.layers, self._skipped, strict=True):
+            x = self.windows.read(arrays.x.array)[arrays.x_step :]
+            deltas = DeltaReader(self._map, arrays, skipped, self.windows.read_words)
+            yield x, self.windows.read(arrays.h.array)[:-1], deltas
+
+    def _kept(self, arrays: LayerArrays, skipped: np.ndarray) -> dict:
+        """Count the kept elements of each kind, and the words of beats, that a layer's index tells."""
+        if not arrays.storage.compressed:
+            elements = int((~skipped).sum()) * self.shape.batch * self.shape.network.hidden_size
+            return {"kept": (0,) * len(KINDS), "words": DENSE_TENSORS * elements}
+        config = self._accelerator.config
+        words = self.windows.read_words(arrays.index).view(np.uint32)[:, :, : len(contract.STREAM_INDEX)]
+        index = words.reshape(config.channels, self.shape.steps, -1, len(KINDS), len(contract.STREAM_INDEX))[
+            :, ~skipped
+        ]
+        kept = index[..., contract.STREAM_INDEX.index("kept")].sum((0, 1, 2))
+        beats = index[..., contract.STREAM_INDEX.index("beats")].sum()
+        return {"kept": tuple(int(count) for count in kept), "words": int(beats) * config.beat_words}
+
+    def _choose_passes(self) -> None:
+        """Have the programs in memory that skip the cells of this forward pass."""
+        for name, program in Plan.named(*self.plan.passes(self._skipped)).items():
+            if program is not self._chosen[name]:
+                address = self.base + self.plan.program_addresses[name]
+                self._programs[name] = self._accelerator.load(program.image(), address)
+                self._chosen[name] = program
+
+    def _memory(self):
+        size = self._map.memory.vector_bytes * self._accelerator.config.channels
+        return {
+            "reserved": self.plan.footprint(),
+            "log": sum(held.log.array.vectors for held in self._map.kept.held[:REGIONS] if held.log) * size,
+            "log_used": int(self._used.get(LOCAL_GRADIENTS, 0) * size),
+            "segments": len(self._map.kept.held),
+            "host": self.windows.moved,
+            "replays": self._room.replays,
+        }
+
+    def _counters(self):
+        cycles = {name: counts["cycles"] for name, counts in self._counts.items()}
+        return _add(self._counts.values()) | {"passes": cycles}
+
+    def _run_pass(self, name: str, segments: Iterable[int], meanwhile: Callable[[int], None]) -> None:
+        """Run a pass segment by segment, and do what the host has to do while each of them runs."""
+        several, counts, self._uses = len(self._map.kept.held) > 1, [], defaultdict(list)
+        for number in segments:
+            counts.append(self._run(f"{name} {number}" if several else name, partial(meanwhile, number)))
+        self._counts[name] = _add(counts)
+        self._learn_room()
+
+    def _run(self, name: str, meanwhile: Callable[[], None] = lambda: None) -> dict:
+        """Run a program; give what it counted."""
+        self._ran = self._chosen[name]
+        self._accelerator.set_windows(self.base, self._map.memory.window_bytes)
+        self._accelerator.set_architecture(self.shape.architecture)
+        with self._accelerator.running(self._programs[name]):
+            meanwhile()
+        self._note_use(self._ran)
+        return self._accelerator.counters()
+
+    def _until_it_fits(self, *passes: Callable[[], None]) -> None:
+        """Do the last of some passes; where a log is too small for it, do all of them with a larger one."""
+        missing = passes[-1:]
+        while True:
+            try:
+                for run in missing:
+                    run()
+                return
+            except LogFullError as error:
+                self._make_room(error)
+                missing = passes
+
+    def _make_room(self, error: LogFullError) -> None:
+        """Plan with more room for the log that was full."""
+        number, written = streams_before(self._ran.words, error.instruction)
+        given = self._ran.ends[number][0].share
+        if given >= 1:
+            raise error
+        self._room.grow(number, given, written)
+        self._adopt(self._planned(self.shape))
+
+    def _note_use(self, program: Program) -> None:
+        """Note how far a program has filled its logs, by the last stream in each."""
+        for number, (log, index) in program.ends.items():
+            used = self._end_of(index) / self._accelerator.config.vector_beats - log.array.first
+            self._uses[number].append((used, log.worst))
+
+    def _learn_room(self) -> None:
+        """Learn from what a pass has used of its logs; one that skips cells tells little of those that do not."""
+        for number, uses in self._uses.items():
+            self._used[number] = sum(used for used, _ in uses)
+            if not self._skipped.any():
+                self._wasteful |= self._room.note(number, max(used / worst for used, worst in uses))
+
+    def _end_of(self, index: Place) -> int:
+        """Give the largest beat, over channels, at which the stream of an index ends."""
+        words = self.windows.read_words(index.array.part(index.vector, 1)).view(np.uint32)[:, 0]
+        start, beats = (words[:, contract.STREAM_INDEX.index(name)] for name in ("start", "beats"))
+        return int((start + beats).max())
+
+
+def _add(counts) -> dict:
+    """Add nested dicts of numbers of one shape."""
+    counts = list(counts)
+    if not counts:
+        return {"cycles": 0}
+    return {
+        key: _add(entry[key] for entry in counts) if isinstance(value, dict) else sum(entry[key] for entry in counts)
+        for key, value in counts[0].items()
+    }

@@ -1,0 +1,146 @@
+"""Where what cells keep lies: regions of memory that segments share, logs in them, and a log of δ."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from etalstm.hw.config import Config
+from etalstm.hw.contract import STREAM_BLOCK
+from etalstm.plan.arrays import LayerArrays
+from etalstm.plan.emit import Log
+from etalstm.plan.memory import Array, MemoryMap
+from etalstm.plan.segments import REGIONS, Piece, Segment
+from etalstm.plan.tiling import GATES, ceil_div
+from etalstm.storage import KINDS
+
+LOCAL_GRADIENTS, DELTAS = range(2)  # logs, by what they keep
+
+
+def whole(log: int) -> float:
+    """Give any log room for all of its streams."""
+    return 1.0
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a segment keeps for the backward pass, and where: the gates of dense cells, then streams.
+
+    The δ that its backward pass makes is kept until the weights' gradient of its layers is done, so it takes no turns.
+
+    Members
+    -------
+    segment : Segment
+    region : Array
+        The memory it has; segments take turns.
+    gates : dict from (layer, step) to the first vector of a dense cell's gates in the region
+    log, deltas : Log or None
+        Where streams of local gradients and of δ go; None if all cells are dense.
+    """
+
+    segment: Segment
+    region: Array
+    gates: dict[tuple[int, int], int]
+    log: Log | None
+    deltas: Log | None
+
+
+class Kept:
+    """Allocates what segments keep.
+
+    Parameters
+    ----------
+    config : Config
+    memory : MemoryMap
+    layers : list of LayerArrays
+    share : function
+        From a log's number to its room, as a share of what its streams need if they drop nothing.
+    segments : list of Segment
+
+    Members
+    -------
+    held : list of Held
+        One for each segment; neighbours have different regions.
+    regions : list of Array
+    deltas : Array or None
+        All segments' streams of δ.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        memory: MemoryMap,
+        layers: list[LayerArrays],
+        share: Callable[[int], float],
+        segments: list[Segment],
+    ):
+        self._config, self._memory, self._layers, self._share = config, memory, layers, share
+        self._batch = layers[0].h.batch
+        self.held = self._hold(segments)
+
+    def needs(self) -> list[int]:
+        """Vectors that a cell of each layer is given for what it keeps."""
+        share = self._share(LOCAL_GRADIENTS)
+        return [
+            math.ceil(share * self._stream_vectors(layer)) if layer.storage.compressed else self._gates_vectors(layer)
+            for layer in self._layers
+        ]
+
+    def _hold(self, segments: list[Segment]) -> list[Held]:
+        """Allocate the regions, each as large as the largest segment that uses it needs."""
+        plans = [self._contents(segment) for segment in segments]
+        self.regions: list[Array] = []
+        for number in range(min(len(segments), REGIONS)):
+            vectors = max(gates + math.ceil(worst * self._share(LOCAL_GRADIENTS)) for _, gates, worst in plans)
+            self.regions.append(self._memory.add_raw(f"held{number}", "intermediates", vectors))
+        result = []
+        for number, (segment, (places, gates, worst)) in enumerate(zip(segments, plans, strict=True)):
+            region = self.regions[number % REGIONS]
+            log = Log(LOCAL_GRADIENTS, region.part(gates, region.vectors - gates), worst) if worst else None
+            result.append(Held(segment, region, places, log, None))
+        return self._with_deltas(result)
+
+    def _with_deltas(self, held: list[Held]) -> list[Held]:
+        """Allocate what δ takes, one segment's behind the other's."""
+        worst = [sum(map(self._delta_vectors, one.segment)) for one in held]
+        vectors = [math.ceil(need * self._share(DELTAS)) for need in worst]
+        self.deltas = self._memory.add_raw("delta_log", "deltas", sum(vectors)) if sum(vectors) else None
+        firsts = [sum(vectors[:number]) for number in range(len(held))]
+        return [
+            replace(one, deltas=Log(DELTAS, self.deltas.part(first, count), need)) if need else one
+            for one, first, count, need in zip(held, firsts, vectors, worst, strict=True)
+        ]
+
+    def _contents(self, segment: Segment) -> tuple[dict, int, int]:
+        """Give a segment's dense cells' places, the vectors of all of them, and those of its streams at worst."""
+        places, gates, worst = {}, 0, 0
+        for piece in segment:
+            layer = self._layers[piece.layer]
+            for step in piece.steps:
+                if layer.storage.compressed:
+                    worst += self._stream_vectors(layer)
+                else:
+                    places[piece.layer, step] = gates
+                    gates += self._gates_vectors(layer)
+        return places, gates, worst
+
+    def _gates_vectors(self, layer: LayerArrays) -> int:
+        return GATES * layer.tiling.units.tiles * self._batch.size * self._batch.count
+
+    def _stream_vectors(self, layer: LayerArrays) -> int:
+        """Vectors of a compressed cell's streams, should nothing be dropped."""
+        vectors = 0
+        for tile in range(self._batch.count):
+            for group in layer.tiling.unit_groups:
+                elements = group.count * self._batch.size_of(tile) * self._config.lanes
+                words = ceil_div(elements, STREAM_BLOCK) + (ceil_div(elements, 2) if layer.storage.bf16 else elements)
+                vectors += len(KINDS) * ceil_div(words, self._config.lanes)
+        return vectors
+
+    def _delta_vectors(self, piece: Piece) -> int:
+        """Vectors of the streams of δ of compressed cells, should nothing be dropped."""
+        layer, lanes = self._layers[piece.layer], self._config.lanes
+        if not layer.storage.compressed:
+            return 0
+        elements = [GATES * self._batch.size_of(tile) * lanes for tile in range(self._batch.count)]
+        of_cell = layer.tiling.units.tiles * sum(ceil_div(n + ceil_div(n, STREAM_BLOCK), lanes) for n in elements)
+        return len(piece.steps) * of_cell
