@@ -129,9 +129,12 @@ class Transfers:
         return chunks
 
     def _next(self, left: dict[int, Chunk], address: int, size: int) -> tuple[Chunk, Exception | None]:
-        """Wait for a chunk to be completed."""
+        """Wait for one of the chunks to be completed; others belong to a transfer that was interrupted."""
         try:
-            return self._done.get(timeout=self._timeout_seconds)
+            while True:
+                chunk, error = self._done.get(timeout=self._timeout_seconds)
+                if left.get(chunk.address) is chunk:
+                    return chunk, error
         except queue.Empty:
             self._drop(left)
             where = ", ".join(f"{chunk.data.size} bytes at {chunk.address:#x}" for chunk in left.values())
@@ -145,7 +148,7 @@ class Transfers:
         """Take back the chunks that no thread has begun."""
         while True:
             try:
-                left.pop(self._todo.get_nowait().address)
+                left.pop(self._todo.get_nowait().address, None)
             except queue.Empty:
                 return
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from etalstm.device.nodes import Nodes
-from etalstm.device.transfers import TransferError, Transfers, TransferTimeoutError, aligned, fit_to_move
+from etalstm.device.transfers import Chunk, TransferError, Transfers, TransferTimeoutError, aligned, fit_to_move
 from tests.device.faulty import FaultyNodes
 
 SIZE = 1 << 18
@@ -117,6 +117,15 @@ def test_a_transfer_that_stops_ends_in_an_error_and_so_does_the_next(card):
         moves.run(0x2000, np.zeros(16 * CHUNK, np.uint8))
     with pytest.raises(TransferTimeoutError, match="open the card again"):
         moves.run(0, np.zeros(4, np.uint8))
+
+
+def test_what_an_interrupted_transfer_completes_late_is_not_taken_for_the_next_ones(card):
+    moves = transfers(card)
+    late = Chunk(0, np.zeros(64, np.uint8))
+    moves._done.put((late, TransferError("late")))
+    read = np.zeros(64, np.uint8)
+    moves.run(0, read)
+    np.testing.assert_array_equal(read, card.nodes.bytes[:64])
 
 
 def test_an_interrupted_transfer_leaves_nothing_behind(card, monkeypatch):
