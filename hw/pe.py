@@ -1,6 +1,6 @@
 """Omni-PE: one multiplier and one adder that serve matrix products and element-wise work alike."""
 
-from amaranth.hdl import C, Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -23,22 +23,22 @@ class Operation(data.StructLayout):
 
 
 class OmniPE(wiring.Component):
-    """Datapath of one lane: a multiplier, an adder, four operand multiplexers and one for the result.
+    """Datapath of one lane: a multiplier, an adder, three operand multiplexers and one for the result.
 
     Takes one operation per cycle, free running. Every operation is issued in one slot and has a fixed result time:
-    operands that go to the adder directly, partial sums included, are delayed by the time of a product. Adding -0
-    gives back the other operand exactly, whatever it is; so an empty sum replaces its product by -0.
+    what goes to the adder beside a product is delayed by the time of a product. What needs no product multiplies, too:
+    a sum by 1, which only flushes what the adder would, an empty one 0 by -0, which gives the -0 that adds nothing. So
+    the adder needs no multiplexer, and what it adds no delay.
     ::
 
-        weight ─┐                       ┌──────────────── product ──────────────────┐
-             a ─┴─mux─│─┐               │  -0 ─┐                                   └─mux─► result
-        scalar ─┐       ├─► multiplier ─┴──────┼─mux─┐                              ┌─┘
-             b ─┴─mux─│─┘                      │     ├─► adder ─────────── sum ─────┴─────► sum
-             a ───────│─ (delay) ──────────────┘     │
-             b ─┬─mux─│─ (delay) ─── change sign ────┘
+        weight ─┐
+             a ─┴─mux, or 0 ─────│─┐                ┌───────────── product ───────────┐
+        scalar ─┐                  ├─► multiplier ─┴────────┐                        └─mux─► result
+             b ─┴─mux, or 1, -0 ─│─┘                         ├─► adder ───── sum ─────┴─────► sum
+             b ─┬─mux ───────────│─ (delay) ─── change sign ─┘
        partial ─┘
 
-        cycle 0       1           1 + multiplier.LATENCY   1 + multiplier.LATENCY + adder.LATENCY
+        cycle 0                  1           1 + multiplier.LATENCY   1 + multiplier.LATENCY + adder.LATENCY
 
     Parameters
     ----------
@@ -53,10 +53,11 @@ class OmniPE(wiring.Component):
         Operands of a MAC.
     a, b : :py:`In(format.width)`
         Operands of element-wise work.
-    mac : :py:`In(1)`
-        Selects the operands, in their cycle.
-    augend_a, augend_none, negate : :py:`In(1)`
-        Select what the adder adds, in the cycle of the product: ``a`` or -0 instead of the product, and minus ``b``.
+    mac, empty, whole : :py:`In(1)`
+        Select the operands, in their cycle: ``weight``, ``scalar`` and ``partial`` instead of ``a``, ``b`` and ``b``; 0
+        by -0; ``a`` by 1.
+    negate : :py:`In(1)`
+        The adder adds minus ``b``; in the cycle of the product.
     product : :py:`In(1)`
         Selects the product as ``result``, in the cycle of the product.
     sum : :py:`Out(format.width)`
@@ -68,7 +69,7 @@ class OmniPE(wiring.Component):
     def __init__(self, format, multiplier, adder):
         self.format, self.multiplier, self.adder = format, multiplier, adder
         words = ("weight", "scalar", "partial", "a", "b")
-        controls = ("mac", "augend_a", "augend_none", "negate", "product")
+        controls = ("mac", "empty", "whole", "negate", "product")
         super().__init__(
             {name: In(format.width) for name in words}
             | {name: In(1) for name in controls}
@@ -82,26 +83,28 @@ class OmniPE(wiring.Component):
         m.submodules.adder = adder = self.adder
         width = self.format.width
 
-        # Cycle 0
-        a, b, augend, addend = (Signal(width, name=n, reset_less=True) for n in ("a_", "b_", "augend", "addend"))
+        # Cycle 0. The constants come last: the registers' set and reset inputs make them, no LUT.
+        a, b, addend = (Signal(width, name=n, reset_less=True) for n in ("a_", "b_", "addend"))
         m.d.sync += [
             a.eq(Mux(self.mac, self.weight, self.a)),
             b.eq(Mux(self.mac, self.scalar, self.b)),
-            augend.eq(self.a),
             addend.eq(Mux(self.mac, self.partial, self.b)),
         ]
+        with m.If(self.whole):
+            m.d.sync += b.eq(self.format.one)
+        with m.If(self.empty):
+            m.d.sync += [a.eq(0), b.eq(self.format.minus_zero)]
 
         # Cycle 1
         m.d.comb += [multiplier.a.eq(a), multiplier.b.eq(b)]
         for n in range(multiplier.LATENCY):
-            delayed = [Signal(width, name=f"{word}_{n}", reset_less=True) for word in ("augend", "addend")]
-            m.d.sync += [delayed[0].eq(augend), delayed[1].eq(addend)]
-            augend, addend = delayed
+            delayed = Signal(width, name=f"addend_{n}", reset_less=True)
+            m.d.sync += delayed.eq(addend)
+            addend = delayed
 
         # Cycle 1 + multiplier.LATENCY
-        minus_zero = C(1 << (width - 1), width)
         m.d.comb += [
-            adder.a.eq(Mux(self.augend_none, minus_zero, Mux(self.augend_a, augend, multiplier.z))),
+            adder.a.eq(multiplier.z),
             adder.b.eq(Cat(addend[:-1], addend[-1] ^ self.negate)),
             self.sum.eq(adder.z),
             self.result.eq(Mux(self.product, multiplier.z, adder.z)),
@@ -166,8 +169,8 @@ class PEArray(wiring.Component):
                 pe.partial.eq(self.partial[n]),
                 pe.a.eq(self.a[n]),
                 pe.b.eq(self.b[n]),
-                pe.augend_none.eq(late.mac & late.empty),
-                pe.augend_a.eq(~late.mac),
+                pe.empty.eq(self.operation.mac & self.operation.empty),
+                pe.whole.eq(~self.operation.mac & ~self.operation.multiply),
                 pe.negate.eq(late.subtract),
                 pe.product.eq(late.multiply),
                 self.sum[n].eq(pe.sum),

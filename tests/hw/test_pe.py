@@ -57,10 +57,10 @@ def add(a, b):
 def expected(name, w):
     return {
         "mul": multiply(w["a"], w["b"]),
-        "add": add(w["a"], w["b"]),
-        "sub": add(w["a"], w["b"] ^ SIGN),
+        "add": add(multiply(w["a"], FORMAT.one), w["b"]),
+        "sub": add(multiply(w["a"], FORMAT.one), w["b"] ^ SIGN),
         "mac": add(multiply(w["weight"], w["scalar"]), w["partial"]),
-        "empty": add(SIGN, w["partial"]),
+        "empty": add(multiply(0, FORMAT.minus_zero), w["partial"]),
     }[name]
 
 
