@@ -99,12 +99,10 @@ def synthesise(unit: Unit) -> Netlist:
 
     def build(directory: Path):
         (directory / "unit.v").write_text(unit.text)
-        script = [
-            "read_verilog unit.v",
-            f"tee -q -o yosys.log {_SYNTHESIS} -top {unit.top}",
-            "write_json netlist.json",
-        ]
-        _run([*command, "; ".join(script)], directory)
+        try:
+            _run(command, unit.top, directory)
+        except SynthesisError:  # abc9 of Yosys 0.70 fails over two names of one net; without names it does not
+            _run(command, unit.top, directory, "opt_clean -purge")
         log = (directory / "yosys.log").read_text()
         module = json.loads((directory / "netlist.json").read_text())["modules"][unit.top.removeprefix("\\")]
         (directory / "cells.json").write_text(json.dumps(_reduce(module, log)))
@@ -115,9 +113,22 @@ def synthesise(unit: Unit) -> Netlist:
     return Netlist(**reduced | {"cells": [Cell(*cell) for cell in reduced["cells"]]})
 
 
-def _run(command: Sequence[str], directory: Path):
+def _run(command: Sequence[str], top: str, directory: Path, before_mapping: str = "stat"):
+    synthesis = f"{_SYNTHESIS} -top {top}"
+    script = [
+        "read_verilog unit.v",
+        f"tee -q -o yosys.log {synthesis} -run begin:map_luts",
+        before_mapping,
+        f"tee -q -a yosys.log {synthesis} -run map_luts:",
+        "write_json netlist.json",
+    ]
     result = subprocess.run(
-        command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        [*command, "; ".join(script)],
+        cwd=directory,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
     )
     if result.returncode or not (directory / "netlist.json").exists():
         log = directory / "yosys.log"  # what `tee` has taken from the output

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from .format import OUTCOME, Float, pack
 from .normalise import normalise
 from .pipeline import register
+from .shift import shift_right
 
 
 class Adder(wiring.Component):
@@ -48,51 +49,45 @@ class Adder(wiring.Component):
         mantissa, size = self.format.mantissa, self.format.mantissa + 1
 
         # Rank 1: order by magnitude. Two zeros leave a one in `larger`, but of exponent 0, which packs to a zero.
-        swap, unlike, both_zero = Signal(), Signal(), Signal()
+        swap = Signal()
         big, small = Signal(layout), Signal(layout)
         m.d.comb += [
             swap.eq(b.magnitude > a.magnitude),
-            unlike.eq(a.sign ^ b.sign),
-            both_zero.eq(a.is_zero & b.is_zero),
             big.eq(Mux(swap, self.b, self.a)),
             small.eq(Mux(swap, self.a, self.b)),
         ]
-        outcome = Signal(OUTCOME)
-        m.d.comb += [
-            outcome.sign.eq(Mux(both_zero, a.sign & b.sign, big.sign)),
-            outcome.infinite.eq(big.exponent.all()),
-            outcome.nan.eq(a.is_nan | b.is_nan | a.is_inf & b.is_inf & unlike),
-        ]
-        outcome = register(m, "outcome_1", outcome, OUTCOME)
         apart = Mux(swap, b.exponent - a.exponent, a.exponent - b.exponent)
         distance = register(m, "distance", apart, self.format.exponent)
         exponent = register(m, "exponent_1", big.exponent)
         larger = register(m, "larger", big.significand)
         smaller = register(m, "smaller", Mux(small.is_zero, 0, small.significand))
-        subtract = register(m, "subtract_1", unlike)
+        sign = register(m, "sign", big.sign)
+        subtract = register(m, "subtract_1", a.sign ^ b.sign)
 
         # Rank 2: below the significand two bits and a sticky one are enough to round exactly after any cancellation.
+        # What is beyond all bits leaves the sticky one alone: the leading one, which a zero lacks.
         extended = Cat(C(0, 2), smaller)
         steps = min(len(extended).bit_length(), self.format.exponent)
-        places = Signal(steps)
-        kept, lost = Signal(len(extended)), Signal(len(extended))
-        # Beyond all bits the shift becomes the longest one, which leaves nothing but the sticky bit.
         far = distance[steps:].any() if self.format.exponent > steps else C(0, 1)
-        m.d.comb += [
-            places.eq(Mux(far, (1 << steps) - 1, distance[:steps])),
-            kept.eq(extended >> places),
-            lost.eq(extended & ~(C(-1, len(extended)) << places)),
-        ]
-        addend = Cat(lost.any(), kept, C(0, 1))
-        addend = register(m, "addend", Mux(subtract, ~addend, addend))
+        kept, lost = shift_right(extended, distance[:steps])
+        addend = register(m, "addend", Cat(Mux(far, smaller[-1], lost), Mux(far, 0, kept)), size + 3)
         augend = register(m, "augend", Cat(C(0, 3), larger))
+        # The larger operand is a NaN if any is, and if both are infinite it says so for both.
+        outcome, top = Signal(OUTCOME), Signal()
+        m.d.comb += [
+            top.eq(exponent.all()),
+            outcome.sign.eq(sign & ~(subtract & (exponent == 0))),
+            outcome.infinite.eq(top),
+            outcome.nan.eq(top & (larger[:-1].any() | (subtract & (distance == 0)))),
+        ]
+        outcome = register(m, "outcome_2", outcome, OUTCOME)
         exponent_bits = max(self.format.exponent, (size + 3).bit_length()) + 2
         exponent = register(m, "exponent_2", exponent + 2, exponent_bits)
         subtract = register(m, "subtract_2", subtract)
-        outcome = register(m, "outcome_2", outcome, OUTCOME)
 
         # Rank 3: the top bit is the carry of an addition.
-        total = register(m, "total", augend + addend + subtract, size + 4)
+        signed = Cat(addend, C(0, 1)) ^ subtract.replicate(size + 4)
+        total = register(m, "total", augend + signed + subtract, size + 4)
         exponent = register(m, "exponent_3", exponent)
         outcome = register(m, "outcome_3", outcome, OUTCOME)
 

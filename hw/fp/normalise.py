@@ -1,15 +1,18 @@
 """Shifting the leading one to the top."""
 
-from amaranth.hdl import C, Cat, Mux, Signal
+from amaranth.hdl import Signal
+
+from .shift import leading_zeros, shift_left
 
 
 def normalise(m, value):
-    """Shift ``value`` left until its top bit is set, in halving steps.
+    """Shift ``value`` left until its top bit is set.
 
     Parameters
     ----------
     m : Module
-        Takes the logic, all combinational: one OR and one 2:1 multiplexer per step.
+        Takes the logic, all combinational: the zeros are counted in a tree, so that the shifter's multiplexers choose
+        between four places at a time.
     value : Value
         At least 2 bits.
 
@@ -17,16 +20,7 @@ def normalise(m, value):
     -------
     The shifted value, of the same size, and the number of places. Of a zero the top bit stays clear.
     """
-    size = len(value)
-    cleared = []
-    for step in reversed(range((size - 1).bit_length())):
-        places = 1 << step
-        clear = Signal(name=f"clear_{places}")
-        shifted = Signal(size, name=f"shifted_{places}")
-        m.d.comb += [
-            clear.eq(~value[-places:].any()),
-            shifted.eq(Mux(clear, Cat(C(0, places), value[:-places]), value)),
-        ]
-        cleared.insert(0, clear)
-        value = shifted
-    return value, Cat(cleared)
+    zeros = Signal((len(value) - 1).bit_length(), name="zeros")
+    shifted = Signal(len(value), name="shifted")
+    m.d.comb += [zeros.eq(leading_zeros(value)), shifted.eq(shift_left(value, zeros))]
+    return shifted, zeros

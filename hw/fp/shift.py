@@ -1,0 +1,56 @@
+"""Shifters for aligning and normalising significands."""
+
+from amaranth.hdl import C, Cat, Mux
+
+
+def choose(select, options):
+    """Choose by the number ``select``: two bits and four options of one bit each fill a LUT of six inputs."""
+    if len(options) == 1:
+        return options[0]
+    half = 1 << (len(select) - 1)
+    return Mux(select[-1], choose(select[:-1], options[half:]), choose(select[:-1], options[:half]))
+
+
+def _pairs(places):
+    """The bits of a number of places in pairs, the most significant ones first, and what the lower of a pair weighs."""
+    for low in reversed(range(0, len(places), 2)):
+        yield places[low : low + 2], 1 << low
+
+
+def shift_right(value, places):
+    """Shift ``value`` right.
+
+    Returns
+    -------
+    The shifted value, of the same size, and whether any one was shifted out.
+    """
+    size, lost = len(value), C(0, 1)
+    for select, step in _pairs(places):
+        moves = [min(n * step, size) for n in range(1 << len(select))]
+        lost |= choose(select, [value[:move].any() if move else C(0, 1) for move in moves])
+        value = choose(select, [Cat(value[move:], C(0, move)) if move else value for move in moves])
+    return value, lost
+
+
+def shift_left(value, places):
+    """Shift ``value`` left; the size stays."""
+    size = len(value)
+    for select, step in _pairs(places):
+        moves = [min(n * step, size) for n in range(1 << len(select))]
+        value = choose(select, [Cat(C(0, move), value[: size - move]) if move else value for move in moves])
+    return value
+
+
+def leading_zeros(value):
+    """Count the zeros above the leading one; of a zero the number is all ones."""
+    size = 1 << (len(value) - 1).bit_length()
+    return _count(Cat(C(0, size - len(value)), value) if size > len(value) else value)[1]
+
+
+def _count(value):
+    """Give whether there is a one, and the zeros above the first."""
+    if len(value) == 2:
+        return value.any(), ~value[1]
+    half = len(value) // 2
+    (below, low), (above, high) = _count(value[:half]), _count(value[half:])
+    return above | below, Cat(Mux(above, high, low), ~above)
