@@ -125,7 +125,8 @@ class Channel(wiring.Component):
         depths = ("weight_depth", "bias_depth", "scratch_depth", "queue_depth")
         m.submodules.compute = compute = Compute(
             config.format, config.lanes, multiplier=self.multiplier, adder=self.adder, activation=self.activation,
-            activation_units=config.activation_units, depths={name: getattr(config, name) for name in depths},
+            activation_units=config.activation_units, scratch_reads=config.scratch_reads,
+            depths={name: getattr(config, name) for name in depths},
         )  # fmt: skip
         transfer = (config.format, config.lanes, config.beat_words, config.address_bits)
         m.submodules.load = load = LoadEngine(*transfer, outstanding=config.outstanding_bursts)

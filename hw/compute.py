@@ -34,6 +34,8 @@ class Compute(wiring.Component):
         How many activation units there are.
     depths : dict
         ``weight_depth``, ``bias_depth``, ``scratch_depth``, ``queue_depth``: vectors of each memory.
+    scratch_reads : int
+        Read ports of the scratch memory, 1 or 2.
 
     Members
     -------
@@ -65,8 +67,8 @@ class Compute(wiring.Component):
         Values that enter the activation units in this cycle.
     """
 
-    def __init__(self, format, lanes, *, multiplier, adder, activation, activation_units, depths):
-        self.memories = LaneMemories(format, lanes, **depths)
+    def __init__(self, format, lanes, *, multiplier, adder, activation, activation_units, depths, scratch_reads=2):
+        self.memories = LaneMemories(format, lanes, scratch_reads=scratch_reads, **depths)
         self.pes = pes = PEArray(format, lanes, multiplier, adder)
         scratch, queue, weight, bias = (
             {f"{name}_depth": depths[f"{name}_depth"]} for name in ("scratch", "queue", "weight", "bias")
@@ -75,6 +77,7 @@ class Compute(wiring.Component):
         self.vector_engine = VectorEngine(
             format, lanes, [activation(format) for _ in range(activation_units)],
             multiply_latency=pes.multiply_latency, add_latency=pes.add_latency, **scratch, **queue,
+            scratch_reads=scratch_reads,
         )  # fmt: skip
         flags = ("mac_done", "vector_done", "mac_busy", "vector_busy", "mac_phase", "progress")
         super().__init__(
@@ -106,7 +109,8 @@ class Compute(wiring.Component):
         wiring.connect(m, wiring.flipped(self.vector), vector.i)
         wiring.connect(m, wiring.flipped(self.load), memories.load)
         wiring.connect(m, vector.results, memories.results)
-        wiring.connect(m, vector.scratch_b, memories.scratch_b)
+        if vector.scratch_reads == 2:
+            wiring.connect(m, vector.scratch_b, memories.scratch_b)
         m.d.comb += [
             vector.parameters.eq(self.parameters),
             vector.hold.eq(self.hold),

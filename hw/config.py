@@ -29,6 +29,7 @@ class Config:
     format: FloatFormat = field(default=BINARY32)
     weight_depth: int = 4096
     scratch_depth: int = 1024
+    scratch_reads: int = 2  # operands that come from the scratch memory in a cycle; 2 doubles its block RAM
     queue_depth: int = 512  # partial sums of a lane
     bias_depth: int = 64
     activation_units: int = 1  # of a channel
@@ -58,6 +59,7 @@ class Config:
             "lanes": (4, 32),
             "weight_depth": (16, 1 << contract.LANE_ADDRESS_BITS),
             "scratch_depth": (16, 1 << (contract.COUNT_BITS - 1)),
+            "scratch_reads": (1, 2),
             "queue_depth": (16, 1 << contract.LANE_ADDRESS_BITS),
             "bias_depth": (4, 256),
             "activation_units": (1, self.lanes),
@@ -128,7 +130,9 @@ class Config:
 
 
 _BENCH = Config(channels=4, lanes=32, activation_units=2)
-_VCU128 = replace(_BENCH, channels=40, channels_per_port=2, scratch_depth=512, broadcast_words=4096)
+_VCU128 = replace(
+    _BENCH, channels=40, channels_per_port=2, scratch_depth=512, scratch_reads=1, bias_depth=32, broadcast_words=4096
+)
 
 PRESETS = {
     "test": Config(

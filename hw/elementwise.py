@@ -1,6 +1,6 @@
 """The VECTOR engine: element-wise work on the PEs and the activation units of a channel."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -32,7 +32,9 @@ class Arrival(data.StructLayout):
 class VectorEngine(wiring.Component):
     """Executes VECTOR instructions in order, one element a cycle, σ and tanh one every ``lanes / units`` cycles.
 
-    An element's operands are read in the cycle of its issue and are there in the next one. The write follows
+    An element's operands are read in the cycle of its issue and are there in the next one; with one read port of the
+    scratch memory an element of two scratch words reads its second one a cycle earlier, so such elements take two
+    cycles each. The write follows
     ``multiply_latency + 1`` cycles after the issue of a product, ``add_latency + 1`` after that of a sum or difference,
     ``SELECT_LATENCY`` after a selection, and ``LATENCY + 2`` to ``LATENCY + 1 + lanes / units`` after an activation, of
     which each write has ``units`` lanes. Writes keep the order of the elements: an element whose write would not be the
@@ -72,7 +74,7 @@ class VectorEngine(wiring.Component):
     waiting : :py:`Out(1)`
         An element lacks nothing but the PEs.
     scratch_a, scratch_b, queue : :py:`In(memory.ReadPort.Signature(...))`
-        Read ports; an enable takes the port for that cycle.
+        Read ports; an enable takes the port for that cycle. There is no ``scratch_b`` if ``scratch_reads`` is 1.
     issue, issue_pe : :py:`Out(1)`
         An element, one for the PEs, is issued in this cycle.
     operation : :py:`Out(Operation())`
@@ -94,14 +96,15 @@ class VectorEngine(wiring.Component):
     """
 
     def __init__(
-        self, format: FloatFormat, lanes, activation, *, multiply_latency, add_latency, scratch_depth, queue_depth
-    ):
+        self, format: FloatFormat, lanes, activation, *, multiply_latency, add_latency, scratch_depth, queue_depth,
+        scratch_reads=2,
+    ):  # fmt: skip
         self.format, self.lanes, self.units = format, lanes, list(activation)
         if lanes % len(self.units):
             raise ValueError(f"the number of activation units must divide lanes ({lanes}), got {len(self.units)}")
         self.groups = lanes // len(self.units)
         self.multiply_latency, self.add_latency = multiply_latency, add_latency
-        self.scratch_depth, self.queue_depth = scratch_depth, queue_depth
+        self.scratch_depth, self.queue_depth, self.scratch_reads = scratch_depth, queue_depth, scratch_reads
         vector, address = vector_layout(format, lanes), (scratch_depth - 1).bit_length()
 
         def read_port(depth):
@@ -115,7 +118,6 @@ class VectorEngine(wiring.Component):
                 "hold": In(1),
                 "pes_free": In(1),
                 "scratch_a": read_port(scratch_depth),
-                "scratch_b": read_port(scratch_depth),
                 "queue": read_port(queue_depth),
                 "operation": Out(Operation()),
                 "a": Out(vector),
@@ -125,6 +127,7 @@ class VectorEngine(wiring.Component):
                 "activations": Out(range(len(self.units) + 1)),
                 "status": Out(Status),
             }
+            | ({"scratch_b": read_port(scratch_depth)} if scratch_reads == 2 else {})
         )
 
     def elaborate(self, platform):
@@ -142,24 +145,57 @@ class VectorEngine(wiring.Component):
             self.issue_pe.eq(self.issue & ~activation & ~select),
         ]
         arrival = Arrival(len(self.results.addr), self.groups)
+        may_read, has_read = Signal(), Signal()
+        scratch = (self._read_one_by_one, self._read_at_once)[self.scratch_reads - 1]
+        m.d.comb += has_read.eq(scratch(m, element, loop.o.valid & may_read, ~activation))
         self._read(m, element)
         group_issue, group = self._activate(m, element, self.issue & activation, arrival)
-        in_flight, *arriving = self._arrive(m, element, activation, select, group_issue, group, arrival, loop.o)
+        in_flight, *arriving = self._arrive(
+            m, element, activation, select, group_issue, group, arrival, loop.o, may_read, has_read
+        )
         self._write(m, arriving, element)
         m.d.comb += self.busy.eq(self.i.valid | loop.o.valid | in_flight)
         return m
 
+    def _read_at_once(self, m, element, may_read, has_b):
+        """Read both operands in the cycle of issue; nothing has to be read before."""
+        self._scratch_words = self.scratch_a.data, self.scratch_b.data
+        m.d.comb += [
+            self.scratch_a.addr.eq(element.a),
+            self.scratch_b.addr.eq(element.b),
+            self.scratch_a.en.eq(self.issue & (element.a_source == Source.SCRATCH)),
+            self.scratch_b.en.eq(self.issue & (element.b_source == Source.SCRATCH)),
+        ]
+        return Const(1)
+
+    def _read_one_by_one(self, m, element, may_read, has_b):
+        """Read the second operand in a cycle before the issue if both are scratch words; give whether that is done."""
+        a_scratch, b_scratch, both, reads, read = (Signal() for _ in range(5))
+        arrives, is_kept = Signal(), Signal(reset_less=True)
+        kept = Signal(vector_layout(self.format, self.lanes), reset_less=True)
+        self._scratch_words = self.scratch_a.data, Mux(is_kept, kept, self.scratch_a.data)
+        m.d.comb += [
+            a_scratch.eq(element.a_source == Source.SCRATCH),
+            b_scratch.eq((element.b_source == Source.SCRATCH) & has_b),
+            both.eq(a_scratch & b_scratch),
+            reads.eq(may_read & both & ~read),
+            self.scratch_a.addr.eq(Mux(reads | ~a_scratch, element.b, element.a)),
+            self.scratch_a.en.eq(reads | (self.issue & (a_scratch | b_scratch))),
+        ]
+        m.d.sync += [arrives.eq(reads), read.eq((read | reads) & ~self.issue)]
+        with m.If(arrives):
+            m.d.sync += kept.eq(self.scratch_a.data)
+        with m.If(self.issue):
+            m.d.sync += is_kept.eq(both)
+        return ~both | read
+
     def _read(self, m, element):
-        """Present the addresses; one cycle later choose the operands and tell the PEs what to do with them."""
+        """One cycle after the issue choose the operands and tell the PEs what to do with them."""
         a_source, b_scratch = Signal(2, reset_less=True), Signal(reset_less=True)
         constants = [Signal(self.format.width, name=f"parameter_{n}", reset_less=True) for n in "ab"]
         op = element.op
         m.d.comb += [
-            self.scratch_a.addr.eq(element.a),
-            self.scratch_b.addr.eq(element.b),
             self.queue.addr.eq(element.a),
-            self.scratch_a.en.eq(self.issue & (element.a_source == Source.SCRATCH)),
-            self.scratch_b.en.eq(self.issue & (element.b_source == Source.SCRATCH)),
             self.queue.en.eq(self.issue & (element.a_source == Source.QUEUE)),
         ]
         m.d.sync += self.operation.eq(0)
@@ -175,12 +211,12 @@ class VectorEngine(wiring.Component):
         wide = [word.replicate(self.lanes) for word in constants]
         with m.Switch(a_source):
             with m.Case(Source.SCRATCH):
-                m.d.comb += self.a.eq(self.scratch_a.data)
+                m.d.comb += self.a.eq(self._scratch_words[0])
             with m.Case(Source.QUEUE):
                 m.d.comb += self.a.eq(self.queue.data)
             with m.Default():
                 m.d.comb += self.a.eq(wide[0])
-        m.d.comb += self.b.eq(Mux(b_scratch, self.scratch_b.data, wide[1]))
+        m.d.comb += self.b.eq(Mux(b_scratch, self._scratch_words[1], wide[1]))
 
     def _activate(self, m, element, issue, arrival):
         """Hold a vector while its lanes pass the units, group by group, and say what arrives and when it set out."""
@@ -216,7 +252,7 @@ class VectorEngine(wiring.Component):
         self._vector_waits = read
         return running, following
 
-    def _arrive(self, m, element, activation, select, group_issue, group, arrival, elements):
+    def _arrive(self, m, element, activation, select, group_issue, group, arrival, elements, may_read, has_read):
         """Let each result set out so that it arrives on time; hold an element that would overtake another."""
         product, total = self.multiply_latency + 1, self.add_latency + 1
         unit = self.units[0].LATENCY
@@ -231,7 +267,8 @@ class VectorEngine(wiring.Component):
         m.d.comb += [
             earliest.eq(Mux(activation, first, Mux(select, SELECT_LATENCY, Mux(arithmetic, total, product)))),
             latest.eq(Mux(activation, last, earliest)),
-            ready.eq((earliest > horizon) & ~(activation & (pause != 0)) & ~(element.after & in_flight) & ~self.hold),
+            may_read.eq(~(element.after & in_flight) & ~self.hold),
+            ready.eq((earliest > horizon) & ~(activation & (pause != 0)) & may_read & has_read),
             kept_from_pes.eq(~self.pes_free & ~activation & ~select),
             elements.ready.eq(ready & ~kept_from_pes),
             self.waiting.eq(elements.valid & ready & kept_from_pes),

@@ -13,8 +13,8 @@ class LaneMemories(wiring.Component):
 
     Each memory is one wide word per address, the lanes side by side. A vector follows its address by one cycle and
     stays until the port is enabled again; a vector written in the cycle in which it is read is read as it was before.
-    Nothing is reset. The scratch memory exists twice, which gives it two read ports. Results of element-wise work are
-    always written; a write of ``load`` to the scratch memory waits for a cycle without one.
+    Nothing is reset. The scratch memory may exist twice, which gives it two read ports. Results of element-wise work
+    are always written; a write of ``load`` to the scratch memory waits for a cycle without one.
 
     Parameters
     ----------
@@ -24,6 +24,8 @@ class LaneMemories(wiring.Component):
         Words of a vector.
     weight_depth, bias_depth, scratch_depth, queue_depth : int
         Vectors of each memory, powers of two.
+    scratch_reads : int
+        Read ports of the scratch memory, 1 or 2; with one there is no ``scratch_b``.
 
     Members
     -------
@@ -39,10 +41,10 @@ class LaneMemories(wiring.Component):
         A write of ``load`` was dropped in this cycle, because of what it names.
     """
 
-    def __init__(self, format, lanes, *, weight_depth, bias_depth, scratch_depth, queue_depth):
+    def __init__(self, format, lanes, *, weight_depth, bias_depth, scratch_depth, queue_depth, scratch_reads=2):
         self.vector = vector = vector_layout(format, lanes)
         depths = {"weights": weight_depth, "bias": bias_depth, "scratch_a": scratch_depth, "queue": queue_depth}
-        self.depths = depths | {"scratch_b": scratch_depth}
+        self.depths = depths | ({"scratch_b": scratch_depth} if scratch_reads == 2 else {})
         self.memories = {name: memory.Memory(shape=vector, depth=depth, init=[]) for name, depth in self.depths.items()}
 
         def read_port(depth):
@@ -87,7 +89,8 @@ class LaneMemories(wiring.Component):
 
         load_into(["weights"], Memory.WEIGHTS, Const(0))
         load_into(["bias"], Memory.BIAS, Const(0))
-        for port in load_into(["scratch_a", "scratch_b"], Memory.SCRATCH, self.results.en.any()):
+        scratches = [name for name in self.depths if name.startswith("scratch")]
+        for port in load_into(scratches, Memory.SCRATCH, self.results.en.any()):
             with m.If(self.results.en.any()):
                 m.d.comb += [
                     port.addr.eq(self.results.addr),

@@ -66,7 +66,7 @@ def is_zero(a):
     return a >> FORMAT.mantissa & (1 << FORMAT.exponent) - 1 == 0
 
 
-def compute():
+def compute(scratch_reads):
     return Compute(
         FORMAT,
         LANES,
@@ -75,6 +75,7 @@ def compute():
         activation=lambda _: Unit(13, 17, ACTIVATION, "function"),
         activation_units=UNITS,
         depths=DEPTHS,
+        scratch_reads=scratch_reads,
     )
 
 
@@ -82,8 +83,8 @@ def element(op, a, b, d):
     """One lane of VECTOR."""
     return {
         VectorOp.MULTIPLY: lambda: multiply(a, b),
-        VectorOp.ADD: lambda: add(a, b),
-        VectorOp.SUBTRACT: lambda: add(a, b ^ SIGN),
+        VectorOp.ADD: lambda: add(multiply(a, FORMAT.one), b),
+        VectorOp.SUBTRACT: lambda: add(multiply(a, FORMAT.one), b ^ SIGN),
         VectorOp.SIGMOID: lambda: activate(a, 0),
         VectorOp.TANH: lambda: activate(a, 1),
         VectorOp.SELECT: lambda: d if is_zero(a) else b,
@@ -115,7 +116,7 @@ def mac_model(state, i, scalars):
                 old = (
                     state["bias"][i["bias"] + tile] if i["start"] == Start.BIAS else [0 if s["empty"] else SIGN] * LANES
                 )
-            products = [SIGN if s["empty"] else multiply(w, s["value"]) for w in weights]
+            products = [multiply(0, FORMAT.minus_zero) if s["empty"] else multiply(w, s["value"]) for w in weights]
             state["queue"][slot] = [add(p, o) for p, o in zip(products, old, strict=True)]
 
 
@@ -137,8 +138,8 @@ def scalar(value=1, outer=0, inner=0, **flags):
 class Bench:
     """Plays everything around :class:`Compute`."""
 
-    def __init__(self, seed=1, stall=0.0):
-        self.dut, self.random, self.stall = compute(), random.Random(seed), stall
+    def __init__(self, seed=1, stall=0.0, scratch_reads=2):
+        self.dut, self.random, self.stall = compute(scratch_reads), random.Random(seed), stall
         self.cycles, self.issues, self.dones, self.statuses = [], [], [], {}
         depths = {"weights": "weight", "scratch": "scratch", "bias": "bias"}
         self.state = {n: [self.vector() for _ in range(DEPTHS[f"{d}_depth"])] for n, d in depths.items()}
@@ -224,10 +225,11 @@ class Bench:
                 assert actual == expected, f"{name}[{address}]: {actual}, expected {expected}"
 
 
+@pytest.mark.parametrize("reads", [1, 2])
 @pytest.mark.parametrize("op", list(VectorOp))
-def test_each_operation_has_its_result_and_its_time(op):
-    bench = Bench(seed=op)
-    rate = LANES // UNITS if op in (VectorOp.SIGMOID, VectorOp.TANH) else 1
+def test_each_operation_has_its_result_and_its_time(op, reads):
+    bench = Bench(seed=op, scratch_reads=reads)
+    rate = LANES // UNITS if op in (VectorOp.SIGMOID, VectorOp.TANH) else 2 // reads
 
     async def main(ctx):
         await bench.fill(ctx)
@@ -258,10 +260,11 @@ def random_vector(generator, op):
     return vector(op, **fields)
 
 
+@pytest.mark.parametrize("reads", [1, 2])
 @pytest.mark.parametrize("stall", [0.0, 0.5, 0.9])
-def test_results_keep_their_order_whatever_else_goes_on(stall):
+def test_results_keep_their_order_whatever_else_goes_on(stall, reads):
     """Rows that are written repeatedly end up with the last value; MAC, reads and writes run beside."""
-    bench = Bench(seed=int(10 * stall), stall=stall)
+    bench = Bench(seed=int(10 * stall), stall=stall, scratch_reads=reads)
     other = random.Random(5)
     ended = []
 
