@@ -116,7 +116,8 @@ class Compute(wiring.Component):
             vector.hold.eq(self.hold),
             slots.shares.eq(self.shares),
             vector.pes_free.eq(slots.elementwise),
-            vector.result.eq(pes.result),
+            vector.product.eq(pes.product),
+            vector.sum.eq(pes.sum),
             mac.pes_free.eq(~vector.issue_pe & ~self.hold & Mux(mac.step.backward, slots.backward, slots.forward)),
             self.mac_status.eq(mac.status),
             self.vector_status.eq(vector.status),
@@ -160,35 +161,29 @@ class Compute(wiring.Component):
 
     def _operate(self, m, memories, pes, mac, vector):
         """Send operands of the operation issued in the cycle before to the PEs, and sums to the queue."""
-        width, lanes = pes.scalar.shape().width, len(pes.pes)
         step = mac.step
-        issued, begins, biased = Signal(), Signal(reset_less=True), Signal(reset_less=True)
-        scalar, empty = Signal(width, reset_less=True), Signal(reset_less=True)
-        nothing, start = Signal(width), Signal(memories.vector)
+        issued, operation = Signal(), Signal(Operation(), reset_less=True)
+        scalar = Signal(pes.scalar.shape(), reset_less=True)
         m.d.sync += issued.eq(mac.issue)
         with m.If(mac.issue):
-            m.d.sync += [begins.eq(step.begins), biased.eq(step.biased), empty.eq(step.empty), scalar.eq(step.value)]
+            m.d.sync += [operation.mac.eq(1), scalar.eq(step.value)]
+            m.d.sync += [operation[name].eq(step[name]) for name in ("begins", "biased", "empty")]
         m.d.comb += [
             memories.weights.addr.eq(step.weight),
             memories.weights.en.eq(mac.issue),
             memories.bias.addr.eq(step.bias),
             memories.bias.en.eq(mac.issue & step.begins),
-            # A sum starts from -0, which adds nothing to its first term; an empty one is -0 plus this.
-            nothing.eq(Mux(empty, 0, 1 << (width - 1))),
-            start.eq(Mux(biased, memories.bias.data, nothing.replicate(lanes))),
             pes.weight.eq(memories.weights.data),
             pes.scalar.eq(scalar),
-            pes.partial.eq(Mux(begins, start, memories.queue.data)),
+            pes.partial.eq(memories.queue.data),
+            pes.bias.eq(memories.bias.data),
             pes.a.eq(vector.a),
             pes.b.eq(vector.b),
-            pes.operation.eq(vector.operation),
+            pes.operation.eq(Mux(issued, operation, vector.operation)),
             memories.sums.addr.eq(mac.write_address),
             memories.sums.data.eq(pes.sum),
             memories.sums.en.eq(mac.write),
         ]
-        with m.If(issued):
-            m.d.comb += pes.operation.eq(Operation().const({"mac": 1, "empty": 0, "multiply": 0, "subtract": 0}))
-            m.d.comb += pes.operation.empty.eq(empty)
 
     def _check(self, m, memories):
         """Remember what was asked for and does not exist."""

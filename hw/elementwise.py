@@ -1,7 +1,7 @@
 """The VECTOR engine: element-wise work on the PEs and the activation units of a channel."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.hdl import C, Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, enum, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm.hw.contract import PARAMETERS, FloatFormat, Opcode, Source, Status, VectorOp
@@ -13,12 +13,21 @@ SELECT_LATENCY = 2
 """Cycles from the issue of a SELECT to its write."""
 
 
+class Origin(enum.Enum, shape=2):
+    """What gives a result."""
+
+    PRODUCT = 0
+    SUM = 1
+    ACTIVATION = 2
+    SELECT = 3
+
+
 class Arrival(data.StructLayout):
     """A result on its way to the scratch memory.
 
     Members
     -------
-    activation, select : where it comes from; neither: from the PEs
+    origin : where it comes from, an :class:`Origin`
     group : which lanes an activation is for
     address : where it goes
     end : the last one of an instruction
@@ -26,7 +35,7 @@ class Arrival(data.StructLayout):
 
     def __init__(self, address_bits, groups):
         group_bits = (groups - 1).bit_length()
-        super().__init__({"activation": 1, "select": 1, "group": group_bits, "address": address_bits, "end": 1})
+        super().__init__({"origin": Origin, "group": group_bits, "address": address_bits, "end": 1})
 
 
 class VectorEngine(wiring.Component):
@@ -81,7 +90,7 @@ class VectorEngine(wiring.Component):
         What the PEs do with the operands issued in the cycle before.
     a, b : :py:`Out(vector_layout(format, lanes))`
         These operands.
-    result : :py:`In(vector_layout(format, lanes))`
+    product, sum : :py:`In(vector_layout(format, lanes))`
         What the PEs give.
     results : :py:`In(memory.WritePort.Signature(...))`
         The scratch memory's write port.
@@ -122,7 +131,8 @@ class VectorEngine(wiring.Component):
                 "operation": Out(Operation()),
                 "a": Out(vector),
                 "b": Out(vector),
-                "result": In(vector),
+                "product": In(vector),
+                "sum": In(vector),
                 "results": In(memory.WritePort.Signature(addr_width=address, shape=vector, granularity=1)),
                 "activations": Out(range(len(self.units) + 1)),
                 "status": Out(Status),
@@ -240,7 +250,7 @@ class VectorEngine(wiring.Component):
         lanes = Signal(size)
         m.d.comb += [
             lanes.eq(vector.word_select(group, size)),
-            following.activation.eq(1),
+            following.origin.eq(Origin.ACTIVATION),
             following.group.eq(group),
             following.address.eq(current.address),
             following.end.eq(current.end & (group == self.groups - 1)),
@@ -281,7 +291,7 @@ class VectorEngine(wiring.Component):
 
         setting_out = Signal(arrival)
         m.d.comb += [
-            setting_out.select.eq(select),
+            setting_out.origin.eq(Mux(select, Origin.SELECT, Mux(arithmetic, Origin.SUM, Origin.PRODUCT))),
             setting_out.address.eq(element.d),
             setting_out.end.eq(element.end),
         ]
@@ -318,14 +328,15 @@ class VectorEngine(wiring.Component):
 
         groups = Cat((arrival.group == n).replicate(units) for n in range(self.groups))
         m.d.comb += self.results.addr.eq(arrival.address)
-        with m.If(arrival.activation):
-            m.d.comb += self.results.data.eq(Cat(unit.z for unit in self.units).replicate(self.groups))
-        with m.Elif(arrival.select):
-            m.d.comb += self.results.data.eq(selected)
-        with m.Else():
-            m.d.comb += self.results.data.eq(self.result)
+        activated = Cat(unit.z for unit in self.units).replicate(self.groups)
+        words = {Origin.PRODUCT: self.product, Origin.SUM: self.sum}
+        words |= {Origin.ACTIVATION: activated, Origin.SELECT: selected}
+        lanes = {Origin.ACTIVATION: groups, Origin.SELECT: mask}
+        with m.Switch(arrival.origin):
+            for origin, word in words.items():
+                with m.Case(origin):
+                    m.d.comb += self.results.data.eq(word)
+                    with m.If(valid):
+                        m.d.comb += self.results.en.eq(lanes.get(origin, C(-1, self.lanes)))
         with m.If(valid):
-            m.d.comb += self.results.en.eq(
-                Mux(arrival.activation, groups, Mux(arrival.select, mask, (1 << self.lanes) - 1))
-            )
             m.d.comb += self.done.eq(arrival.end)

@@ -13,32 +13,35 @@ class Operation(data.StructLayout):
     Members
     -------
     mac : weight · scalar + partial, otherwise the operands are a and b
-    empty : with ``mac``: the partial sum alone
+    empty : with ``mac``: there is no product
+    begins : with ``mac``: the sum starts here, there is no partial
+    biased : with ``begins``: from the bias
     multiply : a · b
     subtract : a - b
     """
 
     def __init__(self):
-        super().__init__({"mac": 1, "empty": 1, "multiply": 1, "subtract": 1})
+        super().__init__(dict.fromkeys(("mac", "empty", "begins", "biased", "multiply", "subtract"), 1))
 
 
 class OmniPE(wiring.Component):
-    """Datapath of one lane: a multiplier, an adder, three operand multiplexers and one for the result.
+    """Datapath of one lane: a multiplier, an adder, and three operand multiplexers.
 
     Takes one operation per cycle, free running. Every operation is issued in one slot and has a fixed result time:
     what goes to the adder beside a product is delayed by the time of a product. What needs no product multiplies, too:
     a sum by 1, which only flushes what the adder would, an empty one 0 by -0, which gives the -0 that adds nothing. So
-    the adder needs no multiplexer, and what it adds no delay.
+    the adder needs no multiplexer, and what it adds no delay. Who takes a result chooses between product and sum.
     ::
 
         weight ─┐
-             a ─┴─mux, or 0 ─────│─┐                ┌───────────── product ───────────┐
-        scalar ─┐                  ├─► multiplier ─┴────────┐                        └─mux─► result
-             b ─┴─mux, or 1, -0 ─│─┘                         ├─► adder ───── sum ─────┴─────► sum
-             b ─┬─mux ───────────│─ (delay) ─── change sign ─┘
-       partial ─┘
+             a ─┴─mux, or 0 ──────│─┐                ┌──────────────────────────────────► product
+        scalar ─┐                   ├─► multiplier ─┴──────┐
+             b ─┴─mux, or 1, -0 ──│─┘                       ├─► adder ──────────────────► sum
+             b ─┬─mux, or 0, -0 ──│─ (delay) ─ change sign ─┘
+       partial ─┤
+          bias ─┘
 
-        cycle 0                  1           1 + multiplier.LATENCY   1 + multiplier.LATENCY + adder.LATENCY
+        cycle 0                   1           1 + multiplier.LATENCY   1 + multiplier.LATENCY + adder.LATENCY
 
     Parameters
     ----------
@@ -49,31 +52,29 @@ class OmniPE(wiring.Component):
 
     Members
     -------
-    weight, scalar, partial : :py:`In(format.width)`
+    weight, scalar, partial, bias : :py:`In(format.width)`
         Operands of a MAC.
     a, b : :py:`In(format.width)`
         Operands of element-wise work.
-    mac, empty, whole : :py:`In(1)`
-        Select the operands, in their cycle: ``weight``, ``scalar`` and ``partial`` instead of ``a``, ``b`` and ``b``; 0
-        by -0; ``a`` by 1.
+    mac, begins : :py:`In(1)`
+        Select the operands, in their cycle: ``weight``, ``scalar`` and ``partial`` instead of ``a``, ``b`` and ``b``;
+        ``bias`` instead of ``partial``.
+    empty, whole, nothing : :py:`In(1)`
+        Select constants: 0 by -0; ``a`` by 1; and as what is added -0, or 0 if ``empty``.
     negate : :py:`In(1)`
         The adder adds minus ``b``; in the cycle of the product.
-    product : :py:`In(1)`
-        Selects the product as ``result``, in the cycle of the product.
-    sum : :py:`Out(format.width)`
-        What the adder gives.
-    result : :py:`Out(format.width)`
-        The product where ``product`` is set, else the sum.
+    product, sum : :py:`Out(format.width)`
+        What multiplier and adder give.
     """
 
     def __init__(self, format, multiplier, adder):
         self.format, self.multiplier, self.adder = format, multiplier, adder
-        words = ("weight", "scalar", "partial", "a", "b")
-        controls = ("mac", "empty", "whole", "negate", "product")
+        words = ("weight", "scalar", "partial", "bias", "a", "b")
+        controls = ("mac", "begins", "empty", "whole", "nothing", "negate")
         super().__init__(
             {name: In(format.width) for name in words}
             | {name: In(1) for name in controls}
-            | {"sum": Out(format.width), "result": Out(format.width)}
+            | {"product": Out(format.width), "sum": Out(format.width)}
         )
 
     def elaborate(self, platform):
@@ -83,17 +84,19 @@ class OmniPE(wiring.Component):
         m.submodules.adder = adder = self.adder
         width = self.format.width
 
-        # Cycle 0. The constants come last: the registers' set and reset inputs make them, no LUT.
+        # Cycle 0. The constants come last: the registers' set and reset inputs make most of them.
         a, b, addend = (Signal(width, name=n, reset_less=True) for n in ("a_", "b_", "addend"))
         m.d.sync += [
             a.eq(Mux(self.mac, self.weight, self.a)),
             b.eq(Mux(self.mac, self.scalar, self.b)),
-            addend.eq(Mux(self.mac, self.partial, self.b)),
+            addend.eq(Mux(self.mac, Mux(self.begins, self.bias, self.partial), self.b)),
         ]
         with m.If(self.whole):
             m.d.sync += b.eq(self.format.one)
         with m.If(self.empty):
             m.d.sync += [a.eq(0), b.eq(self.format.minus_zero)]
+        with m.If(self.nothing):
+            m.d.sync += addend.eq(Mux(self.empty, 0, self.format.minus_zero))
 
         # Cycle 1
         m.d.comb += [multiplier.a.eq(a), multiplier.b.eq(b)]
@@ -106,8 +109,8 @@ class OmniPE(wiring.Component):
         m.d.comb += [
             adder.a.eq(multiplier.z),
             adder.b.eq(Cat(addend[:-1], addend[-1] ^ self.negate)),
+            self.product.eq(multiplier.z),
             self.sum.eq(adder.z),
-            self.result.eq(Mux(self.product, multiplier.z, adder.z)),
         ]
         return m
 
@@ -115,9 +118,8 @@ class OmniPE(wiring.Component):
 class PEArray(wiring.Component):
     """The PEs of a channel under one control.
 
-    One operation per cycle for all lanes, free running, no stall, no reset: a product is at ``result`` after
-    ``multiply_latency`` cycles, a sum at ``result`` and at ``sum`` after ``add_latency``. Where both are due in one
-    cycle, ``result`` shows the product and ``sum`` the sum.
+    One operation per cycle for all lanes, free running, no stall, no reset: a product is at ``product`` after
+    ``multiply_latency`` cycles, a sum at ``sum`` after ``add_latency``.
 
     Parameters
     ----------
@@ -132,11 +134,11 @@ class PEArray(wiring.Component):
     -------
     operation : :py:`In(Operation())`
         What is issued in this cycle. There is no ``valid``: whoever issues knows which results mean something.
-    weight, partial, a, b : :py:`In(vector_layout(format, lanes))`
+    weight, partial, bias, a, b : :py:`In(vector_layout(format, lanes))`
         Operands, one word for each lane.
     scalar : :py:`In(format.width)`
         Operand of all lanes.
-    sum, result : :py:`Out(vector_layout(format, lanes))`
+    product, sum : :py:`Out(vector_layout(format, lanes))`
         See :class:`OmniPE`.
     """
 
@@ -148,32 +150,31 @@ class PEArray(wiring.Component):
         self.add_latency = self.product_cycle + first.adder.LATENCY
         vector = vector_layout(format, lanes)
         super().__init__(
-            {name: In(vector) for name in ("weight", "partial", "a", "b")}
-            | {"operation": In(Operation()), "scalar": In(format.width), "sum": Out(vector), "result": Out(vector)}
+            {name: In(vector) for name in ("weight", "partial", "bias", "a", "b")}
+            | {"operation": In(Operation()), "scalar": In(format.width), "product": Out(vector), "sum": Out(vector)}
         )
 
     def elaborate(self, platform):
         """Delay the control once for all lanes and wire up the PEs."""
         m = Module()
-        late = self.operation
+        now = self.operation
+        negate = now.subtract
         for n in range(self.product_cycle):
-            stage = Signal(Operation(), name=f"operation_{n}", reset_less=True)
-            m.d.sync += stage.eq(late)
-            late = stage
+            stage = Signal(name=f"negate_{n}", reset_less=True)
+            m.d.sync += stage.eq(negate)
+            negate = stage
         for n, pe in enumerate(self.pes):
             m.submodules[f"pe_{n}"] = pe
             m.d.comb += [
-                pe.mac.eq(self.operation.mac),
-                pe.weight.eq(self.weight[n]),
+                pe.mac.eq(now.mac),
+                pe.begins.eq(now.begins),
+                pe.empty.eq(now.mac & now.empty),
+                pe.whole.eq(~now.mac & ~now.multiply),
+                pe.nothing.eq(now.mac & now.begins & ~now.biased),
+                pe.negate.eq(negate),
                 pe.scalar.eq(self.scalar),
-                pe.partial.eq(self.partial[n]),
-                pe.a.eq(self.a[n]),
-                pe.b.eq(self.b[n]),
-                pe.empty.eq(self.operation.mac & self.operation.empty),
-                pe.whole.eq(~self.operation.mac & ~self.operation.multiply),
-                pe.negate.eq(late.subtract),
-                pe.product.eq(late.multiply),
+                *(getattr(pe, name).eq(getattr(self, name)[n]) for name in ("weight", "partial", "bias", "a", "b")),
+                self.product[n].eq(pe.product),
                 self.sum[n].eq(pe.sum),
-                self.result[n].eq(pe.result),
             ]
         return m

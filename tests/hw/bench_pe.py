@@ -18,8 +18,10 @@ PRODUCT_CYCLES, SUM_CYCLES = 4, 9  # one for the operands, three for a product, 
 SIGN, MINUS_ZERO = np.uint32(1 << 31), np.uint32(1 << 31)
 OPERATIONS = {
     "mac": {"mac": 1},
-    "started": {"mac": 1},  # the same operation, on the partial sum that adds nothing
+    "started": {"mac": 1, "begins": 1},
+    "biased": {"mac": 1, "begins": 1, "biased": 1},
     "empty": {"mac": 1, "empty": 1},
+    "neither": {"mac": 1, "empty": 1, "begins": 1},
     "mul": {"multiply": 1},
     "add": {},
     "sub": {"subtract": 1},
@@ -37,7 +39,9 @@ def results(name, w):
     return {
         "mac": lambda: bits(add, bits(multiply, w["weight"], w["scalar"]), w["partial"]),
         "started": lambda: bits(multiply, w["weight"], w["scalar"]),
+        "biased": lambda: bits(add, bits(multiply, w["weight"], w["scalar"]), w["bias"]),
         "empty": lambda: bits(add, np.full(LANES, MINUS_ZERO), w["partial"]),
+        "neither": lambda: np.zeros(LANES, np.uint32),
         "mul": lambda: bits(multiply, w["a"], w["b"]),
         "add": lambda: bits(add, w["a"], w["b"]),
         "sub": lambda: bits(add, w["a"], w["b"] ^ SIGN),
@@ -47,21 +51,18 @@ def results(name, w):
 def schedule(names, idle, seed):
     """Operands and code of every cycle, and what must be seen when: {(cycle, port): (name, cycle of issue, words)}.
 
-    Operands of idle cycles are random too. A product has ``result`` to itself; a sum that is due with it is at ``sum``.
+    Operands of idle cycles are random too.
     """
     generator, cycles, due = random.Random(seed), [], {}
     for cycle in range(CYCLES):
-        w = {name: words(generator, LANES) for name in ("weight", "partial", "a", "b")}
+        w = {name: words(generator, LANES) for name in ("weight", "partial", "bias", "a", "b")}
         w["scalar"] = words(generator, 1)
         name = None if generator.random() < idle else generator.choice(names)
-        if name == "started":
-            w["partial"][:] = MINUS_ZERO
         cycles.append((CODES[name] if name else 0, {word: packed(row) for word, row in w.items()}))
         if name == "mul":
-            due[cycle + PRODUCT_CYCLES, "result"] = name, cycle, results(name, w)
+            due[cycle + PRODUCT_CYCLES, "product"] = name, cycle, results(name, w)
         elif name:
-            entry = due[cycle + SUM_CYCLES, "sum"] = name, cycle, results(name, w)
-            due.setdefault((cycle + SUM_CYCLES, "result"), entry)
+            due[cycle + SUM_CYCLES, "sum"] = name, cycle, results(name, w)
     return cycles, due
 
 
@@ -80,7 +81,7 @@ async def gives_golden_words_in_their_cycle(dut, idle, names):
             for word, value in cycles[cycle][1].items():
                 getattr(dut, word).value = value
         await RisingEdge(dut.clk)
-        for port in ("sum", "result"):
+        for port in ("sum", "product"):
             if (cycle, port) not in due:
                 continue
             name, issued, expected = due[cycle, port]

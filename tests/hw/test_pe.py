@@ -12,19 +12,22 @@ from amaranth.sim import Simulator
 from etalstm.hw.contract import BINARY32, FloatFormat
 from etalstm.hw.fp.add import Adder
 from etalstm.hw.fp.multiply import Multiplier
-from etalstm.hw.pe import PEArray
+from etalstm.hw.pe import Operation, PEArray
 from etalstm.sim.bench import run_bench
 
 FORMAT = FloatFormat(8, 7)
 LANES = 4
 MASK, SIGN = (1 << FORMAT.width) - 1, 1 << (FORMAT.width - 1)
-LATENCIES = {"mul": 3, "add": 7, "sub": 7, "mac": 7, "empty": 7}
+LATENCIES = {"product": 3, "sum": 7}
 CONTROL = {
     "mul": {"multiply": 1},
     "add": {},
     "sub": {"subtract": 1},
     "mac": {"mac": 1},
     "empty": {"mac": 1, "empty": 1},
+    "biased": {"mac": 1, "begins": 1, "biased": 1},
+    "started": {"mac": 1, "begins": 1},
+    "neither": {"mac": 1, "begins": 1, "empty": 1},
 }
 
 
@@ -55,12 +58,17 @@ def add(a, b):
 
 
 def expected(name, w):
+    whole, mac = multiply(w["a"], FORMAT.one), multiply(w["weight"], w["scalar"])
+    nothing = multiply(0, FORMAT.minus_zero)
     return {
         "mul": multiply(w["a"], w["b"]),
-        "add": add(multiply(w["a"], FORMAT.one), w["b"]),
-        "sub": add(multiply(w["a"], FORMAT.one), w["b"] ^ SIGN),
-        "mac": add(multiply(w["weight"], w["scalar"]), w["partial"]),
-        "empty": add(multiply(0, FORMAT.minus_zero), w["partial"]),
+        "add": add(whole, w["b"]),
+        "sub": add(whole, w["b"] ^ SIGN),
+        "mac": add(mac, w["partial"]),
+        "empty": add(nothing, w["partial"]),
+        "biased": add(mac, w["bias"]),
+        "started": add(mac, FORMAT.minus_zero),
+        "neither": add(nothing, 0),
     }[name]
 
 
@@ -74,29 +82,24 @@ def test_each_operation_has_its_operands_and_its_time(names):
         checked = 0
         for cycle in range(200):
             name = generator.choice(names)
-            names_of_words = ("weight", "partial", "a", "b")
+            names_of_words = ("weight", "partial", "bias", "a", "b")
             words = {word: [generator.randrange(MASK + 1) for _ in range(LANES)] for word in names_of_words}
             scalar = generator.randrange(MASK + 1)
-            ctx.set(dut.operation, {"mac": 0, "empty": 0, "multiply": 0, "subtract": 0} | CONTROL[name])
+            ctx.set(dut.operation, dict.fromkeys(Operation().members, 0) | CONTROL[name])
             for word, values in words.items():
                 ctx.set(getattr(dut, word), values)
             ctx.set(dut.scalar, scalar)
             lanes = [{word: words[word][n] for word in words} | {"scalar": scalar} for n in range(LANES)]
-            port = "sum" if name in ("mac", "empty") else "result"
-            # A product and a sum that are due together share `result`: the issuer keeps them apart.
-            if name == "mul":
-                due.pop((cycle + 3, "result"), None)
-            due[cycle + LATENCIES[name], port] = name, [expected(name, lane) for lane in lanes]
-            if name in ("add", "sub"):
-                due[cycle + 7, "sum"] = due[cycle + 7, "result"]
+            port = "product" if name == "mul" else "sum"
+            due[cycle + LATENCIES[port], port] = name, [expected(name, lane) for lane in lanes]
             await ctx.tick()
-            for port in ("sum", "result"):
+            for port, latency in LATENCIES.items():
                 if (cycle + 1, port) in due:
                     name, values = due[cycle + 1, port]
-                    actual, issued = list(ctx.get(getattr(dut, port))), cycle + 1 - LATENCIES[name]
+                    actual, issued = list(ctx.get(getattr(dut, port))), cycle + 1 - latency
                     assert actual == values, f"{name} of cycle {issued}: {actual}, expected {values}"
                     checked += 1
-        assert checked > 80
+        assert checked > 180
 
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)
