@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from etalstm.boards.part import Resources
 from etalstm.boards.resources.count import count
 from etalstm.boards.resources.depth import Path, timing
+from etalstm.boards.resources.packing import pairs
 from etalstm.boards.resources.synthesis import synthesise
 from etalstm.boards.resources.units import Hierarchy, Unit
 
@@ -19,7 +20,8 @@ class Row:
     -------
     name : the module
     instances : of it in the design
-    each : what one takes, without the units that it uses
+    each : what one takes, without the units that it uses, LUTs in pairs where they fit
+    unpaired : LUTs of one if each were alone: an upper bound
     deepest : the deepest path that ends in it or meets in it; none if it has no logic between registers
     memories : for each memory what it became, in one instance
     """
@@ -27,6 +29,7 @@ class Row:
     name: str
     instances: int
     each: Resources
+    unpaired: int
     deepest: Path | None
     memories: Mapping[str, str]
 
@@ -46,6 +49,11 @@ class Report:
     def total(self) -> Resources:
         """What the design takes."""
         return sum((row.total for row in self.rows), Resources())
+
+    @property
+    def unpaired(self) -> int:
+        """LUTs of the design if each were alone."""
+        return sum(row.unpaired * row.instances for row in self.rows)
 
     @property
     def deepest(self) -> Row:
@@ -79,8 +87,9 @@ def report(verilog: str, top: str, progress: Callable[[str], None] = lambda _: N
         stubs = {stub: (timings[child], units[child].name, ports) for stub, (child, ports) in unit.stubs.items()}
         last = key == next(reversed(units))
         timings[key] = timing(netlist, unit.ports, stubs, outermost=last)
-        each = count(netlist.cells, stubs)
-        rows.append(Row(unit.name, instances[key], each, timings[key].deepest, netlist.memories))
+        alone = count(netlist.cells, stubs)
+        each = replace(alone, lut=alone.lut - pairs(netlist.cells))
+        rows.append(Row(unit.name, instances[key], each, alone.lut, timings[key].deepest, netlist.memories))
     return Report(sorted(rows, key=lambda row: -row.total.lut))
 
 

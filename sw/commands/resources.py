@@ -17,8 +17,9 @@ PART = "xcvu37p"  # of both cards
 
 CAVEATS = (
     "DSP, BRAM and URAM are what Yosys infers.",
-    "LUT and FF are upper bounds: each unit is mapped alone, no two small LUTs share one, and no register moves into a "
-    "DSP slice or a block RAM.",
+    "LUT counts two as one where they share an input and have at most five between them, which is what fits the two "
+    "outputs of a LUT of the part; unpaired is the count without. Both, and FF, are upper bounds otherwise: a unit is "
+    "mapped alone, and no register moves into a DSP slice or a block RAM.",
     "Depth is LUTs between registers, memories and ports, across units; carry chains (of CARRY4; the part has CARRY8), "
     "multipliers and the multiplexers of a slice count apart. No clock rate follows from it without place and route.",
     "The vendor's memory controller, PCIe bridge and interconnect are not in it.",
@@ -46,6 +47,7 @@ def as_dict(result: Report, part: Resources, name: str) -> dict:
             "name": row.name,
             "instances": row.instances,
             "each": _amounts(row.each),
+            "unpaired_lut": row.unpaired,
             "deepest": _path(row.deepest),
             "memories": row.memories,
         }
@@ -56,6 +58,7 @@ def as_dict(result: Report, part: Resources, name: str) -> dict:
         "available": _amounts(part),
         "used": _amounts(result.total),
         "share": result.total.share_of(part),
+        "unpaired_lut": result.unpaired,
         "deepest": {"module": result.deepest.name} | (_path(result.deepest.deepest) or {}),
         "modules": modules,
         "caveats": CAVEATS,
@@ -81,15 +84,17 @@ def resources(
 
 
 def _table(result: Report, part: Resources, name: str) -> Table:
-    table = Table("module", *(f"{name}" for name in ("instances", *KINDS, "levels", "chains")))
+    table = Table("module", *(f"{name}" for name in ("instances", *KINDS, "unpaired", "levels", "chains")))
     for column in table.columns[1:]:
         column.justify = "right"
     for row in result.rows:
-        table.add_row(row.name, f"{row.instances:,}", *_texts(row.total), *_levels(row))
+        table.add_row(
+            row.name, f"{row.instances:,}", *_texts(row.total), f"{row.unpaired * row.instances:,}", *_levels(row)
+        )
     used, share = result.total, result.total.share_of(part)
     table.add_section()
-    table.add_row("in all", "", *_texts(used), *_levels(result.deepest))
-    table.add_row(f"of {name}", "", *(f"{share[kind]:.1%}" for kind in KINDS))
+    table.add_row("in all", "", *_texts(used), f"{result.unpaired:,}", *_levels(result.deepest))
+    table.add_row(f"of {name}", "", *(f"{share[kind]:.1%}" for kind in KINDS), f"{result.unpaired / part.lut:.1%}")
     return table
 
 

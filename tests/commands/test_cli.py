@@ -119,19 +119,36 @@ def test_ctrl_c_ends_a_process_cleanly_with_a_checkpoint(tmp_path):
 def test_report_resources_prints_every_kind_and_what_it_can_say(monkeypatch, capsys):
     path = Path(weight=3 << 20, start="a", end="b of channel")
     each = Resources(lut=1_000, ff=2_000, dsp=64, bram=Fraction(17, 2), uram=16)
-    rows = [Row("channel", 40, each, path, {"queue": "URAM"}), Row("top", 1, Resources(lut=7), None, {})]
+    rows = [Row("channel", 40, each, 1_200, path, {"queue": "URAM"}), Row("top", 1, Resources(lut=7), 7, None, {})]
     command = importlib.import_module("etalstm.commands.resources")
     monkeypatch.setattr(command, "report", lambda verilog, top, progress: Report(rows))
     assert run(["report", "resources", "--preset", "test", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["used"] == {"lut": 40_007, "ff": 80_000, "dsp": 2_560, "bram": 340, "uram": 640}
     assert shown["share"]["uram"] == 640 / 960
+    assert shown["unpaired_lut"] == 48_007
     assert shown["deepest"] == {
         "module": "channel", "levels": 3, "carry_chains": 0, "multipliers": 0, "from": "a", "to": "b of channel"
     }  # fmt: skip
     assert [(module["name"], module["instances"]) for module in shown["modules"]] == [("channel", 40), ("top", 1)]
-    assert set(shown) == {"preset", "part", "available", "used", "share", "deepest", "modules", "caveats"}
+    assert set(shown) == {
+        "preset",
+        "part",
+        "available",
+        "used",
+        "share",
+        "unpaired_lut",
+        "deepest",
+        "modules",
+        "caveats",
+    }
     assert run(["report", "resources", "--preset", "test"]) == 0
     table = capsys.readouterr().out
-    assert "40,007" in table and "66.7%" in table and "3 levels from a to b of channel" in table and "upper" in table
+    assert (
+        "40,007" in table
+        and "48,007" in table
+        and "66.7%" in table
+        and "3 levels from a to b of channel" in table
+        and "upper" in table
+    )
     assert run(["report", "resources", "--preset", "abacus"]) == 2
