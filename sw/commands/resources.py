@@ -9,6 +9,7 @@ from typer import Option
 
 from etalstm.boards.part import KINDS, XCVU37P, Resources
 from etalstm.boards.resources.depth import Path
+from etalstm.boards.resources.limits import DEEPER_PATHS, DEEPEST_LEVELS, LARGEST_SHARE
 from etalstm.boards.resources.report import Report, Row, report
 from etalstm.hw import generate
 from etalstm.hw.config import preset as named_preset
@@ -40,6 +41,10 @@ def _amounts(amounts: Resources) -> dict[str, int | float]:
     return {kind: int(value) if value == int(value) else float(value) for kind, value in values.items()}
 
 
+def _is_deep(row: Row) -> bool:
+    return row.deepest is not None and row.deepest.levels > DEEPEST_LEVELS
+
+
 def as_dict(result: Report, part: Resources, name: str) -> dict:
     """Plain values of a report: totals, shares of the part, a list of the modules."""
     modules = [
@@ -49,6 +54,7 @@ def as_dict(result: Report, part: Resources, name: str) -> dict:
             "each": _amounts(row.each),
             "unpaired_lut": row.unpaired,
             "deepest": _path(row.deepest),
+            "deeper_because": DEEPER_PATHS.get(row.name) if _is_deep(row) else None,
             "memories": row.memories,
         }
         for row in result.rows
@@ -80,6 +86,11 @@ def resources(
     for row in result.rows:
         if row.deepest and row is result.deepest:
             print(f"Deepest: {row.deepest.levels} levels from {row.deepest.start} to {row.deepest.end}, in {row.name}.")
+    for row in filter(_is_deep, result.rows):
+        reason = DEEPER_PATHS.get(row.name, "no reason known")
+        print(f"Deeper than {DEEPEST_LEVELS}: {row.name}, to {row.deepest.end}: {reason}.")
+    over = [kind for kind, share in result.total.share_of(XCVU37P).items() if share > LARGEST_SHARE]
+    print(f"Above {LARGEST_SHARE:.0%} of the part: {', '.join(over) or 'nothing'}.")
     print("\n".join(CAVEATS))
 
 

@@ -117,7 +117,7 @@ def test_ctrl_c_ends_a_process_cleanly_with_a_checkpoint(tmp_path):
 
 
 def test_report_resources_prints_every_kind_and_what_it_can_say(monkeypatch, capsys):
-    path = Path(weight=3 << 20, start="a", end="b of channel")
+    path = Path(weight=13 << 20, start="a", end="b of channel")
     each = Resources(lut=1_000, ff=2_000, dsp=64, bram=Fraction(17, 2), uram=16)
     rows = [Row("channel", 40, each, 1_200, path, {"queue": "URAM"}), Row("top", 1, Resources(lut=7), 7, None, {})]
     command = importlib.import_module("etalstm.commands.resources")
@@ -128,7 +128,7 @@ def test_report_resources_prints_every_kind_and_what_it_can_say(monkeypatch, cap
     assert shown["share"]["uram"] == 640 / 960
     assert shown["unpaired_lut"] == 48_007
     assert shown["deepest"] == {
-        "module": "channel", "levels": 3, "carry_chains": 0, "multipliers": 0, "from": "a", "to": "b of channel"
+        "module": "channel", "levels": 13, "carry_chains": 0, "multipliers": 0, "from": "a", "to": "b of channel"
     }  # fmt: skip
     assert [(module["name"], module["instances"]) for module in shown["modules"]] == [("channel", 40), ("top", 1)]
     assert set(shown) == {
