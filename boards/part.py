@@ -7,7 +7,7 @@ from etalstm.hw.config import Config
 
 _DSP_OF_MULTIPLIER = 2  # a 24 × 24 product in DSP48E2, by Yosys
 _DSP_OF_ACTIVATION = 4
-_LUT_OF_PE = 620  # multiplier 160, adder 460, by Yosys; an upper bound
+_LUT_OF_PE = 650  # multiplier 120, adder 400, operands 130, by Yosys; an upper bound
 _BLOCK_BITS, _BLOCK_DEPTH = 72, 512  # of a RAMB36E2 at its widest
 _ULTRA_BITS, _ULTRA_DEPTH = 72, 4096
 _SMALL_DEPTH = 64  # up to here a memory is made of LUTs
@@ -64,8 +64,7 @@ def estimate(config: Config) -> Resources:
     vector_bits = config.lanes * config.format.width
     memories = [
         _memory(config.weight_depth, vector_bits),
-        _memory(config.scratch_depth, vector_bits),
-        _memory(config.scratch_depth, vector_bits),
+        _memory(config.scratch_depth, vector_bits) * config.scratch_reads,
         _memory(config.queue_depth, vector_bits),
         _memory(config.bias_depth, vector_bits),
     ]
