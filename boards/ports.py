@@ -1,8 +1,8 @@
 """Which port of the memory, and which part of the chip, each port of the accelerator gets: decided here only.
 
 The memory of the cards is 32 pseudo channels of 256 MiB, each with a port of its own; through the controller's switch
-every port reaches all of it, its own part with the least delay. Channels whose windows are spread evenly over the
-memory find theirs behind the port that this mapping gives them. The host sees the memory at address 0 of its DMA.
+every port reaches all of it, its own part with the least delay. Where the channels' windows fill the memory, each finds
+its own behind the port that this mapping gives it. The host sees the memory at address 0 of its DMA.
 """
 
 from dataclasses import dataclass

@@ -1,5 +1,6 @@
 import hashlib
 import json
+from pathlib import Path
 
 import pytest
 
@@ -119,6 +120,12 @@ def test_every_file_is_used_and_described(full, calls):
 def test_a_build_that_is_not_good_stops(full, answers, message):
     with pytest.raises(RuntimeError, match=message):
         vivado.run(full, "vcu128.tcl", answers)
+
+
+def test_the_guide_explains_every_file(full):
+    guide = (Path(__file__).parents[2] / "docs" / "vcu128.md").read_text()
+    missing = [path.name for path in full.iterdir() if f"| `{path.name}` |" not in guide]
+    assert not missing, missing
 
 
 def test_messages_that_matter_are_errors(calls):
