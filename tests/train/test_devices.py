@@ -1,5 +1,8 @@
 """Training does not depend on the device."""
 
+import json
+import re
+
 import pytest
 
 from etalstm.cli import run
@@ -13,3 +16,23 @@ def test_a_run_on_the_machine_leaves_golden_checkpoint(tmp_path, options):
         assert run([*arguments, *options]) == 0
     golden, sim = ((tmp_path / device / "checkpoint.safetensors").read_bytes() for device in ("golden", "sim"))
     assert golden == sim
+
+
+@pytest.mark.parametrize("option", ["--memory-budget", "--offload"])
+def test_intermediates_on_the_host_leave_golden_checkpoint(tmp_path, capsys, option):
+    common = ["train", "--dataset", "digits", "--preset", "test", "--hidden", "9", "--batch", "16", "--iterations", "2"]
+    common += ["--evaluation-batches", "1", "--storage", "ms1"]
+    value = [str(least_memory(capsys))] if option == "--memory-budget" else []
+    for device, options in (("golden", []), ("sim", [option, *value])):
+        assert run([*common, "--device", device, "--out", str(tmp_path / device), *options]) == 0
+    golden, sim = ((tmp_path / device / "checkpoint.safetensors").read_bytes() for device in ("golden", "sim"))
+    assert golden == sim
+    entry = json.loads((tmp_path / "sim" / "metrics.jsonl").read_text().splitlines()[0])
+    assert (entry["memory"]["segments"] > 2) == (option == "--memory-budget")
+    assert entry["memory"]["host"]["written"]["intermediates"] > 0 and entry["bytes"]["read"]["intermediates"] > 0
+
+
+def least_memory(capsys):
+    """What the run needs in as many segments as it takes, should nothing be dropped."""
+    run(["plan", "--preset", "test", "--hidden", "9", "--batch", "16", "--storage", "ms1", "--memory-budget", "1"])
+    return int(re.search(r"needs at least ([\d,]+)", capsys.readouterr().err)[1].replace(",", ""))
