@@ -114,10 +114,11 @@ class Compressor(wiring.Component):
             Mux(has, before, now) for before, now in zip([half, *halves], [*halves, Const(0, half_bits)], strict=True)
         ]
         line += [Const(0, half_bits)] * (len(line) % 2)
-        pairs = [Cat(*line[n : n + 2]) for n in range(0, len(line), 2)]
+        halves_there = row.count + has
+        # The one half word behind the last that is ever written fills a block's last word.
+        pairs = [Cat(line[n], Mux(n + 1 < halves_there, line[n + 1], 0)) for n in range(0, len(line), 2)]
         pairs += [Const(0, 2 * half_bits)] * (self._words - len(pairs))
         words = [Mux(row.bf16, pair, word) for pair, word in zip(pairs, row.words, strict=True)]
-        halves_there = row.count + has
         with m.If(takes):
             m.d.sync += has.eq(row.bf16 & halves_there[0] & ~ends)
             with m.If(row.count != 0):

@@ -32,7 +32,7 @@ class KeptRow(data.StructLayout):
 
     Members
     -------
-    words : the kept elements, in order; with bf16 as half words; zeros behind them
+    words : the kept elements, in order; with bf16 as half words; anything behind them
     count : how many
     keep : for each element of the beat, whether it is
     bf16, last : as with the beat
@@ -97,10 +97,27 @@ class Selector(wiring.Component):
         with m.If(leaves):
             m.d.sync += [self.o.valid.eq(valid), row.bf16.eq(bf16), row.last.eq(last)]
             m.d.sync += [row.keep.eq(keep), row.count.eq(sum(keep))]
-            before = [sum(keep[:n], start=Const(0, 1)) for n in range(words)]
-            for place in range(words):
-                chosen = Const(0, width)
-                for n in range(place, words):
-                    chosen |= Mux(keep[n] & (before[n] == place), elements[n], 0)
-                m.d.sync += row.words[place].eq(chosen)
+            for place, word in enumerate(self._together(m, elements, keep)):
+                m.d.sync += row.words[place].eq(word)
         return m
+
+    def _together(self, m, elements, keep):
+        """Move each kept element down by as many places as elements before it were dropped, by powers of two.
+
+        No two of them meet: one that follows another is moved as far, or farther by no more than what lies between.
+        """
+        count, line = len(keep), list(elements)
+        there = list(keep)
+        ways = [sum(~keep[:n], start=Const(0, 1)) for n in range(count)]
+        for digit in range((count - 1).bit_length()):
+            step, moves = 1 << digit, []
+            for n in range(count):
+                move = Signal(name=f"move{digit}_{n}")
+                m.d.comb += move.eq(there[n] & (ways[n] >> digit)[0])
+                moves.append(move)
+            comes = [moves[n + step] if n + step < count else Const(0) for n in range(count)]
+            source = [min(n + step, count - 1) for n in range(count)]
+            there = [comes[n] | (there[n] & ~moves[n]) for n in range(count)]
+            ways = [Mux(comes[n], ways[source[n]], ways[n]) for n in range(count)]
+            line = [Mux(comes[n], line[source[n]], line[n]) for n in range(count)]
+        return line
