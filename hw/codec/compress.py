@@ -34,15 +34,15 @@ class Compressor(wiring.Component):
 
     ::
 
-        i ── Selector ── a row's kept words ──┬─ banks of words ─┬─ complete rows ── o
-                                   └─ masks ──┴─ masks ──────────┘
+        i ── Selector ──┬─ kept words ─┬─ banks, one for each word of a beat ── complete rows ── o
+                        └─ mask ───────┘
 
-    Kept words are placed one behind the other, a bank for each place in a beat; a place is left free for each block's
-    mask, which is known last. A row leaves when all its masks are known.
+    Kept words are placed one behind the other; a place is left free for each block's mask, which is known last. A row
+    leaves when all its masks are there.
 
-    A beat of elements a cycle; of a block whose first beat is kept as a whole, one cycle more. A stream's last beat
-    comes out 5 cycles after its last elements went in, if no rows wait before it; the next stream is placed when it has
-    left. A stalled output stalls the input when the rows are full.
+    A beat of elements a cycle, and a cycle for each mask. A stream's last beat comes out 5 cycles after its last
+    elements went in, if no rows wait before it; the next stream is placed when it has left. A stalled output stalls the
+    input when the rows are full.
 
     Parameters
     ----------
@@ -82,27 +82,26 @@ class Compressor(wiring.Component):
         connect(m, flipped(self.i), selector.i)
         m.d.comb += [selector.threshold.eq(self.threshold), selector.bf16.eq(self.bf16)]
         place, mask_place = (Signal(self._shift + _ROW_BITS + 1, name=name) for name in ("place", "mask_place"))
-        row, first = selector.o.p, Signal(init=1)  # first: no place is reserved for the block's mask
-        read, ending, total = Signal(_ROW_BITS + 1), Signal(), Signal(self._format.width)
-        alone, puts, takes, ends = Signal(), Signal(), Signal(), Signal()
+        row, first = selector.o.p, Signal(init=1)  # first: no place is left free for the block's mask
+        read, total = Signal(_ROW_BITS + 1), Signal(self._format.width)
+        masking, closing, ending = Signal(), Signal(), Signal()  # closing: the mask is the stream's last
+        takes, ends = Signal(), Signal()
         words, count = self._pair(m, row, takes, ends)
+        mask = self._mask(m, row, takes, ends, masking)
         used = (place[self._shift :] - read)[: _ROW_BITS + 1]
+        start = Mux(masking, mask_place, place + first)[: len(place)]
         m.d.comb += [
-            puts.eq(selector.o.valid & ~ending & (used < _ROWS - 1)),
-            alone.eq(first & (count == self._words)),  # the mask's place is reserved in a cycle of its own
-            takes.eq(puts & ~alone),
+            takes.eq(selector.o.valid & ~masking & ~ending & (used < _ROWS - 1)),
             selector.o.ready.eq(takes),
         ]
-        here = Mux(first, place, mask_place)
-        start = (place + first)[: len(place)]
-        with m.If(puts):
-            m.d.sync += [place.eq(Mux(alone, start, start + count)), mask_place.eq(here), first.eq(takes & ends)]
         with m.If(takes):
-            m.d.sync += [total.eq(total + row.count), ending.eq(row.last)]
-        mask = self._mask(m, row, takes, ends)
-        banks = self._place(m, words, count, place, start, first & puts, takes, read)
-        masks = self._place_masks(m, mask, here, takes & ends, read)
-        self._give(m, banks, masks, place, Mux(first, place, mask_place), read, ending, total)
+            m.d.sync += [place.eq(start + count), mask_place.eq(Mux(first, place, mask_place)), first.eq(0)]
+            m.d.sync += [total.eq(total + row.count), masking.eq(ends), closing.eq(row.last)]
+        with m.If(masking):
+            m.d.sync += [masking.eq(0), first.eq(1), ending.eq(closing)]
+        words[0] = Mux(masking, mask, words[0])
+        rows = self._place(m, words, Mux(masking, 1, Mux(takes, count, 0)), start, read)
+        self._give(m, rows, place, Mux(first, place, mask_place), read, ending, total)
         return m
 
     def _pair(self, m, row, takes, ends):
@@ -127,52 +126,35 @@ class Compressor(wiring.Component):
         m.d.comb += count.eq(Mux(row.bf16, (halves_there + ends) >> 1, row.count))
         return words, count
 
-    def _mask(self, m, row, takes, ends):
-        """Collect a block's mask; give it, with the row at hand."""
-        before, beat, mask = Signal(STREAM_BLOCK), Signal(range(STREAM_BLOCK // self._words)), Signal(STREAM_BLOCK)
-        m.d.comb += [
-            ends.eq(row.last | (beat == STREAM_BLOCK // self._words - 1)),
-            mask.eq(before | (row.keep << (beat << self._shift))[:STREAM_BLOCK]),
-        ]
+    def _mask(self, m, row, takes, ends, masking):
+        """Collect a block's mask."""
+        mask, beat = Signal(STREAM_BLOCK), Signal(range(STREAM_BLOCK // self._words))
+        m.d.comb += ends.eq(row.last | (beat == STREAM_BLOCK // self._words - 1))
         with m.If(takes):
-            m.d.sync += [before.eq(Mux(ends, 0, mask)), beat.eq(Mux(ends, 0, beat + 1))]
+            m.d.sync += [mask.eq(mask | row.keep << (beat << self._shift)), beat.eq(Mux(ends, 0, beat + 1))]
+        with m.If(masking):
+            m.d.sync += mask.eq(0)
         return mask
 
-    def _place(self, m, words, count, place, start, reserves, takes, read):
-        """Write words from `start` on, and reserve `place`; give the row that is read."""
+    def _place(self, m, words, count, start, read):
+        """Write so many words from `start` on; give the row that is read."""
         shift, row = self._shift, []
-        shape = data.StructLayout({"word": self._format.width, "mask": 1})
         for n in range(self._words):
-            m.submodules[f"bank{n}"] = bank = Memory(shape=shape, depth=_ROWS, init=[])
+            m.submodules[f"bank{n}"] = bank = Memory(shape=self._format.width, depth=_ROWS, init=[])
             write, look = bank.write_port(), bank.read_port(domain="comb")
-            number, reserved = Signal(shift, name=f"number{n}"), Signal(name=f"reserved{n}")
+            number = Signal(shift, name=f"number{n}")
             wraps = n < start[:shift] if n < self._words - 1 else Const(0)
             m.d.comb += [
                 number.eq(n - start[:shift]),
-                reserved.eq(reserves & (place[:shift] == n)),
-                write.addr.eq(Mux(reserved, place[shift:], start[shift:] + wraps)),
-                write.data.word.eq(Array(words)[number]),
-                write.data.mask.eq(reserved),
-                write.en.eq(reserved | (takes & (number < count))),
+                write.addr.eq(start[shift:] + wraps),
+                write.data.eq(Array(words)[number]),
+                write.en.eq(number < count),
                 look.addr.eq(read),
             ]
             row.append(look.data)
         return row
 
-    def _place_masks(self, m, mask, here, writes, read):
-        """Write a block's mask to its place; give the row that is read."""
-        shape = data.ArrayLayout(self._format.width, self._words)
-        m.submodules.masks = memory = Memory(shape=shape, depth=_ROWS, init=[])
-        write, look = memory.write_port(granularity=1), memory.read_port(domain="comb")
-        m.d.comb += [
-            write.addr.eq(here[self._shift :]),
-            write.data.eq(mask.replicate(self._words)),
-            write.en.eq(Mux(writes, 1 << here[: self._shift], 0)),
-            look.addr.eq(read),
-        ]
-        return look.data
-
-    def _give(self, m, banks, masks, place, known, read, ending, total):
+    def _give(self, m, rows, place, known, read, ending, total):
         """Give rows before the one with the place `known`, and at a stream's end all of them."""
         shift, out = self._shift, self.o.p
         end, partial = place[shift:], place[:shift] != 0
@@ -185,9 +167,8 @@ class Compressor(wiring.Component):
             m.d.sync += self.o.valid.eq(0)
         with m.If(there & (~self.o.valid | self.o.ready)):
             m.d.sync += [self.o.valid.eq(1), out.last.eq(last), out.kept.eq(total), read.eq(read + 1)]
-            for n, (bank, mask) in enumerate(zip(banks, masks, strict=True)):
+            for n, word in enumerate(rows):
                 filled = last & partial & (n >= place[:shift] if n < self._words - 1 else Const(1))
-                word = out.data.word_select(n, self._format.width)
-                m.d.sync += word.eq(Mux(filled, 0, Mux(bank.mask, mask, bank.word)))
+                m.d.sync += out.data.word_select(n, self._format.width).eq(Mux(filled, 0, word))
             with m.If(last):
                 m.d.sync += [place.eq((end + partial) << shift), ending.eq(0), total.eq(0)]
