@@ -195,12 +195,12 @@ class Trainer:
         settings = self.settings
         chosen = {"theta": settings.theta, "storage": settings.policy, "ms2": settings.ms2}
         chosen["architecture"] = settings.architecture
+        usages = self.session.usage()
         if settings.policy == AUTO:
             chosen["policies"] = self.chooser.policies
-        if not self.session.reduces:
+            self.chooser.measure(usages)
+        if not usages:
             return chosen
-        usages = self.session.usage()
-        self.chooser.measure(usages)
         return chosen | sum(usages, Usage()).summary()
 
     def _storage(self) -> Storage:
