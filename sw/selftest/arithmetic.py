@@ -41,8 +41,13 @@ def vectors(bench: Bench) -> Outcome:
 
     bench.run(emit)
     got = bench.read(2 * count, len(expected) * count).reshape(config.channels, len(expected), count, config.lanes)
+    unknown = np.False_
     for n, (op, (words, unit)) in enumerate(expected.items()):
-        outcome.findings += _wrong(bench, op.name, words.view(np.uint32), got[:, n], unit)
+        words = words.view(np.uint32)
+        # A sum's first operand passes the multiplier: where that is wrong, nothing is known of the adder.
+        outcome.findings += _wrong(bench, op.name, words, np.where(unknown & (unit == "adder"), words, got[:, n]), unit)
+        if op == VectorOp.MULTIPLY:
+            unknown = (got[:, n] != words).any(axis=1, keepdims=True)
     return outcome
 
 
