@@ -74,7 +74,9 @@ class Control(wiring.Component):
                     sent_data.eq(sent_data | machine.wready),
                 ]
                 m.d.comb += machine.bready.eq(1)
-                m.d.comb += self.reset.eq((address == BoardRegister.CONTROL) & word[contract.BOARD_RESET >> 1])
+                m.d.comb += self.reset.eq(
+                    (address == BoardRegister.CONTROL) & word[contract.BOARD_RESET.bit_length() - 1]
+                )
                 with m.If(~inside | machine.bvalid):
                     m.next = "written"
             with m.State("written"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import cocotb
 from cocotb.task import bridge
 
-from etalstm.device.api import TrainingShape
+from etalstm.device.shape import TrainingShape
 from etalstm.hw.config import preset
 from etalstm.network import NetworkShape
 from etalstm.sim.cocotb_transport import CocotbTransport

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from etalstm.device.accelerator import Accelerator
-from etalstm.device.api import TrainingShape
 from etalstm.device.hardware import HardwareDevice
+from etalstm.device.shape import TrainingShape
 from etalstm.device.transport import Transport
 from etalstm.hw.config import preset
 from etalstm.network import initial_parameters

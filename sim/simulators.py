@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from etalstm.device.api import TrainingShape
+from etalstm.device.shape import TrainingShape
 from etalstm.errors import DeviceError
 from etalstm.hw.config import preset
 from etalstm.hw.top import Top

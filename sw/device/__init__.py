@@ -1,8 +1,10 @@
 """Devices that train: golden, simulated, and a card."""
 
-from etalstm.device.api import Device, InputGradients, Outputs, Session, TrainingShape
+from etalstm.device.api import Device, Session
 from etalstm.device.golden import GoldenDevice
 from etalstm.device.offload import OffloadDevice
+from etalstm.device.results import InputGradients, Outputs
+from etalstm.device.shape import TrainingShape
 from etalstm.device.transports import is_hardware, open_hardware
 
 __all__ = ["DEVICES", "Device", "InputGradients", "OffloadDevice", "Outputs", "Session", "TrainingShape", "open_device"]

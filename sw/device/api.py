@@ -11,157 +11,22 @@ Dimensions: B sequences, T steps, I inputs, H units, L layers, K = I + H columns
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
 
 import numpy as np
 
-from etalstm.architecture import SWING, Architecture, architecture
+from etalstm.device.results import InputGradients, Outputs
+from etalstm.device.shape import TrainingShape
 from etalstm.errors import CallOrderError, DeviceError, DivergedError
 from etalstm.network import (
     LayerGradients,
     LayerParameters,
-    NetworkShape,
     check_float32,
     check_parameters,
-    check_size,
     zero_velocities,
 )
 from etalstm.optimizer import UpdateRule, check_hyperparameters, clip_scale, gradient_norm
-from etalstm.storage import KINDS, Storage, Usage, check_share
-
-
-@dataclass(frozen=True)
-class TrainingShape:
-    """What a session is made for: a network and the sizes of one iteration.
-
-    Parameters
-    ----------
-    network : NetworkShape
-    batch : int
-        Sequences B.
-    steps : int
-        Steps T.
-    masked : bool
-        Sequences may be shorter than T: ``forward`` takes `lengths`.
-    storage : Storage
-        What the layers keep for the backward pass.
-    log_share : float, optional
-        Room that a device's logs of compressed streams get at first, as a share of what they need if nothing is
-        dropped; from then on it follows what they were seen to need. Default: a guess. The bits do not depend on it.
-    architecture : Architecture or str
-        How the machine runs, see :mod:`etalstm.architecture`; the bits are the same for all, and a device without PEs
-        ignores it.
-    memory_budget : int, optional
-        Bytes of a device's memory that the network may take. What cells keep beyond it goes to the host and comes back
-        for the backward pass. Default: all there is. A device without a memory of its own needs none.
-
-    Raises
-    ------
-    ValueError
-        If a size is not an integer above zero, `storage` is for another number of layers, `log_share` is not above 0
-        and at most 1, there is no such architecture, or it does not compress and the storage is not dense.
-    """
-
-    network: NetworkShape
-    batch: int
-    steps: int
-    masked: bool = False
-    storage: Storage = field(default_factory=Storage)
-    log_share: float | None = None
-    architecture: Architecture | str = SWING
-    memory_budget: int | None = None
-
-    def __post_init__(self):
-        if not isinstance(self.network, NetworkShape):
-            raise ValueError(f"network must be a NetworkShape, got {type(self.network).__name__}")
-        for name in ("batch", "steps"):
-            object.__setattr__(self, name, check_size(name, getattr(self, name)))
-        if not isinstance(self.storage, Storage):
-            raise ValueError(f"storage must be a Storage, got {type(self.storage).__name__}")
-        self.storage.check_layers(self.network.layers)
-        if self.memory_budget is not None:
-            check_size("memory_budget", self.memory_budget)
-        if self.log_share is not None:
-            check_share("log_share", self.log_share)
-        if not isinstance(self.architecture, Architecture):
-            object.__setattr__(self, "architecture", architecture(self.architecture))
-        self.architecture.check_storage(self.storage)
-
-    @property
-    def x_shape(self) -> tuple[int, int, int]:
-        """(T, B, I), also of dx."""
-        return self.steps, self.batch, self.network.input_size
-
-    @property
-    def y_shape(self) -> tuple[int, int, int]:
-        """(T, B, H), also of dy."""
-        return self.steps, self.batch, self.network.hidden_size
-
-    @property
-    def state_shape(self) -> tuple[int, int, int]:
-        """(L, B, H), of h, c and their gradients."""
-        return self.network.layers, self.batch, self.network.hidden_size
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """What a forward pass gives.
-
-    Members
-    -------
-    y : array, float32, (T, B, H)
-        The top layer's h of every step; zero at padded steps.
-    h, c : arrays, float32, (L, B, H)
-        Every layer's state after each sequence's last step.
-    """
-
-    y: np.ndarray
-    h: np.ndarray
-    c: np.ndarray
-
-
-class InputGradients:
-    """What a backward pass gives back to the host; each member is read from the device when first asked for.
-
-    A member that was not read before the session's next ``forward`` or ``load`` raises :class:`CallOrderError`.
-
-    Members
-    -------
-    dx : array, float32, (T, B, I)
-        Gradient of the first layer's input; +0 at padded steps.
-    dh0, dc0 : arrays, float32, (L, B, H)
-        Gradients of the initial states.
-    norm : float
-        2-norm of the gradient of all weights and biases before clipping; :class:`DivergedError` if it is not finite.
-    """
-
-    def __init__(self, read: Callable[[str], object]):
-        self._read = read
-
-    @cached_property
-    def dx(self) -> np.ndarray:
-        """Gradient of the first layer's input."""
-        return self._read("dx")
-
-    @cached_property
-    def _states(self) -> tuple[np.ndarray, np.ndarray]:
-        return self._read("states")
-
-    @property
-    def dh0(self) -> np.ndarray:
-        """Gradient of the initial h."""
-        return self._states[0]
-
-    @property
-    def dc0(self) -> np.ndarray:
-        """Gradient of the initial c."""
-        return self._states[1]
-
-    @cached_property
-    def norm(self) -> float:
-        """2-norm of the gradient before clipping."""
-        return self._read("norm")
+from etalstm.storage import KINDS, Storage, Usage
 
 
 class Session(ABC):

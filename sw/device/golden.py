@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from etalstm.device.api import Device, Outputs, Session, TrainingShape
+from etalstm.device.api import Device, Session
+from etalstm.device.results import Outputs
+from etalstm.device.shape import TrainingShape
 from etalstm.golden.trainer import Rows, network_backward, network_forward, network_update
 from etalstm.golden.usage import layer_usage
 from etalstm.hw import config

@@ -3,8 +3,9 @@
 import weakref
 
 from etalstm.device.accelerator import PAGE_BYTES, Accelerator
-from etalstm.device.api import Device, TrainingShape
+from etalstm.device.api import Device
 from etalstm.device.session import HardwareSession
+from etalstm.device.shape import TrainingShape
 from etalstm.errors import PlanError
 
 

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from etalstm.device.api import Device, Outputs, Session, TrainingShape
+from etalstm.device.api import Device, Session
 from etalstm.device.feed import receive
+from etalstm.device.results import Outputs
+from etalstm.device.shape import TrainingShape
 from etalstm.errors import DeviceError
 from etalstm.golden.trainer import Rows, network_forward
 from etalstm.storage import Storage

@@ -7,11 +7,13 @@ from functools import partial
 import numpy as np
 
 from etalstm.device.accelerator import Accelerator
-from etalstm.device.api import Outputs, Session, TrainingShape
+from etalstm.device.api import Session
 from etalstm.device.deltas import DeltaReader
 from etalstm.device.faults import LogFullError
 from etalstm.device.intermediates import Intermediates, OutgrownError
+from etalstm.device.results import Outputs
 from etalstm.device.room import FIRST, Room
+from etalstm.device.shape import TrainingShape
 from etalstm.device.spill import Spill
 from etalstm.device.windows import Windows
 from etalstm.errors import DeviceError

@@ -1,0 +1,70 @@
+"""What the passes of a session give.
+
+Dimensions: B sequences, T steps, I inputs, H units, L layers.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What a forward pass gives.
+
+    Members
+    -------
+    y : array, float32, (T, B, H)
+        The top layer's h of every step; zero at padded steps.
+    h, c : arrays, float32, (L, B, H)
+        Every layer's state after each sequence's last step.
+    """
+
+    y: np.ndarray
+    h: np.ndarray
+    c: np.ndarray
+
+
+class InputGradients:
+    """What a backward pass gives back to the host; each member is read from the device when first asked for.
+
+    A member that was not read before the session's next ``forward`` or ``load`` raises :class:`CallOrderError`.
+
+    Members
+    -------
+    dx : array, float32, (T, B, I)
+        Gradient of the first layer's input; +0 at padded steps.
+    dh0, dc0 : arrays, float32, (L, B, H)
+        Gradients of the initial states.
+    norm : float
+        2-norm of the gradient of all weights and biases before clipping; :class:`DivergedError` if it is not finite.
+    """
+
+    def __init__(self, read: Callable[[str], object]):
+        self._read = read
+
+    @cached_property
+    def dx(self) -> np.ndarray:
+        """Gradient of the first layer's input."""
+        return self._read("dx")
+
+    @cached_property
+    def _states(self) -> tuple[np.ndarray, np.ndarray]:
+        return self._read("states")
+
+    @property
+    def dh0(self) -> np.ndarray:
+        """Gradient of the initial h."""
+        return self._states[0]
+
+    @property
+    def dc0(self) -> np.ndarray:
+        """Gradient of the initial c."""
+        return self._states[1]
+
+    @cached_property
+    def norm(self) -> float:
+        """2-norm of the gradient before clipping."""
+        return self._read("norm")

@@ -1,0 +1,83 @@
+"""What a session is made for.
+
+Dimensions: B sequences, T steps, I inputs, H units, L layers.
+"""
+
+from dataclasses import dataclass, field
+
+from etalstm.architecture import SWING, Architecture, architecture
+from etalstm.network import NetworkShape, check_size
+from etalstm.storage import Storage, check_share
+
+
+@dataclass(frozen=True)
+class TrainingShape:
+    """What a session is made for: a network and the sizes of one iteration.
+
+    Parameters
+    ----------
+    network : NetworkShape
+    batch : int
+        Sequences B.
+    steps : int
+        Steps T.
+    masked : bool
+        Sequences may be shorter than T: ``forward`` takes `lengths`.
+    storage : Storage
+        What the layers keep for the backward pass.
+    log_share : float, optional
+        Room that a device's logs of compressed streams get at first, as a share of what they need if nothing is
+        dropped; from then on it follows what they were seen to need. Default: a guess. The bits do not depend on it.
+    architecture : Architecture or str
+        How the machine runs, see :mod:`etalstm.architecture`; the bits are the same for all, and a device without PEs
+        ignores it.
+    memory_budget : int, optional
+        Bytes of a device's memory that the network may take. What cells keep beyond it goes to the host and comes back
+        for the backward pass. Default: all there is. A device without a memory of its own needs none.
+
+    Raises
+    ------
+    ValueError
+        If a size is not an integer above zero, `storage` is for another number of layers, `log_share` is not above 0
+        and at most 1, there is no such architecture, or it does not compress and the storage is not dense.
+    """
+
+    network: NetworkShape
+    batch: int
+    steps: int
+    masked: bool = False
+    storage: Storage = field(default_factory=Storage)
+    log_share: float | None = None
+    architecture: Architecture | str = SWING
+    memory_budget: int | None = None
+
+    def __post_init__(self):
+        if not isinstance(self.network, NetworkShape):
+            raise ValueError(f"network must be a NetworkShape, got {type(self.network).__name__}")
+        for name in ("batch", "steps"):
+            object.__setattr__(self, name, check_size(name, getattr(self, name)))
+        if not isinstance(self.storage, Storage):
+            raise ValueError(f"storage must be a Storage, got {type(self.storage).__name__}")
+        self.storage.check_layers(self.network.layers)
+        if self.memory_budget is not None:
+            check_size("memory_budget", self.memory_budget)
+        if self.log_share is not None:
+            check_share("log_share", self.log_share)
+        if not isinstance(self.architecture, Architecture):
+            object.__setattr__(self, "architecture", architecture(self.architecture))
+        self.architecture.check_storage(self.storage)
+
+    @property
+    def x_shape(self) -> tuple[int, int, int]:
+        """(T, B, I), also of dx."""
+        return self.steps, self.batch, self.network.input_size
+
+    @property
+    def y_shape(self) -> tuple[int, int, int]:
+        """(T, B, H), also of dy."""
+        return self.steps, self.batch, self.network.hidden_size
+
+    @property
+    def state_shape(self) -> tuple[int, int, int]:
+        """(L, B, H), of h, c and their gradients."""
+        return self.network.layers, self.batch, self.network.hidden_size
