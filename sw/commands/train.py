@@ -45,7 +45,8 @@ def train(
     ms2: Annotated[str, Option(help="Skip cells predicted to add less than this share of the largest, or off")] = "off",
     architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = Settings.architecture,
     memory_budget: Annotated[
-        int | None, Option(help="Bytes of the device's memory; what cells keep beyond it goes to the host and back")
+        int | None,
+        Option(help="Bytes of the device's memory (not golden's); what cells keep beyond it goes to the host and back"),
     ] = Settings.memory_budget,
     offload: Annotated[
         bool, Option("--offload", help="The host runs the forward passes and streams what cells keep to the device")

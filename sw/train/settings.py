@@ -7,7 +7,7 @@ import numpy as np
 from etalstm.architecture import SWING, architecture
 from etalstm.network import check_size
 from etalstm.optimizer import check_hyperparameters
-from etalstm.storage import Storage, check_threshold
+from etalstm.storage import POLICIES, Storage, check_threshold
 from etalstm.train.chooser import AUTO
 
 
@@ -99,6 +99,8 @@ class Settings:
             raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}")
         if self.ms2 is not None and not 0 <= check_threshold("ms2", self.ms2) < 1:
             raise ValueError(f"ms2 must be at least 0 and below 1, or off, got {self.ms2}")
+        if self.policy not in (AUTO, *POLICIES):
+            raise ValueError(f"storage must be one of {', '.join((*POLICIES, AUTO))}, got {self.policy!r}")
         policy = "ms1" if self.policy == AUTO else self.policy
         architecture(self.architecture).check_storage(Storage(policy, self.theta))
 
