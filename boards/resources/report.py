@@ -1,14 +1,16 @@
 """Counts what a design takes of a part, unit by unit."""
 
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 
 from etalstm.boards.part import Resources
 from etalstm.boards.resources.count import count
 from etalstm.boards.resources.depth import Path, timing
 from etalstm.boards.resources.packing import pairs
-from etalstm.boards.resources.synthesis import synthesise
+from etalstm.boards.resources.synthesis import Netlist, synthesise
 from etalstm.boards.resources.units import Hierarchy, Unit
 
 
@@ -62,7 +64,7 @@ class Report:
 
 
 def report(verilog: str, top: str, progress: Callable[[str], None] = lambda _: None) -> Report:
-    """Synthesise every unit of a design once and multiply by its instances.
+    """Synthesise every unit of a design once, on all cores, and multiply by its instances.
 
     Parameters
     ----------
@@ -71,7 +73,7 @@ def report(verilog: str, top: str, progress: Callable[[str], None] = lambda _: N
     top : str
         The outermost module.
     progress : function
-        Told the name of each unit before it is synthesised.
+        Told the name of each unit before it is synthesised; called by several threads.
 
     Raises
     ------
@@ -80,10 +82,10 @@ def report(verilog: str, top: str, progress: Callable[[str], None] = lambda _: N
     """
     units = Hierarchy(verilog, top).units()
     instances = _instances(units)
+    netlists = _synthesise(units, progress)
     rows, timings = [], {}
     for key, unit in units.items():
-        progress(unit.name)
-        netlist = synthesise(unit)
+        netlist = netlists[key]
         stubs = {stub: (timings[child], units[child].name, ports) for stub, (child, ports) in unit.stubs.items()}
         last = key == next(reversed(units))
         timings[key] = timing(netlist, unit.ports, stubs, outermost=last)
@@ -91,6 +93,23 @@ def report(verilog: str, top: str, progress: Callable[[str], None] = lambda _: N
         each = replace(alone, lut=alone.lut - pairs(netlist.cells))
         rows.append(Row(unit.name, instances[key], each, alone.lut, timings[key].deepest, netlist.memories))
     return Report(sorted(rows, key=lambda row: -row.total.lut))
+
+
+def _synthesise(units: Mapping[str, Unit], progress: Callable[[str], None]) -> dict[str, Netlist]:
+    """Give the netlist of each unit. Those with most text are begun first; the first that fails ends it."""
+
+    def build(unit: Unit) -> Netlist:
+        progress(unit.name)
+        return synthesise(unit)
+
+    order = sorted(units, key=lambda key: -len(units[key].text))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # Yosys is a process of its own, so threads suffice
+        netlists = {pool.submit(build, units[key]): key for key in order}
+        try:
+            return {netlists[netlist]: netlist.result() for netlist in as_completed(netlists)}
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def _instances(units: Mapping[str, Unit]) -> Counter:

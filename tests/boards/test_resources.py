@@ -1,6 +1,8 @@
 """Small designs of which it is known what they take, through Yosys."""
 
 import importlib.util
+import os
+import threading
 
 import pytest
 from amaranth.hdl import Module, Signal
@@ -104,6 +106,33 @@ def test_a_unit_is_synthesised_once(yosys, tmp_path, monkeypatch):
     monkeypatch.setattr(synthesis, "yosys", lambda: (("false",), "another version"))
     with pytest.raises(synthesis.SynthesisError, match="Yosys failed with exit code 1"):
         synthesis.synthesise(unit)
+
+
+def test_units_are_synthesised_side_by_side(monkeypatch):
+    empty = synthesis.Netlist({}, {}, [], {})
+    both = threading.Barrier(2, timeout=60)
+
+    def together(_):
+        both.wait()
+        return empty
+
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr("etalstm.boards.resources.report.synthesise", together)
+    assert {row.name for row in report(component_verilog(Mill()), "top").rows} == {"top", "top.tally"}
+
+
+def test_the_largest_unit_is_begun_first_and_its_failure_ends_the_report(monkeypatch):
+    begun = []
+
+    def fail(unit):
+        begun.append(unit.name)
+        raise synthesis.SynthesisError(f"Yosys failed over {unit.name}")
+
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setattr("etalstm.boards.resources.report.synthesise", fail)
+    with pytest.raises(synthesis.SynthesisError, match=r"Yosys failed over top$"):
+        report(component_verilog(Mill()), "top")
+    assert begun[0] == "top"
 
 
 def test_without_yosys_says_what_to_install(monkeypatch):
