@@ -18,7 +18,8 @@ import numpy as np
 
 from etalstm.network import flush_subnormals
 
-POLICIES = ("dense", "ms1", "ms1-bf16")
+DENSE = "dense"
+POLICIES = (DENSE, "ms1", "ms1-bf16")
 KINDS = ("i", "f", "g", "o", "s", "r")
 DENSE_TENSORS = 5
 PRODUCTS_OF_DELTA = 2  # a scalar of δ is multiplied once for dxh and once for dW with each of K columns
@@ -69,13 +70,13 @@ def check_share(name: str, value: float) -> float:
 class LayerStorage:
     """One layer's share of a :class:`Storage`: its policy and the thresholds of i, f, g, o, s, r."""
 
-    policy: str = POLICIES[0]
+    policy: str = DENSE
     thresholds: tuple[float, ...] = (0.0,) * len(KINDS)
 
     @property
     def compressed(self) -> bool:
         """Local gradients are pruned and kept as streams."""
-        return self.policy != "dense"
+        return self.policy != DENSE
 
     @property
     def bf16(self) -> bool:
@@ -102,7 +103,7 @@ class Storage:
         dense.
     """
 
-    policy: str | tuple[str, ...] = POLICIES[0]
+    policy: str | tuple[str, ...] = DENSE
     thresholds: float | tuple[float, ...] = 0.0
 
     def __post_init__(self):
@@ -126,7 +127,7 @@ class Storage:
     @property
     def compressed(self) -> bool:
         """At least one layer keeps streams."""
-        return any(name != "dense" for name in self._policies)
+        return any(name != DENSE for name in self._policies)
 
     def check_layers(self, layers: int) -> None:
         """Raise ``ValueError`` if there are policies for another number of layers."""
@@ -136,7 +137,7 @@ class Storage:
     def layer(self, number: int) -> LayerStorage:
         """Give what one layer does."""
         policy = self.policy if isinstance(self.policy, str) else self.policy[number]
-        return LayerStorage(policy, self.thresholds if policy != "dense" else (0.0,) * len(KINDS))
+        return LayerStorage(policy, self.thresholds if policy != DENSE else (0.0,) * len(KINDS))
 
 
 @dataclass(frozen=True)

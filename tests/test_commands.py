@@ -45,7 +45,7 @@ def test_compare_finds_golden_bits_with_unequal_lengths(capsys):
 @pytest.mark.parametrize("loss", ["last", "per-step"])
 @pytest.mark.parametrize(
     ("storage", "theta", "stall"),
-    [("dense", 0, 0), ("ms1", 0.1, 0.5), ("ms1-bf16", "0.2,0.2,0.1,0.1,0.3,0.5", 0.5)],
+    [("dense", 0.1, 0), ("ms1", 0.1, 0.5), ("ms1-bf16", "0.2,0.2,0.1,0.1,0.3,0.5", 0.5)],
 )
 @pytest.mark.parametrize("preset", ["test", "sim"])
 def test_compare_finds_golden_bits_with_compressed_storage_and_skipped_cells(
@@ -56,6 +56,7 @@ def test_compare_finds_golden_bits_with_compressed_storage_and_skipped_cells(
     code, out, err = output(capsys, "compare", *arguments)
     assert code == 0, err
     assert json.loads(out)["mismatched_words"] == 0
+    assert ("dense storage prunes nothing: theta 0.1 is not used" in err) == (storage == "dense")
 
 
 @pytest.mark.parametrize("stall", [0, 0.5])
@@ -90,7 +91,7 @@ def test_compare_finds_golden_bits_with_intermediates_on_the_host(capsys, storag
     )
     planned = json.loads(output(capsys, "plan", *common, "--memory-budget", least, "--json")[1])
     assert planned["segments"] > 2 and sum(planned["footprint"].values()) <= least
-    arguments = ["--theta", 0 if storage == "dense" else 0.1, "--skip-cells", 0.5, "--loss", loss, "--stall", stall]
+    arguments = ["--theta", 0.1, "--skip-cells", 0.5, "--loss", loss, "--stall", stall]
     arguments += ["--memory-budget", least, "--log-share", 1] if "spill" in modes else []
     arguments += ["--offload"] if "offload" in modes else []
     code, out, err = output(capsys, "compare", *common, *arguments, "--json")

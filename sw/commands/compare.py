@@ -1,9 +1,11 @@
 """``eta-lstm compare``: do two devices give the same bits?"""
 
 import json
+import sys
 from contextlib import ExitStack
 from typing import Annotated
 
+import numpy as np
 import typer
 from typer import Option
 
@@ -12,7 +14,7 @@ from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
 from etalstm.comparison import compare as run_comparison
 from etalstm.device import OffloadDevice, TrainingShape
 from etalstm.network import NetworkShape, check_size
-from etalstm.storage import Storage, read_thresholds
+from etalstm.storage import DENSE, Storage, read_thresholds
 
 
 def compare(
@@ -30,7 +32,7 @@ def compare(
     stall: Annotated[float, Option(help="Probability that a simulated memory handshake waits a cycle")] = 0.0,
     lengths: Annotated[bool, Option("--unequal-lengths", help="Draw a length for each sequence")] = False,
     theta: Annotated[str, Option(help="Drop local gradients below: one number, or six, for i,f,g,o,s,r")] = "0",
-    storage: Annotated[str, Option(help="What cells keep: dense, ms1 or ms1-bf16")] = "dense",
+    storage: Annotated[str, Option(help="What cells keep: dense, ms1 or ms1-bf16")] = DENSE,
     log_share: Annotated[
         float | None, Option(help="Room of compressed streams at first, of what they need if nothing is dropped")
     ] = None,
@@ -46,7 +48,11 @@ def compare(
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Train the same random network on several devices and compare every word; exit code 1 if any differs."""
-    network, kept = NetworkShape(inputs, hidden, layers), Storage(storage, read_thresholds(theta))
+    thresholds = read_thresholds(theta)
+    if storage == DENSE and np.any(thresholds):
+        print(f"dense storage prunes nothing: theta {theta} is not used", file=sys.stderr, flush=True)
+        thresholds = 0
+    network, kept = NetworkShape(inputs, hidden, layers), Storage(storage, thresholds)
     shape = TrainingShape(
         network, batch, steps, masked=lengths, storage=kept, log_share=log_share, memory_budget=memory_budget,
         architecture=architecture,
