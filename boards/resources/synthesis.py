@@ -17,6 +17,8 @@ from etalstm.sim.toolchain import ToolchainError, cached_build
 
 MINIMUM_VERSION = (0, 40)
 _SYNTHESIS = "synth_xilinx -family xcup -uram -noiopad -noclkbuf -flatten"
+# Yosys packs registers and adders only into the DSP48E1, of whose functions the DSP48E2 lacks none.
+_PACKING = "chtype -set DSP48E1 t:DSP48E2; xilinx_dsp -family xc7; chtype -set DSP48E2 t:DSP48E1"
 _KEPT = "cells.json 1"  # what the cache has of a netlist; number it afresh when `_reduce` changes
 _MODULE_COMMAND = "import sys; from pyosys import libyosys; libyosys.run_pass(sys.argv[2], libyosys.Design())"
 _MEMORY = re.compile(r"mapping memory (\S+) via \$__XILINX_(\w+)_$", re.M)
@@ -108,7 +110,8 @@ def synthesise(unit: Unit) -> Netlist:
         (directory / "cells.json").write_text(json.dumps(_reduce(module, log)))
         (directory / "netlist.json").unlink()
 
-    directory, _ = cached_build("synthesis", [unit.text, unit.top, _SYNTHESIS, _KEPT], build, tools=lambda: version)
+    made_from = [unit.text, unit.top, _SYNTHESIS, _PACKING, _KEPT]
+    directory, _ = cached_build("synthesis", made_from, build, tools=lambda: version)
     reduced = json.loads((directory / "cells.json").read_text())
     return Netlist(**reduced | {"cells": [Cell(*cell) for cell in reduced["cells"]]})
 
@@ -117,7 +120,9 @@ def _run(command: Sequence[str], top: str, directory: Path, before_mapping: str 
     synthesis = f"{_SYNTHESIS} -top {top}"
     script = [
         "read_verilog unit.v",
-        f"tee -q -o yosys.log {synthesis} -run begin:map_luts",
+        f"tee -q -o yosys.log {synthesis} -run begin:coarse",
+        _PACKING,
+        f"tee -q -a yosys.log {synthesis} -run coarse:map_luts",
         before_mapping,
         f"tee -q -a yosys.log {synthesis} -run map_luts:",
         "write_json netlist.json",
