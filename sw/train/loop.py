@@ -169,7 +169,7 @@ class Trainer:
         if self.data.input_size is None:
             self.model.embed_backward(batch, gradients.dx)
         if settings.ms2 is not None and self.significance.measures(self.iteration):
-            self.significance.measure(self.session.contributions(), batch.lengths)
+            self.significance.measure(self.session.contributions(), batch.lengths, loss.mean)
         self.significance.end_iteration(loss.mean)
         reductions = self._reductions()
         rule = settings.learning_rate * settings.decay**self.epoch, settings.momentum, settings.clip

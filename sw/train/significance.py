@@ -3,7 +3,11 @@
 A cell is one layer's step. What a sequence adds to dW there, the norm ‖δ‖·‖xh‖, depends mostly on how far the step is
 from the sequence's end: with a loss at the last step it falls off going back, with a loss at every step it grows. So
 the prediction is a profile over (layer, distance from the end), measured in full iterations, and sequences of any
-lengths share it.
+lengths share it. All of a gradient grows and falls with the loss, so the profile is what a cell adds for a loss of 1,
+and measurements of different epochs go together.
+
+A skipped cell passes no gradient on. So the distances that a layer keeps are without a gap: what is small between a
+large cell and the loss is what the large one gets its gradient through.
 
 The recurrent idea is the paper's; thresholds, profile, compensation and guard are ours to define, and are defined here.
 """
@@ -11,12 +15,13 @@ The recurrent idea is the paper's; thresholds, profile, compensation and guard a
 import numpy as np
 
 EPOCHS_FULL = 3  # an extrapolation needs three losses
-MEASURE_EVERY = 40  # iterations from one full, measured iteration to the next
+MEASURE_EVERY = 100  # iterations from one full, measured iteration to the next
 NEW_SHARE = 0.5  # of a new measurement in the profile
-LEAST_RATIO = 0.5  # of predicted to last loss: a wild extrapolation must not call nearly every cell insignificant
 MOST_COMPENSATION = 2.0
 BAND = 0.2  # validation loss may be above the full run's trend by this share
+FALL = 0.5  # of the extrapolated fall of the training loss: an epoch that made it, and validates worse, has overfitted
 COMMON = 0.5  # share of sequences that must be as long for a distance to be part of the reference
+LEAST_LOSS = 1e-6  # a smaller one is taken for this where something is divided by it
 UNKNOWN = np.float32(-1)
 
 
@@ -39,16 +44,18 @@ class Significance:
     """Decides before every iteration which cells are skipped.
 
     Full iterations skip nothing: all of the first ``EPOCHS_FULL`` epochs, later one in ``MEASURE_EVERY``, and the whole
-    epoch after one whose validation loss left the band. Otherwise a cell is skipped if for each sequence that has a
-    step there, ``predicted < τ · largest measured of its layer``; the prediction is the profile times extrapolated over
-    last epoch's loss, and the largest is sought only where at least half of the sequences have a step: what a few long
-    ones add would be noise. The largest itself is never below. Cells that only padding reaches are skipped, and so are
-    those to which skipping leaves no gradient: no dy of their own, nothing from the step after, nothing from the layer
-    above.
+    epoch after one that the guard stopped. Otherwise a layer keeps the distances around its largest one, up to the
+    first on either side that adds less than τ times as much; with a loss at the last step all between the largest and
+    the end too. A cell is skipped if no sequence has one of its kept distances there: so are cells that only padding
+    reaches. The largest is sought only where at least half of the sequences have a step: what a few long ones add would
+    be noise. The loss, and with it its extrapolation, scales all cells alike and does not move that choice. Skipped,
+    too, are cells to which skipping leaves no gradient: no dy of their own, nothing from the step after, nothing from
+    the layer above.
 
     The guard: after a full epoch its validation loss is the trend. An epoch with skipping whose validation loss is
-    above ``1 + BAND`` times the trend halves τ and makes the next epoch full; if that one is no better, it was not the
-    skipping, and τ is what it was.
+    above ``1 + BAND`` times the trend, while its training loss has fallen by less than ``FALL`` of what the last three
+    let expect, halves τ and makes the next epoch full; if that one is no better, it was not the skipping, and τ is what
+    it was. Where the training loss falls as it should, the network overfits, which no full epoch would heal.
 
     Parameters
     ----------
@@ -104,30 +111,28 @@ class Significance:
         -------
         skipped : array, bool, (L, T), or None in a full iteration, which should be measured if :meth:`measures`
         compensation : float
-            Predicted gradient of all cells over that of those kept; what the kept one is multiplied by.
+            Predicted norm of the gradient of all cells over that of those kept; what the kept one is multiplied by.
+            Contributions of different cells are taken to be orthogonal, so their squares add.
         """
         if self._epochs < EPOCHS_FULL or not np.isnan(self._suspended) or self.measures(iteration):
             return None, 1.0
         self._skipping = 1
-        predicted = self._predict(lengths)
-        largest = np.where(self._reach >= COMMON, self._profile, 0).max(axis=1)[:, None]
-        known = [loss for loss in self._losses if not np.isnan(loss)]
-        ratio = max(extrapolate(known) / max(known[-1], 1e-30), LEAST_RATIO)
-        bar = min(self.tau, ratio) * largest[:, :, None]  # never above the largest of this layer's predictions
-        significant = (predicted * ratio >= bar) | (predicted == UNKNOWN)
-        ours = np.arange(predicted.shape[1])[:, None] < lengths[None, :]
-        kept = self._reached((significant & ours).any(axis=2), lengths)
-        magnitudes = np.where(ours, np.maximum(predicted, 0), 0).sum(axis=2)
-        compensation = magnitudes.sum() / max(magnitudes[kept].sum(), 1e-30)
-        return ~kept, float(np.float32(min(compensation, MOST_COMPENSATION)))
+        distance = lengths[None, :] - 1 - np.arange(self._profile.shape[1])[:, None]
+        ours, distance = distance >= 0, np.maximum(distance, 0)
+        kept = self._reached((self._kept_distances()[:, distance] & ours).any(axis=2), lengths)
+        predicted = np.where(ours, np.maximum(self._profile, 0)[:, distance], 0)
+        squares = np.square(predicted, dtype=np.float64).sum(axis=2)
+        compensation = np.sqrt(squares.sum() / max(squares[kept].sum(), LEAST_LOSS**2))
+        return ~kept, float(np.float32(np.clip(compensation, 1.0, MOST_COMPENSATION)))
 
     @staticmethod
     def measures(iteration: int) -> bool:
         """Tell whether iteration number `iteration` is a full one that measures."""
         return iteration % MEASURE_EVERY == 0
 
-    def measure(self, contributions: np.ndarray, lengths: np.ndarray) -> None:
-        """Take what a full iteration's cells added, (L, T, B), into the profile."""
+    def measure(self, contributions: np.ndarray, lengths: np.ndarray, loss: float) -> None:
+        """Take what a full iteration's cells added at its loss, (L, T, B), into the profile."""
+        contributions = contributions / max(loss, LEAST_LOSS)
         share = np.float32(NEW_SHARE) if self._reach[0] else np.float32(1)
         for distance in range(self._profile.shape[1]):
             reach = np.float32(np.mean(lengths > distance))
@@ -147,23 +152,34 @@ class Significance:
 
     def end_epoch(self, validation_loss: float) -> None:
         """Note an epoch's losses, and skip less if the validation loss has left the band."""
-        validation_loss = np.float32(validation_loss)
-        self._losses = [*self._losses[1:], np.float32(self._sum / max(self._iterations, 1))]
+        validation_loss, loss = np.float32(validation_loss), self._sum / np.float32(max(self._iterations, 1))
         above = validation_loss > self._trend * np.float32(1 + BAND)  # false while there is no trend
+        falls = self._falls_to(loss)
+        self._losses = [*self._losses[1:], loss]
         if not self._skipping:
             if above and not np.isnan(self._suspended):
                 self.tau = float(self._suspended)
             self._trend, self._suspended = validation_loss, np.float32(np.nan)
-        elif above:
+        elif above and not falls:
             self._suspended, self.tau = np.float32(self.tau), self.tau / 2
         else:
             self._trend = min(self._trend, validation_loss)
         self._epochs, self._sum, self._iterations, self._skipping = self._epochs + 1, np.float32(0), 0, 0
 
-    def _predict(self, lengths: np.ndarray) -> np.ndarray:
-        """Give the profile's value for every cell and sequence, (L, T, B); its first one where there is padding."""
-        distance = lengths[None, :] - 1 - np.arange(self._profile.shape[1])[:, None]
-        return self._profile[:, np.maximum(distance, 0)]
+    def _falls_to(self, loss: float) -> bool:
+        """Tell whether a training loss is as far below that of the epoch before as the last three let expect."""
+        known = [loss for loss in self._losses if not np.isnan(loss)]
+        return bool(known) and loss < known[-1] - FALL * (known[-1] - extrapolate(known))
+
+    def _kept_distances(self) -> np.ndarray:
+        """Tell which distances from a sequence's end each layer keeps, (L, T); those never measured end nothing."""
+        distances = np.arange(self._profile.shape[1])
+        largest = np.where(self._reach >= COMMON, self._profile, UNKNOWN).argmax(axis=1)[:, None]
+        bar = np.float32(self.tau) * np.take_along_axis(self._profile, largest, axis=1)
+        small = (self._profile < bar) & (self._profile != UNKNOWN)
+        last = np.where(small & (distances > largest), distances, distances.size).min(axis=1)
+        first = np.where(small & (distances < largest), distances + 1, 0).max(axis=1)
+        return (distances >= (first[:, None] if self._per_step else 0)) & (distances < last[:, None])
 
     def _reached(self, kept: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Drop the cells to which no gradient comes."""

@@ -17,6 +17,7 @@ from etalstm.storage import KINDS, read_thresholds, thresholds_text
 from etalstm.train.loop import Trainer
 from etalstm.train.metrics import SHARES, shares
 from etalstm.train.settings import Settings
+from etalstm.train.significance import MEASURE_EVERY
 
 OPTIONS = {"learning_rate": "lr"}  # what the command line calls a setting differently
 SIZES = ("hidden", "layers", "batch", "embedding", "epochs", "learning_rate")  # a page shows them, defaults too
@@ -200,7 +201,7 @@ def markdown(study: dict, seeds: int) -> str:
                       f"    {command_of(study, seeds)}", "", *lines, "", EXPLANATION, ""])  # fmt: skip
 
 
-EXPLANATION = """\
+EXPLANATION = f"""\
 Test score at the end of training, mean over seeds ± standard deviation of one run. All else are means over the
 iterations of the last epoch, but for *whole run*. **footprint**: words that cells keep for their backward pass (masks
 included, every block's odd bf16 half word counted whole) over five dense float32 tensors i, f, g, o, c; **of real
@@ -208,4 +209,4 @@ cells**: the same words over those tensors without the padding of short sequence
 iterations, the full ones before and between skipping included; the largest moment is that of a full one. **P kept**:
 nonzero share of the six local gradients in cells that are not skipped. **δ nonzero**: of all cells, skipped ones
 counted as zeros. **products**: multiplications in the matrix products that are left once zero broadcast factors are
-skipped, padding not counted on either side. Full iterations (one in 40) are part of these means."""
+skipped, padding not counted on either side. Full iterations (one in {MEASURE_EVERY}) are part of these means."""
