@@ -2,6 +2,10 @@
 
 import re
 
+from etalstm.sim.registered import MODULE
+
+_TOP = f"V{MODULE}"  # Verilator's class
+
 # Verilator renames a port whose name it thinks reserved; which these are depends on its version.
 _INTERRUPT = """
 template <class Top> auto interrupt(const Top& top, int) -> decltype(top.interrupt) { return top.interrupt; }
@@ -60,10 +64,10 @@ def glue(ports: list[dict], waveform: str | None = None) -> str:
         raise ValueError(f"port0__rdata must have 8 to 512 bits, got {width}")
     _check(names, count)
     include, kind = _WAVEFORMS[waveform]
-    waveform_class = (kind if waveform is None else _WAVEFORM_CLASS).format(kind=kind, top="Vtop")
+    waveform_class = (kind if waveform is None else _WAVEFORM_CLASS).format(kind=kind, top=_TOP)
     tied = [f"    top.{_member(name)} = {value};" for name, value in _TIED.items() if name in names]
     control = [
-        f"    std::remove_reference_t<decltype(Vtop::{_member(f'control__{name}')})>& {name};"
+        f"    std::remove_reference_t<decltype({_TOP}::{_member(f'control__{name}')})>& {name};"
         for name in (*_CONTROL, *_ANSWERS)
     ]
     references = ", ".join(f"top.{_member(f'control__{name}')}" for name in (*_CONTROL, *_ANSWERS))
@@ -71,19 +75,20 @@ def glue(ports: list[dict], waveform: str | None = None) -> str:
     samples = [line for n in range(count) for line in _sample(n, names)]
     return "\n".join(
         [
-            '#pragma once\n#include <cstring>\n#include <memory>\n\n#include "Vtop.h"\n#include "memory.h"',
+            "#pragma once\n#include <cstring>\n#include <memory>\n",
+            f'#include "{_TOP}.h"\n#include "memory.h"',
             include,
             f"\nconstexpr unsigned BEAT_BYTES = {width // 8};\nconstexpr unsigned PORTS = {count};\n",
             waveform_class,
             _INTERRUPT,
             "\nstruct Control {",
             *control,
-            f"}};\n\ninline Control control_of(Vtop& top) {{ return {{{references}}}; }}",
-            "\ninline void tie(Vtop& top) {",
+            f"}};\n\ninline Control control_of({_TOP}& top) {{ return {{{references}}}; }}",
+            f"\ninline void tie({_TOP}& top) {{",
             *tied,
-            "}\n\ninline void drive(Vtop& top, const etalstm::Port* ports) {",
+            f"}}\n\ninline void drive({_TOP}& top, const etalstm::Port* ports) {{",
             *drives,
-            "}\n\ninline void sample(Vtop& top, etalstm::Port* ports, uint64_t cycle) {",
+            f"}}\n\ninline void sample({_TOP}& top, etalstm::Port* ports, uint64_t cycle) {{",
             *samples,
             "}\n",
         ]

@@ -16,6 +16,7 @@ from etalstm.hw.config import Config
 from etalstm.hw.top import top_signature
 from etalstm.sim import toolchain
 from etalstm.sim.glue import glue
+from etalstm.sim.registered import MODULE, registered
 from etalstm.sim.toolchain import ToolchainError
 
 WAVEFORMS = ("fst", "vcd")
@@ -103,12 +104,13 @@ def build_library(design: Design, waveform: str | None = None, log: Callable[[st
         raise ValueError(f"waveform must be one of {', '.join(WAVEFORMS)}, got {waveform!r}")
     if waveform == "fst":
         _require_fst()
-    texts = {"top.v": design.verilog, "glue.h": glue(design.ports, waveform)}
+    texts = {"top.v": design.verilog, f"{MODULE}.v": registered(design.ports, "top")}
+    texts["glue.h"] = glue(design.ports, waveform)
     texts |= {name: (Path(__file__).parent / name).read_text() for name in _SOURCES}
     flags = [*_FLAGS, *([f"--trace-{waveform}"] if waveform else [])]
     start = time.monotonic()
     path, built = toolchain.cached_library(
-        "library", "top", texts, flags=flags, compile_flags=_COMPILE_FLAGS, optimise=_OPTIMISE, log=log
+        "library", MODULE, texts, flags=flags, compile_flags=_COMPILE_FLAGS, optimise=_OPTIMISE, log=log
     )
     return Library(path, time.monotonic() - start if built else 0.0)
 

@@ -18,7 +18,7 @@ constexpr int ANSWER_CYCLES = 10000;  // a register that has not answered by the
 
 struct Simulation {
     VerilatedContext context;
-    Vtop top;
+    Vregistered top;
     Control control;
     Memory memory;
     std::vector<Port> ports;
@@ -42,18 +42,18 @@ struct Simulation {
         if (waveform) waveform->dump(time);
     }
 
-    // Show this cycle's inputs, let them settle, call `look` on the outputs, then clock.
+    // End the cycle before and show this one's inputs with the same edge, then call `look` on the outputs.
     template <class Look>
     void step(Look look) {
         drive(top, ports.data());
         top.clk = 0;
         top.eval();
         dump(2 * cycle);
-        look();
-        sample(top, ports.data(), cycle);
         top.clk = 1;
         top.eval();
         dump(2 * cycle + 1);
+        look();
+        sample(top, ports.data(), cycle);
         ++cycle;
     }
 
