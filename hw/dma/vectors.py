@@ -140,17 +140,18 @@ class VectorReader(wiring.Component):
             m.d.sync += [tag.lanes.eq(request.lanes), tag.route.eq(request.route), tag.last.eq(ends)]
 
         beat = VectorBeat(self._beat_bits, self._lanes)(fifo.w_data)
-        vector = Signal(self._vector_beats * self._beat_bits)
-        if self._vector_beats == 1:
-            m.d.comb += vector.eq(Cat(self.vector))
-        else:
+        words = Cat(self.vector)
+        first = Signal(self._beat_bits)
+        m.d.comb += first.eq(words)
+        if self._vector_beats > 1:
             rest = Signal((self._vector_beats - 1) * self._beat_bits, reset_less=True)
-            m.d.comb += vector.eq(Mux(arriving, Cat(self.vector), rest))
-            with m.If(left != 0):
-                m.d.sync += rest.eq(vector[self._beat_bits :])
+            following = Mux(arriving, words, rest)
+            m.d.comb += first.eq(following)
+            # Always on the move, with anything behind: a beat is here only when it is handed on.
+            m.d.sync += rest.eq(Cat(following[self._beat_bits : len(rest)], words[len(rest) :]))
         m.d.comb += [
             fifo.w_en.eq(left != 0),
-            beat.data.eq(vector[: self._beat_bits]),
+            beat.data.eq(first),
             beat.lanes.eq(tag.lanes),
             beat.route.eq(tag.route),
             beat.last.eq(tag.last & (left == 1)),
