@@ -124,7 +124,8 @@ class Channel(wiring.Component):
         config = self.config
         depths = ("weight_depth", "bias_depth", "scratch_depth", "queue_depth")
         m.submodules.compute = compute = Compute(
-            config.format, config.lanes, multiplier=self.multiplier, adder=self.adder, activation=self.activation,
+            config.format, config.lanes, config.beat_words,
+            multiplier=self.multiplier, adder=self.adder, activation=self.activation,
             activation_units=config.activation_units, scratch_reads=config.scratch_reads,
             depths={name: getattr(config, name) for name in depths},
         )  # fmt: skip

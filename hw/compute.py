@@ -26,8 +26,8 @@ class Compute(wiring.Component):
     ----------
     format : FloatFormat
         Number format.
-    lanes : int
-        Number of PEs.
+    lanes, beat_words : int
+        Number of PEs; words of a beat of ``load``.
     multiplier, adder, activation : callable
         Make an arithmetic unit for a format.
     activation_units : int
@@ -45,8 +45,9 @@ class Compute(wiring.Component):
         What the broadcaster sends.
     parameters : :py:`In(data.ArrayLayout(format.width, PARAMETERS))`
         Values of ``Source.PARAMETER``.
-    load : :py:`In(stream.Signature(LaneWrite(format, lanes)))`
-        Writes from outside.
+    load : :py:`In(stream.Signature(LaneWrite(format, lanes, beat_words)))`
+        Writes from outside. One to the queue or beyond the end of a memory is taken, dropped, and reported in
+        ``load_status``.
     read : :py:`In(stream.Signature(LaneRead()))`
         Reads of the scratch memory or the queue from outside. Others are taken, and reported in ``read_status``.
     read_data : :py:`Out(vector_layout(format, lanes))`
@@ -67,15 +68,17 @@ class Compute(wiring.Component):
         Values that enter the activation units in this cycle.
     """
 
-    def __init__(self, format, lanes, *, multiplier, adder, activation, activation_units, depths, scratch_reads=2):
-        self.memories = LaneMemories(format, lanes, scratch_reads=scratch_reads, **depths)
+    def __init__(
+        self, format, lanes, beat_words, *, multiplier, adder, activation, activation_units, depths, scratch_reads=2
+    ):
+        self.memories = LaneMemories(format, lanes, beat_words, scratch_reads=scratch_reads, **depths)
         self.pes = pes = PEArray(format, lanes, multiplier, adder)
         scratch, queue, weight, bias = (
             {f"{name}_depth": depths[f"{name}_depth"]} for name in ("scratch", "queue", "weight", "bias")
         )
         self.mac_engine = MACEngine(format, pes.add_latency + 1, **weight, **queue, **bias)
         self.vector_engine = VectorEngine(
-            format, lanes, [activation(format) for _ in range(activation_units)],
+            format, lanes, beat_words, [activation(format) for _ in range(activation_units)],
             multiply_latency=pes.multiply_latency, add_latency=pes.add_latency, **scratch, **queue,
             scratch_reads=scratch_reads,
         )  # fmt: skip
@@ -88,7 +91,7 @@ class Compute(wiring.Component):
                 "vector": In(stream.Signature(instruction_layout(Opcode.VECTOR))),
                 "scalars": In(stream.Signature(Scalar(format))),
                 "parameters": In(data.ArrayLayout(format.width, PARAMETERS)),
-                "load": In(stream.Signature(LaneWrite(format, lanes))),
+                "load": In(stream.Signature(LaneWrite(format, lanes, beat_words))),
                 "read": In(stream.Signature(LaneRead())),
                 "read_data": Out(vector_layout(format, lanes)),
                 "hold": In(1),
@@ -107,8 +110,7 @@ class Compute(wiring.Component):
         wiring.connect(m, wiring.flipped(self.mac), mac.i)
         wiring.connect(m, wiring.flipped(self.scalars), mac.scalars)
         wiring.connect(m, wiring.flipped(self.vector), vector.i)
-        wiring.connect(m, wiring.flipped(self.load), memories.load)
-        wiring.connect(m, vector.results, memories.results)
+        wiring.connect(m, vector.results, memories.scratch)
         if vector.scratch_reads == 2:
             wiring.connect(m, vector.scratch_b, memories.scratch_b)
         m.d.comb += [
@@ -130,7 +132,8 @@ class Compute(wiring.Component):
         ]
         reads_queue = self._share_ports(m, memories, mac, vector)
         self._operate(m, memories, pes, mac, vector)
-        self._check(m, memories)
+        beyond_scratch = self._load(m, memories, vector)
+        self._check(m, memories, beyond_scratch)
         self._classify(m, mac, vector, reads_queue)
         return m
 
@@ -185,12 +188,27 @@ class Compute(wiring.Component):
             memories.sums.en.eq(mac.write),
         ]
 
-    def _check(self, m, memories):
+    def _load(self, m, memories, vector):
+        """Send writes from outside to their memory; give whether one is beyond the end of the scratch memory."""
+        load, to_scratch = self.load, self.load.p.memory == Memory.SCRATCH
+        beyond = load.valid & to_scratch & (load.p.address >= memories.depths["scratch_a"])
+        m.d.comb += [
+            memories.load.p.eq(load.p),
+            memories.load.valid.eq(load.valid & ~to_scratch),
+            vector.outside.p.eq(load.p),
+            vector.outside.valid.eq(load.valid & to_scratch),
+            load.ready.eq(Mux(to_scratch, vector.outside.ready, memories.load.ready)),
+        ]
+        with m.If(beyond):
+            m.d.comb += vector.outside.p.enable.eq(0)
+        return beyond
+
+    def _check(self, m, memories, beyond_scratch):
         """Remember what was asked for and does not exist."""
         with m.If(self.load_status == Status.IDLE):
             with m.If(memories.no_memory):
                 m.d.sync += self.load_status.eq(Status.BAD_FIELD)
-            with m.Elif(memories.no_address):
+            with m.Elif(memories.no_address | beyond_scratch):
                 m.d.sync += self.load_status.eq(Status.BAD_ADDRESS)
         request = self.read.p
         with m.If(self.read.valid & self.read.ready & (self.read_status == Status.IDLE)):

@@ -121,8 +121,8 @@ class VectorOp(IntEnum):
     SUBTRACT = 2  #: a - b
     SIGMOID = 3  #: σ(a)
     TANH = 4  #: tanh(a)
-    SELECT = 5  #: b where a is not ±0, else the destination keeps its value
-    SELECT_ZERO = 6  #: b where a is ±0, else the destination keeps its value
+    SELECT = 5  #: -0 + b where a is not ±0, else the destination keeps its value
+    SELECT_ZERO = 6  #: -0 + b where a is ±0, else the destination keeps its value
 
 
 class Start(IntEnum):

@@ -7,19 +7,16 @@ from amaranth.lib.wiring import In, Out
 from etalstm.hw.contract import PARAMETERS, FloatFormat, Opcode, Source, Status, VectorOp
 from etalstm.hw.elements import ElementLoop
 from etalstm.hw.pe import Operation
-from etalstm.hw.stream import instruction_layout, vector_layout
-
-SELECT_LATENCY = 2
-"""Cycles from the issue of a SELECT to its write."""
+from etalstm.hw.stream import LaneWrite, instruction_layout, vector_layout
 
 
 class Origin(enum.Enum, shape=2):
-    """What gives a result."""
+    """What is written into the scratch memory."""
 
     PRODUCT = 0
     SUM = 1
     ACTIVATION = 2
-    SELECT = 3
+    OUTSIDE = 3
 
 
 class Arrival(data.StructLayout):
@@ -42,27 +39,25 @@ class VectorEngine(wiring.Component):
     """Executes VECTOR instructions in order, one element a cycle, σ and tanh one every ``lanes / units`` cycles.
 
     An element's operands are read in the cycle of its issue and are there in the next one; with one read port of the
-    scratch memory an element of two scratch words reads its second one a cycle earlier, so such elements take two
-    cycles each. The write follows
-    ``multiply_latency + 1`` cycles after the issue of a product, ``add_latency + 1`` after that of a sum or difference,
-    ``SELECT_LATENCY`` after a selection, and ``LATENCY + 2`` to ``LATENCY + 1 + lanes / units`` after an activation, of
-    which each write has ``units`` lanes. Writes keep the order of the elements: an element whose write would not be the
-    last waits, and in ``serial`` instructions each run of the inner loop until nothing is in flight. There is no other
-    interlock: operands must have been written before the instruction comes, which is what its waits are for. Reset
-    forgets everything.
+    scratch memory b is read a cycle earlier, so elements whose b is a scratch word take two cycles each. The write
+    follows ``multiply_latency + 1`` cycles after the issue of a product, ``add_latency + 1`` after that of a sum, a
+    difference or a selection, which is the sum of b and nothing, and ``LATENCY + 2`` to ``LATENCY + 1 + lanes / units``
+    after an activation, of which each write has ``units`` lanes. Writes keep the order of the elements: an element
+    whose write would not be the last waits, and in ``serial`` instructions each run of the inner loop until nothing is
+    in flight. There is no other interlock: operands must have been written before the instruction comes, which is what
+    its waits are for. Reset forgets everything.
     ::
 
-        i ─► loop ─► element ─► issue ─┬─► PEs (outside) ────────────────────┐
-                                       ├─► select ─│─────────────────────────┼─mux─► results
-                                       └─► vector ─│─► lanes in groups ─► units ─┘
-        cycle                          0           1..2
+        i ─► loop ─► element ─► issue ─┬─► PEs (outside) ────────────────────────┬─mux─► results
+                                       └─► vector ─│─► lanes in groups ─► units ─┤
+        cycle                          0           1..2                 outside ─┘
 
     Parameters
     ----------
     format : FloatFormat
         Number format.
-    lanes : int
-        Words of a vector.
+    lanes, beat_words : int
+        Words of a vector, and of a beat from outside.
     activation : list of Component
         Units with members ``a``, ``function`` (0 σ, 1 tanh), ``z`` and a constant ``LATENCY``; as many as divide lanes.
     multiply_latency, add_latency : int
@@ -92,6 +87,8 @@ class VectorEngine(wiring.Component):
         These operands.
     product, sum : :py:`In(vector_layout(format, lanes))`
         What the PEs give.
+    outside : :py:`In(stream.Signature(LaneWrite(format, lanes, beat_words)))`
+        Other writes of the scratch memory, which wait for a cycle without a result; ``memory`` is not looked at.
     results : :py:`In(memory.WritePort.Signature(...))`
         The scratch memory's write port.
     activations : :py:`Out(range(units + 1))`
@@ -105,10 +102,10 @@ class VectorEngine(wiring.Component):
     """
 
     def __init__(
-        self, format: FloatFormat, lanes, activation, *, multiply_latency, add_latency, scratch_depth, queue_depth,
-        scratch_reads=2,
+        self, format: FloatFormat, lanes, beat_words, activation, *, multiply_latency, add_latency, scratch_depth,
+        queue_depth, scratch_reads=2,
     ):  # fmt: skip
-        self.format, self.lanes, self.units = format, lanes, list(activation)
+        self.format, self.lanes, self.beat_words, self.units = format, lanes, beat_words, list(activation)
         if lanes % len(self.units):
             raise ValueError(f"the number of activation units must divide lanes ({lanes}), got {len(self.units)}")
         self.groups = lanes // len(self.units)
@@ -133,6 +130,7 @@ class VectorEngine(wiring.Component):
                 "b": Out(vector),
                 "product": In(vector),
                 "sum": In(vector),
+                "outside": In(stream.Signature(LaneWrite(format, lanes, beat_words))),
                 "results": In(memory.WritePort.Signature(addr_width=address, shape=vector, granularity=1)),
                 "activations": Out(range(len(self.units) + 1)),
                 "status": Out(Status),
@@ -152,18 +150,18 @@ class VectorEngine(wiring.Component):
             activation.eq((element.op == VectorOp.SIGMOID) | (element.op == VectorOp.TANH)),
             select.eq((element.op == VectorOp.SELECT) | (element.op == VectorOp.SELECT_ZERO)),
             self.issue.eq(loop.o.valid & loop.o.ready),
-            self.issue_pe.eq(self.issue & ~activation & ~select),
+            self.issue_pe.eq(self.issue & ~activation),
         ]
         arrival = Arrival(len(self.results.addr), self.groups)
         may_read, has_read = Signal(), Signal()
         scratch = (self._read_one_by_one, self._read_at_once)[self.scratch_reads - 1]
         m.d.comb += has_read.eq(scratch(m, element, loop.o.valid & may_read, ~activation))
-        self._read(m, element)
+        self._read(m, element, select)
         group_issue, group = self._activate(m, element, self.issue & activation, arrival)
         in_flight, *arriving = self._arrive(
             m, element, activation, select, group_issue, group, arrival, loop.o, may_read, has_read
         )
-        self._write(m, arriving, element)
+        self._write(m, arriving, element, select)
         m.d.comb += self.busy.eq(self.i.valid | loop.o.valid | in_flight)
         return m
 
@@ -179,27 +177,22 @@ class VectorEngine(wiring.Component):
         return Const(1)
 
     def _read_one_by_one(self, m, element, may_read, has_b):
-        """Read the second operand in a cycle before the issue if both are scratch words; give whether that is done."""
-        a_scratch, b_scratch, both, reads, read = (Signal() for _ in range(5))
-        arrives, is_kept = Signal(), Signal(reset_less=True)
+        """Read the second operand in a cycle before the issue and keep it; give whether that is done."""
+        b_scratch, reads, read, arrives = (Signal() for _ in range(4))
         kept = Signal(vector_layout(self.format, self.lanes), reset_less=True)
-        self._scratch_words = self.scratch_a.data, Mux(is_kept, kept, self.scratch_a.data)
+        self._scratch_words = self.scratch_a.data, kept
         m.d.comb += [
-            a_scratch.eq(element.a_source == Source.SCRATCH),
             b_scratch.eq((element.b_source == Source.SCRATCH) & has_b),
-            both.eq(a_scratch & b_scratch),
-            reads.eq(may_read & both & ~read),
-            self.scratch_a.addr.eq(Mux(reads | ~a_scratch, element.b, element.a)),
-            self.scratch_a.en.eq(reads | (self.issue & (a_scratch | b_scratch))),
+            reads.eq(may_read & b_scratch & ~read),
+            self.scratch_a.addr.eq(Mux(reads, element.b, element.a)),
+            self.scratch_a.en.eq(reads | (self.issue & (element.a_source == Source.SCRATCH))),
         ]
         m.d.sync += [arrives.eq(reads), read.eq((read | reads) & ~self.issue)]
         with m.If(arrives):
             m.d.sync += kept.eq(self.scratch_a.data)
-        with m.If(self.issue):
-            m.d.sync += is_kept.eq(both)
-        return ~both | read
+        return ~b_scratch | read
 
-    def _read(self, m, element):
+    def _read(self, m, element, select):
         """One cycle after the issue choose the operands and tell the PEs what to do with them."""
         a_source, b_scratch = Signal(2, reset_less=True), Signal(reset_less=True)
         constants = [Signal(self.format.width, name=f"parameter_{n}", reset_less=True) for n in "ab"]
@@ -217,6 +210,7 @@ class VectorEngine(wiring.Component):
                 constants[1].eq(self.parameters[element.b[: PARAMETERS.bit_length() - 1]]),
                 self.operation.multiply.eq(op == VectorOp.MULTIPLY),
                 self.operation.subtract.eq(op == VectorOp.SUBTRACT),
+                self.operation.empty.eq(select),
             ]
         wide = [word.replicate(self.lanes) for word in constants]
         with m.Switch(a_source):
@@ -271,15 +265,15 @@ class VectorEngine(wiring.Component):
         in_flight = Signal()
         horizon = Signal(range(longest + 1))  # cycles until the last write that is on its way
         pause = Signal(range(self.groups + 1))  # cycles until the activation units can take a vector
-        arithmetic = (element.op == VectorOp.ADD) | (element.op == VectorOp.SUBTRACT)
+        arithmetic = (element.op == VectorOp.ADD) | (element.op == VectorOp.SUBTRACT) | select
         earliest, latest = Signal.like(horizon), Signal.like(horizon)
         ready, kept_from_pes = Signal(), Signal()
         m.d.comb += [
-            earliest.eq(Mux(activation, first, Mux(select, SELECT_LATENCY, Mux(arithmetic, total, product)))),
+            earliest.eq(Mux(activation, first, Mux(arithmetic, total, product))),
             latest.eq(Mux(activation, last, earliest)),
             may_read.eq(~(element.after & in_flight) & ~self.hold),
             ready.eq((earliest > horizon) & ~(activation & (pause != 0)) & may_read & has_read),
-            kept_from_pes.eq(~self.pes_free & ~activation & ~select),
+            kept_from_pes.eq(~self.pes_free & ~activation),
             elements.ready.eq(ready & ~kept_from_pes),
             self.waiting.eq(elements.valid & ready & kept_from_pes),
         ]
@@ -291,19 +285,17 @@ class VectorEngine(wiring.Component):
 
         setting_out = Signal(arrival)
         m.d.comb += [
-            setting_out.origin.eq(Mux(select, Origin.SELECT, Mux(arithmetic, Origin.SUM, Origin.PRODUCT))),
+            setting_out.origin.eq(Mux(arithmetic, Origin.SUM, Origin.PRODUCT)),
             setting_out.address.eq(element.d),
             setting_out.end.eq(element.end),
         ]
-        issue_pe, issue_select = self.issue_pe, self.issue & select
-        starts = {total: issue_pe & arithmetic, product: issue_pe & ~arithmetic}
-        valid = Signal(max(product, total, unit, SELECT_LATENCY))
+        starts = {total: self.issue_pe & arithmetic, product: self.issue_pe & ~arithmetic}
+        valid = Signal(max(product, total, unit))
         stages = [Signal(arrival, name=f"arrival_{n}", reset_less=True) for n in range(len(valid))]
         for n, stage in enumerate(stages):
             older = stages[n + 1] if n + 1 < len(stages) else arrival.const({})
-            own = starts.get(n + 1, 0) | (issue_select if n + 1 == SELECT_LATENCY else 0)
             m.d.sync += [stage.eq(older), valid[n].eq(valid[n + 1] if n + 1 < len(stages) else 0)]
-            with m.If(own):
+            with m.If(starts.get(n + 1, 0)):
                 m.d.sync += [stage.eq(setting_out), valid[n].eq(1)]
             if n + 1 == unit:
                 with m.If(group_issue):
@@ -311,32 +303,37 @@ class VectorEngine(wiring.Component):
         m.d.comb += in_flight.eq(valid.any() | self._vector_waits | group_issue)
         return in_flight, valid[0], stages[0]
 
-    def _write(self, m, arriving, element):
-        """Write what arrives, in the lanes that it is for."""
+    def _write(self, m, arriving, element, select):
+        """Write what arrives, in the lanes that it is for, or else what comes from outside."""
         valid, arrival = arriving
         width, units = self.format.width, len(self.units)
-        where_zero = Signal(reset_less=True)
-        selected = Signal(vector_layout(self.format, self.lanes), reset_less=True)
-        mask = Signal(self.lanes, reset_less=True)
+        selects, where_zero = Signal(reset_less=True), Signal(reset_less=True)
         with m.If(self.issue):
-            m.d.sync += where_zero.eq(element.op == VectorOp.SELECT_ZERO)
+            m.d.sync += [selects.eq(select), where_zero.eq(element.op == VectorOp.SELECT_ZERO)]
         exponents = [self.a[n][self.format.mantissa : width - 1] for n in range(self.lanes)]
-        m.d.sync += [
-            selected.eq(self.b),
-            mask.eq(Cat(exponent.any() for exponent in exponents) ^ where_zero.replicate(self.lanes)),
-        ]
+        selected = Cat(~selects | (exponent.any() ^ where_zero) for exponent in exponents)
+        for n in range(self.add_latency):  # to the cycle in which the sum is there
+            mask = Signal(self.lanes, name=f"mask_{n}", reset_less=True)
+            m.d.sync += mask.eq(selected)
+            selected = mask
 
         groups = Cat((arrival.group == n).replicate(units) for n in range(self.groups))
-        m.d.comb += self.results.addr.eq(arrival.address)
         activated = Cat(unit.z for unit in self.units).replicate(self.groups)
-        words = {Origin.PRODUCT: self.product, Origin.SUM: self.sum}
-        words |= {Origin.ACTIVATION: activated, Origin.SELECT: selected}
-        lanes = {Origin.ACTIVATION: groups, Origin.SELECT: mask}
-        with m.Switch(arrival.origin):
-            for origin, word in words.items():
-                with m.Case(origin):
-                    m.d.comb += self.results.data.eq(word)
-                    with m.If(valid):
-                        m.d.comb += self.results.en.eq(lanes.get(origin, C(-1, self.lanes)))
-        with m.If(valid):
-            m.d.comb += self.done.eq(arrival.end)
+        beats = Cat(enable.replicate(self.beat_words) for enable in self.outside.p.enable)
+        origin = Signal(Origin)
+        m.d.comb += [
+            origin.eq(Mux(valid, arrival.origin, Origin.OUTSIDE)),
+            self.results.addr.eq(Mux(valid, arrival.address, self.outside.p.address)),
+            self.outside.ready.eq(~valid),
+            self.done.eq(valid & arrival.end),
+        ]
+        words = {
+            Origin.PRODUCT: (self.product, C(-1, self.lanes)),
+            Origin.SUM: (self.sum, selected),
+            Origin.ACTIVATION: (activated, groups),
+            Origin.OUTSIDE: (self.outside.p.data, beats & self.outside.valid.replicate(self.lanes)),
+        }
+        with m.Switch(origin):
+            for name, (word, lanes) in words.items():
+                with m.Case(name):
+                    m.d.comb += [self.results.data.eq(word), self.results.en.eq(lanes)]

@@ -13,15 +13,14 @@ class LaneMemories(wiring.Component):
 
     Each memory is one wide word per address, the lanes side by side. A vector follows its address by one cycle and
     stays until the port is enabled again; a vector written in the cycle in which it is read is read as it was before.
-    Nothing is reset. The scratch memory may exist twice, which gives it two read ports. Results of element-wise work
-    are always written; a write of ``load`` to the scratch memory waits for a cycle without one.
+    Nothing is reset. The scratch memory may exist twice, which gives it two read ports.
 
     Parameters
     ----------
     format : FloatFormat
         Format of a word.
-    lanes : int
-        Words of a vector.
+    lanes, beat_words : int
+        Words of a vector, and of a beat of ``load``.
     weight_depth, bias_depth, scratch_depth, queue_depth : int
         Vectors of each memory, powers of two.
     scratch_reads : int
@@ -31,17 +30,20 @@ class LaneMemories(wiring.Component):
     -------
     weights, bias, scratch_a, scratch_b, queue : :py:`Out(memory.ReadPort.Signature(...))`
         Read ports.
-    results : :py:`Out(memory.WritePort.Signature(...))`
-        Element-wise results for the scratch memory, with an enable for each lane.
+    scratch : :py:`Out(memory.WritePort.Signature(...))`
+        Write port of the scratch memory, with an enable for each lane.
     sums : :py:`Out(memory.WritePort.Signature(...))`
         Partial sums for the queue.
-    load : :py:`In(stream.Signature(LaneWrite(format, lanes)))`
-        Words from outside. A write to the queue or beyond the end of a memory is taken and dropped.
+    load : :py:`In(stream.Signature(LaneWrite(format, lanes, beat_words)))`
+        Weights and biases. A write to another memory or beyond the end of one is taken and dropped.
     no_memory, no_address : :py:`Out(1)`
         A write of ``load`` was dropped in this cycle, because of what it names.
     """
 
-    def __init__(self, format, lanes, *, weight_depth, bias_depth, scratch_depth, queue_depth, scratch_reads=2):
+    def __init__(
+        self, format, lanes, beat_words, *, weight_depth, bias_depth, scratch_depth, queue_depth, scratch_reads=2
+    ):
+        self.beat_words = beat_words
         self.vector = vector = vector_layout(format, lanes)
         depths = {"weights": weight_depth, "bias": bias_depth, "scratch_a": scratch_depth, "queue": queue_depth}
         self.depths = depths | ({"scratch_b": scratch_depth} if scratch_reads == 2 else {})
@@ -57,9 +59,9 @@ class LaneMemories(wiring.Component):
         super().__init__(
             {name: read_port(depth) for name, depth in self.depths.items()}
             | {
-                "results": write_port(scratch_depth, 1),
+                "scratch": write_port(scratch_depth, 1),
                 "sums": write_port(queue_depth, None),
-                "load": In(stream.Signature(LaneWrite(format, lanes))),
+                "load": In(stream.Signature(LaneWrite(format, lanes, beat_words))),
                 "no_memory": Out(1),
                 "no_address": Out(1),
             }
@@ -74,31 +76,21 @@ class LaneMemories(wiring.Component):
             port, mine = storage.read_port(), getattr(self, name)
             m.d.comb += [port.addr.eq(mine.addr), port.en.eq(mine.en), mine.data.eq(port.data)]
 
-        def load_into(names, number, busy):
-            depth = self.depths[names[0]]
+        m.d.comb += load.ready.eq(1)
+        with m.If(load.valid & (request.memory != Memory.WEIGHTS) & (request.memory != Memory.BIAS)):
+            m.d.comb += self.no_memory.eq(1)
+        for name, number in (("weights", Memory.WEIGHTS), ("bias", Memory.BIAS)):
+            depth, port = self.depths[name], self.memories[name].write_port(granularity=self.beat_words)
             refused = request.address >= depth if depth < 1 << LANE_ADDRESS_BITS else Const(0)
-            ports = [self.memories[name].write_port(granularity=1) for name in names]
+            m.d.comb += [port.addr.eq(request.address), port.data.eq(request.data)]
             with m.If(load.valid & (request.memory == number)):
-                m.d.comb += [load.ready.eq(~busy), self.no_address.eq(refused)]
-            for port in ports:
-                chosen = load.valid & (request.memory == number) & ~refused & ~busy
-                m.d.comb += port.addr.eq(request.address), port.data.eq(request.data)
-                with m.If(chosen):
+                m.d.comb += self.no_address.eq(refused)
+                with m.If(~refused):
                     m.d.comb += port.en.eq(request.enable)
-            return ports
 
-        load_into(["weights"], Memory.WEIGHTS, Const(0))
-        load_into(["bias"], Memory.BIAS, Const(0))
-        scratches = [name for name in self.depths if name.startswith("scratch")]
-        for port in load_into(scratches, Memory.SCRATCH, self.results.en.any()):
-            with m.If(self.results.en.any()):
-                m.d.comb += [
-                    port.addr.eq(self.results.addr),
-                    port.data.eq(self.results.data),
-                    port.en.eq(self.results.en),
-                ]
-        with m.If(load.valid & (request.memory == Memory.QUEUE)):
-            m.d.comb += [load.ready.eq(1), self.no_memory.eq(1)]
+        scratches = [storage for name, storage in self.memories.items() if name.startswith("scratch")]
+        for port in [storage.write_port(granularity=1) for storage in scratches]:
+            m.d.comb += [port.addr.eq(self.scratch.addr), port.data.eq(self.scratch.data), port.en.eq(self.scratch.en)]
 
         sums = self.memories["queue"].write_port()
         m.d.comb += [sums.addr.eq(self.sums.addr), sums.data.eq(self.sums.data), sums.en.eq(self.sums.en)]

@@ -13,7 +13,7 @@ class Operation(data.StructLayout):
     Members
     -------
     mac : weight · scalar + partial, otherwise the operands are a and b
-    empty : with ``mac``: there is no product
+    empty : there is no product; what would be added to it is the sum
     begins : with ``mac``: the sum starts here, there is no partial
     biased : with ``begins``: from the bias
     multiply : a · b
@@ -168,7 +168,7 @@ class PEArray(wiring.Component):
             m.d.comb += [
                 pe.mac.eq(now.mac),
                 pe.begins.eq(now.begins),
-                pe.empty.eq(now.mac & now.empty),
+                pe.empty.eq(now.empty),
                 pe.whole.eq(~now.mac & ~now.multiply),
                 pe.nothing.eq(now.mac & now.begins & ~now.biased),
                 pe.negate.eq(negate),

@@ -66,14 +66,14 @@ def vector_layout(format: FloatFormat, lanes: int) -> data.ArrayLayout:
 
 
 class LaneWrite(data.StructLayout):
-    """A write into a lane memory: ``enable`` has a bit for each lane."""
+    """A write into a lane memory: ``enable`` has a bit for each beat of the vector."""
 
-    def __init__(self, format: FloatFormat, lanes: int):
+    def __init__(self, format: FloatFormat, lanes: int, beat_words: int):
         super().__init__(
             {
                 "memory": 2,
                 "address": contract.LANE_ADDRESS_BITS,
-                "enable": lanes,
+                "enable": lanes // beat_words,
                 "data": vector_layout(format, lanes),
             }
         )

@@ -104,8 +104,8 @@
 #define ETALSTM_VECTOR_OP_SUBTRACT 2u /* a - b */
 #define ETALSTM_VECTOR_OP_SIGMOID 3u /* σ(a) */
 #define ETALSTM_VECTOR_OP_TANH 4u /* tanh(a) */
-#define ETALSTM_VECTOR_OP_SELECT 5u /* b where a is not ±0, else the destination keeps its value */
-#define ETALSTM_VECTOR_OP_SELECT_ZERO 6u /* b where a is ±0, else the destination keeps its value */
+#define ETALSTM_VECTOR_OP_SELECT 5u /* -0 + b where a is not ±0, else the destination keeps its value */
+#define ETALSTM_VECTOR_OP_SELECT_ZERO 6u /* -0 + b where a is ±0, else the destination keeps its value */
 
 /* Start: What a MAC sum starts from. */
 #define ETALSTM_START_NOTHING 0u /* its first term; an empty sum is +0 */

@@ -57,8 +57,8 @@ class LoadEngine(wiring.Component):
         Which window this engine reads from; constant.
     windows : :py:`In(Windows(address_bits))`
         Constant from 2 cycles before the first instruction to the end of the last.
-    write : :py:`Out(stream.Signature(LaneWrite(format, lanes)))`
-        One write for each beat, its words in the lanes that ``enable`` names.
+    write : :py:`Out(stream.Signature(LaneWrite(format, lanes, beat_words)))`
+        One write for each beat.
     axi : :py:`Out(AXI4Read(address_bits, beat_bits))`
     done : :py:`Out(1)`
         Set for a cycle, one cycle after the last write of an instruction was taken.
@@ -96,7 +96,7 @@ class LoadEngine(wiring.Component):
                 "i": In(stream.Signature(instruction_layout(Opcode.LOAD))),
                 "windows": In(Windows(address_bits)),
                 "number": In(CHANNEL_BITS),
-                "write": Out(stream.Signature(LaneWrite(format, lanes))),
+                "write": Out(stream.Signature(LaneWrite(format, lanes, beat_words))),
                 "axi": Out(AXI4Read(address_bits, self._beat_bits)),
                 "done": Out(1),
                 "beats": Out(1),
@@ -200,9 +200,7 @@ class LoadEngine(wiring.Component):
             loop.start.eq(begin),
             loop.step.eq(taken & last_part),
         ]
-        for n in range(self._vector_beats):
-            mine = write.enable[n * self._beat_words : (n + 1) * self._beat_words]
-            m.d.comb += mine.eq((part == n).replicate(self._beat_words))
+        m.d.comb += write.enable.eq(1 << part)
         with m.If(taken):
             m.d.sync += part.eq(Mux(last_part, 0, part + 1))
         with m.If(begin):

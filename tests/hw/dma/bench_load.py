@@ -5,9 +5,7 @@ import random
 import cocotb
 from axi_memory import (
     BEAT_BYTES,
-    BEAT_WORDS,
     CHANNEL,
-    LANES,
     MEMORY_BYTES,
     VECTOR_BEATS,
     WINDOW_BEATS,
@@ -38,14 +36,14 @@ def beats_of(n):
 
 
 def writes_of(instruction, image):
-    """The writes an instruction makes: (memory, lane address, enable, words of the enabled lanes)."""
+    """The writes an instruction makes: (memory, lane address, enable, words of the enabled beat)."""
     n, writes = instruction, []
     position = window(CHANNEL) + n["address"] * BEAT_BYTES
     for outer in range(n["outer"]):
         for inner in range(n["inner"]):
             address = n["lane_address"] + outer * n["outer_stride"] + inner * n["inner_stride"]
             for part in range(VECTOR_BEATS):
-                enable = ((1 << BEAT_WORDS) - 1) << part * BEAT_WORDS
+                enable = 1 << part
                 data = int.from_bytes(image[position : position + BEAT_BYTES], "little")
                 writes.append((n["memory"], address % (1 << LANE_ADDRESS_BITS), enable, data))
                 position += BEAT_BYTES
@@ -69,10 +67,10 @@ class Lanes:
             cycle += 1
             if not pause and dut.load_write__valid.value == 1:
                 word = int(dut.load_write__payload.value)
-                enable = word >> 2 + LANE_ADDRESS_BITS & (1 << LANES) - 1
-                words = word >> 2 + LANE_ADDRESS_BITS + LANES
-                part = (enable & -enable).bit_length() - 1
-                data = words >> 32 * part & (1 << 8 * BEAT_BYTES) - 1
+                enable = word >> 2 + LANE_ADDRESS_BITS & (1 << VECTOR_BEATS) - 1
+                words = word >> 2 + LANE_ADDRESS_BITS + VECTOR_BEATS
+                part = enable.bit_length() - 1
+                data = words >> 8 * BEAT_BYTES * part & (1 << 8 * BEAT_BYTES) - 1
                 self.writes.append((word & 3, word >> 2 & (1 << LANE_ADDRESS_BITS) - 1, enable, data))
                 self.cycles.append(cycle)
 

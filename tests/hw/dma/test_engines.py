@@ -32,7 +32,7 @@ class Engines(wiring.Component):
             "port0": Out(AXI4(ADDRESS_BITS, 32 * beat_words, id_bits=1)),
             "windows": In(Windows(ADDRESS_BITS)),
             "load_i": In(stream.Signature(instruction_layout(Opcode.LOAD))),
-            "load_write": Out(stream.Signature(LaneWrite(BINARY32, lanes))),
+            "load_write": Out(stream.Signature(LaneWrite(BINARY32, lanes, beat_words))),
             "store_i": In(stream.Signature(INSTRUCTION_BITS)),
             "store_read": Out(stream.Signature(LaneRead())),
             "store_vector": In(vector_layout(BINARY32, lanes)),
