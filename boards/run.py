@@ -1,18 +1,24 @@
 """Runs Vivado on a prepared build: here, in a container, or on another machine."""
 
-import importlib.util
+import io
 import os
 import re
+import shlex
 import shutil
 import subprocess
-from collections.abc import Sequence
+import tarfile
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from amaranth.build.run import BuildPlan
 
 from etalstm.boards.tcl import MINIMUM_VIVADO
 from etalstm.errors import BuildError
+
+_DOCKER_FAILED = 125  # exit code of `docker run` where the container was not the one that failed
+_SSH_FAILED = 255  # exit code of `ssh` where the command there was not the one that failed
 
 
 def find_vivado(path: Path | None = None) -> Path:
@@ -52,63 +58,117 @@ def find_vivado(path: Path | None = None) -> Path:
     return program
 
 
-def run_here(plan: BuildPlan, directory: Path, vivado: Path) -> None:
+def run_here(plan: BuildPlan, directory: Path, vivado: Path, results: Sequence[str]) -> None:
     """Write a build's files and run Vivado on them.
-
-    Raises
-    ------
-    BuildError
-        If Vivado fails; its log is in the directory.
-    """
-    with _failures(directory):
-        plan.execute_local(directory, env=os.environ | {"VIVADO": str(vivado)})
-
-
-def run_in_container(plan: BuildPlan, directory: Path, image: str) -> None:
-    """Like :func:`run_here`, in a Docker container of an image that has ``vivado`` on its PATH."""
-    if shutil.which("docker") is None:
-        raise BuildError("no docker on PATH")
-    with _failures(directory):
-        plan.execute_local_docker(image, root=directory)
-
-
-def run_remotely(plan: BuildPlan, directory: Path, host: str, results: Sequence[str]) -> None:
-    """Like :func:`run_here`, on another machine, and copy its results here.
 
     Parameters
     ----------
     plan : BuildPlan
     directory : Path
+        For the files and the results.
+    vivado : Path
+        The program.
+    results : sequence of str
+        Files that Vivado writes; those of an earlier run are removed. The first is the one that matters.
+
+    Raises
+    ------
+    BuildError
+        If Vivado fails, or ends without the first result; its log is in the directory.
+    """
+    _remove(directory, results)
+    with _failures(directory):
+        plan.execute_local(directory, env=os.environ | {"VIVADO": str(vivado)})
+    _require(directory, results)
+
+
+def run_in_container(plan: BuildPlan, directory: Path, image: str, results: Sequence[str]) -> None:
+    """Like :func:`run_here`, in a Docker container of an image that has ``vivado`` on its PATH."""
+    if shutil.which("docker") is None:
+        raise BuildError("no docker on PATH")
+    _remove(directory, results)
+    with _failures(directory, {_DOCKER_FAILED: f"docker cannot run the image {image!r}; it says why above"}):
+        plan.execute_local_docker(image, root=directory)
+    _require(directory, results)
+
+
+def run_remotely(plan: BuildPlan, directory: Path, host: str, results: Sequence[str]) -> None:
+    """Like :func:`run_here`, on another machine by ``ssh``, and copy what it wrote here, also if it fails.
+
+    Parameters
+    ----------
+    plan, results
+        See :func:`run_here`.
+    directory : Path
         Here, for the files and the results.
     host : str
-        ``[user@]host[:directory]``; the default directory is ``eta-lstm-build`` where the user logs in.
-    results : sequence of str
-        Files to copy back; the first must be there, else the build has failed.
+        ``[user@]host[:folder]``, the host as ``ssh`` knows it; the default folder is ``eta-lstm-build`` where the user
+        logs in.
     """
-    if importlib.util.find_spec("paramiko") is None:
-        raise BuildError("--ssh needs the package paramiko. Try: pip install 'etalstm[ssh]'")
-    match = re.fullmatch(r"(?:([^@:]+)@)?([^@:]+)(?::(.+))?", host)
+    if shutil.which("ssh") is None:
+        raise BuildError("no ssh on PATH")
+    match = re.fullmatch(r"((?:[^@:-][^@:]*@)?[^@:-][^@:]*)(?::(.+))?", host)
     if match is None:
-        raise BuildError(f"--ssh must be [user@]host[:directory], got {host!r}")
-    user, name, remote = match.groups()
-    connect_to = {"hostname": name} | ({"username": user} if user else {})
+        raise BuildError(f"--ssh must be [user@]host[:folder], got {host!r}")
+    target, folder = match[1], (match[2] or "eta-lstm-build").removeprefix("~/")
+    enter, names = f"cd {shlex.quote(folder)}", shlex.join(results)
+    _remove(directory, results)
     plan.extract(directory)
-    try:
-        products = plan.execute_remote_ssh(connect_to=connect_to, root=remote or "eta-lstm-build")
-        for number, result in enumerate(results):
-            try:
-                (directory / result).write_bytes(products.get(result))
-            except FileNotFoundError:
-                if number == 0:
-                    raise BuildError(f"Vivado failed on {name}: there is no {result} there") from None
-    except OSError as error:
-        raise BuildError(f"cannot build on {name}: {error}") from None
+
+    def run(command: str, **options) -> subprocess.CompletedProcess:
+        finished = subprocess.run(["ssh", target, command], check=False, **options)
+        if finished.returncode == _SSH_FAILED:
+            raise BuildError(f"the connection to {target} failed or was lost; ssh says why above")
+        return finished
+
+    written = run(f"mkdir -p {shlex.quote(folder)} && {enter} && rm -f {names} && tar -xf -", input=_archive(plan))
+    if written.returncode:
+        raise BuildError(f"cannot write to the folder {folder} on {target}; it says why above")
+    profile = "if [ -f ~/.profile ]; then . ~/.profile; fi"  # which is where Vivado comes onto PATH
+    code = run(f"{profile}; {enter} && sh {plan.script}.sh").returncode
+    fetched = run(f"{enter} && tar -cf - $(ls -d {names} 2>/dev/null)", stdout=subprocess.PIPE).stdout
+    _unpack(fetched, directory, results)
+    if code:
+        raise BuildError(f"Vivado failed with exit code {code} on {target}; see the log in {directory}")
+    _require(directory, results)
+
+
+def _archive(plan: BuildPlan) -> bytes:
+    """Pack a build's files."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, content in plan.files.items():
+            data = content.encode() if isinstance(content, str) else content
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def _unpack(archive: bytes, directory: Path, names: Sequence[str]) -> None:
+    """Write those files of an archive that are expected; an empty archive has no byte."""
+    if archive:
+        with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+            for entry in files:
+                if entry.isfile() and entry.name in names:
+                    (directory / entry.name).write_bytes(files.extractfile(entry).read())
+
+
+def _remove(directory: Path, results: Sequence[str]) -> None:
+    for name in results:
+        (directory / name).unlink(missing_ok=True)
+
+
+def _require(directory: Path, results: Sequence[str]) -> None:
+    if not (directory / results[0]).is_file():
+        raise BuildError(f"Vivado ended without a {results[0]}; see the log in {directory}")
 
 
 @contextmanager
-def _failures(directory: Path):
-    """Turn a tool's exit code into an error that says where its log is."""
+def _failures(directory: Path, meanings: Mapping[int, str] = MappingProxyType({})):
+    """Turn a tool's exit code into an error that says what it means, or where Vivado's log is."""
     try:
         yield
     except subprocess.CalledProcessError as error:
-        raise BuildError(f"Vivado failed with exit code {error.returncode}; see the log in {directory}") from None
+        otherwise = f"Vivado failed with exit code {error.returncode}; see the log in {directory}"
+        raise BuildError(meanings.get(error.returncode, otherwise)) from None

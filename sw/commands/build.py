@@ -29,12 +29,13 @@ def build(
     program = find_vivado(vivado) if do_build and docker is None and ssh is None else None
     plan = prepare(Options(board, preset or board, pcie))
     if docker is not None:
-        run_in_container(plan, out, docker)
+        run_in_container(plan, out, docker, results(board))
     elif ssh is not None:
         run_remotely(plan, out, ssh, results(board))
     elif program is not None:
-        run_here(plan, out, program)
+        run_here(plan, out, program, results(board))
     else:
         plan.extract(out)
     for name in (*plan.files, *(results(board) if do_build else ())):
-        print(out / name)
+        if (out / name).exists():
+            print(out / name)
