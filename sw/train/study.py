@@ -75,14 +75,15 @@ def train_once(settings: Settings, report: Callable[[dict], None] = lambda entry
     Returns
     -------
     dict
-        ``score`` on the test split (accuracy or perplexity), the densities and :func:`shares` of the last epoch's
-        iterations, and ``saved``: the shares over the whole run.
+        ``score`` on the test split (accuracy or perplexity), ``validation``: that of the last whole epoch on the
+        validation split, the densities and :func:`shares` of the last epoch's iterations, and ``saved``: the shares
+        over the whole run.
     """
-    iterations = []
+    iterations, epochs = [], [{}]
 
     def collect(entry):
-        if entry["kind"] == "iteration":
-            iterations.append(entry)
+        if entry["kind"] in ("iteration", "epoch"):
+            (iterations if entry["kind"] == "iteration" else epochs).append(entry)
         report(entry)
 
     with tempfile.TemporaryDirectory() as folder, open_device(settings.device, settings.preset) as device:
@@ -90,10 +91,15 @@ def train_once(settings: Settings, report: Callable[[dict], None] = lambda entry
     if last["kind"] != "test":
         raise KeyboardInterrupt
     final = [entry for entry in iterations if entry["epoch"] == iterations[-1]["epoch"]]
-    result = {"score": last.get("accuracy", last.get("perplexity"))}
+    result = {"score": score_of(last), "validation": score_of(epochs[-1])}
     result |= shares(final)
     result["densities"] = {kind: float(np.mean([entry["densities"][kind] for entry in final])) for kind in KINDS}
     return result | {"saved": last["saved"]}
+
+
+def score_of(entry: dict) -> float | None:
+    """Give an evaluation's accuracy or perplexity, None if it has neither."""
+    return entry.get("accuracy", entry.get("perplexity"))
 
 
 def run_study(
@@ -151,7 +157,7 @@ def summarise(study: dict) -> list[dict]:
     -------
     list of dict
         For each reduction, in the order of its first run: ``name``, ``seeds``, mean ``score``, ``deviation`` (of one
-        run; 0 for a single one), and the means of what a run costs.
+        run; 0 for a single one), mean ``validation`` (None if a run has none), and the means of what a run costs.
     """
     groups: dict[Reduction, list[dict]] = {}
     for run in study["runs"]:
@@ -161,6 +167,8 @@ def summarise(study: dict) -> list[dict]:
         scores = [run["score"] for run in runs]
         row = {"name": str(reduction), **dataclasses.asdict(reduction), "seeds": len(runs)}
         row |= {"score": float(np.mean(scores)), "deviation": float(np.std(scores, ddof=1)) if len(runs) > 1 else 0.0}
+        validations = [run.get("validation") for run in runs]  # studies made before it was noted have none
+        row["validation"] = None if None in validations else float(np.mean(validations))
         row |= {
             name: float(np.mean([run[name] for run in runs])) for name in (*SHARES, "real_footprint", "cells_skipped")
         }
@@ -187,12 +195,13 @@ def markdown(study: dict, seeds: int) -> str:
     settings, rows = study["settings"], summarise(study)
     per_step = settings["dataset"] in ("pydoc", "ptb")
     score, factor = ("perplexity", 1) if per_step else ("accuracy %", 100)
-    head = ["run", "seeds", score, "footprint", "of real cells", "whole run", "P kept", "i f g o s r", "δ nonzero",
-            "backward products", "all products", "cells skipped"]  # fmt: skip
+    head = ["run", "seeds", score, "validation", "footprint", "of real cells", "whole run", "P kept", "i f g o s r",
+            "δ nonzero", "backward products", "all products", "cells skipped"]  # fmt: skip
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for row in rows:
         kinds = row["densities"].values()
         cells = [row["name"], row["seeds"], f"{factor * row['score']:.1f} ± {factor * row['deviation']:.1f}"]
+        cells += ["" if row["validation"] is None else f"{factor * row['validation']:.1f}"]
         cells += [f"{row[name]:.3f}" for name in ("footprint", "real_footprint")] + [f"{row['saved']['footprint']:.3f}"]
         cells += [f"{np.mean(list(kinds)):.2f}", " ".join(f"{kind:.2f}".lstrip("0") or "0" for kind in kinds)]
         cells += [f"{row[name]:.3f}" for name in ("delta_density", "backward_arithmetic", "arithmetic")]
@@ -202,11 +211,12 @@ def markdown(study: dict, seeds: int) -> str:
 
 
 EXPLANATION = f"""\
-Test score at the end of training, mean over seeds ± standard deviation of one run. All else are means over the
-iterations of the last epoch, but for *whole run*. **footprint**: words that cells keep for their backward pass (masks
-included, every block's odd bf16 half word counted whole) over five dense float32 tensors i, f, g, o, c; **of real
-cells**: the same words over those tensors without the padding of short sequences; **whole run**: the footprint over all
-iterations, the full ones before and between skipping included; the largest moment is that of a full one. **P kept**:
-nonzero share of the six local gradients in cells that are not skipped. **δ nonzero**: of all cells, skipped ones
-counted as zeros. **products**: multiplications in the matrix products that are left once zero broadcast factors are
-skipped, padding not counted on either side. Full iterations (one in {MEASURE_EVERY}) are part of these means."""
+Test score at the end of training, mean over seeds ± standard deviation of one run; **validation**: the same score on
+the validation split, by which θ and τ are to be chosen. All else are means over the iterations of the last epoch, but
+for *whole run*. **footprint**: words that cells keep for their backward pass (masks included, every block's odd bf16
+half word counted whole) over five dense float32 tensors i, f, g, o, c; **of real cells**: the same words over those
+tensors without the padding of short sequences; **whole run**: the footprint over all iterations, the full ones before
+and between skipping included; the largest moment is that of a full one. **P kept**: nonzero share of the six local
+gradients in cells that are not skipped. **δ nonzero**: of all cells, skipped ones counted as zeros. **products**:
+multiplications in the matrix products that are left once zero broadcast factors are skipped, padding not counted on
+either side. Full iterations (one in {MEASURE_EVERY}) are part of these means."""

@@ -9,6 +9,7 @@ from etalstm.cli import run
 from etalstm.train import study
 from etalstm.train.figure import can_draw
 from etalstm.train.metrics import shares
+from etalstm.train.settings import Settings
 from etalstm.train.study import Reduction, summarise
 
 
@@ -44,7 +45,19 @@ def test_rows_are_means_over_seeds():
     ]
     (row,) = summarise({"runs": runs})
     assert row["score"] == 0.25 and row["deviation"] == pytest.approx(0.5**1.5) and row["seeds"] == 2
+    assert row["validation"] is None, "these were made before it was noted"
+    (row,) = summarise({"runs": [run | {"validation": run["seed"] / 4} for run in runs]})
+    assert row["validation"] == 0.125
     assert row["name"] == "ms1, θ 0.1" and row["densities"]["s"] == 0.25
+
+
+def test_a_run_notes_its_score_on_both_splits():
+    entries = []
+    result = study.train_once(Settings("digits", hidden=4, batch=400, epochs=2), entries.append)
+    accuracy = {entry["kind"]: entry["accuracy"] for entry in entries}
+    assert (result["validation"], result["score"]) == (accuracy["epoch"], accuracy["test"])
+    cut_short = study.train_once(Settings("digits", hidden=4, epochs=1, iterations=1))
+    assert cut_short["validation"] is None
 
 
 def test_runs_have_one_threshold_or_six_and_are_known_again_from_a_file():
