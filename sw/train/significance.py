@@ -15,8 +15,9 @@ The recurrent idea is the paper's; thresholds, profile, compensation and guard a
 import numpy as np
 
 EPOCHS_FULL = 3  # an extrapolation needs three losses
-MEASURE_EVERY = 100  # iterations from one full, measured iteration to the next
-NEW_SHARE = 0.5  # of a new measurement in the profile
+MEASURE_EVERY = 100  # iterations from one full, measured iteration to the next, while others skip
+MEASURE_FULL = 10  # the same while all are full: where most sequences are learnt, a few make up a measurement
+NEW_SHARE = 0.2  # of a new measurement in the profile
 MOST_COMPENSATION = 2.0
 BAND = 0.2  # validation loss may be above the full run's trend by this share
 FALL = 0.5  # of the extrapolated fall of the training loss: an epoch that made it, and validates worse, has overfitted
@@ -44,13 +45,13 @@ class Significance:
     """Decides before every iteration which cells are skipped.
 
     Full iterations skip nothing: all of the first ``EPOCHS_FULL`` epochs, later one in ``MEASURE_EVERY``, and the whole
-    epoch after one that the guard stopped. Otherwise a layer keeps the distances around its largest one, up to the
-    first on either side that adds less than τ times as much; with a loss at the last step all between the largest and
-    the end too. A cell is skipped if no sequence has one of its kept distances there: so are cells that only padding
-    reaches. The largest is sought only where at least half of the sequences have a step: what a few long ones add would
-    be noise. The loss, and with it its extrapolation, scales all cells alike and does not move that choice. Skipped,
-    too, are cells to which skipping leaves no gradient: no dy of their own, nothing from the step after, nothing from
-    the layer above.
+    epoch after one that the guard stopped; of whole epochs one in ``MEASURE_FULL`` is measured. Otherwise a layer keeps
+    the distances around its largest one, up to the first on either side that adds less than τ times as much; with a
+    loss at the last step all between the largest and the end too. A cell is skipped if no sequence has one of its kept
+    distances there: so are cells that only padding reaches. The largest is sought only where at least half of the
+    sequences have a step: what a few long ones add would be noise. The loss, and with it its extrapolation, scales all
+    cells alike and does not move that choice. Skipped, too, are cells to which skipping leaves no gradient: no dy of
+    their own, nothing from the step after, nothing from the layer above.
 
     The guard: after a full epoch its validation loss is the trend. An epoch with skipping whose validation loss is
     above ``1 + BAND`` times the trend, while its training loss has fallen by less than ``FALL`` of what the last three
@@ -114,7 +115,7 @@ class Significance:
             Predicted norm of the gradient of all cells over that of those kept; what the kept one is multiplied by.
             Contributions of different cells are taken to be orthogonal, so their squares add.
         """
-        if self._epochs < EPOCHS_FULL or not np.isnan(self._suspended) or self.measures(iteration):
+        if self._full or self.measures(iteration):
             return None, 1.0
         self._skipping = 1
         distance = lengths[None, :] - 1 - np.arange(self._profile.shape[1])[:, None]
@@ -125,10 +126,14 @@ class Significance:
         compensation = np.sqrt(squares.sum() / max(squares[kept].sum(), LEAST_LOSS**2))
         return ~kept, float(np.float32(np.clip(compensation, 1.0, MOST_COMPENSATION)))
 
-    @staticmethod
-    def measures(iteration: int) -> bool:
+    @property
+    def _full(self) -> bool:
+        """This epoch skips nothing."""
+        return self._epochs < EPOCHS_FULL or not np.isnan(self._suspended)
+
+    def measures(self, iteration: int) -> bool:
         """Tell whether iteration number `iteration` is a full one that measures."""
-        return iteration % MEASURE_EVERY == 0
+        return iteration % (MEASURE_FULL if self._full else MEASURE_EVERY) == 0
 
     def measure(self, contributions: np.ndarray, lengths: np.ndarray, loss: float) -> None:
         """Take what a full iteration's cells added at its loss, (L, T, B), into the profile."""

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from etalstm.train.significance import BAND, EPOCHS_FULL, MEASURE_EVERY, Significance, extrapolate
+from etalstm.train.significance import (
+    BAND,
+    EPOCHS_FULL,
+    MEASURE_EVERY,
+    MEASURE_FULL,
+    NEW_SHARE,
+    Significance,
+    extrapolate,
+)
 
 STEPS = 6
 FALLING = 2.0 ** -np.arange(STEPS)  # by distance from the end: what a loss at the last step gives
@@ -119,7 +127,7 @@ def test_measurements_at_different_losses_go_together():
     lengths = np.array([6, 6])
     significance.measure(4 * contributions(np.ones(STEPS), lengths), lengths, 4.0)
     significance.measure(0.1 * contributions(FALLING, lengths), lengths, 0.1)
-    assert np.allclose(significance.arrays["profile"], (1 + FALLING) / 2)
+    assert np.allclose(significance.arrays["profile"], (1 - NEW_SHARE) + NEW_SHARE * FALLING)
 
 
 def test_distances_that_were_never_measured_are_kept_unless_beyond_a_skipped_one():
@@ -151,6 +159,12 @@ def test_first_epochs_and_measured_iterations_are_full():
         significance.end_epoch(1.0)
     assert significance.plan(1, lengths)[0].any()
     assert significance.plan(5 * MEASURE_EVERY, lengths) == (None, 1.0)
+
+
+def test_full_epochs_measure_more_often():
+    significance = Significance(1, STEPS, 0.2, False)
+    assert [n for n in range(3 * MEASURE_FULL) if significance.measures(n)] == [0, MEASURE_FULL, 2 * MEASURE_FULL]
+    assert [n for n in range(3 * MEASURE_EVERY) if ready().measures(n)] == [0, MEASURE_EVERY, 2 * MEASURE_EVERY]
 
 
 def epoch(significance, validation_loss, loss=1.0):
