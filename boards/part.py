@@ -6,8 +6,9 @@ from fractions import Fraction
 from etalstm.hw.config import Config
 
 _DSP_OF_MULTIPLIER = 2  # a 24 × 24 product in DSP48E2, by Yosys
+_DSP_OF_ADDER = 2
 _DSP_OF_ACTIVATION = 4
-_LUT_OF_PE = 650  # multiplier 120, adder 400, operands 130, by Yosys; an upper bound
+_LUT_OF_PE = 460  # multiplier 100, adder 230, operands 130, by Yosys; an upper bound
 _BLOCK_BITS, _BLOCK_DEPTH = 72, 512  # of a RAMB36E2 at its widest
 _ULTRA_BITS, _ULTRA_DEPTH = 72, 4096
 _SMALL_DEPTH = 64  # up to here a memory is made of LUTs
@@ -72,7 +73,7 @@ def estimate(config: Config) -> Resources:
     buffers = _memory(config.broadcast_words // config.beat_words, config.beat_bits)
     return Resources(
         lut=config.pes * _LUT_OF_PE + config.channels * sum(memory.lut for memory in memories),
-        dsp=config.pes * _DSP_OF_MULTIPLIER + activations * _DSP_OF_ACTIVATION,
+        dsp=config.pes * (_DSP_OF_MULTIPLIER + _DSP_OF_ADDER) + activations * _DSP_OF_ACTIVATION,
         bram=config.channels * sum(memory.bram for memory in memories) + 2 * buffers.bram,
         uram=config.channels * sum(memory.uram for memory in memories) + 2 * buffers.uram,
     )

@@ -1,4 +1,4 @@
-"""Shifters for aligning and normalising significands."""
+"""Shifters for aligning and normalising significands, and the powers of two that multipliers shift by."""
 
 from amaranth.hdl import C, Cat, Mux
 
@@ -15,21 +15,6 @@ def _pairs(places):
     """The bits of a number of places in pairs, the most significant ones first, and what the lower of a pair weighs."""
     for low in reversed(range(0, len(places), 2)):
         yield places[low : low + 2], 1 << low
-
-
-def shift_right(value, places):
-    """Shift ``value`` right.
-
-    Returns
-    -------
-    The shifted value, of the same size, and whether any one was shifted out.
-    """
-    size, lost = len(value), C(0, 1)
-    for select, step in _pairs(places):
-        moves = [min(n * step, size) for n in range(1 << len(select))]
-        lost |= choose(select, [value[:move].any() if move else C(0, 1) for move in moves])
-        value = choose(select, [Cat(value[move:], C(0, move)) if move else value for move in moves])
-    return value, lost
 
 
 def shift_left(value, places):
@@ -54,3 +39,8 @@ def _count(value):
     half = len(value) // 2
     (below, low), (above, high) = _count(value[:half]), _count(value[half:])
     return above | below, Cat(Mux(above, high, low), ~above)
+
+
+def signed_power(places, negative):
+    """Give two to the power of ``places``, or minus that: all ones from there on."""
+    return shift_left(Cat(C(1, 1), negative.replicate(1 << len(places))), places).as_signed()

@@ -73,6 +73,18 @@ def test_rounds_like_ieee_at_every_distance(stream):
     check(stream, [(int(x), int(y), int(e)) for x, y, e in zip(a, b, z, strict=True)])
 
 
+def test_gives_the_same_in_either_order(stream):
+    # Operands are ordered by exponent alone, and the distance is told differently in the two orders.
+    cases = []
+    for distance in range(40):
+        for fraction in (0, 1, 0x400000, 0x7FFFFF):
+            small = word(2.0**-distance) + fraction
+            for sign in (0, SIGN):
+                z = np.uint32(ONE + 5).view(np.float32) + np.uint32(small | sign).view(np.float32)
+                cases += [(ONE + 5, small | sign, word(z)), (small | sign, ONE + 5, word(z))]
+    check(stream, cases)
+
+
 def test_carries_into_the_exponent(stream):
     check(stream, [(0x3FFFFFFF, 0x3FFFFFFF, 0x407FFFFF), (0x3FFFFFFF, word(2.0**-24), 0x40000000), (ONE, ONE, word(2))])
 
