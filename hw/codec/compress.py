@@ -9,11 +9,6 @@ from etalstm.hw.codec.select import Selector
 from etalstm.hw.codec.words import Beat
 from etalstm.hw.contract import STREAM_BLOCK, FloatFormat
 
-_ROW_BITS = 4
-_ROWS = (
-    1 << _ROW_BITS
-)  # more than a block with its mask takes, so that the row of a mask that is not known waits for it
-
 
 class CompressedBeat(data.StructLayout):
     """A beat of a compressed stream.
@@ -49,7 +44,7 @@ class Compressor(wiring.Component):
     format : FloatFormat
         Of 32 bits.
     beat_words : int
-        Words of a beat: 4, 8 or 16.
+        Words of a beat: 2, 4, 8 or 16.
 
     Members
     -------
@@ -63,9 +58,11 @@ class Compressor(wiring.Component):
     """
 
     def __init__(self, format: FloatFormat, beat_words: int):
-        if beat_words not in (4, 8, 16):
-            raise ValueError(f"beat_words must be 4, 8 or 16, got {beat_words}")
+        if beat_words not in (2, 4, 8, 16):
+            raise ValueError(f"beat_words must be 2, 4, 8 or 16, got {beat_words}")
         self._format, self._words, self._shift = format, beat_words, beat_words.bit_length() - 1
+        # More rows than a block with its mask takes, so that the row of a mask that is not known waits for it.
+        self._row_bits = max(4, (STREAM_BLOCK // beat_words + 1).bit_length())
         super().__init__(
             {
                 "i": In(stream.Signature(Beat(format.width * beat_words))),
@@ -81,17 +78,18 @@ class Compressor(wiring.Component):
         m.submodules.selector = selector = Selector(self._format, self._words)
         connect(m, flipped(self.i), selector.i)
         m.d.comb += [selector.threshold.eq(self.threshold), selector.bf16.eq(self.bf16)]
-        place, mask_place = (Signal(self._shift + _ROW_BITS + 1, name=name) for name in ("place", "mask_place"))
+        place_bits, rows = self._shift + self._row_bits + 1, 1 << self._row_bits
+        place, mask_place = (Signal(place_bits, name=name) for name in ("place", "mask_place"))
         row, first = selector.o.p, Signal(init=1)  # first: no place is left free for the block's mask
-        read, total = Signal(_ROW_BITS + 1), Signal(self._format.width)
+        read, total = Signal(self._row_bits + 1), Signal(self._format.width)
         masking, closing, ending = Signal(), Signal(), Signal()  # closing: the mask is the stream's last
         takes, ends = Signal(), Signal()
         words, count = self._pair(m, row, takes, ends)
         mask = self._mask(m, row, takes, ends, masking)
-        used = (place[self._shift :] - read)[: _ROW_BITS + 1]
+        used = (place[self._shift :] - read)[: self._row_bits + 1]
         start = Mux(masking, mask_place, place + first)[: len(place)]
         m.d.comb += [
-            takes.eq(selector.o.valid & ~masking & ~ending & (used < _ROWS - 1)),
+            takes.eq(selector.o.valid & ~masking & ~ending & (used < rows - 1)),
             selector.o.ready.eq(takes),
         ]
         with m.If(takes):
@@ -100,8 +98,8 @@ class Compressor(wiring.Component):
         with m.If(masking):
             m.d.sync += [masking.eq(0), first.eq(1), ending.eq(closing)]
         words[0] = Mux(masking, mask, words[0])
-        rows = self._place(m, words, Mux(masking, 1, Mux(takes, count, 0)), start, read)
-        self._give(m, rows, place, Mux(first, place, mask_place), read, ending, total)
+        first_row = self._place(m, words, Mux(masking, 1, Mux(takes, count, 0)), start, read)
+        self._give(m, first_row, place, Mux(first, place, mask_place), read, ending, total)
         return m
 
     def _pair(self, m, row, takes, ends):
@@ -140,7 +138,7 @@ class Compressor(wiring.Component):
         """Write so many words from `start` on; give the row that is read."""
         shift, row = self._shift, []
         for n in range(self._words):
-            m.submodules[f"bank{n}"] = bank = Memory(shape=self._format.width, depth=_ROWS, init=[])
+            m.submodules[f"bank{n}"] = bank = Memory(shape=self._format.width, depth=1 << self._row_bits, init=[])
             write, look = bank.write_port(), bank.read_port(domain="comb")
             number = Signal(shift, name=f"number{n}")
             wraps = n < start[:shift] if n < self._words - 1 else Const(0)
@@ -154,7 +152,7 @@ class Compressor(wiring.Component):
             row.append(look.data)
         return row
 
-    def _give(self, m, rows, place, known, read, ending, total):
+    def _give(self, m, row, place, known, read, ending, total):
         """Give rows before the one with the place `known`, and at a stream's end all of them."""
         shift, out = self._shift, self.o.p
         end, partial = place[shift:], place[:shift] != 0
@@ -167,7 +165,7 @@ class Compressor(wiring.Component):
             m.d.sync += self.o.valid.eq(0)
         with m.If(there & (~self.o.valid | self.o.ready)):
             m.d.sync += [self.o.valid.eq(1), out.last.eq(last), out.kept.eq(total), read.eq(read + 1)]
-            for n, word in enumerate(rows):
+            for n, word in enumerate(row):
                 filled = last & partial & (n >= place[:shift] if n < self._words - 1 else Const(1))
                 m.d.sync += out.data.word_select(n, self._format.width).eq(Mux(filled, 0, word))
             with m.If(last):

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from etalstm.hw.axi import AXI4Write
 from etalstm.hw.codec.compress import Compressor
+from etalstm.hw.codec.narrow import NarrowCompressor
 from etalstm.hw.contract import (
     CHANNEL_BITS,
     COUNT_BITS,
@@ -63,6 +64,8 @@ class StoreEngine(wiring.Component):
         Of the :class:`Writer`: bursts without a response, and addresses ahead of their data.
     depth : int
         Beats read ahead.
+    compressor_words : int
+        Elements that the compressor takes in a cycle, if a beat has more.
 
     Members
     -------
@@ -103,6 +106,7 @@ class StoreEngine(wiring.Component):
         outstanding: int = 32,
         ahead: int = 8,
         depth: int = 16,
+        compressor_words: int = 8,
     ):
         if lanes % beat_words:
             raise ValueError(f"beat_words must divide lanes ({lanes}), got {beat_words}")
@@ -111,6 +115,7 @@ class StoreEngine(wiring.Component):
         self._beats_bits = 2 * COUNT_BITS + (self._vector_beats - 1).bit_length()
         self._address_bits, self._channels = address_bits, channels
         self._writer, self._depth = {"outstanding": outstanding, "ahead": ahead}, depth
+        self._compressor_words = compressor_words
         super().__init__(
             {
                 "i": In(stream.Signature(INSTRUCTION_BITS)),
@@ -163,7 +168,10 @@ class StoreEngine(wiring.Component):
 
     def _compress(self, m, beat, log, stop):
         """Compress beats; give the stream that takes them."""
-        compressor = Compressor(self._format, self._beat_words)
+        if self._compressor_words < self._beat_words:
+            compressor = NarrowCompressor(self._format, self._beat_words, self._compressor_words)
+        else:
+            compressor = Compressor(self._format, self._beat_words)
         m.submodules.compressor = ResetInserter(stop)(compressor)
         wiring.connect(m, compressor.o, log.beats)
         m.d.comb += [

@@ -5,9 +5,13 @@ import pytest
 
 from etalstm import codec
 from etalstm.hw.codec.compress import Compressor
+from etalstm.hw.codec.narrow import NarrowCompressor
 from etalstm.hw.contract import BINARY32, STREAM_BLOCK, FloatFormat
 from tests.hw.codec.test_decompress import SEED, SPECIAL, THRESHOLD, bits, blocks, elements, run
-from tests.hw.codec.test_expand import LENGTHS, SIZES, beats
+from tests.hw.codec.test_expand import LENGTHS, beats
+
+WORDS = [(4, 4), (8, 8), (8, 4), (8, 2), (4, 2)]
+"""Words of a beat, and those that are taken in a cycle."""
 
 
 def compressed(values, beat_words, bf16=0, threshold=THRESHOLD):
@@ -17,16 +21,17 @@ def compressed(values, beat_words, bf16=0, threshold=THRESHOLD):
     return expected
 
 
-def compress(streams, beat_words, wanted, bf16=0, stall=0.0, threshold=THRESHOLD):
+def compress(streams, beat_words, wanted, bf16=0, stall=0.0, threshold=THRESHOLD, words=None):
     """Beats that come out of the compressor, and their cycles."""
-    dut = Compressor(BINARY32, beat_words)
+    narrow = words not in (None, beat_words)
+    dut = NarrowCompressor(BINARY32, beat_words, words) if narrow else Compressor(BINARY32, beat_words)
 
     def setup(ctx):
         ctx.set(dut.bf16, bf16)
         ctx.set(dut.threshold, bits(threshold))
 
     data = [beat for values in streams for beat in beats(values.view(np.uint32), beat_words)]
-    return run(dut, {"i": data}, stall, wanted, setup=setup)
+    return run(dut, {"i": data}, stall, wanted, setup=setup, cycles=int(40 * (len(data) + wanted) / (1 - stall)))
 
 
 def check(got, expected):
@@ -38,26 +43,26 @@ def check(got, expected):
 
 @pytest.mark.parametrize("stall", LENGTHS)
 @pytest.mark.parametrize("bf16", [0, 1])
-@pytest.mark.parametrize("beat_words", SIZES)
-def test_gives_the_golden_beats(beat_words, bf16, stall):
+@pytest.mark.parametrize(("beat_words", "words"), WORDS)
+def test_gives_the_golden_beats(beat_words, words, bf16, stall):
     rng = np.random.default_rng(SEED)
     streams = [
         elements(length * beat_words, density, rng) for length in LENGTHS[stall] for density in (0.0, 1.0, rng.random())
     ]
     expected = [beat for values in streams for beat in compressed(values, beat_words, bf16)]
-    check(compress(streams, beat_words, len(expected), bf16, stall)[0], expected)
+    check(compress(streams, beat_words, len(expected), bf16, stall, words=words)[0], expected)
 
 
 @pytest.mark.parametrize(("kept", "bf16"), [(0, 0), (3, 0), (24, 0), (32, 0), (32, 1)])
-@pytest.mark.parametrize("beat_words", SIZES)
-def test_takes_a_beat_a_cycle_and_one_for_each_mask(beat_words, kept, bf16):
+@pytest.mark.parametrize(("beat_words", "words"), WORDS)
+def test_takes_its_words_in_a_cycle_and_one_for_each_mask(beat_words, words, kept, bf16):
     count = 40
     values = blocks(kept, count)
     expected = compressed(values, beat_words, bf16)
-    got, when = compress([values], beat_words, len(expected), bf16)
+    got, when = compress([values], beat_words, len(expected), bf16, words=words)
     check(got, expected)
-    cycles, rows = count * (STREAM_BLOCK // beat_words + 1), STREAM_BLOCK // beat_words + 1
-    assert when[-1] < cycles + 5 + rows, f"the last beat came after {when[-1]} cycles, {cycles} for all elements"
+    cycles, rows = count * (STREAM_BLOCK // words + 1), STREAM_BLOCK // words + 1
+    assert when[-1] < cycles + 6 + rows, f"the last beat came after {when[-1]} cycles, {cycles} for all elements"
 
 
 def test_the_last_beat_follows_the_last_elements_by_five_cycles():
@@ -74,7 +79,9 @@ def test_thresholds_compare_as_floats(threshold):
 
 
 def test_says_what_it_cannot_be_made_for():
-    with pytest.raises(ValueError, match="beat_words must be 4, 8 or 16, got 2"):
-        Compressor(BINARY32, 2)
+    with pytest.raises(ValueError, match="beat_words must be 2, 4, 8 or 16, got 3"):
+        Compressor(BINARY32, 3)
+    with pytest.raises(ValueError, match=r"words must divide beat_words \(8\) and be fewer, got 8"):
+        NarrowCompressor(BINARY32, 8, 8)
     with pytest.raises(ValueError, match="words of 32 bits with long fractions, got FloatFormat"):
         Compressor(FloatFormat(exponent=5, mantissa=10), 8).elaborate(None)

@@ -1,0 +1,74 @@
+"""A compressor of some words of a beat at a time."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from etalstm.hw.codec.compress import CompressedBeat, Compressor
+from etalstm.hw.codec.words import Beat, Packer, Unpacker
+from etalstm.hw.contract import FloatFormat
+
+
+class NarrowCompressor(wiring.Component):
+    """Does what :class:`Compressor` does, ``words`` elements a cycle; its LUTs grow faster than ``words``.
+
+    ::
+
+        i ── Unpacker ── Compressor ── Packer ── o
+
+    Parameters
+    ----------
+    format : FloatFormat
+        Of 32 bits.
+    beat_words, words : int
+        Words of a beat, and those taken in a cycle: fewer, and at least 2.
+
+    Members
+    -------
+    i, threshold, bf16, o
+        As of :class:`Compressor`.
+    """
+
+    def __init__(self, format: FloatFormat, beat_words: int, words: int):
+        if not words < beat_words or beat_words % words:
+            raise ValueError(f"words must divide beat_words ({beat_words}) and be fewer, got {words}")
+        self._compressor = Compressor(format, words)
+        self._parts = words * format.width, beat_words // words
+        super().__init__(
+            {
+                "i": In(stream.Signature(Beat(format.width * beat_words))),
+                "threshold": In(format.width),
+                "bf16": In(1),
+                "o": Out(stream.Signature(CompressedBeat(format.width, beat_words))),
+            }
+        )
+
+    def elaborate(self, platform):
+        """The number of kept elements waits beside the packer for its last beat."""
+        m = Module()
+        m.submodules.unpacker = unpacker = Unpacker(*self._parts)
+        m.submodules.compressor = compressor = self._compressor
+        m.submodules.packer = packer = Packer(*self._parts)
+        kept = Signal.like(self.o.p.kept, reset_less=True)
+        connect(m, flipped(self.i), unpacker.i)
+        part, row = compressor.i, compressor.o
+        m.d.comb += [
+            part.p.data.eq(unpacker.o.p.word),
+            part.p.last.eq(unpacker.o.p.last),
+            part.valid.eq(unpacker.o.valid),
+            unpacker.o.ready.eq(part.ready),
+            compressor.threshold.eq(self.threshold),
+            compressor.bf16.eq(self.bf16),
+            packer.i.p.word.eq(row.p.data),
+            packer.i.p.last.eq(row.p.last),
+            packer.i.valid.eq(row.valid),
+            row.ready.eq(packer.i.ready),
+            self.o.p.data.eq(packer.o.p.data),
+            self.o.p.last.eq(packer.o.p.last),
+            self.o.p.kept.eq(kept),
+            self.o.valid.eq(packer.o.valid),
+            packer.o.ready.eq(self.o.ready),
+        ]
+        with m.If(row.valid & row.ready):
+            m.d.sync += kept.eq(row.p.kept)
+        return m
