@@ -1,6 +1,6 @@
 """The whole machine: channels, broadcaster, sequencer, registers."""
 
-from amaranth.hdl import Cat, ClockDomain, ClockSignal, DomainRenamer, Module, Mux, ResetSignal, Signal
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, DomainRenamer, Module, Mux, ResetSignal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -13,6 +13,7 @@ from etalstm.hw.contract import Counter, Cycle, Engine, Opcode, Status
 from etalstm.hw.counters import Counters
 from etalstm.hw.dma.reader import Reader
 from etalstm.hw.dma.share import PortShare
+from etalstm.hw.faults import Faults
 from etalstm.hw.registers import REGISTER_ADDRESS_BITS, Registers
 from etalstm.hw.rendezvous import Rendezvous
 from etalstm.hw.sequencer import Sequencer
@@ -84,6 +85,8 @@ class Top(wiring.Component):
         m.submodules.program = of_program(reader)
         stored = Rendezvous(config.channels, 2 * config.instruction_queue + 8)
         m.submodules.stored = of_program(stored)
+        faults = Faults(config.channels)
+        m.submodules.faults = of_program(faults)
 
         self._connect_ports(m, channels, broadcaster, reader, of_program)
         connect(m, flipped(self.control), registers.bus)
@@ -123,7 +126,7 @@ class Top(wiring.Component):
             broadcaster.stored_by_all.eq(stored.count),
             stored.done.eq(Cat(channel.store_done for channel in channels)),
         ]
-        self._watch(m, sequencer, channels, broadcaster, reader)
+        self._watch(m, sequencer, channels, broadcaster, reader, faults)
         self._count(m, counters, channels, broadcaster, reader)
         return m
 
@@ -183,8 +186,8 @@ class Top(wiring.Component):
                 channel.scalars.valid.eq(broadcaster.o.valid & all_ready),
             ]
 
-    def _watch(self, m, sequencer, channels, broadcaster, reader):
-        """Tell the sequencer how its program fares; the first channel's fault counts."""
+    def _watch(self, m, sequencer, channels, broadcaster, reader, faults):
+        """Tell the sequencer how its program fares; a channel's fault counts before the broadcaster's."""
         m.d.comb += [
             sequencer.busy.eq(Cat(*(channel.busy for channel in channels), broadcaster.busy).any()),
             sequencer.draining.eq(
@@ -198,16 +201,14 @@ class Top(wiring.Component):
                 sequencer.fault_engine.eq(Engine.CAST),
                 sequencer.fault_instruction.eq(broadcaster.completed),
             ]
-        for number, channel in reversed(list(enumerate(channels))):
-            # A cycle late: the instruction before the one at fault may be counted in the cycle of the status.
-            status, engine = (Signal.like(member, name=f"fault{number}") for member in (channel.status, channel.engine))
-            m.d.sync += [status.eq(channel.status), engine.eq(channel.engine)]
-            with m.If(status != Status.IDLE):
-                m.d.comb += [sequencer.fault.eq(status), sequencer.fault_engine.eq(engine)]
-                with m.Switch(engine):
-                    for engine in (Engine.LOAD, Engine.MAC, Engine.VECTOR, Engine.STORE):
-                        with m.Case(engine):
-                            m.d.comb += sequencer.fault_instruction.eq(channel.completed[engine.name.lower()])
+        for channel, state in zip(channels, faults.channels, strict=True):
+            m.d.comb += [state[name].eq(getattr(channel, name)) for name in ("status", "engine", "completed")]
+        with m.If(faults.fault.status != Status.IDLE):
+            m.d.comb += [
+                sequencer.fault.eq(faults.fault.status),
+                sequencer.fault_engine.eq(faults.fault.engine),
+                sequencer.fault_instruction.eq(faults.fault.instruction),
+            ]
 
     def _count(self, m, counters, channels, broadcaster, reader):
         """Sum what the channels did in this cycle."""
