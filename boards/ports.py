@@ -1,8 +1,9 @@
 """Which port of the memory, and which part of the chip, each port of the accelerator gets: decided here only.
 
 The memory of the cards is 32 pseudo channels of 256 MiB, each with a port of its own; through the controller's switch
-every port reaches all of it, its own part with the least delay. Where the channels' windows fill the memory, each finds
-its own behind the port that this mapping gives it. The host sees the memory at address 0 of its DMA.
+every port reaches all of it, its own part with the least delay. A configuration whose ``port_bytes`` is that size has
+its channels' windows behind their ports, which are therefore the first ones, and its programs behind the next, which is
+the sequencer's. The host sees the memory at address 0 of its DMA.
 """
 
 from dataclasses import dataclass
@@ -44,28 +45,30 @@ class PortMap:
 
 
 def port_map(config: Config) -> PortMap:
-    """Spread the channels' ports over the memory; the others get the free ports nearest to the middle.
+    """Give the first ports to the channels, in order, the next to sequencer and broadcaster, and the last to the host.
+
+    So each of the controller's two halves has a port that is used, from which it takes its clock.
 
     Raises
     ------
     ValueError
-        If there are more users than ports, or the accelerator's are not as wide as the memory's.
+        If there are more users than ports, or the accelerator's are not as wide as the memory's, or take another part
+        of the memory for their own.
     """
     if (config.beat_bits, config.address_bits) != (DATA_BITS, ADDRESS_BITS):
         raise ValueError(
             f"the card's memory ports have {DATA_BITS} bits of data and {ADDRESS_BITS} of address, the accelerator's "
             f"{config.beat_bits} and {config.address_bits}"
         )
+    if config.port_bytes != PORT_BYTES:
+        raise ValueError(f"behind each of the card's memory ports are {PORT_BYTES} bytes, not {config.port_bytes}")
     shared = config.ports - 2
     if shared + 3 > PORTS:
         raise ValueError(
             f"{config.channels} channels, {config.channels_per_port} to a port, and 3 other users need {shared + 3} "
             f"memory ports, the card has {PORTS}"
         )
-    channels = tuple(number * PORTS // shared for number in range(shared))
-    middle = PORTS // 2
-    free = sorted(set(range(PORTS)) - set(channels), key=lambda port: (abs(port - middle), port))
-    return PortMap(channels, *free[:3])
+    return PortMap(tuple(range(shared)), sequencer=shared, broadcaster=shared + 1, host=PORTS - 1)
 
 
 def region_of_channel(config: Config, channel: int) -> int:

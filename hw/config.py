@@ -39,6 +39,7 @@ class Config:
     scalar_fifo: int = 8  # scalars that wait in front of each channel
     outstanding_bursts: int = 8  # reads in flight of each port
     channels_per_port: int = 1  # channels that share a memory port
+    port_bytes: int = 0  # memory behind each of the channels' ports, from address 0 on; 0: all memory behind every port
     address_bits: int = 33  # of a byte address
     clock_mhz: float = 250.0
 
@@ -79,6 +80,17 @@ class Config:
             raise ValueError(f"activation_units must divide lanes ({self.lanes}), got {self.activation_units}")
         if self.channels % self.channels_per_port:
             raise ValueError(f"channels_per_port must divide channels ({self.channels}), got {self.channels_per_port}")
+        pages = contract.PAGE_BYTES * self.channels_per_port
+        if self.port_bytes < 0 or self.port_bytes % pages:
+            raise ValueError(
+                f"port_bytes must be a multiple of {pages}, {self.channels_per_port} windows of whole pages, got "
+                f"{self.port_bytes}"
+            )
+        if self.port_bytes * (self.ports - 2) > 1 << self.address_bits:
+            raise ValueError(
+                f"port_bytes of {self.ports - 2} ports must be within {1 << self.address_bits} addresses, got "
+                f"{self.port_bytes} each"
+            )
         if self.broadcast_words < 4 * self.lanes:
             raise ValueError(
                 f"broadcast_words must hold one block of 4 × {self.lanes} words, got {self.broadcast_words}"
@@ -121,6 +133,11 @@ class Config:
         """Memory ports: those of the channels, the broadcaster's and the sequencer's."""
         return self.channels // self.channels_per_port + 2
 
+    @property
+    def share_bytes(self) -> int:
+        """The largest window that lies behind its channel's own port; 0 if there is no such thing."""
+        return self.port_bytes // self.channels_per_port
+
     def as_dict(self) -> dict:
         """Plain values, for the manifest."""
         return asdict(self)
@@ -134,8 +151,8 @@ class Config:
 
 _BENCH = Config(channels=4, lanes=32, activation_units=2)
 _VCU128 = replace(
-    _BENCH, channels=40, channels_per_port=2, scratch_depth=512, scratch_reads=1, bias_depth=32, compressor_words=2,
-    broadcast_words=4096,
+    _BENCH, channels=40, channels_per_port=2, port_bytes=1 << 28, scratch_depth=512, scratch_reads=1, bias_depth=32,
+    compressor_words=2, broadcast_words=4096,
 )  # fmt: skip
 
 PRESETS = {

@@ -373,12 +373,13 @@ class Register(IntEnum):
     WATCHDOG = 0x02C  #: cycles without progress until STUCK; 0: never
     WINDOW_LOW = 0x030  #: byte address of channel 0's window, a multiple of 4096
     WINDOW_HIGH = 0x034  #: its upper half
-    WINDOW_STRIDE = 0x038  #: from one channel's window to the next, and the size of each, in units of 4096 bytes
+    WINDOW_STRIDE = 0x038  #: from one channel's window to the next, in units of 4096 bytes
     REFUSED = 0x03C  #: how often START was written while a program ran (such a write does nothing else)
     PARAMETER = 0x040  #: 16 words, the values of Source.PARAMETER; see PARAMETERS
     BUILD = 0x080  #: what the bitstream was built from, see :func:`etalstm.boards.build.build_id`; 0 in simulation
     SHARES = 0x084  #: 0: any operation may use any cycle of the PEs; otherwise fixed shares, see SHARES
     SEND_ZEROS = 0x088  #: 1: a scalar that is zero takes the cycles of any other, and is no term of a sum; 0: skipped
+    WINDOW_SIZE = 0x08C  #: of each window, in units of 4096 bytes
     COUNTER = 0x100  #: 64-bit words, low half first, in the order of Counter; cleared by START
 
 
@@ -393,8 +394,10 @@ KEPT_REGISTERS = (
     Register.WINDOW_STRIDE,
     Register.SHARES,
     Register.SEND_ZEROS,
+    Register.WINDOW_SIZE,
 )
 REGISTER_SPACE_BYTES = 0x400
+PAGE_BYTES = 4096  # windows and programs begin at multiples of it, and windows have a multiple of it as their size
 
 # Fixed shares of the PEs, each a field of 8 bits, lowest first: of every SLOTS cycles of a channel, how many are for
 # element-wise work; and of the others, how many MACs of the forward pass may use, and how many those of the backward
@@ -428,7 +431,7 @@ class BoardStatus(IntFlag):
 BOARD_SPACE_BYTES = 0x2000  # of both kinds of registers together
 BOARD_RESET = 1  # lets the memory finish what is under way, then resets the machine; its memory keeps its bytes
 MAGIC = 0x4554414C  # "ETAL"
-VERSION = 2
+VERSION = 3
 PARAMETERS = 16
 PARAMETER_ONE = 0  # reads as 1.0 whatever is written
 PARAMETER_ZERO = 1  # reads as +0.0 whatever is written

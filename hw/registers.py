@@ -11,6 +11,7 @@ from etalstm.hw.contract import Register, Status
 from etalstm.hw.stream import Shares, Windows
 
 REGISTER_ADDRESS_BITS = (contract.REGISTER_SPACE_BYTES - 1).bit_length()
+_PAGE_SHIFT = (contract.PAGE_BYTES - 1).bit_length()
 
 
 class Registers(wiring.Component):
@@ -69,7 +70,8 @@ class Registers(wiring.Component):
             self.length.eq(stored[Register.PROGRAM_LENGTH]),
             self.watchdog.eq(stored[Register.WATCHDOG]),
             self.windows.base.eq(stored[Register.WINDOW_LOW] | stored[Register.WINDOW_HIGH] << 32),
-            self.windows.stride.eq(stored[Register.WINDOW_STRIDE] << 12),
+            self.windows.stride.eq(stored[Register.WINDOW_STRIDE] << _PAGE_SHIFT),
+            self.windows.size.eq(stored[Register.WINDOW_SIZE] << _PAGE_SHIFT),
             *(self.parameters[n].eq(word) for n, word in enumerate(parameters)),
             *(
                 self.shares[name].eq(stored[Register.SHARES].word_select(n, 8))

@@ -47,10 +47,10 @@ class Completed(data.StructLayout):
 
 
 class Windows(data.StructLayout):
-    """Where the channels' windows lie: byte address of the first; from one to the next, which is also their size."""
+    """Where the channels' windows lie: byte address of the first; bytes from one to the next; bytes of each."""
 
     def __init__(self, address_bits: int):
-        super().__init__({"base": address_bits, "stride": address_bits})
+        super().__init__({"base": address_bits, "stride": address_bits, "size": address_bits})
 
 
 class Shares(data.StructLayout):

@@ -25,7 +25,8 @@ class SimTransport(Transport):
     config : Config
         The machine; built on first use, then taken from the cache.
     memory_bytes : int, optional
-        Size of the memory; default 1 GiB, or what the machine can address if that is less.
+        Size of the memory; default 1 GiB, or what the machine can address if that is less, or if parts of it lie behind
+        ports of their own. What is never written takes no space.
     trace : str or Path, optional
         Waveform to write: ``.fst`` or ``.vcd``.
     log : function
@@ -64,7 +65,9 @@ class SimTransport(Transport):
         if library is None:
             library = build_library(design(config), waveform and waveform.suffix.lstrip("."), log)
         self.build_seconds = library.seconds
-        self.memory_bytes = min(MEMORY_BYTES, 1 << config.address_bits) if memory_bytes is None else memory_bytes
+        addressed = 1 << config.address_bits
+        default = addressed if config.port_bytes else min(MEMORY_BYTES, addressed)
+        self.memory_bytes = default if memory_bytes is None else memory_bytes
         self.simulation = Simulation(library, self.memory_bytes, latency=latency, waveform=waveform, **memory)
         self._chunk_cycles = _FIRST_CYCLES
 

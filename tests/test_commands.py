@@ -99,6 +99,17 @@ def test_compare_finds_golden_bits_with_intermediates_on_the_host(capsys, storag
     assert json.loads(out)["mismatched_words"] == 0
 
 
+def test_plan_says_where_windows_lie(capsys):
+    small = sizes(3, 5, 1, 2, 2)
+    out = output(capsys, "plan", "--preset", "vcu128", *small)[1]
+    assert re.search(r"40 windows of [\d,]+ bytes, 2 behind each memory port, 0x8000000 from one to the\s", out), out
+    assert "the programs from address 0x140000000 on" in out
+    out = output(capsys, "plan", "--preset", "test", *small)[1]
+    assert re.search(r"2 windows of [\d,]+ bytes, one behind the other, then the programs, from address 0x", out), out
+    placement = json.loads(output(capsys, "plan", "--preset", "vcu128", *small, "--json")[1])["placement"]
+    assert (placement["base"], placement["stride"], placement["programs"]) == (0, 1 << 27, 20 << 28)
+
+
 def test_plan_compares_storage_policies(capsys):
     arguments = ["--preset", "test", *sizes(8, 8, 1, 4, 3), "--json"]
     found = {}

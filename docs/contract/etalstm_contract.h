@@ -20,13 +20,14 @@
 #define ETALSTM_STREAM_BITS 26u /* first and last beat of a log */
 #define ETALSTM_STREAM_BLOCK 32u /* A compressed stream: elements in order (vector by vector, lane by lane) in blocks of STREAM_BLOCK. A block is a mask word (bit n: element n is kept), then the kept words in order; with bf16 two kept elements share a word, the first in the low half, and a block's last word is filled up with 0. The last block may have fewer elements, the mask bits of those that are missing are 0. The stream starts at a beat and is filled up to a whole beat with 0. Its index beat holds, as 32-bit words: the beat where it starts, relative to the channel's window; its length in beats; the number of elements; the number of kept elements. */
 #define ETALSTM_REGISTER_SPACE_BYTES 0x400u
+#define ETALSTM_PAGE_BYTES 0x1000u /* windows and programs begin at multiples of it, and windows have a multiple of it as their size */
 #define ETALSTM_SLOTS 32u
 #define ETALSTM_CONTROL_START 1u /* written to CONTROL: start the program */
 #define ETALSTM_CONTROL_ABORT 2u /* written to CONTROL: stop it */
 #define ETALSTM_BOARD_SPACE_BYTES 0x2000u /* of both kinds of registers together */
 #define ETALSTM_BOARD_RESET 1u /* lets the memory finish what is under way, then resets the machine; its memory keeps its bytes */
 #define ETALSTM_MAGIC 0x4554414cu /* "ETAL" */
-#define ETALSTM_VERSION 2u
+#define ETALSTM_VERSION 3u
 #define ETALSTM_PARAMETERS 16u
 #define ETALSTM_PARAMETER_ONE 0u /* reads as 1.0 whatever is written */
 #define ETALSTM_PARAMETER_ZERO 1u /* reads as +0.0 whatever is written */
@@ -52,12 +53,13 @@
 #define ETALSTM_REG_WATCHDOG 44u /* cycles without progress until STUCK; 0: never */
 #define ETALSTM_REG_WINDOW_LOW 48u /* byte address of channel 0's window, a multiple of 4096 */
 #define ETALSTM_REG_WINDOW_HIGH 52u /* its upper half */
-#define ETALSTM_REG_WINDOW_STRIDE 56u /* from one channel's window to the next, and the size of each, in units of 4096 bytes */
+#define ETALSTM_REG_WINDOW_STRIDE 56u /* from one channel's window to the next, in units of 4096 bytes */
 #define ETALSTM_REG_REFUSED 60u /* how often START was written while a program ran (such a write does nothing else) */
 #define ETALSTM_REG_PARAMETER 64u /* 16 words, the values of Source.PARAMETER; see PARAMETERS */
 #define ETALSTM_REG_BUILD 128u /* what the bitstream was built from, see :func:`etalstm.boards.build.build_id`; 0 in simulation */
 #define ETALSTM_REG_SHARES 132u /* 0: any operation may use any cycle of the PEs; otherwise fixed shares, see SHARES */
 #define ETALSTM_REG_SEND_ZEROS 136u /* 1: a scalar that is zero takes the cycles of any other, and is no term of a sum; 0: skipped */
+#define ETALSTM_REG_WINDOW_SIZE 140u /* of each window, in units of 4096 bytes */
 #define ETALSTM_REG_COUNTER 0x100u /* 64-bit words, low half first, in the order of Counter; cleared by START */
 
 /* Counters: the register of the low half of the first */

@@ -77,7 +77,7 @@ class BlockRequests(wiring.Component):
         last_tile, last_block = tile == cast.tiles_per_channel - 1, remaining == 1
         request = reads.i.p
         m.d.comb += [
-            reads.size.eq(self.windows.stride >> shift),
+            reads.size.eq(self.windows.size >> shift),
             reads.stop.eq(self.stop),
             request.window.eq(window),
             request.transfer.address.eq(window + (offset << shift)),

@@ -95,7 +95,7 @@ class Requests(wiring.Component):
         m.d.sync += beats.eq(instruction.outer * instruction.inner * self._vector_beats)
         m.d.sync += prepared.eq(self.i.valid & ~self.i.ready & ~self.stop)
         m.d.comb += [
-            reads.size.eq(self.windows.stride >> self._shift),
+            reads.size.eq(self.windows.size >> self._shift),
             reads.stop.eq(self.stop),
             reads.i.valid.eq(prepared),
             self.i.ready.eq(reads.i.ready),

@@ -236,7 +236,7 @@ class StoreEngine(wiring.Component):
         beats = Signal(self._beats_bits, reset_less=True)
         skip = Signal(self._address_bits, reset_less=True)  # from the first window to the target's
         refused = Signal()
-        size = self.windows.stride >> (self._beat_bits // 8).bit_length() - 1
+        size = self.windows.size >> (self._beat_bits // 8).bit_length() - 1
 
         m.d.comb += compress.eq((store.opcode != Opcode.TRANSPOSE) & store.compressed)
         m.d.comb += transpose.eq(store.opcode == Opcode.TRANSPOSE)

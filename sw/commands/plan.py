@@ -1,6 +1,7 @@
 """``eta-lstm plan``: what a network costs on a machine, before anything runs."""
 
 import json
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from etalstm.hw.contract import STREAM_BLOCK
 from etalstm.network import NetworkShape, check_size
 from etalstm.plan.fit import plan_within
 from etalstm.plan.held import LOCAL_GRADIENTS
+from etalstm.plan.placement import Placement
 from etalstm.plan.plan import Plan
 from etalstm.plan.program import disassemble as lines_of
 from etalstm.storage import POLICIES, Storage
@@ -72,17 +74,29 @@ def share_of(density: float, bf16: bool, log: int) -> float:
 
 def show(planned: Plan, as_json: bool) -> None:
     """Print one plan."""
-    footprint, traffic = planned.footprint(), planned.traffic()
+    footprint, traffic, placement = planned.footprint(), planned.traffic(), planned.place()
     instructions = {name: len(program.words) for name, program in planned.programs.items()}
     if as_json:
         costs = {"footprint": footprint, "traffic": traffic, "instructions": instructions}
-        print(json.dumps(costs | {"segments": len(planned.map.kept.held)}))
+        print(json.dumps(costs | {"segments": len(planned.map.kept.held), "placement": asdict(placement)}))
         return
     console = Console()
     console.print(_table("Memory", ["kind", "bytes"], [*footprint.items(), ("total", sum(footprint.values()))]))
     moved = [(kind, bytes_of["read"], bytes_of["written"]) for kind, bytes_of in traffic.items()]
     console.print(_table("Traffic of an iteration", ["kind", "bytes read", "bytes written"], moved))
     console.print(_table("Programs", ["name", "instructions"], instructions.items()))
+    print(where(placement, planned.config.port_bytes))
+
+
+def where(placement: Placement, port_bytes: int) -> str:
+    """Say where windows and programs lie in a memory that has nothing else in it."""
+    windows = f"{placement.channels} windows of {placement.window_bytes:,} bytes"
+    if placement.stride == placement.window_bytes:
+        return f"{windows}, one behind the other, then the programs, from address {placement.programs:#x} on."
+    return (
+        f"{windows}, {port_bytes // placement.stride} behind each memory port, {placement.stride:#x} from one to the "
+        f"next; the programs from address {placement.programs:#x} on."
+    )
 
 
 def show_policies(plans: dict[str, Plan], as_json: bool) -> None:

@@ -1,6 +1,6 @@
 """Programs that a bench runs beside those of a session, on the session's memory map."""
 
-from etalstm.device.accelerator import PAGE_BYTES
+from etalstm.hw.contract import PAGE_BYTES
 from etalstm.plan.program import Program
 
 
@@ -16,10 +16,9 @@ class SidePrograms:
     """
 
     def __init__(self, device, session, programs: dict[str, Program]):
-        self._accelerator, self._base = device.accelerator, session.base
-        self._window_bytes = session.plan.map.memory.window_bytes
+        self._accelerator, self._placement = device.accelerator, session.placement
         self._loaded = {}
-        address = session.base + session.size_bytes
+        address = session.placement.end
         for name, program in programs.items():
             address = -(-address // PAGE_BYTES) * PAGE_BYTES
             image = program.image()
@@ -32,6 +31,7 @@ class SidePrograms:
 
     def run_one(self, name: str) -> dict:
         """Run one; give its counters."""
-        self._accelerator.set_windows(self._base, self._window_bytes)
+        placement = self._placement
+        self._accelerator.set_windows(placement.base, placement.stride, placement.window_bytes)
         self._accelerator.run(self._loaded[name])
         return self._accelerator.counters()

@@ -27,7 +27,7 @@ class DeltaProducts:
     """
 
     def __init__(self, device, session):
-        self._accelerator, self._base = device.accelerator, session.base
+        self._accelerator, self._placement = device.accelerator, session.placement
         self._map, self._programs = session.plan.map, session.plan.product_programs()
         self._layer = self._map.layers[-1]
         self._words, self._side = {}, SidePrograms(device, session, self._programs)
@@ -50,8 +50,8 @@ class DeltaProducts:
                 log_beats.append(words)
                 beat += len(words)
             for array, words in ((index, indices), (log, np.concatenate(log_beats))):
-                address = self._base + array.first * self._map.memory.vector_bytes
-                self._accelerator.transport.write_memory(address + channel * self._map.memory.window_bytes, words)
+                address = self._placement.window(channel).start + array.first * self._map.memory.vector_bytes
+                self._accelerator.transport.write_memory(address, words)
 
     def measure(self) -> dict[str, dict]:
         """Run both; give their counters."""

@@ -20,9 +20,8 @@ from etalstm.device.transport import Transport
 from etalstm.errors import DeviceError
 from etalstm.hw import contract
 from etalstm.hw.config import PRESETS, Config
-from etalstm.hw.contract import Counter, Cycle, Register, Status, Traffic
+from etalstm.hw.contract import PAGE_BYTES, Counter, Cycle, Register, Status, Traffic
 
-PAGE_BYTES = 4096
 WATCHDOG_CYCLES = 1_000_000  # far above what a memory may take to answer
 _POLL_SECONDS = 0.5
 _DRAIN_SECONDS = 5.0
@@ -67,7 +66,7 @@ class Accelerator:
     def __init__(self, transport: Transport, config: Config):
         self.transport, self.config = transport, config
         self.watchdog_cycles = WATCHDOG_CYCLES
-        self._window_base = self._window_stride = 0
+        self._windows = (0, 0, 0)  # base, stride, size
         self._parameters = np.zeros(contract.PARAMETERS, np.float32)
         self._architecture = SWING
         self._check_identity()
@@ -87,23 +86,29 @@ class Accelerator:
         self.transport.write_memory(address, program)
         return LoadedProgram(address, len(program) // INSTRUCTION_BYTES)
 
-    def set_windows(self, base: int, stride: int) -> None:
-        """Put the channels' windows one after the other, each of `stride` bytes, the first at `base`.
+    def set_windows(self, base: int, stride: int, size: int | None = None) -> None:
+        """Put the channels' windows, each of `size` bytes, at distances of `stride`, the first at `base`.
+
+        Without `size` they lie one right after the other.
 
         Raises
         ------
         ValueError
-            If one is not a multiple of 4096, or the windows are not all in memory.
+            If one is not a multiple of 4096, or the windows overlap or are not all in memory.
         """
-        if base % PAGE_BYTES or stride % PAGE_BYTES or base < 0 or stride <= 0:
-            raise ValueError(f"windows must be multiples of {PAGE_BYTES}, got base {base:#x} and stride {stride:#x}")
-        end = base + stride * self.config.channels
+        size = stride if size is None else size
+        if any(number % PAGE_BYTES for number in (base, stride, size)) or base < 0 or not 0 < size <= stride:
+            raise ValueError(
+                f"windows must be multiples of {PAGE_BYTES} and apart, got base {base:#x}, stride {stride:#x}, "
+                f"size {size:#x}"
+            )
+        end = base + stride * (self.config.channels - 1) + size
         if end > self.transport.memory_bytes:
             raise ValueError(
-                f"{self.config.channels} windows of {stride} bytes at {base:#x} end at {end:#x}, "
+                f"{self.config.channels} windows of {size} bytes at {base:#x} end at {end:#x}, "
                 f"beyond the memory of {self.transport.memory_bytes} bytes"
             )
-        self._window_base, self._window_stride = base, stride
+        self._windows = (base, stride, size)
 
     def set_architecture(self, architecture: Architecture) -> None:
         """Choose how the programs run that start from now on."""
@@ -176,9 +181,11 @@ class Accelerator:
         self._write(Register.PROGRAM_HIGH, program.address >> 32)
         self._write(Register.PROGRAM_LENGTH, program.instructions)
         self._write(Register.WATCHDOG, self.watchdog_cycles)
-        self._write(Register.WINDOW_LOW, self._window_base & 0xFFFFFFFF)
-        self._write(Register.WINDOW_HIGH, self._window_base >> 32)
-        self._write(Register.WINDOW_STRIDE, self._window_stride // PAGE_BYTES)
+        base, stride, size = self._windows
+        self._write(Register.WINDOW_LOW, base & 0xFFFFFFFF)
+        self._write(Register.WINDOW_HIGH, base >> 32)
+        self._write(Register.WINDOW_STRIDE, stride // PAGE_BYTES)
+        self._write(Register.WINDOW_SIZE, size // PAGE_BYTES)
         division = self._architecture.division
         self._write(Register.SHARES, division.register if division else 0)
         self._write(Register.SEND_ZEROS, int(not self._architecture.skips))

@@ -2,11 +2,13 @@
 
 import weakref
 
-from etalstm.device.accelerator import PAGE_BYTES, Accelerator
+from etalstm.device.accelerator import Accelerator
 from etalstm.device.api import Device
 from etalstm.device.session import HardwareSession
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import PlanError
+from etalstm.plan.placement import Placement
+from etalstm.plan.plan import Plan
 
 
 class HardwareDevice(Device):
@@ -38,28 +40,20 @@ class HardwareDevice(Device):
         """Let go of the machine."""
         self.accelerator.transport.close()
 
-    def _place(self, needed: int, mover: HardwareSession) -> int:
+    def _place(self, plan: Plan, mover: HardwareSession) -> Placement:
         """Find memory that no other living session than `mover` uses.
-
-        Returns
-        -------
-        int
-            Address of the first of `needed` bytes.
 
         Raises
         ------
         PlanError
-            If there is not so much in one piece.
+            If there is none.
         """
-        base, memory_bytes = 0, self.accelerator.transport.memory_bytes
+        memory_bytes = self.accelerator.transport.memory_bytes
         others = [session for session in self._sessions if session is not mover]
-        for session in sorted(others, key=lambda s: s.base):
-            if session.base - base >= needed:
-                break
-            base = -(-(session.base + session.size_bytes) // PAGE_BYTES) * PAGE_BYTES
-        if base + needed > memory_bytes:
+        placement = plan.place(memory_bytes, [part for session in others for part in session.placement.parts])
+        if placement is None:
             raise PlanError(
-                f"the network needs {needed:,} bytes of memory beside the {len(others)} that are there, "
+                f"the network needs {plan.memory_bytes:,} bytes of memory beside the {len(others)} that are there, "
                 f"the device has {memory_bytes:,}"
             )
-        return base
+        return placement

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from etalstm.device.accelerator import Accelerator
+from etalstm.device.accelerator import Accelerator, LoadedProgram
 from etalstm.device.api import Session
 from etalstm.device.deltas import DeltaReader
 from etalstm.device.faults import LogFullError
@@ -24,6 +24,7 @@ from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Place
 from etalstm.plan.fit import plan_within
 from etalstm.plan.held import LOCAL_GRADIENTS
+from etalstm.plan.placement import Placement
 from etalstm.plan.plan import Plan
 from etalstm.plan.program import Program, streams_before
 from etalstm.plan.segments import REGIONS
@@ -44,7 +45,7 @@ class HardwareSession(Session):
     shape : TrainingShape
     accelerator : Accelerator
     place : function
-        From a number of bytes and the session to the address of memory that no other session uses.
+        From a plan and the session to memory that no other session uses.
 
     Raises
     ------
@@ -54,8 +55,8 @@ class HardwareSession(Session):
     Members
     -------
     plan : Plan
-    base, size_bytes : int
-        The session's part of the memory, from a multiple of 4096 on.
+    placement : Placement
+        The session's part of the memory.
     windows : Windows
         The plan's arrays there.
     spill : Spill
@@ -64,7 +65,9 @@ class HardwareSession(Session):
 
     reduces = takes_intermediates = True
 
-    def __init__(self, shape: TrainingShape, accelerator: Accelerator, place: Callable[[int, "HardwareSession"], int]):
+    def __init__(
+        self, shape: TrainingShape, accelerator: Accelerator, place: Callable[[Plan, "HardwareSession"], Placement]
+    ):
         super().__init__(shape)
         self._accelerator, self._place = accelerator, place
         nothing_is_dropped = not any(shape.storage.thresholds)
@@ -93,25 +96,19 @@ class HardwareSession(Session):
 
     def _adopt(self, plan: Plan) -> None:
         """Go over to a plan; weights and velocities come along."""
-        base = self._place(plan.memory_bytes, self)
+        placement = self._place(plan, self)
         old = self._map.memory.arrays.values() if self._map else ()
         moved = {array.name: self.windows.read_words(array) for array in old if array.kind in SURVIVING}
-        self.plan, self.base, self._map = plan, base, plan.map
-        config, transport = self._accelerator.config, self._accelerator.transport
-        self.windows = Windows(transport, plan.map.memory, base, config.channels, self.windows)
-        self._programs = {
-            name: self._accelerator.load(program.image(), base + plan.program_addresses[name])
-            for name, program in plan.programs.items()
-        }
+        self.plan, self.placement, self._map = plan, placement, plan.map
+        self.windows = Windows(self._accelerator.transport, plan.map.memory, placement, self.windows)
+        self._programs = {name: self._load_program(name, program) for name, program in plan.programs.items()}
         self._chosen, self._wasteful = plan.programs, False
         for name, array in plan.map.memory.arrays.items():
             if not array.raw:  # nothing is read there that was not written before
                 self.windows.write_words(array, moved.get(name, np.zeros(array.index.shape, np.float32)))
 
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of memory, from `base`."""
-        return self.plan.memory_bytes
+    def _load_program(self, name: str, program: Program) -> LoadedProgram:
+        return self._accelerator.load(program.image(), self.placement.programs + self.plan.program_offsets[name])
 
     def _store_as(self, shape):
         self._adopt(self._planned(shape))
@@ -282,8 +279,7 @@ class HardwareSession(Session):
         """Have the programs in memory that skip the cells of this forward pass."""
         for name, program in Plan.named(*self.plan.passes(self._skipped)).items():
             if program is not self._chosen[name]:
-                address = self.base + self.plan.program_addresses[name]
-                self._programs[name] = self._accelerator.load(program.image(), address)
+                self._programs[name] = self._load_program(name, program)
                 self._chosen[name] = program
 
     def _memory(self):
@@ -312,7 +308,7 @@ class HardwareSession(Session):
     def _run(self, name: str, meanwhile: Callable[[], None] = lambda: None) -> dict:
         """Run a program; give what it counted."""
         self._ran = self._chosen[name]
-        self._accelerator.set_windows(self.base, self._map.memory.window_bytes)
+        self._accelerator.set_windows(self.placement.base, self.placement.stride, self.placement.window_bytes)
         self._accelerator.set_architecture(self.shape.architecture)
         with self._accelerator.running(self._programs[name]):
             meanwhile()

@@ -4,17 +4,18 @@ import numpy as np
 
 from etalstm.device.transport import Transport
 from etalstm.plan.memory import Array, MemoryMap, pack, unpack
+from etalstm.plan.placement import Placement
 
 
 class Windows:
-    """A session's windows: the same memory map for each channel, one behind the other.
+    """A session's windows: the same memory map for each channel.
 
     Parameters
     ----------
     transport : Transport
     memory : MemoryMap
-    base, channels : int
-        Where the first window begins, and how many there are.
+    placement : Placement
+        Where the windows are.
     before : Windows, optional
         Those that these follow: what they have moved counts on.
 
@@ -24,10 +25,8 @@ class Windows:
         Bytes the host has ``read`` and ``written``, each by the arrays' kinds.
     """
 
-    def __init__(
-        self, transport: Transport, memory: MemoryMap, base: int, channels: int, before: "Windows | None" = None
-    ):
-        self._transport, self._memory, self._base, self._channels = transport, memory, base, channels
+    def __init__(self, transport: Transport, memory: MemoryMap, placement: Placement, before: "Windows | None" = None):
+        self._transport, self._memory, self._placement = transport, memory, placement
         self.count_anew()
         if before:
             self.moved = before.moved
@@ -58,10 +57,10 @@ class Windows:
         return np.stack(windows).view(np.float32).reshape(array.index.shape)
 
     def _addresses(self, array: Array) -> list[int]:
-        start = self._base + array.first * self._memory.vector_bytes
-        return [start + n * self._memory.window_bytes for n in range(self._channels)]
+        offset = array.first * self._memory.vector_bytes
+        return [self._placement.window(channel).start + offset for channel in range(self._placement.channels)]
 
     def _count(self, direction: str, array: Array) -> None:
         kinds = self.moved[direction]
-        size = array.vectors * self._memory.vector_bytes * self._channels
+        size = array.vectors * self._memory.vector_bytes * self._placement.channels
         kinds[array.kind] = kinds.get(array.kind, 0) + size

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from etalstm.errors import PlanError
-from etalstm.plan.memory import PAGE_BYTES
+from etalstm.hw.contract import PAGE_BYTES
 from etalstm.plan.plan import Plan
 from etalstm.plan.segments import REGIONS, divide
 

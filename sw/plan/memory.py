@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from etalstm.hw.config import Config
+from etalstm.hw.contract import PAGE_BYTES
 from etalstm.plan.tiling import GATES, BatchTiles, LayerTiling, Share
-
-PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True)

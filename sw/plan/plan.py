@@ -1,6 +1,6 @@
 """The plan of a network on a machine: memory map, programs, and what they cost."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from etalstm.errors import PlanError
 from etalstm.hw import contract
 from etalstm.hw.config import Config
+from etalstm.hw.contract import PAGE_BYTES
 from etalstm.network import NetworkShape
 from etalstm.plan.backward import BackwardLayer
 from etalstm.plan.cells import NO_STEPS
@@ -15,8 +16,8 @@ from etalstm.plan.emit import Emitter
 from etalstm.plan.forward import ForwardLayer
 from etalstm.plan.gradient import GradientLayer
 from etalstm.plan.held import whole
-from etalstm.plan.memory import PAGE_BYTES
 from etalstm.plan.network import NetworkMap
+from etalstm.plan.placement import Placement, place
 from etalstm.plan.program import Program
 from etalstm.plan.segments import Segment
 from etalstm.plan.update import UpdateLayer
@@ -27,8 +28,6 @@ _REMEMBERED_PATTERNS = 32
 
 class Plan:
     """Everything that a device needs to train a network.
-
-    The channels' windows lie one after the other from byte 0, the programs behind them.
 
     Parameters
     ----------
@@ -100,13 +99,13 @@ class Plan:
         }
 
     @cached_property
-    def program_addresses(self) -> dict[str, int]:
-        """Byte address of each program."""
-        addresses, address = {}, self.map.memory.window_bytes * self.config.channels
+    def program_offsets(self) -> dict[str, int]:
+        """Where each program lies, in bytes from the first one."""
+        offsets, offset = {}, 0
         for name, program in self.programs.items():
-            addresses[name] = address
-            address += -(-len(program.words) * contract.INSTRUCTION_BITS // 8 // PAGE_BYTES) * PAGE_BYTES
-        return addresses
+            offsets[name] = offset
+            offset += -(-len(program.words) * contract.INSTRUCTION_BITS // 8 // PAGE_BYTES) * PAGE_BYTES
+        return offsets
 
     @property
     def program_bytes(self) -> int:
@@ -115,9 +114,19 @@ class Plan:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of memory that the windows and the programs take, from the first window on."""
-        name, address = list(self.program_addresses.items())[-1]
-        return address + len(self.programs[name].words) * contract.INSTRUCTION_BITS // 8
+        """Bytes of memory that the windows and the programs take."""
+        return self.map.memory.window_bytes * self.config.channels + self._programs_extent
+
+    @property
+    def _programs_extent(self) -> int:
+        """Bytes from the start of the first program to the end of the last."""
+        name, offset = list(self.program_offsets.items())[-1]
+        return offset + len(self.programs[name].words) * contract.INSTRUCTION_BITS // 8
+
+    def place(self, memory_bytes: int | None = None, taken: Sequence[range] = ()) -> Placement | None:
+        """Find room for windows and programs: see :func:`etalstm.plan.placement.place`."""
+        sizes = self.map.memory.window_bytes, self._programs_extent
+        return place(self.config, *sizes, memory_bytes=memory_bytes, taken=taken)
 
     def footprint(self) -> dict[str, int]:
         """Bytes of memory by kind, padding included."""

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from etalstm.device.accelerator import PAGE_BYTES, Accelerator, LoadedProgram
+from etalstm.device.accelerator import Accelerator, LoadedProgram
+from etalstm.hw.contract import PAGE_BYTES
 from etalstm.plan.program import Program
 
 PROGRAM_BYTES = 1 << 16  # at the end of the memory

@@ -6,6 +6,7 @@ import pytest
 from cocotb.task import bridge
 from cocotb.triggers import ClockCycles
 
+from etalstm.boards.ports import PORT_BYTES
 from etalstm.boards.shell import hbm_name
 from etalstm.device import TrainingShape
 from etalstm.device.accelerator import Accelerator
@@ -86,6 +87,9 @@ async def trains_with_the_bits_of_golden(dut, stall):
 
     transport = await on_card(dut, work, stall=stall)
     assert transport.interrupts[0] > 0 and transport.interrupts[1] == 0, transport.interrupts
+    for port in transport.ports.channels:  # a channel's weights and results are behind its port
+        read = {address // PORT_BYTES for address in transport.memory.reads[hbm_name(port)]}
+        assert read == {port}, f"port {port} read behind ports {read}"
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

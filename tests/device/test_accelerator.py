@@ -103,7 +103,7 @@ def machine():
 @pytest.fixture
 def accelerator(machine):
     accelerator = Accelerator(machine, CONFIG)
-    accelerator.set_windows(0x4000, 0x2000)
+    accelerator.set_windows(0x4000, 0x2000, 0x1000)
     return accelerator
 
 
@@ -116,6 +116,7 @@ def test_runs_a_program(machine, accelerator):
     assert machine.registers[Register.PROGRAM_LENGTH] == 5
     assert machine.registers[Register.WINDOW_LOW] == 0x4000
     assert machine.registers[Register.WINDOW_STRIDE] == 2
+    assert machine.registers[Register.WINDOW_SIZE] == 1
     assert machine.registers[Register.PARAMETER + 12] == 0x3F000000
     assert machine.registers[Register.WATCHDOG] == accelerator.watchdog_cycles
 
@@ -248,6 +249,7 @@ def test_counters_are_64_bits_wide(machine, accelerator):
         (lambda a: a.load(bytes(32), 32), "multiple of 4096, got 0x20"),
         (lambda a: a.load(bytes(32), 1 << 16), "not all in the memory of 65536 bytes"),
         (lambda a: a.set_windows(0, 100), "multiples of 4096"),
+        (lambda a: a.set_windows(0, 0x1000, 0x2000), "apart, got base 0x0, stride 0x1000, size 0x2000"),
         (lambda a: a.set_windows(0x8000, 0x8000), "2 windows of 32768 bytes at 0x8000 end at 0x18000"),
         (lambda a: a.set_parameter(0, 2.0), "parameter must be 0 to 15 and none of"),
         (lambda a: a.set_parameter(16, 2.0), "got 16"),

@@ -52,7 +52,7 @@ def test_a_log_that_is_too_small_for_the_host_grows():
 
 def test_segments_take_turns_with_what_the_host_sends():
     shape = TrainingShape(NETWORK, 8, 8, storage=Storage("ms1", 0.1), log_share=1.0)
-    whole = interpreted().create(shape).size_bytes
+    whole = interpreted().create(shape).plan.memory_bytes
     memory = compare_offloaded(interpreted(), dataclasses.replace(shape, memory_budget=whole - 8000))
     assert memory["segments"] > 2
 

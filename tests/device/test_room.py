@@ -55,7 +55,7 @@ def test_weights_and_velocities_survive_a_new_plan():
     session.load(*given)
     neighbour = device.create(shape_of(0.1))  # what grows has to go elsewhere
     session.forward(np.zeros(session.shape.x_shape, np.float32))
-    assert session.base >= neighbour.base + neighbour.size_bytes and session.memory()["replays"] > 0
+    assert session.placement.base >= neighbour.placement.end and session.memory()["replays"] > 0
     for expected, actual in zip(given, (session.parameters(), session.velocities()), strict=True):
         for a, b in zip(expected, actual, strict=True):
             np.testing.assert_array_equal(b.weights, a.weights)
@@ -91,7 +91,7 @@ def test_a_log_that_cannot_grow_says_what_is_needed_and_loses_nothing():
     session = device.create(shape_of(0.1))
     parameters = initial_parameters(NETWORK, 1)
     session.load(parameters)
-    device.accelerator.transport.memory_bytes = session.size_bytes
+    device.accelerator.transport.memory_bytes = session.plan.memory_bytes
     with pytest.raises(PlanError, match=r"needs [\d,]+ bytes of memory, the device has"):
         session.forward(np.ones(session.shape.x_shape, np.float32))
     np.testing.assert_array_equal(session.parameters()[1].weights, parameters[1].weights)

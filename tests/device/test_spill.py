@@ -45,8 +45,8 @@ def test_spilled_segments_keep_golden_bits(policy, stall):
     shape = tight(policy, masked=True, share=1.0)
     with open_device("sim", "test", stall=stall, seed=3) as device:
         session = train_beside_golden(device, shape, skip_cells=0.3)
-        whole = interpreted().create(shape_of(policy, masked=True, share=1.0)).size_bytes
-        assert session.size_bytes <= shape.memory_budget < whole
+        whole = interpreted().create(shape_of(policy, masked=True, share=1.0)).plan.memory_bytes
+        assert session.plan.memory_bytes <= shape.memory_budget < whole
         moved = session.memory()
         assert moved["segments"] > 2
         assert all(moved["host"][way]["intermediates"] > 0 for way in ("read", "written"))
@@ -60,7 +60,7 @@ def test_transfers_touch_nothing_that_the_running_segment_does(early):
 def test_a_log_that_is_too_small_makes_more_segments():
     budget = tight("ms1", share=1.0).memory_budget
     session = train_beside_golden(interpreted(), shape_of("ms1", budget, share=0.1))
-    assert session.memory()["replays"] > 0 and session.size_bytes <= budget
+    assert session.memory()["replays"] > 0 and session.plan.memory_bytes <= budget
 
 
 def test_what_comes_back_is_what_went():

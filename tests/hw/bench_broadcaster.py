@@ -41,7 +41,7 @@ class Bench:
         bench = cls(dut, stall)
         bench.words = random_memory(random.Random(SEED), CONFIG.channels * STRIDE // 4, density)
         bench.write()
-        dut.windows.value = BASE | STRIDE << CONFIG.address_bits
+        dut.windows.value = BASE | STRIDE << CONFIG.address_bits | STRIDE << 2 * CONFIG.address_bits
         Clock(dut.clk, 4, "ns").start()
         dut.i__valid.value, dut.send_zeros.value = 0, send_zeros
         await bench.reset()

@@ -203,7 +203,7 @@ async def begin(dut, stall, program, shares=NO_SHARES):
     cocotb.start_soon(Clock(dut.clk, 4, "ns").start())
     dut.abort.value, dut.i__valid.value, dut.scalars__valid.value, dut.stored_by_all.value = 0, 0, 0, 0
     dut.number.value = 1
-    dut.windows.value = BASE | STRIDE << ADDRESS_BITS
+    dut.windows.value = BASE | STRIDE << ADDRESS_BITS | STRIDE << 2 * ADDRESS_BITS
     dut.parameters.value = sum(word << 32 * n for n, word in enumerate(program.parameters))
     memory = AxiMemory(dut, ["axi"], MEMORY_BYTES, stall=stall)
     memory.bytes[WINDOW : WINDOW + program.initial.nbytes] = program.initial.view(np.uint8).ravel()

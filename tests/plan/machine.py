@@ -3,6 +3,7 @@
 from contextlib import contextmanager
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from etalstm.device.accelerator import LoadedProgram
 from etalstm.device.faults import LogFullError
@@ -42,8 +43,8 @@ class InterpretedAccelerator:
         self.transport.write_memory(address, program)
         return LoadedProgram(address, len(program) // INSTRUCTION_BYTES)
 
-    def set_windows(self, base, stride):
-        self._base, self._stride = base, stride
+    def set_windows(self, base, stride, size):
+        self._base, self._stride, self._size = base, stride, size
 
     def set_architecture(self, architecture):
         """The interpreter has no clock."""
@@ -66,11 +67,10 @@ class InterpretedAccelerator:
 
     def _execute(self, program):
         config = self.config
-        machine = Interpreter(config, self._stride)
+        machine = Interpreter(config, self._size)
         machine.parameters = self._parameters
-        size = self._stride * config.channels
-        windows = self.transport.bytes[self._base : self._base + size].view(np.float32)
-        machine.windows = windows.reshape(config.channels, -1, config.lanes)
+        shape, strides = machine.windows.shape, (self._stride, config.lanes * 4, 4)
+        machine.windows = as_strided(self.transport.bytes[self._base :].view(np.float32), shape, strides)
         image = self.transport.read_memory(program.address, program.instructions * INSTRUCTION_BYTES).tobytes()
         starts = range(0, len(image), INSTRUCTION_BYTES)
         try:

@@ -100,7 +100,7 @@ async def begin(dut):
         if handle._name in ("load_i__valid", "load_abort", "load_write__ready", "store_i__valid", "store_abort",
                             "store_read__ready"):  # fmt: skip
             handle.value = 0
-    dut.windows.value = WINDOW_BASE | WINDOW_BYTES << ADDRESS_BITS
+    dut.windows.value = WINDOW_BASE | WINDOW_BYTES << ADDRESS_BITS | WINDOW_BYTES << 2 * ADDRESS_BITS
     await reset(dut)
 
 

@@ -1,0 +1,27 @@
+"""A configuration that cannot be is refused, with the values that do not go together."""
+
+from dataclasses import replace
+
+import pytest
+
+from etalstm.hw.config import preset
+
+
+def test_channels_share_the_memory_behind_their_port():
+    assert preset("vcu128").share_bytes == 128 << 20
+    assert preset("test").share_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"port_bytes": -8192}, "port_bytes must be a multiple of 8192, 2 windows of whole pages, got -8192"),
+        ({"port_bytes": 4096}, "port_bytes must be a multiple of 8192, 2 windows of whole pages, got 4096"),
+        ({"port_bytes": 1 << 29}, "port_bytes of 20 ports must be within 8589934592 addresses, got 536870912 each"),
+        ({"channels": 41}, r"channels_per_port must divide channels \(41\), got 2"),
+        ({"lanes": 24}, "lanes must be a power of two, got 24"),
+    ],
+)
+def test_a_configuration_that_cannot_be_is_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        replace(preset("vcu128"), **change)
