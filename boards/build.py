@@ -107,7 +107,7 @@ def prepare(options: Options) -> BuildPlan:
     for file_name, text in scripts.items():
         card.add_file(file_name, text)
     full = card.build(
-        Card(config, host),
+        Card(config, host, build),
         name=name,
         do_build=False,
         emit_src=False,
@@ -126,11 +126,12 @@ def prepare(options: Options) -> BuildPlan:
 
 
 def _constraints(card: CardPlatform) -> str:
-    """Write the properties of the bitstream, and what is not timed: button, slot reset, lights."""
+    """Write the properties of the bitstream, and what is not timed: button, slot reset, lights, console."""
     lines = [f"set_property {key} {{{value}}} [current_design]" for key, value in card.programming.items()]
     lines += [f"set_false_path -from [get_ports {{{pin}_0__io}}]" for pin in ("cpu_reset", "pcie_perst")]
     outputs = [f"led_{number}__io" for number in range(card.lights)]
-    outputs += ["hbm_cattrip_0__io"] if ("hbm_cattrip", 0) in card.resources else []
+    others = {("hbm_cattrip", 0): "hbm_cattrip_0__io", ("uart", 0): "uart_0__tx__io"}
+    outputs += [port for resource, port in others.items() if resource in card.resources]
     lines += [f"set_false_path -to [get_ports {{{port}}}]" for port in outputs]
     return "\n".join(lines)
 

@@ -1,11 +1,12 @@
 """The whole design on a card: pins, clocks, the vendor's controllers, and the accelerator's side between them."""
 
-from amaranth.hdl import ClockDomain, ClockSignal, Elaboratable, Instance, Module, ResetSignal, Signal
+from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Elaboratable, Instance, Module, ResetSignal, Signal
 from amaranth.lib import io
 from amaranth.lib.cdc import ResetSynchronizer
 from amaranth.lib.wiring import connect
 
 from etalstm.boards.clocking import ClockGenerator, clocking
+from etalstm.boards.console import Console
 from etalstm.boards.hbm import Hbm
 from etalstm.boards.pcie import Link, Xdma
 from etalstm.boards.ports import port_map
@@ -14,6 +15,8 @@ from etalstm.hw.config import Config
 from etalstm.hw.generate import Instanced
 from etalstm.hw.top import top_signature
 
+BOARD_HZ = 100_000_000  # of the domain `board`
+BAUD = 115_200  # of the console: eight bits, no parity, one stop bit
 ACCELERATOR = "accelerator"  # the Verilog module of the machine, which is in a file of its own
 _TRANSCEIVERS = ("rx_p", "rx_n", "tx_p", "tx_n")
 
@@ -25,10 +28,12 @@ class Card(Elaboratable):
     ----------
     config : Config
     link : Link
+    build : int
+        What the console calls it.
     """
 
-    def __init__(self, config: Config, link: Link):
-        self._config, self._link = config, link
+    def __init__(self, config: Config, link: Link, build: int):
+        self._config, self._link, self._build = config, link, build
 
     def elaborate(self, platform):
         """Clocks first, then host and memory, then what connects them."""
@@ -56,7 +61,20 @@ class Card(Elaboratable):
             self._output(m, platform, "led", number, light)
         if ("hbm_cattrip", 0) in platform.resources:
             self._output(m, platform, "hbm_cattrip", 0, hbm.trip)
+        if ("uart", 0) in platform.resources:
+            self._console(m, platform, shell, hbm)
         return m
+
+    def _console(self, m, platform, shell, hbm):
+        """Tell on the serial port what the lights tell, and more."""
+        console = Console(self._build, bit_cycles=round(BOARD_HZ / BAUD), interval_cycles=BOARD_HZ)
+        m.submodules.console = DomainRenamer("board")(console)
+        m.submodules.uart_tx = pin = io.Buffer("o", platform.request("uart", 0, dir={"tx": "-"}).tx)
+        m.d.comb += [
+            *(getattr(console, name).eq(getattr(shell, name)) for name in ("ready", "running", "error")),
+            console.temperature.eq(hbm.temperature),
+            pin.o.eq(console.o),
+        ]
 
     @staticmethod
     def _input(m, platform, name):

@@ -1,6 +1,6 @@
 """AMD VCU128: pins and configuration, from its user guide (UG1302) and board files."""
 
-from amaranth.build import Attrs, Pins, Resource
+from amaranth.build import Attrs, Pins, Resource, Subsignal
 from amaranth_boards.resources import LEDResources
 
 from etalstm.boards.platform import CardPlatform, clock_resource, pcie_resources
@@ -16,6 +16,8 @@ class VCU128Platform(CardPlatform):
         clock_resource("BH51", "BJ51"),
         Resource("cpu_reset", 0, Pins("BM29", dir="i"), Attrs(IOSTANDARD="LVCMOS12")),
         *LEDResources(pins="BH24 BG24 BG25 BF25 BF26 BF27 BG27 BG28", attrs=Attrs(IOSTANDARD="LVCMOS18")),
+        # UART0_TXD of the board: the part drives it, the USB bridge receives. What the bridge sends (BP26) is not used.
+        Resource("uart", 0, Subsignal("tx", Pins("BN26", dir="o")), Attrs(IOSTANDARD="LVCMOS18")),
         *pcie_resources("BF41", IOSTANDARD="LVCMOS12"),
     ]
     programming = {

@@ -19,7 +19,9 @@ class UpdateLayer:
 
     As many units at a time as a transposer's square has rows: their gates' rows of one column group are loaded with
     gradient and velocity, updated, stored, and written transposed into the row copy of the units' owner. Two sets of
-    buffers alternate where the scratch memory holds them.
+    buffers alternate where the scratch memory holds them. All channels go through the owners in the same order, so one
+    memory takes what all of them write: an instruction is the same for all, and has no address that rotates with the
+    channel.
     """
 
     def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays):
