@@ -1,6 +1,7 @@
 """Devices that train: golden, simulated, and a card."""
 
-from etalstm.device.api import Device, Session
+from etalstm.device.api import Session
+from etalstm.device.device import Device
 from etalstm.device.golden import GoldenDevice
 from etalstm.device.offload import OffloadDevice
 from etalstm.device.results import InputGradients, Outputs

@@ -9,12 +9,12 @@ Dimensions: B sequences, T steps, I inputs, H units, L layers, K = I + H columns
 """
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from etalstm.device.hooks import SessionHooks
 from etalstm.device.results import InputGradients, Outputs
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import CallOrderError, DeviceError, DivergedError
@@ -29,7 +29,7 @@ from etalstm.optimizer import UpdateRule, check_hyperparameters, clip_scale, gra
 from etalstm.storage import KINDS, Storage, Usage
 
 
-class Session(ABC):
+class Session(SessionHooks):
     """Weights on a device, and the passes over them.
 
     The order is ``load``, then any number of ``forward`` (or ``load_intermediates``); after one, one ``backward``; then
@@ -37,8 +37,7 @@ class Session(ABC):
     ``gradients`` and the members of :class:`InputGradients` may be read between ``backward`` and the next ``forward``.
     Every array that goes in must be a NumPy array of float32 and finite; subnormals are read as zeros of their sign.
 
-    A device implements the hooks. They get contiguous, checked arrays, every optional argument filled in, and only
-    in that order.
+    A device implements :class:`SessionHooks`.
 
     Parameters
     ----------
@@ -396,106 +395,3 @@ class Session(ABC):
 
     def _norm(self) -> float:
         return gradient_norm(*self._norm_terms())
-
-    # -- what a device implements -----------------------------------------------------------------------------------
-
-    @abstractmethod
-    def _load(self, parameters: list[LayerParameters], velocities: list[LayerParameters]) -> None:
-        """Store checked weights and velocities."""
-
-    @abstractmethod
-    def _parameters(self) -> list[LayerParameters]:
-        """Read the weights and biases."""
-
-    @abstractmethod
-    def _velocities(self) -> list[LayerParameters]:
-        """Read the velocities."""
-
-    @abstractmethod
-    def _forward(self, x: np.ndarray, lengths: np.ndarray, h0: np.ndarray, c0: np.ndarray) -> Outputs:
-        """Run forward; the outputs' y may hold the frozen h at padded steps."""
-
-    @abstractmethod
-    def _backward(self, dy: np.ndarray, dh: np.ndarray, dc: np.ndarray) -> None:
-        """Run backward; dy is +0 at padded steps."""
-
-    @abstractmethod
-    def _dx(self) -> np.ndarray:
-        """Read dx, (T, B, I)."""
-
-    @abstractmethod
-    def _initial_state_gradients(self) -> tuple[np.ndarray, np.ndarray]:
-        """Read dh0 and dc0, each (L, B, H)."""
-
-    @abstractmethod
-    def _norm_terms(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Read what :func:`gradient_norm` takes: per layer column norms (K,), and db (4H,) in canonical row order."""
-
-    @abstractmethod
-    def _gradients(self) -> list[LayerGradients]:
-        """Read dW and db in the row order of the weights."""
-
-    @abstractmethod
-    def _update(self, rule: UpdateRule) -> None:
-        """Apply the update to weights and velocities."""
-
-    def _usage(self) -> list[Usage]:
-        """Count what was kept and computed; only where :attr:`reduces`."""
-        return []
-
-    def _contributions(self) -> np.ndarray:
-        """Measure the cells; only where :attr:`reduces`."""
-        raise DeviceError("this device does not measure what its cells contribute")
-
-    @abstractmethod
-    def _counters(self) -> dict[str, int]:
-        """Read the counters."""
-
-    def _store_as(self, shape: TrainingShape) -> None:  # noqa: B027  a device that plans nothing has nothing to do
-        """Go over to a shape that differs in its storage."""
-
-    def _encode(self, layers: list[np.ndarray], skipped: np.ndarray) -> Iterator[bytes]:
-        """Compress the local gradients of all layers."""
-        raise DeviceError("this device takes no intermediates from the host")
-
-    def _load_intermediates(self, x: np.ndarray, h: np.ndarray, streams: Iterable[bytes], lengths: np.ndarray) -> None:
-        """Stand for a forward pass."""
-        raise DeviceError("this device takes no intermediates from the host")
-
-    def _memory(self) -> dict:
-        """Describe the memory that the session takes."""
-        return {}
-
-
-class Device(ABC):
-    """Something that trains. Usable as a context manager that closes it.
-
-    Members
-    -------
-    name : str
-        What :func:`etalstm.device.open_device` knows it by.
-    preset : str
-        The configuration it was opened with.
-    """
-
-    name: str
-    preset: str
-
-    @abstractmethod
-    def create(self, shape: TrainingShape) -> Session:
-        """Make a session.
-
-        Raises
-        ------
-        DeviceError
-            If the network does not fit the device; the message says what is needed and what there is.
-        """
-
-    def close(self) -> None:  # noqa: B027  a device without resources has nothing to release
-        """Release the device; its sessions are then unusable. Closing twice does nothing."""
-
-    def __enter__(self) -> "Device":
-        return self
-
-    def __exit__(self, *_) -> None:
-        self.close()

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from etalstm.device.api import Device, Session
+from etalstm.device.api import Session
+from etalstm.device.device import Device
 from etalstm.device.results import Outputs
 from etalstm.device.shape import TrainingShape
 from etalstm.golden.trainer import Rows, network_backward, network_forward, network_update

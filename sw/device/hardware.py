@@ -3,7 +3,7 @@
 import weakref
 
 from etalstm.device.accelerator import Accelerator
-from etalstm.device.api import Device
+from etalstm.device.device import Device
 from etalstm.device.session import HardwareSession
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import PlanError

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from etalstm.device.api import Device, Session
+from etalstm.device.api import Session
+from etalstm.device.device import Device
 from etalstm.device.feed import receive
 from etalstm.device.results import Outputs
 from etalstm.device.shape import TrainingShape

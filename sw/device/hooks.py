@@ -1,0 +1,87 @@
+"""What a device implements of a session; :class:`etalstm.device.api.Session` checks arguments and their order."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from etalstm.device.results import Outputs
+from etalstm.device.shape import TrainingShape
+from etalstm.errors import DeviceError
+from etalstm.network import LayerGradients, LayerParameters
+from etalstm.optimizer import UpdateRule
+from etalstm.storage import Usage
+
+
+class SessionHooks(ABC):
+    """The passes of one device.
+
+    Arrays come in contiguous and checked, every optional argument filled in, and calls only in the order of the API.
+    """
+
+    @abstractmethod
+    def _load(self, parameters: list[LayerParameters], velocities: list[LayerParameters]) -> None:
+        """Store checked weights and velocities."""
+
+    @abstractmethod
+    def _parameters(self) -> list[LayerParameters]:
+        """Read the weights and biases."""
+
+    @abstractmethod
+    def _velocities(self) -> list[LayerParameters]:
+        """Read the velocities."""
+
+    @abstractmethod
+    def _forward(self, x: np.ndarray, lengths: np.ndarray, h0: np.ndarray, c0: np.ndarray) -> Outputs:
+        """Run forward; the outputs' y may hold the frozen h at padded steps."""
+
+    @abstractmethod
+    def _backward(self, dy: np.ndarray, dh: np.ndarray, dc: np.ndarray) -> None:
+        """Run backward; dy is +0 at padded steps."""
+
+    @abstractmethod
+    def _dx(self) -> np.ndarray:
+        """Read dx, (T, B, I)."""
+
+    @abstractmethod
+    def _initial_state_gradients(self) -> tuple[np.ndarray, np.ndarray]:
+        """Read dh0 and dc0, each (L, B, H)."""
+
+    @abstractmethod
+    def _norm_terms(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Read what :func:`gradient_norm` takes: per layer column norms (K,), and db (4H,) in canonical row order."""
+
+    @abstractmethod
+    def _gradients(self) -> list[LayerGradients]:
+        """Read dW and db in the row order of the weights."""
+
+    @abstractmethod
+    def _update(self, rule: UpdateRule) -> None:
+        """Apply the update to weights and velocities."""
+
+    def _usage(self) -> list[Usage]:
+        """Count what was kept and computed; only where :attr:`reduces`."""
+        return []
+
+    def _contributions(self) -> np.ndarray:
+        """Measure the cells; only where :attr:`reduces`."""
+        raise DeviceError("this device does not measure what its cells contribute")
+
+    @abstractmethod
+    def _counters(self) -> dict[str, int]:
+        """Read the counters."""
+
+    def _store_as(self, shape: TrainingShape) -> None:  # noqa: B027  a device that plans nothing has nothing to do
+        """Go over to a shape that differs in its storage."""
+
+    def _encode(self, layers: list[np.ndarray], skipped: np.ndarray) -> Iterator[bytes]:
+        """Compress the local gradients of all layers."""
+        raise DeviceError("this device takes no intermediates from the host")
+
+    def _load_intermediates(self, x: np.ndarray, h: np.ndarray, streams: Iterable[bytes], lengths: np.ndarray) -> None:
+        """Stand for a forward pass."""
+        raise DeviceError("this device takes no intermediates from the host")
+
+    def _memory(self) -> dict:
+        """Describe the memory that the session takes."""
+        return {}
