@@ -63,7 +63,7 @@ bool Port::affordable() const { return memory_.options.bandwidth <= 0 || tokens_
 // An address that was shown and not taken must not change or vanish.
 void Port::check(const char* channel, const Address& now, Address& held, bool ready) {
     if (held.valid && !(now == held)) violate(std::string(channel) + " changed before it was accepted");
-    held = now;
+    if (now.valid) held = now;
     held.valid = now.valid && !ready;
 }
 

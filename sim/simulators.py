@@ -36,8 +36,8 @@ def compare_simulators(name: str, shape: TrainingShape, log: Callable[[str], Non
     Returns
     -------
     dict
-        ``cycles`` and ``cocotb_cycles`` of the iteration; ``sim_cycles_per_second`` and ``cocotb_cycles_per_second``;
-        ``ratio`` of the two.
+        ``cycles`` and ``cocotb_cycles`` of the iteration; ``sim_cycles_per_second`` and ``cocotb_cycles_per_second``,
+        of CPU time; ``ratio`` of the two.
 
     Raises
     ------

@@ -2,10 +2,11 @@ from dataclasses import replace
 
 import pytest
 
+from etalstm.hw.config import preset
 from etalstm.hw.contract import Register
 from etalstm.sim import library
 from etalstm.sim.glue import glue
-from etalstm.sim.library import build_library
+from etalstm.sim.library import build_library, design, repeated_modules
 from etalstm.sim.simulation import Simulation
 from etalstm.sim.toolchain import ToolchainError
 
@@ -13,6 +14,11 @@ from etalstm.sim.toolchain import ToolchainError
 def test_builds_once(echo_design, echo_library):
     assert build_library(echo_design).path == echo_library.path
     assert build_library(echo_design).seconds == 0
+
+
+def test_repeated_modules_are_those_written_once_for_many():
+    assert set(repeated_modules(design(preset("test")).verilog)) == {"adder", "channel", "multiplier"}
+    assert repeated_modules("module one (a);\n  two two (\n);\nendmodule\nmodule two (b);\nendmodule\n") == []
 
 
 def test_writes_a_waveform(echo_design, tmp_path):
