@@ -39,13 +39,13 @@ class VectorEngine(wiring.Component):
     """Executes VECTOR instructions in order, one element a cycle, σ and tanh one every ``lanes / units`` cycles.
 
     An element's operands are read in the cycle of its issue and are there in the next one; with one read port of the
-    scratch memory b is read a cycle earlier, so elements whose b is a scratch word take two cycles each. The write
-    follows ``multiply_latency + 1`` cycles after the issue of a product, ``add_latency + 1`` after that of a sum, a
-    difference or a selection, which is the sum of b and nothing, and ``LATENCY + 2`` to ``LATENCY + 1 + lanes / units``
-    after an activation, of which each write has ``units`` lanes. Writes keep the order of the elements: an element
-    whose write would not be the last waits, and in ``serial`` instructions each run of the inner loop until nothing is
-    in flight. There is no other interlock: operands must have been written before the instruction comes, which is what
-    its waits are for. Reset forgets everything.
+    scratch memory b is read a cycle earlier, so elements whose b is a scratch word take two cycles each, and those of
+    two parameters always do. The write follows ``multiply_latency + 1`` cycles after the issue of a product,
+    ``add_latency + 1`` after that of a sum, a difference or a selection, which is the sum of b and nothing, and
+    ``LATENCY + 2`` to ``LATENCY + 1 + lanes / units`` after an activation, of which each write has ``units`` lanes.
+    Writes keep the order of the elements: an element whose write would not be the last waits, and in ``serial``
+    instructions each run of the inner loop until nothing is in flight. There is no other interlock: operands must have
+    been written before the instruction comes, which is what its waits are for. Reset forgets everything.
     ::
 
         i ─► loop ─► element ─► issue ─┬─► PEs (outside) ────────────────────────┬─mux─► results
@@ -155,7 +155,8 @@ class VectorEngine(wiring.Component):
         arrival = Arrival(len(self.results.addr), self.groups)
         may_read, has_read = Signal(), Signal()
         scratch = (self._read_one_by_one, self._read_at_once)[self.scratch_reads - 1]
-        m.d.comb += has_read.eq(scratch(m, element, loop.o.valid & may_read, ~activation))
+        reads = (loop.o.valid & may_read, ~activation)
+        m.d.comb += has_read.eq(scratch(m, element, *reads) & self._read_parameters(m, element, *reads))
         self._read(m, element, select)
         group_issue, group = self._activate(m, element, self.issue & activation, arrival)
         in_flight, *arriving = self._arrive(
@@ -192,10 +193,27 @@ class VectorEngine(wiring.Component):
             m.d.sync += kept.eq(self.scratch_a.data)
         return ~b_scratch | read
 
+    def _read_parameters(self, m, element, may_read, has_b):
+        """Look up one parameter a cycle: of two, b's in a cycle before the issue; give whether that is done."""
+        self._constants = [Signal(self.format.width, name=f"parameter_{n}", reset_less=True) for n in "ab"]
+        both, reads, read, word = Signal(), Signal(), Signal(), Signal(self.format.width)
+        of_a = element.a_source == Source.PARAMETER
+        number = Mux(of_a & ~reads, element.a, element.b)[: PARAMETERS.bit_length() - 1]
+        m.d.comb += [
+            both.eq(of_a & (element.b_source == Source.PARAMETER) & has_b),
+            reads.eq(may_read & both & ~read),
+            word.eq(self.parameters[number]),
+        ]
+        m.d.sync += read.eq((read | reads) & ~self.issue)
+        with m.If(self.issue):
+            m.d.sync += self._constants[0].eq(word)
+        with m.If(reads | ~both):
+            m.d.sync += self._constants[1].eq(word)
+        return ~both | read
+
     def _read(self, m, element, select):
         """One cycle after the issue choose the operands and tell the PEs what to do with them."""
         a_source, b_scratch = Signal(2, reset_less=True), Signal(reset_less=True)
-        constants = [Signal(self.format.width, name=f"parameter_{n}", reset_less=True) for n in "ab"]
         op = element.op
         m.d.comb += [
             self.queue.addr.eq(element.a),
@@ -206,13 +224,11 @@ class VectorEngine(wiring.Component):
             m.d.sync += [
                 a_source.eq(element.a_source),
                 b_scratch.eq(element.b_source == Source.SCRATCH),
-                constants[0].eq(self.parameters[element.a[: PARAMETERS.bit_length() - 1]]),
-                constants[1].eq(self.parameters[element.b[: PARAMETERS.bit_length() - 1]]),
                 self.operation.multiply.eq(op == VectorOp.MULTIPLY),
                 self.operation.subtract.eq(op == VectorOp.SUBTRACT),
                 self.operation.empty.eq(select),
             ]
-        wide = [word.replicate(self.lanes) for word in constants]
+        wide = [word.replicate(self.lanes) for word in self._constants]
         with m.Switch(a_source):
             with m.Case(Source.SCRATCH):
                 m.d.comb += self.a.eq(self._scratch_words[0])
