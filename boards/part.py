@@ -8,7 +8,7 @@ from etalstm.hw.config import Config
 _DSP_OF_MULTIPLIER = 2  # a 24 × 24 product in DSP48E2, by Yosys
 _DSP_OF_ADDER = 2
 _DSP_OF_ACTIVATION = 4
-_LUT_OF_PE = 460  # multiplier 100, adder 230, operands 130, by Yosys; an upper bound
+_LUT_OF_PE = 450  # multiplier 90, adder 230, operands 130, by Yosys; an upper bound
 _BLOCK_BITS, _BLOCK_DEPTH = 72, 512  # of a RAMB36E2 at its widest
 _ULTRA_BITS, _ULTRA_DEPTH = 72, 4096
 _SMALL_DEPTH = 64  # up to here a memory is made of LUTs

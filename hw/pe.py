@@ -1,6 +1,6 @@
 """Omni-PE: one multiplier and one adder that serve matrix products and element-wise work alike."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -29,19 +29,19 @@ class OmniPE(wiring.Component):
 
     Takes one operation per cycle, free running. Every operation is issued in one slot and has a fixed result time:
     what goes to the adder beside a product is delayed by the time of a product. What needs no product multiplies, too:
-    a sum by 1, which only flushes what the adder would, an empty one 0 by -0, which gives the -0 that adds nothing. So
+    a sum by 1, which only flushes what the adder would, an empty one 0 by -1, which gives the -0 that adds nothing. So
     the adder needs no multiplexer, and what it adds no delay. Who takes a result chooses between product and sum.
     ::
 
         weight ─┐
              a ─┴─mux, or 0 ──────│─┐                ┌──────────────────────────────────► product
         scalar ─┐                   ├─► multiplier ─┴──────┐
-             b ─┴─mux, or 1, -0 ──│─┘                       ├─► adder ──────────────────► sum
-             b ─┬─mux, or 0, -0 ──│─ (delay) ─ change sign ─┘
-       partial ─┤
+             b ─┴─mux, or 1, -1 ──│─┘                       ├─► adder ──────────────────► sum
+             b ─────────│─┬─mux, or 0, -0 ─│─ (delay) ─ change sign ─┘
+       partial ─┬─mux ──│─┘
           bias ─┘
 
-        cycle 0                   1           1 + multiplier.LATENCY   1 + multiplier.LATENCY + adder.LATENCY
+        cycle 0         1         2           1 + multiplier.LATENCY   1 + multiplier.LATENCY + adder.LATENCY
 
     Parameters
     ----------
@@ -57,10 +57,12 @@ class OmniPE(wiring.Component):
     a, b : :py:`In(format.width)`
         Operands of element-wise work.
     mac, begins : :py:`In(1)`
-        Select the operands, in their cycle: ``weight``, ``scalar`` and ``partial`` instead of ``a``, ``b`` and ``b``;
-        ``bias`` instead of ``partial``.
-    empty, whole, nothing : :py:`In(1)`
-        Select constants: 0 by -0; ``a`` by 1; and as what is added -0, or 0 if ``empty``.
+        Select the operands, in their cycle: ``weight`` and ``scalar`` instead of ``a`` and ``b``; ``bias`` instead of
+        ``partial``.
+    empty, unit : :py:`In(1)`
+        Select constants, in the operands' cycle: 0 instead of ``a``; 1 instead of ``b``, or -1 if ``empty``.
+    accumulate, nothing, zero : :py:`In(1)`
+        Select what is added, in the cycle after: ``bias`` or ``partial`` instead of ``b``; -0; with ``nothing``: 0.
     negate : :py:`In(1)`
         The adder adds minus ``b``; in the cycle of the product.
     product, sum : :py:`Out(format.width)`
@@ -70,7 +72,7 @@ class OmniPE(wiring.Component):
     def __init__(self, format, multiplier, adder):
         self.format, self.multiplier, self.adder = format, multiplier, adder
         words = ("weight", "scalar", "partial", "bias", "a", "b")
-        controls = ("mac", "begins", "empty", "whole", "nothing", "negate")
+        controls = ("mac", "begins", "empty", "unit", "accumulate", "nothing", "zero", "negate")
         super().__init__(
             {name: In(format.width) for name in words}
             | {name: In(1) for name in controls}
@@ -85,22 +87,28 @@ class OmniPE(wiring.Component):
         width = self.format.width
 
         # Cycle 0. The constants come last: the registers' set and reset inputs make most of them.
-        a, b, addend = (Signal(width, name=n, reset_less=True) for n in ("a_", "b_", "addend"))
+        registers = ("a_", "start", "other", "addend")
+        a, start, other, addend = (Signal(width, name=name, reset_less=True) for name in registers)
+        b, b_sign = Signal(width - 1, name="b_", reset_less=True), Signal(reset_less=True)
         m.d.sync += [
             a.eq(Mux(self.mac, self.weight, self.a)),
-            b.eq(Mux(self.mac, self.scalar, self.b)),
-            addend.eq(Mux(self.mac, Mux(self.begins, self.bias, self.partial), self.b)),
+            b.eq(Mux(self.mac, self.scalar, self.b)[:-1]),
+            b_sign.eq(Mux(self.unit, self.empty, Mux(self.mac, self.scalar, self.b)[-1])),
+            start.eq(Mux(self.begins, self.bias, self.partial)),
+            other.eq(self.b),
         ]
-        with m.If(self.whole):
-            m.d.sync += b.eq(self.format.one)
         with m.If(self.empty):
-            m.d.sync += [a.eq(0), b.eq(self.format.minus_zero)]
-        with m.If(self.nothing):
-            m.d.sync += addend.eq(Mux(self.empty, 0, self.format.minus_zero))
+            m.d.sync += a.eq(0)
+        with m.If(self.unit):
+            m.d.sync += b.eq(self.format.one)
 
-        # Cycle 1
-        m.d.comb += [multiplier.a.eq(a), multiplier.b.eq(b)]
-        for n in range(multiplier.LATENCY):
+        # Cycle 1. What is added is chosen no earlier: so the registers in a row that follow are too few for a shift
+        # register of LUTs, of which the part has fewer to spare than of registers.
+        m.d.comb += [multiplier.a.eq(a), multiplier.b.eq(Cat(b, b_sign))]
+        m.d.sync += addend.eq(Mux(self.accumulate, start, other))
+        with m.If(self.nothing):
+            m.d.sync += addend.eq(Cat(C(0, width - 1), ~self.zero))
+        for n in range(multiplier.LATENCY - 1):
             delayed = Signal(width, name=f"addend_{n}", reset_less=True)
             m.d.sync += delayed.eq(addend)
             addend = delayed
@@ -158,6 +166,9 @@ class PEArray(wiring.Component):
         """Delay the control once for all lanes and wire up the PEs."""
         m = Module()
         now = self.operation
+        nothing = now.mac & now.begins & ~now.biased
+        late = Signal(3, reset_less=True)
+        m.d.sync += late.eq(Cat(now.mac, nothing, now.empty))
         negate = now.subtract
         for n in range(self.product_cycle):
             stage = Signal(name=f"negate_{n}", reset_less=True)
@@ -169,8 +180,8 @@ class PEArray(wiring.Component):
                 pe.mac.eq(now.mac),
                 pe.begins.eq(now.begins),
                 pe.empty.eq(now.empty),
-                pe.whole.eq(~now.mac & ~now.multiply),
-                pe.nothing.eq(now.mac & now.begins & ~now.biased),
+                pe.unit.eq(now.empty | ~(now.mac | now.multiply)),
+                Cat(pe.accumulate, pe.nothing, pe.zero).eq(late),
                 pe.negate.eq(negate),
                 pe.scalar.eq(self.scalar),
                 *(getattr(pe, name).eq(getattr(self, name)[n]) for name in ("weight", "partial", "bias", "a", "b")),

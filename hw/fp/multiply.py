@@ -56,12 +56,17 @@ class Multiplier(wiring.Component):
         slices = [b.significand[start : start + DSP_BITS] for start in starts]
         partials = [register(m, f"partial_{n}", a.significand * part) for n, part in enumerate(slices)]
         exponent_shape = signed(self.format.exponent + 2)
-        exponent = register(m, "exponent_1", a.exponent + b.exponent - self.format.bias, exponent_shape)
+        # The bias is 2^n - 1: a carry into the sum of the exponents leaves only its upper bits to subtract from.
+        exponents = (Cat(C(1, 1), a.exponent) + Cat(C(1, 1), b.exponent))[1:]
+        half = self.format.exponent - 1
+        exponent = Cat(exponents[:half], exponents[half:] - 1)
+        exponent = register(m, "exponent_1", exponent.as_signed(), exponent_shape)
         outcome = Signal(OUTCOME)
+        a_top, b_top = a.exponent.all(), b.exponent.all()
         m.d.comb += [
             outcome.sign.eq(a.sign ^ b.sign),
             outcome.zero.eq(a.is_zero | b.is_zero),
-            outcome.infinite.eq(a.is_inf | b.is_inf),
+            outcome.infinite.eq(a_top | b_top),
             outcome.nan.eq(a.is_nan | b.is_nan | outcome.zero & outcome.infinite),
         ]
         outcome = register(m, "outcome_1", outcome, OUTCOME)

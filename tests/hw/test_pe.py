@@ -60,7 +60,7 @@ def add(a, b):
 
 def expected(name, w):
     whole, mac = multiply(w["a"], FORMAT.one), multiply(w["weight"], w["scalar"])
-    nothing = multiply(0, FORMAT.minus_zero)
+    nothing = multiply(0, FORMAT.one | SIGN)
     return {
         "mul": multiply(w["a"], w["b"]),
         "add": add(whole, w["b"]),
