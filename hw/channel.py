@@ -21,6 +21,7 @@ from etalstm.hw.contract import (
     WAIT_BITS,
     Cycle,
     Engine,
+    Opcode,
     Status,
 )
 from etalstm.hw.dma.load import LoadEngine
@@ -160,7 +161,7 @@ class Channel(wiring.Component):
             ]
         with m.Switch(opcode):
             for code, engine in ENGINE_OF.items():
-                if engine in ENGINES:
+                if engine in ENGINES and code != Opcode.LOAD_ROWS:  # of which only LOADs come here
                     queue = queues[ENGINES[engine]]
                     with m.Case(code):
                         m.d.comb += [queue.i.valid.eq(self.i.valid), self.i.ready.eq(queue.i.ready)]

@@ -84,10 +84,12 @@ class Opcode(IntEnum):
     STORE = 4
     TRANSPOSE = 5
     CAST = 6
+    LOAD_ROWS = 7
 
 
 ENGINE_OF = {
     Opcode.LOAD: Engine.LOAD,
+    Opcode.LOAD_ROWS: Engine.LOAD,
     Opcode.MAC: Engine.MAC,
     Opcode.VECTOR: Engine.VECTOR,
     Opcode.STORE: Engine.STORE,
@@ -163,7 +165,7 @@ STREAM_INDEX = ("start", "beats", "elements", "kept")
 
 # Every instruction starts with these. An engine holds an instruction back until the engines named here have completed
 # at least so many instructions since the program started (0: no wait). Channels look at their own engines; with
-# `everyone` set, and always in CAST, wait_store means "completed by every channel".
+# `everyone` set, and always in CAST and LOAD_ROWS, wait_store means "completed by every channel".
 HEADER = {
     "opcode": OPCODE_BITS,  # an Opcode
     "wait_load": WAIT_BITS,  # instructions that LOAD must have completed
@@ -196,8 +198,26 @@ FIELDS = {
     # With `compressed`, LOAD reads a stream that a compressed STORE wrote: `address` is that of its index beat.
     Opcode.LOAD: {
         **_TRANSFER,
+        "more": 1,  # a part: what the next LOAD is a part of too is completed, and counted, with the last one
         "compressed": 1,
         "bf16": 1,  # of the stream's words
+    },
+    # A LOAD of `outer` rows of `inner` vectors each that leaves out rows which no scalar of a CAST has a use for. The
+    # sequencer turns it into LOADs of the others; lane memory keeps what it had where a row is left out, but one row at
+    # least is read. Rows belong to blocks in the order of a CAST by rows with four gates: the first block is tile
+    # `tile` of channel `channel`, then come the next tiles, after tile `tiles_per_channel - 1` tile 0 of the next
+    # channel; a block has four rows, one for each gate, of each of `lanes` lanes, or of `last_lanes` in a channel's
+    # last tile. The map of a block is four vectors, one for each gate, at beat map + tile·(4·beats per vector) of the
+    # channel's window: a row is left out if its lane's word is ±0. It is read when the waits are over.
+    # BAD_FIELD: a count of 0; lanes that a vector does not have; `outer` rows are not those of whole blocks.
+    Opcode.LOAD_ROWS: {
+        **_TRANSFER,
+        "map": ADDRESS_BITS,
+        "channel": CHANNEL_BITS,
+        "tile": 8,
+        "tiles_per_channel": 8,
+        "lanes": 6,
+        "last_lanes": 6,
     },
     # Copies outer·inner vectors of lane memory `memory` to the channel's window, one after the other.
     # With `compressed`, STORE appends a stream to the channel's log `log` and writes its index beat (see STREAM_INDEX)
@@ -431,7 +451,7 @@ class BoardStatus(IntFlag):
 BOARD_SPACE_BYTES = 0x2000  # of both kinds of registers together
 BOARD_RESET = 1  # lets the memory finish what is under way, then resets the machine; its memory keeps its bytes
 MAGIC = 0x4554414C  # "ETAL"
-VERSION = 3
+VERSION = 4
 PARAMETERS = 16
 PARAMETER_ONE = 0  # reads as 1.0 whatever is written
 PARAMETER_ZERO = 1  # reads as +0.0 whatever is written
@@ -468,7 +488,9 @@ class Counter(IntEnum):
     ACTIVATION = 13  #: activation-unit operations issued (one lane's value each)
     SCALARS_SEEN = 14  #: scalars that the broadcaster had to send
     SCALARS_SKIPPED = 15  #: those of them that were zero, and not sent
-    READ_BEATS = 16  #: one for each Traffic, LOAD and CAST, summed over channels
-    WRITE_BEATS = 20  #: likewise, STORE and TRANSPOSE
-    PROGRAM_BEATS = 24  #: beats of instructions that were fetched
-    COUNT = 25  #: of counters
+    ROWS_SEEN = 16  #: rows of LOAD_ROWS, of one channel
+    ROWS_SKIPPED = 17  #: those of them that the map leaves out
+    READ_BEATS = 18  #: one for each Traffic, LOAD and CAST, summed over channels; and maps, with DELTAS
+    WRITE_BEATS = 22  #: likewise, STORE and TRANSPOSE
+    PROGRAM_BEATS = 26  #: beats of instructions that were fetched
+    COUNT = 27  #: of counters

@@ -15,6 +15,7 @@ _QUIET_CYCLES = 7
 # Fields that may not be 0, by opcode.
 _COUNTS = {
     Opcode.LOAD: ("outer", "inner"),
+    Opcode.LOAD_ROWS: ("outer", "inner", "lanes", "last_lanes", "tiles_per_channel"),
     Opcode.STORE: ("outer", "inner"),
     Opcode.VECTOR: ("outer", "inner"),
     Opcode.TRANSPOSE: ("outer", "rows", "lanes"),
@@ -43,6 +44,7 @@ class Sequencer(wiring.Component):
     watchdog : :py:`In(32)`              cycles without progress until ``STUCK``; 0: never
     command, data                        to and from the reader of the program's port
     o : :py:`Out(stream.Signature(256))` instructions to the engines
+    refusal : :py:`In(Status)`           why the instruction at ``o`` is not taken (IDLE: it will be)
     busy, draining : :py:`In(1)`         an engine has work; a memory access is under way
     progress : :py:`In(1)`               something moved in an engine
     fault, fault_engine, fault_instruction
@@ -74,6 +76,7 @@ class Sequencer(wiring.Component):
                 "fault_engine": In(4),
                 "fault_instruction": In(32),
                 "read_error": In(1),
+                "refusal": In(Status),
                 "running": Out(1),
                 "active": Out(1),
                 "drain": Out(1),
@@ -179,6 +182,8 @@ class Sequencer(wiring.Component):
             stop(Status.STUCK)
         with m.If(self.read_error):
             stop(Status.READ_ERROR)
+        with m.If(self.refusal != Status.IDLE):
+            stop(self.refusal)
         with m.If(self.fault != Status.IDLE):
             stop(self.fault, self.fault_engine, self.fault_instruction)
         with m.If(self.abort):

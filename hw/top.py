@@ -11,7 +11,9 @@ from etalstm.hw.channel import Channel
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Counter, Cycle, Engine, Opcode, Status
 from etalstm.hw.counters import Counters
+from etalstm.hw.dma.merge import ReadMerge
 from etalstm.hw.dma.reader import Reader
+from etalstm.hw.dma.rows import RowLoads
 from etalstm.hw.dma.share import PortShare
 from etalstm.hw.faults import Faults
 from etalstm.hw.registers import REGISTER_ADDRESS_BITS, Registers
@@ -52,7 +54,8 @@ class Top(wiring.Component):
     control : :py:`In(AXI4Lite(...))`
         Registers, see :class:`contract.Register`.
     port0 … : :py:`Out(AXI4(...))`
-        Memory ports: those of the channels first, then the broadcaster's and the sequencer's, which only read.
+        Memory ports: those of the channels first, then the broadcaster's and the sequencer's, which only read; the
+        latter is that of the maps of LOAD_ROWS too.
     interrupt : :py:`Out(1)`
         The last program has ended; low from its start to its end, and before the first.
     running, failed : :py:`Out(1)`
@@ -83,12 +86,20 @@ class Top(wiring.Component):
         m.submodules.broadcaster = of_program(broadcaster)
         reader = Reader(config.address_bits, config.beat_bits, contract.ADDRESS_BITS, depth=32, outstanding=2)
         m.submodules.program = of_program(reader)
+        rows = RowLoads(
+            config.format,
+            lanes=config.lanes,
+            beat_words=config.beat_words,
+            address_bits=config.address_bits,
+            channels=config.channels,
+        )
+        m.submodules.rows = of_program(rows)
         stored = Rendezvous(config.channels, 2 * config.instruction_queue + 8)
         m.submodules.stored = of_program(stored)
         faults = Faults(config.channels)
         m.submodules.faults = of_program(faults)
 
-        self._connect_ports(m, channels, broadcaster, reader, of_program)
+        self._connect_ports(m, channels, broadcaster, (reader, rows), of_program)
         connect(m, flipped(self.control), registers.bus)
         m.d.comb += [
             sequencer.start.eq(registers.start),
@@ -108,7 +119,7 @@ class Top(wiring.Component):
             self.failed.eq(self.interrupt & (sequencer.status != Status.DONE)),
         ]
         self._fetch(m, sequencer, reader)
-        self._dispatch(m, sequencer, channels, broadcaster)
+        self._dispatch(m, sequencer, rows, channels, broadcaster)
         self._broadcast(m, channels, broadcaster)
         for number, channel in enumerate(channels):
             m.d.comb += [
@@ -124,14 +135,17 @@ class Top(wiring.Component):
             broadcaster.send_zeros.eq(registers.send_zeros),
             broadcaster.abort.eq(sequencer.drain),
             broadcaster.stored_by_all.eq(stored.count),
+            rows.windows.eq(registers.windows),
+            rows.abort.eq(sequencer.drain),
+            rows.stored_by_all.eq(stored.count),
             stored.done.eq(Cat(channel.store_done for channel in channels)),
         ]
-        self._watch(m, sequencer, channels, broadcaster, reader, faults)
-        self._count(m, counters, channels, broadcaster, reader)
+        self._watch(m, sequencer, channels, broadcaster, reader, rows, faults)
+        self._count(m, counters, channels, broadcaster, reader, rows)
         return m
 
-    def _connect_ports(self, m, channels, broadcaster, reader, of_program):
-        """Give each memory port to its channels; several share one by ID."""
+    def _connect_ports(self, m, channels, broadcaster, readers, of_program):
+        """Give each memory port to its channels; several share one by ID. The last is for the program and for maps."""
         config = self.config
         each, shared = config.channels_per_port, config.ports - 2
         for n in range(shared):
@@ -145,7 +159,11 @@ class Top(wiring.Component):
                 connect(m, user.axi, share.managers[k])
             connect(m, share.port, flipped(port))
         connect(m, broadcaster.axi, flipped(getattr(self, f"port{shared}")))
-        connect(m, reader.axi, flipped(getattr(self, f"port{shared + 1}")))
+        merge = ReadMerge(config.address_bits, config.beat_bits)
+        m.submodules.merge = of_program(merge)
+        for n, reader in enumerate(readers):
+            connect(m, reader.axi, merge.readers[n])
+        connect(m, merge.port, flipped(getattr(self, f"port{shared + 1}")))
 
     def _fetch(self, m, sequencer, reader):
         m.d.comb += [
@@ -161,19 +179,20 @@ class Top(wiring.Component):
             sequencer.read_error.eq(reader.error),
         ]
 
-    def _dispatch(self, m, sequencer, channels, broadcaster):
+    def _dispatch(self, m, sequencer, rows, channels, broadcaster):
         """Give an instruction to the broadcaster, or to all channels in the same cycle."""
-        is_cast = sequencer.o.p[: contract.OPCODE_BITS] == Opcode.CAST
+        connect(m, sequencer.o, rows.i)
+        is_cast = rows.o.p[: contract.OPCODE_BITS] == Opcode.CAST
         all_ready = Cat(channel.i.ready for channel in channels).all()
         m.d.comb += [
-            broadcaster.i.p.eq(sequencer.o.p),
-            broadcaster.i.valid.eq(sequencer.o.valid & is_cast),
-            sequencer.o.ready.eq(Mux(is_cast, broadcaster.i.ready, all_ready)),
+            broadcaster.i.p.eq(rows.o.p),
+            broadcaster.i.valid.eq(rows.o.valid & is_cast),
+            rows.o.ready.eq(Mux(is_cast, broadcaster.i.ready, all_ready)),
         ]
         for channel in channels:
             m.d.comb += [
-                channel.i.p.eq(sequencer.o.p),
-                channel.i.valid.eq(sequencer.o.valid & ~is_cast & all_ready),
+                channel.i.p.eq(rows.o.p),
+                channel.i.valid.eq(rows.o.valid & ~is_cast & all_ready),
             ]
 
     def _broadcast(self, m, channels, broadcaster):
@@ -186,14 +205,17 @@ class Top(wiring.Component):
                 channel.scalars.valid.eq(broadcaster.o.valid & all_ready),
             ]
 
-    def _watch(self, m, sequencer, channels, broadcaster, reader, faults):
+    def _watch(self, m, sequencer, channels, broadcaster, reader, rows, faults):
         """Tell the sequencer how its program fares; a channel's fault counts before the broadcaster's."""
         m.d.comb += [
+            sequencer.refusal.eq(rows.status),
             sequencer.busy.eq(Cat(*(channel.busy for channel in channels), broadcaster.busy).any()),
             sequencer.draining.eq(
-                Cat(*(channel.dma_busy for channel in channels), broadcaster.dma_busy, reader.busy).any()
+                Cat(*(channel.dma_busy for channel in channels), broadcaster.dma_busy, reader.busy, rows.busy).any()
             ),
-            sequencer.progress.eq(Cat(*(channel.progress for channel in channels), broadcaster.progress).any()),
+            sequencer.progress.eq(
+                Cat(*(channel.progress for channel in channels), broadcaster.progress, rows.beat).any()
+            ),
         ]
         with m.If(broadcaster.status != Status.IDLE):
             m.d.comb += [
@@ -210,7 +232,7 @@ class Top(wiring.Component):
                 sequencer.fault_instruction.eq(faults.fault.instruction),
             ]
 
-    def _count(self, m, counters, channels, broadcaster, reader):
+    def _count(self, m, counters, channels, broadcaster, reader, rows):
         """Sum what the channels did in this cycle."""
 
         def total(bits):
@@ -223,9 +245,12 @@ class Top(wiring.Component):
         counters_of[Counter.ACTIVATION] = total(channel.activations for channel in channels)
         counters_of[Counter.SCALARS_SEEN] = broadcaster.seen
         counters_of[Counter.SCALARS_SKIPPED] = broadcaster.skipped
+        counters_of[Counter.ROWS_SEEN] = rows.seen
+        counters_of[Counter.ROWS_SKIPPED] = rows.skipped
         for kind in contract.Traffic:
             loads = total(channel.load_beats & (channel.load_kind == kind) for channel in channels)
-            counters_of[Counter.READ_BEATS + kind] = loads + (broadcaster.beat & (broadcaster.kind == kind))
+            loads += broadcaster.beat & (broadcaster.kind == kind)
+            counters_of[Counter.READ_BEATS + kind] = loads + rows.beat if kind == contract.Traffic.DELTAS else loads
             counters_of[Counter.WRITE_BEATS + kind] = total(
                 channel.store_beats & (channel.store_kind == kind) for channel in channels
             )

@@ -110,6 +110,23 @@ def test_plan_says_where_windows_lie(capsys):
     assert (placement["base"], placement["stride"], placement["programs"]) == (0, 1 << 27, 20 << 28)
 
 
+@pytest.mark.parametrize(("storage", "mode"), [("ms1", "--offload"), ("ms1-bf16", "--unequal-lengths")])
+def test_compare_finds_golden_bits_where_rows_of_weights_are_left_out(capsys, storage, mode):
+    common = ["--preset", "test", *sizes(5, 33, 2, 3, 3), "--storage", storage]
+    assert json.loads(output(capsys, "plan", *common, "--json")[1])["spareable_bytes"] > 0
+    arguments = ["--theta", 0.2, "--skip-cells", 0.3, "--stall", 0.5, mode]
+    code, out, err = output(capsys, "compare", *common, *arguments, "--json")
+    assert code == 0, err
+    assert json.loads(out)["mismatched_words"] == 0
+
+
+def test_plan_says_which_weights_are_read_at_most(capsys):
+    common = ["plan", "--preset", "test", *sizes(5, 33, 1, 3, 3), "--storage"]
+    spareable = json.loads(output(capsys, *common, "ms1", "--json")[1])["spareable_bytes"]
+    assert re.search(rf"read at most.*: {spareable:,} bytes", output(capsys, *common, "ms1")[1])
+    assert "at most" not in output(capsys, *common, "dense")[1]
+
+
 def test_plan_compares_storage_policies(capsys):
     arguments = ["--preset", "test", *sizes(8, 8, 1, 4, 3), "--json"]
     found = {}
@@ -192,6 +209,7 @@ def test_bench_iteration_of_a_trained_network_compares_architectures(capsys, tra
         assert entry["speedup"] == entry["cycles"] / found["swing"]["cycles"]
         assert (entry["pes"]["share"] > 0) == (name in ("static", "inference")), name
         assert 0 < entry["utilization"] <= entry["pes"]["mac"], name
+        assert entry["bytes"]["spared"] == {"weights": 0}, f"{name}: all weights stay in the lanes"
     assert 1 <= found["swing"]["streams"] < 4, found["swing"]["streams"]  # short streams: beats and a whole last mask
     dense = found["dynamic"]
     assert found["swing"]["delta_density"] < dense["delta_density"]

@@ -27,7 +27,7 @@
 #define ETALSTM_BOARD_SPACE_BYTES 0x2000u /* of both kinds of registers together */
 #define ETALSTM_BOARD_RESET 1u /* lets the memory finish what is under way, then resets the machine; its memory keeps its bytes */
 #define ETALSTM_MAGIC 0x4554414cu /* "ETAL" */
-#define ETALSTM_VERSION 3u
+#define ETALSTM_VERSION 4u
 #define ETALSTM_PARAMETERS 16u
 #define ETALSTM_PARAMETER_ONE 0u /* reads as 1.0 whatever is written */
 #define ETALSTM_PARAMETER_ZERO 1u /* reads as +0.0 whatever is written */
@@ -69,9 +69,11 @@
 #define ETALSTM_COUNTER_ACTIVATION 0x168u /* activation-unit operations issued (one lane's value each) */
 #define ETALSTM_COUNTER_SCALARS_SEEN 0x170u /* scalars that the broadcaster had to send */
 #define ETALSTM_COUNTER_SCALARS_SKIPPED 0x178u /* those of them that were zero, and not sent */
-#define ETALSTM_COUNTER_READ_BEATS 0x180u /* one for each Traffic, LOAD and CAST, summed over channels */
-#define ETALSTM_COUNTER_WRITE_BEATS 0x1a0u /* likewise, STORE and TRANSPOSE */
-#define ETALSTM_COUNTER_PROGRAM_BEATS 0x1c0u /* beats of instructions that were fetched */
+#define ETALSTM_COUNTER_ROWS_SEEN 0x180u /* rows of LOAD_ROWS, of one channel */
+#define ETALSTM_COUNTER_ROWS_SKIPPED 0x188u /* those of them that the map leaves out */
+#define ETALSTM_COUNTER_READ_BEATS 0x190u /* one for each Traffic, LOAD and CAST, summed over channels; and maps, with DELTAS */
+#define ETALSTM_COUNTER_WRITE_BEATS 0x1b0u /* likewise, STORE and TRANSPOSE */
+#define ETALSTM_COUNTER_PROGRAM_BEATS 0x1d0u /* beats of instructions that were fetched */
 
 /* Engine: The units that take instructions, each in order from a queue of its own. */
 #define ETALSTM_ENGINE_LOAD 0u /* memory to lane memories, one per channel */
@@ -88,6 +90,7 @@
 #define ETALSTM_OPCODE_STORE 4u
 #define ETALSTM_OPCODE_TRANSPOSE 5u
 #define ETALSTM_OPCODE_CAST 6u
+#define ETALSTM_OPCODE_LOAD_ROWS 7u
 
 /* Memory: The memories of a lane, as LOAD and STORE name them. */
 #define ETALSTM_MEMORY_WEIGHTS 0u /* written by LOAD, read by MAC */
@@ -175,8 +178,9 @@
 #define ETALSTM_LOAD_INNER 126u, 12u
 #define ETALSTM_LOAD_OUTER_STRIDE 138u, 13u
 #define ETALSTM_LOAD_INNER_STRIDE 151u, 13u
-#define ETALSTM_LOAD_COMPRESSED 164u, 1u
-#define ETALSTM_LOAD_BF16 165u, 1u
+#define ETALSTM_LOAD_MORE 164u, 1u
+#define ETALSTM_LOAD_COMPRESSED 165u, 1u
+#define ETALSTM_LOAD_BF16 166u, 1u
 
 /* Fields of MAC: offset and width in bits. */
 #define ETALSTM_MAC_WEIGHTS 69u, 13u
@@ -251,6 +255,22 @@
 #define ETALSTM_CAST_BATCH_OUTER 177u, 1u
 #define ETALSTM_CAST_START 178u, 1u
 #define ETALSTM_CAST_FINISH 179u, 1u
+
+/* Fields of LOAD_ROWS: offset and width in bits. */
+#define ETALSTM_LOAD_ROWS_ADDRESS 69u, 28u
+#define ETALSTM_LOAD_ROWS_KIND 97u, 2u
+#define ETALSTM_LOAD_ROWS_MEMORY 99u, 2u
+#define ETALSTM_LOAD_ROWS_LANE_ADDRESS 101u, 13u
+#define ETALSTM_LOAD_ROWS_OUTER 114u, 12u
+#define ETALSTM_LOAD_ROWS_INNER 126u, 12u
+#define ETALSTM_LOAD_ROWS_OUTER_STRIDE 138u, 13u
+#define ETALSTM_LOAD_ROWS_INNER_STRIDE 151u, 13u
+#define ETALSTM_LOAD_ROWS_MAP 164u, 28u
+#define ETALSTM_LOAD_ROWS_CHANNEL 192u, 8u
+#define ETALSTM_LOAD_ROWS_TILE 200u, 8u
+#define ETALSTM_LOAD_ROWS_TILES_PER_CHANNEL 208u, 8u
+#define ETALSTM_LOAD_ROWS_LANES 216u, 6u
+#define ETALSTM_LOAD_ROWS_LAST_LANES 222u, 6u
 
 /* An instruction: 256 bits, the least significant word first, as it lies in memory. */
 typedef struct {

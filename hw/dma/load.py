@@ -27,9 +27,9 @@ class LoadEngine(wiring.Component):
 
     An instruction is taken every 2 cycles, its first address goes out 2 cycles later, and each beat becomes a write 2
     cycles after it arrived. Up to ``instructions`` are taken ahead of the one whose data arrive, so that the memory's
-    latency is seen once, not once for each instruction; of compressed ones two, and their index beats besides. A
-    stalled ``write`` stops requests, never the data channel. Between two streams 4 cycles are lost, and at most one for
-    each word that fills the last beat.
+    latency is seen once, not once for each instruction, of however few rows; of compressed ones two, and their index
+    beats besides. A stalled ``write`` stops requests, never the data channel. Between two streams 4 cycles are lost,
+    and at most one for each word that fills the last beat.
 
     Errors are precise: instructions before the refused one complete (with ``done``), it and those after it do not.
     Then, as under ``abort``, nothing more is requested or written, outstanding data are dropped, and the engine waits
@@ -61,7 +61,7 @@ class LoadEngine(wiring.Component):
         One write for each beat.
     axi : :py:`Out(AXI4Read(address_bits, beat_bits))`
     done : :py:`Out(1)`
-        Set for a cycle, one cycle after the last write of an instruction was taken.
+        Set for a cycle, one cycle after the last write of an instruction without ``more`` was taken.
     beats, kind : :py:`Out(1)`, :py:`Out(KIND_BITS)`
         A beat of memory was used in this cycle, and what it counts as.
     abort : :py:`In(1)`
@@ -82,7 +82,7 @@ class LoadEngine(wiring.Component):
         *,
         depth: int = 128,
         outstanding: int = 8,
-        instructions: int = 4,
+        instructions: int = 8,
     ):
         if lanes % beat_words:
             raise ValueError(f"beat_words must divide lanes ({lanes}), got {beat_words}")
@@ -144,7 +144,8 @@ class LoadEngine(wiring.Component):
             requests.index.p.error.eq(beat.error),
             self.beats.eq(reader.o.valid & reader.o.ready & ~beat.error),
         ]
-        m.d.sync += self.done.eq(ending)
+        more = Signal(reset_less=True)
+        m.d.sync += self.done.eq(ending & ~more)
         with m.If(stop):
             m.d.comb += plans.r_en.eq(1)
             m.d.sync += active.eq(0)
@@ -156,7 +157,8 @@ class LoadEngine(wiring.Component):
             m.d.comb += [plans.r_en.eq(1), begin.eq(plans.r_rdy & (planned.verdict == Status.IDLE))]
             m.d.sync += active.eq(begin)
             with m.If(plans.r_rdy):
-                m.d.sync += [self.status.eq(planned.verdict), self.kind.eq(planned.kind), part.eq(planned.part)]
+                m.d.sync += [self.status.eq(planned.verdict), self.kind.eq(planned.kind)]
+                m.d.sync += [part.eq(planned.part), more.eq(planned.more)]
         return m
 
     def _decompress(self, m, beats, planned, begin, stop):

@@ -17,7 +17,7 @@ class LoadPlan(data.StructLayout):
 
     Members
     -------
-    verdict, part, kind, memory, loop
+    verdict, part, kind, memory, loop, more
     extent : of a stream
     """
 
@@ -28,6 +28,7 @@ class LoadPlan(data.StructLayout):
                 "part": Part,
                 "kind": KIND_BITS,
                 "memory": 2,
+                "more": 1,
                 "loop": Loop(),
                 "extent": Extent(word_bits),
             }
@@ -106,7 +107,7 @@ class Requests(wiring.Component):
             inside.eq(instruction.address + request.transfer.beats <= reads.size),
             plan.verdict.eq(Mux(inside, Status.IDLE, Status.BAD_ADDRESS)),
             plan.part.eq(Mux(instruction.compressed, Part.INDEX, Part.VECTORS)),
-            *(plan[name].eq(instruction[name]) for name in ("kind", "memory")),
+            *(plan[name].eq(instruction[name]) for name in ("kind", "memory", "more")),
             *(plan.loop[name].eq(instruction[name]) for name in Loop().members),
             elements.eq(beats * self._beat_words),
             plan.extent.eq(Cat(elements, Const(0, self._word_bits), instruction.bf16)),  # the index knows what is kept

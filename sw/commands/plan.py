@@ -78,12 +78,15 @@ def show(planned: Plan, as_json: bool) -> None:
     instructions = {name: len(program.words) for name, program in planned.programs.items()}
     if as_json:
         costs = {"footprint": footprint, "traffic": traffic, "instructions": instructions}
-        print(json.dumps(costs | {"segments": len(planned.map.kept.held), "placement": asdict(placement)}))
+        costs |= {"segments": len(planned.map.kept.held), "placement": asdict(placement)}
+        print(json.dumps(costs | {"spareable_bytes": planned.spareable_bytes}))
         return
     console = Console()
     console.print(_table("Memory", ["kind", "bytes"], [*footprint.items(), ("total", sum(footprint.values()))]))
     moved = [(kind, bytes_of["read"], bytes_of["written"]) for kind, bytes_of in traffic.items()]
     console.print(_table("Traffic of an iteration", ["kind", "bytes read", "bytes written"], moved))
+    if planned.spareable_bytes:
+        console.print(f"Weights that are read at most, if their rows are needed: {planned.spareable_bytes:,} bytes")
     console.print(_table("Programs", ["name", "instructions"], instructions.items()))
     print(where(placement, planned.config.port_bytes))
 

@@ -56,7 +56,8 @@ def measure(settings: Settings, device: Device, checkpoint: Path, batches: int) 
         ``cycles``, and of each pass in ``passes``; ``pes`` shares of their time: ``utilization`` (multiplications with
         a nonzero scalar), ``mac``, ``elementwise`` and each kind of lost cycle; ``footprint``, ``delta_density`` and
         ``real`` (share of the steps that are no padding) of the batches; ``streams``: with compressed storage, words of
-        the streams over :func:`least_words`, else None; ``bytes`` by direction and kind.
+        the streams over :func:`least_words`, else None; ``bytes`` by direction and kind, and of weights those
+        ``spared`` that were planned to be read but not needed.
     """
     trainer = Trainer(settings, device, checkpoint.parent, resume=checkpoint)
     chosen = trainer.data.epoch("train", settings.batch, trainer.steps, np.random.default_rng(0))[:batches]
@@ -80,7 +81,7 @@ def measure(settings: Settings, device: Device, checkpoint: Path, batches: int) 
         "delta_density": usage.delta_density,
         "real": usage.real / usage.elements,
         "streams": usage.words / least_words(usage, storage) if storage.compressed else None,
-        "bytes": {name: added(f"{name}_bytes") for name in ("read", "write")},
+        "bytes": {name: added(f"{name}_bytes") for name in ("read", "write", "spared")},
     }
 
 
@@ -147,4 +148,7 @@ def line(name: str, entry: dict) -> str:
             f"\n{'':12s}δ nonzero {entry['delta_density']:.3f}, real steps {entry['real']:.3f}, footprint "
             f"{entry['footprint']:.3f}, streams {entry['streams']:.3f} of their masks and kept words"
         )
+    if spared := entry["bytes"]["spared"]["weights"]:
+        planned = spared + entry["bytes"]["read"]["weights"]
+        text += f"\n{'':12s}weights not read {spared:,} of {planned:,} bytes"
     return text

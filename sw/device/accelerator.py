@@ -215,8 +215,9 @@ class Accelerator:
         -------
         dict
             ``cycles``; ``channel_cycles``: what the channels' PEs did, by :class:`Cycle` in small letters, summed over
-            channels; ``mac_phase``, ``activation``, ``scalars_seen``, ``scalars_skipped``; ``read_bytes`` and
-            ``write_bytes`` by :class:`Traffic` in small letters; ``program_bytes``.
+            channels; ``mac_phase``, ``activation``, ``scalars_seen``, ``scalars_skipped``, ``rows_seen``,
+            ``rows_skipped``; ``read_bytes`` and ``write_bytes`` by :class:`Traffic` in small letters;
+            ``program_bytes``.
         """
         words = [self._counter(number) for number in range(Counter.COUNT)]
         beat = self.config.beat_bytes
@@ -224,8 +225,8 @@ class Accelerator:
         def by_kind(first: Counter, kinds, scale: int = 1) -> dict[str, int]:
             return {kind.name.lower(): words[first + kind] * scale for kind in kinds}
 
-        plain = (Counter.CYCLES, Counter.MAC_PHASE, Counter.ACTIVATION, Counter.SCALARS_SEEN, Counter.SCALARS_SKIPPED)
-        return {counter.name.lower(): words[counter] for counter in plain} | {
+        of_many = (Counter.CYCLE_KINDS, Counter.READ_BEATS, Counter.WRITE_BEATS, Counter.PROGRAM_BEATS, Counter.COUNT)
+        return {counter.name.lower(): words[counter] for counter in Counter if counter not in of_many} | {
             "channel_cycles": by_kind(Counter.CYCLE_KINDS, Cycle),
             "read_bytes": by_kind(Counter.READ_BEATS, Traffic, beat),
             "write_bytes": by_kind(Counter.WRITE_BEATS, Traffic, beat),

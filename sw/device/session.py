@@ -18,6 +18,7 @@ from etalstm.device.spill import Spill
 from etalstm.device.windows import Windows
 from etalstm.errors import DeviceError
 from etalstm.hw import contract
+from etalstm.hw.contract import Traffic
 from etalstm.network import LayerGradients, LayerParameters, canonical_rows
 from etalstm.optimizer import contribution_norms
 from etalstm.plan.arrays import LayerArrays
@@ -89,6 +90,7 @@ class HardwareSession(Session):
             masked=shape.masked,
             storage=shape.storage,
             share=self._room.share,
+            skips=shape.architecture.skips,
         )
         if shape.memory_budget is None:
             return make(memory_bytes=self._accelerator.transport.memory_bytes)
@@ -313,7 +315,9 @@ class HardwareSession(Session):
         with self._accelerator.running(self._programs[name]):
             meanwhile()
         self._note_use(self._ran)
-        return self._accelerator.counters()
+        counts = self._accelerator.counters()
+        spared = self._ran.read_bytes[Traffic.WEIGHTS] - counts["read_bytes"]["weights"]
+        return counts | {"spared_bytes": {"weights": spared}}
 
     def _until_it_fits(self, *passes: Callable[[], None]) -> None:
         """Do the last of some passes; where a log is too small for it, do all of them with a larger one."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from etalstm.plan.emit import Place
+from etalstm.plan.emit import Place, RowMap
 from etalstm.plan.memory import Array
 from etalstm.plan.tiling import GATES, BatchTiles, LayerTiling, Span
 from etalstm.storage import KINDS, LayerStorage
@@ -59,6 +59,8 @@ class LayerArrays:
     storage : LayerStorage
     delta : Sequence      gradients of the gates; None with compressed storage
     delta_index : Array   with compressed storage: a vector for the index of each tile's stream
+    needed : Array        with compressed storage, unless the columns stay in the lanes: a vector for each tile and
+        gate, which rows the present δ needs
     dy : Sequence         gradients that arrive from above
     dx : Sequence         gradients that leave below
     dh, dc : Sequence     running state gradients, one step: the final states' before, the initial states' after
@@ -83,6 +85,7 @@ class LayerArrays:
     storage: LayerStorage
     delta: Sequence | None
     delta_index: Array | None
+    needed: Array | None
     dy: Sequence
     dx: Sequence
     dh: Sequence
@@ -105,3 +108,8 @@ class LayerArrays:
             return self.delta.part(step, batch_tile, GATES * tile)
         number = (step * self.h.batch.count + batch_tile) * self.tiling.units.tiles + tile
         return Place(self.delta_index, number, (step, batch_tile))
+
+    @property
+    def row_map(self) -> RowMap | None:
+        """Where the map of the rows lies that the present δ needs, if there is one."""
+        return RowMap(Place(self.needed, 0), self.tiling.units) if self.needed else None

@@ -6,11 +6,16 @@ from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
-from etalstm.plan.cells import MINUS_ZERO, NO_STEPS, ZERO, F, G, I, O, Steps, Streams, by_gate, local_gradients
+from etalstm.plan.cells import MINUS_ZERO, NO_STEPS, ONE, ZERO, F, G, I, O, Steps, Streams, by_gate, local_gradients
 from etalstm.plan.emit import Emitter, Operand, Place, Scratch
 from etalstm.plan.network import NetworkMap
-from etalstm.plan.tiling import GATES, Span
+from etalstm.plan.tiling import GATES, NEEDED_ARRAYS, Span
 from etalstm.plan.weights import WeightStore
+
+# While δ is computed, the port is free for weights: for the vectors of a product or sum of each of seven operations and
+# of four gates' streams, and for what the memory takes to answer.
+_OPERATIONS = 7
+_LATENCY_BEATS = 64
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,9 @@ class BackwardLayer:
 
     Cells of steps in `skipped` cost nothing: what they would have passed on is known to be zero where it is read, as is
     the dy that skipped cells of the layer `above` would have left.
+
+    With `skips`, where a layer has a row map, weights are brought for those rows only whose δ is not zero for the whole
+    batch tile; but of all rows as long as δ is computed.
     """
 
     def __init__(
@@ -46,6 +54,7 @@ class BackwardLayer:
         layer: LayerArrays,
         skipped: Steps = NO_STEPS,
         above: Steps = NO_STEPS,
+        skips: bool = False,
     ):
         self._emitter, self._network, self._layer = emitter, network, layer
         self._skipped, self._above = skipped, above
@@ -58,12 +67,17 @@ class BackwardLayer:
         self._streams = Streams(emitter, network, layer)
         scratch = Scratch(config)
         size = network.batch.size
-        vectors = max(group.count for group in tiling.unit_groups) * size
+        most = max(group.count for group in tiling.unit_groups)
+        vectors = most * size
         self._gates = scratch.take("the gates", GATES * vectors)
         self._delta = scratch.take("the gates' gradients", GATES * vectors)
         names = ("c", "c_before", "dy", "product", "dh", "dc_next")
         self._cell = {name: scratch.take(name, vectors) for name in names}
         self._bias = scratch.take("the bias gradients", GATES * tiling.units.tiles)
+        self._row_map, self._whole_beats = layer.row_map if skips else None, 0
+        if self._row_map:
+            self._rows = scratch.take("the rows that are needed", NEEDED_ARRAYS * most)
+            self._whole_beats = _LATENCY_BEATS + (_OPERATIONS + GATES * config.vector_beats) * vectors
         if network.mask:
             names = ("the mask", "a merged gradient", "a passed gradient")
             self._mask, self._merged, self._passed = (scratch.take(name, size) for name in names)
@@ -92,7 +106,7 @@ class BackwardLayer:
         self._emitter.store(self._bias, sums, Traffic.WEIGHTS, 1, biases)
 
     def emit_products(self) -> None:
-        """Append Wᵀδ of all steps and nothing else, of a δ that lies in memory."""
+        """Append Wᵀδ of all steps and nothing else, of a δ that lies in memory; its rows have no map there."""
         for step in reversed(range(self._network.steps)):
             for tile in range(self._network.batch.count):
                 self._propagate(step, tile)
@@ -196,6 +210,19 @@ class BackwardLayer:
         for number, place in enumerate(places):
             stream = self._delta.at(number * vectors)
             emitter.compress(stream, place, log, Traffic.DELTAS, contract.PARAMETER_ZERO, False, outer=1, inner=vectors)
+        if self._row_map:
+            self._keep_rows(cells)
+
+    def _keep_rows(self, cells: Cells) -> None:
+        """Store 1 for each row whose δ is not zero for all sequences, [tile][gate]."""
+        emitter, rows, group = self._emitter, NEEDED_ARRAYS * cells.group.count, cells.group
+        emitter.vector(VectorOp.MULTIPLY, self._rows, ZERO, ZERO, inner=rows)
+        each = {"outer": cells.size, "inner": rows, "serial": True}
+        emitter.vector(
+            VectorOp.SELECT, self._rows.at(0, outer=0), self._delta.at(0, outer=1, inner=cells.size), ONE, **each
+        )
+        place = Place(self._layer.needed, NEEDED_ARRAYS * group.first)
+        emitter.store(self._rows, place, Traffic.DELTAS, 1, rows)
 
     def _propagate(self, step: int, batch_tile: int) -> None:
         """Sum Wᵀδ: the inputs' part leaves the layer, the units' part goes to the step before."""
@@ -206,7 +233,6 @@ class BackwardLayer:
             queue = Operand(Memory.QUEUE, self._half * (self._turn % 2) if sums <= self._half else 0)
             self._turn += 1
             for run in (runs := self._weights.runs(layer.tiling.units, GATES, number)):
-                weights = self._weights.bring(number, run)
                 self._emitter.cast(
                     place,
                     layer.tiling.units,
@@ -220,6 +246,8 @@ class BackwardLayer:
                     start=run is runs[0],
                     finish=run is runs[-1],
                 )
+                whole_beats = self._whole_beats if number == 0 and run is runs[0] else 0
+                weights = self._weights.bring(number, run, needed=self._row_map, whole_beats=whole_beats)
                 self._emitter.mac(weights, run.rows * group.count, queue, sums, group.count, backward=True)
             self._keep_sums(step, batch_tile, group, queue, size)
 

@@ -62,6 +62,22 @@ class Place:
 
 
 @dataclass(frozen=True)
+class RowMap:
+    """Which rows of weights a broadcast array needs.
+
+    Members
+    -------
+    place : Place
+        The map of the first tile: a vector for each gate, 0 where a unit's row is not needed.
+    share : Share
+        Of the units.
+    """
+
+    place: Place
+    share: Share
+
+
+@dataclass(frozen=True)
 class Log:
     """Where compressed streams are appended; a program's first stream begins it anew.
 
@@ -131,6 +147,18 @@ class Emitter:
     def load(self, to: Operand, source: Place, kind: Traffic, outer: int, inner: int) -> None:
         """Copy outer·inner contiguous vectors of an array into a lane memory."""
         self._transfer(Opcode.LOAD, to, source, kind, outer, inner)
+
+    def load_rows(
+        self, to: Operand, source: Place, kind: Traffic, outer: int, inner: int, *, first_block: int, needed: RowMap
+    ) -> None:
+        """Copy those of `outer` rows, the first of which are of block `first_block`, that are needed."""
+        channel, tile = divmod(first_block, needed.share.tiles)
+        self._transfer(
+            Opcode.LOAD_ROWS, to, source, kind, outer, inner,
+            also_reads=needed.place.resource, map=self._beat(needed.place),
+            channel=channel, tile=tile, tiles_per_channel=needed.share.tiles,
+            lanes=needed.share.lanes_of(0), last_lanes=needed.share.lanes_of(needed.share.tiles - 1),
+        )  # fmt: skip
 
     def store(self, source: Operand, to: Place, kind: Traffic, outer: int, inner: int) -> None:
         """Copy vectors of the scratch memory or the queue to outer·inner contiguous vectors of an array."""
@@ -298,12 +326,12 @@ class Emitter:
             channel_beats=channel_beats,
         )
 
-    def _transfer(self, opcode, lane, place, kind, outer, inner, **fields):
+    def _transfer(self, opcode, lane, place, kind, outer, inner, also_reads=None, **fields):
         lane_resources, place_resources = self._touched(lane, outer, inner), [place.resource]
-        loads = opcode == Opcode.LOAD
+        loads = opcode != Opcode.STORE
         self._program.emit(
             opcode,
-            reads=place_resources if loads else lane_resources,
+            reads=(place_resources if loads else lane_resources) + ([also_reads] if also_reads else []),
             writes=lane_resources if loads else place_resources,
             address=self._beat(place),
             kind=kind,

@@ -10,7 +10,8 @@ from etalstm.plan.emit import Place
 from etalstm.plan.held import Held, Kept, whole
 from etalstm.plan.memory import MemoryMap
 from etalstm.plan.segments import Segment, everything
-from etalstm.plan.tiling import GATES, Span, tile_batch, tile_layer
+from etalstm.plan.tiling import GATES, NEEDED_ARRAYS, Span, tile_batch, tile_layer
+from etalstm.plan.weights import stay
 from etalstm.storage import KINDS, Storage
 
 # The bias of lanes that hold no unit: their gates are 0, so their local gradients are too and no stream keeps them.
@@ -114,6 +115,7 @@ class NetworkMap:
             return Sequence(array, GATES * tiling.units.tiles, self.batch)
 
         below = self.layers[-1] if number else None
+        needed = NEEDED_ARRAYS * tiling.units.tiles
         return LayerArrays(
             number=number,
             tiling=tiling,
@@ -133,6 +135,7 @@ class NetworkMap:
             storage=kept,
             delta=None if kept.compressed else of_gates("delta", "deltas"),
             delta_index=streams("delta_index", "deltas", parts * tiling.units.tiles),
+            needed=None if stay(self.config, tiling.columns, tiling.rows) else streams("needed", "deltas", needed),
             dy=sequence("dy", "activations", tiling.units, steps),
             dx=below.dy if below else sequence("dx", "activations", tiling.inputs, steps),
             dh=sequence("dh", "activations", tiling.units, 1),

@@ -42,6 +42,8 @@ class Plan:
         Room of the logs, and which cells share a region of memory: see :class:`NetworkMap`.
     density : float
         Share of elements that compressed streams are taken to keep, for :meth:`traffic`.
+    skips : bool
+        The machine sends no zeros: weights that only they would meet need not be read.
     memory_bytes : int, optional
         Memory of the device.
 
@@ -70,9 +72,10 @@ class Plan:
         share: Callable[[int], float] = whole,
         segments: list[Segment] | None = None,
         density: float = 1.0,
+        skips: bool = True,
         memory_bytes: int | None = None,
     ):
-        self.config, self.network, self._density = config, network, density
+        self.config, self.network, self._density, self._skips = config, network, density, skips
         self.map = NetworkMap(config, network, batch, steps, masked, storage, share, segments)
         self._check_fits(self.map.memory.window_bytes * config.channels, memory_bytes)
         self._kept = {}
@@ -135,7 +138,8 @@ class Plan:
     def traffic(self) -> dict[str, dict[str, int]]:
         """Bytes that one iteration moves between memory and machine, by kind, read and written.
 
-        Compressed streams count as what they are made of: what they drop is not known before.
+        Compressed streams count as what they are made of: what they drop is not known before. Nor is which rows of
+        weights are needed that do not stay in the lanes: :attr:`spareable_bytes` are read at most.
         """
         kinds = {
             kind.name.lower(): {
@@ -145,6 +149,11 @@ class Plan:
             for kind in contract.Traffic
         }
         return kinds | {"program": {"read": self.program_bytes, "written": 0}}
+
+    @property
+    def spareable_bytes(self) -> int:
+        """Bytes of weights in :meth:`traffic` that need not be read if δ is zero in all of a batch tile's sequences."""
+        return sum(program.spareable_bytes for program in self.programs.values())
 
     def product_programs(self) -> dict[str, Program]:
         """Make programs of the top layer's two products with δ alone: what a bench of the broadcast runs."""
@@ -207,7 +216,7 @@ class Plan:
         for piece in reversed(segment):
             layer, steps = self.map.layers[piece.layer], skipped[piece.layer]
             above = skipped[piece.layer + 1] if piece.layer + 1 < len(skipped) else NO_STEPS
-            BackwardLayer(self.config, emitter, self.map, layer, steps, above).emit(piece.steps)
+            BackwardLayer(self.config, emitter, self.map, layer, steps, above, self._skips).emit(piece.steps)
             if piece.steps.start == 0:
                 GradientLayer(self.config, emitter, self.map, layer, steps).emit()
         program.halt()

@@ -2,12 +2,13 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Engine, Opcode
+from etalstm.plan.tiling import GATES
 
 _WAIT_FIELDS = {
     Engine.LOAD: "wait_load",
@@ -45,7 +46,10 @@ class Program:
     -------
     words : list of int, one 256-bit instruction each
     read_bytes, write_bytes : dict from Traffic to bytes that the instructions move, all channels together; those of
-        compressed streams as if nothing were dropped, without masks and index beats
+        compressed streams as if nothing were dropped, without masks and index beats; those of LOAD_ROWS as if every row
+        were needed: real ones are at most as many
+    spareable_bytes : int
+        Bytes of weights among them whose rows may turn out not to be needed
     ends : dict from a log's number to the log, and the place where the index of the last stream in it goes
     """
 
@@ -57,6 +61,7 @@ class Program:
         self.ends: dict[int, tuple[Hashable, Hashable]] = {}
         self.read_bytes = dict.fromkeys(contract.Traffic, 0)
         self.write_bytes = dict.fromkeys(contract.Traffic, 0)
+        self.spareable_bytes = 0
 
     def emit(
         self, opcode: Opcode, *, reads: Iterable[Hashable] = (), writes: Iterable[Hashable] = (), **fields: int
@@ -119,7 +124,7 @@ class Program:
     def _count(self, opcode, fields):
         config = self._config
         match opcode:
-            case Opcode.LOAD | Opcode.STORE:
+            case Opcode.LOAD | Opcode.LOAD_ROWS | Opcode.STORE:
                 moved = self._bytes_of(fields["outer"] * fields["inner"], fields) * config.channels
             case Opcode.TRANSPOSE:
                 moved = fields["outer"] * fields["lanes"] * config.beat_bytes * config.channels
@@ -127,8 +132,13 @@ class Program:
                 moved = self._bytes_of(fields["gates"] * fields["batch"], fields) * fields["blocks"]
             case _:
                 return
-        into = self.read_bytes if opcode in (Opcode.LOAD, Opcode.CAST) else self.write_bytes
+        reads = opcode in (Opcode.LOAD, Opcode.LOAD_ROWS, Opcode.CAST)
+        into = self.read_bytes if reads else self.write_bytes
         into[contract.Traffic(fields["kind"])] += moved
+        if opcode == Opcode.LOAD_ROWS:
+            self.spareable_bytes += moved
+            maps = sum(1 for _ in blocks_of(fields))
+            into[contract.Traffic.DELTAS] += maps * self._bytes_of(GATES, {})
 
     def _bytes_of(self, vectors, fields):
         """Bytes of vectors, or of the stream that they make and its index."""
@@ -136,6 +146,16 @@ class Program:
         if not fields.get("compressed"):
             return vectors * config.vector_beats * config.beat_bytes
         return (stream_beats(config, vectors, self._density, bool(fields.get("bf16"))) + 1) * config.beat_bytes
+
+
+def blocks_of(fields: dict[str, int]) -> Iterator[tuple[int, int, int]]:
+    """Go through the blocks of a LOAD_ROWS: channel, tile, and how many of its rows belong to each."""
+    channel, tile, left = fields["channel"], fields["tile"], fields["outer"]
+    while left > 0:
+        last = tile == fields["tiles_per_channel"] - 1
+        rows = GATES * fields["last_lanes" if last else "lanes"]
+        yield channel, tile, rows
+        left, channel, tile = left - rows, channel + last, 0 if last else tile + 1
 
 
 def stream_beats(config: Config, vectors: int, density: float, bf16: bool) -> int:

@@ -13,6 +13,9 @@ GATES = 4
 BACKWARD_ARRAYS = 14
 MASK_ARRAYS = 3
 
+# Scratch vectors that a tile of units needs besides in the backward pass: which rows of weights its δ needs, by gate.
+NEEDED_ARRAYS = GATES
+
 # Scratch vectors that the update needs for each weight of a lane: weight, gradient, velocity, a temporary.
 UPDATE_ARRAYS = 4
 
@@ -158,7 +161,7 @@ def tile_batch(config: Config, hidden_size: int, batch: int) -> BatchTiles:
     units = Share(hidden_size, config.channels, config.lanes)
     reserved = GATES * units.tiles
     most = {
-        "scratch_depth": (config.scratch_depth - reserved) // (BACKWARD_ARRAYS + MASK_ARRAYS),
+        "scratch_depth": (config.scratch_depth - reserved - NEEDED_ARRAYS) // (BACKWARD_ARRAYS + MASK_ARRAYS),
         "queue_depth": config.queue_depth // (2 * GATES),
         "broadcast_words": config.broadcast_words // (GATES * config.lanes),
         "weight_depth": config.weight_depth // 2,
@@ -179,7 +182,7 @@ def tile_layer(config: Config, batch: BatchTiles, input_size: int, hidden_size: 
     size = batch.size
     most_units = min(
         config.queue_depth // (2 * GATES * size),
-        (config.scratch_depth - GATES * units.tiles - MASK_ARRAYS * size) // (BACKWARD_ARRAYS * size),
+        (config.scratch_depth - GATES * units.tiles - MASK_ARRAYS * size) // (BACKWARD_ARRAYS * size + NEEDED_ARRAYS),
         config.bias_depth // GATES,
         config.weight_depth // (2 * GATES * config.lanes),
     )

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from etalstm.errors import PlanError
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic
-from etalstm.plan.emit import Emitter, Operand, Place
+from etalstm.plan.emit import Emitter, Operand, Place, RowMap
 from etalstm.plan.memory import Array
-from etalstm.plan.tiling import Share
+from etalstm.plan.tiling import GATES, Share
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,11 @@ def runs(share: Share, elements_per_unit: int, most_rows: int) -> list[Run]:
     return result
 
 
+def stay(config: Config, tiles: int, rows: int) -> bool:
+    """Tell whether `rows` rows of `tiles` vectors each fit the weight memory, so that they are loaded once."""
+    return tiles * rows <= config.weight_depth
+
+
 class WeightStore:
     """Brings rows of a weight array to the weight memory, once if everything fits, else again for each use.
 
@@ -68,8 +73,8 @@ class WeightStore:
     def __init__(self, config: Config, emitter: Emitter, array: Array, groups: list[int], rows: int):
         self._emitter, self._array, self._groups = emitter, array, groups
         self._offsets = [rows * sum(groups[:n]) for n in range(len(groups))]
-        self._half = config.weight_depth // 2
-        self._resident = rows * sum(groups) <= config.weight_depth
+        self._half, self._vector_beats = config.weight_depth // 2, config.vector_beats
+        self._resident = stay(config, sum(groups), rows)
         self._rows = rows
         self._loaded: set[tuple[int, int]] = set()
         self._turn = 0
@@ -79,7 +84,9 @@ class WeightStore:
         most = self._rows if self._resident else self._half // self._groups[group]
         return runs(share, elements_per_unit, most)
 
-    def bring(self, group: int, run: Run, row_offset: int = 0) -> Operand:
+    def bring(
+        self, group: int, run: Run, row_offset: int = 0, needed: RowMap | None = None, whole_beats: int = 0
+    ) -> Operand:
         """Have the weights of a run in the weight memory.
 
         Parameters
@@ -88,6 +95,10 @@ class WeightStore:
         run : Run
         row_offset : int
             Rows of the group that come before the broadcast array's first.
+        needed : RowMap, optional
+            If weights are brought again for each use, the rows that this one needs, of the broadcast array.
+        whole_beats : int
+            Bring so many beats at least whether they are needed or not: while the map is not known yet.
         """
         tiles, row = self._groups[group], row_offset + run.first_row
         vector = self._offsets[group] + row * tiles
@@ -99,7 +110,24 @@ class WeightStore:
         else:
             to = Operand(Memory.WEIGHTS, self._half * (self._turn % 2))
             self._turn += 1
-        self._emitter.load(
-            to.at(0, outer=tiles), Place(self._array, vector), Traffic.WEIGHTS, outer=run.rows, inner=tiles
-        )
+        self._load(to, vector, run, tiles, needed, whole_beats)
         return to
+
+    def _load(self, to, vector, run, tiles, needed, whole_beats):
+        """Load a run's first blocks whole, all if nothing is known of what is needed, and of the others what is."""
+        whole, blocks = run.rows, run.blocks
+        if needed is not None:
+            whole = blocks = 0
+            while whole * tiles * self._vector_beats < whole_beats and blocks < run.blocks:
+                whole += GATES * needed.share.lanes_of((run.first_block + blocks) % needed.share.tiles)
+                blocks += 1
+
+        def part(first, rows):
+            lane, place = to.at(first * tiles, outer=tiles), Place(self._array, vector + first * tiles)
+            return lane, place, Traffic.WEIGHTS, rows, tiles
+
+        if whole:
+            self._emitter.load(*part(0, whole))
+        if blocks < run.blocks:
+            rest = part(whole, run.rows - whole)
+            self._emitter.load_rows(*rest, first_block=run.first_block + blocks, needed=needed)

@@ -184,9 +184,8 @@ class Trainer:
     def _costs(self) -> dict:
         """Give the cycles of an iteration, the bytes it moved and those it takes, as far as the device knows them."""
         counters = self.session.counters()
-        moved = {
-            name: counters[f"{name}_bytes"] for name in ("read", "write", "program") if f"{name}_bytes" in counters
-        }
+        kinds = ("read", "write", "program", "spared")
+        moved = {name: counters[f"{name}_bytes"] for name in kinds if f"{name}_bytes" in counters}
         costs = {"cycles": counters["cycles"], "bytes": moved, "memory": self.session.memory()}
         return {name: cost for name, cost in costs.items() if cost != {}}
 

@@ -236,9 +236,10 @@ def test_counters_are_64_bits_wide(machine, accelerator):
     assert counters["channel_cycles"]["idle"] == high + 10
     assert counters["channel_cycles"]["share"] == high + 11
     assert counters["mac_phase"] == high + 12
-    assert counters["read_bytes"]["weights"] == (high + 16) * 16
-    assert counters["write_bytes"]["deltas"] == (high + 23) * 16
-    assert counters["program_bytes"] == (high + 24) * 16
+    assert counters["rows_skipped"] == high + 17
+    assert counters["read_bytes"]["weights"] == (high + 18) * 16
+    assert counters["write_bytes"]["deltas"] == (high + 25) * 16
+    assert counters["program_bytes"] == (high + 26) * 16
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from cocotb.task import bridge
 from etalstm.architecture import SWING
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.accelerator import Accelerator
-from etalstm.device.faults import BadAddressError, BadOpcodeError, BusyError, ReadError, WriteError
+from etalstm.device.faults import BadAddressError, BadFieldError, BadOpcodeError, BusyError, ReadError, WriteError
 from etalstm.device.hardware import HardwareDevice
 from etalstm.hw.config import preset
 from etalstm.hw.contract import Memory, Opcode, decode, encode
@@ -25,6 +25,7 @@ PRESET = os.environ["PRESET"]
 SHAPE = TrainingShape(NetworkShape(3, 5), batch=2, steps=2)
 DEEPER = TrainingShape(NetworkShape(3, 5, layers=2), batch=2, steps=3, masked=True)
 EVEN = TrainingShape(NetworkShape(4, 6), batch=2, steps=2)  # no row is padding: each of its sums gets a scalar
+STREAMED = TrainingShape(NetworkShape(3, 24), batch=1, steps=2, storage=Storage("ms1", 0.2))
 KEPT = TrainingShape(NetworkShape(3, 5), batch=2, steps=2, storage=Storage("ms1", 0.3))
 SEED = 4
 PROGRAM, WINDOW, WINDOW_BYTES = 1 << 20, 1 << 21, 4096
@@ -78,6 +79,24 @@ async def replays_a_pass_whose_log_was_full(dut, stall):
     def work(device):
         session = assert_same_training(device, replace(KEPT, log_share=0.05), 1, SEED)
         assert session.memory()["replays"] > 1, session.memory()
+
+    await on_device(dut, stall, work)
+
+
+@cocotb.test(timeout_time=4, timeout_unit="ms")
+@cocotb.parametrize(stall=[0.0, 0.5, 0.9])
+async def reads_no_weights_that_no_delta_needs(dut, stall):
+    """Weights that do not stay in the lanes: golden's bits, of fewer bytes than planned."""
+
+    def work(device):
+        session = assert_same_training(device, STREAMED, 1, SEED)
+        counters, config = session.counters(), preset(PRESET)
+        planned = session.plan.traffic()["weights"]["read"]
+        spared = counters["spared_bytes"]["weights"]
+        assert spared == planned - counters["read_bytes"]["weights"]
+        row_bytes = session.plan.map.layers[0].tiling.columns * config.lanes * 4 * config.channels
+        assert counters["rows_skipped"] * row_bytes == spared > 0
+        assert counters["rows_skipped"] < counters["rows_seen"]
 
     await on_device(dut, stall, work)
 
@@ -161,12 +180,18 @@ async def trains_with_the_bits_of_golden_as_other_architectures(dut, stall, name
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def names_what_is_wrong_with_a_program(dut):
     """An unknown opcode, an address outside the window: the error has the instruction; the machine trains on."""
-    outside = encode(Opcode.STORE, memory=Memory.SCRATCH, address=WINDOW_BYTES // 16 - 1, outer=1, inner=4)
+    last = WINDOW_BYTES // 16 - 1
+    outside = encode(Opcode.STORE, memory=Memory.SCRATCH, address=last, outer=1, inner=4)
+    block = {"inner": 1, "tiles_per_channel": 1, "lanes": 4, "last_lanes": 4}
+    no_block = encode(Opcode.LOAD_ROWS, **block, outer=17)
+    no_map = encode(Opcode.LOAD_ROWS, **block, outer=16, map=last)
 
     def work(device):
         for words, error, message in (
             ((LOAD, 15, HALT), BadOpcodeError, "BAD_OPCODE: .* SEQUENCER, instruction 1: opcode 15"),
             ((LOAD, outside, HALT), BadAddressError, "STORE, instruction 1: STORE"),
+            ((LOAD, no_block, HALT), BadFieldError, "BAD_FIELD: .* SEQUENCER, instruction 1: LOAD_ROWS"),
+            ((LOAD, no_map, HALT), BadAddressError, "BAD_ADDRESS: .* SEQUENCER, instruction 1: LOAD_ROWS"),
         ):
             with pytest.raises(error, match=message):
                 device.accelerator.run(load(device, *words))

@@ -6,7 +6,9 @@ from etalstm import codec
 from etalstm.golden import activation
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.hw import contract
-from etalstm.hw.contract import Engine, Memory, Opcode, Source, Start, VectorOp
+from etalstm.hw.contract import Engine, Memory, Opcode, Source, Start, Traffic, VectorOp
+from etalstm.plan.program import blocks_of
+from etalstm.plan.tiling import GATES
 
 MINUS_ZERO = np.float32(-0.0)
 
@@ -20,6 +22,10 @@ class Interpreter:
     parameters : array, float32, (PARAMETERS,)
     stores : int
         Instructions of the STORE engine that the program that ran last has completed.
+    rows_seen, rows_left_out : int
+        Rows of that program's LOAD_ROWS, and how many of them were not needed.
+    weight_bytes : int
+        What its loads have read of weights.
     """
 
     def __init__(self, config, window_bytes):
@@ -40,7 +46,7 @@ class Interpreter:
     def run(self, words):
         """Execute up to HALT; raise ``OverflowError`` where a stream outgrows its log."""
         self._positions = [[0] * (1 << contract.LOG_BITS) for _ in range(self.config.channels)]
-        self.stores = 0
+        self.stores = self.rows_seen = self.rows_left_out = self.weight_bytes = 0
         for word in words:
             opcode, fields = contract.decode(word)
             if opcode == Opcode.HALT:
@@ -65,10 +71,30 @@ class Interpreter:
         memory, addresses = self.lanes[Memory(f["memory"])], self._lane_addresses(f)
         if not f["compressed"]:
             memory[:, addresses] = self.windows[:, self._vectors(f)]
+            self._count(f, f["outer"])
             return
         for channel, lanes in enumerate(memory):
             values = self._decoded(channel, f["address"], addresses.size * self.config.lanes, bool(f["bf16"]))
             lanes.view(np.uint32)[addresses] = values.view(np.uint32).reshape(-1, self.config.lanes)
+
+    def _load_rows(self, f):
+        """Rows that are left out become NaN: nothing may read them."""
+        config, lane = self.config, self._lane_addresses(f).reshape(f["outer"], f["inner"])
+        values = self.windows[:, self._vectors(f)].reshape(config.channels, *lane.shape, config.lanes)
+        needed, row = np.zeros(f["outer"], bool), 0
+        for channel, tile, rows in blocks_of(f):
+            vector = f["map"] // config.vector_beats + GATES * tile
+            block = self.windows[channel, vector : vector + GATES, : rows // GATES]
+            needed[row : row + rows] = block.T.reshape(-1) != 0
+            row += rows
+        assert row == f["outer"], f"blocks of {row} rows, {f['outer']} are to be loaded"
+        self.rows_seen, self.rows_left_out = self.rows_seen + row, self.rows_left_out + row - needed.sum()
+        self._count(f, needed.sum())
+        self.lanes[Memory(f["memory"])][:, lane] = np.where(needed[:, None, None], values, np.float32(np.nan))
+
+    def _count(self, f, rows):
+        if f["kind"] == Traffic.WEIGHTS:
+            self.weight_bytes += int(rows) * f["inner"] * self.windows[:, 0].nbytes
 
     def _decoded(self, channel, index, elements, bf16):
         """The elements of the stream whose index is at beat `index`."""

@@ -32,11 +32,18 @@ class InterpretedMemory:
 
 
 class InterpretedAccelerator:
-    """What :class:`etalstm.device.accelerator.Accelerator` offers to a session."""
+    """What :class:`etalstm.device.accelerator.Accelerator` offers to a session.
+
+    Members
+    -------
+    rows : (int, int)
+        Rows of the LOAD_ROWS of the last program that had any, and how many of them were left out.
+    """
 
     def __init__(self, config, early=True):
         self.early = early
         self.config, self.transport = config, InterpretedMemory()
+        self.rows = (0, 0)
         self._parameters = np.array([1, 0, -0.0] + [0] * (contract.PARAMETERS - 3), np.float32)
 
     def load(self, program, address):
@@ -77,6 +84,10 @@ class InterpretedAccelerator:
             machine.run(int.from_bytes(image[n : n + INSTRUCTION_BYTES], "little") for n in starts)
         except OverflowError as error:
             raise LogFullError(str(error), Status.OVERFLOW, "STORE", machine.stores) from error
+        self._weight_bytes = machine.weight_bytes
+        if machine.rows_seen:
+            self.rows = machine.rows_seen, machine.rows_left_out
 
     def counters(self):
-        return {"cycles": 0}
+        """Of the last program: the interpreter has no clock, and counts weights only."""
+        return {"cycles": 0, "read_bytes": {"weights": self._weight_bytes}}

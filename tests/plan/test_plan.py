@@ -66,6 +66,45 @@ def test_usage_is_golden_apart_from_the_masks_of_padding_lanes():
         assert replace(actual, words=0) == replace(wanted, words=0)
 
 
+def rows_of(shape, **run):
+    """Train like golden; rows that LOAD_ROWS of the last backward pass looked at, that they left out, bytes spared."""
+    device = interpreted("test")
+    session = assert_same_training(device, shape, **run)
+    spared = session.counters()["spared_bytes"]["weights"]
+    assert spared <= session.plan.spareable_bytes
+    return *device.accelerator.rows, spared
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
+def test_rows_of_weights_without_delta_are_left_out(masked):
+    """Of a batch of one, about as many as there are zeros; lanes keep NaN there, so nothing that reads them passes."""
+    shape = TrainingShape(NetworkShape(40, 70), 1, 3, masked, Storage("ms1", 0.2))
+    seen, left_out, spared = rows_of(shape, iterations=2, seed=2, skip_cells=0.3)
+    assert 0.2 * seen < left_out < seen, (seen, left_out)
+    config, narrowest = preset("test"), 3  # tiles of the column groups: three or four
+    least = left_out * narrowest * config.channels * config.lanes * 4
+    assert least <= spared <= least * 4 / 3, (least, spared)
+
+
+def test_rows_of_weights_are_looked_at_for_every_batch_tile():
+    shape = TrainingShape(NetworkShape(40, 70, 2), 9, 2, storage=Storage("ms1", 0.2))
+    seen, left_out, spared = rows_of(shape, iterations=1, seed=2)
+    assert 0 < left_out < seen and spared, (seen, left_out, spared)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        TrainingShape(NetworkShape(40, 70), 1, 2),
+        TrainingShape(NetworkShape(3, 5), 1, 2, storage=Storage("ms1", 0.2)),
+        TrainingShape(NetworkShape(40, 70), 1, 2, storage=Storage("ms1", 0.2), architecture="dynamic"),
+    ],
+    ids=["dense storage", "weights that stay", "zeros that are sent"],
+)
+def test_no_rows_are_looked_at_where_none_could_be_left_out(shape):
+    assert rows_of(shape, iterations=1, seed=2) == (0, 0, 0)
+
+
 def test_streams_weights_that_do_not_fit_the_lanes():
     shape = TrainingShape(NetworkShape(40, 70), 9, 2)
     assert_same_training(interpreted("test"), shape, iterations=1, seed=2)

@@ -114,6 +114,34 @@ async def writes_what_memory_holds(dut, stall):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(stall=[0.0, 0.5, 0.9])
+async def parts_are_done_together(dut, stall):
+    """Parts are written like others, and done with the last of them."""
+    image, lanes, trace = await prepare(dut, stall)
+    program = [load(5, 3, 1, outer_stride=2), load(40, 1, 1, lane_address=9), load(50, 2, 1), load(0, 1, 3)]
+    parts = zip(program, [1, 1, 0, 0], strict=True)
+    await send(dut, "load_i", [encode(Opcode.LOAD, **n, more=more) for n, more in parts])
+    await trace.idle()
+    check(lanes, [write for n in program for write in writes_of(n, image)])
+    assert len(trace.done) == 2
+    assert trace.status == Status.IDLE
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(beats=[4, 8])
+async def hides_latency_of_few_beats_each(dut, beats):
+    """Of short instructions as many are under way as bursts: 8 of them in each latency."""
+    image, lanes, trace = await prepare(dut, latency=40)
+    program = [load(32 * n, 1, beats // VECTOR_BEATS) for n in range(32)]
+    await execute(dut, program)
+    await trace.idle()
+    check(lanes, [write for n in program for write in writes_of(n, image)])
+    cycles = lanes.cycles[-1] - lanes.cycles[0] + 1
+    dut._log.info(f"{len(lanes.cycles)} beats in {cycles} cycles")
+    assert cycles <= len(program) / 8 * (40 + 24), f"{len(lanes.cycles)} beats took {cycles} cycles"
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def hides_latency_between_instructions(dut):
     """Instructions back to back run at a beat a cycle, behind a memory of 40 cycles."""
     image, lanes, trace = await prepare(dut, latency=40)

@@ -1,0 +1,161 @@
+"""Reads the maps of LOAD_ROWS: which rows of weights are needed."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from etalstm.hw import contract
+from etalstm.hw.axi import AXI4Read
+from etalstm.hw.broadcast.blocks import MOST_GATES
+from etalstm.hw.contract import FloatFormat, Opcode, Status
+from etalstm.hw.dma.reader import Reader
+from etalstm.hw.stream import Windows, instruction_layout
+
+_AHEAD = 2  # maps that are asked for while another is looked at
+_DEPTH = 32  # beats of the reader's FIFO
+
+
+class RowMap(data.StructLayout):
+    """The map of a block.
+
+    Members
+    -------
+    needed : a bit for each row, those of lane 0 first
+    rows : how many rows there are, a multiple of the gates
+    last : the last block of its instruction
+    """
+
+    def __init__(self, lanes: int):
+        rows = MOST_GATES * lanes
+        super().__init__({"needed": rows, "rows": range(rows + 1), "last": 1})
+
+
+class RowMaps(wiring.Component):
+    """Gives the map of each block of an instruction, in order.
+
+    A map is asked for ahead of the one that is taken; a block takes as many cycles as its map has beats, and 3 more.
+
+    Parameters
+    ----------
+    format : FloatFormat
+    lanes, beat_words, address_bits, channels : int
+        Sizes of a vector, a beat, a byte address; how many channels have windows.
+
+    Members
+    -------
+    i : :py:`In(stream.Signature(instruction_layout(Opcode.LOAD_ROWS)))`
+        Instructions whose waits are over. The next is taken when the last map of this one is known to be readable.
+    o : :py:`Out(stream.Signature(RowMap(lanes)))`
+    windows : :py:`In(Windows(address_bits))`
+    axi : :py:`Out(AXI4Read(address_bits, beat_bits))`
+    abort : :py:`In(1)`                  ask for nothing more; what comes is dropped
+    busy : :py:`Out(1)`                  a read is under way
+    beat : :py:`Out(1)`                  a beat has come
+    status : :py:`Out(Status)`           IDLE, or sticky until reset: BAD_FIELD, BAD_ADDRESS, READ_ERROR
+    """
+
+    def __init__(self, format: FloatFormat, *, lanes: int, beat_words: int, address_bits: int, channels: int):
+        self._format, self._lanes, self._beat_words = format, lanes, beat_words
+        self._address_bits, self._channels = address_bits, channels
+        self._beats, self._beat_bits = MOST_GATES * lanes // beat_words, beat_words * format.width
+        super().__init__(
+            {
+                "i": In(stream.Signature(instruction_layout(Opcode.LOAD_ROWS))),
+                "o": Out(stream.Signature(RowMap(lanes))),
+                "windows": In(Windows(address_bits)),
+                "axi": Out(AXI4Read(address_bits, self._beat_bits)),
+                "abort": In(1),
+                "busy": Out(1),
+                "beat": Out(1),
+                "status": Out(Status),
+            }
+        )
+
+    def elaborate(self, platform):
+        """One FSM asks, a counter collects."""
+        m = Module()
+        sizes = (self._address_bits, self._beat_bits, self._beats.bit_length())
+        m.submodules.reader = reader = Reader(*sizes, depth=_DEPTH, outstanding=_AHEAD)
+        plan = data.StructLayout({name: RowMap(self._lanes).members[name] for name in ("rows", "last")})
+        m.submodules.plans = plans = SyncFIFO(width=plan.size, depth=_AHEAD)
+        connect(m, reader.axi, flipped(self.axi))
+        m.d.comb += [reader.abort.eq(self.abort), self.busy.eq(reader.busy)]
+        self._ask(m, reader, plans, plan(plans.w_data))
+        self._collect(m, reader, plans, plan(plans.r_data))
+        return m
+
+    def _ask(self, m, reader, plans, plan):
+        """Walk through the blocks: products get a cycle of their own, and so do the checks."""
+        shift = (self._beat_bits // 8).bit_length() - 1
+        rows = Signal(self.i.p.shape())
+        left, lanes = Signal(contract.COUNT_BITS), Signal(6)
+        channel, tile = Signal(contract.CHANNEL_BITS), Signal(8)
+        window, offset = Signal(self._address_bits), Signal(contract.ADDRESS_BITS + 1)
+        last_tile = tile == rows.tiles_per_channel - 1
+        m.d.comb += [
+            reader.i.p.address.eq(window + (offset << shift)),
+            reader.i.p.beats.eq(self._beats),
+            plan.rows.eq(lanes * MOST_GATES),
+            plan.last.eq(left == lanes * MOST_GATES),
+        ]
+        with m.FSM():
+            with m.State("TAKE"):
+                m.d.comb += self.i.ready.eq(1)
+                m.d.sync += [rows.eq(self.i.p), left.eq(self.i.p.outer)]
+                m.d.sync += [channel.eq(self.i.p.channel), tile.eq(self.i.p.tile)]
+                with m.If(self.i.valid):
+                    m.next = "LOCATE"
+            with m.State("LOCATE"):
+                m.d.sync += [
+                    lanes.eq(Mux(last_tile, rows.last_lanes, rows.lanes)),
+                    offset.eq(rows.map + tile * self._beats),
+                    window.eq(self.windows.base + channel * self.windows.stride),
+                ]
+                m.next = "CHECK"
+            with m.State("CHECK"):
+                m.next = "ASK"
+                with m.If((lanes > self._lanes) | (lanes * MOST_GATES > left)):
+                    m.d.sync += self.status.eq(Status.BAD_FIELD)
+                    m.next = "STOPPED"
+                with m.Elif((channel >= self._channels) | (offset + self._beats > self.windows.size >> shift)):
+                    m.d.sync += self.status.eq(Status.BAD_ADDRESS)
+                    m.next = "STOPPED"
+            with m.State("ASK"):
+                m.d.comb += [reader.i.valid.eq(plans.w_rdy), plans.w_en.eq(reader.i.ready)]
+                with m.If(reader.i.valid & reader.i.ready):
+                    m.d.sync += [left.eq(left - plan.rows), tile.eq(Mux(last_tile, 0, tile + 1))]
+                    m.d.sync += channel.eq(channel + last_tile)
+                    m.next = "LOCATE"
+                    with m.If(plan.last):
+                        m.next = "TAKE"
+            with m.State("STOPPED"):
+                pass
+        with m.If(reader.error):
+            m.d.sync += self.status.eq(Status.READ_ERROR)
+
+    def _collect(self, m, reader, plans, plan):
+        """Gather a map's bits from its beats: gates follow each other, and beats of a gate's vector."""
+        vector_beats, width = self._lanes // self._beat_words, self._format.width
+        needed = Signal(data.ArrayLayout(MOST_GATES, self._lanes), reset_less=True)
+        beat, whole = Signal(range(self._beats)), Signal()
+        words = [reader.o.p.data.word_select(n, width)[:-1].any() for n in range(self._beat_words)]
+        m.d.comb += [
+            reader.o.ready.eq(plans.r_rdy & ~whole),
+            self.beat.eq(reader.o.valid & reader.o.ready),
+            self.o.valid.eq(whole & (self.status == Status.IDLE)),
+            Cat(self.o.p.needed).eq(needed),
+            self.o.p.rows.eq(plan.rows),
+            self.o.p.last.eq(plan.last),
+            plans.r_en.eq(self.o.valid & self.o.ready),
+        ]
+        with m.If(self.beat):
+            m.d.sync += [beat.eq(beat + 1), whole.eq(reader.o.p.last)]
+            with m.Switch(beat):
+                for number in range(self._beats):
+                    gate, first = divmod(number, vector_beats)
+                    with m.Case(number):
+                        for n, word in enumerate(words):
+                            m.d.sync += needed[first * self._beat_words + n][gate].eq(word)
+        with m.If(plans.r_en):
+            m.d.sync += whole.eq(0)
