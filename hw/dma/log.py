@@ -47,6 +47,21 @@ class _Total(data.StructLayout):
         super().__init__({"beats": word_bits, "kept": word_bits})
 
 
+class LogBeat(data.StructLayout):
+    """A beat to be written: either one of a stream or an index, filled up with zeros. Who takes it chooses.
+
+    Members
+    -------
+    data : of a stream
+    index : words of an index
+    indexing : the beat is the index
+    """
+
+    def __init__(self, word_bits: int, beat_words: int):
+        index = data.StructLayout(dict.fromkeys(STREAM_INDEX, word_bits))
+        super().__init__({"data": word_bits * beat_words, "index": index, "indexing": 1})
+
+
 class Log(wiring.Component):
     """Collects streams, writes them one behind the other, and then an index beat for each.
 
@@ -77,7 +92,7 @@ class Log(wiring.Component):
         Do not begin a stream.
     transfers : :py:`Out(stream.Signature(Transfer(address_bits, beats_bits, WriteTag())))`
         Bursts; the index beat's is ``final``.
-    data : :py:`Out(stream.Signature(beat_bits))`
+    data : :py:`Out(stream.Signature(LogBeat(word_bits, beat_words)))`
         Their beats, each no sooner than its transfer is offered.
     violation, busy : :py:`Out(1)`
         ``busy`` from the cycle after a stream is taken from ``i`` until its index beat is.
@@ -97,7 +112,7 @@ class Log(wiring.Component):
                 "beats": In(stream.Signature(CompressedBeat(word_bits, beat_words))),
                 "hold": In(1),
                 "transfers": Out(stream.Signature(Transfer(address_bits, beats_bits, WriteTag()))),
-                "data": Out(stream.Signature(word_bits * beat_words)),
+                "data": Out(stream.Signature(LogBeat(word_bits, beat_words))),
                 "violation": Out(1),
                 "busy": Out(1),
             }
@@ -146,9 +161,13 @@ class Log(wiring.Component):
             next_position.eq(position + burst),
             taken.eq(wanted & ~self.transfers.valid & (left == 0)),
             self.busy.eq(active | self.transfers.valid),
-            beat.eq(beats.r_data),
+            beat.data.eq(beats.r_data),
             self.data.valid.eq(left != 0),
             beats.r_en.eq(self.data.ready & (left != 0)),
+            beat.index.start.eq(begin),
+            beat.index.beats.eq(sent),
+            beat.index.elements.eq(job.elements),
+            beat.index.kept.eq(total.kept),
         ]
         with m.If(beats.r_en):
             m.d.sync += left.eq(left - 1)
@@ -200,10 +219,7 @@ class Log(wiring.Component):
                     m.d.sync += positions[job.log].eq(position)
                     m.next = "CONCLUDE"
             with m.State("CONCLUDE"):
-                index = {"start": begin, "beats": sent, "elements": job.elements, "kept": total.kept}
-                m.d.comb += beat.eq(0)
-                for n, name in enumerate(STREAM_INDEX):
-                    m.d.comb += beat.word_select(n, self._word_bits).eq(index[name])
+                m.d.comb += beat.indexing.eq(1)
                 m.d.comb += [self.data.valid.eq(1), totals.r_en.eq(self.data.ready)]
                 with m.If(self.data.ready):
                     m.next = "IDLE"

@@ -204,8 +204,10 @@ class StoreEngine(wiring.Component):
         ]
         with m.If(transposer.o.valid):
             m.d.comb += writer.data.payload.eq(transposer.o.p.as_value())
+        with m.Elif(log.data.p.indexing):
+            m.d.comb += writer.data.payload.eq(log.data.p.index.as_value())
         with m.Elif(log.data.valid):
-            m.d.comb += writer.data.payload.eq(log.data.payload)
+            m.d.comb += writer.data.payload.eq(log.data.p.data)
         with m.If(transpose):
             m.d.comb += vectors.o.ready.eq(transposer.i.ready)
         with m.Elif(compress):
