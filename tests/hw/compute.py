@@ -80,7 +80,7 @@ def compute(scratch_reads):
 
 def element(op, a, b, d):
     """One lane of VECTOR."""
-    selected = add(multiply(0, FORMAT.minus_zero), b)
+    selected = add(multiply(0, FORMAT.one | SIGN), b)
     return {
         VectorOp.MULTIPLY: lambda: multiply(a, b),
         VectorOp.ADD: lambda: add(multiply(a, FORMAT.one), b),
@@ -116,7 +116,7 @@ def mac_model(state, i, scalars):
                 old = (
                     state["bias"][i["bias"] + tile] if i["start"] == Start.BIAS else [0 if s["empty"] else SIGN] * LANES
                 )
-            products = [multiply(0, FORMAT.minus_zero) if s["empty"] else multiply(w, s["value"]) for w in weights]
+            products = [multiply(0, FORMAT.one | SIGN) if s["empty"] else multiply(w, s["value"]) for w in weights]
             state["queue"][slot] = [add(p, o) for p, o in zip(products, old, strict=True)]
 
 
