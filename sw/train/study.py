@@ -194,14 +194,15 @@ def markdown(study: dict, seeds: int) -> str:
     """Write a study as a page: what was trained, the table, and what its columns mean."""
     settings, rows = study["settings"], summarise(study)
     per_step = settings["dataset"] in ("pydoc", "ptb")
-    score, factor = ("perplexity", 1) if per_step else ("accuracy %", 100)
+    score, factor, places = ("perplexity", 1, 3) if per_step else ("accuracy %", 100, 1)
     head = ["run", "seeds", score, "validation", "footprint", "of real cells", "whole run", "P kept", "i f g o s r",
             "δ nonzero", "backward products", "all products", "cells skipped"]  # fmt: skip
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for row in rows:
         kinds = row["densities"].values()
-        cells = [row["name"], row["seeds"], f"{factor * row['score']:.1f} ± {factor * row['deviation']:.1f}"]
-        cells += ["" if row["validation"] is None else f"{factor * row['validation']:.1f}"]
+        scores = [row["score"], row["deviation"]] if row["seeds"] > 1 else [row["score"]]
+        cells = [row["name"], row["seeds"], " ± ".join(f"{factor * value:.{places}f}" for value in scores)]
+        cells += ["" if row["validation"] is None else f"{factor * row['validation']:.{places}f}"]
         cells += [f"{row[name]:.3f}" for name in ("footprint", "real_footprint")] + [f"{row['saved']['footprint']:.3f}"]
         cells += [f"{np.mean(list(kinds)):.2f}", " ".join(f"{kind:.2f}".lstrip("0") or "0" for kind in kinds)]
         cells += [f"{row[name]:.3f}" for name in ("delta_density", "backward_arithmetic", "arithmetic")]

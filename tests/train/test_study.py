@@ -77,6 +77,13 @@ def test_a_page_shows_the_command_with_everything_that_was_chosen(tmp_path, monk
     assert run([*command.split()[1:-1], str(tmp_path)]) == 0
 
 
+def test_a_page_gives_a_deviation_where_there_are_several_seeds(tmp_path):
+    for seeds in (1, 2):
+        assert run(arguments(tmp_path, "--seeds", str(seeds))) == 0
+        row = next(line for line in (tmp_path / "density.md").read_text().splitlines() if line.startswith("| dense"))
+        assert ("±" in row.split("|")[3]) == (seeds > 1)
+
+
 def test_a_study_made_before_a_setting_existed_is_gone_on_with(tmp_path, monkeypatch):
     assert run(arguments(tmp_path)) == 0
     made = json.loads((tmp_path / "density.json").read_text())
