@@ -50,8 +50,8 @@ class InterpretedAccelerator:
         self.transport.write_memory(address, program)
         return LoadedProgram(address, len(program) // INSTRUCTION_BYTES)
 
-    def set_windows(self, base, stride, size):
-        self._base, self._stride, self._size = base, stride, size
+    def set_windows(self, base, stride, size=None):
+        self._base, self._stride, self._size = base, stride, stride if size is None else size
 
     def set_architecture(self, architecture):
         """The interpreter has no clock."""
