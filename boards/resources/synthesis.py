@@ -17,8 +17,12 @@ from etalstm.sim.toolchain import ToolchainError, cached_build
 
 MINIMUM_VERSION = (0, 40)
 _SYNTHESIS = "synth_xilinx -family xcup -uram -noiopad -noclkbuf -flatten"
-# Yosys packs registers and adders only into the DSP48E1, of whose functions the DSP48E2 lacks none.
-_PACKING = "chtype -set DSP48E1 t:DSP48E2; xilinx_dsp -family xc7; chtype -set DSP48E2 t:DSP48E1"
+# Yosys packs registers and adders only into the DSP48E1, of whose functions the DSP48E2 lacks none; of the parameters
+# that are left, the E2 does not know the switch of the adder before the multiplier.
+_PACKING = (
+    "chtype -set DSP48E1 t:DSP48E2; xilinx_dsp -family xc7; chtype -set DSP48E2 t:DSP48E1; "
+    "setparam -unset USE_DPORT t:DSP48E2"
+)
 _KEPT = "cells.json 1"  # what the cache has of a netlist; number it afresh when `_reduce` changes
 _MODULE_COMMAND = "import sys; from pyosys import libyosys; libyosys.run_pass(sys.argv[2], libyosys.Design())"
 _MEMORY = re.compile(r"mapping memory (\S+) via \$__XILINX_(\w+)_$", re.M)
@@ -139,7 +143,7 @@ def _run(command: Sequence[str], top: str, directory: Path, before_mapping: str 
         log = directory / "yosys.log"  # what `tee` has taken from the output
         lines = result.stdout.splitlines() + (log.read_text().splitlines() if log.exists() else [])
         tail = "\n".join(lines[-_LOG_LINES:])
-        raise SynthesisError(f"Yosys failed with exit code {result.returncode}", tail)
+        raise SynthesisError(f"Yosys failed on {top} with exit code {result.returncode}", tail)
 
 
 def _reduce(module: dict, log: str) -> dict:

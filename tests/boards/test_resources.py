@@ -98,21 +98,26 @@ def test_counts_what_there_is(yosys):
 
 
 class Accumulation(wiring.Component):
-    """``c + a · b``, with registers before and after."""
+    """``c + (a + d) · b`` or ``c + a · b``, with registers before and after."""
 
-    def __init__(self):
-        super().__init__({"a": In(signed(27)), "b": In(signed(18)), "c": In(44), "sum": Out(44)})
+    def __init__(self, adds_before: bool):
+        self._adds_before = adds_before
+        sizes = {"a": signed(24), "b": signed(18), "c": 44, "d": signed(24)}
+        super().__init__({name: In(shape) for name, shape in sizes.items()} | {"sum": Out(44)})
 
     def elaborate(self, platform):
         m = Module()
-        a, b, total = (Signal.like(port, name=f"{port.name}_", reset_less=True) for port in (self.a, self.b, self.sum))
-        m.d.sync += [a.eq(self.a), b.eq(self.b), total.eq(self.c + a * b)]
+        ports = self.a, self.b, self.d, self.sum
+        a, b, d, total = (Signal.like(port, name=f"{port.name}_", reset_less=True) for port in ports)
+        factor = a + d if self._adds_before else a
+        m.d.sync += [a.eq(self.a), b.eq(self.b), d.eq(self.d), total.eq(self.c + factor * b)]
         m.d.comb += self.sum.eq(total)
         return m
 
 
-def test_a_multiplier_takes_in_registers_and_the_adder_behind_it(yosys):
-    assert report(component_verilog(Accumulation()), "top").total == Resources(dsp=1)
+@pytest.mark.parametrize("adds_before", [False, True])
+def test_a_multiplier_takes_in_registers_and_the_adders_around_it(yosys, adds_before):
+    assert report(component_verilog(Accumulation(adds_before)), "top").total == Resources(dsp=1)
 
 
 def test_a_unit_is_synthesised_once(yosys, tmp_path, monkeypatch):
@@ -123,7 +128,7 @@ def test_a_unit_is_synthesised_once(yosys, tmp_path, monkeypatch):
     monkeypatch.setattr(synthesis, "yosys", lambda: (("false",), version))
     assert synthesis.synthesise(unit) == first
     monkeypatch.setattr(synthesis, "yosys", lambda: (("false",), "another version"))
-    with pytest.raises(synthesis.SynthesisError, match="Yosys failed with exit code 1"):
+    with pytest.raises(synthesis.SynthesisError, match="Yosys failed on top with exit code 1"):
         synthesis.synthesise(unit)
 
 
