@@ -90,7 +90,7 @@ class Channel(wiring.Component):
     load_beats, load_kind, store_beats, store_kind : :py:`Out(1)`, :py:`Out(KIND_BITS)`
         A beat was transferred in this cycle, and what it was.
     progress : :py:`Out(1)`
-        Something moved in this cycle.
+        Something moved in the cycle before.
     """
 
     def __init__(self, config, *, multiplier=Multiplier, adder=Adder, activation=Activation):
@@ -239,14 +239,14 @@ class Channel(wiring.Component):
             self.mac_phase.eq(compute.mac_phase),
             self.activations.eq(compute.activations),
             self.cycle.eq(compute.cycle),
-            self.progress.eq(
-                compute.progress
-                | (self.i.valid & self.i.ready)
-                | (self.scalars.valid & self.scalars.ready)
-                | self.load_beats
-                | self.store_beats
-            ),
         ]
+        m.d.sync += self.progress.eq(
+            compute.progress
+            | (self.i.valid & self.i.ready)
+            | (self.scalars.valid & self.scalars.ready)
+            | self.load_beats
+            | self.store_beats
+        )
         with m.If(compute.cycle == Cycle.NO_MAC):
             with m.If(~self.busy):
                 m.d.comb += self.cycle.eq(Cycle.IDLE)

@@ -1,6 +1,6 @@
 """The machine's performance counters."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -8,7 +8,7 @@ from etalstm.hw.contract import Counter
 
 
 class Counters(wiring.Component):
-    """Adds to every counter of :class:`contract.Counter` in each cycle with ``enable``.
+    """Adds to every counter of :class:`contract.Counter` what a cycle with ``enable`` brings, a cycle later.
 
     Parameters
     ----------
@@ -36,9 +36,11 @@ class Counters(wiring.Component):
     def elaborate(self, platform):
         """A register between the sums over channels and the counters."""
         m = Module()
+        amounts, enable = Signal(self.amounts.shape(), reset_less=True), Signal()
+        m.d.sync += [amounts.eq(self.amounts), enable.eq(self.enable)]
         for n in range(Counter.COUNT):
             with m.If(self.clear):
                 m.d.sync += self.values[n].eq(0)
-            with m.Elif(self.enable):
-                m.d.sync += self.values[n].eq(self.values[n] + self.amounts[n])
+            with m.Elif(enable):
+                m.d.sync += self.values[n].eq(self.values[n] + amounts[n])
         return m

@@ -1,6 +1,6 @@
 """The whole machine: channels, broadcaster, sequencer, registers."""
 
-from amaranth.hdl import Cat, ClockDomain, ClockSignal, DomainRenamer, Module, Mux, ResetSignal
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, DomainRenamer, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -113,7 +113,6 @@ class Top(wiring.Component):
             registers.instruction.eq(sequencer.instruction),
             registers.counters.eq(counters.values),
             counters.clear.eq(registers.start),
-            counters.enable.eq(sequencer.running),
             self.interrupt.eq(~sequencer.running & (sequencer.status != Status.IDLE)),
             self.running.eq(sequencer.running),
             self.failed.eq(self.interrupt & (sequencer.status != Status.DONE)),
@@ -141,7 +140,7 @@ class Top(wiring.Component):
             stored.done.eq(Cat(channel.store_done for channel in channels)),
         ]
         self._watch(m, sequencer, channels, broadcaster, reader, rows, faults)
-        self._count(m, counters, channels, broadcaster, reader, rows)
+        self._count(m, counters, sequencer, channels, broadcaster, reader, rows)
         return m
 
     def _connect_ports(self, m, channels, broadcaster, readers, of_program):
@@ -232,28 +231,35 @@ class Top(wiring.Component):
                 sequencer.fault_instruction.eq(faults.fault.instruction),
             ]
 
-    def _count(self, m, counters, channels, broadcaster, reader, rows):
-        """Sum what the channels did in this cycle."""
+    def _count(self, m, counters, sequencer, channels, broadcaster, reader, rows):
+        """Sum what was done in the cycle before: its last cycle counts too, a program's end does not reset these."""
+
+        def before(value):
+            register = Signal.like(Value.cast(value), name="counted", reset_less=True)
+            m.d.sync += register.eq(value)
+            return register
 
         def total(bits):
-            return sum(bits, start=0)
+            return sum((before(bit) for bit in bits), start=0)
 
+        m.d.sync += counters.enable.eq(sequencer.running)
         counters_of = {Counter.CYCLES: 1}
         for kind in Cycle:
             counters_of[Counter.CYCLE_KINDS + kind] = total(channel.cycle == kind for channel in channels)
         counters_of[Counter.MAC_PHASE] = total(channel.mac_phase for channel in channels)
         counters_of[Counter.ACTIVATION] = total(channel.activations for channel in channels)
-        counters_of[Counter.SCALARS_SEEN] = broadcaster.seen
-        counters_of[Counter.SCALARS_SKIPPED] = broadcaster.skipped
-        counters_of[Counter.ROWS_SEEN] = rows.seen
-        counters_of[Counter.ROWS_SKIPPED] = rows.skipped
+        counters_of[Counter.SCALARS_SEEN] = before(broadcaster.seen)
+        counters_of[Counter.SCALARS_SKIPPED] = before(broadcaster.skipped)
+        counters_of[Counter.ROWS_SEEN] = before(rows.seen)
+        counters_of[Counter.ROWS_SKIPPED] = before(rows.skipped)
         for kind in contract.Traffic:
             loads = total(channel.load_beats & (channel.load_kind == kind) for channel in channels)
-            loads += broadcaster.beat & (broadcaster.kind == kind)
-            counters_of[Counter.READ_BEATS + kind] = loads + rows.beat if kind == contract.Traffic.DELTAS else loads
+            loads += before(broadcaster.beat & (broadcaster.kind == kind))
+            loads += before(rows.beat) if kind == contract.Traffic.DELTAS else 0
+            counters_of[Counter.READ_BEATS + kind] = loads
             counters_of[Counter.WRITE_BEATS + kind] = total(
                 channel.store_beats & (channel.store_kind == kind) for channel in channels
             )
-        counters_of[Counter.PROGRAM_BEATS] = reader.o.valid & reader.o.ready
+        counters_of[Counter.PROGRAM_BEATS] = before(reader.o.valid & reader.o.ready)
         for number, amount in counters_of.items():
             m.d.comb += counters.amounts[number].eq(amount)

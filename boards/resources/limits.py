@@ -7,9 +7,12 @@ LARGEST_SHARE = 0.8
 """Of each resource; the rest is for memory controller, PCIe and routing."""
 
 DEEPER_PATHS = {
-    "channel": "as channel.load; its beats go to the lane memories of channel.compute",
+    "channel": "as channel.load and channel.compute",
+    "channel.compute": "whether an element can be computed, its operands' places and the slots of the PEs decide in "
+    "the same cycle whether the MAC is, and so which word of the queue is read",
     "channel.load": "a beat is taken from the reader's FIFO in the cycle in which the lane memory has room for it, "
     "which depends on what the element-wise engine writes in that cycle",
+    "top": "as channel: what its PEs did in a cycle goes to a register of the counters",
     "top.broadcaster": "as top.broadcaster.emitter, whose words come from top.broadcaster.buffer",
     "top.broadcaster.emitter": "the next nonzero scalar is found in the cycle in which the one before is taken",
 }

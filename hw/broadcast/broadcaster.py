@@ -117,9 +117,9 @@ class Broadcaster(wiring.Component):
             self.kind.eq(fetcher.kind),
             self.seen.eq(masks.seen),
             self.skipped.eq(masks.skipped),
-            self.progress.eq(self.beat | fetcher.write_enable | (self.o.valid & self.o.ready)),
             self.status.eq(fetcher.status),
             # the instruction at fault is begun, not completed
             self.completed.eq(fetcher.begun - (fetcher.begun != 0)),
         ]
+        m.d.sync += self.progress.eq(self.beat | fetcher.write_enable | (self.o.valid & self.o.ready))
         return m
