@@ -232,7 +232,7 @@ class Top(wiring.Component):
             ]
 
     def _count(self, m, counters, sequencer, channels, broadcaster, reader, rows):
-        """Sum what was done in the cycle before: its last cycle counts too, a program's end does not reset these."""
+        """Sum what was done in the cycle before; registers outside the program's reset let its last cycle count."""
 
         def before(value):
             register = Signal.like(Value.cast(value), name="counted", reset_less=True)
