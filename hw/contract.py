@@ -161,6 +161,7 @@ STREAM_BITS = 26  # first and last beat of a log
 # holds, as 32-bit words: the beat where it starts, relative to the channel's window; its length in beats; the number of
 # elements; the number of kept elements.
 STREAM_BLOCK = 32
+MOST_GATES = 4  # of a block that is broadcast, and of a block of a map of rows
 STREAM_INDEX = ("start", "beats", "elements", "kept")
 
 # Every instruction starts with these. An engine holds an instruction back until the engines named here have completed

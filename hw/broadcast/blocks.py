@@ -10,8 +10,6 @@ from etalstm.hw.codec.decompress import Extent
 from etalstm.hw.contract import Opcode, Status
 from etalstm.hw.dma.indexed import Part
 
-MOST_GATES = 4
-
 
 class BlockLayout(data.StructLayout):
     """A block that lies in a buffer, and what is to be sent of it.

@@ -5,10 +5,10 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from etalstm.hw import contract
-from etalstm.hw.broadcast.blocks import MOST_GATES, BlockLayout
+from etalstm.hw.broadcast.blocks import BlockLayout
 from etalstm.hw.broadcast.masks import GroupSizes, MaskRead
 from etalstm.hw.broadcast.walker import GroupLayout, GroupWalker
-from etalstm.hw.contract import FloatFormat
+from etalstm.hw.contract import MOST_GATES, FloatFormat
 from etalstm.hw.stream import Scalar
 
 _PART = 32  # begun sums that are searched at once

@@ -7,8 +7,8 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from etalstm.hw.broadcast.blocks import MOST_GATES, BlockLayout
-from etalstm.hw.contract import FloatFormat
+from etalstm.hw.broadcast.blocks import BlockLayout
+from etalstm.hw.contract import MOST_GATES, FloatFormat
 
 _WIDEST = 32  # bits of a mask by rows: more would save nothing, a mask holds several scalars even if few are kept
 

@@ -5,8 +5,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from etalstm.hw import contract
-from etalstm.hw.broadcast.blocks import MOST_GATES, BlockPlan
-from etalstm.hw.contract import Opcode, Status
+from etalstm.hw.broadcast.blocks import BlockPlan
+from etalstm.hw.contract import MOST_GATES, Opcode, Status
 from etalstm.hw.dma.bursts import Transfer
 from etalstm.hw.dma.indexed import Index, IndexedReads, Part
 from etalstm.hw.stream import Windows, instruction_layout

@@ -24,6 +24,16 @@ class CompressedBeat(data.StructLayout):
         super().__init__({"data": word_bits * beat_words, "last": 1, "kept": word_bits})
 
 
+def compressor_ports(format: FloatFormat, beat_words: int) -> dict:
+    """Give the ports of every compressor; :class:`Compressor` says what they are."""
+    return {
+        "i": In(stream.Signature(Beat(format.width * beat_words))),
+        "threshold": In(format.width),
+        "bf16": In(1),
+        "o": Out(stream.Signature(CompressedBeat(format.width, beat_words))),
+    }
+
+
 class Compressor(wiring.Component):
     """Turns beats of elements into the beats of a compressed stream.
 
@@ -63,14 +73,7 @@ class Compressor(wiring.Component):
         self._format, self._words, self._shift = format, beat_words, beat_words.bit_length() - 1
         # More rows than a block with its mask takes, so that the row of a mask that is not known waits for it.
         self._row_bits = max(4, (STREAM_BLOCK // beat_words + 1).bit_length())
-        super().__init__(
-            {
-                "i": In(stream.Signature(Beat(format.width * beat_words))),
-                "threshold": In(format.width),
-                "bf16": In(1),
-                "o": Out(stream.Signature(CompressedBeat(format.width, beat_words))),
-            }
-        )
+        super().__init__(compressor_ports(format, beat_words))
 
     def elaborate(self, platform):
         """Places are counted in words, with a bit more than the rows need: it tells full from empty."""

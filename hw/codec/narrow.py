@@ -1,11 +1,11 @@
 """A compressor of some words of a beat at a time."""
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib import wiring
+from amaranth.lib.wiring import connect, flipped
 
-from etalstm.hw.codec.compress import CompressedBeat, Compressor
-from etalstm.hw.codec.words import Beat, Packer, Unpacker
+from etalstm.hw.codec.compress import Compressor, compressor_ports
+from etalstm.hw.codec.words import Packer, Unpacker
 from etalstm.hw.contract import FloatFormat
 
 
@@ -34,14 +34,7 @@ class NarrowCompressor(wiring.Component):
             raise ValueError(f"words must divide beat_words ({beat_words}) and be fewer, got {words}")
         self._compressor = Compressor(format, words)
         self._parts = words * format.width, beat_words // words
-        super().__init__(
-            {
-                "i": In(stream.Signature(Beat(format.width * beat_words))),
-                "threshold": In(format.width),
-                "bf16": In(1),
-                "o": Out(stream.Signature(CompressedBeat(format.width, beat_words))),
-            }
-        )
+        super().__init__(compressor_ports(format, beat_words))
 
     def elaborate(self, platform):
         """The number of kept elements waits beside the packer for its last beat."""

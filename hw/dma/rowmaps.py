@@ -7,8 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from etalstm.hw import contract
 from etalstm.hw.axi import AXI4Read
-from etalstm.hw.broadcast.blocks import MOST_GATES
-from etalstm.hw.contract import FloatFormat, Opcode, Status
+from etalstm.hw.contract import MOST_GATES, FloatFormat, Opcode, Status
 from etalstm.hw.dma.reader import Reader
 from etalstm.hw.stream import Windows, instruction_layout
 
@@ -89,8 +88,8 @@ class RowMaps(wiring.Component):
         """Walk through the blocks: products get a cycle of their own, and so do the checks."""
         shift = (self._beat_bits // 8).bit_length() - 1
         rows = Signal(self.i.p.shape())
-        left, lanes = Signal(contract.COUNT_BITS), Signal(6)
-        channel, tile = Signal(contract.CHANNEL_BITS), Signal(8)
+        left, lanes = Signal.like(rows.outer, name="left"), Signal.like(rows.lanes, name="lanes")
+        channel, tile = Signal.like(rows.channel, name="channel"), Signal.like(rows.tile, name="tile")
         window, offset = Signal(self._address_bits), Signal(contract.ADDRESS_BITS + 1)
         last_tile = tile == rows.tiles_per_channel - 1
         m.d.comb += [

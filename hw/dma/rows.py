@@ -6,8 +6,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from etalstm.hw import contract
 from etalstm.hw.axi import AXI4Read
-from etalstm.hw.broadcast.blocks import MOST_GATES
-from etalstm.hw.contract import FloatFormat, Opcode, Status
+from etalstm.hw.contract import MOST_GATES, FloatFormat, Opcode, Status
 from etalstm.hw.dma.rowmaps import RowMaps
 from etalstm.hw.stream import Windows, instruction_layout
 

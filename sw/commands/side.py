@@ -1,6 +1,6 @@
 """Programs that a bench runs beside those of a session, on the session's memory map."""
 
-from etalstm.hw.contract import PAGE_BYTES
+from etalstm.plan.memory import whole_pages
 from etalstm.plan.program import Program
 
 
@@ -20,8 +20,7 @@ class SidePrograms:
         self._loaded = {}
         address = session.placement.end
         for name, program in programs.items():
-            address = -(-address // PAGE_BYTES) * PAGE_BYTES
-            image = program.image()
+            address, image = whole_pages(address), program.image()
             self._loaded[name] = self._accelerator.load(image, address)
             address += len(image)
 

@@ -6,7 +6,12 @@ import numpy as np
 
 from etalstm.hw.config import Config
 from etalstm.hw.contract import PAGE_BYTES
-from etalstm.plan.tiling import GATES, BatchTiles, LayerTiling, Share
+from etalstm.plan.tiling import GATES, BatchTiles, LayerTiling, Share, ceil_div
+
+
+def whole_pages(count: int) -> int:
+    """Give the first multiple of a page from `count` bytes on: where windows and programs may begin."""
+    return ceil_div(count, PAGE_BYTES) * PAGE_BYTES
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ class MemoryMap:
     @property
     def window_bytes(self) -> int:
         """Size of a channel's window."""
-        return -(-self._vectors * self.vector_bytes // PAGE_BYTES) * PAGE_BYTES
+        return whole_pages(self._vectors * self.vector_bytes)
 
     def footprint(self) -> dict[str, int]:
         """Bytes by kind, all channels together, padding included."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from etalstm.hw.config import Config
-from etalstm.hw.contract import PAGE_BYTES
+from etalstm.plan.memory import whole_pages
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Placement:
     @property
     def end(self) -> int:
         """The first page behind all of it."""
-        return _page_after(max(part.stop for part in self.parts))
+        return whole_pages(max(part.stop for part in self.parts))
 
 
 def place(
@@ -81,7 +81,7 @@ def place(
         inside = memory_bytes is None or max(part.stop for part in placement.parts) <= memory_bytes
         return inside and not any(_overlap(part, other) for part in placement.parts for other in taken)
 
-    ends = [0, *sorted(_page_after(part.stop) for part in taken)]
+    ends = [0, *sorted(whole_pages(part.stop) for part in taken)]
     share = config.share_bytes
     behind = config.channels * share
     bases = sorted({end % share for end in ends if end % share + window_bytes <= share}) if share else []
@@ -97,7 +97,3 @@ def _first(fits: Callable[[Placement], bool], placements: Iterable[Placement]) -
 
 def _overlap(one: range, other: range) -> bool:
     return max(one.start, other.start) < min(one.stop, other.stop)
-
-
-def _page_after(address: int) -> int:
-    return -(-address // PAGE_BYTES) * PAGE_BYTES

@@ -8,7 +8,6 @@ import numpy as np
 from etalstm.errors import PlanError
 from etalstm.hw import contract
 from etalstm.hw.config import Config
-from etalstm.hw.contract import PAGE_BYTES
 from etalstm.network import NetworkShape
 from etalstm.plan.backward import BackwardLayer
 from etalstm.plan.cells import NO_STEPS
@@ -16,6 +15,7 @@ from etalstm.plan.emit import Emitter
 from etalstm.plan.forward import ForwardLayer
 from etalstm.plan.gradient import GradientLayer
 from etalstm.plan.held import whole
+from etalstm.plan.memory import whole_pages
 from etalstm.plan.network import NetworkMap
 from etalstm.plan.placement import Placement, place
 from etalstm.plan.program import Program
@@ -107,7 +107,7 @@ class Plan:
         offsets, offset = {}, 0
         for name, program in self.programs.items():
             offsets[name] = offset
-            offset += -(-len(program.words) * contract.INSTRUCTION_BITS // 8 // PAGE_BYTES) * PAGE_BYTES
+            offset += whole_pages(len(program.words) * contract.INSTRUCTION_BITS // 8)
         return offsets
 
     @property

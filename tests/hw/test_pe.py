@@ -4,20 +4,15 @@ import random
 from pathlib import Path
 
 import pytest
-from amaranth import Module, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
-from etalstm.hw.contract import BINARY32, FloatFormat
+from etalstm.hw.contract import BINARY32
 from etalstm.hw.fp.add import Adder
 from etalstm.hw.fp.multiply import Multiplier
 from etalstm.hw.pe import Operation, PEArray
 from etalstm.sim.bench import run_bench
+from tests.hw.compute import FORMAT, LANES, SIGN, WORDS, Unit, add, multiply
 
-FORMAT = FloatFormat(8, 7)
-LANES = 4
-MASK, SIGN = (1 << FORMAT.width) - 1, 1 << (FORMAT.width - 1)
 LATENCIES = {"product": 3, "sum": 7}
 CONTROL = {
     "mul": {"multiply": 1},
@@ -30,32 +25,6 @@ CONTROL = {
     "started": {"mac": 1, "begins": 1},
     "neither": {"mac": 1, "begins": 1, "empty": 1},
 }
-
-
-class Unit(wiring.Component):
-    """``z = x·a + y·b`` of some cycles ago, modulo the word."""
-
-    def __init__(self, x, y, latency):
-        self.x, self.y, self.LATENCY = x, y, latency
-        super().__init__({"a": In(FORMAT.width), "b": In(FORMAT.width), "z": Out(FORMAT.width)})
-
-    def elaborate(self, platform):
-        m = Module()
-        z = self.x * self.a + self.y * self.b
-        for n in range(self.LATENCY):
-            late = Signal(FORMAT.width, name=f"late_{n}")
-            m.d.sync += late.eq(z)
-            z = late
-        m.d.comb += self.z.eq(z)
-        return m
-
-
-def multiply(a, b):
-    return (3 * a + 5 * b) & MASK
-
-
-def add(a, b):
-    return (7 * a + 11 * b) & MASK
 
 
 def expected(name, w):
@@ -85,8 +54,8 @@ def test_each_operation_has_its_operands_and_its_time(names):
         for cycle in range(200):
             name = generator.choice(names)
             names_of_words = ("weight", "partial", "bias", "a", "b")
-            words = {word: [generator.randrange(MASK + 1) for _ in range(LANES)] for word in names_of_words}
-            scalar = generator.randrange(MASK + 1)
+            words = {word: [generator.randrange(WORDS) for _ in range(LANES)] for word in names_of_words}
+            scalar = generator.randrange(WORDS)
             ctx.set(dut.operation, dict.fromkeys(Operation().members, 0) | CONTROL[name])
             for word, values in words.items():
                 ctx.set(getattr(dut, word), values)
