@@ -46,7 +46,13 @@ class Comparison:
 
 
 def training_run(
-    session: Session, shape: TrainingShape, iterations: int, loss: str, seed: int, skip_cells: float = 0.0
+    session: Session,
+    shape: TrainingShape,
+    iterations: int,
+    loss: str,
+    seed: int,
+    skip_cells: float = 0.0,
+    delta_threshold: float = 0.0,
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Train a random network on random data and give every tensor that comes out, named.
 
@@ -63,6 +69,8 @@ def training_run(
     seed : int
     skip_cells : float
         Share of the cells that are skipped, drawn anew in every iteration.
+    delta_threshold : float
+        See :meth:`etalstm.device.Session.backward`.
 
     Raises
     ------
@@ -94,7 +102,7 @@ def training_run(
         if loss == "last":
             dy[np.arange(shape.steps)[:, None] != lengths[None, :] - 1] = 0
         dh, dc = (draw(shape.state_shape, ZERO_GRADIENTS) for _ in range(2)) if number else (None, None)
-        back = session.backward(dy, dh, dc)
+        back = session.backward(dy, dh, dc, delta_threshold)
         tensors = {name: getattr(outputs, name) for name in ("y", "h", "c")}
         tensors |= {name: getattr(back, name) for name in ("dx", "dh0", "dc0")}
         tensors["norm"] = np.array([back.norm], np.float32)
@@ -109,7 +117,13 @@ def training_run(
 
 
 def compare(
-    sessions: dict[str, Session], shape: TrainingShape, iterations: int, loss: str, seed: int, skip_cells: float = 0.0
+    sessions: dict[str, Session],
+    shape: TrainingShape,
+    iterations: int,
+    loss: str,
+    seed: int,
+    skip_cells: float = 0.0,
+    delta_threshold: float = 0.0,
 ) -> Comparison:
     """Run the same training on sessions of several devices side by side.
 
@@ -117,10 +131,10 @@ def compare(
     ----------
     sessions : dict from a device's name to its session of `shape`
         The first one's words are what is expected of the others.
-    iterations, loss, seed, skip_cells : see :func:`training_run`
+    iterations, loss, seed, skip_cells, delta_threshold : see :func:`training_run`
     """
-    comparison = Comparison()
-    runs = [training_run(session, shape, iterations, loss, seed, skip_cells) for session in sessions.values()]
+    comparison, run = Comparison(), (iterations, loss, seed, skip_cells, delta_threshold)
+    runs = [training_run(session, shape, *run) for session in sessions.values()]
     for tensors in zip(*runs, strict=True):
         name = tensors[0][0]
         comparison.add(name, dict(zip(sessions, (array for _, array in tensors), strict=True)))

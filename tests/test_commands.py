@@ -44,15 +44,15 @@ def test_compare_finds_golden_bits_with_unequal_lengths(capsys):
 
 @pytest.mark.parametrize("loss", ["last", "per-step"])
 @pytest.mark.parametrize(
-    ("storage", "theta", "stall"),
-    [("dense", 0.1, 0), ("ms1", 0.1, 0.5), ("ms1-bf16", "0.2,0.2,0.1,0.1,0.3,0.5", 0.5)],
+    ("storage", "theta", "delta", "stall"),
+    [("dense", 0.1, 0, 0), ("ms1", 0.1, 0.03, 0.5), ("ms1-bf16", "0.2,0.2,0.1,0.1,0.3,0.5", 0, 0.5)],
 )
 @pytest.mark.parametrize("preset", ["test", "sim"])
 def test_compare_finds_golden_bits_with_compressed_storage_and_skipped_cells(
-    capsys, preset, storage, theta, stall, loss
+    capsys, preset, storage, theta, delta, stall, loss
 ):
     arguments = ["--preset", preset, *sizes(5, 19, 2, 6, 5), "--iterations", 2, "--loss", loss, "--stall", stall]
-    arguments += ["--storage", storage, "--theta", theta, "--skip-cells", 0.5, "--json"]
+    arguments += ["--storage", storage, "--theta", theta, "--skip-cells", 0.5, "--delta-threshold", delta, "--json"]
     code, out, err = output(capsys, "compare", *arguments)
     assert code == 0, err
     assert json.loads(out)["mismatched_words"] == 0

@@ -42,6 +42,7 @@ def compare(
     offload: Annotated[
         bool, Option("--offload", help="The host runs the forward pass of all but the first device, and streams it")
     ] = False,
+    delta_threshold: Annotated[float, Option(help="Gates' gradients below count as zero in the products")] = 0.0,
     skip_cells: Annotated[float, Option(help="Share of cells that are skipped")] = 0.0,
     architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
     seed: Annotated[int, Option(help="Of weights and data")] = 0,
@@ -71,7 +72,7 @@ def compare(
             opened = stack.enter_context(open_named(name, configuration, stall=stall))
             opened = OffloadDevice(opened) if offload and number else opened
             sessions[f"{number}: {name} {configuration}"] = opened.create(shape)
-        found = run_comparison(sessions, shape, iterations, loss, seed, skip_cells)
+        found = run_comparison(sessions, shape, iterations, loss, seed, skip_cells, delta_threshold)
     result = {
         "iterations": iterations,
         "tensors": found.tensors,

@@ -1,5 +1,6 @@
 """``eta-lstm study density``: what is learnt against what is kept and computed."""
 
+import dataclasses
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +20,11 @@ def density(
     out: Annotated[Path, Option(help="Folder for density.json, density.md and density.svg")],
     data: Annotated[Path | None, Option(help="Directory of the data set's files (trec, ptb)")] = None,
     runs: Annotated[
-        str, Option(help="policy:theta:tau of each kind of run, with commas between; theta is one number or six")
+        str,
+        Option(
+            help="policy:theta:tau:share of each kind of run, with commas between; theta is one number or six, "
+            "share what is left of the gates' gradients"
+        ),
     ] = RUNS,
     seeds: Annotated[int, Option(help="Runs of each kind")] = 5,
     hidden: Annotated[int, Option(help="Units of a layer")] = Settings.hidden,
@@ -49,7 +54,7 @@ def density(
     )  # fmt: skip
     reductions = Reduction.of_several(runs)
     for chosen in reductions:  # what cannot be is refused before anything is trained
-        Settings(dataset, theta=chosen.theta, storage=chosen.storage, ms2=chosen.ms2)
+        Settings(dataset, **dataclasses.asdict(chosen))
     out.mkdir(parents=True, exist_ok=True)
     study = run_study(
         settings, reductions, seeds, out / "density.json", lambda line: print(line, file=sys.stderr, flush=True)

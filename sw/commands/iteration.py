@@ -11,6 +11,7 @@ from typer import Option
 from etalstm.architecture import SWING
 from etalstm.commands.bench import operations
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
+from etalstm.commands.options import number_or_off
 from etalstm.commands.trained import trained_iteration
 from etalstm.device import TrainingShape
 from etalstm.network import NetworkShape, initial_parameters
@@ -69,6 +70,9 @@ def iteration(
     data: Annotated[Path | None, Option(help="With --weights: directory of the data set's files (trec, ptb)")] = None,
     theta: Annotated[str, Option(help="With --weights: of η-LSTM, one number or six")] = "0.1",
     storage: Annotated[str, Option(help="With --weights: what cells keep in η-LSTM")] = "ms1",
+    delta_target: Annotated[
+        str, Option(help="With --weights: share of the gates' gradients that η-LSTM leaves, or off")
+    ] = "off",
     batches: Annotated[int, Option(help="With --weights: iterations, each on a batch of its own")] = 1,
     stall: Annotated[float, Option(help="Probability that a memory handshake waits a cycle")] = 0.0,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
@@ -76,6 +80,7 @@ def iteration(
     """Measure one training iteration on the simulated accelerator, of random data or of a trained network."""
     if weights is not None:
         chosen = {"preset": preset, "storage": storage, "theta": read_thresholds(theta)}
+        chosen["delta_target"] = number_or_off("delta_target", delta_target)
         trained_iteration(weights, dataset, data, batches, stall, as_json, **chosen)
         return
     network = NetworkShape(inputs, hidden, layers)

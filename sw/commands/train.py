@@ -6,6 +6,7 @@ from typing import Annotated
 from typer import Option
 
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
+from etalstm.commands.options import number_or_off
 from etalstm.device import OffloadDevice
 from etalstm.storage import read_thresholds
 from etalstm.train.loop import Trainer
@@ -43,6 +44,9 @@ def train(
         str | None, Option(help="What cells keep: dense, ms1, ms1-bf16 or auto [default: ms1 with a theta, else dense]")
     ] = Settings.storage,
     ms2: Annotated[str, Option(help="Skip cells predicted to add less than this share of the largest, or off")] = "off",
+    delta_target: Annotated[
+        str, Option(help="Leave this share of the gates' gradients, the largest, for the products; or off")
+    ] = "off",
     architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = Settings.architecture,
     memory_budget: Annotated[
         int | None,
@@ -57,19 +61,10 @@ def train(
     settings = Settings(
         dataset, device, preset, hidden, layers, batch, steps, embedding, epochs, iterations,
         lr, momentum, clip, weight_decay, seed, evaluation_batches, checkpoint_every,
-        data and str(data), read_thresholds(theta), storage, threshold_of(ms2), decay, architecture, memory_budget,
+        data and str(data), read_thresholds(theta), storage, number_or_off("ms2", ms2), decay, architecture,
+        memory_budget, number_or_off("delta_target", delta_target),
     )  # fmt: skip
     with open_named(device, preset) as opened:
         trainer = Trainer(settings, OffloadDevice(opened) if offload else opened, out, resume)
         with ProgressReport(trainer.total_iterations) as report:
             trainer.run(report)
-
-
-def threshold_of(ms2: str) -> float | None:
-    """Read ``--ms2``: a number, or off."""
-    if ms2 == "off":
-        return None
-    try:
-        return float(ms2)
-    except ValueError as error:
-        raise ValueError(f"ms2 must be at least 0 and below 1, or off, got {ms2!r}") from error

@@ -116,7 +116,8 @@ def trained_iteration(
     with open_named("sim", settings.preset, stall=stall) as device:
         for name in NAMES:
             ours = name == SWING.name
-            each = settings if ours else replace(settings, architecture=name, storage="dense", theta=0.0)
+            plain = {"architecture": name, "storage": "dense", "theta": 0.0, "delta_target": None}
+            each = settings if ours else replace(settings, **plain)
             entry = measure(each, device, checkpoint, batches)
             found[name] = entry | {"speedup": entry["cycles"] / found.get(SWING.name, entry)["cycles"]}
             if not as_json:

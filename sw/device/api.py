@@ -26,7 +26,7 @@ from etalstm.network import (
     zero_velocities,
 )
 from etalstm.optimizer import UpdateRule, check_hyperparameters, clip_scale, gradient_norm
-from etalstm.storage import KINDS, Storage, Usage
+from etalstm.storage import KINDS, Storage, Usage, check_threshold
 
 
 class Session(SessionHooks):
@@ -228,7 +228,13 @@ class Session(SessionHooks):
         self._lengths = lengths
         self._stage = "forward"
 
-    def backward(self, dy: np.ndarray, dh: np.ndarray | None = None, dc: np.ndarray | None = None) -> InputGradients:
+    def backward(
+        self,
+        dy: np.ndarray,
+        dh: np.ndarray | None = None,
+        dc: np.ndarray | None = None,
+        delta_threshold: float = 0.0,
+    ) -> InputGradients:
         """Run the last forward pass backwards.
 
         Parameters
@@ -237,11 +243,15 @@ class Session(SessionHooks):
             Gradient of ``Outputs.y``; what it holds at padded steps is not used.
         dh, dc : arrays, float32, (L, B, H), optional
             Gradients of ``Outputs.h`` and ``Outputs.c``; default zeros.
+        delta_threshold : float
+            Gradients of the gates' sums whose size is below count as zero in Wᵀδ and dW: they cost no multiplication
+            there. db adds all of them, and what a cell passes on by its state is not changed.
 
         Raises
         ------
         ValueError
-            On a wrong shape, dtype or value.
+            On a wrong shape, dtype or value; or if there is a threshold and a layer's storage is dense, which keeps δ
+            whole.
         CallOrderError
             If there is no forward pass that has not been gone back through.
         """
@@ -249,8 +259,9 @@ class Session(SessionHooks):
         dy = self._without_padding(check_float32("dy", dy, self.shape.y_shape))
         dh = self._check_state("dh", dh)
         dc = self._check_state("dc", dc)
+        delta_threshold = self._check_delta_threshold(delta_threshold)
         self._stage = "loaded"
-        self._backward(dy, dh, dc)
+        self._backward(dy, dh, dc, delta_threshold)
         self._stage = "backward"
         generation = self._generation
 
@@ -388,6 +399,13 @@ class Session(SessionHooks):
         if skipped.any() and not self.reduces:
             raise DeviceError("this device skips no cells")
         return skipped.copy()
+
+    def _check_delta_threshold(self, value: float) -> float:
+        value = check_threshold("delta_threshold", value)
+        for number in range(self.shape.network.layers):
+            if value and not self.shape.storage.layer(number).compressed:
+                raise ValueError(f"layer {number} is dense and keeps δ whole: delta_threshold must be 0, got {value}")
+        return value
 
     def _without_padding(self, steps: np.ndarray) -> np.ndarray:
         padded = np.arange(self.shape.steps)[:, None] >= self._lengths[None, :]

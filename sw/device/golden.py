@@ -35,8 +35,8 @@ class GoldenSession(Session):
         last = [(layer.h[-1], layer.c[-1]) for layer in self._passes]
         return Outputs(self._passes[-1].y, *(np.stack(state) for state in zip(*last, strict=True)))
 
-    def _backward(self, dy, dh, dc):
-        self._results = network_backward(self._layers, self._passes, dy, dh, dc)
+    def _backward(self, dy, dh, dc, delta_threshold):
+        self._results = network_backward(self._layers, self._passes, dy, dh, dc, delta_threshold=delta_threshold)
 
     def _dx(self):
         return self._results[0].dx

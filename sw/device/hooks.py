@@ -36,7 +36,7 @@ class SessionHooks(ABC):
         """Run forward; the outputs' y may hold the frozen h at padded steps."""
 
     @abstractmethod
-    def _backward(self, dy: np.ndarray, dh: np.ndarray, dc: np.ndarray) -> None:
+    def _backward(self, dy: np.ndarray, dh: np.ndarray, dc: np.ndarray, delta_threshold: float) -> None:
         """Run backward; dy is +0 at padded steps."""
 
     @abstractmethod

@@ -65,7 +65,7 @@ class OffloadSession(Session):
         last = [(layer.h[-1], layer.c[-1]) for layer in self._passes]
         return Outputs(self._passes[-1].y, *(np.stack(state) for state in zip(*last, strict=True)))
 
-    def _backward(self, dy, dh, dc):
+    def _backward(self, dy, dh, dc, delta_threshold):
         streams = self._inner.encode([layer.intermediates for layer in self._passes], self._skipped)
         ours, theirs = socket.socketpair()
         sender = Sender(ours, streams)
@@ -82,7 +82,7 @@ class OffloadSession(Session):
             finally:
                 theirs.close()  # a sender that still sends is told to stop
                 sender.finish()
-        self._results = self._inner.backward(dy, dh, dc)
+        self._results = self._inner.backward(dy, dh, dc, delta_threshold)
 
     def _dx(self):
         return self._results.dx

@@ -197,10 +197,11 @@ class HardwareSession(Session):
             self._accelerator.set_parameter(contract.PARAMETER_THRESHOLDS + kind, threshold)
         self._run_pass("forward", range(len(self._map.kept.held)), self.spill.during_forward)
 
-    def _backward(self, dy, dh, dc):
-        self._until_it_fits(self._leave_intermediates, lambda: self._run_backward(dy, dh, dc))
+    def _backward(self, dy, dh, dc, delta_threshold):
+        self._until_it_fits(self._leave_intermediates, lambda: self._run_backward(dy, dh, dc, delta_threshold))
 
-    def _run_backward(self, dy, dh, dc):
+    def _run_backward(self, dy, dh, dc, delta_threshold):
+        self._accelerator.set_parameter(contract.PARAMETER_DELTA_THRESHOLD, delta_threshold)
         layers = self._map.layers
         self.windows.write(layers[-1].dy.array, dy)
         for arrays, h, c in zip(layers, dh, dc, strict=True):

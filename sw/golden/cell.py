@@ -83,11 +83,13 @@ def stored(intermediates, storage: LayerStorage):
     """
     if not storage.compressed:
         return tuple(intermediates)
-    kept = [
-        np.where((p != 0) & ~(np.abs(p) < np.float32(threshold)), p, np.float32(0))
-        for p, threshold in zip(intermediates, storage.thresholds, strict=True)
-    ]
+    kept = [pruned(p, threshold) for p, threshold in zip(intermediates, storage.thresholds, strict=True)]
     return tuple(map(round_bf16, kept) if storage.bf16 else kept)
+
+
+def pruned(x, threshold):
+    """Give an array with +0 for its zeros and for what is below the threshold; NaNs stay."""
+    return np.where((x != 0) & ~(np.abs(x) < np.float32(threshold)), x, np.float32(0))
 
 
 def cell_backward(intermediates, dh, dc_next):

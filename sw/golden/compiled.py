@@ -80,31 +80,44 @@ def _steps_forward(z, recurrent, active, skipped, storage, h, c, intermediates, 
 
 
 @njit(nogil=True, cache=True)
-def _cells_backward(intermediates, t, active, dy, dh, dc, delta, begin, end):
-    """Go back through the cells of step t: dh becomes dy + dh, dc becomes dc_prev, delta is filled."""
+def _cells_backward(intermediates, t, active, dy, dh, dc, whole, begin, end):
+    """Go back through the cells of step t: dh becomes dy + dh, dc becomes dc_prev, δ is filled."""
     for b in range(begin, end):
         for u in range(dh.shape[1]):
             dh[b, u] = plus(dy[t, b, u], dh[b, u])
             if not active[t, b]:
-                delta[t, b, 4 * u : 4 * u + 4] = ZERO
+                whole[t, b, 4 * u : 4 * u + 4] = ZERO
                 continue
             through = plus(dc[b, u], times(dh[b, u], intermediates[4, t, b, u]))
             for gate in range(3):
-                delta[t, b, 4 * u + gate] = times(through, intermediates[gate, t, b, u])
-            delta[t, b, 4 * u + 3] = times(dh[b, u], intermediates[3, t, b, u])
+                whole[t, b, 4 * u + gate] = times(through, intermediates[gate, t, b, u])
+            whole[t, b, 4 * u + 3] = times(dh[b, u], intermediates[3, t, b, u])
             dc[b, u] = times(through, intermediates[5, t, b, u])
 
 
 @njit(nogil=True, cache=True)
-def _steps_backward(recurrent, intermediates, active, skipped, dy, dh, dc, delta, begin, end):
-    """Take the sequences `begin` to `end` back through all steps; dh and dc become those of the initial state."""
+def _prune(whole, threshold, delta, begin, end):
+    """Do what :func:`etalstm.golden.cell.pruned` does with the δ of one step."""
+    for b in range(begin, end):
+        for r in range(whole.shape[1]):
+            delta[b, r] = whole[b, r] if is_kept(whole[b, r], threshold) else ZERO
+
+
+@njit(nogil=True, cache=True)
+def _steps_backward(recurrent, intermediates, active, skipped, threshold, dy, dh, dc, whole, delta, begin, end):
+    """Take the sequences `begin` to `end` back through all steps; dh and dc become those of the initial state.
+
+    With a threshold above 0 `delta` gets what is left of `whole`; without one they are the same array.
+    """
     size, nothing = magnitudes(recurrent), (np.inf, 0.0)
     below = np.empty_like(dh)
     for t in range(delta.shape[0] - 1, -1, -1):
         if skipped[t]:
-            dh[begin:end], dc[begin:end], delta[t, begin:end] = ZERO, ZERO, ZERO
+            dh[begin:end], dc[begin:end], whole[t, begin:end], delta[t, begin:end] = ZERO, ZERO, ZERO, ZERO
             continue
-        _cells_backward(intermediates, t, active, dy, dh, dc, delta, begin, end)
+        _cells_backward(intermediates, t, active, dy, dh, dc, whole, begin, end)
+        if threshold > ZERO:
+            _prune(whole[t], threshold, delta[t], begin, end)
         below[begin:end] = MINUS_ZERO
         plain = is_plain(recurrent.shape[0], size, magnitudes(delta[t, begin:end]), nothing)
         accumulate(below, recurrent, delta[t], plain, begin, end)
@@ -185,23 +198,31 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None)
     return LayerPass(x, h, c, intermediates, active, skipped)
 
 
-def layer_backward(weights, forward, dy, dh, dc):
+def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0):
     """Do what :func:`etalstm.golden.reference.layer_backward` does, bit for bit."""
     steps, batch, inputs = forward.x.shape
     rows = weights.shape[0]
     recurrent = np.ascontiguousarray(weights[:, inputs:])
-    delta = np.empty((steps, batch, rows), np.float32)
+    whole = np.empty((steps, batch, rows), np.float32)
+    delta = np.empty_like(whole) if delta_threshold > 0 else whole
+    threshold = np.float32(delta_threshold)
     dy, dh, dc = np.ascontiguousarray(dy), np.array(dh, order="C"), np.array(dc, order="C")
 
     def piece(begin, end):
         _steps_backward(
-            recurrent, forward.intermediates, forward.active, forward.skipped, dy, dh, dc, delta, begin, end
-        )
+            recurrent, forward.intermediates, forward.active, forward.skipped, threshold,
+            dy, dh, dc, whole, delta, begin, end,
+        )  # fmt: skip
 
     CREW.share(batch, delta.size * dh.shape[1], piece)
     dx = mac_sums(None, weights[:, :inputs], delta.reshape(-1, rows)).reshape(forward.x.shape)
-    # terms of dW and db in the order of their sum: t descending, then b ascending
-    terms = np.ascontiguousarray(delta[::-1]).reshape(-1, rows)
+    terms = _terms(delta)
     xh = np.concatenate([forward.x[::-1], forward.h[-2::-1]], axis=2).reshape(steps * batch, -1)
     dw = mac_sums(None, xh, terms.T)
-    return LayerBackward(dx, dh, dc, dw, _bias_gradient(terms), column_norms(dw), delta)
+    db = _bias_gradient(terms if whole is delta else _terms(whole))
+    return LayerBackward(dx, dh, dc, dw, db, column_norms(dw), delta)
+
+
+def _terms(delta):
+    """Give δ in the order in which dW and db add it: t descending, then b ascending; (T·B, 4H)."""
+    return np.ascontiguousarray(delta[::-1]).reshape(-1, delta.shape[2])

@@ -69,8 +69,16 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None)
     return Float64Pass(x, np.stack(h), np.stack(c), np.stack(gates, axis=1), active, skipped_steps(skipped, x.shape[0]))
 
 
-def layer_backward(weights, forward, dy, dh, dc):
-    """Run one layer backward; arguments and result as in :func:`etalstm.golden.reference.layer_backward`."""
+def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0):
+    """Run one layer backward; arguments and result as in :func:`etalstm.golden.reference.layer_backward`.
+
+    Raises
+    ------
+    ValueError
+        If δ is to be pruned: a threshold would fall between other numbers.
+    """
+    if delta_threshold:
+        raise ValueError(f"the float64 engine does not prune: delta_threshold must be 0, got {delta_threshold}")
     steps, batch, inputs = forward.x.shape
     dx = np.zeros_like(forward.x)
     dw = np.zeros_like(weights)

@@ -52,7 +52,8 @@ class LayerBackward:
     weights : array, float32, (4H, K)      dW
     bias : array, float32, (4H,)           db
     column_norms : array, float32, (K,)    per column of dW, the sum of its squares
-    delta : array, float32, (T, B, 4H)     gradients of the gate sums; +0 at padded and skipped steps
+    delta : array, float32, (T, B, 4H)     gradients of the gate sums as they are broadcast: pruned; +0 at padded and
+                                           skipped steps
     """
 
     dx: np.ndarray

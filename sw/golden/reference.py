@@ -7,7 +7,7 @@ a sum; a sum without a starting value starts from its first term, and an empty o
 import numpy as np
 
 from etalstm.golden.arithmetic import add, multiply
-from etalstm.golden.cell import cell_backward, cell_forward, local_gradients, stored
+from etalstm.golden.cell import cell_backward, cell_forward, local_gradients, pruned, stored
 from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps
 from etalstm.storage import LayerStorage
 
@@ -72,7 +72,7 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None)
     return LayerPass(x, np.stack(h), np.stack(c), intermediates, active, skipped_steps(skipped, steps))
 
 
-def layer_backward(weights, forward, dy, dh, dc):
+def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0):
     """Run one layer backward over T steps.
 
     A skipped cell contributes nothing and passes nothing on, whoever's sequence it is: the dy, dh and dc that reach it
@@ -84,6 +84,7 @@ def layer_backward(weights, forward, dy, dh, dc):
     forward : LayerPass
     dy : array, float32, (T, B, H)
     dh, dc : arrays, float32, (B, H)      gradients of the final states
+    delta_threshold : float               if above 0, what is below it of δ is not broadcast; db adds all of δ
 
     Returns
     -------
@@ -91,7 +92,8 @@ def layer_backward(weights, forward, dy, dh, dc):
     """
     steps, batch, inputs = forward.x.shape
     dx = np.zeros_like(forward.x)
-    delta = np.zeros((steps, batch, weights.shape[0]), np.float32)
+    whole = np.zeros((steps, batch, weights.shape[0]), np.float32)
+    delta = np.zeros_like(whole) if delta_threshold > 0 else whole
     for t in reversed(range(steps)):
         if forward.skipped[t]:
             dh, dc = np.zeros_like(dh), np.zeros_like(dc)
@@ -99,21 +101,24 @@ def layer_backward(weights, forward, dy, dh, dc):
         live = forward.active[t][:, None]
         dh = add(dy[t], dh)
         deltas, dc_prev = cell_backward(forward.intermediates[:, t], dh, dc)
-        delta[t] = np.where(live, np.stack(deltas, axis=2).reshape(batch, -1), np.float32(0))
+        whole[t] = np.where(live, np.stack(deltas, axis=2).reshape(batch, -1), np.float32(0))
+        if delta_threshold > 0:
+            delta[t] = pruned(whole[t], delta_threshold)
         dxh = mac_sums(None, weights, delta[t])
         dx[t] = dxh[:, :inputs]
         dh = np.where(live, dxh[:, inputs:], dh)
         dc = np.where(live, dc_prev, dc)
-    dw, db = weight_gradients(delta, np.concatenate([forward.x, forward.h[:-1]], axis=2))
+    dw, db = weight_gradients(delta, whole, np.concatenate([forward.x, forward.h[:-1]], axis=2))
     return LayerBackward(dx, dh, dc, dw, db, column_norms(dw), delta)
 
 
-def weight_gradients(delta, xh):
+def weight_gradients(delta, whole, xh):
     """Add up dW and db: t descending, then b ascending.
 
     Parameters
     ----------
-    delta : array, float32, (T, B, 4H)    broadcast in dW, so its zeros are skipped there; db adds them
+    delta : array, float32, (T, B, 4H)    broadcast in dW, so its zeros are skipped there
+    whole : array, float32, (T, B, 4H)    before it was pruned; db adds all of it, zeros too
     xh : array, float32, (T, B, K)
 
     Returns
@@ -131,7 +136,7 @@ def weight_gradients(delta, xh):
             term = multiply(scalar, xh[t, b])
             dw = np.where(taken, np.where(started, add(dw, term), term), dw)
             started |= taken
-            db = add(db, delta[t, b])
+            db = add(db, whole[t, b])
     return dw, db
 
 

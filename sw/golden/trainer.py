@@ -60,7 +60,7 @@ def network_forward(layers, x, lengths, h0, c0, engine=compiled, storage=DENSE, 
     return passes
 
 
-def network_backward(layers, passes, dy, dh, dc, engine=compiled) -> list[LayerBackward]:
+def network_backward(layers, passes, dy, dh, dc, engine=compiled, delta_threshold=0.0) -> list[LayerBackward]:
     """Run all layers backward, the top one first; layer l's dy is layer l + 1's dx.
 
     Parameters
@@ -69,6 +69,7 @@ def network_backward(layers, passes, dy, dh, dc, engine=compiled) -> list[LayerB
     passes : list of LayerPass
     dy : array, float32, (T, B, H)      +0 at padded steps
     dh, dc : arrays, float32, (L, B, H)
+    delta_threshold : float             if above 0, what is below it of δ is not broadcast; db adds all of δ
 
     Returns
     -------
@@ -76,7 +77,8 @@ def network_backward(layers, passes, dy, dh, dc, engine=compiled) -> list[LayerB
     """
     results = []
     for layer in reversed(range(len(layers))):
-        results.append(engine.layer_backward(layers[layer].weights, passes[layer], dy, dh[layer], dc[layer]))
+        final = dy, dh[layer], dc[layer]
+        results.append(engine.layer_backward(layers[layer].weights, passes[layer], *final, delta_threshold))
         dy = results[-1].dx
     return results[::-1]
 

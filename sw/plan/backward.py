@@ -209,7 +209,9 @@ class BackwardLayer:
         log = self._network.held_by(layer.number, cells.step).deltas
         for number, place in enumerate(places):
             stream = self._delta.at(number * vectors)
-            emitter.compress(stream, place, log, Traffic.DELTAS, contract.PARAMETER_ZERO, False, outer=1, inner=vectors)
+            emitter.compress(
+                stream, place, log, Traffic.DELTAS, contract.PARAMETER_DELTA_THRESHOLD, False, outer=1, inner=vectors
+            )
         if self._row_map:
             self._keep_rows(cells)
 

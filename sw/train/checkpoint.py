@@ -28,8 +28,8 @@ class Checkpoint:
     network : dict
         Sizes and data the tensors belong to; :func:`read` compares it.
     position : dict
-        ``iteration`` (done since the start), ``epoch`` and ``batch`` (the next one's numbers), and ``chooser``: what
-        the storage ``auto`` has seen.
+        ``iteration`` (done since the start), ``epoch`` and ``batch`` (the next one's numbers), ``chooser``: what the
+        storage ``auto`` has seen, and ``delta_threshold`` of a run that prunes δ.
     generator : dict
         State of the NumPy generator at the start of that epoch.
     tensors : dict of arrays, float32

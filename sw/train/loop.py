@@ -13,12 +13,13 @@ from etalstm.data import Batch, DataSet, open_dataset
 from etalstm.device import Device, TrainingShape
 from etalstm.errors import CheckpointError, DeviceError, DivergedError
 from etalstm.network import LayerParameters, NetworkShape, initial_parameters
-from etalstm.storage import Storage, Usage
+from etalstm.storage import Storage, Usage, check_threshold
 from etalstm.train import checkpoint as checkpoints
 from etalstm.train.chooser import AUTO, Chooser
 from etalstm.train.interrupt import Interrupt
 from etalstm.train.metrics import MetricsLog
 from etalstm.train.model import HostModel, Loss
+from etalstm.train.pruning import DeltaPruning
 from etalstm.train.settings import Settings
 from etalstm.train.significance import Significance
 
@@ -43,7 +44,8 @@ class Trainer:
     ValueError
         If data set, sizes and settings do not go together.
     CheckpointError
-        If there is no checkpoint to resume, or it is damaged or of another run. Theta, storage and ms2 may differ.
+        If there is no checkpoint to resume, or it is damaged or of another run. Theta, storage, ms2 and delta_target
+        may differ.
     DeviceError
         If the device cannot store as the settings say, or skip cells.
     """
@@ -67,6 +69,7 @@ class Trainer:
         self.model = HostModel(
             self.data.classes, settings.hidden, embedding, self.data.per_step, settings.seed, self.data.tokens
         )
+        self.pruning = None if settings.delta_target is None else DeltaPruning(settings.delta_target)
         self.significance = Significance(settings.layers, self.steps, settings.ms2 or 0.0, self.data.per_step)
         self.data.epoch("train", settings.batch, self.steps, np.random.default_rng(0))  # refuses sizes that do not suit
         self.iteration = self.epoch = self.batch = 0
@@ -165,13 +168,16 @@ class Trainer:
         loss, dy = self.model.backward(batch, outputs.y)
         if not math.isfinite(loss.total):
             raise DivergedError(f"the loss of iteration {self.iteration + 1} is {loss.total}: training has diverged")
-        gradients = self.session.backward(dy)
+        delta_threshold = self.pruning.threshold if self.pruning else 0.0
+        gradients = self.session.backward(dy, delta_threshold=delta_threshold)
         if self.data.input_size is None:
             self.model.embed_backward(batch, gradients.dx)
         if settings.ms2 is not None and self.significance.measures(self.iteration):
             self.significance.measure(self.session.contributions(), batch.lengths, loss.mean)
         self.significance.end_iteration(loss.mean)
-        reductions = self._reductions()
+        reductions = self._reductions() | {"delta_threshold": delta_threshold}
+        if self.pruning:
+            self.pruning.take(reductions["delta_density"])
         rule = settings.learning_rate * settings.decay**self.epoch, settings.momentum, settings.clip
         self.session.update(*rule, settings.weight_decay, compensation)
         self.model.update(*rule, settings.weight_decay)
@@ -193,7 +199,7 @@ class Trainer:
         """Give what was chosen to be reduced, and what the last two passes kept and computed, for the log."""
         settings = self.settings
         chosen = {"theta": settings.theta, "storage": settings.policy, "ms2": settings.ms2}
-        chosen["architecture"] = settings.architecture
+        chosen |= {"delta_target": settings.delta_target, "architecture": settings.architecture}
         usages = self.session.usage()
         if settings.policy == AUTO:
             chosen["policies"] = self.chooser.policies
@@ -265,6 +271,8 @@ class Trainer:
             tensors |= {f"host.{name}.{kind}": array for name, array in arrays.items()}
         position = {"iteration": self.iteration, "epoch": self.epoch, "batch": self.batch}
         position["chooser"] = self.chooser.state
+        if self.pruning:
+            position["delta_threshold"] = self.pruning.threshold
         state = checkpoints.Checkpoint(self._network(), position, self._epoch_start, tensors)
         checkpoints.write(self.checkpoint_path, state)
 
@@ -290,6 +298,10 @@ class Trainer:
             )  # fmt: skip
             self.iteration, self.epoch, self.batch = (saved.position[key] for key in ("iteration", "epoch", "batch"))
             self.chooser.state = saved.position.get("chooser", self.chooser.state)
+            if self.pruning:
+                self.pruning.threshold = check_threshold(
+                    "delta_threshold", saved.position.get("delta_threshold", self.pruning.threshold)
+                )
             self._generator.bit_generator.state = saved.generator
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: cannot be used: {error}") from error

@@ -7,7 +7,7 @@ import numpy as np
 from etalstm.architecture import SWING, architecture
 from etalstm.network import check_size
 from etalstm.optimizer import check_hyperparameters
-from etalstm.storage import POLICIES, Storage, check_threshold
+from etalstm.storage import DENSE, POLICIES, Storage, check_threshold
 from etalstm.train.chooser import AUTO
 
 
@@ -46,10 +46,13 @@ class Settings:
     theta : float or tuple of six
         Local gradients below are dropped, see :class:`etalstm.storage.Storage`.
     storage : str, optional
-        What cells keep, one of :data:`etalstm.storage.POLICIES`; if not given ``ms1`` where theta is above 0, else
-        ``dense``. Or ``auto``: see :mod:`etalstm.train.chooser`.
+        What cells keep, one of :data:`etalstm.storage.POLICIES`; if not given ``ms1`` where theta is above 0 or there
+        is a delta_target, else ``dense``. Or ``auto``: see :mod:`etalstm.train.chooser`.
     ms2 : float, optional
         τ of :class:`etalstm.train.significance.Significance`, at least 0 and below 1; no cell is skipped if not given.
+    delta_target : float, optional
+        Share of δ that :class:`etalstm.train.pruning.DeltaPruning` leaves, above 0 and below 1; all if not given. What
+        cells keep must be compressed.
     architecture : str
         How the machine runs, one of :data:`etalstm.architecture.ARCHITECTURES`; of no effect on what is learnt.
     memory_budget : int, optional
@@ -85,6 +88,7 @@ class Settings:
     decay: float = 1.0
     architecture: str = SWING.name
     memory_budget: int | None = None
+    delta_target: float | None = None
 
     def __post_init__(self):
         for name in ("hidden", "layers", "batch", "embedding", "epochs"):
@@ -101,10 +105,15 @@ class Settings:
             raise ValueError(f"ms2 must be at least 0 and below 1, or off, got {self.ms2}")
         if self.policy not in (AUTO, *POLICIES):
             raise ValueError(f"storage must be one of {', '.join((*POLICIES, AUTO))}, got {self.policy!r}")
+        if self.delta_target is not None:
+            if not 0 < check_threshold("delta_target", self.delta_target) < 1:
+                raise ValueError(f"delta_target must be above 0 and below 1, or off, got {self.delta_target}")
+            if self.policy in (DENSE, AUTO):
+                raise ValueError(f"dense cells keep δ whole: with a delta_target storage cannot be {self.policy}")
         policy = "ms1" if self.policy == AUTO else self.policy
         architecture(self.architecture).check_storage(Storage(policy, self.theta))
 
     @property
     def policy(self) -> str:
         """What cells keep, the default filled in."""
-        return self.storage or ("ms1" if np.any(self.theta) else "dense")
+        return self.storage or ("ms1" if np.any(self.theta) or self.delta_target is not None else DENSE)

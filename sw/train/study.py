@@ -25,15 +25,18 @@ SIZES = ("hidden", "layers", "batch", "embedding", "epochs", "learning_rate")  #
 
 @dataclass(frozen=True)
 class Reduction:
-    """One way to train: a storage policy, a θ, and τ or None."""
+    """One way to train: a storage policy, a θ, τ or None, and the share of δ that is left or None."""
 
     storage: str
     theta: float | tuple[float, ...] = 0.0
     ms2: float | None = None
+    delta_target: float | None = None
 
     @classmethod
     def of(cls, text: str) -> "Reduction":
-        """Read ``policy``, ``policy:theta`` or ``policy:theta:tau``; theta as :func:`read_thresholds` takes it.
+        """Read ``policy:theta:tau:share``, all but the policy optional; theta as :func:`read_thresholds` takes it.
+
+        Of ``share``, what is to be left of δ, and of τ, nothing between two colons is none.
 
         Raises
         ------
@@ -42,11 +45,12 @@ class Reduction:
         """
         policy, *numbers = text.split(":")
         try:
-            if len(numbers) > 2:
+            if len(numbers) > 3:
                 raise ValueError
-            return cls(policy, *map(read_thresholds, numbers[:1]), *map(float, numbers[1:]))
+            others = [float(number) if number else None for number in numbers[1:]]
+            return cls(policy, *map(read_thresholds, numbers[:1]), *others)
         except ValueError as error:
-            raise ValueError(f"a run is policy:theta:tau, the numbers optional, got {text!r}") from error
+            raise ValueError(f"a run is policy:theta:tau:share, the numbers optional, got {text!r}") from error
 
     @classmethod
     def of_several(cls, text: str) -> list["Reduction"]:
@@ -57,16 +61,19 @@ class Reduction:
     def of_run(cls, run: dict) -> "Reduction":
         """Give what a run of a study, read from its file, was reduced by."""
         theta = run["theta"]
-        return cls(run["storage"], tuple(theta) if isinstance(theta, list) else theta, run["ms2"])
+        theta = tuple(theta) if isinstance(theta, list) else theta
+        return cls(run["storage"], theta, run["ms2"], run.get("delta_target"))  # older studies have no target
 
     @property
     def text(self) -> str:
         """What :meth:`of` reads."""
-        return f"{self.storage}:{thresholds_text(self.theta)}" + (f":{self.ms2:g}" if self.ms2 is not None else "")
+        others = [f":{value:g}" if value is not None else ":" for value in (self.ms2, self.delta_target)]
+        return f"{self.storage}:{thresholds_text(self.theta)}{''.join(others)}".rstrip(":")
 
     def __str__(self):
         theta = f", θ {thresholds_text(self.theta).replace(',', ' ')}" if np.any(self.theta) else ""
-        return self.storage + theta + (f", τ {self.ms2:g}" if self.ms2 is not None else "")
+        tau = f", τ {self.ms2:g}" if self.ms2 is not None else ""
+        return self.storage + theta + tau + (f", δ {self.delta_target:g}" if self.delta_target is not None else "")
 
 
 def train_once(settings: Settings, report: Callable[[dict], None] = lambda entry: None) -> dict:
@@ -110,7 +117,7 @@ def run_study(
     Parameters
     ----------
     settings : Settings
-        Of all runs; theta, storage, ms2 and seed are replaced.
+        Of all runs; the seed and what a reduction has are replaced.
     reductions : list of Reduction
     seeds : int
         Seeds 0 to `seeds` - 1.
@@ -129,7 +136,7 @@ def run_study(
     ValueError
         If `path` holds a study of other settings.
     """
-    ignored = ("theta", "storage", "ms2", "seed", "data")
+    ignored = ("seed", "data", *(field.name for field in dataclasses.fields(Reduction)))
     common = {name: value for name, value in dataclasses.asdict(settings).items() if name not in ignored}
     defaults = {name: value for name, value in dataclasses.asdict(Settings(settings.dataset)).items() if name in common}
     study = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"settings": common, "runs": []}
@@ -218,6 +225,7 @@ for *whole run*. **footprint**: words that cells keep for their backward pass (m
 half word counted whole) over five dense float32 tensors i, f, g, o, c; **of real cells**: the same words over those
 tensors without the padding of short sequences; **whole run**: the footprint over all iterations, the full ones before
 and between skipping included; the largest moment is that of a full one. **P kept**: nonzero share of the six local
-gradients in cells that are not skipped. **δ nonzero**: of all cells, skipped ones counted as zeros. **products**:
-multiplications in the matrix products that are left once zero broadcast factors are skipped, padding not counted on
-either side. Full iterations (one in {MEASURE_EVERY}) are part of these means."""
+gradients in cells that are not skipped. **δ nonzero**: of all cells, skipped ones counted as zeros; a run with δ in its
+name prunes to that share. **products**: multiplications in the matrix products that are left once zero broadcast
+factors are skipped, padding not counted on either side. Full iterations (one in {MEASURE_EVERY}) are part of these
+means."""

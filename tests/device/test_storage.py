@@ -70,6 +70,15 @@ def test_compensation_multiplies_the_gradient_before_it_is_clipped():
         trained(Storage(), compensation=0.0)
 
 
+def test_a_threshold_of_delta_is_refused_where_it_cannot_be():
+    session, dy = trained(Storage(("ms1", "dense"), 0.1)), np.ones((5, 3, 40), np.float32)
+    session.forward(np.ones((5, 3, 6), np.float32))
+    for value, message in ((-0.1, "at least 0, got -0.1"), (float("nan"), "got nan"), (0.1, "layer 1 is dense")):
+        with pytest.raises(ValueError, match=message):
+            session.backward(dy, delta_threshold=value)
+    session.backward(dy)  # the forward pass is still there
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

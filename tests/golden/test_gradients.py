@@ -92,6 +92,8 @@ def test_float32_gradients_of_skipped_cells_are_those_of_float64():
 def test_float64_refuses_to_prune():
     with pytest.raises(ValueError, match="does not prune"):
         float64.layer_forward(np.zeros((4, 2)), np.zeros(4), *[np.zeros((1, 1, 1))] * 3, np.ones((1, 1)), PRUNED)
+    with pytest.raises(ValueError, match=r"delta_threshold must be 0, got 0\.1"):
+        float64.layer_backward(np.zeros((4, 2)), None, *[np.zeros((1, 1, 1))] * 3, delta_threshold=0.1)
 
 
 @pytest.mark.parametrize(

@@ -43,14 +43,16 @@ def layer(generator, steps, batch, inputs, units, scale=1.0, zeros=0.0):
     return weights, bias, x, h0, c0, active, draw(steps, batch, units), draw(batch, units), draw(batch, units)
 
 
-def train(engine, weights, bias, x, h0, c0, active, dy, dh, dc, storage=reference.DENSE, skipped=None):
+def train(
+    engine, weights, bias, x, h0, c0, active, dy, dh, dc, storage=reference.DENSE, skipped=None, delta_threshold=0.0
+):
     forward = engine.layer_forward(weights, bias, x, h0, c0, active, storage, skipped)
-    return {**vars(forward), **vars(engine.layer_backward(weights, forward, dy, dh, dc))}
+    return {**vars(forward), **vars(engine.layer_backward(weights, forward, dy, dh, dc, delta_threshold))}
 
 
-def assert_engines_agree(arguments, storage=reference.DENSE, skipped=None):
-    expected = train(reference, *arguments, storage, skipped)
-    for name, actual in train(compiled, *arguments, storage, skipped).items():
+def assert_engines_agree(arguments, *reductions, **more_reductions):
+    expected = train(reference, *arguments, *reductions, **more_reductions)
+    for name, actual in train(compiled, *arguments, *reductions, **more_reductions).items():
         assert_same_bits(name, actual, expected[name])
 
 
@@ -80,6 +82,7 @@ def test_compiled_stores_and_skips_like_the_reference(storage, skipped):
     arguments = layer(np.random.default_rng(9), 5, 3, 6, 20, zeros=0.1)
     skipped = None if skipped is None else np.array(skipped, bool)
     assert_engines_agree(arguments, storage.layer(0), skipped)
+    assert_engines_agree(arguments, storage.layer(0), skipped, delta_threshold=0.05)
     assert_engines_agree(arguments, skipped=skipped)
 
 
@@ -114,6 +117,23 @@ def test_a_skipped_cell_contributes_nothing_and_passes_nothing_on(engine):
             name, got[name], np.concatenate([first[name], np.zeros_like(whole[name][:1]), whole[name][4:]])
         )
     assert not got["intermediates"][:, 3].view(np.uint32).any()
+
+
+@pytest.mark.parametrize("engine", [reference, compiled])
+def test_small_gradients_of_gates_are_left_out_of_the_products_and_not_of_the_bias_gradient(engine):
+    arguments = layer(np.random.default_rng(6), 1, 3, 4, 5)
+    arguments[5][:] = True
+    whole, threshold = train(engine, *arguments), np.float32(0.1)
+    got = train(engine, *arguments, delta_threshold=threshold)
+    small = np.abs(whole["delta"]) < threshold
+    assert 0.2 < small.mean() < 0.8
+    assert_same_bits("delta", got["delta"], np.where(small, np.float32(0), whole["delta"]))
+    for name in ("bias", "dc0"):
+        assert_same_bits(name, got[name], whole[name])
+    xh = np.concatenate([arguments[2][0], arguments[3]], axis=1)
+    assert np.allclose(got["weights"], got["delta"][0].T @ xh, atol=1e-5)
+    assert np.allclose(got["dh0"], got["delta"][0] @ arguments[0][:, 4:], atol=1e-5)
+    assert (got["weights"] != whole["weights"]).any() and (got["dx"] != whole["dx"]).any()
 
 
 def scalar_sum(start, pairs):

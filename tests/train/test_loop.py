@@ -23,6 +23,7 @@ REDUCED = Settings(
     theta=(0.05, 0.05, 0.05, 0.05, 0.05, 0.3),
     storage="ms1-bf16",
     ms2=0.3,
+    delta_target=0.3,
     learning_rate=0.5,
     decay=0.9,
 )
@@ -152,6 +153,9 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, changes, message):
      ({"storage": "ms3"}, "storage must be one of"),
      ({"storage": "dense", "theta": 0.1}, "dense storage prunes nothing"),
      ({"ms2": 1.0}, "ms2 must be at least 0 and below 1"), ({"ms2": -0.1}, "ms2"), ({"ms2": float("nan")}, "ms2"),
+     ({"delta_target": 0.0}, "delta_target must be above 0 and below 1"), ({"delta_target": float("nan")}, "delta_t"),
+     ({"delta_target": 0.1, "storage": "dense"}, "dense cells keep δ whole: .* storage cannot be dense"),
+     ({"delta_target": 0.1, "storage": "auto"}, "storage cannot be auto"),
      ({"data": "somewhere"}, "takes no directory")],
 )  # fmt: skip
 def test_settings_that_cannot_be_are_refused(tmp_path, changes, message):

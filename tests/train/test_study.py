@@ -61,9 +61,11 @@ def test_a_run_notes_its_score_on_both_splits():
 
 
 def test_runs_have_one_threshold_or_six_and_are_known_again_from_a_file():
-    text = "dense:0,ms1:0.1,0.1,0.1,0.1,0.3,0.5:0.05,ms1-bf16:0.2"
+    text = "dense:0,ms1:0.1,0.1,0.1,0.1,0.3,0.5:0.05,ms1-bf16:0.2,ms1:0.1::0.12,ms1:0:0.5:0.2"
     found = Reduction.of_several(text)
-    assert [run.storage for run in found] == ["dense", "ms1", "ms1-bf16"]
+    assert [run.storage for run in found] == ["dense", "ms1", "ms1-bf16", "ms1", "ms1"]
+    assert (found[3].ms2, found[3].delta_target) == (None, 0.12)
+    assert [str(run) for run in found[2:]] == ["ms1-bf16, θ 0.2", "ms1, θ 0.1, δ 0.12", "ms1, τ 0.5, δ 0.2"]
     assert found[1].theta == (0.1, 0.1, 0.1, 0.1, 0.3, 0.5) and found[1].ms2 == 0.05
     assert ",".join(run.text for run in found) == text and str(found[1]) == "ms1, θ 0.1 0.1 0.1 0.1 0.3 0.5, τ 0.05"
     assert [Reduction.of_run(json.loads(json.dumps(dataclasses.asdict(run)))) for run in found] == found
@@ -94,7 +96,7 @@ def test_a_study_made_before_a_setting_existed_is_gone_on_with(tmp_path, monkeyp
     assert run(arguments(tmp_path, "--decay", "0.5")) == 2
 
 
-@pytest.mark.parametrize("text", ["ms1:x", "ms1:0.1:0.2:0.3", "ms1:0.1,0.2"])
+@pytest.mark.parametrize("text", ["ms1:x", "ms1:0.1:0.2:0.3:0.4", "ms1:0.1,0.2", "ms1:0.1::x"])
 def test_runs_that_cannot_be_read_are_refused(text):
     with pytest.raises(ValueError, match="policy:theta:tau"):
         Reduction.of(text)
@@ -103,7 +105,8 @@ def test_runs_that_cannot_be_read_are_refused(text):
 @pytest.mark.parametrize(
     ("more", "message"),
     [(["--runs", "ms9:0.1"], "storage must be one of"), (["--runs", "ms1:-1"], "theta"),
-     (["--runs", "ms1:0.1:2"], "ms2 must be"), (["--seeds", "0"], "seeds must be above 0")],
+     (["--runs", "ms1:0.1:2"], "ms2 must be"), (["--runs", "ms1:0.1::1"], "delta_target must be"),
+     (["--seeds", "0"], "seeds must be above 0")],
 )  # fmt: skip
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path, capsys, more, message):
     assert run(arguments(tmp_path, *more)) == 2
