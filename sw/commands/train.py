@@ -41,7 +41,11 @@ def train(
     data: Annotated[Path | None, Option(help="Directory of the data set's files (trec, ptb)")] = None,
     theta: Annotated[str, Option(help="Drop local gradients below: one number, or six, for i,f,g,o,s,r")] = "0",
     storage: Annotated[
-        str | None, Option(help="What cells keep: dense, ms1, ms1-bf16 or auto [default: ms1 with a theta, else dense]")
+        str | None,
+        Option(
+            help="What cells keep: dense, ms1, ms1-bf16, auto (the smaller) or auto-fastest "
+            "[default: ms1 with a theta or delta target, else dense]"
+        ),
     ] = Settings.storage,
     ms2: Annotated[str, Option(help="Skip cells predicted to add less than this share of the largest, or off")] = "off",
     delta_target: Annotated[

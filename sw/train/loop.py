@@ -15,7 +15,7 @@ from etalstm.errors import CheckpointError, DeviceError, DivergedError
 from etalstm.network import LayerParameters, NetworkShape, initial_parameters
 from etalstm.storage import Storage, Usage, check_threshold
 from etalstm.train import checkpoint as checkpoints
-from etalstm.train.chooser import AUTO, Chooser
+from etalstm.train.chooser import CHOOSING, SMALLEST, Chooser
 from etalstm.train.interrupt import Interrupt
 from etalstm.train.metrics import MetricsLog
 from etalstm.train.model import HostModel, Loss
@@ -56,7 +56,8 @@ class Trainer:
         self.steps = settings.steps or self.data.steps
         embedding = settings.embedding if self.data.input_size is None else 0
         network = NetworkShape(self.data.input_size or embedding, settings.hidden, settings.layers)
-        self.chooser = Chooser(settings.layers)
+        choosing = settings.policy if settings.policy in CHOOSING else SMALLEST
+        self.chooser = Chooser(settings.layers, choosing)
         self.shape = TrainingShape(
             network,
             settings.batch,
@@ -201,7 +202,7 @@ class Trainer:
         chosen = {"theta": settings.theta, "storage": settings.policy, "ms2": settings.ms2}
         chosen |= {"delta_target": settings.delta_target, "architecture": settings.architecture}
         usages = self.session.usage()
-        if settings.policy == AUTO:
+        if settings.policy in CHOOSING:
             chosen["policies"] = self.chooser.policies
             self.chooser.measure(usages)
         if not usages:
@@ -211,7 +212,7 @@ class Trainer:
     def _storage(self) -> Storage:
         """Give what layers keep now; where all are dense, theta has nothing to drop."""
         settings = self.settings
-        if settings.policy != AUTO:
+        if settings.policy not in CHOOSING:
             return Storage(settings.policy, settings.theta)
         policies = self.chooser.policies
         return Storage(policies, settings.theta if "ms1" in policies else 0.0)

@@ -8,7 +8,7 @@ from etalstm.architecture import SWING, architecture
 from etalstm.network import check_size
 from etalstm.optimizer import check_hyperparameters
 from etalstm.storage import DENSE, POLICIES, Storage, check_threshold
-from etalstm.train.chooser import AUTO
+from etalstm.train.chooser import CHOOSING
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ class Settings:
         Local gradients below are dropped, see :class:`etalstm.storage.Storage`.
     storage : str, optional
         What cells keep, one of :data:`etalstm.storage.POLICIES`; if not given ``ms1`` where theta is above 0 or there
-        is a delta_target, else ``dense``. Or ``auto``: see :mod:`etalstm.train.chooser`.
+        is a delta_target, else ``dense``. Or ``auto`` or ``auto-fastest``: see
+        :mod:`etalstm.train.chooser`.
     ms2 : float, optional
         τ of :class:`etalstm.train.significance.Significance`, at least 0 and below 1; no cell is skipped if not given.
     delta_target : float, optional
@@ -103,14 +104,14 @@ class Settings:
             raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}")
         if self.ms2 is not None and not 0 <= check_threshold("ms2", self.ms2) < 1:
             raise ValueError(f"ms2 must be at least 0 and below 1, or off, got {self.ms2}")
-        if self.policy not in (AUTO, *POLICIES):
-            raise ValueError(f"storage must be one of {', '.join((*POLICIES, AUTO))}, got {self.policy!r}")
+        if self.policy not in (*POLICIES, *CHOOSING):
+            raise ValueError(f"storage must be one of {', '.join((*POLICIES, *CHOOSING))}, got {self.policy!r}")
         if self.delta_target is not None:
             if not 0 < check_threshold("delta_target", self.delta_target) < 1:
                 raise ValueError(f"delta_target must be above 0 and below 1, or off, got {self.delta_target}")
-            if self.policy in (DENSE, AUTO):
+            if self.policy in (DENSE, *CHOOSING):
                 raise ValueError(f"dense cells keep δ whole: with a delta_target storage cannot be {self.policy}")
-        policy = "ms1" if self.policy == AUTO else self.policy
+        policy = "ms1" if self.policy in CHOOSING else self.policy
         architecture(self.architecture).check_storage(Storage(policy, self.theta))
 
     @property

@@ -1,4 +1,4 @@
-"""The storage ``auto`` picks what is smaller, the same on every device."""
+"""The storages ``auto`` pick what is smaller, or faster, the same on every device."""
 
 import json
 
@@ -14,9 +14,10 @@ from etalstm.train.loop import CHECKPOINT, METRICS, Trainer
 from etalstm.train.settings import Settings
 
 
-def usage(density, skipped=0):
-    """A layer of 4 cells with 100 elements each, `density` of every kind of P kept."""
-    return Usage(cells=4, skipped=skipped, elements=400, kept=(int(100 * density) * (4 - skipped),) * 6)
+def usage(density, skipped=0, delta=0.0):
+    """A layer of 4 cells with 100 elements each, `density` of every kind of P and `delta` of δ kept."""
+    counts = {"elements": 400, "real": 400, "delta_kept": int(1600 * delta)}
+    return Usage(cells=4, skipped=skipped, kept=(int(100 * density) * (4 - skipped),) * 6, **counts)
 
 
 def epoch(chooser, *densities):
@@ -39,6 +40,17 @@ def test_a_layer_is_dense_while_its_streams_would_be_larger():
         assert epoch(chooser, 0.0, 0.9) == ("dense", "dense"), "what a dense layer would keep is not known"
     assert epoch(chooser, 0.0, 0.9) == ("ms1", "dense"), "it is measured again"
     assert epoch(chooser, 0.3, 0.0) == ("ms1", "ms1")
+
+
+def test_the_fastest_is_dense_only_where_all_of_delta_is_left():
+    chooser = Chooser(2, "auto-fastest")
+    for densities, expected in (
+        ((0.9, 0.96), ("ms1", "dense")),
+        ((0.96, 0.0), ("dense", "dense")),
+    ):
+        chooser.measure([usage(0.99, delta=density) for density in densities])
+        chooser.end_epoch()
+        assert chooser.policies == expected, "whatever is smaller"
 
 
 def test_the_mean_over_an_epoch_decides():
