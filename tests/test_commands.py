@@ -94,6 +94,7 @@ def test_compare_finds_golden_bits_with_intermediates_on_the_host(capsys, storag
     arguments = ["--theta", 0.1, "--skip-cells", 0.5, "--loss", loss, "--stall", stall]
     arguments += ["--memory-budget", least, "--log-share", 1] if "spill" in modes else []
     arguments += ["--offload"] if "offload" in modes else []
+    arguments += ["--delta-threshold", 0.02] if storage != "dense" else []
     code, out, err = output(capsys, "compare", *common, *arguments, "--json")
     assert code == 0, err
     assert json.loads(out)["mismatched_words"] == 0
@@ -114,7 +115,7 @@ def test_plan_says_where_windows_lie(capsys):
 def test_compare_finds_golden_bits_where_rows_of_weights_are_left_out(capsys, storage, mode):
     common = ["--preset", "test", *sizes(5, 33, 2, 3, 3), "--storage", storage]
     assert json.loads(output(capsys, "plan", *common, "--json")[1])["spareable_bytes"] > 0
-    arguments = ["--theta", 0.2, "--skip-cells", 0.3, "--stall", 0.5, mode]
+    arguments = ["--theta", 0.2, "--skip-cells", 0.3, "--delta-threshold", 0.02, "--stall", 0.5, mode]
     code, out, err = output(capsys, "compare", *common, *arguments, "--json")
     assert code == 0, err
     assert json.loads(out)["mismatched_words"] == 0
