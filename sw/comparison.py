@@ -45,24 +45,12 @@ class Comparison:
             self.first_mismatch = {"tensor": name, "index": list(index)} | at
 
 
-def training_run(
-    session: Session,
-    shape: TrainingShape,
-    iterations: int,
-    loss: str,
-    seed: int,
-    skip_cells: float = 0.0,
-    delta_threshold: float = 0.0,
-) -> Iterator[tuple[str, np.ndarray]]:
-    """Train a random network on random data and give every tensor that comes out, named.
-
-    Outputs, final states, dx, gradients of the initial states, the gradient's norm, every dW and db, every updated
-    weight and velocity. From the second iteration on, initial states and their gradients are random too.
+@dataclass(frozen=True)
+class RandomRun:
+    """A training of a random network on random data.
 
     Parameters
     ----------
-    session : Session
-        Of `shape`.
     iterations : int
     loss : "last" or "per-step"
         Where gradients arrive: at each sequence's last step, or at half of all elements.
@@ -77,32 +65,53 @@ def training_run(
     ValueError
         If there is no such loss, or no such share.
     """
-    if not 0 <= skip_cells <= 1:
-        raise ValueError(f"skip_cells must be 0 to 1, got {skip_cells}")
-    if loss not in LOSSES:
-        raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got {loss!r}")
-    generator = np.random.default_rng(seed)
-    session.load(initial_parameters(shape.network, seed))
+
+    iterations: int
+    loss: str
+    seed: int
+    skip_cells: float = 0.0
+    delta_threshold: float = 0.0
+
+    def __post_init__(self):
+        if not 0 <= self.skip_cells <= 1:
+            raise ValueError(f"skip_cells must be 0 to 1, got {self.skip_cells}")
+        if self.loss not in LOSSES:
+            raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got {self.loss!r}")
+
+
+def training_run(session: Session, shape: TrainingShape, run: RandomRun) -> Iterator[tuple[str, np.ndarray]]:
+    """Train and give every tensor that comes out, named.
+
+    Outputs, final states, dx, gradients of the initial states, the gradient's norm, every dW and db, every updated
+    weight and velocity. From the second iteration on, initial states and their gradients are random too.
+
+    Parameters
+    ----------
+    session : Session
+        Of `shape`.
+    """
+    generator = np.random.default_rng(run.seed)
+    session.load(initial_parameters(shape.network, run.seed))
 
     def draw(size, zeros=0.0):
         values = generator.standard_normal(size, np.float32)
         return np.where(generator.random(size) < zeros, np.float32(0), values)
 
-    for number in range(iterations):
+    for number in range(run.iterations):
         lengths = np.full(shape.batch, shape.steps)
         if shape.masked:
             lengths = generator.integers(1, shape.steps + 1, shape.batch)
         h0, c0 = (draw(shape.state_shape) for _ in range(2)) if number else (None, None)
         x = draw(shape.x_shape, ZERO_INPUTS)
         skipped = None
-        if skip_cells:
-            skipped = generator.random((shape.network.layers, shape.steps)) < skip_cells
+        if run.skip_cells:
+            skipped = generator.random((shape.network.layers, shape.steps)) < run.skip_cells
         outputs = session.forward(x, lengths if shape.masked else None, h0, c0, skipped)
         dy = draw(shape.y_shape, ZERO_GRADIENTS)
-        if loss == "last":
+        if run.loss == "last":
             dy[np.arange(shape.steps)[:, None] != lengths[None, :] - 1] = 0
         dh, dc = (draw(shape.state_shape, ZERO_GRADIENTS) for _ in range(2)) if number else (None, None)
-        back = session.backward(dy, dh, dc, delta_threshold)
+        back = session.backward(dy, dh, dc, run.delta_threshold)
         tensors = {name: getattr(outputs, name) for name in ("y", "h", "c")}
         tensors |= {name: getattr(back, name) for name in ("dx", "dh0", "dc0")}
         tensors["norm"] = np.array([back.norm], np.float32)
@@ -116,25 +125,16 @@ def training_run(
             yield f"iteration {number}: {name}", tensor
 
 
-def compare(
-    sessions: dict[str, Session],
-    shape: TrainingShape,
-    iterations: int,
-    loss: str,
-    seed: int,
-    skip_cells: float = 0.0,
-    delta_threshold: float = 0.0,
-) -> Comparison:
+def compare(sessions: dict[str, Session], shape: TrainingShape, run: RandomRun) -> Comparison:
     """Run the same training on sessions of several devices side by side.
 
     Parameters
     ----------
     sessions : dict from a device's name to its session of `shape`
         The first one's words are what is expected of the others.
-    iterations, loss, seed, skip_cells, delta_threshold : see :func:`training_run`
     """
-    comparison, run = Comparison(), (iterations, loss, seed, skip_cells, delta_threshold)
-    runs = [training_run(session, shape, *run) for session in sessions.values()]
+    comparison = Comparison()
+    runs = [training_run(session, shape, run) for session in sessions.values()]
     for tensors in zip(*runs, strict=True):
         name = tensors[0][0]
         comparison.add(name, dict(zip(sessions, (array for _, array in tensors), strict=True)))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from etalstm.cli import run
-from etalstm.comparison import Comparison, compare, training_run
+from etalstm.comparison import Comparison, RandomRun, compare, training_run
 from etalstm.device import TrainingShape, open_device
 from etalstm.network import NetworkShape
 from etalstm.storage import Storage
@@ -19,7 +19,7 @@ def golden(shape=SHAPE):
 
 
 def test_finds_no_difference_between_equal_devices():
-    found = compare({"a": golden(), "b": golden()}, SHAPE, 2, "last", 0)
+    found = compare({"a": golden(), "b": golden()}, SHAPE, RandomRun(2, "last", 0))
     assert found.mismatched_words == 0 and found.words > 1000 and found.tensors == 26
 
 
@@ -43,19 +43,22 @@ def test_sees_one_wrong_bit_of_a_session():
             entries[0].weights.view(np.uint32)[3, 1] ^= 1
             return entries
 
-    found = compare({"right": golden(), "wrong": Wrong(golden())}, SHAPE, 1, "per-step", 0)
+    found = compare({"right": golden(), "wrong": Wrong(golden())}, SHAPE, RandomRun(1, "per-step", 0))
     assert found.mismatched_words == 1
     assert found.first_mismatch["tensor"] == "iteration 0: velocities of layer 0"
 
 
 def test_a_last_step_loss_only_reaches_the_last_steps():
-    dx = {loss: dict(training_run(golden(), SHAPE, 1, loss, 0))["iteration 0: dx"] for loss in ("last", "per-step")}
+    dx = {
+        loss: dict(training_run(golden(), SHAPE, RandomRun(1, loss, 0)))["iteration 0: dx"]
+        for loss in ("last", "per-step")
+    }
     assert not np.array_equal(dx["last"], dx["per-step"])
 
 
 def test_refuses_an_unknown_loss():
     with pytest.raises(ValueError, match="loss must be one of last, per-step, got 'mean'"):
-        next(training_run(golden(), SHAPE, 1, "mean", 0))
+        RandomRun(1, "mean", 0)
 
 
 def test_storage_and_skipped_cells_are_compared(capsys):
@@ -67,7 +70,7 @@ def test_storage_and_skipped_cells_are_compared(capsys):
         words[skipped] = json.loads(capsys.readouterr().out)["words"]
     assert words["0"] == words["0.5"] > 0
     shape = TrainingShape(NetworkShape(3, 5), 2, 4, storage=Storage("ms1", 0.1))
-    runs = [dict(training_run(golden(which), which, 1, "last", 0, share)) for which, share in
+    runs = [dict(training_run(golden(which), which, RandomRun(1, "last", 0, share))) for which, share in
             ((SHAPE, 0.0), (shape, 0.0), (shape, 0.5))]  # fmt: skip
     dx = [tensors["iteration 0: dx"] for tensors in runs]
     assert not np.array_equal(dx[0], dx[1]) and not np.array_equal(dx[1], dx[2])
@@ -76,4 +79,4 @@ def test_storage_and_skipped_cells_are_compared(capsys):
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_refuses_a_share_of_skipped_cells_that_cannot_be(share):
     with pytest.raises(ValueError, match="skip_cells must be 0 to 1"):
-        next(training_run(golden(), SHAPE, 1, "last", 0, share))
+        RandomRun(1, "last", 0, share)

@@ -1,12 +1,12 @@
 """The same random training run on a device and on golden, compared word by word."""
 
-from etalstm.comparison import compare
+from etalstm.comparison import RandomRun, compare
 from etalstm.device import open_device
 
 
 def assert_same_training(device, shape, iterations, seed, loss="per-step", skip_cells=0.0):
     sessions = {"golden": open_device("golden").create(shape), device.name: device.create(shape)}
-    found = compare(sessions, shape, iterations, loss, seed, skip_cells)
+    found = compare(sessions, shape, RandomRun(iterations, loss, seed, skip_cells))
     assert found.words > 0
     assert not found.mismatched_words, f"seed {seed}: {found}"
     return sessions[device.name]

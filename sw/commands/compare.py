@@ -11,6 +11,7 @@ from typer import Option
 
 from etalstm.architecture import SWING
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
+from etalstm.comparison import RandomRun
 from etalstm.comparison import compare as run_comparison
 from etalstm.device import OffloadDevice, TrainingShape
 from etalstm.network import NetworkShape, check_size
@@ -59,6 +60,7 @@ def compare(
         architecture=architecture,
     )  # fmt: skip
     check_size("iterations", iterations)
+    run = RandomRun(iterations, loss, seed, skip_cells, delta_threshold)
     names = devices.split(",")
     presets = preset.split(",")
     presets = presets * len(names) if len(presets) == 1 else presets
@@ -72,7 +74,7 @@ def compare(
             opened = stack.enter_context(open_named(name, configuration, stall=stall))
             opened = OffloadDevice(opened) if offload and number else opened
             sessions[f"{number}: {name} {configuration}"] = opened.create(shape)
-        found = run_comparison(sessions, shape, iterations, loss, seed, skip_cells, delta_threshold)
+        found = run_comparison(sessions, shape, run)
     result = {
         "iterations": iterations,
         "tensors": found.tensors,

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 
-from etalstm.comparison import compare
+from etalstm.comparison import RandomRun, compare
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.hardware import HardwareDevice
 from etalstm.errors import DeviceError
@@ -24,7 +24,7 @@ def training(device: HardwareDevice) -> Outcome:
     for storage in (Storage(), Storage("ms1", 0.1)):
         shape = TrainingShape(_NETWORK, batch=3, steps=3, storage=storage)
         sessions = {"golden": open_device("golden").create(shape), device.name: device.create(shape)}
-        found = compare(sessions, shape, iterations=2, loss="per-step", seed=0)
+        found = compare(sessions, shape, RandomRun(iterations=2, loss="per-step", seed=0))
         words += found.words
         if found.mismatched_words:
             first = ", ".join(f"{key} {value}" for key, value in found.first_mismatch.items())

@@ -6,7 +6,7 @@ import socket
 import numpy as np
 import pytest
 
-from etalstm.comparison import compare
+from etalstm.comparison import RandomRun, compare
 from etalstm.device import OffloadDevice, TrainingShape, open_device
 from etalstm.device.feed import StreamTimeoutError, receive
 from etalstm.device.hardware import HardwareDevice
@@ -33,7 +33,7 @@ def shape_of(policy, **options):
 
 def compare_offloaded(device, shape, loss="per-step"):
     sessions = {"golden": open_device("golden").create(shape), "machine": OffloadDevice(device).create(shape)}
-    found = compare(sessions, shape, 2, loss, 5, skip_cells=0.4)
+    found = compare(sessions, shape, RandomRun(2, loss, 5, skip_cells=0.4))
     assert not found.mismatched_words, found
     return sessions["machine"].memory()
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from etalstm.comparison import training_run
+from etalstm.comparison import RandomRun, training_run
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.hardware import HardwareDevice
 from etalstm.errors import PlanError
@@ -56,7 +56,7 @@ def test_usage_is_golden_apart_from_the_masks_of_padding_lanes():
     usages = []
     for device in (open_device("golden"), interpreted("test")):
         session = device.create(shape)
-        for _ in training_run(session, shape, 1, "per-step", 5, 0.3):
+        for _ in training_run(session, shape, RandomRun(1, "per-step", 5, 0.3)):
             pass
         usages.append((session.usage(), session.contributions()))
     (golden, expected), (machine, contributions) = usages
