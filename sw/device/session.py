@@ -138,10 +138,16 @@ class HardwareSession(Session):
         self._leave_intermediates = self._run_forward
         self._until_it_fits(self._run_forward)
         layers, steps = self._map.layers, self.shape.steps
-        read = self.windows.read
-        y = read(layers[-1].h.array)[1:]
-        last = [(read(a.h.steps(steps, 1))[-1], read(a.c.steps(a.c_at(steps), 1))[-1]) for a in layers]
-        return Outputs(y, *(np.stack(state) for state in zip(*last, strict=True)))
+        y = self.windows.read(layers[-1].h.array)[1:]
+        c = [self.windows.read(a.c.step(a.c_at(steps))) for a in layers]
+        return Outputs(y, np.stack([self._last_h(a, lengths) for a in layers]), np.stack(c))
+
+    def _last_h(self, arrays: LayerArrays, lengths: np.ndarray) -> np.ndarray:
+        """Read the h of each sequence's last step; after it there are zeros."""
+        last = np.empty(self.shape.state_shape[1:], np.float32)
+        for step in np.unique(lengths):
+            last[lengths == step] = self.windows.read(arrays.h.step(step))[lengths == step]
+        return last
 
     def _encode(self, layers, skipped):
         self._refuse_dense()
@@ -181,9 +187,10 @@ class HardwareSession(Session):
         """Begin a forward pass: its programs, its input, nothing kept yet."""
         self._choose_passes()
         self._active = np.arange(self.shape.steps)[:, None] < lengths[None, :]
-        self.windows.write(self._map.layers[0].x.array, x)
         if self._map.mask:
             self.windows.write(self._map.mask.array, self._active.astype(np.float32))
+            x = np.where(self._active[:, :, None], x, np.float32(0))  # no product is spent on padding
+        self.windows.write(self._map.layers[0].x.array, x)
         self._used = {}
         self.spill = Spill(self._map.kept.held, self._streams(self._skipped))
 
@@ -192,7 +199,7 @@ class HardwareSession(Session):
         self._prepare(x, lengths)
         for arrays, h, c in zip(self._map.layers, h0, c0, strict=True):
             for sequence, state in ((arrays.h, h), (arrays.c, c)):
-                self.windows.write(sequence.steps(0, 1), np.broadcast_to(state, sequence.array.shape))
+                self.windows.write(sequence.step(0), state)
         for kind, threshold in enumerate(self.shape.storage.thresholds):
             self._accelerator.set_parameter(contract.PARAMETER_THRESHOLDS + kind, threshold)
         self._run_pass("forward", range(len(self._map.kept.held)), self.spill.during_forward)

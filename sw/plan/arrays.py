@@ -1,6 +1,9 @@
 """The arrays of a layer in the channels' windows, and where parts of them lie."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from etalstm.plan.emit import Place, RowMap
 from etalstm.plan.memory import Array
@@ -35,9 +38,11 @@ class Sequence:
         """Vectors of a step."""
         return self.batch.count * self.tiles * self.batch.size
 
-    def steps(self, first: int, count: int) -> Array:
-        """The part of the array that holds some steps."""
-        return self.array.part(first * self.step_vectors, count * self.step_vectors)
+    def step(self, number: int) -> Array:
+        """One step as an array of its own: (B, elements of a sequence)."""
+        part, shape = self.array.part(number * self.step_vectors, self.step_vectors), self.array.shape[1:]
+        index = np.where(part.index < 0, part.index, part.index - number * math.prod(shape))
+        return replace(part, index=index, shape=shape)
 
 
 @dataclass(frozen=True)

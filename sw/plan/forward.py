@@ -6,7 +6,7 @@ from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.cells import NO_STEPS, ZERO, F, G, I, O, Steps, Streams, by_gate, local_gradients
-from etalstm.plan.emit import Emitter, Operand, Place, Scratch
+from etalstm.plan.emit import Emitter, Operand, Parameter, Place, Scratch
 from etalstm.plan.network import NetworkMap
 from etalstm.plan.tiling import GATES, Share, Span
 from etalstm.plan.weights import WeightStore
@@ -42,6 +42,9 @@ class ForwardLayer:
 
     The part of a job's sums that comes from x does not depend on the step before, so it is broadcast ahead, while the
     element-wise work of the job before runs. Cells of steps in `skipped` keep nothing for the backward pass.
+
+    Where a sequence has ended, c stays what it was, as the next step finds it where it is; h is 0, so that no product
+    is spent on it in the next step or the layer above.
     """
 
     def __init__(
@@ -57,7 +60,7 @@ class ForwardLayer:
         scratch = Scratch(config)
         vectors = max(group.count for group in tiling.unit_groups) * network.batch.size
         self._gates = scratch.take("the gates", GATES * vectors)
-        names = ("c_before", "c", "tanh_c", "h", "product", "h_before")
+        names = ("c_before", "c", "tanh_c", "h", "product")
         self._cell = {name: scratch.take(name, vectors) for name in names}
         self._mask = scratch.take("the mask", network.batch.size)
         if layer.storage.compressed:
@@ -153,7 +156,8 @@ class ForwardLayer:
         """Activate the gates, update the state and keep what the backward pass needs."""
         emitter, layer, count, size = self._emitter, self._layer, job.group.count, job.size
         vectors = count * size
-        c_before, c, tanh_c, h, product, h_before = self._cell.values()
+        c_before, c, tanh_c, h, product = self._cell.values()
+        rows = {"outer": size}
         gates = [self._gates.at(gate * size, outer=GATES * size) for gate in range(GATES)]
 
         def part(sequence, step):
@@ -165,7 +169,6 @@ class ForwardLayer:
             emitter.vector(op, gates[gate], sums, outer=count, inner=size)
 
         def gated(d, gate, other):
-            rows = {"outer": size}
             emitter.vector(
                 VectorOp.MULTIPLY, d.at(0, **rows), gates[gate], other.at(0, **rows), outer=count, inner=size
             )
@@ -173,12 +176,13 @@ class ForwardLayer:
         gated(c, F, c_before)
         emitter.vector(VectorOp.MULTIPLY, product.at(0, outer=size), gates[I], gates[G], outer=count, inner=size)
         emitter.vector(VectorOp.ADD, c, c, product, inner=vectors)
-        self._freeze(job, c, c_before)
+        if self._network.mask:
+            place = self._network.mask.part(job.step, job.batch_tile)
+            emitter.load(self._mask, place, Traffic.ACTIVATIONS, 1, size)
+        self._where_ended(job, c, c_before.at(0, **rows))
         emitter.vector(VectorOp.TANH, tanh_c, c, inner=vectors)
         gated(h, O, tanh_c)
-        if self._network.mask:
-            emitter.load(h_before, part(layer.h, job.step), Traffic.ACTIVATIONS, 1, vectors)
-            self._freeze(job, h, h_before)
+        self._where_ended(job, h, ZERO)
         emitter.store(h, part(layer.h, job.step + 1), Traffic.ACTIVATIONS, 1, vectors)
         emitter.store(c, part(layer.c, layer.c_at(job.step + 1)), Traffic.INTERMEDIATES, 1, vectors)
         if job.step in self._skipped:
@@ -204,19 +208,8 @@ class ForwardLayer:
             self._emitter.vector(VectorOp.SELECT_ZERO, p_r, mask, ZERO, outer=count, inner=size)
         self._streams.keep(job.step, job.batch_tile, job.group, size, self._local, p_s, p_r)
 
-    def _freeze(self, job: Job, values: Operand, before: Operand) -> None:
-        """Take `before` instead of `values` for the sequences that have ended."""
-        if not self._network.mask:
-            return
-        if values is self._cell["c"]:
-            place = self._network.mask.part(job.step, job.batch_tile)
-            self._emitter.load(self._mask, place, Traffic.ACTIVATIONS, 1, job.size)
-        rows = {"outer": job.size}
-        self._emitter.vector(
-            VectorOp.SELECT_ZERO,
-            values.at(0, **rows),
-            self._mask.at(0, outer=0),
-            before.at(0, **rows),
-            outer=job.group.count,
-            inner=job.size,
-        )
+    def _where_ended(self, job: Job, values: Operand, other: Operand | Parameter) -> None:
+        """Take `other` instead of `values` for the sequences that have ended."""
+        if self._network.mask:
+            values, mask = values.at(0, outer=job.size), self._mask.at(0, outer=0)
+            self._emitter.vector(VectorOp.SELECT_ZERO, values, mask, other, outer=job.group.count, inner=job.size)
