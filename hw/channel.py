@@ -131,8 +131,10 @@ class Channel(wiring.Component):
             depths={name: getattr(config, name) for name in depths},
         )  # fmt: skip
         transfer = (config.format, config.lanes, config.beat_words, config.address_bits)
-        m.submodules.load = load = LoadEngine(*transfer, outstanding=config.outstanding_bursts)
-        m.submodules.store = store = StoreEngine(*transfer, config.channels, compressor_words=config.compressor_words)
+        m.submodules.load = load = LoadEngine(
+            *transfer, outstanding=config.outstanding_bursts, decompressor_words=config.codec_words
+        )
+        m.submodules.store = store = StoreEngine(*transfer, config.channels, compressor_words=config.codec_words)
         queues = self._dispatch(m, {"load": load.i, "mac": compute.mac, "vector": compute.vector, "store": store.i})
         left = self._feed(m, compute)
         self._transfer(m, compute, load, store)

@@ -33,7 +33,7 @@ class Config:
     queue_depth: int = 512  # partial sums of a lane
     bias_depth: int = 64
     activation_units: int = 1  # of a channel
-    compressor_words: int = 8  # elements that a channel compresses in a cycle, if a beat has more
+    codec_words: int = 8  # elements that a channel compresses, or decompresses, in a cycle, if a beat has more
     instruction_queue: int = 8  # instructions that wait in front of each engine
     broadcast_words: int = 4096  # each of the broadcaster's two block buffers
     scalar_fifo: int = 8  # scalars that wait in front of each channel
@@ -50,7 +50,7 @@ class Config:
             "scratch_depth",
             "queue_depth",
             "bias_depth",
-            "compressor_words",
+            "codec_words",
             "broadcast_words",
             "scalar_fifo",
         )
@@ -65,7 +65,7 @@ class Config:
             "scratch_reads": (1, 2),
             "queue_depth": (16, 1 << contract.LANE_ADDRESS_BITS),
             "bias_depth": (4, 256),
-            "compressor_words": (2, 8),
+            "codec_words": (2, 8),
             "activation_units": (1, self.lanes),
             "instruction_queue": (2, 64),
             "scalar_fifo": (2, 64),
@@ -152,13 +152,13 @@ class Config:
 _BENCH = Config(channels=4, lanes=32, activation_units=2)
 _VCU128 = replace(
     _BENCH, channels=40, channels_per_port=2, port_bytes=1 << 28, scratch_depth=512, scratch_reads=1, bias_depth=32,
-    compressor_words=2, broadcast_words=4096,
+    codec_words=2, broadcast_words=4096,
 )  # fmt: skip
 
 PRESETS = {
     "test": Config(
         channels=2, lanes=4, weight_depth=256, scratch_depth=256, queue_depth=64, bias_depth=16,
-        compressor_words=2, instruction_queue=4, broadcast_words=128, scalar_fifo=4, outstanding_bursts=2,
+        codec_words=2, instruction_queue=4, broadcast_words=128, scalar_fifo=4, outstanding_bursts=2,
     ),
     # Two wide channels simulate faster than four narrow ones: control is once per channel.
     "sim": Config(channels=2, lanes=16, weight_depth=2048, queue_depth=256, activation_units=4, broadcast_words=2048),

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from etalstm.hw import contract
 from etalstm.hw.broadcast.blocks import BlockLayout, BlockPlan
 from etalstm.hw.broadcast.requests import BlockRequests
-from etalstm.hw.codec.expand import Expander
+from etalstm.hw.codec.decompress import Decompressor
 from etalstm.hw.contract import STREAM_INDEX, FloatFormat, Opcode, Status
 from etalstm.hw.dma.bursts import Transfer
 from etalstm.hw.dma.indexed import Part
@@ -25,7 +25,7 @@ class BlockFetcher(wiring.Component):
 
         i ── BlockRequests ── command            (reader)             data ──┬─────────── write
                   │   index ──────────────────────────────────────────────── ┤              │
-                  └── plans ─────────────────────────────────────────────── Expander ───────┘
+                  └── plans ─────────────────────────────────────────────── Decompressor ───┘
 
     Blocks are asked for ahead, up to four transfers or what the reader has room for, those of the next instruction
     too. A beat of words a cycle goes into the buffer, whether it was read or is made of a compressed stream. A buffer
@@ -96,7 +96,7 @@ class BlockFetcher(wiring.Component):
         m = Module()
         m.submodules.requests = requests = BlockRequests(**self._shape)
         m.submodules.plans = plans = SyncFIFO(width=self._plan.size, depth=_PLANS)
-        m.submodules.expander = expander = Expander(self._format, self._beat_words)
+        m.submodules.decompressor = decompressor = Decompressor(self._format, self._beat_words, halves=False)
         connect(m, flipped(self.i), requests.i)
         connect(m, requests.transfers, flipped(self.command))
         plan, filling, streaming, free = self._plan(plans.r_data), Signal(), Signal(), Signal(2, init=2)
@@ -115,11 +115,11 @@ class BlockFetcher(wiring.Component):
             requests.index.p.eq(self.data.p.data[: len(STREAM_INDEX) * self._format.width]),
             requests.index.p.error.eq(self.data.p.error),
             plans.r_en.eq(begins | requests.index.valid),
-            expander.extent.valid.eq(begins & (plan.part == Part.STREAM)),
-            expander.extent.p.eq(plan.extent),
+            decompressor.extent.valid.eq(begins & (plan.part == Part.STREAM)),
+            decompressor.extent.p.eq(plan.extent),
             self.busy.eq(requests.busy | plans.r_rdy | filling | (free != 2)),
         ]
-        fill, handed, kind = self._file(m, expander, filling, streaming, indexing)
+        fill, handed, kind = self._file(m, decompressor, filling, streaming, indexing)
         m.d.comb += self.kind.eq(Mux(filling, kind, plan.kind))
         m.d.sync += free.eq(free + self.release - handed)
         with m.If(begins):
@@ -127,28 +127,28 @@ class BlockFetcher(wiring.Component):
             m.d.sync += [filling.eq(1), streaming.eq(plan.part == Part.STREAM), self.begun.eq(self.begun + plan.fresh)]
         with m.If(self.data.valid & self.data.ready & self.data.p.error & filling):
             m.d.sync += self.status.eq(Status.READ_ERROR)
-        with m.Elif(expander.error):
+        with m.Elif(decompressor.error):
             m.d.sync += self.status.eq(Status.BAD_STREAM)
         with m.Elif(plans.r_rdy & ~filling & ~stopped & (plan.verdict != Status.IDLE)):
             m.d.sync += [self.status.eq(plan.verdict), self.begun.eq(self.begun + plan.fresh)]
         return m
 
-    def _file(self, m, expander, filling, streaming, indexing):
+    def _file(self, m, decompressor, filling, streaming, indexing):
         """Put beats into a buffer, one after the other; give its number, when it is handed over, and its kind."""
         row, fill, kind = Signal(range(self._rows)), Signal(), Signal.like(self.kind)
         full = Signal()  # all beats of the block are in, it could not be handed over with the last of them
         direct, handed, last = Signal(), self.o.valid & self.o.ready, Signal()
         m.d.comb += [
             direct.eq(filling & ~streaming & ~full),
-            expander.i.valid.eq(filling & streaming & self.data.valid),
-            expander.i.p.data.eq(self.data.p.data),
-            expander.i.p.last.eq(self.data.p.last),
-            expander.o.ready.eq(1),
-            self.data.ready.eq(indexing | direct | (filling & streaming & expander.i.ready)),
-            self.write_enable.eq((direct & self.data.valid) | expander.o.valid),
+            decompressor.i.valid.eq(filling & streaming & self.data.valid),
+            decompressor.i.p.data.eq(self.data.p.data),
+            decompressor.i.p.last.eq(self.data.p.last),
+            decompressor.o.ready.eq(1),
+            self.data.ready.eq(indexing | direct | (filling & streaming & decompressor.i.ready)),
+            self.write_enable.eq((direct & self.data.valid) | decompressor.o.valid),
             self.write_address.eq(Cat(row, fill)),
-            self.write_data.eq(Mux(streaming, expander.o.p.data, self.data.p.data)),
-            last.eq(Mux(streaming, expander.o.p.last, self.data.p.last)),
+            self.write_data.eq(Mux(streaming, decompressor.o.p.data, self.data.p.data)),
+            last.eq(Mux(streaming, decompressor.o.p.last, self.data.p.last)),
             self.o.valid.eq(full | (self.write_enable & last)),
             self.o.payload.eq(self.block),
         ]

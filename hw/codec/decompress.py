@@ -1,12 +1,11 @@
-"""Puts the elements of a compressed stream back where they were."""
+"""Puts the elements of a compressed stream back where they were, a beat of them at a time."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from etalstm.hw.codec.masks import Masks
 from etalstm.hw.codec.select import mask_is_a_word
-from etalstm.hw.codec.words import Word
+from etalstm.hw.codec.words import Beat
 from etalstm.hw.contract import STREAM_BLOCK, FloatFormat
 
 
@@ -24,122 +23,165 @@ class Extent(data.StructLayout):
         super().__init__({"elements": word_bits, "kept": word_bits, "bf16": 1})
 
 
+def decompressor_ports(format: FloatFormat, beat_words: int) -> dict:
+    """Give the ports of every decompressor; :class:`Decompressor` says what they are."""
+    beat = stream.Signature(Beat(format.width * beat_words))
+    extent = stream.Signature(Extent(format.width))
+    return {"extent": In(extent), "i": In(beat), "o": Out(beat), "error": Out(1)}
+
+
 class Decompressor(wiring.Component):
-    """Turns a compressed stream into its elements, zeros where nothing was kept.
+    """Turns the beats of a compressed stream into beats of its elements, zeros where nothing was kept.
 
-    The first element comes out 2 cycles after the first mask went in. One element a cycle, unless a block's last
-    element takes the block's last word: then the next mask comes a cycle late, so that when nothing is dropped 32
-    elements take 33 cycles (with bf16: 32). Between two streams 2 cycles are lost. A stalled output stalls the input.
+    ::
 
-    A stream ends with its word marked ``last``; up to ``padding`` words may follow what it needs. The last element
-    comes out only when the stream has ended as it should. A mask bit beyond the last element, a stream that is too
-    short or too long, a fill that is not 0 and a number of kept elements that is not the one announced set ``error``:
-    from then on no word is taken and no element given, until reset.
+        i ── window: two beats, used up to `place` ─┬─ mask ── its lowest bits say which words the next beat keeps
+                                                    └─ a multiplexer for each word of a beat ── o
+
+    A beat of elements a cycle, as long as the stream keeps up: where everything was kept, 32 elements are 33 words. The
+    first comes out 3 cycles after the stream's first beat went in; between two streams 3 cycles are lost. A stalled
+    output stalls the input.
+
+    A stream ends with its beat marked ``last``; up to ``padding`` beats may follow the one with its last word. The last
+    elements come out only if it has ended as it should. A mask bit beyond the last element, a stream that is too short
+    or too long, a fill that is not 0 and a number of kept elements that is not the one announced set ``error``: from
+    then on no beat is taken or made, until reset.
 
     Parameters
     ----------
     format : FloatFormat
         Of 32 bits.
+    beat_words : int
+        Words of a beat: 2, 4, 8, 16 or 32.
     padding : int
-        Words of a beat, less one.
+        Beats, less one, to whose multiple streams are filled up.
+    halves : bool
+        Streams may be bf16; without, ``bf16`` of an extent is not looked at.
 
     Members
     -------
     extent : :py:`In(stream.Signature(Extent(32)))`
-        Taken when the stream before has ended.
-    i : :py:`In(stream.Signature(Word(32)))`
-    o : :py:`Out(stream.Signature(Word(32)))`
+        Taken when the stream before has ended. ``elements`` is a multiple of ``beat_words``.
+    i, o : stream of :py:`Beat(32 * beat_words)`
     error : :py:`Out(1)`
     """
 
-    def __init__(self, format: FloatFormat, padding: int):
+    def __init__(self, format: FloatFormat, beat_words: int, padding: int = 0, halves: bool = True):
         mask_is_a_word(format)
-        self._width, self._padding = format.width, padding
-        super().__init__(
-            {
-                "extent": In(stream.Signature(Extent(format.width))),
-                "i": In(stream.Signature(Word(format.width))),
-                "o": Out(stream.Signature(Word(format.width))),
-                "error": Out(1),
-            }
-        )
+        self._width, self._words, self._padding = format.width, beat_words, padding
+        self._rows = STREAM_BLOCK // beat_words  # of a mask; a row is a beat of elements
+        self._units = 2 if halves else 1  # places are counted in them: how many a word has
+        super().__init__(decompressor_ports(format, beat_words))
 
     def elaborate(self, platform):
-        """What the next word is follows from the masks; elements wait in a register until they are taken."""
+        """The row at hand is made of the window; with a mask's last row the next mask is taken out of it too."""
         m = Module()
-        m.submodules.masks = masks = Masks()
-        counts = {name: Signal(self._width, name=name, reset_less=True) for name in ("left", "uncovered", "kept")}
-        bf16, half_valid = Signal(reset_less=True), Signal()
-        active, over, step, last = Signal(), Signal(), Signal(), Signal()
+        words, units = self._words, self._units
+        half, beat = units.bit_length() - 1, (units * words).bit_length() - 1  # shifts: units to words, and to beats
+        window, have, place = Signal(data.ArrayLayout(self._width, 2 * words)), Signal(range(3)), Signal(beat)
+        mask, mask_rows = Signal(STREAM_BLOCK), Signal(range(self._rows + 1))  # what is left of a mask
+        rows, kept = (Signal(self._width, name=name) for name in ("rows", "kept"))  # what is left of the stream
+        active, ended, bf16 = Signal(), Signal(), Signal() if units > 1 else 0
+        needed, after, used = (Signal(range(2 * units * words + 1)) for _ in range(3))
+        level, end = Signal(range(2 * words + 1)), Signal(range(2 * words + 1))
+        masked, row_there, mask_there, last, odd = (Signal() for _ in range(5))
+        takes, fetches, closes = Signal(), Signal(), Signal()
         m.d.comb += [
+            masked.eq(mask_rows != 0),
+            last.eq(rows == 1),
+            needed.eq(sum(mask[:words])),
+            level.eq(have * words),
+            after.eq(place + Mux(bf16, needed, needed << half)),
+            odd.eq(bf16 & after[0] & ((mask_rows == 1) | last)),  # a block's last word is filled up
+            end.eq((after + odd) >> half),
+            row_there.eq(masked & (((after + odd) + units - 1) >> half <= level)),
+            mask_there.eq(end < level),
+            fetches.eq(mask_there & ~self.error & Mux(masked, takes & (mask_rows == 1) & ~last, rows != 0)),
+            used.eq(Mux(takes, after + odd, place) + (fetches << half)),
+            closes.eq(takes & last),
             self.extent.ready.eq(~active),
-            last.eq(counts["left"] == 1),
-            masks.step.eq(step),
-            masks.last.eq(last),
         ]
+        with m.If(takes):
+            m.d.sync += [rows.eq(rows - 1), kept.eq(kept - needed)]
+            m.d.sync += [mask.eq(mask >> words), mask_rows.eq(mask_rows - 1)]
+        with m.If(fetches):
+            m.d.sync += [mask.eq(Array(window)[end[: words.bit_length()]]), mask_rows.eq(self._rows)]
+        with m.If(closes):
+            m.d.sync += [active.eq(0), mask.eq(0), mask_rows.eq(0)]
         with m.If(self.extent.valid & self.extent.ready):
-            for name, source in (("left", "elements"), ("uncovered", "elements"), ("kept", "kept")):
-                m.d.sync += counts[name].eq(self.extent.p[source])
-            m.d.sync += [bf16.eq(self.extent.p.bf16), active.eq(1)]
-        with m.If(step):
-            m.d.sync += [counts["left"].eq(counts["left"] - 1), counts["kept"].eq(counts["kept"] - masks.kept)]
-        with m.If(self.i.valid & self.i.ready & self.i.p.last):
-            m.d.sync += over.eq(1)
-        with m.If(self.o.valid & self.o.ready & self.o.p.last):
-            m.d.sync += [active.eq(0), over.eq(0)]
+            extent = self.extent.p
+            m.d.sync += [active.eq(1), rows.eq(extent.elements >> (words.bit_length() - 1)), kept.eq(extent.kept)]
+            if units > 1:
+                m.d.sync += bf16.eq(extent.bf16)
 
-        listening = active & ~over & ~self.error
-        wrong = self._listen(m, masks, counts["uncovered"], half_valid, listening, over, step)
-        filled = self._give(m, masks, bf16, half_valid, listening, over, step, last)
-        with m.If(wrong | filled | (step & last & (counts["kept"] != masks.kept))):
-            m.d.sync += self.error.eq(1)
+        pieces = Array(window.as_value().word_select(n, self._width // units) for n in range(2 * units * words))
+        final, unpaired = row_there & last, odd & pieces[after[: beat + 1]].any()
+        drained, long = self._fill(m, window, have, place, used, beat, ended, active, final, closes)
+        good = self._exact(window, end, level, drained) & (kept == needed) & ~unpaired
+        short = ended & ~Mux(masked, row_there, mask_there)
+        whole = self._judge(m, mask, rows, short | long | (takes & unpaired), final & ended, good)
+        m.d.comb += takes.eq(row_there & whole & ~self.error & (~self.o.valid | self.o.ready))
+        self._give(m, window, pieces, bf16, mask, place, takes, last)
         return m
 
-    def _listen(self, m, masks, uncovered, half_valid, listening, over, step):
-        """Take masks as early as possible, kept words when they are needed, and what follows the last; find faults."""
-        padded = Signal(range(self._padding + 1))
-        spent, fetch, drop = Signal(), Signal(), Signal()
-        free = listening & spent & masks.i.ready
-        m.d.comb += [
-            # The block at hand takes no further word: no bit is left, or one whose half word is here.
-            spent.eq(~masks.any | (half_valid & ~masks.several)),
-            fetch.eq(free & (uncovered != 0) & self.i.valid),
-            drop.eq(free & (uncovered == 0) & self.i.valid),
-            self.i.ready.eq(free | (step & masks.kept & ~half_valid)),
-            masks.i.valid.eq(fetch),
-            masks.i.p.eq(self.i.p.word),
-        ]
-        final = uncovered < STREAM_BLOCK
-        with m.If(fetch):
-            m.d.sync += uncovered.eq(Mux(final, 0, uncovered - STREAM_BLOCK))
-        with m.If(drop):
-            m.d.sync += padded.eq(Mux(self.i.p.last, 0, padded + 1))
-        beyond = fetch & final & (self.i.p.word >> uncovered[: (STREAM_BLOCK - 1).bit_length()]).any()
-        missing = over & (~spent | (uncovered != 0) | masks.next_any)
-        return beyond | missing | (drop & ((padded == self._padding) | self.i.p.word.any()))
+    def _fill(self, m, window, have, place, used, beat, ended, active, final, closes):
+        """Drop the beats that are used up, take the next one in behind the others.
 
-    def _give(self, m, masks, bf16, half_valid, listening, over, step, last):
-        """Put an element together and hold it, the last one until the stream is whole; say if a fill is not 0."""
-        word, half_bits = self.i.p.word, self._width // 2
-        half = Signal(half_bits, reset_less=True)
-        held = Signal()
-        element = Signal(self._width)
+        Once all words are there, what comes is dropped. Give how many beats were, and whether one must not have come.
+        """
+        bits = len(self.i.p.data)
+        rest, drained = Signal(range(3)), Signal(range(self._padding + 2))
+        lower, upper = window.as_value()[:bits], window.as_value()[bits:]
+        taken = self.i.valid & self.i.ready
         m.d.comb += [
-            self.o.valid.eq(held & (~self.o.p.last | over) & ~self.error),
-            step.eq(
-                masks.valid
-                & (~masks.kept | half_valid | (listening & self.i.valid))
-                & (~held | (self.o.valid & self.o.ready))
-            ),
-            element.eq(Mux(bf16, Mux(half_valid, half, word[:half_bits]) << half_bits, word)),
+            rest.eq(have - (used >> beat)),
+            self.i.ready.eq(active & ~ended & ~self.error & (final | (rest != 2))),
         ]
-        with m.If(self.o.valid & self.o.ready):
-            m.d.sync += held.eq(0)
-        with m.If(step):
-            m.d.sync += [held.eq(1), self.o.p.word.eq(Mux(masks.kept, element, 0)), self.o.p.last.eq(last)]
-        with m.If(masks.ends):
-            m.d.sync += half_valid.eq(0)
-        with m.Elif(step & masks.kept & bf16):
-            m.d.sync += [half_valid.eq(~half_valid), half.eq(word[half_bits:])]
-        unpaired = Mux(half_valid, ~masks.kept & half.any(), masks.kept & word[half_bits:].any())
-        return masks.ends & bf16 & unpaired
+        m.d.sync += [have.eq(Mux(closes, 0, rest)), place.eq(Mux(closes, 0, used[:beat]))]
+        with m.If(used >> beat):
+            m.d.sync += lower.eq(upper)
+        with m.If(closes):
+            m.d.sync += [ended.eq(0), drained.eq(0)]
+        with m.If(taken):
+            m.d.sync += ended.eq(self.i.p.last)
+            with m.If(final):
+                m.d.sync += drained.eq(drained + 1)
+            with m.Else():
+                m.d.sync += have.eq(rest + 1)
+                with m.If(rest == 0):
+                    m.d.sync += lower.eq(self.i.p.data)
+                with m.Else():
+                    m.d.sync += upper.eq(self.i.p.data)
+        return drained, taken & final & ((drained == self._padding) | self.i.p.data.any())
+
+    def _exact(self, window, end, level, drained):
+        """Give whether only zeros follow word `end` of the window, no more than fill the last beats up."""
+        fill = Cat(word.any() & (end <= n) & (n < level) for n, word in enumerate(window))
+        return ~fill.any() & (level - end + drained * self._words < (self._padding + 1) * self._words)
+
+    def _judge(self, m, mask, rows, misfit, final, good):
+        """Find faults; give whether the row at hand is allowed: the last one a cycle after it was found good."""
+        beyond = Cat(mask.word_select(n, self._words).any() & (rows <= n) for n in range(self._rows)).any()
+        fits = Signal()
+        m.d.sync += fits.eq(final & good)
+        with m.If(beyond | misfit | (final & ~good)):
+            m.d.sync += self.error.eq(1)
+        return ~beyond & ((rows != 1) | (final & fits))
+
+    def _give(self, m, window, pieces, bf16, mask, place, takes, last):
+        """Put the row at hand into the output register."""
+        with m.If(self.o.ready):
+            m.d.sync += self.o.valid.eq(0)
+        with m.If(takes):
+            m.d.sync += [self.o.valid.eq(1), self.o.p.last.eq(last)]
+            for n in range(self._words):
+                before = sum(mask[:n], start=0)
+                source = Signal(range(2 * self._words), name=f"source{n}")
+                m.d.comb += source.eq((place >> (self._units.bit_length() - 1)) + before)
+                element = Array(window)[source]
+                if self._units > 1:
+                    piece = Signal(range(3 * self._words), name=f"piece{n}")
+                    m.d.comb += piece.eq(place + before)
+                    element = Mux(bf16, pieces[piece] << self._width // 2, element)
+                word = self.o.p.data.word_select(n, self._width)
+                m.d.sync += word.eq(Mux(mask[n], element, 0))

@@ -1,16 +1,17 @@
-"""A compressor of some words of a beat at a time."""
+"""A compressor and a decompressor of some words of a beat at a time: LUTs grow faster than words."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import connect, flipped
 
 from etalstm.hw.codec.compress import Compressor, compressor_ports
+from etalstm.hw.codec.decompress import Decompressor, decompressor_ports
 from etalstm.hw.codec.words import Packer, Unpacker
 from etalstm.hw.contract import FloatFormat
 
 
 class NarrowCompressor(wiring.Component):
-    """Does what :class:`Compressor` does, ``words`` elements a cycle; its LUTs grow faster than ``words``.
+    """Does what :class:`Compressor` does, ``words`` elements a cycle.
 
     ::
 
@@ -30,10 +31,8 @@ class NarrowCompressor(wiring.Component):
     """
 
     def __init__(self, format: FloatFormat, beat_words: int, words: int):
-        if not words < beat_words or beat_words % words:
-            raise ValueError(f"words must divide beat_words ({beat_words}) and be fewer, got {words}")
+        self._parts = _parts(format, beat_words, words)
         self._compressor = Compressor(format, words)
-        self._parts = words * format.width, beat_words // words
         super().__init__(compressor_ports(format, beat_words))
 
     def elaborate(self, platform):
@@ -65,3 +64,58 @@ class NarrowCompressor(wiring.Component):
         with m.If(row.valid & row.ready):
             m.d.sync += kept.eq(row.p.kept)
         return m
+
+
+class NarrowDecompressor(wiring.Component):
+    """Does what :class:`Decompressor` does, ``words`` elements a cycle.
+
+    ::
+
+        i ── Unpacker ── Decompressor ── Packer ── o
+
+    Parameters
+    ----------
+    format : FloatFormat
+        Of 32 bits.
+    beat_words, words : int
+        Words of a beat, and those given in a cycle: fewer, and at least 2.
+
+    Members
+    -------
+    extent, i, o, error
+        As of :class:`Decompressor`.
+    """
+
+    def __init__(self, format: FloatFormat, beat_words: int, words: int):
+        self._parts = _parts(format, beat_words, words)
+        self._decompressor = Decompressor(format, words, padding=beat_words // words - 1)
+        super().__init__(decompressor_ports(format, beat_words))
+
+    def elaborate(self, platform):
+        """Elements come in whole beats, so every beat is full when the packer gives it."""
+        m = Module()
+        m.submodules.unpacker = unpacker = Unpacker(*self._parts)
+        m.submodules.decompressor = decompressor = self._decompressor
+        m.submodules.packer = packer = Packer(*self._parts)
+        connect(m, flipped(self.i), unpacker.i)
+        connect(m, flipped(self.extent), decompressor.extent)
+        connect(m, packer.o, flipped(self.o))
+        m.d.comb += [
+            decompressor.i.p.data.eq(unpacker.o.p.word),
+            decompressor.i.p.last.eq(unpacker.o.p.last),
+            decompressor.i.valid.eq(unpacker.o.valid),
+            unpacker.o.ready.eq(decompressor.i.ready),
+            packer.i.p.word.eq(decompressor.o.p.data),
+            packer.i.p.last.eq(decompressor.o.p.last),
+            packer.i.valid.eq(decompressor.o.valid),
+            decompressor.o.ready.eq(packer.i.ready),
+            self.error.eq(decompressor.error),
+        ]
+        return m
+
+
+def _parts(format: FloatFormat, beat_words: int, words: int) -> tuple[int, int]:
+    """Give the bits of a part of a beat, and the number of parts."""
+    if not words < beat_words or beat_words % words:
+        raise ValueError(f"words must divide beat_words ({beat_words}) and be fewer, got {words}")
+    return words * format.width, beat_words // words

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from etalstm.hw.axi import AXI4Read
 from etalstm.hw.codec.decompress import Decompressor
-from etalstm.hw.codec.words import Packer, Unpacker
+from etalstm.hw.codec.narrow import NarrowDecompressor
 from etalstm.hw.contract import CHANNEL_BITS, COUNT_BITS, KIND_BITS, STREAM_INDEX, FloatFormat, Opcode, Status
 from etalstm.hw.dma.indexed import Part
 from etalstm.hw.dma.loop import LaneLoop
@@ -17,12 +17,12 @@ from etalstm.hw.stream import LaneWrite, Windows, instruction_layout
 
 
 class LoadEngine(wiring.Component):
-    """Executes LOAD instructions in order, one beat a cycle; with `compressed` one element a cycle.
+    """Executes LOAD instructions in order, one beat a cycle; with `compressed` some elements a cycle.
 
     ::
 
         i ── Requests ── Reader ──┬──────────────────────────────────┬── write
-                │          axi    └─ Unpacker ─ Decompressor ─ Packer┘
+                │          axi    └─ Decompressor ───────────────────┘
                 └─────── plans ──── LaneLoop
 
     An instruction is taken every 2 cycles, its first address goes out 2 cycles later, and each beat becomes a write 2
@@ -48,6 +48,8 @@ class LoadEngine(wiring.Component):
         Of the :class:`Reader`: beats of its FIFO and bursts in flight.
     instructions : int
         Instructions whose data may be on the way.
+    decompressor_words : int
+        Elements of a stream that are decompressed in a cycle, at most a beat.
 
     Members
     -------
@@ -83,6 +85,7 @@ class LoadEngine(wiring.Component):
         depth: int = 128,
         outstanding: int = 8,
         instructions: int = 8,
+        decompressor_words: int = 8,
     ):
         if lanes % beat_words:
             raise ValueError(f"beat_words must divide lanes ({lanes}), got {beat_words}")
@@ -90,6 +93,7 @@ class LoadEngine(wiring.Component):
         self._format, self._beat_words, self._beat_bits = format, beat_words, beat_words * format.width
         self._beats_bits = 2 * COUNT_BITS + self._vector_beats.bit_length()  # a stream may be longer than its elements
         self._address_bits, self._instructions = address_bits, instructions
+        self._decompressor_words = decompressor_words
         self._reader = {"depth": depth, "outstanding": outstanding}
         super().__init__(
             {
@@ -163,26 +167,24 @@ class LoadEngine(wiring.Component):
 
     def _decompress(self, m, beats, planned, begin, stop):
         """Take a stream's beats; give whether one is taken and whether more follow, its elements, and what is wrong."""
-        words = (self._format.width, self._beat_words)
-        parts = Unpacker(*words), Decompressor(self._format, self._beat_words - 1), Packer(*words)
-        for name, part in zip(("unpacker", "decompressor", "packer"), parts, strict=True):
-            m.submodules[name] = ResetInserter(stop)(part)
-        unpacker, decompressor, packer = parts
-        wiring.connect(m, unpacker.o, decompressor.i)
-        wiring.connect(m, decompressor.o, packer.i)
+        if self._decompressor_words < self._beat_words:
+            decompressor = NarrowDecompressor(self._format, self._beat_words, self._decompressor_words)
+        else:
+            decompressor = Decompressor(self._format, self._beat_words)
+        m.submodules.decompressor = ResetInserter(stop)(decompressor)
         reading = Signal()
         m.d.comb += [
-            unpacker.i.p.data.eq(beats.p.data),
-            unpacker.i.p.last.eq(beats.p.last),
-            unpacker.i.valid.eq(beats.valid & reading & ~beats.p.error),
+            decompressor.i.p.data.eq(beats.p.data),
+            decompressor.i.p.last.eq(beats.p.last),
+            decompressor.i.valid.eq(beats.valid & reading & ~beats.p.error),
             decompressor.extent.valid.eq(begin & (planned.part == Part.STREAM)),
             decompressor.extent.p.eq(planned.extent),
         ]
         with m.If(decompressor.extent.valid):
             m.d.sync += reading.eq(1)
-        with m.If(stop | (unpacker.i.valid & unpacker.i.ready & beats.p.last)):
+        with m.If(stop | (decompressor.i.valid & decompressor.i.ready & beats.p.last)):
             m.d.sync += reading.eq(0)
-        return reading & unpacker.i.ready, reading, packer.o, decompressor.error
+        return reading & decompressor.i.ready, reading, decompressor.o, decompressor.error
 
     def _write(self, m, beats, elements, vectors, planned, begin):
         """Write each beat, read or decompressed, to the lanes it belongs to; give whether an instruction ends."""

@@ -7,8 +7,7 @@ from etalstm import codec
 from etalstm.hw.codec.compress import Compressor
 from etalstm.hw.codec.narrow import NarrowCompressor
 from etalstm.hw.contract import BINARY32, STREAM_BLOCK, FloatFormat
-from tests.hw.codec.test_decompress import SEED, SPECIAL, THRESHOLD, bits, blocks, elements, run
-from tests.hw.codec.test_expand import LENGTHS, beats
+from tests.hw.codec.test_decompress import LENGTHS, SEED, SPECIAL, THRESHOLD, beats, bits, blocks, elements, run
 
 WORDS = [(4, 4), (8, 8), (8, 4), (8, 2), (4, 2)]
 """Words of a beat, and those that are taken in a cycle."""

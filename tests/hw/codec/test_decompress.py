@@ -1,4 +1,4 @@
-"""The decompressor against the golden codec."""
+"""The decompressors against the golden codec."""
 
 import random
 
@@ -8,17 +8,18 @@ from amaranth.sim import Simulator
 
 from etalstm import codec
 from etalstm.hw.codec.decompress import Decompressor
+from etalstm.hw.codec.narrow import NarrowDecompressor
 from etalstm.hw.contract import BINARY32, STREAM_BLOCK, FloatFormat
 
 SEED = 17
-PADDING = 3  # words that may follow a stream
 THRESHOLD = 0.1
 SPECIAL = (0x7FC00000, 0xFF800001, 0x7F800001, 0x7F800000, 0xFF800000, 0x80000000, 0x7F7FFFFF, 0x3F808000, 0x3F818000)
-LENGTHS = {  # by stall; a stream without elements has no words, no instruction asks for one
-    0.0: range(1, 201),
-    0.5: [*range(1, 36), *range(63, 67), 95, 96, 97, 200],
-    0.9: [*range(1, 9), *range(31, 35), 64, 65, 100],
-}
+SIZES = [(4, 4), (8, 8), (4, 2), (8, 2)]  # words of a beat, and those of a cycle
+LENGTHS = {0.0: [*range(1, 18), 32, 33], 0.5: [*range(1, 10), 16, 17], 0.9: [1, 2, 3, 8, 9]}  # beats, by stall
+
+
+def decompressor(beat_words, words):
+    return Decompressor(BINARY32, words) if words == beat_words else NarrowDecompressor(BINARY32, beat_words, words)
 
 
 def bits(value):
@@ -81,46 +82,15 @@ def run(dut, sources, stall, wanted, *, setup=None, cycles=None, stop=None):
     return out, when
 
 
-def as_words(words):
-    return [{"word": int(word), "last": n == len(words) - 1} for n, word in enumerate(words)]
-
-
-def padded(values, bf16, padding=0):
-    return as_words(np.append(codec.encode(values, THRESHOLD, bf16), np.zeros(padding, np.uint32)))
-
-
-def extent(values, bf16):
+def extent(values, bf16=0):
     kept = int(codec.kept_by_block(values, THRESHOLD).sum())
     return {"elements": len(values), "kept": kept, "bf16": int(bf16)}
 
 
-def check(got, expected):
-    for n, (actual, want) in enumerate(zip(got, expected, strict=False)):
-        assert actual == want, f"seed {SEED}, word {n}: {actual}, expected {want}"
-    assert len(got) == len(expected), f"{len(got)} words, expected {len(expected)}"
-
-
-def streams(stall, bf16):
-    """Streams of every length, each with one of the densities; those around whole blocks with all of them."""
-    rng = np.random.default_rng(SEED)
-    densities = (0.0, 1.0, None)
-    for n in LENGTHS[stall]:
-        for density in densities if n % STREAM_BLOCK < 2 else [densities[(n + bf16) % 3]]:
-            yield elements(n, rng.random() if density is None else density, rng)
-
-
-@pytest.mark.parametrize("stall", [0.0, 0.5, 0.9])
-@pytest.mark.parametrize("bf16", [0, 1])
-def test_decompressor_gives_the_golden_elements(bf16, stall):
-    expected, words, extents = [], [], []
-    for n, values in enumerate(streams(stall, bf16)):
-        encoded = codec.encode(values, THRESHOLD, bf16)
-        expected += as_words(codec.decode(encoded, len(values), bf16).view(np.uint32))
-        words += padded(values, bf16, n % (PADDING + 1))
-        extents.append(extent(values, bf16))
-    dut = Decompressor(BINARY32, PADDING)
-    got, _ = run(dut, {"i": words, "extent": extents}, stall, len(expected))
-    check(got, expected)
+def beats(words, beat_words):
+    """Beats of words, the last one marked."""
+    rows = np.asarray(words, np.uint32).reshape(-1, beat_words)
+    return [{"data": int.from_bytes(row.tobytes(), "little"), "last": n == len(rows) - 1} for n, row in enumerate(rows)]
 
 
 def blocks(kept, count=40):
@@ -128,59 +98,100 @@ def blocks(kept, count=40):
     return np.tile(np.repeat([0, 1], [STREAM_BLOCK - kept, kept]), count).astype(np.float32)
 
 
-@pytest.mark.parametrize(("kept", "bf16", "cycles"), [(32, 0, 33), (31, 0, 33), (0, 0, 32), (32, 1, 32), (7, 1, 33)])
-def test_decompressor_gives_an_element_a_cycle(kept, bf16, cycles):
-    """All but the mask after a block whose last element needs the block's last word costs nothing."""
-    values = blocks(kept)
-    dut = Decompressor(BINARY32, PADDING)
-    _, when = run(dut, {"i": padded(values, bf16), "extent": [extent(values, bf16)]}, 0, len(values))
-    assert when[-1] - when[0] == 39 * cycles + 31
+@pytest.mark.parametrize("stall", LENGTHS)
+@pytest.mark.parametrize("bf16", [0, 1])
+@pytest.mark.parametrize(("beat_words", "words"), SIZES)
+def test_gives_the_golden_elements(beat_words, words, bf16, stall):
+    rng, expected, data, extents = np.random.default_rng(SEED), [], [], []
+    for length in LENGTHS[stall]:
+        for density in (0.0, 1.0, rng.random()):
+            values = elements(length * beat_words, density, rng)
+            encoded = codec.encode(values, THRESHOLD, bf16, beat_words=beat_words)
+            data += beats(encoded, beat_words)
+            expected += beats(codec.decode(encoded, len(values), bf16, beat_words).view(np.uint32), beat_words)
+            extents.append(extent(values, bf16))
+    sources = {"i": data, "extent": extents}
+    got, _ = run(decompressor(beat_words, words), sources, stall, len(expected) * beat_words // words)
+    for n, (actual, want) in enumerate(zip(got, expected, strict=False)):
+        assert actual == want, f"seed {SEED}, beat {n}: {actual}, expected {want}"
+    assert len(got) == len(expected), f"{len(got)} beats, expected {len(expected)}"
 
 
-def test_the_first_element_follows_the_mask_by_two_cycles():
-    dut = Decompressor(BINARY32, PADDING)
-    values = np.ones(STREAM_BLOCK, np.float32)
-    _, when = run(dut, {"i": padded(values, 0), "extent": [extent(values, 0)]}, 0, STREAM_BLOCK)
-    assert when[0] == 1 + 2  # the mask is taken 1 cycle after the extent
+@pytest.mark.parametrize("bf16", [0, 1])
+@pytest.mark.parametrize("kept", [0, 3, 31, 32])
+@pytest.mark.parametrize(("beat_words", "words"), SIZES)
+def test_gives_its_words_every_cycle(beat_words, words, kept, bf16):
+    """The last ones wait a cycle for the stream's end to be checked; a full block has a word more than elements."""
+    count = 40
+    values = blocks(kept, count)
+    encoded = codec.encode(values, THRESHOLD, bf16, beat_words=beat_words)
+    sources = {"i": beats(encoded, beat_words), "extent": [extent(values, bf16)]}
+    dut = decompressor(beat_words, words)
+    given = len(values) // beat_words
+    _, when = run(dut, sources, 0, given, cycles=20 * len(values))
+    narrow = beat_words // words  # the packer waits for a whole beat, and the last one for the fill
+    assert when[0] == 1 + 3 + (narrow if narrow > 1 else 0)  # the first beat is taken a cycle after the extent
+    late = count // words + 1 if kept == STREAM_BLOCK and not bf16 else 0
+    assert when[-1] - when[0] <= len(values) // words + late + (narrow if narrow > 1 else 0)
 
 
 DAMAGES = {
-    "a mask bit beyond the end": lambda words, sizes: words[0].update(word=words[0]["word"] | 1 << 31),
-    "a mask bit more": lambda words, sizes: words[0].update(word=words[0]["word"] | 1 << 1),
-    "a mask bit less": lambda words, sizes: words[0].update(word=words[0]["word"] & ~1),
-    "one word missing": lambda words, sizes: (words.pop(), words[-1].update(last=True)),
-    "only the mask": lambda words, sizes: (words.__delitem__(slice(1, None)), words[-1].update(last=True)),
-    "a beat too many": lambda words, sizes: (
-        words[-1].update(last=False),
-        words.extend(as_words([0] * (PADDING + 1))),
-    ),
-    "padding that is not 0": lambda words, sizes: (words[-1].update(last=False), words.extend(as_words([1]))),
-    "fewer elements": lambda words, sizes: sizes.update(elements=20),
-    "more elements": lambda words, sizes: sizes.update(elements=64),
-    "another count": lambda words, sizes: sizes.update(kept=sizes["kept"] + 1),
+    "a mask bit beyond the end": lambda words, sizes, size: words.__setitem__(0, words[0] | 1 << 31),
+    "a mask bit more": lambda words, sizes, size: words.__setitem__(0, words[0] | 1 << 1),
+    "a mask bit less": lambda words, sizes, size: words.__setitem__(0, words[0] & ~1),
+    "a beat missing": lambda words, sizes, size: words.__delitem__(slice(-size, None)),
+    "a beat too many": lambda words, sizes, size: words.extend([0] * size),
+    "three beats too many": lambda words, sizes, size: words.extend([1] * 3 * size),
+    "a fill that is not 0": lambda words, sizes, size: words.__setitem__(-1, 1),
+    "fewer elements": lambda words, sizes, size: sizes.update(elements=16),
+    "more elements": lambda words, sizes, size: sizes.update(elements=1024),
+    "another count": lambda words, sizes, size: sizes.update(kept=sizes["kept"] + 1),
 }
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
 @pytest.mark.parametrize("bf16", [0, 1])
+@pytest.mark.parametrize(("beat_words", "words"), SIZES)
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_decompressor_refuses_what_nothing_writes(damage, bf16, stall):
-    """An error, and the last element is not given."""
-    values = np.array([1, 0, 2, 3, 0] * 5, np.float32)  # 15 kept: an odd number
-    words, sizes = padded(values, bf16), extent(values, bf16)
-    DAMAGES[damage](words, sizes)
-    dut = Decompressor(BINARY32, PADDING)
-    got, _ = run(dut, {"i": words, "extent": [sizes]}, stall, 1000, cycles=2000, stop=dut.error)
-    assert len(got) < sizes["elements"], f"{damage}: all {len(got)} elements were given"
+def test_refuses_what_nothing_writes(damage, beat_words, words, bf16, stall):
+    """An error, and the last elements are not given."""
+    values = np.arange(1, 25, dtype=np.float32)
+    values[[1, 4, 7, 10, 13, 16, 23]] = 0  # 17 are kept: two beats or more, with a fill, of a half word too
+    encoded, sizes = codec.encode(values, 0, bf16, beat_words=beat_words).tolist(), extent(values, bf16)
+    assert encoded[-1] == 0
+    DAMAGES[damage](encoded, sizes, beat_words)
+    dut = decompressor(beat_words, words)
+    sources = {"i": beats(encoded, beat_words), "extent": [sizes]}
+    given, _ = run(dut, sources, stall, 1000, cycles=500, stop=dut.error)
+    assert len(given) < sizes["elements"] // beat_words, f"{damage}: all {len(given)} beats were given"
 
 
-def test_decompressor_refuses_a_half_word_that_nothing_fills():
-    words = as_words([0b1, 0x00013F80])
-    dut = Decompressor(BINARY32, PADDING)
-    sizes = {"elements": 25, "kept": 1, "bf16": 1}
-    assert len(run(dut, {"i": words, "extent": [sizes]}, 0, 100, cycles=200, stop=dut.error)[0]) < 25
+@pytest.mark.parametrize("elements", [4, 36])
+@pytest.mark.parametrize("words", [2, 4])
+def test_refuses_a_half_word_that_nothing_fills(words, elements):
+    """Of the last block, and of one before."""
+    encoded = [0b1, 0x00013F80, 0, 0]
+    dut, sizes = decompressor(4, words), {"elements": elements, "kept": 1, "bf16": 1}
+    given, _ = run(dut, {"i": beats(encoded, 4), "extent": [sizes]}, 0, 100, cycles=200, stop=dut.error)
+    assert len(given) < elements // 4
+
+
+def test_gives_words_as_they_are():
+    """NaNs, infinities and signs pass unchanged."""
+    words = np.array([0x7FC00001, 0xFF800000, 0x80000001, bits(-1.5)], np.uint32)
+    dut = Decompressor(BINARY32, 4)
+    sources = {"i": beats([0b1111, *words, 0, 0, 0], 4), "extent": [{"elements": 4, "kept": 4, "bf16": 0}]}
+    assert run(dut, sources, 0, 1)[0] == beats(words, 4)
+
+
+def test_without_halves_words_stay_whole():
+    values = elements(64, 0.5, np.random.default_rng(SEED))
+    encoded = codec.encode(values, THRESHOLD, beat_words=8)
+    sources = {"i": beats(encoded, 8), "extent": [extent(values, bf16=1)]}
+    expected = beats(codec.decode(encoded, 64, beat_words=8).view(np.uint32), 8)
+    assert run(Decompressor(BINARY32, 8, halves=False), sources, 0, 8)[0] == expected
 
 
 def test_a_mask_must_be_a_word():
     with pytest.raises(ValueError, match="words of 32 bits with long fractions, got FloatFormat"):
-        Decompressor(FloatFormat(exponent=5, mantissa=10), PADDING)
+        Decompressor(FloatFormat(exponent=5, mantissa=10), 4)
