@@ -17,15 +17,18 @@ from etalstm.sim.bench import run_bench
 ADDRESS_BITS = 24
 CHANNELS = 3
 CHANNEL = 1
-SHAPES = {"one_beat_vectors": (4, 4), "two_beat_vectors": (16, 8)}  # lanes, words of a beat
+# Lanes, words of a beat, words that are decompressed in a cycle.
+SHAPES = {"one_beat_vectors": (4, 4, 2), "two_beat_vectors": (16, 8, 8)}
 
 
 class Engines(wiring.Component):
     """A channel's two engines on a port of their own."""
 
-    def __init__(self, lanes, beat_words):
+    def __init__(self, lanes, beat_words, decompressor_words):
         self._engines = {
-            "load": LoadEngine(BINARY32, lanes, beat_words, ADDRESS_BITS, depth=64),
+            "load": LoadEngine(
+                BINARY32, lanes, beat_words, ADDRESS_BITS, depth=64, decompressor_words=decompressor_words
+            ),
             "store": StoreEngine(BINARY32, lanes, beat_words, ADDRESS_BITS, CHANNELS),
         }
         members = {
@@ -64,10 +67,11 @@ class Engines(wiring.Component):
 @pytest.mark.parametrize("bench", ["load", "store", "compress", "decompress"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_engines(shape, bench, tmp_path):
-    lanes, beat_words = SHAPES[shape]
+    lanes, beat_words, words = SHAPES[shape]
     sizes = {"LANES": lanes, "BEAT_WORDS": beat_words, "CHANNEL": CHANNEL, "CHANNELS": CHANNELS}
+    sizes["DECOMPRESSOR_WORDS"] = words
     run_bench(
-        Engines(lanes, beat_words),
+        Engines(lanes, beat_words, words),
         f"engines_{shape}",
         Path(__file__).with_name(f"bench_{bench}.py"),
         tmp_path,
