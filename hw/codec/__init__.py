@@ -1,1 +1,1 @@
-"""Compressed streams: what :data:`etalstm.hw.contract.STREAM_BLOCK` describes, made and undone word by word."""
+"""Compressed streams: what :data:`etalstm.hw.contract.STREAM_BLOCK` describes, made and undone some words a cycle."""

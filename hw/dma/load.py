@@ -17,7 +17,7 @@ from etalstm.hw.stream import LaneWrite, Windows, instruction_layout
 
 
 class LoadEngine(wiring.Component):
-    """Executes LOAD instructions in order, one beat a cycle; with `compressed` some elements a cycle.
+    """Executes LOAD instructions in order, one beat a cycle; of a stream as many elements as are decompressed.
 
     ::
 
@@ -28,8 +28,8 @@ class LoadEngine(wiring.Component):
     An instruction is taken every 2 cycles, its first address goes out 2 cycles later, and each beat becomes a write 2
     cycles after it arrived. Up to ``instructions`` are taken ahead of the one whose data arrive, so that the memory's
     latency is seen once, not once for each instruction, of however few rows; of compressed ones two, and their index
-    beats besides. A stalled ``write`` stops requests, never the data channel. Between two streams 4 cycles are lost,
-    and at most one for each word that fills the last beat.
+    beats besides. A stalled ``write`` stops requests, never the data channel. Between two streams at most 12 cycles
+    are lost.
 
     Errors are precise: instructions before the refused one complete (with ``done``), it and those after it do not.
     Then, as under ``abort``, nothing more is requested or written, outstanding data are dropped, and the engine waits
