@@ -38,7 +38,7 @@
 #define ETALSTM_PARAMETER_MOMENTUM 5u
 #define ETALSTM_PARAMETER_LEARNING_RATE 6u
 #define ETALSTM_PARAMETER_THRESHOLDS 8u /* the first of six: thresholds of P_i, P_f, P_g, P_o, P_s, P_r */
-#define ETALSTM_PARAMETER_DELTA_THRESHOLD 14u
+#define ETALSTM_PARAMETER_DELTA_THRESHOLD 14u /* of the gradients of gates */
 
 /* Registers */
 #define ETALSTM_REG_MAGIC 0u /* the constant MAGIC */

@@ -82,7 +82,7 @@ class Decompressor(wiring.Component):
         mask, mask_rows = Signal(STREAM_BLOCK), Signal(range(self._rows + 1))  # what is left of a mask
         rows, kept = (Signal(self._width, name=name) for name in ("rows", "kept"))  # what is left of the stream
         active, ended, bf16 = Signal(), Signal(), Signal() if units > 1 else 0
-        needed, after, used = (Signal(range(2 * units * words + 1)) for _ in range(3))
+        needed, behind, after, used = (Signal(range(2 * units * words + 1)) for _ in range(4))
         level, end = Signal(range(2 * words + 1)), Signal(range(2 * words + 1))
         masked, row_there, mask_there, last, odd = (Signal() for _ in range(5))
         takes, fetches, closes = Signal(), Signal(), Signal()
@@ -91,13 +91,14 @@ class Decompressor(wiring.Component):
             last.eq(rows == 1),
             needed.eq(sum(mask[:words])),
             level.eq(have * words),
-            after.eq(place + Mux(bf16, needed, needed << half)),
-            odd.eq(bf16 & after[0] & ((mask_rows == 1) | last)),  # a block's last word is filled up
-            end.eq((after + odd) >> half),
-            row_there.eq(masked & (((after + odd) + units - 1) >> half <= level)),
+            behind.eq(place + Mux(bf16, needed, needed << half)),
+            odd.eq(bf16 & behind[0] & ((mask_rows == 1) | last)),  # a block's last word is filled up
+            after.eq(behind + odd),
+            end.eq(after >> half),
+            row_there.eq(masked & ((after + units - 1) >> half <= level)),
             mask_there.eq(end < level),
             fetches.eq(mask_there & ~self.error & Mux(masked, takes & (mask_rows == 1) & ~last, rows != 0)),
-            used.eq(Mux(takes, after + odd, place) + (fetches << half)),
+            used.eq(Mux(takes, after, place) + (fetches << half)),
             closes.eq(takes & last),
             self.extent.ready.eq(~active),
         ]
@@ -115,7 +116,7 @@ class Decompressor(wiring.Component):
                 m.d.sync += bf16.eq(extent.bf16)
 
         pieces = Array(window.as_value().word_select(n, self._width // units) for n in range(2 * units * words))
-        final, unpaired = row_there & last, odd & pieces[after[: beat + 1]].any()
+        final, unpaired = row_there & last, odd & pieces[behind[: beat + 1]].any()
         drained, long = self._fill(m, window, have, place, used, beat, ended, active, final, closes)
         good = self._exact(window, end, level, drained) & (kept == needed) & ~unpaired
         short = ended & ~Mux(masked, row_there, mask_there)
