@@ -145,7 +145,7 @@ class HardwareSession(Session):
     def _last_h(self, arrays: LayerArrays, lengths: np.ndarray) -> np.ndarray:
         """Read the h of each sequence's last step; after it there are zeros."""
         last = np.empty(self.shape.state_shape[1:], np.float32)
-        for step in np.unique(lengths):
+        for step in np.unique(lengths).tolist():
             last[lengths == step] = self.windows.read(arrays.h.step(step))[lengths == step]
         return last
 

@@ -56,7 +56,7 @@ def test_a_run_may_go_on_as_another_architecture_and_its_log_says_so(tmp_path):
         (["--decay", "1.5"], "decay must be above 0 and at most 1, got 1.5"),
         (["--ms2", "1"], "ms2 must be at least 0 and below 1, or off, got 1"),
         (["--ms2", "some"], "or off, got 'some'"),
-        (["--storage", "echo"], "storage must be one of dense, ms1, ms1-bf16, auto, got 'echo'"),
+        (["--storage", "echo"], "storage must be one of dense, ms1, ms1-bf16, auto, auto-fastest, got 'echo'"),
         (["--architecture", "fast"], "unknown architecture 'fast', expected one of: swing, dynamic, static, inference"),
         (["--architecture", "inference", "--theta", "0.1"], "architecture inference keeps its intermediates dense"),
         (["--data", "/nowhere"], "takes no directory, got /nowhere"),
