@@ -38,23 +38,12 @@ class NarrowCompressor(wiring.Component):
     def elaborate(self, platform):
         """The number of kept elements waits beside the packer for its last beat."""
         m = Module()
-        m.submodules.unpacker = unpacker = Unpacker(*self._parts)
         m.submodules.compressor = compressor = self._compressor
-        m.submodules.packer = packer = Packer(*self._parts)
+        packer, row = _in_parts(m, self.i, compressor, self._parts), compressor.o
         kept = Signal.like(self.o.p.kept, reset_less=True)
-        connect(m, flipped(self.i), unpacker.i)
-        part, row = compressor.i, compressor.o
         m.d.comb += [
-            part.p.data.eq(unpacker.o.p.word),
-            part.p.last.eq(unpacker.o.p.last),
-            part.valid.eq(unpacker.o.valid),
-            unpacker.o.ready.eq(part.ready),
             compressor.threshold.eq(self.threshold),
             compressor.bf16.eq(self.bf16),
-            packer.i.p.word.eq(row.p.data),
-            packer.i.p.last.eq(row.p.last),
-            packer.i.valid.eq(row.valid),
-            row.ready.eq(packer.i.ready),
             self.o.p.data.eq(packer.o.p.data),
             self.o.p.last.eq(packer.o.p.last),
             self.o.p.kept.eq(kept),
@@ -94,24 +83,40 @@ class NarrowDecompressor(wiring.Component):
     def elaborate(self, platform):
         """Elements come in whole beats, so every beat is full when the packer gives it."""
         m = Module()
-        m.submodules.unpacker = unpacker = Unpacker(*self._parts)
         m.submodules.decompressor = decompressor = self._decompressor
-        m.submodules.packer = packer = Packer(*self._parts)
-        connect(m, flipped(self.i), unpacker.i)
+        packer = _in_parts(m, self.i, decompressor, self._parts)
         connect(m, flipped(self.extent), decompressor.extent)
         connect(m, packer.o, flipped(self.o))
-        m.d.comb += [
-            decompressor.i.p.data.eq(unpacker.o.p.word),
-            decompressor.i.p.last.eq(unpacker.o.p.last),
-            decompressor.i.valid.eq(unpacker.o.valid),
-            unpacker.o.ready.eq(decompressor.i.ready),
-            packer.i.p.word.eq(decompressor.o.p.data),
-            packer.i.p.last.eq(decompressor.o.p.last),
-            packer.i.valid.eq(decompressor.o.valid),
-            decompressor.o.ready.eq(packer.i.ready),
-            self.error.eq(decompressor.error),
-        ]
+        m.d.comb += self.error.eq(decompressor.error)
         return m
+
+
+def compressor(format: FloatFormat, beat_words: int, words: int) -> Compressor | NarrowCompressor:
+    """Make a compressor of ``words`` elements a cycle, or of a beat if that is less."""
+    return NarrowCompressor(format, beat_words, words) if words < beat_words else Compressor(format, beat_words)
+
+
+def decompressor(format: FloatFormat, beat_words: int, words: int) -> Decompressor | NarrowDecompressor:
+    """Make a decompressor of ``words`` elements a cycle, or of a beat if that is less."""
+    return NarrowDecompressor(format, beat_words, words) if words < beat_words else Decompressor(format, beat_words)
+
+
+def _in_parts(m: Module, i, codec, parts: tuple[int, int]) -> Packer:
+    """Feed the beats of `i` to a codec in parts; give what packs its own parts to beats."""
+    m.submodules.unpacker = unpacker = Unpacker(*parts)
+    m.submodules.packer = packer = Packer(*parts)
+    connect(m, flipped(i), unpacker.i)
+    m.d.comb += [
+        codec.i.p.data.eq(unpacker.o.p.word),
+        codec.i.p.last.eq(unpacker.o.p.last),
+        codec.i.valid.eq(unpacker.o.valid),
+        unpacker.o.ready.eq(codec.i.ready),
+        packer.i.p.word.eq(codec.o.p.data),
+        packer.i.p.last.eq(codec.o.p.last),
+        packer.i.valid.eq(codec.o.valid),
+        codec.o.ready.eq(packer.i.ready),
+    ]
+    return packer
 
 
 def _parts(format: FloatFormat, beat_words: int, words: int) -> tuple[int, int]:

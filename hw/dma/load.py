@@ -6,8 +6,7 @@ from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from etalstm.hw.axi import AXI4Read
-from etalstm.hw.codec.decompress import Decompressor
-from etalstm.hw.codec.narrow import NarrowDecompressor
+from etalstm.hw.codec import narrow
 from etalstm.hw.contract import CHANNEL_BITS, COUNT_BITS, KIND_BITS, STREAM_INDEX, FloatFormat, Opcode, Status
 from etalstm.hw.dma.indexed import Part
 from etalstm.hw.dma.loop import LaneLoop
@@ -167,10 +166,7 @@ class LoadEngine(wiring.Component):
 
     def _decompress(self, m, beats, planned, begin, stop):
         """Take a stream's beats; give whether one is taken and whether more follow, its elements, and what is wrong."""
-        if self._decompressor_words < self._beat_words:
-            decompressor = NarrowDecompressor(self._format, self._beat_words, self._decompressor_words)
-        else:
-            decompressor = Decompressor(self._format, self._beat_words)
+        decompressor = narrow.decompressor(self._format, self._beat_words, self._decompressor_words)
         m.submodules.decompressor = ResetInserter(stop)(decompressor)
         reading = Signal()
         m.d.comb += [

@@ -5,8 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm.hw.axi import AXI4Write
-from etalstm.hw.codec.compress import Compressor
-from etalstm.hw.codec.narrow import NarrowCompressor
+from etalstm.hw.codec import narrow
 from etalstm.hw.contract import (
     CHANNEL_BITS,
     COUNT_BITS,
@@ -168,10 +167,7 @@ class StoreEngine(wiring.Component):
 
     def _compress(self, m, beat, log, stop):
         """Compress beats; give the stream that takes them."""
-        if self._compressor_words < self._beat_words:
-            compressor = NarrowCompressor(self._format, self._beat_words, self._compressor_words)
-        else:
-            compressor = Compressor(self._format, self._beat_words)
+        compressor = narrow.compressor(self._format, self._beat_words, self._compressor_words)
         m.submodules.compressor = ResetInserter(stop)(compressor)
         wiring.connect(m, compressor.o, log.beats)
         m.d.comb += [

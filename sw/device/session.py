@@ -140,7 +140,8 @@ class HardwareSession(Session):
         layers, steps = self._map.layers, self.shape.steps
         y = self.windows.read(layers[-1].h.array)[1:]
         c = [self.windows.read(a.c.step(a.c_at(steps))) for a in layers]
-        return Outputs(y, np.stack([self._last_h(a, lengths) for a in layers]), np.stack(c))
+        h = [self._last_h(a, lengths) for a in layers[:-1]] + [y[lengths - 1, np.arange(lengths.size)]]
+        return Outputs(y, np.stack(h), np.stack(c))
 
     def _last_h(self, arrays: LayerArrays, lengths: np.ndarray) -> np.ndarray:
         """Read the h of each sequence's last step; after it there are zeros."""

@@ -5,7 +5,7 @@ import pytest
 
 from etalstm import codec
 from etalstm.hw.codec.compress import Compressor
-from etalstm.hw.codec.narrow import NarrowCompressor
+from etalstm.hw.codec.narrow import NarrowCompressor, compressor
 from etalstm.hw.contract import BINARY32, STREAM_BLOCK, FloatFormat
 from tests.hw.codec.test_decompress import LENGTHS, SEED, SPECIAL, THRESHOLD, beats, bits, blocks, elements, run
 
@@ -22,8 +22,7 @@ def compressed(values, beat_words, bf16=0, threshold=THRESHOLD):
 
 def compress(streams, beat_words, wanted, bf16=0, stall=0.0, threshold=THRESHOLD, words=None):
     """Beats that come out of the compressor, and their cycles."""
-    narrow = words not in (None, beat_words)
-    dut = NarrowCompressor(BINARY32, beat_words, words) if narrow else Compressor(BINARY32, beat_words)
+    dut = compressor(BINARY32, beat_words, words or beat_words)
 
     def setup(ctx):
         ctx.set(dut.bf16, bf16)

@@ -8,7 +8,7 @@ from amaranth.sim import Simulator
 
 from etalstm import codec
 from etalstm.hw.codec.decompress import Decompressor
-from etalstm.hw.codec.narrow import NarrowDecompressor
+from etalstm.hw.codec.narrow import decompressor
 from etalstm.hw.contract import BINARY32, STREAM_BLOCK, FloatFormat
 
 SEED = 17
@@ -16,10 +16,6 @@ THRESHOLD = 0.1
 SPECIAL = (0x7FC00000, 0xFF800001, 0x7F800001, 0x7F800000, 0xFF800000, 0x80000000, 0x7F7FFFFF, 0x3F808000, 0x3F818000)
 SIZES = [(4, 4), (8, 8), (4, 2), (8, 2)]  # words of a beat, and those of a cycle
 LENGTHS = {0.0: [*range(1, 18), 32, 33], 0.5: [*range(1, 10), 16, 17], 0.9: [1, 2, 3, 8, 9]}  # beats, by stall
-
-
-def decompressor(beat_words, words):
-    return Decompressor(BINARY32, words) if words == beat_words else NarrowDecompressor(BINARY32, beat_words, words)
 
 
 def bits(value):
@@ -111,7 +107,7 @@ def test_gives_the_golden_elements(beat_words, words, bf16, stall):
             expected += beats(codec.decode(encoded, len(values), bf16, beat_words).view(np.uint32), beat_words)
             extents.append(extent(values, bf16))
     sources = {"i": data, "extent": extents}
-    got, _ = run(decompressor(beat_words, words), sources, stall, len(expected) * beat_words // words)
+    got, _ = run(decompressor(BINARY32, beat_words, words), sources, stall, len(expected) * beat_words // words)
     for n, (actual, want) in enumerate(zip(got, expected, strict=False)):
         assert actual == want, f"seed {SEED}, beat {n}: {actual}, expected {want}"
     assert len(got) == len(expected), f"{len(got)} beats, expected {len(expected)}"
@@ -126,7 +122,7 @@ def test_gives_its_words_every_cycle(beat_words, words, kept, bf16):
     values = blocks(kept, count)
     encoded = codec.encode(values, THRESHOLD, bf16, beat_words=beat_words)
     sources = {"i": beats(encoded, beat_words), "extent": [extent(values, bf16)]}
-    dut = decompressor(beat_words, words)
+    dut = decompressor(BINARY32, beat_words, words)
     given = len(values) // beat_words
     _, when = run(dut, sources, 0, given, cycles=20 * len(values))
     narrow = beat_words // words  # the packer waits for a whole beat, and the last one for the fill
@@ -160,7 +156,7 @@ def test_refuses_what_nothing_writes(damage, beat_words, words, bf16, stall):
     encoded, sizes = codec.encode(values, 0, bf16, beat_words=beat_words).tolist(), extent(values, bf16)
     assert encoded[-1] == 0
     DAMAGES[damage](encoded, sizes, beat_words)
-    dut = decompressor(beat_words, words)
+    dut = decompressor(BINARY32, beat_words, words)
     sources = {"i": beats(encoded, beat_words), "extent": [sizes]}
     given, _ = run(dut, sources, stall, 1000, cycles=500, stop=dut.error)
     assert len(given) < sizes["elements"] // beat_words, f"{damage}: all {len(given)} beats were given"
@@ -171,7 +167,7 @@ def test_refuses_what_nothing_writes(damage, beat_words, words, bf16, stall):
 def test_refuses_a_half_word_that_nothing_fills(words, elements):
     """Of the last block, and of one before."""
     encoded = [0b1, 0x00013F80, 0, 0]
-    dut, sizes = decompressor(4, words), {"elements": elements, "kept": 1, "bf16": 1}
+    dut, sizes = decompressor(BINARY32, 4, words), {"elements": elements, "kept": 1, "bf16": 1}
     given, _ = run(dut, {"i": beats(encoded, 4), "extent": [sizes]}, 0, 100, cycles=200, stop=dut.error)
     assert len(given) < elements // 4
 
