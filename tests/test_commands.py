@@ -60,7 +60,7 @@ def test_compare_finds_golden_bits_with_compressed_storage_and_skipped_cells(
 
 
 @pytest.mark.parametrize("stall", [0, 0.5])
-@pytest.mark.parametrize("preset", ["test", "sim"])
+@pytest.mark.parametrize("preset", ["test", "sim", "slice"])
 @pytest.mark.parametrize(
     ("architecture", "storage"), [("dynamic", "dense"), ("static", "ms1"), ("inference", "dense")], ids=str
 )

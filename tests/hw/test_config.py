@@ -12,6 +12,12 @@ def test_channels_share_the_memory_behind_their_port():
     assert preset("test").share_bytes == 0
 
 
+def test_the_slice_is_the_board_with_fewer_channels():
+    board, part = preset("vcu128"), preset("slice")
+    assert part == replace(board, channels=part.channels)
+    assert part.channels % board.channels_per_port == 0 and part.channels > board.channels_per_port
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
