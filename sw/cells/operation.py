@@ -33,7 +33,7 @@ class Operation:
 
 
 def equations(text: str) -> tuple[Operation, ...]:
-    """Read operations, one on each line: ``d = a * b``, ``d = a + b``, ``d = a - b``, ``d = sigmoid(a)``, ``d = tanh(a)``.
+    """Read operations, one on each line: ``d = a * b`` (or +, -), ``d = sigmoid(a)``, ``d = tanh(a)``.
 
     Raises
     ------

@@ -48,8 +48,9 @@ def stored(intermediates, storage: LayerStorage):
 
     Returns
     -------
-    tuple of arrays, float32    with compressed storage zeros, -0 too, and what is below its kind's threshold are +0; with
-                                bf16 the rest is rounded
+    tuple of arrays, float32
+        With compressed storage zeros, -0 too, and what is below its kind's threshold are +0; with bf16 the rest is
+        rounded.
 
     Exactness: what :func:`etalstm.codec.decode` makes of :func:`etalstm.codec.encode`.
     """
