@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent
 FOLDERS = {"etalstm.hw": "hw", "etalstm.sim": "sim", "etalstm.boards": "boards", "etalstm": "sw"}
 PLAIN = {
     "etalstm.architecture",
+    "etalstm.cells",
     "etalstm.codec",
     "etalstm.errors",
     "etalstm.network",
@@ -33,6 +34,7 @@ LAYERS = {
     "etalstm.sim": {"etalstm.hw", "etalstm.device"} | PLAIN,
     "etalstm.boards": {"etalstm.hw", "etalstm.errors", "etalstm.sim.toolchain"},  # the toolchain keeps the cache
     "etalstm.architecture": CONTRACT | {"etalstm.storage"},
+    "etalstm.cells": CONTRACT,
     "etalstm.errors": set(),
     "etalstm.network": {"etalstm.errors"},
     "etalstm.optimizer": {"etalstm.errors", "etalstm.network"},

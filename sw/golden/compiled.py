@@ -39,7 +39,7 @@ def _store(p, threshold, bf16):
 
 @njit(nogil=True, cache=True)
 def _cells_forward(z, t, active, skipped, storage, h, c, intermediates, begin, end):
-    """Run the cells of step t: :func:`etalstm.golden.cell.cell_forward` and what follows it."""
+    """Run the cells of step t: the equations of :data:`etalstm.cells.lstm.LSTM`."""
     compressed, bf16, thresholds = storage
     for b in range(begin, end):
         if not active[t, b]:

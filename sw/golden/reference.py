@@ -1,13 +1,15 @@
 """THE reference: one layer's training pass in plain NumPy, every sum a loop in the order the design fixes.
 
-Slow on purpose. Rows are in canonical order r = 4*unit + gate. A term whose broadcast factor is zero takes no part in
-a sum; a sum without a starting value starts from its first term, and an empty one is +0.
+Slow on purpose. The cell's equations are those that :mod:`etalstm.cells` declares. Rows are in canonical order
+r = 4*unit + gate. A term whose broadcast factor is zero takes no part in a sum; a sum without a starting value starts
+from its first term, and an empty one is +0.
 """
 
 import numpy as np
 
+from etalstm.cells.lstm import LSTM
 from etalstm.golden.arithmetic import add, multiply
-from etalstm.golden.cell import cell_backward, cell_forward, local_gradients, pruned, stored
+from etalstm.golden.cell import evaluate, pruned, stored
 from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps
 from etalstm.storage import LayerStorage
 
@@ -39,8 +41,94 @@ def mac_sums(start, matrix, scalars):
     return total
 
 
+def cell_forward(cell, matrices, x, h0, c0, active, storage=DENSE, skipped=None):
+    """Run a layer of any declared cell forward over T steps.
+
+    Parameters
+    ----------
+    cell : Cell
+    matrices : list of (weights, bias)    of each stage: float32, (G*H, K) and (G*H,) with G gates, canonical rows
+    x, h0, c0, active, storage, skipped   see :func:`layer_forward`
+
+    Returns
+    -------
+    LayerPass, list of float32, (T, B, K): what the matrix of each stage acted on
+    """
+    steps = x.shape[0]
+    h, c, intermediates, broadcasts = [h0], [c0], [], []
+    for t in range(steps):
+        h_new, c_new, kept, broadcast = _step_forward(cell, matrices, x[t], h[t], c[t])
+        live = active[t][:, None]
+        h.append(np.where(live, h_new, h[t]))
+        c.append(np.where(live, c_new, c[t]))
+        real = live & (skipped is None or not skipped[t])
+        intermediates.append(np.where(real, np.stack(stored(kept, storage)), np.float32(0)))
+        broadcasts.append(broadcast)
+    intermediates = np.stack(intermediates, axis=1)
+    result = LayerPass(x, np.stack(h), np.stack(c), intermediates, active, skipped_steps(skipped, steps))
+    return result, [np.stack(arrays) for arrays in zip(*broadcasts, strict=True)]
+
+
+def _step_forward(cell, matrices, x, h, c):
+    """Run one step; gives h, c, the local gradients, and what each stage's matrix acted on."""
+    outputs, kept, broadcasts = {"x": x, cell.output: h}, [], []
+    for stage, (weights, bias) in zip(cell.stages, matrices, strict=True):
+        broadcasts.append(np.concatenate([outputs[name] for name in stage.operands], axis=1))
+        z = mac_sums(np.broadcast_to(bias, (len(x), bias.size)), weights.T, broadcasts[-1])
+        sums = np.moveaxis(z.reshape(len(x), -1, len(stage.gates)), 2, 0)
+        values = {cell.state_before: c} | dict(zip(stage.sums, sums, strict=True))
+        values = evaluate(stage.forward + stage.local, values)
+        outputs[stage.output] = values[stage.output]
+        kept += [values[name] for name in stage.kept.values()]
+    return outputs[cell.output], values[cell.state], kept, broadcasts
+
+
+def cell_backward(cell, matrices, forward, broadcasts, dy, dh, dc, delta_threshold=0.0):
+    """Run a layer of any declared cell backward over T steps.
+
+    Parameters
+    ----------
+    cell, matrices, forward, broadcasts   as :func:`cell_forward` takes and gives them
+    dy, dh, dc, delta_threshold           see :func:`layer_backward`
+
+    Returns
+    -------
+    dx, dh0, dc0, list of (dW, db, delta): of each stage
+    """
+    dx = np.zeros_like(forward.x)
+    whole = [np.zeros((*dy.shape[:2], weights.shape[0]), np.float32) for weights, _ in matrices]
+    delta = [np.zeros_like(rows) if delta_threshold > 0 else rows for rows in whole]
+    for t in reversed(range(len(dy))):
+        if forward.skipped[t]:
+            dh, dc = np.zeros_like(dh), np.zeros_like(dc)
+            continue
+        live, dh = forward.active[t][:, None], add(dy[t], dh)
+        gradients = {f"d{cell.output}": dh, cell.state_gradient: dc}
+        kept = dict(zip(cell.kinds, forward.intermediates[:, t], strict=True))
+        for n, stage in reversed(list(enumerate(cell.stages))):
+            gradients = evaluate(stage.backward, gradients | {name: kept[kind] for kind, name in stage.kept.items()})
+            deltas = np.stack([gradients[name] for name in stage.deltas], axis=2)
+            whole[n][t] = np.where(live, deltas.reshape(len(dh), -1), np.float32(0))
+            if delta_threshold > 0:
+                delta[n][t] = pruned(whole[n][t], delta_threshold)
+            gradients |= _propagate(stage, matrices[n][0], delta[n][t], dx.shape[2], dh.shape[1])
+        dx[t] = gradients["dx"]
+        dh = np.where(live, gradients[f"d{cell.output}"], dh)
+        dc = np.where(live, gradients[cell.state_gradient_before], dc)
+    return dx, dh, dc, [(*weight_gradients(*terms), terms[0]) for terms in zip(delta, whole, broadcasts, strict=True)]
+
+
+def _propagate(stage, weights, delta, inputs, units):
+    """Sum Wᵀδ of a step; gives the gradient of each operand by name, ``dx`` and others."""
+    sums, gradients = mac_sums(None, weights, delta), {}
+    for name in stage.operands:
+        size = inputs if name == "x" else units
+        gradients[f"d{name}"], sums = sums[:, :size], sums[:, size:]
+    return gradients
+
+
 def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None):
-    """Run one layer forward over T steps.
+    """Run one LSTM layer forward over T steps.
 
     Parameters
     ----------
@@ -55,25 +143,11 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None)
     -------
     LayerPass
     """
-    steps, batch, _ = x.shape
-    h, c = [h0], [c0]
-    intermediates = []
-    for t in range(steps):
-        xh = np.concatenate([x[t], h[t]], axis=1)
-        z = mac_sums(np.broadcast_to(bias, (batch, bias.size)), weights.T, xh)
-        gates, c_new, tanh_c, h_new = cell_forward(np.moveaxis(z.reshape(batch, -1, 4), 2, 0), c[t])
-        local = stored(local_gradients(gates, c[t], tanh_c), storage)
-        live = active[t][:, None]
-        kept = live & (skipped is None or not skipped[t])
-        h.append(np.where(live, h_new, h[t]))
-        c.append(np.where(live, c_new, c[t]))
-        intermediates.append(np.where(kept, np.stack(local), np.float32(0)))
-    intermediates = np.stack(intermediates, axis=1)
-    return LayerPass(x, np.stack(h), np.stack(c), intermediates, active, skipped_steps(skipped, steps))
+    return cell_forward(LSTM, [(weights, bias)], x, h0, c0, active, storage, skipped)[0]
 
 
 def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0):
-    """Run one layer backward over T steps.
+    """Run one LSTM layer backward over T steps.
 
     A skipped cell contributes nothing and passes nothing on, whoever's sequence it is: the dy, dh and dc that reach it
     are dropped, its δ and dx are +0, and the cell before it receives dh and dc of +0.
@@ -90,25 +164,8 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0):
     -------
     LayerBackward
     """
-    steps, batch, inputs = forward.x.shape
-    dx = np.zeros_like(forward.x)
-    whole = np.zeros((steps, batch, weights.shape[0]), np.float32)
-    delta = np.zeros_like(whole) if delta_threshold > 0 else whole
-    for t in reversed(range(steps)):
-        if forward.skipped[t]:
-            dh, dc = np.zeros_like(dh), np.zeros_like(dc)
-            continue
-        live = forward.active[t][:, None]
-        dh = add(dy[t], dh)
-        deltas, dc_prev = cell_backward(forward.intermediates[:, t], dh, dc)
-        whole[t] = np.where(live, np.stack(deltas, axis=2).reshape(batch, -1), np.float32(0))
-        if delta_threshold > 0:
-            delta[t] = pruned(whole[t], delta_threshold)
-        dxh = mac_sums(None, weights, delta[t])
-        dx[t] = dxh[:, :inputs]
-        dh = np.where(live, dxh[:, inputs:], dh)
-        dc = np.where(live, dc_prev, dc)
-    dw, db = weight_gradients(delta, whole, np.concatenate([forward.x, forward.h[:-1]], axis=2))
+    xh = np.concatenate([forward.x, forward.h[:-1]], axis=2)
+    dx, dh, dc, [(dw, db, delta)] = cell_backward(LSTM, [(weights, None)], forward, [xh], dy, dh, dc, delta_threshold)
     return LayerBackward(dx, dh, dc, dw, db, column_norms(dw), delta)
 
 

@@ -2,14 +2,17 @@
 
 from dataclasses import dataclass
 
+from etalstm.cells.lstm import LSTM
+from etalstm.cells.operation import split_after
 from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
-from etalstm.plan.cells import MINUS_ZERO, NO_STEPS, ONE, ZERO, F, G, I, O, Steps, Streams, by_gate, local_gradients
 from etalstm.plan.emit import Emitter, Operand, Place, Scratch
 from etalstm.plan.network import NetworkMap
+from etalstm.plan.streams import NO_STEPS, Steps, Streams
 from etalstm.plan.tiling import GATES, NEEDED_ARRAYS, Span
+from etalstm.plan.vectors import MINUS_ZERO, ONE, ZERO, Vectors
 from etalstm.plan.weights import WeightStore
 
 # While δ is computed, the port is free for weights: for the vectors of a product or sum of each of seven operations and
@@ -69,10 +72,10 @@ class BackwardLayer:
         size = network.batch.size
         most = max(group.count for group in tiling.unit_groups)
         vectors = most * size
-        self._gates = scratch.take("the gates", GATES * vectors)
-        self._delta = scratch.take("the gates' gradients", GATES * vectors)
-        names = ("c", "c_before", "dy", "product", "dh", "dc_next")
-        self._cell = {name: scratch.take(name, vectors) for name in names}
+        self._cell, self._stage = LSTM, LSTM.stages[0]
+        self._vectors = Vectors(emitter, scratch, vectors)
+        self._vectors.take(self._stage.backward_arrays)
+        self._delta = self._vectors.array(self._stage.deltas[0])
         self._bias = scratch.take("the bias gradients", GATES * tiling.units.tiles)
         self._row_map, self._whole_beats = layer.row_map if skips else None, 0
         if self._row_map:
@@ -117,87 +120,73 @@ class BackwardLayer:
             yield Cells(step, batch_tile, group, size)
 
     def _prepare(self, cells: Cells) -> None:
-        """Local gradients: P_i to P_o in δ's place, P_s in c's, P_r in f's."""
-        emitter, layer, size, vectors = self._emitter, self._layer, cells.size, cells.vectors
-        c, c_before, dy = (self._cell[name] for name in ("c", "c_before", "dy"))
-
-        def load(to, sequence, step, kind):
-            place = sequence.part(step, cells.batch_tile, cells.group.first)
-            emitter.load(to, place, kind, 1, vectors)
-
+        """Bring the local gradients, or what they are computed from, and the gradient from above."""
+        layer, cell, stage = self._layer, self._cell, self._stage
         if cells.step not in self._above:
-            load(dy, layer.dy, cells.step, Traffic.ACTIVATIONS)
+            self._load("dy", cells, layer.dy, cells.step, Traffic.ACTIVATIONS)
         if layer.storage.compressed:
-            p_r = by_gate(self._gates, size)[F]
-            self._streams.bring(cells.step, cells.batch_tile, cells.group, size, self._delta, c, p_r)
+            kept = [self._vectors.operand(name, cells.size) for name in stage.kept.values()]
+            self._streams.bring(cells.step, cells.batch_tile, cells.group, cells.size, kept)
             return
-        gates = self._network.gates(layer, cells.step, cells.batch_tile, cells.group)
-        emitter.load(self._gates, gates, Traffic.INTERMEDIATES, 1, GATES * vectors)
-        load(c, layer.c, cells.step + 1, Traffic.INTERMEDIATES)
-        load(c_before, layer.c, cells.step, Traffic.INTERMEDIATES)
-        emitter.vector(VectorOp.TANH, c, c, inner=vectors)
-        local_gradients(
-            emitter, cells.group.count, size,
-            gates=self._gates, c_before=c_before, tanh_c=c, product=self._cell["product"], p=self._delta,
-        )  # fmt: skip
+        place = self._network.gates(layer, cells.step, cells.batch_tile, cells.group)
+        gates = self._vectors.array(stage.gates[0])
+        self._emitter.load(gates, place, Traffic.INTERMEDIATES, 1, len(stage.gates) * cells.vectors)
+        self._load(cell.state, cells, layer.c, cells.step + 1, Traffic.INTERMEDIATES)
+        self._load(cell.state_before, cells, layer.c, cells.step, Traffic.INTERMEDIATES)
+        self._run(cells, stage.rebuild + stage.local)
+
+    def _load(self, name, cells, sequence, step, kind) -> None:
+        place = sequence.part(step, cells.batch_tile, cells.group.first)
+        self._emitter.load(self._vectors.array(name), place, kind, 1, cells.vectors)
+
+    def _store(self, name, cells, sequence) -> None:
+        place = sequence.part(0, cells.batch_tile, cells.group.first)
+        self._emitter.store(self._vectors.array(name), place, Traffic.ACTIVATIONS, 1, cells.vectors)
+
+    def _run(self, cells, operations, elsewhere=None) -> None:
+        self._vectors.run(operations, cells.group.count, cells.size, elsewhere or {})
 
     def _deltas(self, cells: Cells) -> None:
         """Gradients of the gates and of the state before, from the gradients that arrive."""
-        emitter, layer, size, vectors = self._emitter, self._layer, cells.size, cells.vectors
-        p_s, dc_before = self._cell["c"], self._cell["c_before"]
-        dy, dc, dh, dc_next = (self._cell[name] for name in ("dy", "product", "dh", "dc_next"))
-        deltas = by_gate(self._delta, size)
-        forget = by_gate(self._gates, size)[F]
-
-        def part(sequence, step=0):
-            return sequence.part(step, cells.batch_tile, cells.group.first)
-
-        def run(op, d, a, b):
-            emitter.vector(op, d, a, b, outer=cells.group.count, inner=size)
-
-        arriving = dh
+        layer, cell, stage, vectors = self._layer, self._cell, self._stage, self._vectors
+        zeros = {}
         if cells.step + 1 in self._skipped:
-            arriving = dc_next = ZERO
+            zeros = {cell.state_gradient: ZERO, stage.gradient: ZERO}
         else:
-            emitter.load(dc_next, part(layer.dc), Traffic.ACTIVATIONS, 1, vectors)
-            emitter.load(dh, part(layer.dh), Traffic.ACTIVATIONS, 1, vectors)
-        emitter.vector(VectorOp.ADD, dh, ZERO if cells.step in self._above else dy, arriving, inner=vectors)
-        emitter.vector(VectorOp.MULTIPLY, dc, dh, p_s, inner=vectors)
-        emitter.vector(VectorOp.ADD, dc, dc_next, dc, inner=vectors)
-        for gate in (I, F, G):
-            run(VectorOp.MULTIPLY, deltas[gate], dc.at(0, outer=size), deltas[gate])
-        run(VectorOp.MULTIPLY, deltas[O], dh.at(0, outer=size), deltas[O])
+            self._load(cell.state_gradient, cells, layer.dc, 0, Traffic.ACTIVATIONS)
+            self._load(stage.gradient, cells, layer.dh, 0, Traffic.ACTIVATIONS)
+        self._add_gradients(cells, zeros)
+        passed = zeros.get(cell.state_gradient, vectors.operand(cell.state_gradient, cells.size))
+        elsewhere = {cell.state_gradient: passed}
+        deltas, state = split_after(stage.backward, stage.deltas)
+        self._run(cells, deltas, elsewhere)
         if self._network.mask:
-            emitter.load(
-                self._mask, self._network.mask.part(cells.step, cells.batch_tile), Traffic.ACTIVATIONS, 1, size
-            )
-            mask = self._mask.at(0, outer=0)
-            emitter.vector(
-                VectorOp.SELECT_ZERO,
-                self._delta.at(0, outer=size),
-                mask,
-                ZERO,
-                outer=GATES * cells.group.count,
-                inner=size,
-            )
-            emitter.store(dh, part(layer.dh_sum), Traffic.ACTIVATIONS, 1, vectors)
+            place = self._network.mask.part(cells.step, cells.batch_tile)
+            self._emitter.load(self._mask, place, Traffic.ACTIVATIONS, 1, cells.size)
+            vectors.select_zero(self._mask, stage.deltas, cells.group.count, cells.size)
+            self._store(stage.gradient, cells, layer.dh_sum)
         self._keep_deltas(cells)
-        run(VectorOp.MULTIPLY, dc_before.at(0, outer=size), dc.at(0, outer=size), forget)
+        self._run(cells, state, elsewhere)
+        before = cell.state_gradient_before
         if self._network.mask:
-            passed = dc_next if dc_next == ZERO else dc_next.at(0, outer=size)
-            run(VectorOp.SELECT_ZERO, dc_before.at(0, outer=size), mask, passed)
-        emitter.store(dc_before, part(layer.dc), Traffic.ACTIVATIONS, 1, vectors)
-        rows = GATES * cells.group.count
-        bias = self._bias.at(GATES * cells.group.first, outer=0)
-        emitter.vector(
-            VectorOp.ADD,
-            bias,
-            bias,
-            self._delta.at(0, outer=1, inner=size),
-            outer=size,
-            inner=rows,
-            serial=True,
-        )
+            values, mask = vectors.operand(before, cells.size), self._mask.at(0, outer=0)
+            each = {"outer": cells.group.count, "inner": cells.size}
+            self._emitter.vector(VectorOp.SELECT_ZERO, values, mask, passed, **each)
+        self._store(before, cells, layer.dc)
+        self._add_to_bias(cells)
+
+    def _add_gradients(self, cells: Cells, zeros) -> None:
+        """Add the output's gradients from above and from the step after."""
+        dh = self._vectors.operand(self._stage.gradient, cells.size)
+        above = ZERO if cells.step in self._above else self._vectors.operand("dy", cells.size)
+        arriving = zeros.get(self._stage.gradient, dh)
+        self._emitter.vector(VectorOp.ADD, dh, above, arriving, outer=cells.group.count, inner=cells.size)
+
+    def _add_to_bias(self, cells: Cells) -> None:
+        rows, size = len(self._stage.gates) * cells.group.count, cells.size
+        bias = self._bias.at(len(self._stage.gates) * cells.group.first, outer=0)
+        delta = self._delta.at(0, outer=1, inner=size)
+        self._emitter.vector(VectorOp.ADD, bias, bias, delta, outer=size, inner=rows, serial=True)
 
     def _keep_deltas(self, cells: Cells) -> None:
         """Store δ as it is, or a stream for each tile: a broadcast takes it tile by tile."""

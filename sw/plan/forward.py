@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 
+from etalstm.cells.lstm import LSTM
+from etalstm.cells.operation import split_after
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
-from etalstm.plan.cells import NO_STEPS, ZERO, F, G, I, O, Steps, Streams, by_gate, local_gradients
 from etalstm.plan.emit import Emitter, Operand, Parameter, Place, Scratch
 from etalstm.plan.network import NetworkMap
+from etalstm.plan.streams import NO_STEPS, Steps, Streams
 from etalstm.plan.tiling import GATES, Share, Span
+from etalstm.plan.vectors import ZERO, Vectors
 from etalstm.plan.weights import WeightStore
 
 
@@ -57,14 +60,13 @@ class ForwardLayer:
         self._half = config.queue_depth // 2
         self._bias_depth, self._bias_loaded = config.bias_depth, False
 
+        self._cell, self._stage = LSTM, LSTM.stages[0]
         scratch = Scratch(config)
-        vectors = max(group.count for group in tiling.unit_groups) * network.batch.size
-        self._gates = scratch.take("the gates", GATES * vectors)
-        names = ("c_before", "c", "tanh_c", "h", "product")
-        self._cell = {name: scratch.take(name, vectors) for name in names}
+        self._vectors = Vectors(emitter, scratch, max(group.count for group in tiling.unit_groups) * network.batch.size)
+        self._vectors.take(self._stage.forward_arrays)
         self._mask = scratch.take("the mask", network.batch.size)
         if layer.storage.compressed:
-            self._local = scratch.take("local gradients", GATES * vectors)
+            self._vectors.take(self._stage.local_arrays)
             self._streams = Streams(emitter, network, layer)
 
     def emit(self, steps: range) -> None:
@@ -79,19 +81,21 @@ class ForwardLayer:
 
     def emit_parts(self, steps: range, *, products: bool, streams: bool) -> None:
         """Append the products with x of some steps, or streams of numbers that lie as h: each kept and brought back."""
-        local, p_s, c_before, c, h = self._local, *(self._cell[name] for name in ("tanh_c", "c_before", "c", "h"))
+        stage, vectors = self._stage, self._vectors
+        brought = [column[0] for array in stage.forward_arrays for column in array][: len(stage.kept)]
+        kept = [stage.output if name in brought else name for name in stage.kept.values()]
         for job in self._jobs(steps):
-            rows, group, size = {"outer": job.size}, job.group, job.size
-            vectors = group.count * size
+            group, size = job.group, job.size
             if streams and job.step == steps.start:
-                for n, to in enumerate([*(local.at(gate * vectors) for gate in range(GATES)), p_s, h]):
+                for n, name in enumerate(kept):
                     state = self._layer.h.part(n % (self._network.steps + 1), job.batch_tile, group.first)
-                    self._emitter.load(to, state, Traffic.ACTIVATIONS, 1, vectors)
+                    self._emitter.load(vectors.operand(name, size), state, Traffic.ACTIVATIONS, group.count, size)
             if products:
                 self._sum_inputs(job)
             if streams:
-                self._streams.keep(job.step, job.batch_tile, group, size, local, p_s, h.at(0, **rows))
-                self._streams.bring(job.step, job.batch_tile, group, size, self._gates, c_before, c.at(0, **rows))
+                where = job.step, job.batch_tile, group, size
+                self._streams.keep(*where, [vectors.operand(name, size) for name in kept])
+                self._streams.bring(*where, [vectors.operand(name, size) for name in brought])
 
     def _jobs(self, steps):
         batch, turn = self._network.batch, 0
@@ -154,62 +158,52 @@ class ForwardLayer:
 
     def _cells(self, job: Job) -> None:
         """Activate the gates, update the state and keep what the backward pass needs."""
-        emitter, layer, count, size = self._emitter, self._layer, job.group.count, job.size
-        vectors = count * size
-        c_before, c, tanh_c, h, product = self._cell.values()
-        rows = {"outer": size}
-        gates = [self._gates.at(gate * size, outer=GATES * size) for gate in range(GATES)]
+        emitter, layer, cell, stage = self._emitter, self._layer, self._cell, self._stage
+        vectors = job.group.count * job.size
+        sums = [job.queue.at(gate, outer=GATES, inner=job.row_tiles) for gate in range(GATES)]
+        sums = dict(zip(stage.sums, sums, strict=True))
 
         def part(sequence, step):
             return sequence.part(step, job.batch_tile, job.group.first)
 
-        emitter.load(c_before, part(layer.c, layer.c_at(job.step)), Traffic.INTERMEDIATES, 1, vectors)
-        for gate, op in ((I, VectorOp.SIGMOID), (F, VectorOp.SIGMOID), (G, VectorOp.TANH), (O, VectorOp.SIGMOID)):
-            sums = job.queue.at(gate, outer=GATES, inner=job.row_tiles)
-            emitter.vector(op, gates[gate], sums, outer=count, inner=size)
+        def array(name):
+            return self._vectors.array(name)
 
-        def gated(d, gate, other):
-            emitter.vector(
-                VectorOp.MULTIPLY, d.at(0, **rows), gates[gate], other.at(0, **rows), outer=count, inner=size
-            )
-
-        gated(c, F, c_before)
-        emitter.vector(VectorOp.MULTIPLY, product.at(0, outer=size), gates[I], gates[G], outer=count, inner=size)
-        emitter.vector(VectorOp.ADD, c, c, product, inner=vectors)
+        before = array(cell.state_before)
+        emitter.load(before, part(layer.c, layer.c_at(job.step)), Traffic.INTERMEDIATES, 1, vectors)
+        update, output = split_after(stage.forward, {cell.state})
+        self._run(job, update, sums)
         if self._network.mask:
             place = self._network.mask.part(job.step, job.batch_tile)
-            emitter.load(self._mask, place, Traffic.ACTIVATIONS, 1, size)
-        self._where_ended(job, c, c_before.at(0, **rows))
-        emitter.vector(VectorOp.TANH, tanh_c, c, inner=vectors)
-        gated(h, O, tanh_c)
-        self._where_ended(job, h, ZERO)
-        emitter.store(h, part(layer.h, job.step + 1), Traffic.ACTIVATIONS, 1, vectors)
-        emitter.store(c, part(layer.c, layer.c_at(job.step + 1)), Traffic.INTERMEDIATES, 1, vectors)
-        if job.step in self._skipped:
-            return
-        if layer.storage.compressed:
-            self._keep_local_gradients(job)
-            return
-        kept = self._network.gates(layer, job.step, job.batch_tile, job.group)
-        emitter.store(self._gates, kept, Traffic.INTERMEDIATES, 1, GATES * vectors)
+            emitter.load(self._mask, place, Traffic.ACTIVATIONS, 1, job.size)
+        self._where_ended(job, cell.state, before.at(0, outer=job.size))
+        self._run(job, output, sums)
+        self._where_ended(job, stage.output, ZERO)
+        emitter.store(array(stage.output), part(layer.h, job.step + 1), Traffic.ACTIVATIONS, 1, vectors)
+        emitter.store(array(cell.state), part(layer.c, layer.c_at(job.step + 1)), Traffic.INTERMEDIATES, 1, vectors)
+        if job.step not in self._skipped:
+            self._keep(job)
 
-    def _keep_local_gradients(self, job: Job) -> None:
-        """Compute the local gradients and append them to the log; those of sequences that have ended are zero."""
-        count, size = job.group.count, job.size
-        local_gradients(
-            self._emitter, count, size, gates=self._gates, c_before=self._cell["c_before"],
-            tanh_c=self._cell["tanh_c"], product=self._cell["product"], p=self._local,
-        )  # fmt: skip
-        p_s, p_r = self._cell["tanh_c"], by_gate(self._gates, size)[F]
+    def _keep(self, job: Job) -> None:
+        """Keep the gates, or append the local gradients to the log. Those of sequences that have ended are zero."""
+        stage, count, size = self._stage, job.group.count, job.size
+        if not self._layer.storage.compressed:
+            place = self._network.gates(self._layer, job.step, job.batch_tile, job.group)
+            gates = self._vectors.array(stage.gates[0])
+            self._emitter.store(gates, place, Traffic.INTERMEDIATES, 1, len(stage.gates) * count * size)
+            return
+        self._run(job, stage.local)
+        kept = tuple(stage.kept.values())
         if self._network.mask:
-            mask = self._mask.at(0, outer=0)
-            for values, tiles in ((self._local.at(0, outer=size), GATES * count), (p_s.at(0, outer=size), count)):
-                self._emitter.vector(VectorOp.SELECT_ZERO, values, mask, ZERO, outer=tiles, inner=size)
-            self._emitter.vector(VectorOp.SELECT_ZERO, p_r, mask, ZERO, outer=count, inner=size)
-        self._streams.keep(job.step, job.batch_tile, job.group, size, self._local, p_s, p_r)
+            self._vectors.select_zero(self._mask, kept, count, size)
+        streams = [self._vectors.operand(name, size) for name in kept]
+        self._streams.keep(job.step, job.batch_tile, job.group, size, streams)
 
-    def _where_ended(self, job: Job, values: Operand, other: Operand | Parameter) -> None:
-        """Take `other` instead of `values` for the sequences that have ended."""
+    def _run(self, job: Job, operations, sums=None) -> None:
+        self._vectors.run(operations, job.group.count, job.size, sums or {})
+
+    def _where_ended(self, job: Job, name: str, other: Operand | Parameter) -> None:
+        """Take `other` instead of a vector for the sequences that have ended."""
         if self._network.mask:
-            values, mask = values.at(0, outer=job.size), self._mask.at(0, outer=0)
+            values, mask = self._vectors.operand(name, job.size), self._mask.at(0, outer=0)
             self._emitter.vector(VectorOp.SELECT_ZERO, values, mask, other, outer=job.group.count, inner=job.size)

@@ -3,10 +3,11 @@
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
-from etalstm.plan.cells import MINUS_ZERO, NO_STEPS, ZERO, Steps
 from etalstm.plan.emit import Emitter, Operand, Place, Scratch
 from etalstm.plan.network import NetworkMap
+from etalstm.plan.streams import NO_STEPS, Steps
 from etalstm.plan.tiling import GATES, Span
+from etalstm.plan.vectors import MINUS_ZERO, ZERO
 
 
 class GradientLayer:

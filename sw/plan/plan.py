@@ -10,7 +10,6 @@ from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.network import NetworkShape
 from etalstm.plan.backward import BackwardLayer
-from etalstm.plan.cells import NO_STEPS
 from etalstm.plan.emit import Emitter
 from etalstm.plan.forward import ForwardLayer
 from etalstm.plan.gradient import GradientLayer
@@ -20,6 +19,7 @@ from etalstm.plan.network import NetworkMap
 from etalstm.plan.placement import Placement, place
 from etalstm.plan.program import Program
 from etalstm.plan.segments import Segment
+from etalstm.plan.streams import NO_STEPS
 from etalstm.plan.update import UpdateLayer
 from etalstm.storage import Storage
 

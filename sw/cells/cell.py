@@ -1,0 +1,207 @@
+"""What a cell is: the products of its step, the element-wise work between them, and what it keeps.
+
+Every unit of a layer has one element of each vector that a cell names. These names have a meaning of their own, for a
+cell with gate ``i``, state ``c`` and output ``h``:
+
+=============  ==========================================================================
+``z_i``        the sum that the stage's matrix gives for gate i, bias included
+``delta_i``    the gradient of ``z_i``
+``c_before``   the state that enters the step; ``c`` is the one that leaves it
+``dc_next``    the gradient of the state that leaves the step; ``dc_before``, of the other
+``dy``         the gradient of the output that the layer above gives; takes part in no equation
+``dh``         the gradient of the output: ``dy`` and that of the step after, added
+``dv``         the gradient of ``v``, the output of a stage before the last
+=============  ==========================================================================
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from etalstm.cells.operation import CONSTANTS, Operation, reads
+
+Array = tuple[tuple[str, ...], ...]
+"""Vectors that lie interleaved, each with the names that it bears one after the other."""
+
+
+def arrays(*texts: str) -> tuple[Array, ...]:
+    """Read the vectors of a phase: ``"i f"`` is an array of two, ``"c=P_s"`` a vector that bears two names."""
+    return tuple(tuple(tuple(column.split("=")) for column in text.split()) for text in texts)
+
+
+def count_vectors(layout: tuple[Array, ...]) -> int:
+    """Count the vectors that arrays have for each unit and sequence."""
+    return sum(map(len, layout))
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One matrix product of a cell's step, and the element-wise work that follows it and leads back to it.
+
+    Members
+    -------
+    gates : tuple of str
+        The row blocks of the matrix; unit u's row of gate n is row ``len(gates)*u + n``.
+    operands : tuple of str
+        What is broadcast, in the order of the matrix' columns: ``x``, the cell's output of the step before, or the
+        output of an earlier stage.
+    output : str
+        The result that is broadcast later.
+    forward : tuple of Operation
+        From the sums to the output.
+    local : tuple of Operation
+        Local gradients, from what ``forward`` has left.
+    kept : dict from a kind's name to the vector
+        Local gradients that compressed storage keeps for the backward pass.
+    rebuild : tuple of Operation
+        With dense storage only the gates and states are kept: this gives back what ``local`` takes besides.
+    backward : tuple of Operation
+        From the gradient of the output to those of the sums, and to what is passed on element by element.
+    forward_arrays, local_arrays, backward_arrays : tuple of Array
+        Vectors of the scratch memory: of ``forward``; besides these of ``local`` in the forward pass; and of the
+        backward pass. Names that share a vector follow each other in time.
+    """
+
+    gates: tuple[str, ...]
+    operands: tuple[str, ...]
+    output: str
+    forward: tuple[Operation, ...]
+    local: tuple[Operation, ...]
+    kept: dict[str, str]
+    rebuild: tuple[Operation, ...]
+    backward: tuple[Operation, ...]
+    forward_arrays: tuple[Array, ...]
+    local_arrays: tuple[Array, ...]
+    backward_arrays: tuple[Array, ...]
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """Names of the gates' sums."""
+        return tuple(f"z_{gate}" for gate in self.gates)
+
+    @property
+    def deltas(self) -> tuple[str, ...]:
+        """Names of the sums' gradients."""
+        return tuple(f"delta_{gate}" for gate in self.gates)
+
+    @property
+    def gradient(self) -> str:
+        """Name of the output's gradient."""
+        return f"d{self.output}"
+
+    @property
+    def rebuilt_from(self) -> frozenset[str]:
+        """What the backward pass of a dense cell reads: gates and states."""
+        return reads(self.rebuild + self.local)
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of scratch memory for each unit and sequence, in the pass that needs more."""
+        forward = count_vectors(self.forward_arrays + self.local_arrays)
+        return max(forward, count_vectors(self.backward_arrays))
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """A recurrent cell.
+
+    Parameters
+    ----------
+    name : str
+    stages : tuple of Stage
+        In the order of the forward pass. The output of the last is the cell's.
+    state : str
+        What passes from step to step element by element.
+
+    Raises
+    ------
+    ValueError
+        If the declaration does not hold together: a vector that is read before it is written, that has no place or has
+        lost it to another, a result that is missing, an operand that nothing gives or two stages take.
+    """
+
+    name: str
+    stages: tuple[Stage, ...]
+    state: str
+
+    def __post_init__(self):
+        self._check_operands()
+        for stage in self.stages:
+            self._check_forward(stage)
+            self._check_backward(stage)
+
+    @property
+    def output(self) -> str:
+        """What is broadcast to the next step and to the layer above."""
+        return self.stages[-1].output
+
+    @property
+    def state_before(self) -> str:
+        """The state that enters a step."""
+        return f"{self.state}_before"
+
+    @property
+    def state_gradient(self) -> str:
+        """The gradient of the state that leaves a step."""
+        return f"d{self.state}_next"
+
+    @property
+    def state_gradient_before(self) -> str:
+        """The gradient of the state that enters a step."""
+        return f"d{self.state}_before"
+
+    @cached_property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of local gradients that compressed storage keeps, those of the first stage first."""
+        return tuple(kind for stage in self.stages for kind in stage.kept)
+
+    @property
+    def dense_tensors(self) -> int:
+        """Tensors that dense storage keeps: the gates of all stages and the state."""
+        return sum(len(stage.gates) for stage in self.stages) + 1
+
+    def _check_operands(self) -> None:
+        given = ["x", self.output, *(stage.output for stage in self.stages[:-1])]
+        taken = [operand for stage in self.stages for operand in stage.operands]
+        if sorted(given) != sorted(taken):
+            raise ValueError(f"cell {self.name}: stages must broadcast each of {given} once, they broadcast {taken}")
+        for number, stage in enumerate(self.stages):
+            ahead = {later.output for later in self.stages[number:-1]} & set(stage.operands)
+            if ahead:
+                raise ValueError(f"cell {self.name}: stage {number} broadcasts {ahead} before there is one")
+
+    def _check_forward(self, stage: Stage) -> None:
+        operations, layout = stage.forward + stage.local, stage.forward_arrays + stage.local_arrays
+        results = {stage.output} | ({self.state} if stage is self.stages[-1] else set())
+        self._check_results(stage.forward, results | set(stage.gates))
+        self._check_results(operations, set(stage.kept.values()))
+        self._check_places(operations, layout, {self.state_before} & reads(operations), set(stage.sums))
+
+    def _check_backward(self, stage: Stage) -> None:
+        last = stage is self.stages[-1]
+        passed = {self.state_gradient_before} if last else set()
+        self._check_results(stage.backward, set(stage.deltas) | passed)
+        gradients = {stage.gradient} | ({self.state_gradient, "dy"} if last else set())
+        layout = stage.backward_arrays
+        self._check_places(stage.backward, layout, gradients | set(stage.kept.values()))
+        dense = {*stage.gates, self.state, self.state_before} & stage.rebuilt_from
+        self._check_places(stage.rebuild + stage.local + stage.backward, layout, dense | gradients | set(stage.gates))
+
+    def _check_results(self, operations, names: set[str]) -> None:
+        missing = names - {operation.d for operation in operations}
+        if missing:
+            raise ValueError(f"cell {self.name}: nothing computes {', '.join(sorted(missing))}")
+
+    def _check_places(self, operations, layout: tuple[Array, ...], given: set[str], sums=frozenset()) -> None:
+        """Follow which name each vector bears, from those that are `given` on."""
+        places = {name: column for array in layout for column in array for name in column}
+        bears = {}
+        for name in sorted(given):
+            if name not in places or bears.setdefault(places[name], name) != name:
+                raise ValueError(f"cell {self.name}: {name} has no vector of its own to be brought to")
+        for operation in operations:
+            for name in set(operation.operands) - set(CONSTANTS) - sums:
+                if bears.get(places.get(name)) != name:
+                    raise ValueError(f"cell {self.name}: {name} is not there when {operation.d} is computed from it")
+            if operation.d not in places:
+                raise ValueError(f"cell {self.name}: {operation.d} has no vector")
+            bears[places[operation.d]] = operation.d
