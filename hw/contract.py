@@ -238,6 +238,8 @@ FIELDS = {
     # For each scalar of the paired CAST, one MAC per tile: queue[queue + inner·tiles + tile] += weights[weights +
     # outer·tiles + tile] · value. The offsets outer·tiles and inner·tiles arrive with the scalar. With `start` a sum
     # starts from bias[bias + tile] (see Start).
+    # BAD_FIELD: `tiles` is 0 or differs from that of the paired CAST. BAD_ADDRESS: a weight, sum or bias outside its
+    # memory, however large the offset.
     Opcode.MAC: {
         "weights": LANE_ADDRESS_BITS,  # of the first weight
         "queue": LANE_ADDRESS_BITS,  # of the first sum
@@ -366,7 +368,7 @@ class Status(IntEnum):
     RUNNING = 1  #: between a start and the end of all that it caused
     DONE = 2  #: the program has reached its HALT
     BAD_OPCODE = 3  #: an instruction with an unknown opcode
-    BAD_FIELD = 4  #: a count of 0
+    BAD_FIELD = 4  #: a count of 0, or fields that contradict each other
     BAD_ADDRESS = 5  #: an address outside its window
     READ_ERROR = 6  #: a read was answered with SLVERR or DECERR
     WRITE_ERROR = 7  #: a write was

@@ -69,8 +69,8 @@ class MACEngine(wiring.Component):
     active, busy : :py:`Out(1)`
         An instruction has MACs to issue; anything is left to do.
     status : :py:`Out(Status)`
-        ``IDLE``, or ``BAD_FIELD`` or ``BAD_ADDRESS`` from the first MAC that may not be executed until reset. The
-        engine stands still then.
+        ``IDLE``, or sticky until reset: ``BAD_FIELD`` from a scalar whose CAST has other ``tiles`` than the
+        instruction, ``BAD_ADDRESS`` from the first MAC outside a memory. The engine stands still then.
     """
 
     def __init__(self, format, latency, *, weight_depth, queue_depth, bias_depth):
@@ -151,7 +151,7 @@ class MACEngine(wiring.Component):
         with m.If(advance):
             m.d.sync += [step.eq(following), tile.eq(Mux(last_tile, 0, tile + 1))]
             m.d.sync += [running[name].eq(following[name] + 1) for name in self.depths]
-        with m.If(self.i.valid & (i.tiles == 0) & (self.status == Status.IDLE)):
+        with m.If(self.i.valid & self.scalars.valid & (i.tiles != scalar.tiles) & (self.status == Status.IDLE)):
             m.d.comb += advance.eq(0)
             m.d.sync += self.status.eq(Status.BAD_FIELD)
 

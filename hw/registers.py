@@ -15,7 +15,10 @@ _PAGE_SHIFT = (contract.PAGE_BYTES - 1).bit_length()
 
 
 class Registers(wiring.Component):
-    """Answers every access in two cycles; unknown addresses read 0 and swallow writes.
+    """Answers accesses, one every other cycle of each kind; unknown addresses read 0 and swallow writes.
+
+    A write is taken in the cycle after its address and its data have both come, and its response follows in the next
+    one. A read is taken at once and answered in the cycle after. Every ready comes from a register.
 
     A START while a program runs is counted in REFUSED and has no other effect.
 
@@ -95,11 +98,8 @@ class Registers(wiring.Component):
         counter_words = Array(word for n in range(contract.Counter.COUNT) for word in self._halves(n))
 
         bus = self.bus
-        m.d.comb += [
-            bus.awready.eq(bus.awvalid & bus.wvalid & (~bus.bvalid | bus.bready)),
-            bus.wready.eq(bus.awready),
-            bus.arready.eq(~bus.rvalid | bus.rready),
-        ]
+        m.d.comb += [bus.wready.eq(bus.awready), bus.arready.eq(~bus.rvalid)]
+        m.d.sync += bus.awready.eq(bus.awvalid & bus.wvalid & ~bus.awready & (~bus.bvalid | bus.bready))
         with m.If(bus.bready):
             m.d.sync += bus.bvalid.eq(0)
         with m.If(bus.rready):

@@ -1,9 +1,16 @@
 """Payloads of the streams that cross module borders."""
 
+from amaranth.hdl import Mux, Value
 from amaranth.lib import data
 
 from etalstm.hw import contract
 from etalstm.hw.contract import FloatFormat, Opcode
+
+LANE_OFFSET_BITS = contract.LANE_ADDRESS_BITS + 1
+"""Bits of an offset into a lane memory: one more than an address, see :func:`lane_offset`."""
+
+TILES_BITS = contract.FIELDS[Opcode.MAC]["tiles"]
+"""Bits of the number of tiles that CAST and MAC must agree on."""
 
 
 def instruction_layout(opcode: Opcode) -> data.StructLayout:
@@ -17,7 +24,9 @@ class Scalar(data.StructLayout):
     Members
     -------
     value : the scalar
-    outer, inner : offsets into the weight memory and the queue, already multiplied by the number of tiles
+    outer, inner : offsets into the weight memory and the queue, already multiplied by the number of tiles; see
+        :func:`lane_offset`
+    tiles : that number
     first : its sums start here (with the start that the MAC instruction names)
     empty : no term: the sums keep their value, or with ``first`` are set to their start; ``value`` and ``outer`` mean
         nothing
@@ -29,14 +38,34 @@ class Scalar(data.StructLayout):
         super().__init__(
             {
                 "value": format.width,
-                "outer": contract.LANE_ADDRESS_BITS,
-                "inner": contract.LANE_ADDRESS_BITS,
+                "outer": LANE_OFFSET_BITS,
+                "inner": LANE_OFFSET_BITS,
+                "tiles": TILES_BITS,
                 "first": 1,
                 "empty": 1,
                 "null": 1,
                 "last": 1,
             }
         )
+
+
+def lane_offset(total: Value) -> Value:
+    """Saturate an offset at the first one that no lane memory has.
+
+    No memory has more than 2^LANE_ADDRESS_BITS vectors. So whatever is added to a saturated offset stays outside, and
+    is refused with BAD_ADDRESS.
+
+    Parameters
+    ----------
+    total : Value
+        Unsigned, of any width.
+
+    Returns
+    -------
+    Value, LANE_OFFSET_BITS wide
+    """
+    beyond = 1 << contract.LANE_ADDRESS_BITS
+    return Mux(total[contract.LANE_ADDRESS_BITS :].any(), beyond, total[: contract.LANE_ADDRESS_BITS])
 
 
 class Completed(data.StructLayout):

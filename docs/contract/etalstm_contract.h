@@ -129,7 +129,7 @@
 #define ETALSTM_STATUS_RUNNING 1u /* between a start and the end of all that it caused */
 #define ETALSTM_STATUS_DONE 2u /* the program has reached its HALT */
 #define ETALSTM_STATUS_BAD_OPCODE 3u /* an instruction with an unknown opcode */
-#define ETALSTM_STATUS_BAD_FIELD 4u /* a count of 0 */
+#define ETALSTM_STATUS_BAD_FIELD 4u /* a count of 0, or fields that contradict each other */
 #define ETALSTM_STATUS_BAD_ADDRESS 5u /* an address outside its window */
 #define ETALSTM_STATUS_READ_ERROR 6u /* a read was answered with SLVERR or DECERR */
 #define ETALSTM_STATUS_WRITE_ERROR 7u /* a write was */

@@ -9,6 +9,7 @@ from etalstm.hw import contract
 from etalstm.hw.codec.decompress import Extent
 from etalstm.hw.contract import Opcode, Status
 from etalstm.hw.dma.indexed import Part
+from etalstm.hw.stream import LANE_OFFSET_BITS
 
 
 class BlockLayout(data.StructLayout):
@@ -19,7 +20,7 @@ class BlockLayout(data.StructLayout):
     bank : which buffer
     lane, lanes : first lane that is sent, and how many
     gates, batch, tiles, batch_outer : as in the CAST instruction
-    outer : outer offset of its first words
+    outer : outer offset of its first words, see :func:`~etalstm.hw.stream.lane_offset`
     sums : inner indices that it has
     start : sums start anew with this block
     finish : sums that got no scalar are set to their start after this block
@@ -37,7 +38,7 @@ class BlockLayout(data.StructLayout):
             {
                 "bank": 1,
                 **{name: cast[name] for name in ("lane", "lanes", "gates", "batch", "tiles", "batch_outer")},
-                "outer": contract.LANE_ADDRESS_BITS,
+                "outer": LANE_OFFSET_BITS,
                 "sums": range(words + 1),
                 "start": 1,
                 "finish": 1,

@@ -4,12 +4,11 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from etalstm.hw import contract
 from etalstm.hw.broadcast.blocks import BlockLayout
 from etalstm.hw.broadcast.masks import GroupSizes, MaskRead
 from etalstm.hw.broadcast.walker import GroupLayout, GroupWalker
 from etalstm.hw.contract import MOST_GATES, FloatFormat
-from etalstm.hw.stream import Scalar
+from etalstm.hw.stream import LANE_OFFSET_BITS, Scalar, lane_offset
 
 _PART = 32  # begun sums that are searched at once
 
@@ -137,7 +136,7 @@ class ScalarEmitter(wiring.Component):
         """Ask the buffer for the word, and find the scalar's index."""
         sizes, group = self._sizes, picked.group
         flags = dict.fromkeys(("bank", "starts", "ends", "none", "empty"), 1)
-        places = {"word": range(sizes.beat_words), "outer": contract.LANE_ADDRESS_BITS, "index": range(sizes.sums)}
+        places = {"word": range(sizes.beat_words), "outer": LANE_OFFSET_BITS, "index": range(sizes.sums)}
         read = Signal(data.StructLayout(places | flags))
         block, gate_bits = blocks[group.bank], (MOST_GATES - 1).bit_length()
         gate, word = picked.bit[:gate_bits], picked.bit[gate_bits:]
@@ -191,7 +190,8 @@ class ScalarEmitter(wiring.Component):
                 out_valid.eq(read_valid & (~read.none | ends)),
                 out.value.eq(word),
                 out.outer.eq(read.outer),
-                out.inner.eq(read.index * block.tiles),
+                out.inner.eq(lane_offset(read.index * block.tiles)),
+                out.tiles.eq(block.tiles),
                 out.first.eq(begins | read.empty),
                 out.empty.eq(read.empty | zero),
                 out.null.eq(read.none),

@@ -9,7 +9,7 @@ from etalstm.hw.broadcast.blocks import BlockPlan
 from etalstm.hw.contract import MOST_GATES, Opcode, Status
 from etalstm.hw.dma.bursts import Transfer
 from etalstm.hw.dma.indexed import Index, IndexedReads, Part
-from etalstm.hw.stream import Windows, instruction_layout
+from etalstm.hw.stream import LANE_OFFSET_BITS, Windows, instruction_layout, lane_offset
 
 
 class BlockRequests(wiring.Component):
@@ -71,7 +71,7 @@ class BlockRequests(wiring.Component):
         cast = Signal(self.i.p.shape())
         remaining, channel, tile = Signal(contract.COUNT_BITS), Signal(8), Signal(8)
         fresh, lanes, rows = Signal(), Signal(6), Signal(range(MOST_GATES * self._lanes + 1))
-        outer, verdict = Signal(contract.LANE_ADDRESS_BITS), Signal(Status)
+        outer, verdict = Signal(LANE_OFFSET_BITS), Signal(Status)
         beats, offset = Signal(contract.ADDRESS_BITS), Signal(contract.ADDRESS_BITS + 1)
         window, shift = Signal(self.windows.base.shape()), (self._beat_words * self._sizes[0] // 8).bit_length() - 1
         last_tile, last_block = tile == cast.tiles_per_channel - 1, remaining == 1
@@ -117,7 +117,7 @@ class BlockRequests(wiring.Component):
                 with m.If(reads.i.ready):
                     m.d.sync += [
                         fresh.eq(0),
-                        outer.eq(outer + Mux(cast.batch_outer, cast.batch, rows) * cast.tiles),
+                        outer.eq(lane_offset(outer + Mux(cast.batch_outer, cast.batch, rows) * cast.tiles)),
                         remaining.eq(remaining - 1),
                         tile.eq(Mux(last_tile, 0, tile + 1)),
                         channel.eq(channel + last_tile),

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from etalstm.hw import contract
 from etalstm.hw.broadcast.blocks import BlockLayout
 from etalstm.hw.broadcast.masks import GroupSizes, MaskRead
+from etalstm.hw.stream import LANE_OFFSET_BITS, lane_offset
 
 
 class GroupLayout(data.StructLayout):
@@ -28,7 +29,7 @@ class GroupLayout(data.StructLayout):
                 "bank": 1,
                 "row": range(sizes.rows),
                 "word": range(sizes.beat_words),
-                "outer": contract.LANE_ADDRESS_BITS,
+                "outer": LANE_OFFSET_BITS,
                 "index": range(sizes.sums),
                 "first": 1,
                 "void": 1,
@@ -131,7 +132,7 @@ class GroupWalker(wiring.Component):
                 m.d.sync += [
                     lane.eq(block.lane),
                     index.eq(self._first_index(block)),
-                    outer.eq(outer + block.tiles),
+                    outer.eq(lane_offset(outer + block.tiles)),
                     batch.eq(batch + 1),
                     batch_row.eq(batch_row + sizes.vector_beats),
                 ]
@@ -145,7 +146,7 @@ class GroupWalker(wiring.Component):
                 m.d.sync += [
                     batch.eq(0),
                     batch_row.eq(0),
-                    outer.eq(outer + block.tiles),
+                    outer.eq(lane_offset(outer + block.tiles)),
                     gate.eq(gate + 1),
                     gate_row.eq(gate_row + block.batch * sizes.vector_beats),
                 ]

@@ -1,6 +1,6 @@
 """Lets several managers share a memory port."""
 
-from amaranth.hdl import Array, Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -13,8 +13,10 @@ class PortShare(wiring.Component):
 
     Addresses are served in turn (round-robin), one a cycle, 1 cycle after they were offered; data and responses pass in
     the same cycle. Write data go out in the order of their addresses, so a manager may only offer an address whose data
-    do not wait for another manager. Reads of different managers may be answered in any order. Stalls pass through to
-    the manager that they concern; a manager that is slow to give write data holds up those behind it.
+    do not wait for another manager. A manager that is slow to give write data holds up those behind it.
+
+    Reads of different managers may be answered in any order. A manager must have room for all that it has asked for:
+    ``rready`` and ``bready`` of the port are always set, those of the managers are not looked at.
 
     Parameters
     ----------
@@ -96,11 +98,10 @@ class PortShare(wiring.Component):
         m.d.comb += order.r_en.eq(port.wvalid & port.wready & port.wlast)
 
     def _respond(self, m, channel, number, payload):
-        """Pass what the memory answers to the manager that the ID names."""
+        """Pass what the memory answers to the manager that the ID names, which has room for it."""
         port = self.port
         for n, manager in enumerate(self.managers):
             m.d.comb += getattr(manager, f"{channel}valid").eq(getattr(port, f"{channel}valid") & (number == n))
             for name in payload:
                 m.d.comb += getattr(manager, name).eq(getattr(port, name))
-        ready = Array(getattr(manager, f"{channel}ready") for manager in self.managers)
-        m.d.comb += getattr(port, f"{channel}ready").eq(ready[number])
+        m.d.comb += getattr(port, f"{channel}ready").eq(1)

@@ -44,7 +44,7 @@ class BadOpcodeError(ProgramError):
 
 
 class BadFieldError(ProgramError):
-    """A count in an instruction is 0."""
+    """A count in an instruction is 0, or its fields contradict each other or those of its CAST."""
 
 
 class BadAddressError(ProgramError):

@@ -153,7 +153,16 @@ class Program:
             first, empty, null = (r.random() < chance for chance in (0.2, 0.1, 0.1))
             value = int(words(r, 1)[0])
             self.scalars.append(
-                dict(value=value, outer=outer, inner=inner, first=first, empty=empty, null=null, last=n == count - 1)
+                dict(
+                    value=value,
+                    outer=outer,
+                    inner=inner,
+                    tiles=tiles,
+                    first=first,
+                    empty=empty,
+                    null=null,
+                    last=n == count - 1,
+                )
             )
             for tile in range(0 if null else tiles):
                 slot, weight, bias = (
@@ -182,7 +191,8 @@ class Program:
         self.transfer(Opcode.LOAD, Memory.WEIGHTS, 8, 8)
         self.transfer(Opcode.LOAD, Memory.SCRATCH, 8, 8)
         self.transfer(Opcode.LOAD, Memory.BIAS, 1, 8)
-        messages = [dict(value=0, outer=0, inner=slot, first=1, empty=1, null=0, last=slot == 31) for slot in range(32)]
+        message = dict(value=0, outer=0, tiles=1, first=1, empty=1, null=0)
+        messages = [message | dict(inner=slot, last=slot == 31) for slot in range(32)]
         self.scalars += messages
         self.expected["macs"] += 32
         self.add(Opcode.MAC, {"tiles": 1}, set(), {(Memory.QUEUE, slot) for slot in range(32)})
@@ -309,7 +319,7 @@ async def names_the_engine_that_erred(dut):
     statuses = {"store": Status.BAD_ADDRESS, "mac": Status.BAD_ADDRESS}
     program = Program(1)
     await begin(dut, 0.0, program)
-    message = Scalar(FORMAT).const(dict(value=1, outer=0, inner=0, first=0, empty=0, null=0, last=1)).as_bits()
+    message = Scalar(FORMAT).const(dict(value=1, outer=0, inner=0, tiles=1, first=0, empty=0, null=0, last=1)).as_bits()
     for name, instruction in wrong.items():
         dut.rst.value = 1
         await RisingEdge(dut.clk)

@@ -184,12 +184,16 @@ async def names_what_is_wrong_with_a_program(dut):
     outside = encode(Opcode.STORE, memory=Memory.SCRATCH, address=last, outer=1, inner=4)
     block = {"inner": 1, "tiles_per_channel": 1, "lanes": 4, "last_lanes": 4}
     no_block = encode(Opcode.LOAD_ROWS, **block, outer=17)
+    # Sums that begin for two tiles, and MACs of one: the offsets are not those that the MAC reaches.
+    two_tiles = encode(Opcode.CAST, blocks=1, gates=1, batch=1, lanes=1, last_lanes=1, tiles_per_channel=1, tiles=2)
+    one_tile = encode(Opcode.MAC, tiles=1)
     no_map = encode(Opcode.LOAD_ROWS, **block, outer=16, map=last)
 
     def work(device):
         for words, error, message in (
             ((LOAD, 15, HALT), BadOpcodeError, "BAD_OPCODE: .* SEQUENCER, instruction 1: opcode 15"),
             ((LOAD, outside, HALT), BadAddressError, "STORE, instruction 1: STORE"),
+            ((two_tiles, one_tile, HALT), BadFieldError, "BAD_FIELD: .* MAC, instruction 1: MAC"),
             ((LOAD, no_block, HALT), BadFieldError, "BAD_FIELD: .* SEQUENCER, instruction 1: LOAD_ROWS"),
             ((LOAD, no_map, HALT), BadAddressError, "BAD_ADDRESS: .* SEQUENCER, instruction 1: LOAD_ROWS"),
         ):

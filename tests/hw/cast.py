@@ -5,13 +5,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from etalstm import codec
+from etalstm.hw.contract import LANE_ADDRESS_BITS
+
+_BEYOND = 1 << LANE_ADDRESS_BITS  # the largest offset that is sent: no lane memory has this address
 
 
 @dataclass(frozen=True)
 class CastModel:
     """What CAST sends, on windows that follow each other from word 0 of a memory.
 
-    Messages are (value, outer, inner, first, empty, null, last), with None for what means nothing.
+    Messages are (value, outer, inner, tiles, first, empty, null, last), with None for what means nothing.
 
     Parameters
     ----------
@@ -42,7 +45,11 @@ class CastModel:
 
     def messages(self, cast, memory, begun):
         """The messages of one CAST; ``begun`` holds the sums that have begun, for the next one."""
-        messages, outer, indices = [], 0, set()
+        messages, outer, indices, tiles = [], 0, set(), cast["tiles"]
+
+        def offset(index):
+            return min(index * tiles, _BEYOND)
+
         if cast["start"]:
             begun.clear()
         for number in range(cast["blocks"]):
@@ -58,13 +65,13 @@ class CastModel:
                 indices.add(index)
                 word = memory[address // 4 + (gate * cast["batch"] + b) * self.lanes + lane]
                 if word & 0x7F800000:
-                    messages.append((word, o * cast["tiles"], index * cast["tiles"], index not in begun, 0, 0, 0))
+                    messages.append((word, offset(o), offset(index), tiles, index not in begun, 0, 0, 0))
                     begun.add(index)
                 elif self.send_zeros:
-                    messages.append((None, None, index * cast["tiles"], 0, 1, 0, 0))
+                    messages.append((None, None, offset(index), tiles, 0, 1, 0, 0))
             outer += cast["batch"] if cast["batch_outer"] else len(rows)
         if cast["finish"]:
-            messages += [(None, None, i * cast["tiles"], 1, 1, 0, 0) for i in sorted(indices - begun)]
+            messages += [(None, None, offset(i), tiles, 1, 1, 0, 0) for i in sorted(indices - begun)]
         return messages
 
     def compress(self, casts, memory, first):
@@ -102,7 +109,7 @@ class CastModel:
 
     def _random_cast(self, rng):
         gates, batch_outer = rng.choice([1, 4]), rng.randrange(2)
-        tiles_per_channel = rng.choice([1, 2])
+        tiles_per_channel = rng.choice([1, 2, 3])
         lanes = rng.randint(1, self.lanes)
         return {
             "address": rng.randrange(64),
@@ -115,7 +122,7 @@ class CastModel:
             "lane": rng.randint(0, self.lanes - lanes) if batch_outer else 0,
             "lanes": lanes,
             "last_lanes": lanes if batch_outer else rng.randint(1, lanes),
-            "tiles": rng.randint(1, 5),
+            "tiles": rng.choice([*range(1, 6), 255]),
             "batch_outer": batch_outer,
             "start": 1,
             "finish": rng.randrange(2),
@@ -129,7 +136,8 @@ class CastModel:
             ends = [n for n, message in enumerate(received) if message[-1]]
             assert ends, f"CAST {number} {cast}: {len(received)} messages and no last one, expected {len(expected)}"
             actual, received = received[: ends[0] + 1], received[ends[0] + 1 :]
-            if actual[-1][5]:
+            if actual[-1][-2]:
+                assert actual[-1][3] == cast["tiles"], f"CAST {number} {cast}: ends with {actual[-1][3]} tiles"
                 actual = actual[:-1]
             else:
                 actual[-1] = (*actual[-1][:-1], 0)

@@ -130,9 +130,10 @@ def mac(tiles, **fields):
     return {"weights": 0, "queue": 0, "bias": 0, "start": Start.NOTHING, "tiles": tiles, "backward": 0} | fields
 
 
-def scalar(value=1, outer=0, inner=0, **flags):
+def scalar(value=1, outer=0, inner=0, tiles=1, **flags):
     names = ("first", "empty", "null", "last")
-    return {"value": value, "outer": outer, "inner": inner} | {name: flags.get(name, 0) for name in names}
+    numbers = {"value": value, "outer": outer, "inner": inner, "tiles": tiles}
+    return numbers | {name: flags.get(name, 0) for name in names}
 
 
 class Bench:

@@ -105,7 +105,7 @@ def run(casts, memory, stall, seed, send_zeros=0):
             ctx.set(o.ready, rng.random() >= stall)
             _, _, valid, ready, p = await ctx.tick().sample(o.valid, o.ready, o.payload)
             if valid and ready:
-                received.append((p.value, p.outer, p.inner, p.first, p.empty, p.null, p.last))
+                received.append((p.value, p.outer, p.inner, p.tiles, p.first, p.empty, p.null, p.last))
                 ended += p.last
         ctx.set(o.ready, 0)
 
@@ -156,7 +156,7 @@ def test_continues_the_sums_of_the_cast_before():
         "last_lanes": 1, "tiles": 1, "batch_outer": 0, "start": 1, "finish": 0,
     }  # fmt: skip
     received = run([base, base | {"address": 16, "start": 0, "finish": 1}], memory, 0.0, 1)
-    scalars = [(inner, first, empty) for _, _, inner, first, empty, null, _ in received if not null]
+    scalars = [(inner, first, empty) for _, _, inner, _, first, empty, null, _ in received if not null]
     assert scalars == [(0, 1, 0), (0, 0, 0), (1, 1, 1), (2, 1, 1), (3, 1, 1)]
 
 

@@ -68,7 +68,9 @@ def test_results_keep_their_order_whatever_else_goes_on(stall, reads):
         await ctx.tick().repeat(5)
         for _ in range(12):  # slots 10 to 15: VECTOR reads those below
             tiles, count = other.randrange(1, 3), other.randrange(1, 6)
-            messages = [scalar(other.randrange(WORDS), other.randrange(8), other.randrange(5)) for _ in range(count)]
+            messages = [
+                scalar(other.randrange(WORDS), other.randrange(8), other.randrange(5), tiles) for _ in range(count)
+            ]
             for message in messages:
                 message["first"], message["empty"] = other.random() < 0.2, other.random() < 0.1
             messages[-1]["last"] = 1
@@ -120,7 +122,7 @@ def test_pes_swing_between_elements_and_scalars():
 
     async def macs(ctx):
         await bench.fill(ctx)
-        messages = [scalar(7, n % 4, 2 * (n % 8)) for n in range(60)]
+        messages = [scalar(7, n % 4, 2 * (n % 8), tiles=2) for n in range(60)]
         messages[-1]["last"] = 1
         bench.issues.clear()
         await bench.execute_mac(ctx, mac(2), messages)

@@ -8,11 +8,12 @@ from amaranth.hdl import Elaboratable, Module
 from amaranth.lib.wiring import connect
 from amaranth.sim import Simulator
 
+from etalstm.hw import contract
 from etalstm.hw.broadcast.blocks import BlockBuffer, BlockLayout
 from etalstm.hw.broadcast.emitter import ScalarEmitter
 from etalstm.hw.broadcast.masks import GroupSizes, NonzeroMasks
 from etalstm.hw.config import PRESETS
-from etalstm.hw.contract import BINARY32
+from etalstm.hw.contract import BINARY32, LANE_ADDRESS_BITS, Opcode
 from tests.hw.cast import random_memory
 
 SIZES = sorted({(c.lanes, c.beat_words, c.broadcast_words) for c in PRESETS.values()})
@@ -45,8 +46,8 @@ class Dut(Elaboratable):
 class Blocks:
     """Full blocks with four gates of random words, and in which order their scalars are due."""
 
-    def __init__(self, size, batch_outer, density, count=1):
-        self.size, self.batch_outer, self.count = size, batch_outer, count
+    def __init__(self, size, batch_outer, density, count=1, tiles=1):
+        self.size, self.batch_outer, self.count, self.tiles = size, batch_outer, count, tiles
         self.lanes, self.beat_words, self.words = size
         self.batch = self.words // self.lanes // 4
         print(f"seed {SEED}")
@@ -58,13 +59,18 @@ class Blocks:
         rows = 4 * self.lanes
         span, sums = (self.batch, rows) if self.batch_outer else (rows, self.batch)
         return {
-            "bank": number % 2, "lane": 0, "lanes": self.lanes, "gates": 4, "batch": self.batch, "tiles": 1,
-            "batch_outer": self.batch_outer, "outer": number * span, "sums": sums, "start": number == 0, "finish": 0,
+            "bank": number % 2, "lane": 0, "lanes": self.lanes, "gates": 4, "batch": self.batch, "tiles": self.tiles,
+            "batch_outer": self.batch_outer, "outer": self.offset(number * span), "sums": sums, "start": number == 0,
+            "finish": 0,
             "last": number == self.count - 1,
         }  # fmt: skip
 
+    def offset(self, index):
+        """The offset of an index; beyond every lane memory if it is too large for any."""
+        return min(index * self.tiles, 1 << LANE_ADDRESS_BITS)
+
     def scalars(self, zeros=False):
-        """Words to be sent in order, each with the number of its group."""
+        """Words to be sent in order, each with the number of its group and its two offsets."""
         rows, batch, chunk = range(4 * self.lanes), range(self.batch), GroupSizes(*self.size).chunk
         for number, block in enumerate(self.blocks):
             for place in (
@@ -79,7 +85,8 @@ class Blocks:
                     else r * -(-self.batch // chunk) + b // chunk
                 )
                 if zeros or word & 0x7F800000:
-                    yield word, number * self.words + group
+                    span, other = (len(batch), r) if self.batch_outer else (len(rows), b)
+                    yield word, number * self.words + group, self.offset(number * span + place[0]), self.offset(other)
 
     @property
     def groups(self):
@@ -93,7 +100,7 @@ def run(blocks, period=1, send_zeros=0):
     """Send blocks to a consumer that takes a word every `period` cycles; give words with the cycles of their arrival,
     and those in which the consumer waited for them."""
     dut = Dut(*blocks.size)
-    received, released = [], 0
+    received, offsets, released = [], [], 0
 
     async def fill(ctx):
         ctx.set(dut.masks.send_zeros, send_zeros)
@@ -124,6 +131,7 @@ def run(blocks, period=1, send_zeros=0):
             released += release
             if valid and ready:
                 received.append((p.value, cycle, waited))
+                offsets.append((p.outer, p.inner))
                 free_at, waited, ended = cycle + period, 0, p.last
             elif ready:
                 waited += 1
@@ -134,9 +142,12 @@ def run(blocks, period=1, send_zeros=0):
     simulator.add_testbench(fill)
     simulator.add_testbench(take)
     simulator.run()
-    words, expected = [word for word, *_ in received], [word for word, _ in blocks.scalars(send_zeros)]
+    due = list(blocks.scalars(send_zeros))
+    words, expected = [word for word, *_ in received], [word for word, *_ in due]
     differing = [n for n, pair in enumerate(zip(words, expected, strict=False)) if pair[0] != pair[1]]
     assert words == expected, f"{len(words)} words, expected {len(expected)}; the first {differing[:1]} differs"
+    for n, (got, (*_, outer, inner)) in enumerate(zip(offsets, due, strict=True)):
+        assert got == (outer, inner), f"scalar {n} has the offsets {got}, expected {(outer, inner)}"
     return received
 
 
@@ -162,7 +173,7 @@ def test_zeros_that_are_not_skipped_cost_a_cycle_each(size, batch_outer):
 def test_zeros_cost_no_more_than_a_cycle_a_group(size, density, batch_outer):
     blocks = Blocks(size, batch_outer, density)
     received = run(blocks)
-    groups = [group for _, group in blocks.scalars()]
+    groups = [group for _, group, *_ in blocks.scalars()]
     empty = groups[-1] - groups[0] + 1 - len(set(groups))
     cycles = received[-1][1] - received[0][1] + 1
     assert len(received) <= cycles <= len(received) + empty, f"{cycles} cycles, {len(received)} scalars, {empty} empty"
@@ -175,11 +186,19 @@ def test_feeds_a_consumer_of_four_cycles(size, density, batch_outer):
     """It waits only behind so many empty groups that they take longer than the scalar before them."""
     blocks, period = Blocks(size, batch_outer, density), 4
     received = run(blocks, period)
-    groups = [group for _, group in blocks.scalars()]
+    groups = [group for _, group, *_ in blocks.scalars()]
     for n in range(1, len(received)):
         allowed = max(0, groups[n] - groups[n - 1] - period)
         waited = received[n][2]
         assert waited <= allowed, f"scalar {n} came {waited} cycles late, behind {groups[n] - groups[n - 1] - 1} groups"
+
+
+@pytest.mark.parametrize("batch_outer", [0, 1], ids=["rows", "batch"])
+def test_offsets_too_large_for_every_memory_stay_too_large(batch_outer):
+    """Both offsets of the largest block, with as many tiles as a CAST can name."""
+    blocks = Blocks(max(SIZES), batch_outer, 0.1, count=3, tiles=(1 << contract.FIELDS[Opcode.CAST]["tiles"]) - 1)
+    run(blocks)
+    assert any(outer == 1 << LANE_ADDRESS_BITS for *_, outer, _ in blocks.scalars()), "no offset was too large"
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)

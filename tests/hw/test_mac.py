@@ -19,8 +19,10 @@ def scalar(outer=0, inner=0, value=1, **flags):
     return {"value": value, "outer": outer, "inner": inner} | {name: flags.get(name, 0) for name in FLAGS}
 
 
-def instruction(tiles, scalars, weights=0, queue=0, bias=0, start=Start.NOTHING):
-    return {"weights": weights, "queue": queue, "bias": bias, "tiles": tiles, "start": int(start)}, scalars
+def instruction(tiles, scalars, weights=0, queue=0, bias=0, start=Start.NOTHING, cast_tiles=None):
+    """An instruction, and the scalars of a CAST of as many tiles if nothing else is said."""
+    fields = {"weights": weights, "queue": queue, "bias": bias, "tiles": tiles, "start": int(start)}
+    return fields, [message | {"tiles": tiles if cast_tiles is None else cast_tiles} for message in scalars]
 
 
 def expected_steps(program):
@@ -157,9 +159,15 @@ def test_a_sum_that_comes_round_at_once_waits_for_the_adder():
 @pytest.mark.parametrize(
     ("fields", "message", "expected"),
     [
-        ({"tiles": 0}, {}, Status.BAD_FIELD),
+        ({"tiles": 0, "cast_tiles": 1}, {}, Status.BAD_FIELD),
+        ({"tiles": 2, "cast_tiles": 1}, {}, Status.BAD_FIELD),
+        ({"tiles": 1, "cast_tiles": 2}, {}, Status.BAD_FIELD),
+        ({"tiles": 1, "cast_tiles": 257}, {"null": 1}, Status.BAD_FIELD),
         ({"tiles": 1, "weights": 64}, {}, Status.BAD_ADDRESS),
         ({"tiles": 1, "weights": 8191}, {"outer": 8191}, Status.BAD_ADDRESS),
+        ({"tiles": 1}, {"outer": 8192}, Status.BAD_ADDRESS),
+        ({"tiles": 1, "weights": 8191}, {"outer": 8192}, Status.BAD_ADDRESS),
+        ({"tiles": 1, "queue": 8191}, {"inner": 8192}, Status.BAD_ADDRESS),
         ({"tiles": 1, "queue": 30}, {"inner": 2}, Status.BAD_ADDRESS),
         ({"tiles": 1, "bias": 8, "start": Start.BIAS}, {"first": 1}, Status.BAD_ADDRESS),
         ({"tiles": 1, "bias": 8}, {"first": 1}, Status.IDLE),
