@@ -9,6 +9,7 @@ import numpy as np
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.golden.cell import cell_backward, cell_forward, local_gradients, pruned, stored
 from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps
+from etalstm.slices import slice_ranges, tree_total
 from etalstm.storage import LayerStorage
 
 DENSE = LayerStorage()
@@ -72,7 +73,7 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None)
     return LayerPass(x, np.stack(h), np.stack(c), intermediates, active, skipped_steps(skipped, steps))
 
 
-def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0):
+def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     """Run one layer backward over T steps.
 
     A skipped cell contributes nothing and passes nothing on, whoever's sequence it is: the dy, dh and dc that reach it
@@ -85,6 +86,7 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0):
     dy : array, float32, (T, B, H)
     dh, dc : arrays, float32, (B, H)      gradients of the final states
     delta_threshold : float               if above 0, what is below it of δ is not broadcast; db adds all of δ
+    slices : int                          see :mod:`etalstm.slices`
 
     Returns
     -------
@@ -108,12 +110,15 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0):
         dx[t] = dxh[:, :inputs]
         dh = np.where(live, dxh[:, inputs:], dh)
         dc = np.where(live, dc_prev, dc)
-    dw, db = weight_gradients(delta, whole, np.concatenate([forward.x, forward.h[:-1]], axis=2))
+    xh = np.concatenate([forward.x, forward.h[:-1]], axis=2)
+    ranges = [slice(r.start, r.stop) for r in slice_ranges(batch, slices)]
+    parts = [weight_gradients(delta[:, r], whole[:, r], xh[:, r]) for r in ranges]
+    dw, db = (tree_total(terms, slices, add) for terms in zip(*parts, strict=True))
     return LayerBackward(dx, dh, dc, dw, db, column_norms(dw), delta)
 
 
 def weight_gradients(delta, whole, xh):
-    """Add up dW and db: t descending, then b ascending.
+    """Add up dW and db of one slice: t descending, then b ascending.
 
     Parameters
     ----------
