@@ -281,6 +281,17 @@ def test_bench_codec_keeps_up_and_holds_nothing_back(capsys):
             "unknown architecture 'fast', expected one of: swing, dynamic, static, inference",
         ),
         (["compare", "--architecture", "inference", "--storage", "ms1"], "architecture inference keeps its intermed"),
+        (["compare", "--slices", "0"], "slices must be above 0, got 0"),
+        (["compare", "--slices", "5"], "slices must be at most the batch, 4 sequences, got 5"),
+        (["bench", "iteration", "--slices", "33"], "slices must be at most the batch, 32 sequences, got 33"),
+        (
+            ["train", "--dataset", "digits", "--slices", "few", "--out", "/nowhere"],
+            "slices must be an integer",
+        ),
+        (
+            ["train", "--dataset", "digits", "--slices", "33", "--out", "/nowhere"],
+            "slices must be at most the batch, 32",
+        ),
         (["plan", "--memory", "1000"], "bytes of memory, the device has 1,000"),
         (["plan", "--density", "2"], "density must be 0 to 1, got 2"),
         (["plan", "--storage", "zip"], "storage must be one of dense, ms1, ms1-bf16, got 'zip'"),

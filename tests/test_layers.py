@@ -17,6 +17,7 @@ PLAIN = {
     "etalstm.errors",
     "etalstm.network",
     "etalstm.optimizer",
+    "etalstm.slices",
     "etalstm.storage",
     "etalstm.stream",
 }  # plain Python and NumPy: everybody in sw and sim
@@ -38,6 +39,7 @@ LAYERS = {
     "etalstm.errors": set(),
     "etalstm.network": {"etalstm.errors"},
     "etalstm.optimizer": {"etalstm.errors", "etalstm.network"},
+    "etalstm.slices": {"etalstm.network"},
     "etalstm.storage": {"etalstm.network"},
     "etalstm.codec": {"etalstm.errors", "etalstm.storage"} | CONTRACT,
     "etalstm.stream": {"etalstm.codec", "etalstm.errors", "etalstm.network", "etalstm.storage"},

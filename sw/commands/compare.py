@@ -11,6 +11,7 @@ from typer import Option
 
 from etalstm.architecture import SWING
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
+from etalstm.commands.options import SLICES_HELP
 from etalstm.comparison import RandomRun
 from etalstm.comparison import compare as run_comparison
 from etalstm.device import OffloadDevice, TrainingShape
@@ -46,6 +47,7 @@ def compare(
     delta_threshold: Annotated[float, Option(help="Gates' gradients below count as zero in the products")] = 0.0,
     skip_cells: Annotated[float, Option(help="Share of cells that are skipped")] = 0.0,
     architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
+    slices: Annotated[int, Option(help=SLICES_HELP)] = 1,
     seed: Annotated[int, Option(help="Of weights and data")] = 0,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
@@ -57,7 +59,7 @@ def compare(
     network, kept = NetworkShape(inputs, hidden, layers), Storage(storage, thresholds)
     shape = TrainingShape(
         network, batch, steps, masked=lengths, storage=kept, log_share=log_share, memory_budget=memory_budget,
-        architecture=architecture,
+        architecture=architecture, slices=slices,
     )  # fmt: skip
     check_size("iterations", iterations)
     run = RandomRun(iterations, loss, seed, skip_cells, delta_threshold)

@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +12,11 @@ from typer import Option
 from etalstm.architecture import SWING
 from etalstm.commands.bench import operations
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
-from etalstm.commands.options import number_or_off
+from etalstm.commands.options import SLICES_HELP, number_or_off, slices_or_auto
 from etalstm.commands.trained import trained_iteration
 from etalstm.device import TrainingShape
 from etalstm.network import NetworkShape, initial_parameters
+from etalstm.slices import AUTO
 from etalstm.storage import read_thresholds
 
 
@@ -63,6 +65,7 @@ def iteration(
     batch: Annotated[int, Option(help="Sequences")] = 32,
     steps: Annotated[int, Option(help="Steps")] = 8,
     architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
+    slices: Annotated[str, Option(help=f"{SLICES_HELP}; auto: what the machine uses best")] = "1",
     weights: Annotated[
         Path | None, Option(help="Folder or checkpoint of a training run: measure its network, as every architecture")
     ] = None,
@@ -84,15 +87,23 @@ def iteration(
         trained_iteration(weights, dataset, data, batches, stall, as_json, **chosen)
         return
     network = NetworkShape(inputs, hidden, layers)
-    shape = TrainingShape(network, batch, steps, architecture=architecture)
+    wanted = slices_or_auto(slices)
+    shape = TrainingShape(network, batch, steps, architecture=architecture, slices=1 if wanted == AUTO else wanted)
     with open_named("sim", preset, stall=stall) as device:
         config, transport = device.accelerator.config, device.accelerator.transport
+        if wanted == AUTO:
+            shape = replace(shape, slices=device.best_slices(shape))
         counters, seconds = measure(device.create(shape), shape)
         build_seconds = transport.build_seconds
     macs = operations(network, batch, steps) // 2
     result = account(counters, macs, config.channels, config.lanes)
     result["bytes"] = {name: counters[f"{name}_bytes"] for name in ("read", "write", "program")}
-    result |= {"seconds": seconds, "cycles_per_second": result["cycles"] / seconds, "build_seconds": build_seconds}
+    result |= {
+        "slices": shape.slices,
+        "seconds": seconds,
+        "cycles_per_second": result["cycles"] / seconds,
+        "build_seconds": build_seconds,
+    }
     if as_json:
         print(json.dumps(result))
         return

@@ -1,5 +1,9 @@
 """Options that several commands read alike."""
 
+from etalstm.slices import AUTO
+
+SLICES_HELP = "Slices of the batch, whose gradients are added as a tree: part of a run, the bits depend on it"
+
 
 def number_or_off(name: str, text: str) -> float | None:
     """Read an option that is a number, or ``off``; :class:`etalstm.train.settings.Settings` looks at the number."""
@@ -9,3 +13,13 @@ def number_or_off(name: str, text: str) -> float | None:
         return float(text)
     except ValueError as error:
         raise ValueError(f"{name} must be a number, or off, got {text!r}") from error
+
+
+def slices_or_auto(text: str) -> int | str:
+    """Read a number of slices, or ``auto``; whoever takes the number checks it against the batch."""
+    if text == AUTO:
+        return AUTO
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ValueError(f"slices must be an integer, or {AUTO}, got {text!r}") from error

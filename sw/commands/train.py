@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Option
 
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
-from etalstm.commands.options import number_or_off
+from etalstm.commands.options import SLICES_HELP, number_or_off, slices_or_auto
 from etalstm.device import OffloadDevice
 from etalstm.storage import read_thresholds
 from etalstm.train.loop import Trainer
@@ -56,6 +56,7 @@ def train(
         int | None,
         Option(help="Bytes of the device's memory (not golden's); what cells keep beyond it goes to the host and back"),
     ] = Settings.memory_budget,
+    slices: Annotated[str, Option(help=f"{SLICES_HELP}; auto: what the device uses best")] = str(Settings.slices),
     offload: Annotated[
         bool, Option("--offload", help="The host runs the forward passes and streams what cells keep to the device")
     ] = False,
@@ -66,7 +67,7 @@ def train(
         dataset, device, preset, hidden, layers, batch, steps, embedding, epochs, iterations,
         lr, momentum, clip, weight_decay, seed, evaluation_batches, checkpoint_every,
         data and str(data), read_thresholds(theta), storage, number_or_off("ms2", ms2), decay, architecture,
-        memory_budget, number_or_off("delta_target", delta_target),
+        memory_budget, number_or_off("delta_target", delta_target), slices_or_auto(slices),
     )  # fmt: skip
     with open_named(device, preset) as opened:
         trainer = Trainer(settings, OffloadDevice(opened) if offload else opened, out, resume)

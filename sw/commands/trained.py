@@ -43,7 +43,8 @@ def settings_of(checkpoint: Path, dataset: str | None, data: Path | None, **chos
         raise ValueError(f"{checkpoint} was trained on {network['dataset']}, not on {dataset}")
     return Settings(
         network["dataset"], hidden=network["hidden_size"], layers=network["layers"], batch=network["batch"],
-        steps=network["steps"], embedding=network["input_size"], data=data and str(data), **chosen,
+        steps=network["steps"], slices=network["slices"], embedding=network["input_size"], data=data and str(data),
+        **chosen,
     )  # fmt: skip
 
 

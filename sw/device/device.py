@@ -30,6 +30,16 @@ class Device(ABC):
             If the network does not fit the device; the message says what is needed and what there is.
         """
 
+    def best_slices(self, shape: TrainingShape) -> int:
+        """Tell how many slices of the batch the device uses best: 1 where it works on one slice at a time.
+
+        Parameters
+        ----------
+        shape : TrainingShape
+            Of the run; its own number of slices is not looked at.
+        """
+        return 1
+
     def close(self) -> None:  # noqa: B027  a device without resources has nothing to release
         """Release the device; its sessions are then unusable. Closing twice does nothing."""
 

@@ -36,7 +36,9 @@ class GoldenSession(Session):
         return Outputs(self._passes[-1].y, *(np.stack(state) for state in zip(*last, strict=True)))
 
     def _backward(self, dy, dh, dc, delta_threshold):
-        self._results = network_backward(self._layers, self._passes, dy, dh, dc, delta_threshold=delta_threshold)
+        self._results = network_backward(
+            self._layers, self._passes, dy, dh, dc, delta_threshold=delta_threshold, slices=self.shape.slices
+        )
 
     def _dx(self):
         return self._results[0].dx

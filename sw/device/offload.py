@@ -170,6 +170,10 @@ class OffloadDevice(Device):
         """Make a session; raises what the device raises."""
         return OffloadSession(shape, self.device)
 
+    def best_slices(self, shape: TrainingShape) -> int:
+        """Ask the device."""
+        return self.device.best_slices(shape)
+
     def close(self) -> None:
         """Close the device."""
         self.device.close()

@@ -70,6 +70,8 @@ class HardwareSession(Session):
         self, shape: TrainingShape, accelerator: Accelerator, place: Callable[[Plan, "HardwareSession"], Placement]
     ):
         super().__init__(shape)
+        if shape.slices > 1:
+            raise DeviceError(f"this machine adds the gradients of 1 slice, got {shape.slices} slices")
         self._accelerator, self._place = accelerator, place
         nothing_is_dropped = not any(shape.storage.thresholds)
         self._room = Room(shape.log_share or (1.0 if nothing_is_dropped else FIRST))

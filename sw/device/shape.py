@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from etalstm.architecture import SWING, Architecture, architecture
 from etalstm.network import NetworkShape, check_size
+from etalstm.slices import check_slices
 from etalstm.storage import Storage, check_share
 
 
@@ -34,12 +35,16 @@ class TrainingShape:
     memory_budget : int, optional
         Bytes of a device's memory that the network may take. What cells keep beyond it goes to the host and comes back
         for the backward pass. Default: all there is. A device without a memory of its own needs none.
+    slices : int
+        Slices S of the batch: the order in which gradients are added, see :mod:`etalstm.slices`. Part of the training
+        run: the bits depend on S.
 
     Raises
     ------
     ValueError
-        If a size is not an integer above zero, `storage` is for another number of layers, `log_share` is not above 0
-        and at most 1, there is no such architecture, or it does not compress and the storage is not dense.
+        If a size is not an integer above zero, there are more slices than sequences, `storage` is for another number of
+        layers, `log_share` is not above 0 and at most 1, there is no such architecture, or it does not
+        compress and the storage is not dense.
     """
 
     network: NetworkShape
@@ -50,12 +55,14 @@ class TrainingShape:
     log_share: float | None = None
     architecture: Architecture | str = SWING
     memory_budget: int | None = None
+    slices: int = 1
 
     def __post_init__(self):
         if not isinstance(self.network, NetworkShape):
             raise ValueError(f"network must be a NetworkShape, got {type(self.network).__name__}")
         for name in ("batch", "steps"):
             object.__setattr__(self, name, check_size(name, getattr(self, name)))
+        object.__setattr__(self, "slices", check_slices(self.slices, self.batch))
         if not isinstance(self.storage, Storage):
             raise ValueError(f"storage must be a Storage, got {type(self.storage).__name__}")
         self.storage.check_layers(self.network.layers)

@@ -15,6 +15,7 @@ from etalstm.golden.crew import CREW
 from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps
 from etalstm.golden.reference import DENSE
 from etalstm.golden.sums import MINUS_ZERO, ZERO, accumulate, finish_empty, is_plain, mac_sums, magnitudes
+from etalstm.slices import slice_ranges, tree_total
 
 ONE = np.float32(1)
 
@@ -138,6 +139,16 @@ def _bias_gradient(delta):
 
 
 @njit(nogil=True, cache=True)
+def _add(a, b):
+    """Add two contiguous arrays of one shape, element by element."""
+    total, left, right = np.empty_like(a), a.reshape(-1), b.reshape(-1)
+    flat = total.reshape(-1)
+    for n in range(flat.size):
+        flat[n] = plus(left[n], right[n])
+    return total
+
+
+@njit(nogil=True, cache=True)
 def column_norms(dw):
     """Add the squares of each column of dW, r ascending from +0; float32, (K,)."""
     total = np.zeros(dw.shape[1], np.float32)
@@ -198,7 +209,7 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None)
     return LayerPass(x, h, c, intermediates, active, skipped)
 
 
-def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0):
+def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     """Do what :func:`etalstm.golden.reference.layer_backward` does, bit for bit."""
     steps, batch, inputs = forward.x.shape
     rows = weights.shape[0]
@@ -216,13 +227,18 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0):
 
     CREW.share(batch, delta.size * dh.shape[1], piece)
     dx = mac_sums(None, weights[:, :inputs], delta.reshape(-1, rows)).reshape(forward.x.shape)
-    terms = _terms(delta)
-    xh = np.concatenate([forward.x[::-1], forward.h[-2::-1]], axis=2).reshape(steps * batch, -1)
-    dw = mac_sums(None, xh, terms.T)
-    db = _bias_gradient(terms if whole is delta else _terms(whole))
+    ranges = slice_ranges(batch, slices)
+    dw = tree_total((_weight_gradient(forward, delta, sequences) for sequences in ranges), slices, _add)
+    db = tree_total((_bias_gradient(_terms(whole, sequences)) for sequences in ranges), slices, _add)
     return LayerBackward(dx, dh, dc, dw, db, column_norms(dw), delta)
 
 
-def _terms(delta):
-    """Give δ in the order in which dW and db add it: t descending, then b ascending; (T·B, 4H)."""
-    return np.ascontiguousarray(delta[::-1]).reshape(-1, delta.shape[2])
+def _weight_gradient(forward, delta, sequences):
+    """Give dW of one slice."""
+    xh = np.concatenate([_terms(forward.x, sequences), _terms(forward.h[:-1], sequences)], axis=1)
+    return mac_sums(None, xh, _terms(delta, sequences).T)
+
+
+def _terms(array, sequences):
+    """Give some sequences of (T, B, N) in the order in which dW and db add them: t descending, then b ascending."""
+    return np.ascontiguousarray(array[::-1, sequences.start : sequences.stop]).reshape(-1, array.shape[2])

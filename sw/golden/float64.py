@@ -69,8 +69,10 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None)
     return Float64Pass(x, np.stack(h), np.stack(c), np.stack(gates, axis=1), active, skipped_steps(skipped, x.shape[0]))
 
 
-def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0):
+def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     """Run one layer backward; arguments and result as in :func:`etalstm.golden.reference.layer_backward`.
+
+    The order of sums is no part of the mathematics: `slices` changes nothing.
 
     Raises
     ------

@@ -11,6 +11,7 @@ from etalstm.cells.lstm import LSTM
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.golden.cell import evaluate, pruned, stored
 from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps
+from etalstm.slices import slice_ranges, tree_total
 from etalstm.storage import LayerStorage
 
 DENSE = LayerStorage()
@@ -83,13 +84,13 @@ def _step_forward(cell, matrices, x, h, c):
     return outputs[cell.output], values[cell.state], kept, broadcasts
 
 
-def cell_backward(cell, matrices, forward, broadcasts, dy, dh, dc, delta_threshold=0.0):
+def cell_backward(cell, matrices, forward, broadcasts, dy, dh, dc, delta_threshold=0.0, slices=1):
     """Run a layer of any declared cell backward over T steps.
 
     Parameters
     ----------
     cell, matrices, forward, broadcasts   as :func:`cell_forward` takes and gives them
-    dy, dh, dc, delta_threshold           see :func:`layer_backward`
+    dy, dh, dc, delta_threshold, slices   see :func:`layer_backward`
 
     Returns
     -------
@@ -115,7 +116,8 @@ def cell_backward(cell, matrices, forward, broadcasts, dy, dh, dc, delta_thresho
         dx[t] = gradients["dx"]
         dh = np.where(live, gradients[f"d{cell.output}"], dh)
         dc = np.where(live, gradients[cell.state_gradient_before], dc)
-    return dx, dh, dc, [(*weight_gradients(*terms), terms[0]) for terms in zip(delta, whole, broadcasts, strict=True)]
+    sums = [(*sliced_gradients(*terms, slices), terms[0]) for terms in zip(delta, whole, broadcasts, strict=True)]
+    return dx, dh, dc, sums
 
 
 def _propagate(stage, weights, delta, inputs, units):
@@ -146,7 +148,7 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None)
     return cell_forward(LSTM, [(weights, bias)], x, h0, c0, active, storage, skipped)[0]
 
 
-def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0):
+def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     """Run one LSTM layer backward over T steps.
 
     A skipped cell contributes nothing and passes nothing on, whoever's sequence it is: the dy, dh and dc that reach it
@@ -159,18 +161,27 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0):
     dy : array, float32, (T, B, H)
     dh, dc : arrays, float32, (B, H)      gradients of the final states
     delta_threshold : float               if above 0, what is below it of δ is not broadcast; db adds all of δ
+    slices : int                          see :mod:`etalstm.slices`
 
     Returns
     -------
     LayerBackward
     """
     xh = np.concatenate([forward.x, forward.h[:-1]], axis=2)
-    dx, dh, dc, [(dw, db, delta)] = cell_backward(LSTM, [(weights, None)], forward, [xh], dy, dh, dc, delta_threshold)
+    final = dy, dh, dc, delta_threshold, slices
+    dx, dh, dc, [(dw, db, delta)] = cell_backward(LSTM, [(weights, None)], forward, [xh], *final)
     return LayerBackward(dx, dh, dc, dw, db, column_norms(dw), delta)
 
 
+def sliced_gradients(delta, whole, xh, slices):
+    """Add up dW and db of each slice, then the slices' as a tree; arguments as in :func:`weight_gradients`."""
+    ranges = [slice(r.start, r.stop) for r in slice_ranges(delta.shape[1], slices)]
+    parts = [weight_gradients(delta[:, r], whole[:, r], xh[:, r]) for r in ranges]
+    return tuple(tree_total(terms, slices, add) for terms in zip(*parts, strict=True))
+
+
 def weight_gradients(delta, whole, xh):
-    """Add up dW and db: t descending, then b ascending.
+    """Add up dW and db of one slice: t descending, then b ascending.
 
     Parameters
     ----------

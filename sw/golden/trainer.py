@@ -60,7 +60,7 @@ def network_forward(layers, x, lengths, h0, c0, engine=compiled, storage=DENSE, 
     return passes
 
 
-def network_backward(layers, passes, dy, dh, dc, engine=compiled, delta_threshold=0.0) -> list[LayerBackward]:
+def network_backward(layers, passes, dy, dh, dc, engine=compiled, delta_threshold=0.0, slices=1) -> list[LayerBackward]:
     """Run all layers backward, the top one first; layer l's dy is layer l + 1's dx.
 
     Parameters
@@ -70,6 +70,7 @@ def network_backward(layers, passes, dy, dh, dc, engine=compiled, delta_threshol
     dy : array, float32, (T, B, H)      +0 at padded steps
     dh, dc : arrays, float32, (L, B, H)
     delta_threshold : float             if above 0, what is below it of δ is not broadcast; db adds all of δ
+    slices : int                        of the batch, see :mod:`etalstm.slices`
 
     Returns
     -------
@@ -78,7 +79,7 @@ def network_backward(layers, passes, dy, dh, dc, engine=compiled, delta_threshol
     results = []
     for layer in reversed(range(len(layers))):
         final = dy, dh[layer], dc[layer]
-        results.append(engine.layer_backward(layers[layer].weights, passes[layer], *final, delta_threshold))
+        results.append(engine.layer_backward(layers[layer].weights, passes[layer], *final, delta_threshold, slices))
         dy = results[-1].dx
     return results[::-1]
 

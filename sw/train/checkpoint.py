@@ -17,6 +17,7 @@ from etalstm.errors import CheckpointError
 
 KEY = "etalstm"  # one key only: the library keeps no order among several, and equal runs must write equal bytes
 FORMAT = 2
+BEFORE_SLICES = {"slices": 1}  # in the network of a checkpoint that was written before runs had slices
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ def _load_whole(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
     expected = description.pop("sha256", None)
     if _digest(description, tensors) != expected:
         raise CheckpointError(f"{path}: corrupted: its content does not match its digest")
+    description["network"] = BEFORE_SLICES | description["network"]
     return description, tensors
 
 

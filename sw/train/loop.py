@@ -13,6 +13,7 @@ from etalstm.data import Batch, DataSet, open_dataset
 from etalstm.device import Device, TrainingShape
 from etalstm.errors import CheckpointError, DeviceError, DivergedError
 from etalstm.network import LayerParameters, NetworkShape, initial_parameters
+from etalstm.slices import AUTO
 from etalstm.storage import Storage, Usage, check_threshold
 from etalstm.train import checkpoint as checkpoints
 from etalstm.train.chooser import CHOOSING, SMALLEST, Chooser
@@ -80,8 +81,9 @@ class Trainer:
         self.out = Path(out)
         self.out.mkdir(parents=True, exist_ok=True)
         source = self.checkpoint_path if resume is True else resume
+        self.slices = self._slices(device, source)
         loaded = self._read_checkpoint(source) if source else (initial_parameters(network, settings.seed), None)
-        self.shape = replace(self.shape, storage=self._storage())  # as the checkpoint says
+        self.shape = replace(self.shape, storage=self._storage(), slices=self.slices)  # as the checkpoint says
         self.session = device.create(self.shape)
         self.session.load(*loaded)
         if settings.ms2 is not None and not self.session.reduces:
@@ -200,7 +202,7 @@ class Trainer:
         """Give what was chosen to be reduced, and what the last two passes kept and computed, for the log."""
         settings = self.settings
         chosen = {"theta": settings.theta, "storage": settings.policy, "ms2": settings.ms2}
-        chosen |= {"delta_target": settings.delta_target, "architecture": settings.architecture}
+        chosen |= {"delta_target": settings.delta_target, "architecture": settings.architecture, "slices": self.slices}
         usages = self.session.usage()
         if settings.policy in CHOOSING:
             chosen["policies"] = self.chooser.policies
@@ -208,6 +210,12 @@ class Trainer:
         if not usages:
             return chosen
         return chosen | sum(usages, Usage()).summary()
+
+    def _slices(self, device: Device, source: Path | None) -> int:
+        """Give the run's number of slices, where it is left to the device that of the checkpoint before all."""
+        if self.settings.slices != AUTO:
+            return self.settings.slices
+        return checkpoints.network_of(source)["slices"] if source else device.best_slices(self.shape)
 
     def _storage(self) -> Storage:
         """Give what layers keep now; where all are dense, theta has nothing to drop."""
@@ -259,6 +267,7 @@ class Trainer:
             "layers": network.layers,
             "batch": self.shape.batch,
             "steps": self.shape.steps,
+            "slices": self.slices,
         }
 
     def write_checkpoint(self) -> None:

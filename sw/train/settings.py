@@ -7,6 +7,7 @@ import numpy as np
 from etalstm.architecture import SWING, architecture
 from etalstm.network import check_size
 from etalstm.optimizer import check_hyperparameters
+from etalstm.slices import AUTO, check_slices
 from etalstm.storage import DENSE, POLICIES, Storage, check_threshold
 from etalstm.train.chooser import CHOOSING
 
@@ -58,6 +59,9 @@ class Settings:
         How the machine runs, one of :data:`etalstm.architecture.ARCHITECTURES`; of no effect on what is learnt.
     memory_budget : int, optional
         Bytes of the device's memory, see :class:`etalstm.device.TrainingShape`; all there is if not given.
+    slices : int or "auto"
+        Slices of the batch, the order in which gradients are added, see :mod:`etalstm.slices`; ``auto``: those of the
+        checkpoint that the run goes on from, or :meth:`etalstm.device.Device.best_slices`.
 
     Raises
     ------
@@ -90,6 +94,7 @@ class Settings:
     architecture: str = SWING.name
     memory_budget: int | None = None
     delta_target: float | None = None
+    slices: int | str = 1
 
     def __post_init__(self):
         for name in ("hidden", "layers", "batch", "embedding", "epochs"):
@@ -97,6 +102,8 @@ class Settings:
         for name in ("steps", "iterations", "evaluation_batches", "checkpoint_every", "memory_budget"):
             if getattr(self, name) is not None:
                 check_size(name, getattr(self, name))
+        if self.slices != AUTO:
+            check_slices(self.slices, self.batch)
         check_hyperparameters(self.learning_rate, self.momentum, self.clip, self.weight_decay)
         if not 0 < check_threshold("decay", self.decay) <= 1:
             raise ValueError(f"decay must be above 0 and at most 1, got {self.decay}")

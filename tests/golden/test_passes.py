@@ -44,10 +44,10 @@ def layer(generator, steps, batch, inputs, units, scale=1.0, zeros=0.0):
 
 
 def train(
-    engine, weights, bias, x, h0, c0, active, dy, dh, dc, storage=reference.DENSE, skipped=None, delta_threshold=0.0
+    engine, weights, bias, x, h0, c0, active, dy, dh, dc, storage=reference.DENSE, skipped=None, **backward_options
 ):
     forward = engine.layer_forward(weights, bias, x, h0, c0, active, storage, skipped)
-    return {**vars(forward), **vars(engine.layer_backward(weights, forward, dy, dh, dc, delta_threshold))}
+    return {**vars(forward), **vars(engine.layer_backward(weights, forward, dy, dh, dc, **backward_options))}
 
 
 def assert_engines_agree(arguments, *reductions, **more_reductions):

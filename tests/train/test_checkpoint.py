@@ -8,16 +8,16 @@ from safetensors.numpy import save_file
 
 from etalstm.errors import CheckpointError
 from etalstm.train import checkpoint
-from etalstm.train.checkpoint import Checkpoint, read, write
+from etalstm.train.checkpoint import Checkpoint, network_of, read, write
 
-NETWORK = {"dataset": "digits", "hidden_size": 3}
+NETWORK = {"dataset": "digits", "hidden_size": 3, "slices": 2}
 SHAPES = {"a": (2, 3), "b": (4,)}
 
 
-def example(seed=0):
+def example(seed=0, network=NETWORK):
     generator = np.random.Generator(np.random.PCG64(seed))
     tensors = {name: generator.normal(size=shape).astype(np.float32) for name, shape in SHAPES.items()}
-    return Checkpoint(NETWORK, {"iteration": 7, "epoch": 1, "batch": 2}, generator.bit_generator.state, tensors)
+    return Checkpoint(network, {"iteration": 7, "epoch": 1, "batch": 2}, generator.bit_generator.state, tensors)
 
 
 @pytest.fixture
@@ -60,6 +60,15 @@ def test_another_network_is_refused_with_what_differs(path):
         read(path, {**NETWORK, "hidden_size": 4}, SHAPES)
     with pytest.raises(CheckpointError, match=r"tensor b has shape \(4,\), expected \(5,\)"):
         read(path, NETWORK, {**SHAPES, "b": (5,)})
+
+
+def test_a_checkpoint_from_before_slices_has_one(tmp_path):
+    before = {name: value for name, value in NETWORK.items() if name != "slices"}
+    write(tmp_path / "old", example(network=before))
+    assert network_of(tmp_path / "old") == before | {"slices": 1}
+    read(tmp_path / "old", before | {"slices": 1}, SHAPES)
+    with pytest.raises(CheckpointError, match="its slices is 1, here it is 2"):
+        read(tmp_path / "old", NETWORK, SHAPES)
 
 
 def test_missing_and_foreign_files_are_refused(tmp_path):

@@ -245,4 +245,24 @@ def test_questions_of_unequal_lengths_are_learnt_with_everything_on(tmp_path):
     assert [entry for entry in entries if entry.get("cells_skipped")], "no cell was ever skipped"
 
 
+def test_slices_are_part_of_a_run(tmp_path):
+    """Other sums, so other bits; and a run goes on with its own slices only."""
+    sliced = changed(DIGITS, iterations=3, slices=5)
+    train(tmp_path / "one", changed(sliced, slices=1))
+    train(tmp_path / "five", sliced)
+    assert (tmp_path / "one" / CHECKPOINT).read_bytes() != (tmp_path / "five" / CHECKPOINT).read_bytes()
+    assert {entry["slices"] for entry in log(tmp_path / "five") if entry["kind"] == "iteration"} == {5}
+    with pytest.raises(CheckpointError, match="its slices is 5, here it is 4"):
+        train(tmp_path / "five", changed(sliced, slices=4), resume=True)
+
+
+def test_automatic_slices_are_the_devices_and_from_then_on_the_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr("etalstm.device.golden.GoldenDevice.best_slices", lambda device, shape: shape.batch // 16)
+    train(tmp_path, changed(DIGITS, iterations=2, slices="auto"))
+    monkeypatch.undo()
+    train(tmp_path, changed(DIGITS, iterations=4, slices="auto"), resume=True)
+    train(tmp_path / "explicit", changed(DIGITS, iterations=4, slices=4))
+    assert (tmp_path / CHECKPOINT).read_bytes() == (tmp_path / "explicit" / CHECKPOINT).read_bytes()
+
+
 KINDS, WORDS = ("HUM", "LOC", "NUM"), ("who", "where", "how")
