@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from etalstm.cells.lstm import LSTM
+
+GATES = len(LSTM.stages[0].gates)  # rows of each unit in a layer's matrix
 TINY = np.float32(2.0**-126)  # the smallest normal binary32; the machine has nothing between it and zero
 
 
@@ -97,7 +100,7 @@ class NetworkShape:
     @property
     def rows(self) -> int:
         """Rows 4H of every layer's matrix."""
-        return 4 * self.hidden_size
+        return GATES * self.hidden_size
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,7 @@ class LayerParameters:
 
     def __post_init__(self):
         shape = np.shape(self.weights)
-        if len(shape) != 2 or shape[0] == 0 or shape[0] % 4 or shape[1] <= shape[0] // 4:
+        if len(shape) != 2 or shape[0] == 0 or shape[0] % GATES or shape[1] <= shape[0] // GATES:
             raise ValueError(f"weights must have shape (4H, I + H) with H, I above 0, got {shape}")
         object.__setattr__(self, "weights", check_float32("weights", self.weights, shape))
         object.__setattr__(self, "bias", check_float32("bias", self.bias, shape[:1]))
@@ -132,7 +135,7 @@ class LayerParameters:
     @property
     def hidden_size(self) -> int:
         """Units H."""
-        return self.weights.shape[0] // 4
+        return self.weights.shape[0] // GATES
 
     @property
     def input_size(self) -> int:
@@ -159,13 +162,13 @@ class LayerGradients:
 def canonical_rows(array: np.ndarray) -> np.ndarray:
     """Reorder a leading axis of 4H rows from PyTorch's ``gate*H + unit`` to the machine's ``4*unit + gate``."""
     rows = np.asarray(array)
-    return np.ascontiguousarray(rows.reshape(4, -1, *rows.shape[1:]).swapaxes(0, 1)).reshape(rows.shape)
+    return np.ascontiguousarray(rows.reshape(GATES, -1, *rows.shape[1:]).swapaxes(0, 1)).reshape(rows.shape)
 
 
 def pytorch_rows(array: np.ndarray) -> np.ndarray:
     """Reorder a leading axis of 4H rows from ``4*unit + gate`` to PyTorch's ``gate*H + unit``."""
     rows = np.asarray(array)
-    return np.ascontiguousarray(rows.reshape(-1, 4, *rows.shape[1:]).swapaxes(0, 1)).reshape(rows.shape)
+    return np.ascontiguousarray(rows.reshape(-1, GATES, *rows.shape[1:]).swapaxes(0, 1)).reshape(rows.shape)
 
 
 def check_parameters(shape: NetworkShape, parameters, name: str = "parameters") -> list[LayerParameters]:

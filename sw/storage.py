@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from etalstm.network import flush_subnormals
+from etalstm.cells.lstm import LSTM
+from etalstm.network import GATES, flush_subnormals
 
 DENSE = "dense"
 POLICIES = (DENSE, "ms1", "ms1-bf16")
-KINDS = ("i", "f", "g", "o", "s", "r")
-DENSE_TENSORS = 5
+KINDS, DENSE_TENSORS = LSTM.kinds, LSTM.dense_tensors
 PRODUCTS_OF_DELTA = 2  # a scalar of δ is multiplied once for dxh and once for dW with each of K columns
 
 
@@ -204,7 +204,7 @@ class Usage:
         (steps, batch, units), columns = h.shape, x.shape[2] + h.shape[2]
         real = int(active.sum())
         broadcast = int(np.count_nonzero(x[active]) + np.count_nonzero(h[active]))
-        back, dense_back = (PRODUCTS_OF_DELTA * columns * scalars for scalars in (delta_kept, 4 * units * real))
+        back, dense_back = (PRODUCTS_OF_DELTA * columns * scalars for scalars in (delta_kept, GATES * units * real))
         return cls(
             cells=steps,
             skipped=int(skipped.sum()),
@@ -214,8 +214,8 @@ class Usage:
             kept=kept,
             words=words,
             delta_kept=delta_kept,
-            products=4 * units * broadcast + back,
-            dense_products=4 * units * columns * real + dense_back,
+            products=GATES * units * broadcast + back,
+            dense_products=GATES * units * columns * real + dense_back,
             backward_products=back,
             dense_backward_products=dense_back,
         )
@@ -228,7 +228,7 @@ class Usage:
     @property
     def delta_density(self) -> float:
         """Nonzero share of δ, skipped cells counted as zeros."""
-        return self.delta_kept / max(4 * self.real, 1)
+        return self.delta_kept / max(GATES * self.real, 1)
 
     @property
     def footprint(self) -> float:

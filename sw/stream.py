@@ -33,7 +33,7 @@ from etalstm.storage import KINDS
 
 MAGIC = b"ESTR"
 VERSION = 2
-GATES = 6  # the kind of a dense cell's gates
+DENSE_KIND = len(KINDS)  # of a dense cell's gates; the kinds before it are of local gradients
 _FIELDS = struct.Struct("<4sI13I")
 _CRC = struct.Struct("<I")
 HEADER_BYTES = _FIELDS.size + _CRC.size
@@ -125,7 +125,7 @@ def unseal(data: bytes, network: int) -> tuple[StreamHeader, np.ndarray]:
         raise StreamError(f"{header}: corrupted: its CRC is {crc:#010x}, its bytes have {found:#010x}")
     if header.network != network:
         raise StreamError(f"{header}: of another network: {header.network:#010x}, here it is {network:#010x}")
-    if header.kind > GATES or header.encoding > max(Encoding) or not header.beat_words:
+    if header.kind > DENSE_KIND or header.encoding > max(Encoding) or not header.beat_words:
         raise StreamError(f"{header}: a field of its header is out of range: {header!r}")
     words = np.frombuffer(data, "<u4", offset=HEADER_BYTES).astype(np.uint32)
     _check_counts(header, words)

@@ -9,7 +9,7 @@ from etalstm.codec import encode
 from etalstm.errors import StreamError
 from etalstm.network import NetworkShape
 from etalstm.stream import (
-    GATES,
+    DENSE_KIND,
     HEADER_BYTES,
     Encoding,
     StreamHeader,
@@ -37,7 +37,7 @@ def test_what_was_sealed_comes_out():
     words = encode(VALUES, 5.0, bf16=True)
     kept = changed(encoding=Encoding.BF16, beat_words=1, kept=int((VALUES >= 5).sum()), words=words.size)
     assert np.array_equal(values_of(*unseal(seal(kept, words), NETWORK)), np.where(VALUES >= 5, VALUES, 0))
-    dense = changed(kind=GATES, encoding=Encoding.DENSE, kept=100, words=100)
+    dense = changed(kind=DENSE_KIND, encoding=Encoding.DENSE, kept=100, words=100)
     assert np.array_equal(values_of(*unseal(seal(dense, VALUES.view(np.uint32)), NETWORK)), VALUES)
 
 

@@ -11,8 +11,7 @@ from etalstm.commands.devices import open_named
 from etalstm.commands.side import SidePrograms
 from etalstm.device import TrainingShape
 from etalstm.hw.contract import STREAM_INDEX, Opcode, decode
-from etalstm.network import NetworkShape, initial_parameters
-from etalstm.plan.tiling import GATES
+from etalstm.network import GATES, NetworkShape, initial_parameters
 from etalstm.storage import Storage
 
 

@@ -10,7 +10,6 @@ from etalstm.plan import memory
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.memory import Array, unpack
 from etalstm.plan.network import NetworkMap
-from etalstm.plan.tiling import GATES
 
 _START, _BEATS, _KEPT = (STREAM_INDEX.index(name) for name in ("start", "beats", "kept"))
 
@@ -58,21 +57,22 @@ class DeltaReader:
 
     def _decoded(self) -> np.ndarray:
         """Decode every stream: float32, (T, B, 4, H)."""
-        units, batch, steps = self._arrays.tiling.units, self._arrays.h.batch, self._skipped.size
+        gates, units = self._arrays.tiling.gates, self._arrays.tiling.units
+        batch, steps = self._arrays.h.batch, self._skipped.size
         index = self._index()
         index[:, self._skipped] = 0
         beats, first = self._beats(int((index[..., _START] + index[..., _BEATS]).max()))
         dense = np.zeros(
-            (units.channels, steps, batch.count, GATES * units.tiles * batch.size, units.lanes), np.float32
+            (units.channels, steps, batch.count, gates * units.tiles * batch.size, units.lanes), np.float32
         )
         for channel, step, tile, unit in np.argwhere(index[..., _BEATS]):
             start, length = index[channel, step, tile, unit, [_START, _BEATS]]
-            vectors = GATES * batch.size_of(tile)
+            vectors = gates * batch.size_of(tile)
             words = beats[channel, start - first : start - first + length].reshape(-1)
             block = decode(words, vectors * units.lanes, beat_words=self._config.beat_words)
             dense[channel, step, tile, unit * vectors : (unit + 1) * vectors] = block.reshape(vectors, units.lanes)
-        places = memory.gates_index(units, steps, batch).reshape(units.channels, -1, units.lanes)
-        shape = (steps, batch.batch, GATES, units.size)
+        places = memory.gates_index(units, gates, steps, batch).reshape(units.channels, -1, units.lanes)
+        shape = (steps, batch.batch, gates, units.size)
         return unpack(Array("delta", "deltas", 0, places.shape[1], places, shape), dense)
 
     def _beats(self, end: int) -> tuple[np.ndarray, int]:

@@ -9,12 +9,13 @@ from etalstm.codec import encode, kept_by_block
 from etalstm.device.windows import Windows
 from etalstm.errors import StreamError
 from etalstm.hw.contract import STREAM_INDEX
+from etalstm.network import GATES
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.held import Held
 from etalstm.plan.memory import elements
 from etalstm.plan.network import NetworkMap
 from etalstm.storage import KINDS
-from etalstm.stream import GATES, Encoding, StreamHeader, seal, unseal
+from etalstm.stream import DENSE_KIND, Encoding, StreamHeader, seal, unseal
 
 START, BEATS, ELEMENTS, KEPT = range(len(STREAM_INDEX))
 
@@ -87,7 +88,7 @@ class Intermediates:
                         vectors = group.count * network.batch.size_of(tile)
                         if not layer.storage.compressed:
                             first = network.gates(layer, step, tile, group).vector
-                            yield Stream(layer, step, GATES, tile, number, first, 4 * vectors)
+                            yield Stream(layer, step, DENSE_KIND, tile, number, first, GATES * vectors)
                             continue
                         for kind in range(len(KINDS)):
                             index = layer.index_of(step, tile, group, kind).vector
@@ -137,7 +138,7 @@ class Intermediates:
 
     def header(self, stream: Stream, channel: int, kept: int, words: int) -> StreamHeader:
         """Make the header of a channel's stream."""
-        dense = stream.kind == GATES
+        dense = stream.kind == DENSE_KIND
         encoding = Encoding.DENSE if dense else Encoding(stream.layer.storage.bf16)
         return StreamHeader(
             network=self._identity, layer=stream.layer.number, step=stream.step, kind=stream.kind, channel=channel,
@@ -183,7 +184,7 @@ class Intermediates:
                 header, words = self._next(sealed, stream, channel)
                 beats = words.size // self._config.beat_words
                 start = ends[channel]
-                if stream.kind == GATES:
+                if stream.kind == DENSE_KIND:
                     start = stream.vector * self._config.vector_beats
                 else:
                     ends[channel] += beats
@@ -216,7 +217,7 @@ class Intermediates:
         }
         extents = np.zeros((self._config.channels, len(streams), len(STREAM_INDEX)), np.int64)
         for number, stream in enumerate(streams):
-            if stream.kind == GATES:
+            if stream.kind == DENSE_KIND:
                 words = stream.vectors * self._config.lanes
                 extents[:, number] = stream.vector * beats, stream.vectors * beats, words, words
             else:

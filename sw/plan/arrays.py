@@ -7,7 +7,7 @@ import numpy as np
 
 from etalstm.plan.emit import Place, RowMap
 from etalstm.plan.memory import Array
-from etalstm.plan.tiling import GATES, BatchTiles, LayerTiling, Span
+from etalstm.plan.tiling import BatchTiles, LayerTiling, Span
 from etalstm.storage import KINDS, LayerStorage
 
 
@@ -19,7 +19,7 @@ class Sequence:
     -------
     array : Array
     tiles : int
-        Vectors for each sequence: tiles, or 4·tiles.
+        Vectors for each sequence: tiles, or a multiple of them for several gates.
     batch : BatchTiles
     """
 
@@ -110,7 +110,7 @@ class LayerArrays:
     def delta_at(self, step: int, batch_tile: int, tile: int = 0) -> Place:
         """Where a tile's δ lies, or with compressed storage the index of its stream."""
         if not self.storage.compressed:
-            return self.delta.part(step, batch_tile, GATES * tile)
+            return self.delta.part(step, batch_tile, self.tiling.gates * tile)
         number = (step * self.h.batch.count + batch_tile) * self.tiling.units.tiles + tile
         return Place(self.delta_index, number, (step, batch_tile))
 

@@ -11,13 +11,12 @@ from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter, Operand, Place, Scratch
 from etalstm.plan.network import NetworkMap
 from etalstm.plan.streams import NO_STEPS, Steps, Streams
-from etalstm.plan.tiling import GATES, NEEDED_ARRAYS, Span
+from etalstm.plan.tiling import NEEDED_ARRAYS, Span
 from etalstm.plan.vectors import MINUS_ZERO, ONE, ZERO, Vectors
 from etalstm.plan.weights import WeightStore
 
-# While δ is computed, the port is free for weights: for the vectors of a product or sum of each of seven operations and
-# of four gates' streams, and for what the memory takes to answer.
-_OPERATIONS = 7
+# While δ is computed, the port is free for weights: for the vectors of each operation and of the gates' streams, and
+# for what the memory takes to answer.
 _LATENCY_BEATS = 64
 
 
@@ -76,18 +75,19 @@ class BackwardLayer:
         self._vectors = Vectors(emitter, scratch, vectors)
         self._vectors.take(self._stage.backward_arrays)
         self._delta = self._vectors.array(self._stage.deltas[0])
-        self._bias = scratch.take("the bias gradients", GATES * tiling.units.tiles)
+        self._bias = scratch.take("the bias gradients", tiling.gates * tiling.units.tiles)
         self._row_map, self._whole_beats = layer.row_map if skips else None, 0
         if self._row_map:
+            operations = 1 + len(split_after(self._stage.backward, self._stage.deltas)[0])
             self._rows = scratch.take("the rows that are needed", NEEDED_ARRAYS * most)
-            self._whole_beats = _LATENCY_BEATS + (_OPERATIONS + GATES * config.vector_beats) * vectors
+            self._whole_beats = _LATENCY_BEATS + (operations + tiling.gates * config.vector_beats) * vectors
         if network.mask:
             names = ("the mask", "a merged gradient", "a passed gradient")
             self._mask, self._merged, self._passed = (scratch.take(name, size) for name in names)
 
     def emit(self, steps: range) -> None:
         """Append the instructions of some steps; those after them have run. The bias gradients are left in memory."""
-        biases = GATES * self._layer.tiling.units.tiles
+        biases = self._layer.tiling.gates * self._layer.tiling.units.tiles
         sums = Place(self._layer.bias_gradient, 0)
         if steps.stop == self._network.steps:
             self._emitter.vector(VectorOp.MULTIPLY, self._bias, ZERO, ZERO, inner=biases)
@@ -190,7 +190,7 @@ class BackwardLayer:
 
     def _keep_deltas(self, cells: Cells) -> None:
         """Store δ as it is, or a stream for each tile: a broadcast takes it tile by tile."""
-        emitter, layer, vectors = self._emitter, self._layer, GATES * cells.size
+        emitter, layer, vectors = self._emitter, self._layer, self._layer.tiling.gates * cells.size
         places = [layer.delta_at(cells.step, cells.batch_tile, cells.group.first + n) for n in range(cells.group.count)]
         if not layer.storage.compressed:
             emitter.store(self._delta, places[0], Traffic.DELTAS, 1, cells.group.count * vectors)
@@ -223,7 +223,7 @@ class BackwardLayer:
             sums = group.count * size
             queue = Operand(Memory.QUEUE, self._half * (self._turn % 2) if sums <= self._half else 0)
             self._turn += 1
-            for run in (runs := self._weights.runs(layer.tiling.units, GATES, number)):
+            for run in (runs := self._weights.runs(layer.tiling.units, layer.tiling.gates, number)):
                 self._emitter.cast(
                     place,
                     layer.tiling.units,
@@ -231,7 +231,7 @@ class BackwardLayer:
                     compressed=layer.storage.compressed,
                     first_block=run.first_block,
                     blocks=run.blocks,
-                    gates=GATES,
+                    gates=layer.tiling.gates,
                     batch=size,
                     tiles=group.count,
                     start=run is runs[0],

@@ -7,7 +7,7 @@ from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Opcode, Source, Start, Traffic, VectorOp
 from etalstm.plan.memory import Array
 from etalstm.plan.program import Program
-from etalstm.plan.tiling import GATES, Share
+from etalstm.plan.tiling import Share
 
 # Lane memories are tracked in this many banks each: instructions that touch one bank wait for each other.
 _BANKS = 128
@@ -300,6 +300,7 @@ class Emitter:
         source: Operand,
         to: Place,
         *,
+        gates: int,
         target: int,
         beat: int,
         rows: int,
@@ -308,15 +309,15 @@ class Emitter:
         lane_beats: int,
         channel_beats: int,
     ) -> None:
-        """Write the four gates' squares of one column tile into the row copy that channel `target` owns."""
+        """Write the gates' squares of one column tile into the row copy that channel `target` owns."""
         self._program.emit(
             Opcode.TRANSPOSE,
-            reads=self._touched(source, GATES, rows),
+            reads=self._touched(source, gates, rows),
             address=self._beat(to) + beat,
             kind=Traffic.WEIGHTS,
             target=target,
             lane_address=source.address,
-            outer=GATES,
+            outer=gates,
             outer_stride=source.outer,
             inner_stride=source.inner,
             rows=rows,

@@ -10,7 +10,7 @@ from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter, Operand, Parameter, Place, Scratch
 from etalstm.plan.network import NetworkMap
 from etalstm.plan.streams import NO_STEPS, Steps, Streams
-from etalstm.plan.tiling import GATES, Share, Span
+from etalstm.plan.tiling import Share, Span
 from etalstm.plan.vectors import ZERO, Vectors
 from etalstm.plan.weights import WeightStore
 
@@ -23,6 +23,8 @@ class Job:
     -------
     size : int
         Sequences of the batch tile.
+    gates : int
+        Rows of each unit.
     queue : Operand
         Where the sums start in the queue: jobs alternate its halves.
     """
@@ -32,12 +34,13 @@ class Job:
     number: int
     group: Span
     size: int
+    gates: int
     queue: Operand
 
     @property
     def row_tiles(self) -> int:
         """Vectors of rows that are summed for each scalar."""
-        return GATES * self.group.count
+        return self.gates * self.group.count
 
 
 class ForwardLayer:
@@ -55,7 +58,7 @@ class ForwardLayer:
     ):
         self._emitter, self._network, self._layer, self._skipped = emitter, network, layer, skipped
         tiling = layer.tiling
-        groups = [GATES * group.count for group in tiling.unit_groups]
+        groups = [tiling.gates * group.count for group in tiling.unit_groups]
         self._weights = WeightStore(config, emitter, layer.rows, groups, tiling.depth)
         self._half = config.queue_depth // 2
         self._bias_depth, self._bias_loaded = config.bias_depth, False
@@ -103,7 +106,7 @@ class ForwardLayer:
             for tile in range(batch.count):
                 for number, group in enumerate(self._layer.tiling.unit_groups):
                     queue = Operand(Memory.QUEUE, self._half * (turn % 2))
-                    yield Job(step, tile, number, group, batch.size_of(tile), queue)
+                    yield Job(step, tile, number, group, batch.size_of(tile), self._layer.tiling.gates, queue)
                     turn += 1
 
     def _sum_inputs(self, job: Job) -> None:
@@ -145,13 +148,13 @@ class ForwardLayer:
 
     def _bias(self, job: Job) -> Operand:
         """Have the biases of a job's rows in the bias memory: all groups' at once, if they fit."""
-        everything = GATES * self._layer.tiling.units.tiles
+        everything = job.gates * self._layer.tiling.units.tiles
         fits = everything <= self._bias_depth
-        bias = Operand(Memory.BIAS, GATES * job.group.first if fits else 0)
+        bias = Operand(Memory.BIAS, job.gates * job.group.first if fits else 0)
         if fits and self._bias_loaded:
             return bias
         self._bias_loaded = True
-        vectors, first = (everything, 0) if fits else (job.row_tiles, GATES * job.group.first)
+        vectors, first = (everything, 0) if fits else (job.row_tiles, job.gates * job.group.first)
         place = Place(self._layer.bias, first)
         self._emitter.load(Operand(Memory.BIAS, 0), place, Traffic.WEIGHTS, outer=1, inner=vectors)
         return bias
@@ -160,7 +163,7 @@ class ForwardLayer:
         """Activate the gates, update the state and keep what the backward pass needs."""
         emitter, layer, cell, stage = self._emitter, self._layer, self._cell, self._stage
         vectors = job.group.count * job.size
-        sums = [job.queue.at(gate, outer=GATES, inner=job.row_tiles) for gate in range(GATES)]
+        sums = [job.queue.at(gate, outer=job.gates, inner=job.row_tiles) for gate in range(job.gates)]
         sums = dict(zip(stage.sums, sums, strict=True))
 
         def part(sequence, step):

@@ -6,7 +6,7 @@ from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter, Operand, Place, Scratch
 from etalstm.plan.network import NetworkMap
 from etalstm.plan.streams import NO_STEPS, Steps
-from etalstm.plan.tiling import GATES, Span
+from etalstm.plan.tiling import Span
 from etalstm.plan.vectors import MINUS_ZERO, ZERO
 
 
@@ -24,10 +24,11 @@ class GradientLayer:
         self._emitter, self._network, self._layer, self._skipped = emitter, network, layer, skipped
         self._weight_depth, self._half = config.weight_depth, config.queue_depth // 2
         tiling = layer.tiling
+        self._gates = tiling.gates
         widest = max(group.count for group in tiling.column_groups)
         self._turn = self._fill = 0
         scratch = Scratch(config)
-        results = GATES * tiling.row_lanes * widest
+        results = self._gates * tiling.row_lanes * widest
         self._results = scratch.take("gradients", results)
         self._squares = scratch.take("squared gradients", results)
         self._norms = scratch.take("norms", widest)
@@ -45,8 +46,8 @@ class GradientLayer:
                 for first in range(0, lanes, tiling.row_lanes):
                     rows = range(first, min(first + tiling.row_lanes, lanes))
                     queue = self._sum(group, block, rows, brought)
-                    self._keep(group, queue, GATES * len(rows), offset + row * group.count)
-                    row += GATES * len(rows)
+                    self._keep(group, queue, self._gates * len(rows), offset + row * group.count)
+                    row += self._gates * len(rows)
             offset += tiling.rows * group.count
             norms = Place(self._layer.norms, group.first)
             self._emitter.store(self._norms, norms, Traffic.WEIGHTS, 1, group.count)
@@ -105,14 +106,14 @@ class GradientLayer:
                 compressed=layer.storage.compressed,
                 first_block=block,
                 blocks=1,
-                gates=GATES,
+                gates=self._gates,
                 batch=size,
                 tiles=group.count,
                 start=part == parts[0],
                 finish=part == parts[-1],
                 rows=rows,
             )
-            sums = GATES * len(rows) * group.count
+            sums = self._gates * len(rows) * group.count
             emitter.mac(weights, size * group.count, queue, sums, group.count, backward=True)
         return queue
 

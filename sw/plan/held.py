@@ -10,7 +10,7 @@ from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Log
 from etalstm.plan.memory import Array, MemoryMap
 from etalstm.plan.segments import REGIONS, Piece, Segment
-from etalstm.plan.tiling import GATES, ceil_div
+from etalstm.plan.tiling import ceil_div
 from etalstm.storage import KINDS
 
 LOCAL_GRADIENTS, DELTAS = range(2)  # logs, by what they keep
@@ -124,7 +124,7 @@ class Kept:
         return places, gates, worst
 
     def _gates_vectors(self, layer: LayerArrays) -> int:
-        return GATES * layer.tiling.units.tiles * self._batch.size * self._batch.count
+        return layer.tiling.gates * layer.tiling.units.tiles * self._batch.size * self._batch.count
 
     def _stream_vectors(self, layer: LayerArrays) -> int:
         """Vectors of a compressed cell's streams, should nothing be dropped."""
@@ -141,6 +141,6 @@ class Kept:
         layer, lanes = self._layers[piece.layer], self._config.lanes
         if not layer.storage.compressed:
             return 0
-        elements = [GATES * self._batch.size_of(tile) * lanes for tile in range(self._batch.count)]
+        elements = [layer.tiling.gates * self._batch.size_of(tile) * lanes for tile in range(self._batch.count)]
         of_cell = layer.tiling.units.tiles * sum(ceil_div(n + ceil_div(n, STREAM_BLOCK), lanes) for n in elements)
         return len(piece.steps) * of_cell

@@ -6,7 +6,7 @@ import numpy as np
 
 from etalstm.hw.config import Config
 from etalstm.hw.contract import PAGE_BYTES
-from etalstm.plan.tiling import GATES, BatchTiles, LayerTiling, Share, ceil_div
+from etalstm.plan.tiling import BatchTiles, LayerTiling, Share, ceil_div
 
 
 def whole_pages(count: int) -> int:
@@ -167,11 +167,11 @@ def mask_index(config: Config, steps: int, batch: BatchTiles) -> np.ndarray:
 
 
 def _rows(layer: LayerTiling) -> np.ndarray:
-    """PyTorch row of each of the machine's rows 4·unit + gate, -1 for padding; shape (rows,)."""
+    """PyTorch row of each of the machine's rows, gates of a unit together, -1 for padding; shape (rows,)."""
     unit = np.arange(layer.units.padded)
     # Padding units only follow the last real one, since shares are filled in order.
     unit = np.where(unit < layer.units.size, unit, -1)
-    gate = np.arange(GATES)
+    gate = np.arange(layer.gates)
     return _combine((unit[:, None], 1), (gate[None, :], layer.units.size)).ravel()
 
 
@@ -204,7 +204,7 @@ def row_copy_index(layer: LayerTiling) -> np.ndarray:
     state = np.arange(layer.units.padded)
     state = np.where(state < layer.units.size, state + layer.inputs.size, -1)
     columns = np.concatenate([inputs, state])[None, :, None, None, None]
-    gate = np.arange(GATES)[None, None, None, :, None]
+    gate = np.arange(layer.gates)[None, None, None, :, None]
     groups = [
         _combine(
             (units[:, None, g.first : g.first + g.count, None, :], width),
@@ -219,7 +219,7 @@ def row_copy_index(layer: LayerTiling) -> np.ndarray:
 def bias_index(layer: LayerTiling) -> np.ndarray:
     """Index of a bias (4H,) that lies as [unit tile][gate][lane] in its row owners' windows."""
     return _combine(
-        (elements(layer.units)[:, :, None, :], 1), (np.arange(GATES)[None, None, :, None], layer.units.size)
+        (elements(layer.units)[:, :, None, :], 1), (np.arange(layer.gates)[None, None, :, None], layer.units.size)
     )
 
 
@@ -228,16 +228,16 @@ def column_index(layer: LayerTiling) -> np.ndarray:
     return _columns(layer)
 
 
-def gates_index(share: Share, steps: int, batch: BatchTiles) -> np.ndarray:
-    """Index of an array (steps, B, 4, H) that lies as [step][batch tile][unit tile][gate][b] in every window."""
+def gates_index(share: Share, gates: int, steps: int, batch: BatchTiles) -> np.ndarray:
+    """Index of an array (steps, B, gates, H) that lies as [step][batch tile][unit tile][gate][b] in every window."""
     owned = elements(share)[:, None, :, None, None, :]
-    index = np.full((share.channels, steps, batch.count, share.tiles * GATES * batch.size, share.lanes), -1, np.int64)
-    step = np.arange(steps)[None, :, None, None, None, None] * (batch.batch * GATES * share.size)
-    gate = np.arange(GATES)[None, None, None, :, None, None] * share.size
+    index = np.full((share.channels, steps, batch.count, share.tiles * gates * batch.size, share.lanes), -1, np.int64)
+    step = np.arange(steps)[None, :, None, None, None, None] * (batch.batch * gates * share.size)
+    gate = np.arange(gates)[None, None, None, :, None, None] * share.size
     for number in range(batch.count):
         size = batch.size_of(number)
-        sequence = (number * batch.size + np.arange(size))[None, None, None, None, :, None] * (GATES * share.size)
+        sequence = (number * batch.size + np.arange(size))[None, None, None, None, :, None] * (gates * share.size)
         flat = np.where(owned < 0, -1, step + sequence + gate + owned)
-        vectors = share.tiles * GATES * size
+        vectors = share.tiles * gates * size
         index[:, :, number, :vectors] = flat.reshape(share.channels, steps, vectors, share.lanes)
     return index

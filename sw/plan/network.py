@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from etalstm.cells.lstm import LSTM
 from etalstm.hw.config import Config
 from etalstm.network import NetworkShape
 from etalstm.plan import memory
@@ -10,7 +11,7 @@ from etalstm.plan.emit import Place
 from etalstm.plan.held import Held, Kept, whole
 from etalstm.plan.memory import MemoryMap
 from etalstm.plan.segments import Segment, everything
-from etalstm.plan.tiling import GATES, NEEDED_ARRAYS, Span, tile_batch, tile_layer
+from etalstm.plan.tiling import NEEDED_ARRAYS, Span, tile_batch, tile_layer
 from etalstm.plan.weights import stay
 from etalstm.storage import KINDS, Storage
 
@@ -64,7 +65,7 @@ class NetworkMap:
     ):
         self.config, self.network, self.steps = config, network, steps
         self.memory = MemoryMap(config)
-        self.batch = tile_batch(config, network.hidden_size, batch)
+        self.batch = tile_batch(config, LSTM.stages[0], network.hidden_size, batch)
         self.mask = None
         if masked:
             index = memory.mask_index(config, steps, self.batch)
@@ -87,13 +88,14 @@ class NetworkMap:
         """Where the gates of a group of a dense cell lie, [tile][gate][b]."""
         held, batch = self.held_by(layer.number, step), self.batch
         before = batch_tile * layer.tiling.units.tiles * batch.size + group.first * batch.size_of(batch_tile)
-        vector = held.gates[layer.number, step] + GATES * before
+        vector = held.gates[layer.number, step] + layer.tiling.gates * before
         return Place(held.region, vector, (layer.number, step, batch_tile))
 
     def _layer(self, number: int) -> LayerArrays:
         inputs, hidden = self.network.inputs_of(number), self.network.hidden_size
-        tiling = tile_layer(self.config, self.batch, inputs, hidden)
-        matrix, vector, batch, steps = (4 * hidden, inputs + hidden), (4 * hidden,), self.batch.batch, self.steps
+        tiling = tile_layer(self.config, LSTM.stages[0], self.batch, inputs, hidden)
+        rows, batch, steps = tiling.gates * hidden, self.batch.batch, self.steps
+        matrix, vector = (rows, inputs + hidden), (rows,)
         columns, biases = memory.column_copy_index(tiling), memory.bias_index(tiling)
 
         def add(name, kind, index, shape, padding=0.0):
@@ -110,9 +112,9 @@ class NetworkMap:
             return self.memory.add_raw(f"{name}{number}", kind, count) if kept.compressed else None
 
         def of_gates(name, kind):
-            index = memory.gates_index(tiling.units, steps, self.batch)
-            array = add(name, kind, index, (steps, batch, GATES, hidden))
-            return Sequence(array, GATES * tiling.units.tiles, self.batch)
+            index = memory.gates_index(tiling.units, tiling.gates, steps, self.batch)
+            array = add(name, kind, index, (steps, batch, tiling.gates, hidden))
+            return Sequence(array, tiling.gates * tiling.units.tiles, self.batch)
 
         below = self.layers[-1] if number else None
         needed = NEEDED_ARRAYS * tiling.units.tiles

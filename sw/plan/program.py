@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Engine, Opcode
-from etalstm.plan.tiling import GATES
 
 _WAIT_FIELDS = {
     Engine.LOAD: "wait_load",
@@ -138,7 +137,7 @@ class Program:
         if opcode == Opcode.LOAD_ROWS:
             self.spareable_bytes += moved
             maps = sum(1 for _ in blocks_of(fields))
-            into[contract.Traffic.DELTAS] += maps * self._bytes_of(GATES, {})
+            into[contract.Traffic.DELTAS] += maps * self._bytes_of(contract.MOST_GATES, {})
 
     def _bytes_of(self, vectors, fields):
         """Bytes of vectors, or of the stream that they make and its index."""
@@ -153,7 +152,7 @@ def blocks_of(fields: dict[str, int]) -> Iterator[tuple[int, int, int]]:
     channel, tile, left = fields["channel"], fields["tile"], fields["outer"]
     while left > 0:
         last = tile == fields["tiles_per_channel"] - 1
-        rows = GATES * fields["last_lanes" if last else "lanes"]
+        rows = contract.MOST_GATES * fields["last_lanes" if last else "lanes"]
         yield channel, tile, rows
         left, channel, tile = left - rows, channel + last, 0 if last else tile + 1
 

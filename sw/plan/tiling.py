@@ -3,18 +3,16 @@
 from dataclasses import dataclass
 from itertools import pairwise
 
+from etalstm.cells.cell import Stage
 from etalstm.errors import PlanError
 from etalstm.hw.config import Config
+from etalstm.hw.contract import MOST_GATES
 
-GATES = 4
-
-# Scratch vectors that the backward pass of a cell needs for each tile of units and sequence: gates (4), c, c', dy,
-# δ (4), a temporary, dh, dc. A mask and the merge of masked gradients need further vectors for each sequence.
-BACKWARD_ARRAYS = 14
+# Scratch vectors that the mask and the merge of masked gradients need for each sequence, besides the cell's own.
 MASK_ARRAYS = 3
 
 # Scratch vectors that a tile of units needs besides in the backward pass: which rows of weights its δ needs, by gate.
-NEEDED_ARRAYS = GATES
+NEEDED_ARRAYS = MOST_GATES
 
 # Scratch vectors that the update needs for each weight of a lane: weight, gradient, velocity, a temporary.
 UPDATE_ARRAYS = 4
@@ -112,16 +110,19 @@ class LayerTiling:
 
     Members
     -------
+    gates : int
+        Rows of each unit in the layer's matrix.
     inputs, units : Share
         Columns of the layer's matrix are the inputs' tiles, then the units' tiles.
     unit_groups : list of Span
-        Unit tiles whose four gates are summed together in the forward pass.
+        Unit tiles whose gates are summed together in the forward pass.
     column_groups : list of Span
         Column tiles that are summed together in the backward pass and in the weights' gradient.
     row_lanes : int
         Lanes of a δ block whose rows are summed together in the weights' gradient.
     """
 
+    gates: int
     inputs: Share
     units: Share
     unit_groups: list[Span]
@@ -135,8 +136,8 @@ class LayerTiling:
 
     @property
     def rows(self) -> int:
-        """Rows of the matrix as the machine holds it: four gates of every unit, padding included."""
-        return GATES * self.units.padded
+        """Rows of the matrix as the machine holds it: all gates of every unit, padding included."""
+        return self.gates * self.units.padded
 
     @property
     def depth(self) -> int:
@@ -150,7 +151,7 @@ class LayerTiling:
         return self.units.lanes_of(tile - self.inputs.tiles)
 
 
-def tile_batch(config: Config, hidden_size: int, batch: int) -> BatchTiles:
+def tile_batch(config: Config, stage: Stage, hidden_size: int, batch: int) -> BatchTiles:
     """Choose how many sequences are worked on together: as many as every memory allows with one tile of units.
 
     Raises
@@ -158,12 +159,12 @@ def tile_batch(config: Config, hidden_size: int, batch: int) -> BatchTiles:
     PlanError
         If not even one sequence fits.
     """
-    units = Share(hidden_size, config.channels, config.lanes)
-    reserved = GATES * units.tiles
+    gates, units = len(stage.gates), Share(hidden_size, config.channels, config.lanes)
+    reserved = gates * units.tiles
     most = {
-        "scratch_depth": (config.scratch_depth - reserved - NEEDED_ARRAYS) // (BACKWARD_ARRAYS + MASK_ARRAYS),
-        "queue_depth": config.queue_depth // (2 * GATES),
-        "broadcast_words": config.broadcast_words // (GATES * config.lanes),
+        "scratch_depth": (config.scratch_depth - reserved - NEEDED_ARRAYS) // (stage.vectors + MASK_ARRAYS),
+        "queue_depth": config.queue_depth // (2 * gates),
+        "broadcast_words": config.broadcast_words // (gates * config.lanes),
         "weight_depth": config.weight_depth // 2,
     }
     name, fits = min(most.items(), key=lambda item: item[1])
@@ -175,30 +176,32 @@ def tile_batch(config: Config, hidden_size: int, batch: int) -> BatchTiles:
     return BatchTiles(batch, fits)
 
 
-def tile_layer(config: Config, batch: BatchTiles, input_size: int, hidden_size: int) -> LayerTiling:
+def tile_layer(config: Config, stage: Stage, batch: BatchTiles, input_size: int, hidden_size: int) -> LayerTiling:
     """Divide a layer: the largest groups of tiles that queue, scratch, bias and weight memories hold."""
     inputs = Share(input_size, config.channels, config.lanes)
     units = Share(hidden_size, config.channels, config.lanes)
-    size = batch.size
+    size, gates = batch.size, len(stage.gates)
+    reserved = gates * units.tiles + MASK_ARRAYS * size
     most_units = min(
-        config.queue_depth // (2 * GATES * size),
-        (config.scratch_depth - GATES * units.tiles - MASK_ARRAYS * size) // (BACKWARD_ARRAYS * size + NEEDED_ARRAYS),
-        config.bias_depth // GATES,
-        config.weight_depth // (2 * GATES * config.lanes),
+        config.queue_depth // (2 * gates * size),
+        (config.scratch_depth - reserved) // (stage.vectors * size + NEEDED_ARRAYS),
+        config.bias_depth // gates,
+        config.weight_depth // (2 * gates * config.lanes),
     )
     most_columns = min(
-        config.queue_depth // max(size, 2 * GATES),
-        config.weight_depth // (2 * GATES * config.lanes),
+        config.queue_depth // max(size, 2 * gates),
+        config.weight_depth // (2 * gates * config.lanes),
         config.weight_depth // (2 * size),
-        config.scratch_depth // (UPDATE_ARRAYS * GATES * config.beat_words),
+        config.scratch_depth // (UPDATE_ARRAYS * gates * config.beat_words),
     )
     column_groups = spans(inputs.tiles + units.tiles, max(1, most_columns))
     widest = max(group.count for group in column_groups)
     results = min(config.queue_depth // 2, (config.scratch_depth - widest) // 2)
     return LayerTiling(
+        gates=gates,
         inputs=inputs,
         units=units,
         unit_groups=spans(units.tiles, max(1, most_units)),
         column_groups=column_groups,
-        row_lanes=max(1, min(units.lanes, units.share, results // (GATES * widest))),
+        row_lanes=max(1, min(units.lanes, units.share, results // (gates * widest))),
     )

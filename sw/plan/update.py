@@ -5,7 +5,7 @@ from etalstm.hw.config import Config
 from etalstm.hw.contract import Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter, Operand, Parameter, Place, Scratch
-from etalstm.plan.tiling import GATES, UPDATE_ARRAYS, Span
+from etalstm.plan.tiling import UPDATE_ARRAYS, Span
 
 SCALE = Parameter(contract.PARAMETER_SCALE)
 WEIGHT_DECAY = Parameter(contract.PARAMETER_WEIGHT_DECAY)
@@ -28,7 +28,8 @@ class UpdateLayer:
         self._config, self._emitter, self._layer = config, emitter, layer
         tiling = layer.tiling
         widest = max(group.count for group in tiling.column_groups)
-        self._chunk = chunk = GATES * config.beat_words * widest
+        self._gates = tiling.gates
+        self._chunk = chunk = self._gates * config.beat_words * widest
         sets = 2 if 2 * UPDATE_ARRAYS * chunk <= config.scratch_depth else 1
         scratch = Scratch(config)
         names = ("weights", "gradients", "velocities", "products")
@@ -48,13 +49,13 @@ class UpdateLayer:
                     weights = self._step(
                         (layer.columns, layer.gradient, layer.velocity),
                         vector,
-                        GATES * units * group.count,
+                        self._gates * units * group.count,
                         WEIGHT_DECAY,
                     )
                     self._refresh(group, weights, target, first, units)
-                    row += GATES * units
+                    row += self._gates * units
             offset += tiling.rows * group.count
-        biases = GATES * tiling.units.tiles
+        biases = self._gates * tiling.units.tiles
         for first in range(0, biases, self._chunk):
             arrays = (layer.bias, layer.bias_gradient, layer.bias_velocity)
             self._step(arrays, first, min(self._chunk, biases - first), ZERO)
@@ -90,8 +91,8 @@ class UpdateLayer:
         for group in tiling.unit_groups:
             if tile < group.first + group.count:
                 break
-            base += tiling.depth * GATES * group.count
-        stride = GATES * group.count  # vectors from one column to the next
+            base += tiling.depth * self._gates * group.count
+        stride = self._gates * group.count  # vectors from one column to the next
         for position in range(columns.count):
             column = columns.first + position
             of_units = column >= tiling.inputs.tiles
@@ -101,10 +102,11 @@ class UpdateLayer:
                 if of_units
                 else (column * share.lanes)
             )
-            vector = base + start * stride + GATES * (tile - group.first)
+            vector = base + start * stride + self._gates * (tile - group.first)
             self._emitter.transpose(
-                weights.at(position, outer=columns.count, inner=GATES * columns.count),
+                weights.at(position, outer=columns.count, inner=self._gates * columns.count),
                 Place(self._layer.rows, vector),
+                gates=self._gates,
                 target=target,
                 beat=lane // config.beat_words,
                 rows=units,

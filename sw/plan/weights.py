@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from etalstm.errors import PlanError
 from etalstm.hw.config import Config
-from etalstm.hw.contract import Memory, Traffic
+from etalstm.hw.contract import MOST_GATES, Memory, Traffic
 from etalstm.plan.emit import Emitter, Operand, Place, RowMap
 from etalstm.plan.memory import Array
-from etalstm.plan.tiling import GATES, Share
+from etalstm.plan.tiling import Share
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class WeightStore:
         if needed is not None:
             whole = blocks = 0
             while whole * tiles * self._vector_beats < whole_beats and blocks < run.blocks:
-                whole += GATES * needed.share.lanes_of((run.first_block + blocks) % needed.share.tiles)
+                whole += MOST_GATES * needed.share.lanes_of((run.first_block + blocks) % needed.share.tiles)
                 blocks += 1
 
         def part(first, rows):

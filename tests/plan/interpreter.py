@@ -8,7 +8,6 @@ from etalstm.golden.arithmetic import add, multiply
 from etalstm.hw import contract
 from etalstm.hw.contract import Engine, Memory, Opcode, Source, Start, Traffic, VectorOp
 from etalstm.plan.program import blocks_of
-from etalstm.plan.tiling import GATES
 
 MINUS_ZERO = np.float32(-0.0)
 
@@ -83,8 +82,8 @@ class Interpreter:
         values = self.windows[:, self._vectors(f)].reshape(config.channels, *lane.shape, config.lanes)
         needed, row = np.zeros(f["outer"], bool), 0
         for channel, tile, rows in blocks_of(f):
-            vector = f["map"] // config.vector_beats + GATES * tile
-            block = self.windows[channel, vector : vector + GATES, : rows // GATES]
+            vector = f["map"] // config.vector_beats + contract.MOST_GATES * tile
+            block = self.windows[channel, vector : vector + contract.MOST_GATES, : rows // contract.MOST_GATES]
             needed[row : row + rows] = block.T.reshape(-1) != 0
             row += rows
         assert row == f["outer"], f"blocks of {row} rows, {f['outer']} are to be loaded"
