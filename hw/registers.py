@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from etalstm.hw import contract
 from etalstm.hw.axi import AXI4Lite
 from etalstm.hw.config import Config
-from etalstm.hw.contract import Register, Status
+from etalstm.hw.contract import BINARY32, Register, Status
 from etalstm.hw.stream import Shares, Windows
 
 REGISTER_ADDRESS_BITS = (contract.REGISTER_SPACE_BYTES - 1).bit_length()
@@ -54,7 +54,7 @@ class Registers(wiring.Component):
                 "length": Out(32),
                 "watchdog": Out(32),
                 "windows": Out(Windows(config.address_bits)),
-                "parameters": Out(data.ArrayLayout(config.format.width, contract.PARAMETERS)),
+                "parameters": Out(data.ArrayLayout(BINARY32.width, contract.PARAMETERS)),
                 "shares": Out(Shares()),
                 "send_zeros": Out(1),
                 "running": In(1),
@@ -71,7 +71,7 @@ class Registers(wiring.Component):
         config = self._config
         stored = {register: Signal(32, name=register.name.lower()) for register in contract.KEPT_REGISTERS}
         refused = Signal(32)
-        parameters = [Signal(config.format.width, name=f"parameter{n}") for n in range(contract.PARAMETERS)]
+        parameters = [Signal(BINARY32.width, name=f"parameter{n}") for n in range(contract.PARAMETERS)]
         m.d.comb += [
             self.program.eq(stored[Register.PROGRAM_LOW] | stored[Register.PROGRAM_HIGH] << 32),
             self.length.eq(stored[Register.PROGRAM_LENGTH]),

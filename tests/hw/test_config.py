@@ -12,6 +12,11 @@ def test_channels_share_the_memory_behind_their_port():
     assert preset("test").share_bytes == 0
 
 
+def test_there_is_no_number_format_to_choose():
+    """Activation and codec refuse anything but binary32, so a configuration must not offer it."""
+    assert "format" not in preset("test").as_dict()
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
