@@ -4,6 +4,7 @@ from dataclasses import astuple, dataclass, fields
 from fractions import Fraction
 
 from etalstm.hw.config import Config
+from etalstm.hw.contract import BINARY32
 
 _DSP_OF_MULTIPLIER = 2  # a 24 × 24 product in DSP48E2, by Yosys
 _DSP_OF_ADDER = 2
@@ -62,7 +63,7 @@ def estimate(config: Config) -> Resources:
     Source of the unit costs: Yosys, ``synth_xilinx -family xcup``, of single units. ``eta-lstm report resources``
     synthesises them all.
     """
-    vector_bits = config.lanes * config.format.width
+    vector_bits = config.lanes * BINARY32.width
     memories = [
         _memory(config.weight_depth, vector_bits),
         _memory(config.scratch_depth, vector_bits) * config.scratch_reads,

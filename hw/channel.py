@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from etalstm.hw.axi import AXI4, join
 from etalstm.hw.compute import Compute
 from etalstm.hw.contract import (
+    BINARY32,
     CHANNEL_BITS,
     ENGINE_OF,
     HEADER,
@@ -57,9 +58,9 @@ class Channel(wiring.Component):
     -------
     i : :py:`In(stream.Signature(256))`
         Instructions for the four engines. Others are taken and reported.
-    scalars : :py:`In(stream.Signature(Scalar(format)))`
+    scalars : :py:`In(stream.Signature(Scalar(BINARY32)))`
         What the broadcaster sends.
-    parameters : :py:`In(data.ArrayLayout(format.width, PARAMETERS))`
+    parameters : :py:`In(data.ArrayLayout(BINARY32.width, PARAMETERS))`
         Values of ``Source.PARAMETER``; the first three are fixed and not looked at.
     shares : :py:`In(Shares())`
         Fixed shares of the PEs; constant while a program runs.
@@ -101,8 +102,8 @@ class Channel(wiring.Component):
             {name: Out(1) for name in flags}
             | {
                 "i": In(stream.Signature(INSTRUCTION_BITS)),
-                "scalars": In(stream.Signature(Scalar(config.format))),
-                "parameters": In(data.ArrayLayout(config.format.width, PARAMETERS)),
+                "scalars": In(stream.Signature(Scalar(BINARY32))),
+                "parameters": In(data.ArrayLayout(BINARY32.width, PARAMETERS)),
                 "shares": In(Shares()),
                 "number": In(CHANNEL_BITS),
                 "windows": In(Windows(config.address_bits)),
@@ -125,12 +126,12 @@ class Channel(wiring.Component):
         config = self.config
         depths = ("weight_depth", "bias_depth", "scratch_depth", "queue_depth")
         m.submodules.compute = compute = Compute(
-            config.format, config.lanes, config.beat_words,
+            BINARY32, config.lanes, config.beat_words,
             multiplier=self.multiplier, adder=self.adder, activation=self.activation,
             activation_units=config.activation_units, scratch_reads=config.scratch_reads,
             depths={name: getattr(config, name) for name in depths},
         )  # fmt: skip
-        transfer = (config.format, config.lanes, config.beat_words, config.address_bits)
+        transfer = (BINARY32, config.lanes, config.beat_words, config.address_bits)
         m.submodules.load = load = LoadEngine(
             *transfer, outstanding=config.outstanding_bursts, decompressor_words=config.codec_words
         )
@@ -175,7 +176,6 @@ class Channel(wiring.Component):
     def _feed(self, m, compute):
         """Keep scalars in front of the MAC engine; give whether there are any."""
         m.submodules.scalars = fifo = SyncFIFOBuffered(width=self.scalars.p.shape().size, depth=self.config.scalar_fifo)
-        config = self.config
         m.d.comb += [
             fifo.w_data.eq(self.scalars.p),
             fifo.w_en.eq(self.scalars.valid),
@@ -184,9 +184,9 @@ class Channel(wiring.Component):
             compute.scalars.valid.eq(fifo.r_rdy),
             fifo.r_en.eq(compute.scalars.ready),
             compute.parameters.eq(self.parameters),
-            compute.parameters[PARAMETER_ONE].eq(config.format.one),
+            compute.parameters[PARAMETER_ONE].eq(BINARY32.one),
             compute.parameters[PARAMETER_ZERO].eq(0),
-            compute.parameters[PARAMETER_MINUS_ZERO].eq(config.format.minus_zero),
+            compute.parameters[PARAMETER_MINUS_ZERO].eq(BINARY32.minus_zero),
             compute.hold.eq(self.abort),
             compute.shares.eq(self.shares),
         ]

@@ -2,10 +2,10 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 
 from etalstm.hw import contract
-from etalstm.hw.contract import BINARY32, FloatFormat
+from etalstm.hw.contract import BINARY32
 
 
 def _is_power_of_two(value: int) -> bool:
@@ -16,7 +16,8 @@ def _is_power_of_two(value: int) -> bool:
 class Config:
     """Everything that the generator needs to know.
 
-    Memory sizes are in vectors (one word for each lane of a channel) unless they say otherwise.
+    Words are binary32 in every machine: the activation's tables and the codec are made for it. Memory sizes are in
+    vectors (one word for each lane of a channel) unless they say otherwise.
 
     Raises
     ------
@@ -26,7 +27,6 @@ class Config:
 
     channels: int
     lanes: int
-    format: FloatFormat = field(default=BINARY32)
     weight_depth: int = 4096
     scratch_depth: int = 1024
     scratch_reads: int = 2  # operands that come from the scratch memory in a cycle; 2 doubles its block RAM
@@ -111,7 +111,7 @@ class Config:
     @property
     def beat_bits(self) -> int:
         """Data width of every memory port."""
-        return self.beat_words * self.format.width
+        return self.beat_words * BINARY32.width
 
     @property
     def beat_bytes(self) -> int:

@@ -402,8 +402,12 @@ class Register(IntEnum):
     BUILD = 0x080  #: what the bitstream was built from, see :func:`etalstm.boards.build.build_id`; 0 in simulation
     SHARES = 0x084  #: 0: any operation may use any cycle of the PEs; otherwise fixed shares, see SHARES
     SEND_ZEROS = 0x088  #: 1: a scalar that is zero takes the cycles of any other, and is no term of a sum; 0: skipped
-    WINDOW_SIZE = 0x08C  #: of each window, in units of 4096 bytes
-    COUNTER = 0x100  #: 64-bit words, low half first, in the order of Counter; cleared by START
+    # Of each window, in units of 4096 bytes. If a window reaches beyond the machine's addresses, the size counts as 0:
+    # every access is refused with BAD_ADDRESS.
+    WINDOW_SIZE = 0x08C
+    # 64-bit words, low half first, in the order of Counter; cleared by START. Reading a low half latches the high half:
+    # a read of any high half gives what was latched last.
+    COUNTER = 0x100
 
 
 # Registers that keep all 32 bits of what is written, and give them back.

@@ -11,6 +11,7 @@ from amaranth.lib import wiring
 from etalstm.hw import contract
 from etalstm.hw.channel import Channel
 from etalstm.hw.config import Config, preset
+from etalstm.hw.contract import BINARY32
 from etalstm.hw.fp.activation import Activation
 from etalstm.hw.fp.add import Adder
 from etalstm.hw.fp.multiply import Multiplier
@@ -72,7 +73,7 @@ def verilog(config: Config, name: str = "top", *, build: int = 0) -> str:
         What the BUILD register reads as.
     """
     units = {"multiplier": Multiplier, "adder": Adder, "activation": Activation}
-    modules = {unit_name: unit(config.format) for unit_name, unit in units.items()}
+    modules = {unit_name: unit(BINARY32) for unit_name, unit in units.items()}
     instances = {unit_name: partial(Instanced.of, unit_name, unit) for unit_name, unit in modules.items()}
     modules["channel"] = channel = Channel(config, **{n: lambda _, make=make: make() for n, make in instances.items()})
     modules[name] = Top(config, channel=lambda _: Instanced.of("channel", channel), build=build)

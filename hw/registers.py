@@ -1,13 +1,13 @@
 """AXI4-Lite registers of the machine, as :class:`contract.Register` declares them."""
 
-from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm.hw import contract
 from etalstm.hw.axi import AXI4Lite
 from etalstm.hw.config import Config
-from etalstm.hw.contract import Register, Status
+from etalstm.hw.contract import BINARY32, Register, Status
 from etalstm.hw.stream import Shares, Windows
 
 REGISTER_ADDRESS_BITS = (contract.REGISTER_SPACE_BYTES - 1).bit_length()
@@ -19,6 +19,10 @@ class Registers(wiring.Component):
 
     A write is taken in the cycle after its address and its data have both come, and its response follows in the next
     one. A read is taken at once and answered in the cycle after. Every ready comes from a register.
+
+    Reading the low half of a counter latches its high half, which the next read of a high half gives: a counter that
+    counts is read consistently. Windows that do not all lie below 2^address_bits have the size 0, from the third cycle
+    after they were written on; nothing can be accessed in them.
 
     A START while a program runs is counted in REFUSED and has no other effect.
 
@@ -50,7 +54,7 @@ class Registers(wiring.Component):
                 "length": Out(32),
                 "watchdog": Out(32),
                 "windows": Out(Windows(config.address_bits)),
-                "parameters": Out(data.ArrayLayout(config.format.width, contract.PARAMETERS)),
+                "parameters": Out(data.ArrayLayout(BINARY32.width, contract.PARAMETERS)),
                 "shares": Out(Shares()),
                 "send_zeros": Out(1),
                 "running": In(1),
@@ -67,14 +71,11 @@ class Registers(wiring.Component):
         config = self._config
         stored = {register: Signal(32, name=register.name.lower()) for register in contract.KEPT_REGISTERS}
         refused = Signal(32)
-        parameters = [Signal(config.format.width, name=f"parameter{n}") for n in range(contract.PARAMETERS)]
+        parameters = [Signal(BINARY32.width, name=f"parameter{n}") for n in range(contract.PARAMETERS)]
         m.d.comb += [
             self.program.eq(stored[Register.PROGRAM_LOW] | stored[Register.PROGRAM_HIGH] << 32),
             self.length.eq(stored[Register.PROGRAM_LENGTH]),
             self.watchdog.eq(stored[Register.WATCHDOG]),
-            self.windows.base.eq(stored[Register.WINDOW_LOW] | stored[Register.WINDOW_HIGH] << 32),
-            self.windows.stride.eq(stored[Register.WINDOW_STRIDE] << _PAGE_SHIFT),
-            self.windows.size.eq(stored[Register.WINDOW_SIZE] << _PAGE_SHIFT),
             *(self.parameters[n].eq(word) for n, word in enumerate(parameters)),
             *(
                 self.shares[name].eq(stored[Register.SHARES].word_select(n, 8))
@@ -95,8 +96,7 @@ class Registers(wiring.Component):
             Register.BUILD: self._build,
             **stored,
         }
-        counter_words = Array(word for n in range(contract.Counter.COUNT) for word in self._halves(n))
-
+        self._place_windows(m, stored)
         bus = self.bus
         m.d.comb += [bus.wready.eq(bus.awready), bus.arready.eq(~bus.rvalid)]
         m.d.sync += bus.awready.eq(bus.awvalid & bus.wvalid & ~bus.awready & (~bus.bvalid | bus.bready))
@@ -130,9 +130,30 @@ class Registers(wiring.Component):
                         m.d.sync += bus.rdata.eq(word)
                 with m.Default():
                     with m.If(bus.araddr >= Register.COUNTER):
-                        m.d.sync += bus.rdata.eq(counter_words[(bus.araddr - Register.COUNTER) >> 2])
+                        self._read_counter(m, bus)
         return m
 
-    def _halves(self, n):
-        """Low and high word of a counter."""
-        return self.counters[n][:32], self.counters[n][32:]
+    def _place_windows(self, m, stored):
+        """Give the windows; where the last one ends is computed without losing a bit, an addition a cycle."""
+        base = Cat(stored[Register.WINDOW_LOW], stored[Register.WINDOW_HIGH])
+        stride, size = stored[Register.WINDOW_STRIDE] << _PAGE_SHIFT, stored[Register.WINDOW_SIZE] << _PAGE_SHIFT
+        reach = Signal(len(stride) + contract.CHANNEL_BITS, reset_less=True)  # from the first window to the last's end
+        outside = Signal(init=1)
+        m.d.sync += [
+            reach.eq(stride * (self._config.channels - 1) + size),
+            outside.eq(base + reach > 1 << self._config.address_bits),
+        ]
+        m.d.comb += [
+            self.windows.base.eq(base),
+            self.windows.stride.eq(stride),
+            self.windows.size.eq(Mux(outside, 0, size)),
+        ]
+
+    def _read_counter(self, m, bus):
+        """Answer with the low half of a counter and latch the high one, or with what was latched."""
+        latched, index = Signal(32), (bus.araddr - Register.COUNTER) >> 2
+        counter = Signal(64)
+        m.d.comb += counter.eq(Array(self.counters[n] for n in range(contract.Counter.COUNT))[index >> 1])
+        m.d.sync += bus.rdata.eq(Mux(index[0], latched, counter[:32]))
+        with m.If(~index[0]):
+            m.d.sync += latched.eq(counter[32:])

@@ -9,7 +9,7 @@ from etalstm.hw.axi import AXI4, AXI4Lite, AXI4Read
 from etalstm.hw.broadcast.broadcaster import Broadcaster
 from etalstm.hw.channel import Channel
 from etalstm.hw.config import Config
-from etalstm.hw.contract import Counter, Cycle, Engine, Opcode, Status
+from etalstm.hw.contract import BINARY32, Counter, Cycle, Engine, Opcode, Status
 from etalstm.hw.counters import Counters
 from etalstm.hw.dma.merge import ReadMerge
 from etalstm.hw.dma.reader import Reader
@@ -87,7 +87,7 @@ class Top(wiring.Component):
         reader = Reader(config.address_bits, config.beat_bits, contract.ADDRESS_BITS, depth=32, outstanding=2)
         m.submodules.program = of_program(reader)
         rows = RowLoads(
-            config.format,
+            BINARY32,
             lanes=config.lanes,
             beat_words=config.beat_words,
             address_bits=config.address_bits,

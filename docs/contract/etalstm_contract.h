@@ -61,8 +61,8 @@
 #define ETALSTM_REG_BUILD 128u /* what the bitstream was built from, see :func:`etalstm.boards.build.build_id`; 0 in simulation */
 #define ETALSTM_REG_SHARES 132u /* 0: any operation may use any cycle of the PEs; otherwise fixed shares, see SHARES */
 #define ETALSTM_REG_SEND_ZEROS 136u /* 1: a scalar that is zero takes the cycles of any other, and is no term of a sum; 0: skipped */
-#define ETALSTM_REG_WINDOW_SIZE 140u /* of each window, in units of 4096 bytes */
-#define ETALSTM_REG_COUNTER 0x100u /* 64-bit words, low half first, in the order of Counter; cleared by START */
+#define ETALSTM_REG_WINDOW_SIZE 140u /* Of each window, in units of 4096 bytes. If a window reaches beyond the machine's addresses, the size counts as 0: every access is refused with BAD_ADDRESS. */
+#define ETALSTM_REG_COUNTER 0x100u /* 64-bit words, low half first, in the order of Counter; cleared by START. Reading a low half latches the high half: a read of any high half gives what was latched last. */
 
 /* Counters: the register of the low half of the first */
 #define ETALSTM_COUNTER_CYCLES 0x100u /* clock cycles between start and end */

@@ -11,7 +11,7 @@ from etalstm.hw.broadcast.emitter import ScalarEmitter
 from etalstm.hw.broadcast.fetcher import BlockFetcher
 from etalstm.hw.broadcast.masks import GroupSizes, NonzeroMasks
 from etalstm.hw.config import Config
-from etalstm.hw.contract import Opcode, Status
+from etalstm.hw.contract import BINARY32, Opcode, Status
 from etalstm.hw.dma.reader import Reader
 from etalstm.hw.queue import InstructionQueue
 from etalstm.hw.stream import Scalar, Windows, instruction_layout
@@ -23,7 +23,7 @@ class Broadcaster(wiring.Component):
     Members
     -------
     i : :py:`In(stream.Signature(256))`               CAST instructions
-    o : :py:`Out(stream.Signature(Scalar(format)))`   scalars, for all channels at once
+    o : :py:`Out(stream.Signature(Scalar(BINARY32)))`   scalars, for all channels at once
     axi : :py:`Out(AXI4Read(...))`                    memory port
     windows : :py:`In(Windows(...))`                  where the channels' windows are
     send_zeros : :py:`In(1)`                          zeros are sent too, as scalars that are no terms
@@ -38,7 +38,7 @@ class Broadcaster(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(contract.INSTRUCTION_BITS)),
-                "o": Out(stream.Signature(Scalar(config.format))),
+                "o": Out(stream.Signature(Scalar(BINARY32))),
                 "axi": Out(AXI4Read(config.address_bits, config.beat_bits)),
                 "windows": In(Windows(config.address_bits)),
                 "send_zeros": In(1),
@@ -63,7 +63,7 @@ class Broadcaster(wiring.Component):
         layout = instruction_layout(Opcode.CAST)
         m.submodules.queue = queue = InstructionQueue(layout, config.instruction_queue)
         m.submodules.fetcher = fetcher = BlockFetcher(
-            config.format,
+            BINARY32,
             beat_words=config.beat_words,
             vector_beats=config.vector_beats,
             words=config.broadcast_words,
@@ -77,10 +77,10 @@ class Broadcaster(wiring.Component):
             beat_bits=config.beat_bits, words=config.broadcast_words, beat_words=config.beat_words
         )
         m.submodules.masks = masks = NonzeroMasks(
-            config.format, GroupSizes(config.lanes, config.beat_words, config.broadcast_words)
+            BINARY32, GroupSizes(config.lanes, config.beat_words, config.broadcast_words)
         )
         m.submodules.emitter = emitter = ScalarEmitter(
-            config.format, lanes=config.lanes, beat_words=config.beat_words, words=config.broadcast_words
+            BINARY32, lanes=config.lanes, beat_words=config.beat_words, words=config.broadcast_words
         )
         connect(m, queue.o, fetcher.i)
         connect(m, fetcher.o, emitter.i)

@@ -275,11 +275,8 @@ class Accelerator:
                 )
 
     def _counter(self, number: int) -> int:
-        low, high = (Register.COUNTER + 8 * number + half for half in (0, 4))
-        before = self._read(high)
-        word, after = self._read(low), self._read(high)
-        # a carry between the reads: what came after it is consistent
-        return after << 32 | (word if before == after else self._read(low))
+        low, high = (self._read(Register.COUNTER + 8 * number + half) for half in (0, 4))  # low latches high
+        return high << 32 | low
 
     def _read(self, register: int) -> int:
         return self.transport.read_register(register)

@@ -10,7 +10,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from etalstm.hw.config import preset
-from etalstm.hw.contract import STREAM_INDEX, Opcode, Status, encode
+from etalstm.hw.contract import BINARY32, STREAM_INDEX, Opcode, Status, encode
 from etalstm.hw.stream import Scalar
 from etalstm.sim.axi_memory import AxiMemory, pauses
 from tests.hw.cast import CastModel, random_memory
@@ -21,7 +21,7 @@ BASE, STRIDE, MEMORY_BYTES = 0x4000, 0x20000, 0x80000
 STREAMS = 0x200  # first beat that no dense CAST reads
 MODEL = CastModel(CONFIG.lanes, CONFIG.beat_words, CONFIG.broadcast_words, STRIDE)
 CASTS, SEED = 60, 8
-SCALAR = Scalar(CONFIG.format)
+SCALAR = Scalar(BINARY32)
 START, BEATS, ELEMENTS, KEPT = range(len(STREAM_INDEX))
 
 

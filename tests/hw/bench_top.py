@@ -205,6 +205,24 @@ async def names_what_is_wrong_with_a_program(dut):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(opcode=[Opcode.LOAD, Opcode.STORE])
+async def refuses_windows_that_wrap_around(dut, opcode):
+    """The last channel's window ends beyond the addresses: nothing is accessed, at its wrapped address either."""
+
+    def work(device):
+        program = load(device, encode(opcode, memory=Memory.SCRATCH, outer=1, inner=4), HALT)
+        transport = device.accelerator.transport
+        memory_bytes, transport.memory_bytes = transport.memory_bytes, 1 << 64  # or the driver would refuse it itself
+        device.accelerator.set_windows((1 << preset(PRESET).address_bits) - WINDOW_BYTES, WINDOW_BYTES)
+        transport.memory_bytes = memory_bytes
+        with pytest.raises(BadAddressError, match="instruction 0"):
+            device.accelerator.run(program)
+        train(device)
+
+    await on_device(dut, 0.0, work)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def names_an_access_that_memory_refuses(dut):
     """Reads and writes of data, and of the program; the machine trains on."""
 

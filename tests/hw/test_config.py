@@ -18,6 +18,11 @@ def test_the_slice_is_the_board_with_fewer_channels():
     assert part.channels % board.channels_per_port == 0 and part.channels > board.channels_per_port
 
 
+def test_there_is_no_number_format_to_choose():
+    """Activation and codec refuse anything but binary32, so a configuration must not offer it."""
+    assert "format" not in preset("test").as_dict()
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In
 
 from etalstm.hw.channel import Channel
 from etalstm.hw.config import PRESETS, Config
+from etalstm.hw.contract import BINARY32
 from etalstm.hw.fp.activation import Activation
 from etalstm.hw.fp.add import Adder
 from etalstm.hw.fp.multiply import Multiplier
@@ -59,7 +60,7 @@ def combinational_paths(netlist: Netlist) -> set[tuple[str, str]]:
 
 def machine(config: Config) -> Top:
     """A machine whose arithmetic units, most of its logic, are not elaborated."""
-    units = {name: unit(config.format) for name, unit in UNITS.items()}
+    units = {name: unit(BINARY32) for name, unit in UNITS.items()}
     instances = {name: lambda _, name=name: Instanced.of(name, units[name]) for name in units}
     return Top(config, channel=partial(Channel, **instances))
 

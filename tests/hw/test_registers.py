@@ -6,7 +6,7 @@ import pytest
 from amaranth.sim import Simulator
 
 from etalstm.hw.config import preset
-from etalstm.hw.contract import KEPT_REGISTERS, MAGIC, Register
+from etalstm.hw.contract import KEPT_REGISTERS, MAGIC, Counter, Register
 from etalstm.hw.registers import Registers
 
 SEED = 5
@@ -85,3 +85,67 @@ def test_keep_what_is_written_and_answer_each_access_once(stall):
     )
     assert answers == [0] * count, f"seed {SEED}: {len(answers)} answers to {count} writes"
     assert found == values, f"seed {SEED}"
+
+
+def test_a_counter_is_read_as_it_was_when_its_low_half_was_read():
+    """It counts on between the reads of its halves; another one does not disturb what was latched before."""
+    dut, found = Registers(preset("test")), []
+    low = Register.COUNTER + 8 * Counter.SCALARS_SEEN
+
+    async def read(context):
+        context.set(dut.bus.rready, 1)
+        for address in (low, low + 4, low, low + 4):
+            await sender(dut.bus, "ar", [address], 0.0)(context)
+            found.append(context.get(dut.bus.rdata))
+            context.set(dut.counters[Counter.SCALARS_SEEN], 0x5_00000000)
+
+    async def count(context):
+        context.set(dut.counters[Counter.SCALARS_SEEN], 0x4_FFFFFFFF)
+        context.set(dut.counters[Counter.SCALARS_SEEN - 1], 0x77_00000000)
+
+    simulate(dut, count, read)
+    assert found == [0xFFFFFFFF, 4, 0, 5]
+
+
+CONFIG = preset("test")
+END = 1 << CONFIG.address_bits
+
+
+@pytest.mark.parametrize(
+    ("base", "stride", "size", "inside"),
+    [
+        (0, 1 << 20, 1 << 20, True),
+        (END - (2 << 20), 1 << 20, 1 << 20, True),
+        (END - (2 << 20) + 4096, 1 << 20, 1 << 20, False),
+        (END - (2 << 20), 1 << 20, (1 << 20) + 4096, False),
+        (4096, END - 4096, 4096, False),
+        (0, END, 4096, False),
+        (END, 4096, 4096, False),
+        (1 << 63, 4096, 4096, False),
+        (0, 0xFFFFFFFF << 12, 4096, False),
+        (0, 4096, 0xFFFFFFFF << 12, False),
+    ],
+)
+def test_windows_that_reach_beyond_the_addresses_cannot_be_accessed(base, stride, size, inside):
+    dut = Registers(CONFIG)
+    values = {
+        Register.WINDOW_LOW: base & 0xFFFFFFFF,
+        Register.WINDOW_HIGH: base >> 32,
+        Register.WINDOW_STRIDE: stride >> 12,
+        Register.WINDOW_SIZE: size >> 12,
+    }
+
+    async def settle(context):
+        while context.get(dut.windows.stride) != stride % END or len(answers) < len(values):
+            await context.tick()
+        await context.tick().repeat(2)
+        assert context.get(dut.windows.size) == (size if inside else 0)
+
+    answers = []
+    simulate(
+        dut,
+        sender(dut.bus, "aw", values.keys(), 0.0),
+        sender(dut.bus, "w", values.values(), 0.0),
+        taker(dut.bus, "b", len(values), 0.0, answers),
+        settle,
+    )
