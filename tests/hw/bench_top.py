@@ -32,7 +32,7 @@ PROGRAM, WINDOW, WINDOW_BYTES = 1 << 20, 1 << 21, 4096
 HALT = encode(Opcode.HALT)
 LOAD = encode(Opcode.LOAD, memory=Memory.SCRATCH, outer=1, inner=4)
 STORE = encode(Opcode.STORE, memory=Memory.SCRATCH, outer=1, inner=4, wait_load=1)
-ENDLESS_WAIT = encode(Opcode.STORE, memory=Memory.SCRATCH, outer=1, inner=4, wait_load=9)
+ENDLESS = encode(Opcode.MAC, tiles=1)  # its scalars never come
 
 
 async def on_device(dut, stall, work):
@@ -227,7 +227,7 @@ async def refuses_a_second_program(dut):
 
     def work(device):
         device.accelerator.watchdog_cycles = 0
-        program = load(device, ENDLESS_WAIT, HALT)
+        program = load(device, ENDLESS, HALT)
         device.accelerator.start(program)
         with pytest.raises(BusyError):
             device.accelerator.run(program)
