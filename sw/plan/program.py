@@ -77,7 +77,7 @@ class Program:
         Raises
         ------
         ValueError
-            If a field does not fit.
+            If a field does not fit, or an engine has more instructions than a wait can count.
         """
         engine = contract.ENGINE_OF[opcode]
         reads, writes = list(reads), list(writes)
@@ -98,14 +98,10 @@ class Program:
                 if reader != engine:
                     wait_for(reader, count)
 
-        farthest = (1 << contract.WAIT_BITS) - 1  # a wait for a later instruction includes those before it
-        header = {
-            _WAIT_FIELDS[other]: min(self._issued[other] - count + 1, farthest)
-            for other, count in waits.items()
-            if count
-        }
         self._issued[engine] += 1
         done = self._issued[engine]
+        if done >= 1 << contract.WAIT_BITS:
+            raise ValueError(f"a program can have {(1 << contract.WAIT_BITS) - 1} {engine.name} instructions at most")
         # The channels see what the broadcaster reads as done when the paired MAC is.
         token = (Engine.MAC, self._issued[Engine.MAC] + 1) if engine == Engine.CAST else (engine, done)
         for resource in reads:
@@ -113,6 +109,7 @@ class Program:
         for resource in writes:
             self._uses[resource] = _Uses(written=token)
 
+        header = {_WAIT_FIELDS[other]: count for other, count in waits.items()}
         self.words.append(contract.encode(opcode, **header, **fields))
         self._count(opcode, fields)
 
@@ -204,7 +201,7 @@ def disassemble(words: Iterable[int]) -> Iterable[str]:
     """Write instructions as text, one line each: number, opcode, waits, fields that are not 0."""
     for number, word in enumerate(words):
         opcode, fields = contract.decode(word)
-        waits = [f"{name[5:]}-{fields[name]}" for name in _WAIT_FIELDS.values() if fields[name]]
+        waits = [f"{name[5:]}≥{fields[name]}" for name in _WAIT_FIELDS.values() if fields[name]]
         waits += ["by all channels"] if fields["everyone"] else []
         rest = [f"{name}={fields[name]}" for name in contract.FIELDS[opcode] if fields[name]]
         after = f"  after {', '.join(waits)}" if waits else ""

@@ -11,6 +11,7 @@ from etalstm.hw.contract import (
     INSTRUCTION_BITS,
     LOOP_BITS,
     LOOP_DEPTH,
+    PAGE_BYTES,
     Opcode,
     Status,
     encode,
@@ -178,9 +179,9 @@ def test_a_program_may_be_longer_than_memory(length, words, status):
 
 def test_a_program_that_passes_the_last_address_does_not_go_on_at_the_first():
     """The address of the instruction behind has one bit too many."""
-    last = (1 << PORT_BITS) - 2 * INSTRUCTION_BITS // 8
-    run = Run([LOAD, LOAD, LOAD], length=9, program=last)
-    assert (run.status, run.instruction, len(run.taken)) == (Status.READ_ERROR, 2, 2)
+    fitting = PAGE_BYTES * 8 // INSTRUCTION_BITS
+    run = Run([LOAD] * fitting, length=fitting + 9, program=(1 << PORT_BITS) - PAGE_BYTES)
+    assert (run.status, run.instruction, len(run.taken)) == (Status.READ_ERROR, fitting, fitting)
 
 
 def test_an_error_beyond_the_halt_is_none():
