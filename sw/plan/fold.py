@@ -156,10 +156,10 @@ def check(number: int, turn: Turn, turns: list[Turn], found: Steady) -> None:
     written = list(instructions(turns[like].outline))
     for instruction, distance, stride in zip(written, apart, each, strict=True):
         if distance != periods * stride:
+            first = instruction.address
             raise FoldError(
-                f"the address of a loop's {instruction.opcode.name} is {instruction.address} in turn {like} and "
-                f"{instruction.address + distance} in turn {number}, expected {instruction.address + periods * stride}: "
-                f"{stride} more each {found.period} turns"
+                f"the address of a loop's {instruction.opcode.name} is {first} in turn {like} and {first + distance} in "
+                f"turn {number}, expected {first + periods * stride}: {stride} more each {found.period} turns"
             )
 
 

@@ -25,7 +25,7 @@ class Hazards:
         self._everyones = dict.fromkeys((Engine.CAST, Engine.LOAD), 0)  # STOREs known to be completed by all channels
         self._done = [0] * len(Engine)
         self._written, self._read = {}, defaultdict(dict)
-        self._tiles, self._compressed = 0, {}
+        self._tiles = None
 
     def check(self, words):
         """Give the number of instructions; raise AssertionError with the first one that may start too early."""
@@ -87,11 +87,11 @@ class Hazards:
                 return self._lanes(Memory.SCRATCH, f | {"inner": f["rows"]}, "lane_address", "outer_stride",
                                    "inner_stride"), set()  # fmt: skip
             case Opcode.CAST:
-                self._tiles = f["tiles"], f["batch"], self._outer(f)
+                self._tiles = f["tiles"], self._indices(f)
                 size = 1 if f["compressed"] else f["gates"] * f["batch"]
                 return self._window(step, size * f["tiles_per_channel"]), set()
             case Opcode.MAC:
-                tiles, batch, (outer, inner) = self._tiles
+                tiles, (outer, inner) = self._tiles
                 reads = {(Memory.WEIGHTS, f["weights"] + n) for n in range(outer * tiles)}
                 if f["start"]:
                     reads |= {(Memory.BIAS, f["bias"] + n) for n in range(tiles)}
@@ -107,7 +107,7 @@ class Hazards:
         raise AssertionError(step)
 
     @staticmethod
-    def _outer(f):
+    def _indices(f):
         """How many outer and inner indices a CAST has."""
         tiles = [(f["tile"] + n) % f["tiles_per_channel"] for n in range(f["blocks"])]
         lanes = sum(f["last_lanes" if tile == f["tiles_per_channel"] - 1 else "lanes"] for tile in tiles)
