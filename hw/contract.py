@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
+from functools import cache
 
 
 @dataclass(frozen=True)
@@ -348,6 +349,7 @@ FIELDS = {
 }
 
 
+@cache
 def layout(opcode: Opcode) -> dict[str, tuple[int, int]]:
     """Bit offset and width of every field of an instruction, header first, least significant bit first."""
     fields, offset = {}, 0
