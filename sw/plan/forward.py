@@ -1,6 +1,7 @@
 """Programs of the forward pass."""
 
 from dataclasses import dataclass
+from itertools import product, zip_longest
 
 from etalstm.cells.lstm import LSTM
 from etalstm.cells.operation import split_after
@@ -9,6 +10,7 @@ from etalstm.hw.contract import Memory, Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter, Operand, Parameter, Place, Scratch
 from etalstm.plan.network import NetworkMap
+from etalstm.plan.steps import alike
 from etalstm.plan.streams import NO_STEPS, Steps, Streams
 from etalstm.plan.tiling import Share, Span
 from etalstm.plan.vectors import ZERO, Vectors
@@ -74,12 +76,19 @@ class ForwardLayer:
 
     def emit(self, steps: range) -> None:
         """Append the instructions of some steps."""
-        jobs = list(self._jobs(steps))
-        self._sum_inputs(jobs[0])
-        for job, following in zip(jobs, [*jobs[1:], None], strict=True):
+        self._sum_inputs(self._jobs(steps[0])[0])
+        last = steps[-1]
+        for run in alike(steps[:-1], lambda step: step in self._skipped):
+            self._emitter.loop(len(run), lambda turn, run=run: self._step(run[turn], [self._jobs(run[turn] + 1)[0]]))
+        self._step(last, [])
+
+    def _step(self, step: int, following: list[Job]) -> None:
+        """Emit a step; `following` is the job after it, if there is one."""
+        jobs = self._jobs(step)
+        for job, ahead in zip_longest(jobs, [*jobs[1:], *following]):
             self._sum_state(job)
-            if following:
-                self._sum_inputs(following)
+            if ahead:
+                self._sum_inputs(ahead)
             self._cells(job)
 
     def emit_parts(self, steps: range, *, products: bool, streams: bool) -> None:
@@ -87,27 +96,39 @@ class ForwardLayer:
         stage, vectors = self._stage, self._vectors
         brought = [column[0] for array in stage.forward_arrays for column in array][: len(stage.kept)]
         kept = [stage.output if name in brought else name for name in stage.kept.values()]
-        for job in self._jobs(steps):
-            group, size = job.group, job.size
-            if streams and job.step == steps.start:
-                for n, name in enumerate(kept):
-                    state = self._layer.h.part(n % (self._network.steps + 1), job.batch_tile, group.first)
-                    self._emitter.load(vectors.operand(name, size), state, Traffic.ACTIVATIONS, group.count, size)
+
+        def load_numbers(job):
+            for n, name in enumerate(kept):
+                state = self._layer.h.part(n % (self._network.steps + 1), job.batch_tile, job.group.first)
+                to = vectors.operand(name, job.size)
+                self._emitter.load(to, state, Traffic.ACTIVATIONS, job.group.count, job.size)
+
+        def run(job):
             if products:
                 self._sum_inputs(job)
             if streams:
-                where = job.step, job.batch_tile, group, size
-                self._streams.keep(*where, [vectors.operand(name, size) for name in kept])
-                self._streams.bring(*where, [vectors.operand(name, size) for name in brought])
+                where = job.step, job.batch_tile, job.group, job.size
+                self._streams.keep(*where, [vectors.operand(name, job.size) for name in kept])
+                self._streams.bring(*where, [vectors.operand(name, job.size) for name in brought])
 
-    def _jobs(self, steps):
-        batch, turn = self._network.batch, 0
-        for step in steps:
-            for tile in range(batch.count):
-                for number, group in enumerate(self._layer.tiling.unit_groups):
-                    queue = Operand(Memory.QUEUE, self._half * (turn % 2))
-                    yield Job(step, tile, number, group, batch.size_of(tile), self._layer.tiling.gates, queue)
-                    turn += 1
+        def step(turn):
+            for job in self._jobs(steps[turn]):
+                if streams and not turn:
+                    load_numbers(job)
+                run(job)
+
+        self._emitter.loop(len(steps), step)
+
+    def _jobs(self, step: int) -> list[Job]:
+        """Give the jobs of a step. They alternate the halves of the queue, across steps too."""
+        batch, tiling = self._network.batch, self._layer.tiling
+        groups = tiling.unit_groups
+        jobs = []
+        for number, (tile, group) in enumerate(product(range(batch.count), range(len(groups)))):
+            half = (step * batch.count * len(groups) + number) % 2
+            queue = Operand(Memory.QUEUE, self._half * half)
+            jobs.append(Job(step, tile, group, groups[group], batch.size_of(tile), tiling.gates, queue))
+        return jobs
 
     def _sum_inputs(self, job: Job) -> None:
         layer = self._layer

@@ -28,7 +28,7 @@ LOAD = contract.encode(Opcode.LOAD, memory=1, outer=1, inner=4)
 STORE = contract.encode(Opcode.STORE, memory=1, outer=1, inner=4)
 CAST = dict.fromkeys(("blocks", "gates", "batch", "lanes", "last_lanes", "tiles", "tiles_per_channel", "start"), 1)
 NO_STREAM = contract.encode(Opcode.CAST, compressed=1, address=200, **CAST)  # that memory is all zeros
-ENDLESS_WAIT = contract.encode(Opcode.STORE, memory=1, outer=1, inner=4, wait_load=9)
+ENDLESS = contract.encode(Opcode.MAC, tiles=1)  # its scalars never come
 
 
 @pytest.fixture(params=[0.0, 0.5], ids=["", "stalled"])
@@ -67,7 +67,7 @@ def assert_usable(device):
         ((LOAD, NO_STREAM, HALT), BadStreamError, "CAST, instruction 1: CAST .*address=200"),
         ((contract.encode(Opcode.CAST, address=256, **CAST), HALT), BadAddressError, "CAST, instruction 0: CAST"),
         ((LOAD, LOAD), TruncatedError, "TRUNCATED"),
-        ((LOAD, ENDLESS_WAIT, HALT), StuckError, "STUCK"),
+        ((LOAD, ENDLESS, HALT), StuckError, "STUCK"),
     ],
     ids=["opcode", "field", "load", "store", "stream", "cast", "truncated", "stuck"],
 )  # fmt: skip
@@ -115,7 +115,7 @@ def test_a_memory_that_never_answers_is_noticed(device, place):
 
 def test_a_second_program_is_refused(device):
     device.accelerator.watchdog_cycles = 0
-    program = device.accelerator.load(ENDLESS_WAIT.to_bytes(32, "little") + HALT.to_bytes(32, "little"), PROGRAM)
+    program = device.accelerator.load(ENDLESS.to_bytes(32, "little") + HALT.to_bytes(32, "little"), PROGRAM)
     device.accelerator.start(program)
     with pytest.raises(BusyError):
         device.accelerator.run(program)
@@ -125,7 +125,7 @@ def test_a_second_program_is_refused(device):
 
 def test_a_program_that_takes_too_long_is_stopped(device):
     device.accelerator.watchdog_cycles = 0
-    program = device.accelerator.load(ENDLESS_WAIT.to_bytes(32, "little") + HALT.to_bytes(32, "little"), PROGRAM)
+    program = device.accelerator.load(ENDLESS.to_bytes(32, "little") + HALT.to_bytes(32, "little"), PROGRAM)
     with pytest.raises(DeviceTimeoutError):
         device.accelerator.run(program, timeout_seconds=0.2)
     assert_usable(device)
