@@ -110,7 +110,7 @@ class Cell:
     stages : tuple of Stage
         In the order of the forward pass. The output of the last is the cell's.
     state : str
-        What passes from step to step element by element.
+        What passes from step to step element by element. Only the last stage has it.
 
     Raises
     ------
@@ -171,10 +171,10 @@ class Cell:
 
     def _check_forward(self, stage: Stage) -> None:
         operations, layout = stage.forward + stage.local, stage.forward_arrays + stage.local_arrays
-        results = {stage.output} | ({self.state} if stage is self.stages[-1] else set())
-        self._check_results(stage.forward, results | set(stage.gates))
+        last = stage is self.stages[-1]
+        self._check_results(stage.forward, {stage.output, *stage.gates} | ({self.state} if last else set()))
         self._check_results(operations, set(stage.kept.values()))
-        self._check_places(operations, layout, {self.state_before} & reads(operations), set(stage.sums))
+        self._check_places(operations, layout, {self.state_before} if last else set(), set(stage.sums))
 
     def _check_backward(self, stage: Stage) -> None:
         last = stage is self.stages[-1]

@@ -5,10 +5,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from etalstm.cells.cell import Cell, Stage
+from etalstm.hw.config import Config
 from etalstm.plan.emit import Place, RowMap
 from etalstm.plan.memory import Array
 from etalstm.plan.tiling import BatchTiles, LayerTiling, Span
-from etalstm.storage import KINDS, LayerStorage
+from etalstm.storage import LayerStorage
 
 
 @dataclass(frozen=True)
@@ -50,32 +52,45 @@ class Sequence:
 
 @dataclass(frozen=True)
 class LayerArrays:
-    """One layer's arrays in memory.
+    """The arrays in memory of one stage of a layer's cell; the last stage has the layer's own.
 
     Members
     -------
     number : int          of the layer
+    cell : Cell
+    stage : Stage         of the cell
+    earlier : tuple of LayerArrays
+        The stages before this one.
+    lanes : Config        the machine with the share of the lane memories that this stage has
     tiling : LayerTiling
     rows, columns : the two copies of the matrix; the column copy is the master
     gradient, velocity : like the column copy
     bias, bias_gradient, bias_velocity : [unit tile][gate]
     norms : Σ dW² of each column
-    x : Sequence          what enters the layer, and the step it starts at
-    h : Sequence          T + 1 steps, the first is the initial state
-    c : Sequence          likewise; with compressed storage one step, the present state
+    x : Sequence          what enters the layer, and the step it starts at; None if another stage takes it
+    operand : Sequence    the other thing that the matrix acts on, and the step it starts at: the cell's output of the
+        step before, or an earlier stage's of this step
+    operand_gradient : Sequence    its gradient, one step
+    h : Sequence          the stage's output: T + 1 steps, the cell's first is the initial state
+    c : Sequence          the last stage's, likewise; with compressed storage one step, the present state
     index : Array         with compressed storage: a vector for the index of each stream
     storage : LayerStorage
     delta : Sequence      gradients of the gates; None with compressed storage
     delta_index : Array   with compressed storage: a vector for the index of each tile's stream
     needed : Array        with compressed storage, unless the columns stay in the lanes: a vector for each tile and
         gate, which rows the present δ needs
-    dy : Sequence         gradients that arrive from above
-    dx : Sequence         gradients that leave below
-    dh, dc : Sequence     running state gradients, one step: the final states' before, the initial states' after
+    dy : Sequence         gradients that arrive from above; of the last stage
+    dx : Sequence         gradients that leave below; of the stage that takes x
+    dh, dc : Sequence     running gradients of output and state, one step: of the last stage the final states' before,
+        the initial states' after; an earlier one has no dc
     dh_sum : Sequence     dy + dh of a step, kept where the batch is masked
     """
 
     number: int
+    cell: Cell
+    stage: Stage
+    earlier: tuple["LayerArrays", ...]
+    lanes: Config
     tiling: LayerTiling
     rows: Array
     columns: Array
@@ -85,20 +100,59 @@ class LayerArrays:
     bias_gradient: Array
     bias_velocity: Array
     norms: Array
-    x: Sequence
+    x: Sequence | None
     x_step: int
+    operand: Sequence
+    operand_step: int
+    operand_gradient: Sequence
     h: Sequence
-    c: Sequence
+    c: Sequence | None
     index: Array | None
     storage: LayerStorage
     delta: Sequence | None
     delta_index: Array | None
     needed: Array | None
-    dy: Sequence
-    dx: Sequence
+    dy: Sequence | None
+    dx: Sequence | None
     dh: Sequence
-    dc: Sequence
+    dc: Sequence | None
     dh_sum: Sequence | None
+
+    @property
+    def stages(self) -> tuple["LayerArrays", ...]:
+        """All stages up to this one: of the last stage, all stages of the layer."""
+        return (*self.earlier, self)
+
+    @property
+    def is_last(self) -> bool:
+        """This is the last stage: its output and state are the cell's."""
+        return self.stage is self.cell.stages[-1]
+
+    @property
+    def is_recurrent(self) -> bool:
+        """The operand that is no input is the cell's output of the step before."""
+        return self.stage.operands[-1] == self.cell.output
+
+    @property
+    def first_weight(self) -> int:
+        """Where the stage's share of the weight memory begins."""
+        return len(self.earlier) * self.lanes.weight_depth
+
+    @property
+    def first_bias(self) -> int:
+        """Where the stage's share of the bias memory begins."""
+        return len(self.earlier) * self.lanes.bias_depth
+
+    @property
+    def first_kind(self) -> int:
+        """Kinds of local gradients that the earlier stages keep."""
+        return sum(len(layer.stage.kept) for layer in self.earlier)
+
+    @property
+    def gates_vectors(self) -> int:
+        """Vectors of a step's gates: what a dense cell keeps of this stage."""
+        batch = self.h.batch
+        return self.tiling.gates * self.tiling.units.tiles * batch.size * batch.count
 
     def c_at(self, step: int) -> int:
         """Which step of `c` holds the state after so many steps."""
@@ -108,7 +162,7 @@ class LayerArrays:
         """Where the index of a stream lies."""
         groups = self.tiling.unit_groups
         number = (step * self.h.batch.count + batch_tile) * len(groups) + groups.index(group)
-        return Place(self.index, number * len(KINDS) + kind, (number, kind))
+        return Place(self.index, number * len(self.stage.kept) + kind, (number, kind))
 
     def delta_at(self, step: int, batch_tile: int, tile: int = 0) -> Place:
         """Where a tile's δ lies, or with compressed storage the index of its stream."""

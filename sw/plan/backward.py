@@ -1,14 +1,15 @@
 """Programs of the backward pass: from dy to δ, and from δ to the gradients of what entered the layer."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from etalstm.cells.lstm import LSTM
+from etalstm.cells.cell import Stage
 from etalstm.cells.operation import split_after
 from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
-from etalstm.plan.emit import Emitter, Operand, Place, Scratch
+from etalstm.plan.emit import Emitter, Operand, Parameter, Place, Scratch
 from etalstm.plan.network import NetworkMap
 from etalstm.plan.steps import alike
 from etalstm.plan.streams import NO_STEPS, Steps, Streams
@@ -23,8 +24,9 @@ _LATENCY_BEATS = 64
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of one step, batch tile and group of units."""
+    """The cells of one step, batch tile and group of units, in one of their stages."""
 
+    stage: Stage
     step: int
     batch_tile: int
     group: Span
@@ -37,7 +39,7 @@ class Cells:
 
 
 class BackwardLayer:
-    """Emits one layer's backward pass, last step first.
+    """Emits one layer's backward pass, last step first, and of each step the last stage first.
 
     Everything of a cell that does not depend on the gradients (its local gradients) is computed ahead, while the sums
     of the cell after it run.
@@ -59,48 +61,22 @@ class BackwardLayer:
         above: Steps = NO_STEPS,
         skips: bool = False,
     ):
-        self._emitter, self._network, self._layer = emitter, network, layer
-        self._skipped, self._above = skipped, above
-        tiling = layer.tiling
-        self._weights = WeightStore(
-            config, emitter, layer.columns, [group.count for group in tiling.column_groups], tiling.rows
-        )
-        self._half, self._turn = config.queue_depth // 2, 0
-
-        self._streams = Streams(emitter, network, layer)
-        scratch = Scratch(config)
-        size = network.batch.size
-        most = max(group.count for group in tiling.unit_groups)
-        vectors = most * size
-        self._cell, self._stage = LSTM, LSTM.stages[0]
-        self._vectors = Vectors(emitter, scratch, vectors)
-        self._vectors.take(self._stage.backward_arrays)
-        self._delta = self._vectors.array(self._stage.deltas[0])
-        self._bias = scratch.take("the bias gradients", tiling.gates * tiling.units.tiles)
-        self._row_map, self._whole_beats = layer.row_map if skips else None, 0
-        if self._row_map:
-            operations = 1 + len(split_after(self._stage.backward, self._stage.deltas)[0])
-            self._rows = scratch.take("the rows that are needed", NEEDED_ARRAYS * most)
-            self._whole_beats = _LATENCY_BEATS + (operations + tiling.gates * config.vector_beats) * vectors
-        if network.mask:
-            names = ("the mask", "a merged gradient", "a passed gradient")
-            self._mask, self._merged, self._passed = (scratch.take(name, size) for name in names)
+        self._emitter, self._steps, self._tiles = emitter, network.steps, network.batch.count
+        self._skipped, self._above, scratch = skipped, above, Scratch(config)
+        stages = [BackwardStage(emitter, scratch, network, arrays, skipped, above, skips) for arrays in layer.stages]
+        self._stages = stages[::-1]
 
     def emit(self, steps: range) -> None:
         """Append the instructions of some steps; those after them have run. The bias gradients are left in memory."""
-        biases = self._layer.tiling.gates * self._layer.tiling.units.tiles
-        sums = Place(self._layer.bias_gradient, 0)
-        if steps.stop == self._network.steps:
-            self._emitter.vector(VectorOp.MULTIPLY, self._bias, ZERO, ZERO, inner=biases)
-        else:
-            self._emitter.load(self._bias, sums, Traffic.WEIGHTS, 1, biases)
+        for stage in self._stages:
+            stage.bring_bias(steps.stop == self._steps)
         kept = [step for step in reversed(steps) if step not in self._skipped]
         if kept:
-            self._prepare(self._first_cells(kept[0]))
-        pairs = zip(kept, [*kept[1:], None], strict=False)
-        for run in alike(pairs, self._kind):
+            self._prepare_first(self._parts(kept[0]))
+        for run in alike(zip(kept, [*kept[1:], None], strict=False), self._kind):
             self._emitter.loop(len(run), lambda turn, run=run: self._step(*run[turn]))
-        self._emitter.store(self._bias, sums, Traffic.WEIGHTS, 1, biases)
+        for stage in self._stages:
+            stage.store_bias()
 
     def _kind(self, pair) -> tuple:
         """Tell in what a step, with the one that follows it, may differ from others."""
@@ -110,40 +86,102 @@ class BackwardLayer:
 
     def _step(self, step: int, following: int | None) -> None:
         """Emit a step, whose first cells are prepared, and prepare those of the one that follows."""
-        tiles = range(self._network.batch.count)
-        for tile in tiles:
-            for number, cells in enumerate(self._groups(step, tile)):
+        parts = self._parts(step)
+        after = [] if following is None else self._parts(following)
+        for position, (stage, step, tile) in enumerate(parts):
+            for number, cells in enumerate(stage.groups(step, tile)):
                 if number:
-                    self._prepare(cells)
-                self._deltas(cells)
-            self._propagate(step, tile)
-            if tile != tiles[-1]:
-                self._prepare(self._first_cells(step, tile + 1))
-            elif following is not None:
-                self._prepare(self._first_cells(following))
+                    stage.prepare(cells)
+                stage.deltas(cells)
+            stage.propagate(step, tile)
+            self._prepare_first(parts[position + 1 :] or after)
+
+    @staticmethod
+    def _prepare_first(parts) -> None:
+        """Prepare the first cells of the first of some parts, if there are any."""
+        for stage, step, tile in parts[:1]:
+            stage.prepare(next(stage.groups(step, tile)))
 
     def emit_products(self) -> None:
         """Append Wᵀδ of all steps and nothing else, of a δ that lies in memory; its rows have no map there."""
-        steps = self._network.steps
 
-        def step(turn):
-            for tile in range(self._network.batch.count):
-                self._propagate(steps - 1 - turn, tile)
+        def of_step(turn):
+            for stage, step, tile in self._parts(self._steps - 1 - turn):
+                stage.propagate(step, tile)
 
-        self._emitter.loop(steps, step)
+        self._emitter.loop(self._steps, of_step)
 
-    def _first_cells(self, step: int, batch_tile: int = 0) -> Cells:
-        return next(self._groups(step, batch_tile))
+    def _parts(self, step: int) -> list[tuple["BackwardStage", int, int]]:
+        return [(stage, step, tile) for tile in range(self._tiles) for stage in self._stages]
 
-    def _groups(self, step, batch_tile):
+
+class BackwardStage:
+    """Emits the parts of one stage's backward pass."""
+
+    def __init__(
+        self,
+        emitter: Emitter,
+        scratch: Scratch,
+        network: NetworkMap,
+        layer: LayerArrays,
+        skipped: Steps,
+        above: Steps,
+        skips: bool,
+    ):
+        self._emitter, self._network, self._layer = emitter, network, layer
+        self._skipped, self._above = skipped, above
+        self._cell, self._stage, tiling = layer.cell, layer.stage, layer.tiling
+        groups = [group.count for group in tiling.column_groups]
+        self._weights = WeightStore(layer.lanes, emitter, layer.columns, groups, tiling.rows, layer.first_weight)
+        self._half, self._turn = layer.lanes.queue_depth // 2, 0
+        self._streams = Streams(emitter, network, layer)
+        self._take(scratch, max(group.count for group in tiling.unit_groups), network.batch.size, skips)
+
+    def _take(self, scratch: Scratch, most: int, size: int, skips: bool) -> None:
+        """Reserve scratch memory for groups of `most` tiles of units and `size` sequences."""
+        tiling, vectors = self._layer.tiling, most * size
+        self._vectors = Vectors(self._emitter, scratch, vectors)
+        self._vectors.take(self._stage.backward_arrays)
+        self._delta = self._vectors.array(self._stage.deltas[0])
+        self._bias = scratch.take("the bias gradients", tiling.gates * tiling.units.tiles)
+        self._row_map, self._whole_beats = self._layer.row_map if skips else None, 0
+        if self._row_map:
+            operations = 1 + len(split_after(self._stage.backward, self._stage.deltas)[0])
+            self._rows = scratch.take("the rows that are needed", NEEDED_ARRAYS * most)
+            beats = operations + tiling.gates * self._layer.lanes.vector_beats
+            self._whole_beats = _LATENCY_BEATS + beats * vectors
+        if self._network.mask:
+            names = ("the mask", "a merged gradient", "a passed gradient")
+            self._mask, self._merged, self._passed = (scratch.take(name, size) for name in names)
+
+    @property
+    def _bias_gradient(self) -> tuple[Place, int]:
+        tiling = self._layer.tiling
+        return Place(self._layer.bias_gradient, 0), tiling.gates * tiling.units.tiles
+
+    def bring_bias(self, anew: bool) -> None:
+        """Begin the bias gradients anew, or bring what they are so far."""
+        place, vectors = self._bias_gradient
+        if anew:
+            self._emitter.vector(VectorOp.MULTIPLY, self._bias, ZERO, ZERO, inner=vectors)
+        else:
+            self._emitter.load(self._bias, place, Traffic.WEIGHTS, 1, vectors)
+
+    def store_bias(self) -> None:
+        """Leave the bias gradients in memory."""
+        place, vectors = self._bias_gradient
+        self._emitter.store(self._bias, place, Traffic.WEIGHTS, 1, vectors)
+
+    def groups(self, step: int, batch_tile: int) -> Iterator[Cells]:
+        """Give the groups of cells of a step and batch tile."""
         size = self._network.batch.size_of(batch_tile)
         for group in self._layer.tiling.unit_groups:
-            yield Cells(step, batch_tile, group, size)
+            yield Cells(self._stage, step, batch_tile, group, size)
 
-    def _prepare(self, cells: Cells) -> None:
+    def prepare(self, cells: Cells) -> None:
         """Bring the local gradients, or what they are computed from, and the gradient from above."""
         layer, cell, stage = self._layer, self._cell, self._stage
-        if cells.step not in self._above:
+        if layer.is_last and cells.step not in self._above:
             self._load("dy", cells, layer.dy, cells.step, Traffic.ACTIVATIONS)
         if layer.storage.compressed:
             kept = [self._vectors.operand(name, cells.size) for name in stage.kept.values()]
@@ -152,8 +190,9 @@ class BackwardLayer:
         place = self._network.gates(layer, cells.step, cells.batch_tile, cells.group)
         gates = self._vectors.array(stage.gates[0])
         self._emitter.load(gates, place, Traffic.INTERMEDIATES, 1, len(stage.gates) * cells.vectors)
-        self._load(cell.state, cells, layer.c, cells.step + 1, Traffic.INTERMEDIATES)
-        self._load(cell.state_before, cells, layer.c, cells.step, Traffic.INTERMEDIATES)
+        for name, step in ((cell.state, cells.step + 1), (cell.state_before, cells.step)):
+            if name in stage.rebuilt_from:
+                self._load(name, cells, layer.c, step, Traffic.INTERMEDIATES)
         self._run(cells, stage.rebuild + stage.local)
 
     def _load(self, name, cells, sequence, step, kind) -> None:
@@ -167,41 +206,47 @@ class BackwardLayer:
     def _run(self, cells, operations, elsewhere=None) -> None:
         self._vectors.run(operations, cells.group.count, cells.size, elsewhere or {})
 
-    def _deltas(self, cells: Cells) -> None:
+    def deltas(self, cells: Cells) -> None:
         """Gradients of the gates and of the state before, from the gradients that arrive."""
-        layer, cell, stage, vectors = self._layer, self._cell, self._stage, self._vectors
-        zeros = {}
-        if cells.step + 1 in self._skipped:
-            zeros = {cell.state_gradient: ZERO, stage.gradient: ZERO}
-        else:
-            self._load(cell.state_gradient, cells, layer.dc, 0, Traffic.ACTIVATIONS)
-            self._load(stage.gradient, cells, layer.dh, 0, Traffic.ACTIVATIONS)
-        self._add_gradients(cells, zeros)
-        passed = zeros.get(cell.state_gradient, vectors.operand(cell.state_gradient, cells.size))
-        elsewhere = {cell.state_gradient: passed}
+        stage, given = self._stage, self._arriving(cells)
         deltas, state = split_after(stage.backward, stage.deltas)
-        self._run(cells, deltas, elsewhere)
+        self._run(cells, deltas, given)
         if self._network.mask:
             place = self._network.mask.part(cells.step, cells.batch_tile)
             self._emitter.load(self._mask, place, Traffic.ACTIVATIONS, 1, cells.size)
-            vectors.select_zero(self._mask, stage.deltas, cells.group.count, cells.size)
-            self._store(stage.gradient, cells, layer.dh_sum)
+            self._vectors.select_zero(self._mask, stage.deltas, cells.group.count, cells.size)
+            if self._layer.is_last:
+                self._store(stage.gradient, cells, self._layer.dh_sum)
         self._keep_deltas(cells)
-        self._run(cells, state, elsewhere)
-        before = cell.state_gradient_before
-        if self._network.mask:
-            values, mask = vectors.operand(before, cells.size), self._mask.at(0, outer=0)
-            each = {"outer": cells.group.count, "inner": cells.size}
-            self._emitter.vector(VectorOp.SELECT_ZERO, values, mask, passed, **each)
-        self._store(before, cells, layer.dc)
+        if self._layer.is_last:
+            self._run(cells, state, given)
+            self._pass_on_state(cells, given[self._cell.state_gradient])
         self._add_to_bias(cells)
 
-    def _add_gradients(self, cells: Cells, zeros) -> None:
-        """Add the output's gradients from above and from the step after."""
-        dh = self._vectors.operand(self._stage.gradient, cells.size)
+    def _arriving(self, cells: Cells) -> dict[str, Operand | Parameter]:
+        """Bring the gradients that arrive; gives the state's, which is zero after a skipped cell."""
+        layer, gradient, of_state = self._layer, self._stage.gradient, self._cell.state_gradient
+        if not layer.is_last:
+            self._load(gradient, cells, layer.dh, 0, Traffic.ACTIVATIONS)
+            return {}
+        after_skipped = cells.step + 1 in self._skipped
+        if not after_skipped:
+            self._load(of_state, cells, layer.dc, 0, Traffic.ACTIVATIONS)
+            self._load(gradient, cells, layer.dh, 0, Traffic.ACTIVATIONS)
+        dh = self._vectors.operand(gradient, cells.size)
         above = ZERO if cells.step in self._above else self._vectors.operand("dy", cells.size)
-        arriving = zeros.get(self._stage.gradient, dh)
-        self._emitter.vector(VectorOp.ADD, dh, above, arriving, outer=cells.group.count, inner=cells.size)
+        each = {"outer": cells.group.count, "inner": cells.size}
+        self._emitter.vector(VectorOp.ADD, dh, above, ZERO if after_skipped else dh, **each)
+        return {of_state: ZERO if after_skipped else self._vectors.operand(of_state, cells.size)}
+
+    def _pass_on_state(self, cells: Cells, arriving: Operand | Parameter) -> None:
+        """Store the gradient of the state before; sequences that have ended pass on the one that arrives."""
+        before = self._cell.state_gradient_before
+        if self._network.mask:
+            values, mask = self._vectors.operand(before, cells.size), self._mask.at(0, outer=0)
+            each = {"outer": cells.group.count, "inner": cells.size}
+            self._emitter.vector(VectorOp.SELECT_ZERO, values, mask, arriving, **each)
+        self._store(before, cells, self._layer.dc)
 
     def _add_to_bias(self, cells: Cells) -> None:
         rows, size = len(self._stage.gates) * cells.group.count, cells.size
@@ -236,8 +281,8 @@ class BackwardLayer:
         place = Place(self._layer.needed, NEEDED_ARRAYS * group.first)
         emitter.store(self._rows, place, Traffic.DELTAS, 1, rows)
 
-    def _propagate(self, step: int, batch_tile: int) -> None:
-        """Sum Wᵀδ: the inputs' part leaves the layer, the units' part goes to the step before."""
+    def propagate(self, step: int, batch_tile: int) -> None:
+        """Sum Wᵀδ: the inputs' part leaves the layer, the units' part goes to the step or stage before."""
         layer, size = self._layer, self._network.batch.size_of(batch_tile)
         place = layer.delta_at(step, batch_tile)
         for number, group in enumerate(layer.tiling.column_groups):
@@ -276,8 +321,8 @@ class BackwardLayer:
         first = group.first + dx_count - inputs
         sums = queue.at(dx_count, outer=1, inner=group.count)
         count = group.count - dx_count
-        if not self._network.mask:
-            place = layer.dh.part(0, batch_tile, first)
+        if not (self._network.mask and layer.is_recurrent):
+            place = layer.operand_gradient.part(0, batch_tile, first)
             self._emitter.store(sums, place, Traffic.ACTIVATIONS, count, size)
             return
         for tile in range(count):
@@ -289,5 +334,5 @@ class BackwardLayer:
         emitter.load(self._passed, layer.dh_sum.part(0, batch_tile, tile), Traffic.ACTIVATIONS, 1, size)
         emitter.vector(VectorOp.ADD, self._merged, sums, MINUS_ZERO, inner=size)
         emitter.vector(VectorOp.SELECT_ZERO, self._merged, self._mask, self._passed, inner=size)
-        place = layer.dh.part(0, batch_tile, tile)
+        place = layer.operand_gradient.part(0, batch_tile, tile)
         emitter.store(self._merged, place, Traffic.ACTIVATIONS, 1, size)

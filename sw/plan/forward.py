@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from itertools import product, zip_longest
 
-from etalstm.cells.lstm import LSTM
 from etalstm.cells.operation import split_after
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic, VectorOp
@@ -19,7 +18,7 @@ from etalstm.plan.weights import WeightStore
 
 @dataclass(frozen=True)
 class Job:
-    """The cells of one step, batch tile and group of units.
+    """The cells of one step, batch tile and group of units, in one of their stages.
 
     Members
     -------
@@ -31,6 +30,7 @@ class Job:
         Where the sums start in the queue: jobs alternate its halves.
     """
 
+    stage: "ForwardStage"
     step: int
     batch_tile: int
     number: int
@@ -50,34 +50,19 @@ class ForwardLayer:
 
     The part of a job's sums that comes from x does not depend on the step before, so it is broadcast ahead, while the
     element-wise work of the job before runs. Cells of steps in `skipped` keep nothing for the backward pass.
-
-    Where a sequence has ended, c stays what it was, as the next step finds it where it is; h is 0, so that no product
-    is spent on it in the next step or the layer above.
     """
 
     def __init__(
         self, config: Config, emitter: Emitter, network: NetworkMap, layer: LayerArrays, skipped: Steps = NO_STEPS
     ):
-        self._emitter, self._network, self._layer, self._skipped = emitter, network, layer, skipped
-        tiling = layer.tiling
-        groups = [tiling.gates * group.count for group in tiling.unit_groups]
-        self._weights = WeightStore(config, emitter, layer.rows, groups, tiling.depth)
-        self._half = config.queue_depth // 2
-        self._bias_depth, self._bias_loaded = config.bias_depth, False
-
-        self._cell, self._stage = LSTM, LSTM.stages[0]
-        scratch = Scratch(config)
-        self._vectors = Vectors(emitter, scratch, max(group.count for group in tiling.unit_groups) * network.batch.size)
-        self._vectors.take(self._stage.forward_arrays)
-        self._mask = scratch.take("the mask", network.batch.size)
-        if layer.storage.compressed:
-            self._vectors.take(self._stage.local_arrays)
-            self._streams = Streams(emitter, network, layer)
+        self._emitter, self._batch, self._skipped = emitter, network.batch, skipped
+        self._half, scratch = config.queue_depth // 2, Scratch(config)
+        self._stages = [ForwardStage(emitter, scratch, network, arrays, skipped) for arrays in layer.stages]
 
     def emit(self, steps: range) -> None:
         """Append the instructions of some steps."""
-        self._sum_inputs(self._jobs(steps[0])[0])
-        last = steps[-1]
+        first, last = self._jobs(steps[0])[0], steps[-1]
+        first.stage.sum_inputs(first)
         for run in alike(steps[:-1], lambda step: step in self._skipped):
             self._emitter.loop(len(run), lambda turn, run=run: self._step(run[turn], [self._jobs(run[turn] + 1)[0]]))
         self._step(last, [])
@@ -86,68 +71,110 @@ class ForwardLayer:
         """Emit a step; `following` is the job after it, if there is one."""
         jobs = self._jobs(step)
         for job, ahead in zip_longest(jobs, [*jobs[1:], *following]):
-            self._sum_state(job)
+            job.stage.sum_state(job)
             if ahead:
-                self._sum_inputs(ahead)
-            self._cells(job)
+                ahead.stage.sum_inputs(ahead)
+            job.stage.cells(job)
 
     def emit_parts(self, steps: range, *, products: bool, streams: bool) -> None:
         """Append the products with x of some steps, or streams of numbers that lie as h: each kept and brought back."""
-        stage, vectors = self._stage, self._vectors
-        brought = [column[0] for array in stage.forward_arrays for column in array][: len(stage.kept)]
-        kept = [stage.output if name in brought else name for name in stage.kept.values()]
-
-        def load_numbers(job):
-            for n, name in enumerate(kept):
-                state = self._layer.h.part(n % (self._network.steps + 1), job.batch_tile, job.group.first)
-                to = vectors.operand(name, job.size)
-                self._emitter.load(to, state, Traffic.ACTIVATIONS, job.group.count, job.size)
-
-        def run(job):
-            if products:
-                self._sum_inputs(job)
-            if streams:
-                where = job.step, job.batch_tile, job.group, job.size
-                self._streams.keep(*where, [vectors.operand(name, job.size) for name in kept])
-                self._streams.bring(*where, [vectors.operand(name, job.size) for name in brought])
 
         def step(turn):
             for job in self._jobs(steps[turn]):
                 if streams and not turn:
-                    load_numbers(job)
-                run(job)
+                    job.stage.load_numbers(job)
+                if products:
+                    job.stage.sum_inputs(job)
+                if streams:
+                    job.stage.pass_through_streams(job)
 
         self._emitter.loop(len(steps), step)
 
     def _jobs(self, step: int) -> list[Job]:
         """Give the jobs of a step. They alternate the halves of the queue, across steps too."""
-        batch, tiling = self._network.batch, self._layer.tiling
-        groups = tiling.unit_groups
+        parts = [
+            (tile, stage, number, group)
+            for tile, stage in product(range(self._batch.count), self._stages)
+            for number, group in enumerate(stage.tiling.unit_groups)
+        ]
         jobs = []
-        for number, (tile, group) in enumerate(product(range(batch.count), range(len(groups)))):
-            half = (step * batch.count * len(groups) + number) % 2
-            queue = Operand(Memory.QUEUE, self._half * half)
-            jobs.append(Job(step, tile, group, groups[group], batch.size_of(tile), tiling.gates, queue))
+        for position, (tile, stage, number, group) in enumerate(parts):
+            queue = Operand(Memory.QUEUE, self._half * ((step * len(parts) + position) % 2))
+            size = self._batch.size_of(tile)
+            jobs.append(Job(stage, step, tile, number, group, size, stage.tiling.gates, queue))
         return jobs
 
-    def _sum_inputs(self, job: Job) -> None:
+
+class ForwardStage:
+    """Emits the parts of one stage's forward pass.
+
+    Where a sequence has ended, c stays what it was, as the next step finds it where it is; the output is 0, so that no
+    product is spent on it in the next step, stage or layer.
+    """
+
+    def __init__(self, emitter: Emitter, scratch: Scratch, network: NetworkMap, layer: LayerArrays, skipped: Steps):
+        self._emitter, self._network, self._layer, self._skipped = emitter, network, layer, skipped
+        self.tiling = tiling = layer.tiling
+        groups = [tiling.gates * group.count for group in tiling.unit_groups]
+        self._weights = WeightStore(layer.lanes, emitter, layer.rows, groups, tiling.depth, layer.first_weight)
+        self._bias_depth, self._bias_loaded = layer.lanes.bias_depth, False
+        self._cell, self._stage = layer.cell, layer.stage
+        self._vectors = Vectors(emitter, scratch, max(group.count for group in tiling.unit_groups) * network.batch.size)
+        self._vectors.take(self._stage.forward_arrays)
+        self._mask = scratch.take("the mask", network.batch.size)
+        if layer.storage.compressed:
+            self._vectors.take(self._stage.local_arrays)
+            self._streams = Streams(emitter, network, layer)
+
+    def load_numbers(self, job: Job) -> None:
+        """Load numbers that lie as h where the local gradients are."""
+        for n, name in enumerate(self._kept_apart[0]):
+            state = self._layer.h.part(n % (self._network.steps + 1), job.batch_tile, job.group.first)
+            values = self._vectors.operand(name, job.size)
+            self._emitter.load(values, state, Traffic.ACTIVATIONS, job.group.count, job.size)
+
+    def pass_through_streams(self, job: Job) -> None:
+        """Keep the local gradients as streams, and bring them back elsewhere."""
+        where = job.step, job.batch_tile, job.group, job.size
+        kept, brought = ([self._vectors.operand(name, job.size) for name in names] for names in self._kept_apart)
+        self._streams.keep(*where, kept)
+        self._streams.bring(*where, brought)
+
+    @property
+    def _kept_apart(self) -> tuple[list[str], list[str]]:
+        """Vectors for each kind of local gradients, and as many others."""
+        stage = self._stage
+        others = [column[0] for array in stage.forward_arrays for column in array][: len(stage.kept)]
+        return [stage.output if name in others else name for name in stage.kept.values()], others
+
+    def sum_inputs(self, job: Job) -> None:
+        """Begin a job's sums with the terms of x, if the stage takes it."""
         layer = self._layer
+        if layer.x is None:
+            return
         self._sum(
-            job, layer.x.part(job.step + layer.x_step, job.batch_tile), layer.tiling.inputs, row_offset=0, start=True
+            job,
+            layer.x.part(job.step + layer.x_step, job.batch_tile),
+            layer.tiling.inputs,
+            row_offset=0,
+            start=True,
+            finish=False,
         )
 
-    def _sum_state(self, job: Job) -> None:
+    def sum_state(self, job: Job) -> None:
+        """Add the terms of the other operand to a job's sums, which ends them."""
         layer = self._layer
         self._sum(
             job,
-            layer.h.part(job.step, job.batch_tile),
+            layer.operand.part(job.step + layer.operand_step, job.batch_tile),
             layer.tiling.units,
             row_offset=layer.tiling.inputs.padded,
-            start=False,
+            start=layer.x is None,
+            finish=True,
         )
 
-    def _sum(self, job: Job, place: Place, share: Share, row_offset: int, start: bool) -> None:
-        """Add the terms of one broadcast array to a job's sums; `start` begins them, otherwise this ends them."""
+    def _sum(self, job: Job, place: Place, share: Share, row_offset: int, start: bool, finish: bool) -> None:
+        """Add the terms of one broadcast array to a job's sums; `start` begins them, `finish` ends them."""
         bias = self._bias(job)
         for run in (runs := self._weights.runs(share, 1, job.number)):
             weights = self._weights.bring(job.number, run, row_offset)
@@ -161,7 +188,7 @@ class ForwardLayer:
                 batch=job.size,
                 tiles=job.row_tiles,
                 start=start and run is runs[0],
-                finish=not start and run is runs[-1],
+                finish=finish and run is runs[-1],
             )
             self._emitter.mac(
                 weights, run.rows * job.row_tiles, job.queue, job.row_tiles * job.size, job.row_tiles, bias=bias
@@ -171,16 +198,17 @@ class ForwardLayer:
         """Have the biases of a job's rows in the bias memory: all groups' at once, if they fit."""
         everything = job.gates * self._layer.tiling.units.tiles
         fits = everything <= self._bias_depth
-        bias = Operand(Memory.BIAS, job.gates * job.group.first if fits else 0)
+        first = self._layer.first_bias
+        bias = Operand(Memory.BIAS, first + (job.gates * job.group.first if fits else 0))
         if fits and self._bias_loaded:
             return bias
         self._bias_loaded = True
-        vectors, first = (everything, 0) if fits else (job.row_tiles, job.gates * job.group.first)
-        place = Place(self._layer.bias, first)
-        self._emitter.load(Operand(Memory.BIAS, 0), place, Traffic.WEIGHTS, outer=1, inner=vectors)
+        vectors, vector = (everything, 0) if fits else (job.row_tiles, job.gates * job.group.first)
+        place = Place(self._layer.bias, vector)
+        self._emitter.load(Operand(Memory.BIAS, first), place, Traffic.WEIGHTS, outer=1, inner=vectors)
         return bias
 
-    def _cells(self, job: Job) -> None:
+    def cells(self, job: Job) -> None:
         """Activate the gates, update the state and keep what the backward pass needs."""
         emitter, layer, cell, stage = self._emitter, self._layer, self._cell, self._stage
         vectors = job.group.count * job.size
@@ -193,18 +221,22 @@ class ForwardLayer:
         def array(name):
             return self._vectors.array(name)
 
-        before = array(cell.state_before)
-        emitter.load(before, part(layer.c, layer.c_at(job.step)), Traffic.INTERMEDIATES, 1, vectors)
+        if layer.is_last:
+            before = part(layer.c, layer.c_at(job.step))
+            emitter.load(array(cell.state_before), before, Traffic.INTERMEDIATES, 1, vectors)
         update, output = split_after(stage.forward, {cell.state})
         self._run(job, update, sums)
         if self._network.mask:
             place = self._network.mask.part(job.step, job.batch_tile)
             emitter.load(self._mask, place, Traffic.ACTIVATIONS, 1, job.size)
-        self._where_ended(job, cell.state, before.at(0, outer=job.size))
+        if layer.is_last:
+            self._where_ended(job, cell.state, array(cell.state_before).at(0, outer=job.size))
         self._run(job, output, sums)
         self._where_ended(job, stage.output, ZERO)
         emitter.store(array(stage.output), part(layer.h, job.step + 1), Traffic.ACTIVATIONS, 1, vectors)
-        emitter.store(array(cell.state), part(layer.c, layer.c_at(job.step + 1)), Traffic.INTERMEDIATES, 1, vectors)
+        if layer.is_last:
+            after = part(layer.c, layer.c_at(job.step + 1))
+            emitter.store(array(cell.state), after, Traffic.INTERMEDIATES, 1, vectors)
         if job.step not in self._skipped:
             self._keep(job)
 

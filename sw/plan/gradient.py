@@ -83,12 +83,12 @@ class GradientLayer:
         inputs = layer.tiling.inputs.tiles
         from_inputs = max(0, min(group.count, inputs - group.first))
         sources = [
-            (0, from_inputs, layer.x.part(step + layer.x_step, tile, group.first)),
-            (from_inputs, group.count, layer.h.part(step, tile, group.first + from_inputs - inputs)),
+            (0, from_inputs, layer.x, layer.x_step, group.first),
+            (from_inputs, group.count, layer.operand, layer.operand_step, group.first + from_inputs - inputs),
         ]
-        for first, end, place in sources:
+        for first, end, sequence, offset, column in sources:
             if end > first:
-                lane = to.at(first, outer=1, inner=group.count)
+                lane, place = to.at(first, outer=1, inner=group.count), sequence.part(step + offset, tile, column)
                 self._emitter.load(lane, place, Traffic.ACTIVATIONS, end - first, size)
 
     def _sum(self, group: Span, block: int, rows: range, brought: dict | None) -> Operand:

@@ -4,6 +4,7 @@ import math
 from bisect import bisect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import product
 
 from etalstm.hw.config import Config
 from etalstm.hw.contract import STREAM_BLOCK
@@ -12,7 +13,6 @@ from etalstm.plan.emit import Log
 from etalstm.plan.memory import Array, MemoryMap
 from etalstm.plan.segments import REGIONS, Piece, Segment
 from etalstm.plan.tiling import ceil_div
-from etalstm.storage import KINDS
 
 LOCAL_GRADIENTS, DELTAS = range(2)  # logs, by what they keep
 
@@ -110,7 +110,7 @@ class Kept:
         """Vectors that a cell of each layer is given for what it keeps."""
         share = self._share(LOCAL_GRADIENTS)
         return [
-            math.ceil(share * self._stream_vectors(layer)) if layer.storage.compressed else self._gates_vectors(layer)
+            math.ceil(share * self._stream_vectors(layer)) if layer.storage.compressed else _gates_vectors(layer)
             for layer in self._layers
         ]
 
@@ -147,21 +147,18 @@ class Kept:
             if layer.storage.compressed:
                 worst += len(piece.steps) * self._stream_vectors(layer)
             else:
-                places[piece.layer] = Gates(piece.steps.start, gates, self._gates_vectors(layer))
-                gates += len(piece.steps) * self._gates_vectors(layer)
+                places[piece.layer] = Gates(piece.steps.start, gates, _gates_vectors(layer))
+                gates += len(piece.steps) * _gates_vectors(layer)
         return places, gates, worst
-
-    def _gates_vectors(self, layer: LayerArrays) -> int:
-        return layer.tiling.gates * layer.tiling.units.tiles * self._batch.size * self._batch.count
 
     def _stream_vectors(self, layer: LayerArrays) -> int:
         """Vectors of a compressed cell's streams, should nothing be dropped."""
         vectors = 0
-        for tile in range(self._batch.count):
-            for group in layer.tiling.unit_groups:
+        for part, tile in product(layer.stages, range(self._batch.count)):
+            for group in part.tiling.unit_groups:
                 elements = group.count * self._batch.size_of(tile) * self._config.lanes
                 words = ceil_div(elements, STREAM_BLOCK) + (ceil_div(elements, 2) if layer.storage.bf16 else elements)
-                vectors += len(KINDS) * ceil_div(words, self._config.lanes)
+                vectors += len(part.stage.kept) * ceil_div(words, self._config.lanes)
         return vectors
 
     def _delta_vectors(self, piece: Piece) -> int:
@@ -169,6 +166,11 @@ class Kept:
         layer, lanes = self._layers[piece.layer], self._config.lanes
         if not layer.storage.compressed:
             return 0
-        elements = [layer.tiling.gates * self._batch.size_of(tile) * lanes for tile in range(self._batch.count)]
+        tiles = product(layer.stages, range(self._batch.count))
+        elements = [part.tiling.gates * self._batch.size_of(tile) * lanes for part, tile in tiles]
         of_cell = layer.tiling.units.tiles * sum(ceil_div(n + ceil_div(n, STREAM_BLOCK), lanes) for n in elements)
         return len(piece.steps) * of_cell
+
+
+def _gates_vectors(layer: LayerArrays) -> int:
+    return sum(part.gates_vectors for part in layer.stages)

@@ -5,6 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
+from etalstm.cells.cell import Cell
+from etalstm.cells.lstm import LSTM
 from etalstm.errors import PlanError
 from etalstm.hw import contract
 from etalstm.hw.config import Config
@@ -46,6 +48,8 @@ class Plan:
         The machine sends no zeros: weights that only they would meet need not be read.
     memory_bytes : int, optional
         Memory of the device.
+    cell : Cell
+        Of all layers.
 
     Raises
     ------
@@ -74,15 +78,16 @@ class Plan:
         density: float = 1.0,
         skips: bool = True,
         memory_bytes: int | None = None,
+        cell: Cell = LSTM,
     ):
         self.config, self.network, self._density, self._skips = config, network, density, skips
-        self.map = NetworkMap(config, network, batch, steps, masked, storage, share, segments)
+        self.map = NetworkMap(config, network, batch, steps, masked, storage, share, segments, cell)
         self._check_fits(self.map.memory.window_bytes * config.channels, memory_bytes)
         self._kept = {}
         self.forward, self.backward = self.passes(np.zeros((network.layers, steps), bool))
         self.update = Program(config, density)
-        for layer in self.map.layers:
-            UpdateLayer(config, Emitter(config, self.update), layer).emit()
+        for arrays in (arrays for layer in self.map.layers for arrays in layer.stages):
+            UpdateLayer(config, Emitter(config, self.update), arrays).emit()
         self.update.halt()
         self._check_fits(self.memory_bytes, memory_bytes)
 
@@ -218,7 +223,8 @@ class Plan:
             above = skipped[piece.layer + 1] if piece.layer + 1 < len(skipped) else NO_STEPS
             BackwardLayer(self.config, emitter, self.map, layer, steps, above, self._skips).emit(piece.steps)
             if piece.steps.start == 0:
-                GradientLayer(self.config, emitter, self.map, layer, steps).emit()
+                for arrays in layer.stages:
+                    GradientLayer(self.config, emitter, self.map, arrays, steps).emit()
         program.halt()
         return program
 

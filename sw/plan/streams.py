@@ -28,14 +28,14 @@ class Streams:
     def keep(self, step: int, batch_tile: int, group: Span, size: int, kinds: list[Operand]) -> None:
         """Append the streams of a group's cells, one of each kind, to their segment's log."""
         log = self._network.held_by(self._layer.number, step).log
-        for threshold, stream in enumerate(kinds):
-            place = self._layer.index_of(step, batch_tile, group, threshold)
+        for number, stream in enumerate(kinds):
+            place = self._layer.index_of(step, batch_tile, group, number)
             self._emitter.compress(
                 stream,
                 place,
                 log,
                 Traffic.INTERMEDIATES,
-                contract.PARAMETER_THRESHOLDS + threshold,
+                contract.PARAMETER_THRESHOLDS + self._layer.first_kind + number,
                 self._layer.storage.bf16,
                 outer=group.count,
                 inner=size,

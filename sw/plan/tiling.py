@@ -99,6 +99,11 @@ class BatchTiles:
         """Sequences of a tile; the last tile may have fewer."""
         return ceil_div(self.batch, self.count)
 
+    @property
+    def vectors(self) -> int:
+        """Vectors of a tile of units for all sequences, those of short tiles filled up."""
+        return self.count * self.size
+
     def size_of(self, tile: int) -> int:
         """Sequences of one tile."""
         return min(self.size, self.batch - tile * self.size)

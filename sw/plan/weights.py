@@ -70,12 +70,14 @@ class WeightStore:
         Tiles of each group.
     rows : int
         Rows of every group.
+    first : int
+        Where the weight memory that the store has begins; it has `config.weight_depth` vectors.
     """
 
-    def __init__(self, config: Config, emitter: Emitter, array: Array, groups: list[int], rows: int):
+    def __init__(self, config: Config, emitter: Emitter, array: Array, groups: list[int], rows: int, first: int = 0):
         self._emitter, self._array, self._groups = emitter, array, groups
         self._offsets = [rows * sum(groups[:n]) for n in range(len(groups))]
-        self._half, self._vector_beats = config.weight_depth // 2, config.vector_beats
+        self._first, self._half, self._vector_beats = first, config.weight_depth // 2, config.vector_beats
         self._resident = stay(config, sum(groups), rows)
         self._rows = rows
         self._loaded: set[tuple[int, int]] = set()
@@ -105,12 +107,12 @@ class WeightStore:
         tiles, row = self._groups[group], row_offset + run.first_row
         vector = self._offsets[group] + row * tiles
         if self._resident:
-            to = Operand(Memory.WEIGHTS, vector)
+            to = Operand(Memory.WEIGHTS, self._first + vector)
             if (group, row) in self._loaded:
                 return to
             self._loaded.add((group, row))
         else:
-            to = Operand(Memory.WEIGHTS, self._half * (self._turn % 2))
+            to = Operand(Memory.WEIGHTS, self._first + self._half * (self._turn % 2))
             self._turn += 1
         self._load(to, vector, run, tiles, needed, whole_beats)
         return to

@@ -1,0 +1,179 @@
+"""Allocates the arrays of a layer, stage by stage of its cell."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
+
+from etalstm.cells.cell import Cell, Stage
+from etalstm.errors import PlanError
+from etalstm.hw.config import Config
+from etalstm.hw.contract import MOST_GATES
+from etalstm.network import NetworkShape
+from etalstm.plan import memory
+from etalstm.plan.arrays import LayerArrays, Sequence
+from etalstm.plan.memory import Array, MemoryMap
+from etalstm.plan.tiling import NEEDED_ARRAYS, BatchTiles, LayerTiling, Share, tile_batch, tile_layer
+from etalstm.plan.weights import stay
+from etalstm.storage import LayerStorage
+
+# The bias of lanes that hold no unit: their gates are 0, so their local gradients are too and no stream keeps them.
+CLOSED = -200.0
+
+
+def share_of_lanes(config: Config, cell: Cell) -> Config:
+    """Give the machine with the part of its lane memories that each stage of a cell has to itself.
+
+    The queue is not divided: it holds sums of one stage at a time.
+    """
+    parts = 1 << (len(cell.stages) - 1).bit_length()
+    depths = ("scratch_depth", "weight_depth", "bias_depth")
+    return replace(config, **{name: getattr(config, name) // parts for name in depths})
+
+
+def check_plannable(cell: Cell) -> None:
+    """Raise ``PlanError`` if a stage broadcasts anything but x, if it takes x, and then one output of a stage."""
+    for stage in cell.stages:
+        outputs = stage.operands[stage.operands[0] == "x" :]
+        if len(outputs) != 1 or "x" in outputs:
+            raise PlanError(f"a stage can broadcast x and one output, or one output: {cell.name} has {stage.operands}")
+
+
+def batch_of(config: Config, cell: Cell, hidden_size: int, batch: int) -> BatchTiles:
+    """Choose how many sequences are worked on together: as many as every stage allows."""
+    lanes = share_of_lanes(config, cell)
+    tiles = [tile_batch(lanes, stage, hidden_size, batch) for stage in cell.stages]
+    return min(tiles, key=lambda tile: tile.most)
+
+
+class LayerAllocation:
+    """Allocates one layer.
+
+    Parameters
+    ----------
+    config : Config
+    into : MemoryMap
+    network : NetworkShape
+    cell : Cell
+    number : int
+        Of the layer.
+    below : LayerArrays or None
+        The layer below.
+    batch : BatchTiles
+    steps : int
+    storage : LayerStorage
+    masked : bool
+    """
+
+    def __init__(
+        self, config: Config, into: MemoryMap, network: NetworkShape, cell: Cell, number: int,
+        below: LayerArrays | None, batch: BatchTiles, steps: int, storage: LayerStorage, masked: bool,
+    ):  # fmt: skip
+        self._lanes, self._memory, self._network, self._cell = share_of_lanes(config, cell), into, network, cell
+        self._number, self._below, self._storage, self._masked = number, below, storage, masked
+        self._batch, self._steps = batch, steps
+        self._units = Share(network.hidden_size, config.channels, config.lanes)
+        self._of_units: dict[str, Sequence] = {}
+
+    def allocate(self) -> LayerArrays:
+        """Allocate all stages; gives the last."""
+        arrays = None
+        for stage in self._cell.stages:
+            arrays = self._stage(stage, arrays.stages if arrays else ())
+        return arrays
+
+    def _stage(self, stage: Stage, earlier: tuple[LayerArrays, ...]) -> LayerArrays:
+        is_last, takes_x, operand = stage is self._cell.stages[-1], stage.operands[0] == "x", stage.operands[-1]
+        inputs = self._network.inputs_of(self._number) if takes_x else 0
+        tiling = tile_layer(self._lanes, stage, self._batch, inputs, self._network.hidden_size)
+        suffix, compressed = "" if is_last else f"_{stage.output}", self._storage.compressed
+        steps, parts = self._steps, self._steps * self._batch.count
+        streams = parts * len(tiling.unit_groups) * len(stage.kept)
+        has_map = tiling.gates == MOST_GATES and not stay(self._lanes, tiling.columns, tiling.rows)
+
+        def raw(name, kind, count):
+            return self._memory.add_raw(f"{name}{self._number}{suffix}", kind, count) if compressed else None
+
+        return LayerArrays(
+            number=self._number,
+            cell=self._cell,
+            stage=stage,
+            earlier=earlier,
+            lanes=self._lanes,
+            tiling=tiling,
+            **self._parameters(tiling, inputs, suffix),
+            x=self._inputs(tiling, takes_x),
+            x_step=1 if self._below else 0,
+            operand=self._units_of(operand, steps + 1),
+            operand_step=0 if operand == self._cell.output else 1,
+            h=self._units_of(stage.output, steps + 1),
+            c=self._state() if is_last else None,
+            index=raw("index", "intermediates", streams),
+            storage=self._storage,
+            delta=None if compressed else self._gates(f"delta{self._number}{suffix}", tiling),
+            delta_index=raw("delta_index", "deltas", parts * tiling.units.tiles),
+            needed=raw("needed", "deltas", NEEDED_ARRAYS * tiling.units.tiles) if has_map else None,
+            dy=self._units_of("dy", steps) if is_last else None,
+            dx=self._input_gradient(tiling, takes_x),
+            operand_gradient=self._units_of(f"d{operand}", 1),
+            dh=self._units_of(stage.gradient, 1),
+            dc=self._units_of("dc", 1) if is_last else None,
+            dh_sum=self._units_of("dh_sum", 1) if self._masked else None,
+        )
+
+    def _parameters(self, tiling: LayerTiling, inputs: int, suffix: str) -> dict[str, Array]:
+        """Allocate a stage's matrix and bias, and what belongs to them."""
+        hidden = self._network.hidden_size
+        matrix, vector = (tiling.gates * hidden, inputs + hidden), (tiling.gates * hidden,)
+        of_unit = tiling.gates * tiling.units.tiles
+        columns = tiling.rows * tiling.columns, _once(memory.column_copy_index, tiling)
+        biases = of_unit, _once(memory.bias_index, tiling)
+        layouts = {
+            "rows": ("weights", tiling.depth * of_unit, partial(memory.row_copy_index, tiling), matrix),
+            "columns": ("weights", *columns, matrix),
+            "gradient": ("optimizer", *columns, matrix),
+            "velocity": ("optimizer", *columns, matrix),
+            "bias": ("weights", *biases, vector, CLOSED),
+            "bias_gradient": ("optimizer", *biases, vector),
+            "bias_velocity": ("optimizer", *biases, vector),
+            "norms": ("optimizer", tiling.columns, partial(memory.column_index, tiling), (inputs + hidden,)),
+        }
+        return {name: self._memory.add(f"{name}{self._number}{suffix}", *each) for name, each in layouts.items()}
+
+    def _inputs(self, tiling: LayerTiling, takes_x: bool) -> Sequence | None:
+        if not takes_x:
+            return None
+        return self._below.h if self._below else self._sequence("x", "activations", tiling.inputs, self._steps)
+
+    def _input_gradient(self, tiling: LayerTiling, takes_x: bool) -> Sequence | None:
+        if not takes_x:
+            return None
+        return self._below.dy if self._below else self._sequence("dx", "activations", tiling.inputs, self._steps)
+
+    def _state(self) -> Sequence:
+        return self._sequence("c", "intermediates", self._units, 1 if self._storage.compressed else self._steps + 1)
+
+    def _units_of(self, name: str, length: int) -> Sequence:
+        """Give a sequence of all units that stages share; the first that needs it allocates it."""
+        if name not in self._of_units:
+            self._of_units[name] = self._sequence(name, "activations", self._units, length)
+        return self._of_units[name]
+
+    def _sequence(self, name: str, kind: str, share: Share, length: int) -> Sequence:
+        index = partial(memory.sequence_index, share, length, self._batch)
+        shape = (length, self._batch.batch, share.size)
+        vectors = length * self._batch.vectors * share.tiles
+        return Sequence(
+            self._memory.add(f"{name}{self._number}", kind, vectors, index, shape), share.tiles, self._batch
+        )
+
+    def _gates(self, name: str, tiling: LayerTiling) -> Sequence:
+        index = partial(memory.gates_index, tiling.units, tiling.gates, self._steps, self._batch)
+        shape = (self._steps, self._batch.batch, tiling.gates, tiling.units.size)
+        tiles = tiling.gates * tiling.units.tiles
+        vectors = self._steps * self._batch.vectors * tiles
+        return Sequence(self._memory.add(name, "deltas", vectors, index, shape), tiles, self._batch)
+
+
+def _once(make: Callable, *arguments):
+    """Give a function that makes something when it is first asked for, and the same from then on."""
+    return cache(partial(make, *arguments))
