@@ -56,6 +56,7 @@ class LayerArrays:
     rows, columns : the two copies of the matrix; the column copy is the master
     gradient, velocity : like the column copy
     bias, bias_gradient, bias_velocity : [unit tile][gate]
+    bias_sums : Array     db of each slice, while segments follow one another; None if there is one slice
     norms : Σ dW² of each column
     x : Sequence          what enters the layer, and the step it starts at
     h : Sequence          T + 1 steps, the first is the initial state
@@ -80,6 +81,7 @@ class LayerArrays:
     velocity: Array
     bias: Array
     bias_gradient: Array
+    bias_sums: Array | None
     bias_velocity: Array
     norms: Array
     x: Sequence

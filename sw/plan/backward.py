@@ -11,6 +11,7 @@ from etalstm.plan.emit import Emitter, Operand, Place, Scratch
 from etalstm.plan.network import NetworkMap
 from etalstm.plan.tiling import GATES, NEEDED_ARRAYS, Span
 from etalstm.plan.weights import WeightStore
+from etalstm.slices import tree_total
 
 # While δ is computed, the port is free for weights: for the vectors of a product or sum of each of seven operations and
 # of four gates' streams, and for what the memory takes to answer.
@@ -41,6 +42,8 @@ class BackwardLayer:
 
     Cells of steps in `skipped` cost nothing: what they would have passed on is known to be zero where it is read, as is
     the dy that skipped cells of the layer `above` would have left.
+
+    Each slice of the batch has a db of its own in the scratch memory; after the first step they are added as a tree.
 
     With `skips`, where a layer has a row map, weights are brought for those rows only whose δ is not zero for the whole
     batch tile; but of all rows as long as δ is computed.
@@ -73,7 +76,9 @@ class BackwardLayer:
         self._delta = scratch.take("the gates' gradients", GATES * vectors)
         names = ("c", "c_before", "dy", "product", "dh", "dc_next")
         self._cell = {name: scratch.take(name, vectors) for name in names}
-        self._bias = scratch.take("the bias gradients", GATES * tiling.units.tiles)
+        self._biases = GATES * tiling.units.tiles
+        bias = scratch.take("the bias gradients", network.batch.slices * self._biases)
+        self._bias = [bias.at(number * self._biases) for number in range(network.batch.slices)]
         self._row_map, self._whole_beats = layer.row_map if skips else None, 0
         if self._row_map:
             self._rows = scratch.take("the rows that are needed", NEEDED_ARRAYS * most)
@@ -84,12 +89,7 @@ class BackwardLayer:
 
     def emit(self, steps: range) -> None:
         """Append the instructions of some steps; those after them have run. The bias gradients are left in memory."""
-        biases = GATES * self._layer.tiling.units.tiles
-        sums = Place(self._layer.bias_gradient, 0)
-        if steps.stop == self._network.steps:
-            self._emitter.vector(VectorOp.MULTIPLY, self._bias, ZERO, ZERO, inner=biases)
-        else:
-            self._emitter.load(self._bias, sums, Traffic.WEIGHTS, 1, biases)
+        self._begin_bias(steps)
         batch = self._network.batch
         kept = [step for step in reversed(steps) if step not in self._skipped]
         parts = [(step, tile) for step in kept for tile in range(batch.count)]
@@ -103,7 +103,33 @@ class BackwardLayer:
             if position + 1 < len(parts):
                 prepared = next(self._groups(*parts[position + 1]))
                 self._prepare(prepared)
-        self._emitter.store(self._bias, sums, Traffic.WEIGHTS, 1, biases)
+        self._end_bias(steps)
+
+    def _begin_bias(self, steps: range) -> None:
+        """Have every slice's db of the steps that have run."""
+        vectors = len(self._bias) * self._biases
+        if steps.stop == self._network.steps:
+            self._emitter.vector(VectorOp.MULTIPLY, self._bias[0], ZERO, ZERO, inner=vectors)
+        else:
+            self._emitter.load(self._bias[0], self._bias_sums, Traffic.WEIGHTS, 1, vectors)
+
+    def _end_bias(self, steps: range) -> None:
+        """Keep every slice's db for the steps that follow, or after the last one the total."""
+        if steps.start > 0:
+            self._emitter.store(self._bias[0], self._bias_sums, Traffic.WEIGHTS, 1, len(self._bias) * self._biases)
+            return
+        total = tree_total(self._bias, len(self._bias), self._add_bias)
+        self._emitter.store(total, Place(self._layer.bias_gradient, 0), Traffic.WEIGHTS, 1, self._biases)
+
+    def _add_bias(self, left: Operand, right: Operand) -> Operand:
+        """Add to the db of some slices that of those that follow."""
+        self._emitter.vector(VectorOp.ADD, left, left, right, inner=self._biases)
+        return left
+
+    @property
+    def _bias_sums(self) -> Place:
+        """Where db lies between segments."""
+        return Place(self._layer.bias_sums or self._layer.bias_gradient, 0)
 
     def emit_products(self) -> None:
         """Append Wᵀδ of all steps and nothing else, of a δ that lies in memory; its rows have no map there."""
@@ -188,7 +214,7 @@ class BackwardLayer:
             run(VectorOp.SELECT_ZERO, dc_before.at(0, outer=size), mask, passed)
         emitter.store(dc_before, part(layer.dc), Traffic.ACTIVATIONS, 1, vectors)
         rows = GATES * cells.group.count
-        bias = self._bias.at(GATES * cells.group.first, outer=0)
+        bias = self._bias[self._network.batch.slice_of[cells.batch_tile]].at(GATES * cells.group.first, outer=0)
         emitter.vector(
             VectorOp.ADD,
             bias,

@@ -8,7 +8,7 @@ from etalstm.plan import memory
 from etalstm.plan.arrays import LayerArrays, Sequence
 from etalstm.plan.emit import Place
 from etalstm.plan.held import Held, Kept, whole
-from etalstm.plan.memory import MemoryMap
+from etalstm.plan.memory import Array, MemoryMap
 from etalstm.plan.segments import Segment, everything
 from etalstm.plan.tiling import GATES, NEEDED_ARRAYS, Span, tile_batch, tile_layer
 from etalstm.plan.weights import stay
@@ -35,6 +35,8 @@ class NetworkMap:
         From a log's number to its room, as a share of what its streams need if they drop nothing.
     segments : list of Segment, optional
         Cells that share a region of memory for what they keep; by default all do.
+    slices : int
+        Slices of the batch.
 
     Raises
     ------
@@ -61,10 +63,11 @@ class NetworkMap:
         storage: Storage = Storage(),  # noqa: B008  frozen
         share: Callable[[int], float] = whole,
         segments: list[Segment] | None = None,
+        slices: int = 1,
     ):
         self.config, self.network, self.steps = config, network, steps
         self.memory = MemoryMap(config)
-        self.batch = tile_batch(config, network.hidden_size, batch)
+        self.batch = tile_batch(config, network.hidden_size, batch, slices)
         self.mask = None
         if masked:
             index = memory.mask_index(config, steps, self.batch)
@@ -89,6 +92,11 @@ class NetworkMap:
         before = batch_tile * layer.tiling.units.tiles * batch.size + group.first * batch.size_of(batch_tile)
         vector = held.gates[layer.number, step] + GATES * before
         return Place(held.region, vector, (layer.number, step, batch_tile))
+
+    def _bias_sums(self, number: int, vectors: int) -> Array | None:
+        """Allocate db of every slice, where there are several."""
+        slices = self.batch.slices
+        return self.memory.add_raw(f"bias_sums{number}", "optimizer", slices * vectors) if slices > 1 else None
 
     def _layer(self, number: int) -> LayerArrays:
         inputs, hidden = self.network.inputs_of(number), self.network.hidden_size
@@ -125,6 +133,7 @@ class NetworkMap:
             velocity=add("velocity", "optimizer", columns, matrix),
             bias=add("bias", "weights", biases, vector, CLOSED),
             bias_gradient=add("bias_gradient", "optimizer", biases, vector),
+            bias_sums=self._bias_sums(number, GATES * tiling.units.tiles),
             bias_velocity=add("bias_velocity", "optimizer", biases, vector),
             norms=add("norms", "optimizer", memory.column_index(tiling), (inputs + hidden,)),
             x=below.h if below else sequence("x", "activations", tiling.inputs, steps),

@@ -46,6 +46,8 @@ class Plan:
         The machine sends no zeros: weights that only they would meet need not be read.
     memory_bytes : int, optional
         Memory of the device.
+    slices : int
+        Slices of the batch.
 
     Raises
     ------
@@ -74,9 +76,10 @@ class Plan:
         density: float = 1.0,
         skips: bool = True,
         memory_bytes: int | None = None,
+        slices: int = 1,
     ):
         self.config, self.network, self._density, self._skips = config, network, density, skips
-        self.map = NetworkMap(config, network, batch, steps, masked, storage, share, segments)
+        self.map = NetworkMap(config, network, batch, steps, masked, storage, share, segments, slices)
         self._check_fits(self.map.memory.window_bytes * config.channels, memory_bytes)
         self._kept = {}
         self.forward, self.backward = self.passes(np.zeros((network.layers, steps), bool))

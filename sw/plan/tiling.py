@@ -1,10 +1,12 @@
 """How a network's dimensions fall onto channels, lanes and the memories of a lane."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from etalstm.errors import PlanError
 from etalstm.hw.config import Config
+from etalstm.slices import most_totals, slice_ranges
 
 GATES = 4
 
@@ -80,30 +82,57 @@ def spans(total: int, most: int) -> list[Span]:
 
 @dataclass(frozen=True)
 class BatchTiles:
-    """Sequences that are worked on together.
+    """Sequences that are worked on together; the sequences of a tile belong to one slice.
 
     Parameters
     ----------
     batch, most : int
         Sequences in all, and at most at a time.
+    slices : int
+        Slices of the batch, see :mod:`etalstm.slices`.
+
+    Members
+    -------
+    of_slices : tuple of tuple of range
+        The sequences of each tile, by slice.
     """
 
     batch: int
     most: int
+    slices: int = 1
+
+    @cached_property
+    def of_slices(self) -> tuple[tuple[range, ...], ...]:
+        """Each slice in as few tiles as possible, all but its last of one size."""
+        return tuple(self._cut(sequences) for sequences in slice_ranges(self.batch, self.slices))
+
+    def _cut(self, sequences: range) -> tuple[range, ...]:
+        size = ceil_div(len(sequences), ceil_div(len(sequences), self.most))
+        return tuple(sequences[first : first + size] for first in range(0, len(sequences), size))
+
+    @cached_property
+    def ranges(self) -> tuple[range, ...]:
+        """The sequences of each tile."""
+        return tuple(tile for tiles in self.of_slices for tile in tiles)
+
+    @cached_property
+    def slice_of(self) -> tuple[int, ...]:
+        """The slice of each tile."""
+        return tuple(number for number, tiles in enumerate(self.of_slices) for _ in tiles)
 
     @property
     def count(self) -> int:
         """Number of tiles."""
-        return ceil_div(self.batch, self.most)
+        return len(self.ranges)
 
-    @property
+    @cached_property
     def size(self) -> int:
-        """Sequences of a tile; the last tile may have fewer."""
-        return ceil_div(self.batch, self.count)
+        """Sequences of the largest tile."""
+        return max(map(len, self.ranges))
 
     def size_of(self, tile: int) -> int:
         """Sequences of one tile."""
-        return min(self.size, self.batch - tile * self.size)
+        return len(self.ranges[tile])
 
 
 @dataclass(frozen=True)
@@ -150,7 +179,7 @@ class LayerTiling:
         return self.units.lanes_of(tile - self.inputs.tiles)
 
 
-def tile_batch(config: Config, hidden_size: int, batch: int) -> BatchTiles:
+def tile_batch(config: Config, hidden_size: int, batch: int, slices: int = 1) -> BatchTiles:
     """Choose how many sequences are worked on together: as many as every memory allows with one tile of units.
 
     Raises
@@ -159,7 +188,7 @@ def tile_batch(config: Config, hidden_size: int, batch: int) -> BatchTiles:
         If not even one sequence fits.
     """
     units = Share(hidden_size, config.channels, config.lanes)
-    reserved = GATES * units.tiles
+    reserved = slices * GATES * units.tiles
     most = {
         "scratch_depth": (config.scratch_depth - reserved - NEEDED_ARRAYS) // (BACKWARD_ARRAYS + MASK_ARRAYS),
         "queue_depth": config.queue_depth // (2 * GATES),
@@ -170,19 +199,27 @@ def tile_batch(config: Config, hidden_size: int, batch: int) -> BatchTiles:
     if fits < 1:
         raise PlanError(
             f"a layer of {hidden_size} units does not fit this machine: {name} is {getattr(config, name)}, "
-            f"and its bias gradients alone need {reserved} vectors"
+            f"and its bias gradients in {slices} slices alone need {reserved} vectors"
         )
-    return BatchTiles(batch, fits)
+    return BatchTiles(batch, fits, slices)
+
+
+def gradient_totals(slices: int) -> int:
+    """Give how many totals of slices' dW the scratch memory holds at once.
+
+    The youngest of :func:`etalstm.slices.most_totals` is added as it leaves the queue, unless it is the only one.
+    """
+    return max(1, most_totals(slices) - 1)
 
 
 def tile_layer(config: Config, batch: BatchTiles, input_size: int, hidden_size: int) -> LayerTiling:
     """Divide a layer: the largest groups of tiles that queue, scratch, bias and weight memories hold."""
     inputs = Share(input_size, config.channels, config.lanes)
     units = Share(hidden_size, config.channels, config.lanes)
-    size = batch.size
+    size, sums = batch.size, batch.slices * GATES * units.tiles
     most_units = min(
         config.queue_depth // (2 * GATES * size),
-        (config.scratch_depth - GATES * units.tiles - MASK_ARRAYS * size) // (BACKWARD_ARRAYS * size + NEEDED_ARRAYS),
+        (config.scratch_depth - sums - MASK_ARRAYS * size) // (BACKWARD_ARRAYS * size + NEEDED_ARRAYS),
         config.bias_depth // GATES,
         config.weight_depth // (2 * GATES * config.lanes),
     )
@@ -194,7 +231,8 @@ def tile_layer(config: Config, batch: BatchTiles, input_size: int, hidden_size: 
     )
     column_groups = spans(inputs.tiles + units.tiles, max(1, most_columns))
     widest = max(group.count for group in column_groups)
-    results = min(config.queue_depth // 2, (config.scratch_depth - widest) // 2)
+    arrays = gradient_totals(batch.slices) + 1  # and the squares
+    results = min(config.queue_depth // 2, (config.scratch_depth - widest) // arrays)
     return LayerTiling(
         inputs=inputs,
         units=units,
