@@ -6,16 +6,20 @@ from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.cells import MINUS_ZERO, NO_STEPS, ZERO, Steps
 from etalstm.plan.emit import Emitter, Operand, Place, Scratch
 from etalstm.plan.network import NetworkMap
-from etalstm.plan.tiling import GATES, Span, gradient_totals
+from etalstm.plan.steps import strided
+from etalstm.plan.tiling import GATES, Span, gradient_arrays
 from etalstm.slices import additions, tree_total
+
+MOST_RESIDENT = 8  # parts of xh that stay in the weight memory; more are brought in a loop, for each range of rows
 
 
 class GradientLayer:
     """Emits one layer's dW, after its δ of all steps are in memory.
 
-    A group of columns at a time: each lane holds its columns' xh of all steps in the weight memory (or, if that is too
-    much, of two batch tiles of a step), δ is broadcast. A range of rows at a time, all steps and sequences of it, so
-    that the sums stay in the queue; sums alternate its halves, so that one is stored while the next is summed.
+    A group of columns at a time: each lane holds its columns' xh of two batch tiles of a step in the weight memory, δ
+    is broadcast. A range of rows at a time, all steps and sequences of it, so that the sums stay in the queue; sums
+    alternate its halves, so that one is stored while the next is summed. If there are few steps, and the weight memory
+    has room for the xh of all of them, they are brought once for all rows.
 
     Several slices are summed one after the other for each range of rows. Their totals are added in the scratch memory,
     so only dW of the whole batch ever goes to the memory.
@@ -29,10 +33,11 @@ class GradientLayer:
         tiling = layer.tiling
         widest = max(group.count for group in tiling.column_groups)
         self._turn = self._fill = 0
+        self._kept = [step for step in reversed(range(network.steps)) if step not in skipped]
+        self._runs = strided(self._kept[:-1])
         scratch = Scratch(config)
-        results, totals = GATES * tiling.row_lanes * widest, gradient_totals(network.batch.slices)
-        self._totals = [scratch.take("gradients", results) for _ in range(totals)]
-        self._squares = scratch.take("squared gradients", results)
+        results, arrays = GATES * tiling.row_lanes * widest, gradient_arrays(network.batch.slices)
+        self._totals = [scratch.take("gradients", results) for _ in range(arrays)]
         self._norms = scratch.take("norms", widest)
 
     def emit(self) -> None:
@@ -54,17 +59,12 @@ class GradientLayer:
             norms = Place(self._layer.norms, group.first)
             self._emitter.store(self._norms, norms, Traffic.WEIGHTS, 1, group.count)
 
-    def _parts(self, number: int):
-        """Steps and batch tiles of a slice, in the order of the sums."""
-        tiles = [tile for tile, its in enumerate(self._network.batch.slice_of) if its == number]
-        kept = [step for step in reversed(range(self._network.steps)) if step not in self._skipped]
-        return [(step, tile) for step in kept for tile in tiles]
-
     def _bring_all(self, group: Span) -> dict | None:
-        """Load a column group's xh of all steps, if the weight memory holds them; where each part lies."""
-        vectors = group.count * self._network.batch.size
-        parts = [part for number in range(self._network.batch.slices) for part in self._parts(number)]
-        if vectors * len(parts) > self._weight_depth:
+        """Load a column group's xh of all steps, if they are few and fit the weight memory; where each part lies."""
+        batch = self._network.batch
+        vectors = group.count * batch.size
+        parts = [(step, tile) for step in self._kept[: MOST_RESIDENT + 1] for tile in range(batch.count)]
+        if len(parts) > MOST_RESIDENT or vectors * len(parts) > self._weight_depth:
             return None
         places = {part: Operand(Memory.WEIGHTS, n * vectors) for n, part in enumerate(parts)}
         for part, to in places.items():
@@ -94,15 +94,15 @@ class GradientLayer:
 
     def _sum_slices(self, group: Span, block: int, rows: range, brought: dict | None) -> None:
         """Leave the gradients of a range of rows in the first of the totals: the tree of all slices' sums."""
-        vectors, slices = GATES * len(rows) * group.count, self._network.batch.slices
-        if not self._parts(0):
+        vectors, batch = GATES * len(rows) * group.count, self._network.batch
+        if not self._kept:
             self._emitter.vector(VectorOp.MULTIPLY, self._totals[0], ZERO, ZERO, inner=vectors)
             return
 
         def terms():
             alive = 0
-            for number, merges in enumerate(additions(slices)):
-                term = self._sum(number, group, block, rows, brought)
+            for tiles, merges in zip(batch.tiles_of, additions(batch.slices), strict=True):
+                term = self._sum(tiles, group, block, rows, brought)
                 if not merges:
                     self._emitter.vector(VectorOp.ADD, self._totals[alive], term, MINUS_ZERO, inner=vectors)
                     term = self._totals[alive]
@@ -113,41 +113,43 @@ class GradientLayer:
             self._emitter.vector(VectorOp.ADD, left, right, left, inner=vectors)  # only operand a can be of the queue
             return left
 
-        tree_total(terms(), slices, add)
+        tree_total(terms(), batch.slices, add)
 
-    def _sum(self, number: int, group: Span, block: int, rows: range, brought: dict | None) -> Operand:
-        """Sum the gradients of a range of rows over all steps and sequences of a slice."""
-        layer, batch, emitter = self._layer, self._network.batch, self._emitter
+    def _sum(self, tiles: range, group: Span, block: int, rows: range, brought: dict | None) -> Operand:
+        """Sum the gradients of a range of rows over all steps and the batch tiles of a slice."""
+        kept = self._kept
         queue = Operand(Memory.QUEUE, self._half * (self._turn % 2))
         self._turn += 1
-        parts = self._parts(number)
-        for part in parts:
-            size = batch.size_of(part[1])
-            weights = self._bring(group, part) if brought is None else brought[part]
-            emitter.cast(
-                layer.delta_at(*part),
-                layer.tiling.units,
-                Traffic.DELTAS,
-                compressed=layer.storage.compressed,
-                first_block=block,
-                blocks=1,
-                gates=GATES,
-                batch=size,
-                tiles=group.count,
-                start=part == parts[0],
-                finish=part == parts[-1],
-                rows=rows,
-            )
-            sums = GATES * len(rows) * group.count
-            emitter.mac(weights, size * group.count, queue, sums, group.count, backward=True)
+        first, last = (kept[0], tiles[0]), (kept[-1], tiles[-1])
+
+        def of_step(step):
+            for tile in tiles:
+                part = step, tile
+                weights = self._bring(group, part) if brought is None else brought[part]
+                self._add(part, weights, group, block, rows, queue, start=part == first, finish=part == last)
+
+        if brought is None:
+            for run in self._runs:
+                self._emitter.loop(len(run), lambda turn, run=run: of_step(run[turn]))
+        for step in kept[-1:] if brought is None else kept:
+            of_step(step)
         return queue
+
+    def _add(self, part, weights: Operand, group: Span, block: int, rows: range, queue: Operand, **ends: bool) -> None:
+        """Add the products of a step and batch tile to the sums of a range of rows."""
+        layer, size = self._layer, self._network.batch.size_of(part[1])
+        self._emitter.cast(
+            layer.delta_at(*part), layer.tiling.units, Traffic.DELTAS, compressed=layer.storage.compressed,
+            first_block=block, blocks=1, gates=GATES, batch=size, tiles=group.count, rows=rows, **ends,
+        )  # fmt: skip
+        sums = GATES * len(rows) * group.count
+        self._emitter.mac(weights, size * group.count, queue, sums, group.count, backward=True)
 
     def _keep(self, group: Span, rows: int, vector: int) -> None:
         """Store the gradients of some rows and add their squares to the norms of their columns."""
-        emitter, count, total = self._emitter, rows * group.count, self._totals[0]
+        emitter, count, (total, squares) = self._emitter, rows * group.count, self._totals[:2]
         place = Place(self._layer.gradient, vector)
         emitter.store(total.at(0, outer=group.count), place, Traffic.WEIGHTS, rows, group.count)
-        emitter.vector(VectorOp.MULTIPLY, self._squares, total, total, inner=count)
-        norms = self._norms.at(0, outer=0)
-        squares = self._squares.at(0, outer=group.count)
+        emitter.vector(VectorOp.MULTIPLY, squares, total, total, inner=count)
+        norms, squares = self._norms.at(0, outer=0), squares.at(0, outer=group.count)
         emitter.vector(VectorOp.ADD, norms, norms, squares, outer=rows, inner=group.count, serial=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from etalstm.errors import PlanError
 from etalstm.hw.config import Config
@@ -120,6 +120,12 @@ class BatchTiles:
         """The slice of each tile."""
         return tuple(number for number, tiles in enumerate(self.of_slices) for _ in tiles)
 
+    @cached_property
+    def tiles_of(self) -> tuple[range, ...]:
+        """The numbers of each slice's tiles."""
+        ends = list(accumulate(map(len, self.of_slices)))
+        return tuple(range(end - len(tiles), end) for tiles, end in zip(self.of_slices, ends, strict=True))
+
     @property
     def count(self) -> int:
         """Number of tiles."""
@@ -204,12 +210,13 @@ def tile_batch(config: Config, hidden_size: int, batch: int, slices: int = 1) ->
     return BatchTiles(batch, fits, slices)
 
 
-def gradient_totals(slices: int) -> int:
-    """Give how many totals of slices' dW the scratch memory holds at once.
+def gradient_arrays(slices: int) -> int:
+    """Give how many arrays of a range of rows the scratch memory holds for dW: totals of slices, and the squares.
 
-    The youngest of :func:`etalstm.slices.most_totals` is added as it leaves the queue, unless it is the only one.
+    The youngest of :func:`etalstm.slices.most_totals` is added as it leaves the queue, unless it is the only one. The
+    squares are taken when only the first total is left.
     """
-    return max(1, most_totals(slices) - 1)
+    return max(2, most_totals(slices) - 1)
 
 
 def tile_layer(config: Config, batch: BatchTiles, input_size: int, hidden_size: int) -> LayerTiling:
@@ -231,8 +238,7 @@ def tile_layer(config: Config, batch: BatchTiles, input_size: int, hidden_size: 
     )
     column_groups = spans(inputs.tiles + units.tiles, max(1, most_columns))
     widest = max(group.count for group in column_groups)
-    arrays = gradient_totals(batch.slices) + 1  # and the squares
-    results = min(config.queue_depth // 2, (config.scratch_depth - widest) // arrays)
+    results = min(config.queue_depth // 2, (config.scratch_depth - widest) // gradient_arrays(batch.slices))
     return LayerTiling(
         inputs=inputs,
         units=units,

@@ -15,8 +15,9 @@ from etalstm.device.accelerator import Accelerator
 from etalstm.device.faults import BadAddressError, BadFieldError, BadOpcodeError, BusyError, ReadError, WriteError
 from etalstm.device.hardware import HardwareDevice
 from etalstm.hw.config import preset
-from etalstm.hw.contract import Memory, Opcode, decode, encode
+from etalstm.hw.contract import Memory, Opcode, encode
 from etalstm.network import NetworkShape, initial_parameters
+from etalstm.plan.walk import walk
 from etalstm.sim.cocotb_transport import CocotbTransport
 from etalstm.storage import Storage
 from tests.training import assert_same_training
@@ -141,9 +142,9 @@ def dense_macs(session):
     """MACs of all channels in forward and backward pass if every scalar is sent."""
     macs = 0
     for name in ("forward", "backward"):
-        for word in session.plan.programs[name].words:
-            opcode, f = decode(word)
-            if opcode == Opcode.CAST:
+        for step in walk(session.plan.programs[name].words):
+            f = step.fields
+            if step.opcode == Opcode.CAST:
                 tiles = [(f["tile"] + n) % f["tiles_per_channel"] for n in range(f["blocks"])]
                 lanes = sum(f["last_lanes" if t == f["tiles_per_channel"] - 1 else "lanes"] for t in tiles)
                 macs += lanes * f["gates"] * f["batch"] * f["tiles"]

@@ -10,9 +10,10 @@ from etalstm.errors import PlanError
 from etalstm.hw.config import preset
 from etalstm.network import NetworkShape
 from etalstm.plan.plan import Plan
-from etalstm.plan.tiling import BatchTiles, gradient_totals
+from etalstm.plan.tiling import BatchTiles, gradient_arrays
 from etalstm.slices import slice_ranges
 from etalstm.storage import Storage
+from tests.plan.hazards import Hazards
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training
 
@@ -79,7 +80,20 @@ def test_gradients_of_slices_take_no_memory_but_for_their_biases():
 
 
 def test_the_totals_that_are_held_grow_with_the_logarithm_of_the_slices():
-    assert [gradient_totals(slices) for slices in (1, 2, 3, 4, 8, 16, 128)] == [1, 1, 1, 2, 3, 4, 7]
+    assert [gradient_arrays(slices) for slices in (1, 2, 3, 4, 8, 16, 128)] == [2, 2, 2, 2, 3, 4, 7]
+
+
+@pytest.mark.parametrize("policy", ["dense", "ms1-bf16"])
+def test_nothing_starts_before_what_it_needs_is_done(policy):
+    for slices in (3, 8):
+        plan = Plan(preset("test"), NetworkShape(8, 20, 2), 9, 14, slices=slices, storage=Storage(policy), masked=True)
+        for program in plan.programs.values():
+            assert Hazards(plan.config).check(program.words) >= len(program.words) // 2
+
+
+def test_the_length_of_programs_does_not_depend_on_the_number_of_steps():
+    sizes = [Plan(preset("test"), SMALL.network, 8, steps, slices=5).program_bytes for steps in (20, 400)]
+    assert sizes[0] == sizes[1]
 
 
 def test_more_slices_than_can_be_arranged_are_refused():
