@@ -76,10 +76,10 @@ class StreamHeader:
         return self.layer, self.step, self.kind, self.channel, self.tile, self.group
 
 
-def network_id(shape: NetworkShape, batch: int, steps: int) -> int:
+def network_id(shape: NetworkShape, batch: int, steps: int, slices: int) -> int:
     """Give a number that tells streams of one network and its sizes from another's."""
-    sizes = (shape.input_size, shape.hidden_size, shape.layers, batch, steps)
-    return zlib.crc32(struct.pack("<5Q", *sizes))
+    sizes = (shape.input_size, shape.hidden_size, shape.layers, batch, steps, slices)
+    return zlib.crc32(struct.pack("<6Q", *sizes))
 
 
 def seal(header: StreamHeader, words: np.ndarray) -> bytes:

@@ -100,6 +100,20 @@ def test_compare_finds_golden_bits_with_intermediates_on_the_host(capsys, storag
     assert json.loads(out)["mismatched_words"] == 0
 
 
+@pytest.mark.parametrize(
+    ("slices", "arguments"),
+    [
+        (5, ["--stall", 0.5, "--unequal-lengths", "--delta-threshold", 0.03]),
+        (8, ["--skip-cells", 0.4, "--offload"]),
+    ],
+)
+def test_compare_finds_golden_bits_of_slices(capsys, slices, arguments):
+    common = ["--preset", "test", *sizes(5, 19, 2, 9, 4), "--storage", "ms1", "--slices", slices]
+    code, out, err = output(capsys, "compare", *common, "--theta", 0.1, "--iterations", 2, *arguments, "--json")
+    assert code == 0, err
+    assert json.loads(out)["mismatched_words"] == 0
+
+
 def test_plan_says_where_windows_lie(capsys):
     small = sizes(3, 5, 1, 2, 2)
     out = output(capsys, "plan", "--preset", "vcu128", *small)[1]
@@ -292,6 +306,7 @@ def test_bench_codec_keeps_up_and_holds_nothing_back(capsys):
             ["train", "--dataset", "digits", "--slices", "33", "--out", "/nowhere"],
             "slices must be at most the batch, 32",
         ),
+        (["plan", "--slices", "33"], "slices must be at most the batch, 32 sequences, got 33"),
         (["plan", "--memory", "1000"], "bytes of memory, the device has 1,000"),
         (["plan", "--density", "2"], "density must be 0 to 1, got 2"),
         (["plan", "--storage", "zip"], "storage must be one of dense, ms1, ms1-bf16, got 'zip'"),

@@ -20,7 +20,7 @@ from etalstm.stream import (
     values_of,
 )
 
-NETWORK = network_id(NetworkShape(3, 8, 2), 4, 5)
+NETWORK = network_id(NetworkShape(3, 8, 2), 4, 5, 2)
 VALUES = np.where(np.arange(100) % 3, np.arange(100), 0).astype(np.float32)
 WORDS = encode(VALUES, beat_words=8)
 HEADER = StreamHeader(NETWORK, 1, 4, 5, 1, 0, 2, Encoding.FLOAT32, 8, 100, 66, WORDS.size)
@@ -42,9 +42,9 @@ def test_what_was_sealed_comes_out():
 
 
 def test_networks_that_differ_in_any_size_have_other_numbers():
-    sizes = [3, 8, 2, 4, 5]
-    others = [[size + (n == changed) for n, size in enumerate(sizes)] for changed in range(6)]
-    assert len({network_id(NetworkShape(*these[:3]), *these[3:]) for these in others}) == 6
+    sizes = [3, 8, 2, 4, 5, 2]
+    others = [[size + (n == changed) for n, size in enumerate(sizes)] for changed in range(7)]
+    assert len({network_id(NetworkShape(*these[:3]), *these[3:]) for these in others}) == 7
 
 
 @pytest.mark.parametrize("position", range(0, HEADER_BYTES + 4 * WORDS.size, 3))

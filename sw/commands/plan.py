@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from typer import Option
 
+from etalstm.commands.options import SLICES_HELP
 from etalstm.hw.config import preset as named_preset
 from etalstm.hw.contract import STREAM_BLOCK
 from etalstm.network import NetworkShape, check_size
@@ -17,6 +18,7 @@ from etalstm.plan.held import LOCAL_GRADIENTS
 from etalstm.plan.placement import Placement
 from etalstm.plan.plan import Plan
 from etalstm.plan.walk import disassemble as lines_of
+from etalstm.slices import check_slices
 from etalstm.storage import POLICIES, Storage
 
 
@@ -30,6 +32,7 @@ def plan(
     lengths: Annotated[bool, Option("--unequal-lengths", help="Plan for sequences shorter than the steps")] = False,
     storage: Annotated[str, Option(help="What cells keep: dense, ms1, ms1-bf16, or all to compare them")] = "dense",
     density: Annotated[float, Option(help="Share of local gradients and of δ that compressed streams keep")] = 1.0,
+    slices: Annotated[int, Option(help=SLICES_HELP)] = 1,
     memory: Annotated[int | None, Option(help="Memory of the device in bytes; fails if it is too small")] = None,
     memory_budget: Annotated[
         int | None, Option(help="Bytes of the device's memory; what cells keep beyond it goes to the host and back")
@@ -41,6 +44,7 @@ def plan(
     network = NetworkShape(inputs, hidden, layers)
     for name, size in (("batch", batch), ("steps", steps)):
         check_size(name, size)
+    check_slices(slices, batch)
     if not 0 <= density <= 1:
         raise ValueError(f"density must be 0 to 1, got {density}")
     if memory_budget is not None:
@@ -50,7 +54,7 @@ def plan(
     def planned(policy: str) -> Plan:
         make = partial(
             Plan, config, network, batch, steps, masked=lengths, storage=Storage(policy), density=density,
-            share=partial(share_of, density, policy == "ms1-bf16"),
+            share=partial(share_of, density, policy == "ms1-bf16"), slices=slices,
         )  # fmt: skip
         return make(memory_bytes=memory) if memory_budget is None else plan_within(memory_budget, make)
 

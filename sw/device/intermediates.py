@@ -127,8 +127,7 @@ class Intermediates:
         """Give the elements (B, H) of a stream's sequences and units as each channel has them, (channels, elements)."""
         batch, group = self._network.batch, stream.layer.tiling.unit_groups[stream.group]
         units = elements(stream.layer.tiling.units)[:, group.first : group.first + group.count]
-        first = stream.tile * batch.size
-        ours = values[first : first + batch.size_of(stream.tile)]
+        ours = values[batch.ranges[stream.tile]]
         padded = np.append(ours, np.zeros((len(ours), 1), np.float32), axis=1)  # index -1 is a lane without a unit
         return np.moveaxis(padded[:, units], 0, 2).reshape(len(units), -1)
 

@@ -71,14 +71,12 @@ class HardwareSession(Session):
         self, shape: TrainingShape, accelerator: Accelerator, place: Callable[[Plan, "HardwareSession"], Placement]
     ):
         super().__init__(shape)
-        if shape.slices > 1:
-            raise DeviceError(f"this machine adds the gradients of 1 slice, got {shape.slices} slices")
         self._accelerator, self._place = accelerator, place
         nothing_is_dropped = not any(shape.storage.thresholds)
         self._room = Room(shape.log_share or (1.0 if nothing_is_dropped else FIRST))
         self._counts: dict[str, dict] = {}
         self._used: dict[int, float] = {}  # by log: vectors that all streams of the last pass took
-        self._identity = network_id(shape.network, shape.batch, shape.steps)
+        self._identity = network_id(shape.network, shape.batch, shape.steps, shape.slices)
         self._wasteful = False
         self._map = self.windows = None
         self._adopt(self._planned(self.shape))
@@ -94,6 +92,7 @@ class HardwareSession(Session):
             storage=shape.storage,
             share=self._room.share,
             skips=shape.architecture.skips,
+            slices=shape.slices,
         )
         if shape.memory_budget is None:
             return make(memory_bytes=self._accelerator.transport.memory_bytes)

@@ -38,10 +38,10 @@ def check_plannable(cell: Cell) -> None:
             raise PlanError(f"a stage can broadcast x and one output, or one output: {cell.name} has {stage.operands}")
 
 
-def batch_of(config: Config, cell: Cell, hidden_size: int, batch: int) -> BatchTiles:
+def batch_of(config: Config, cell: Cell, hidden_size: int, batch: int, slices: int) -> BatchTiles:
     """Choose how many sequences are worked on together: as many as every stage allows."""
     lanes = share_of_lanes(config, cell)
-    tiles = [tile_batch(lanes, stage, hidden_size, batch) for stage in cell.stages]
+    tiles = [tile_batch(lanes, stage, hidden_size, batch, slices) for stage in cell.stages]
     return min(tiles, key=lambda tile: tile.most)
 
 
@@ -137,7 +137,13 @@ class LayerAllocation:
             "bias_velocity": ("optimizer", *biases, vector),
             "norms": ("optimizer", tiling.columns, partial(memory.column_index, tiling), (inputs + hidden,)),
         }
-        return {name: self._memory.add(f"{name}{self._number}{suffix}", *each) for name, each in layouts.items()}
+        arrays = {name: self._memory.add(f"{name}{self._number}{suffix}", *each) for name, each in layouts.items()}
+        return arrays | {"bias_sums": self._bias_sums(f"bias_sums{self._number}{suffix}", of_unit)}
+
+    def _bias_sums(self, name: str, vectors: int) -> Array | None:
+        """Allocate db of every slice, where there are several."""
+        slices = self._batch.slices
+        return self._memory.add_raw(name, "optimizer", slices * vectors) if slices > 1 else None
 
     def _inputs(self, tiling: LayerTiling, takes_x: bool) -> Sequence | None:
         if not takes_x:

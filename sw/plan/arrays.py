@@ -66,6 +66,7 @@ class LayerArrays:
     rows, columns : the two copies of the matrix; the column copy is the master
     gradient, velocity : like the column copy
     bias, bias_gradient, bias_velocity : [unit tile][gate]
+    bias_sums : Array     db of each slice, while segments follow one another; None if there is one slice
     norms : Σ dW² of each column
     x : Sequence          what enters the layer, and the step it starts at; None if another stage takes it
     operand : Sequence    the other thing that the matrix acts on, and the step it starts at: the cell's output of the
@@ -98,6 +99,7 @@ class LayerArrays:
     velocity: Array
     bias: Array
     bias_gradient: Array
+    bias_sums: Array | None
     bias_velocity: Array
     norms: Array
     x: Sequence | None

@@ -16,6 +16,7 @@ from etalstm.plan.streams import NO_STEPS, Steps, Streams
 from etalstm.plan.tiling import NEEDED_ARRAYS, Span
 from etalstm.plan.vectors import MINUS_ZERO, ONE, ZERO, Vectors
 from etalstm.plan.weights import WeightStore
+from etalstm.slices import tree_total
 
 # While δ is computed, the port is free for weights: for the vectors of each operation and of the gates' streams, and
 # for what the memory takes to answer.
@@ -47,6 +48,8 @@ class BackwardLayer:
     Cells of steps in `skipped` cost nothing: what they would have passed on is known to be zero where it is read, as is
     the dy that skipped cells of the layer `above` would have left.
 
+    Each slice of the batch has a db of its own in the scratch memory; after the first step they are added as a tree.
+
     With `skips`, where a layer has a row map, weights are brought for those rows only whose δ is not zero for the whole
     batch tile; but of all rows as long as δ is computed.
     """
@@ -69,14 +72,14 @@ class BackwardLayer:
     def emit(self, steps: range) -> None:
         """Append the instructions of some steps; those after them have run. The bias gradients are left in memory."""
         for stage in self._stages:
-            stage.bring_bias(steps.stop == self._steps)
+            stage.begin_bias(steps)
         kept = [step for step in reversed(steps) if step not in self._skipped]
         if kept:
             self._prepare_first(self._parts(kept[0]))
         for run in alike(zip(kept, [*kept[1:], None], strict=False), self._kind):
             self._emitter.loop(len(run), lambda turn, run=run: self._step(*run[turn]))
         for stage in self._stages:
-            stage.store_bias()
+            stage.end_bias(steps)
 
     def _kind(self, pair) -> tuple:
         """Tell in what a step, with the one that follows it, may differ from others."""
@@ -143,7 +146,9 @@ class BackwardStage:
         self._vectors = Vectors(self._emitter, scratch, vectors)
         self._vectors.take(self._stage.backward_arrays)
         self._delta = self._vectors.array(self._stage.deltas[0])
-        self._bias = scratch.take("the bias gradients", tiling.gates * tiling.units.tiles)
+        self._biases, slices = tiling.gates * tiling.units.tiles, self._network.batch.slices
+        bias = scratch.take("the bias gradients", slices * self._biases)
+        self._bias = [bias.at(number * self._biases) for number in range(slices)]
         self._row_map, self._whole_beats = self._layer.row_map if skips else None, 0
         if self._row_map:
             operations = 1 + len(split_after(self._stage.backward, self._stage.deltas)[0])
@@ -154,23 +159,31 @@ class BackwardStage:
             names = ("the mask", "a merged gradient", "a passed gradient")
             self._mask, self._merged, self._passed = (scratch.take(name, size) for name in names)
 
-    @property
-    def _bias_gradient(self) -> tuple[Place, int]:
-        tiling = self._layer.tiling
-        return Place(self._layer.bias_gradient, 0), tiling.gates * tiling.units.tiles
-
-    def bring_bias(self, anew: bool) -> None:
-        """Begin the bias gradients anew, or bring what they are so far."""
-        place, vectors = self._bias_gradient
-        if anew:
-            self._emitter.vector(VectorOp.MULTIPLY, self._bias, ZERO, ZERO, inner=vectors)
+    def begin_bias(self, steps: range) -> None:
+        """Have every slice's db of the steps that have run."""
+        vectors = len(self._bias) * self._biases
+        if steps.stop == self._network.steps:
+            self._emitter.vector(VectorOp.MULTIPLY, self._bias[0], ZERO, ZERO, inner=vectors)
         else:
-            self._emitter.load(self._bias, place, Traffic.WEIGHTS, 1, vectors)
+            self._emitter.load(self._bias[0], self._bias_sums, Traffic.WEIGHTS, 1, vectors)
 
-    def store_bias(self) -> None:
-        """Leave the bias gradients in memory."""
-        place, vectors = self._bias_gradient
-        self._emitter.store(self._bias, place, Traffic.WEIGHTS, 1, vectors)
+    def end_bias(self, steps: range) -> None:
+        """Keep every slice's db for the steps that follow, or after the last one the total."""
+        if steps.start > 0:
+            self._emitter.store(self._bias[0], self._bias_sums, Traffic.WEIGHTS, 1, len(self._bias) * self._biases)
+            return
+        total = tree_total(self._bias, len(self._bias), self._add_bias)
+        self._emitter.store(total, Place(self._layer.bias_gradient, 0), Traffic.WEIGHTS, 1, self._biases)
+
+    def _add_bias(self, left: Operand, right: Operand) -> Operand:
+        """Add to the db of some slices that of those that follow."""
+        self._emitter.vector(VectorOp.ADD, left, left, right, inner=self._biases)
+        return left
+
+    @property
+    def _bias_sums(self) -> Place:
+        """Where db lies between segments."""
+        return Place(self._layer.bias_sums or self._layer.bias_gradient, 0)
 
     def groups(self, step: int, batch_tile: int) -> Iterator[Cells]:
         """Give the groups of cells of a step and batch tile."""
@@ -250,7 +263,8 @@ class BackwardStage:
 
     def _add_to_bias(self, cells: Cells) -> None:
         rows, size = len(self._stage.gates) * cells.group.count, cells.size
-        bias = self._bias.at(len(self._stage.gates) * cells.group.first, outer=0)
+        bias = self._bias[self._network.batch.slice_of[cells.batch_tile]]
+        bias = bias.at(len(self._stage.gates) * cells.group.first, outer=0)
         delta = self._delta.at(0, outer=1, inner=size)
         self._emitter.vector(VectorOp.ADD, bias, bias, delta, outer=size, inner=rows, serial=True)
 

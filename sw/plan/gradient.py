@@ -7,8 +7,9 @@ from etalstm.plan.emit import Emitter, Operand, Place, Scratch
 from etalstm.plan.network import NetworkMap
 from etalstm.plan.steps import strided
 from etalstm.plan.streams import NO_STEPS, Steps
-from etalstm.plan.tiling import Span
+from etalstm.plan.tiling import Span, gradient_arrays
 from etalstm.plan.vectors import MINUS_ZERO, ZERO
+from etalstm.slices import additions, tree_total
 
 MOST_RESIDENT = 8  # parts of xh that stay in the weight memory; more are brought in a loop, for each range of rows
 
@@ -17,9 +18,12 @@ class GradientLayer:
     """Emits one layer's dW, after its δ of all steps are in memory.
 
     A group of columns at a time: each lane holds its columns' xh of two batch tiles of a step in the weight memory, δ
-    is broadcast. A range of rows at a time, all steps and sequences of it, so that the sums stay in the queue; ranges
+    is broadcast. A range of rows at a time, all steps and sequences of it, so that the sums stay in the queue; sums
     alternate its halves, so that one is stored while the next is summed. If there are few steps, and the weight memory
     has room for the xh of all of them, they are brought once for all rows.
+
+    Several slices are summed one after the other for each range of rows. Their totals are added in the scratch memory,
+    so only dW of the whole batch ever goes to the memory.
     """
 
     def __init__(
@@ -34,9 +38,8 @@ class GradientLayer:
         self._kept = [step for step in reversed(range(network.steps)) if step not in skipped]
         self._runs = strided(self._kept[:-1])
         scratch = Scratch(config)
-        results = self._gates * tiling.row_lanes * widest
-        self._results = scratch.take("gradients", results)
-        self._squares = scratch.take("squared gradients", results)
+        results, arrays = self._gates * tiling.row_lanes * widest, gradient_arrays(network.batch.slices)
+        self._totals = [scratch.take("gradients", results) for _ in range(arrays)]
         self._norms = scratch.take("norms", widest)
 
     def emit(self) -> None:
@@ -51,8 +54,8 @@ class GradientLayer:
                 lanes = tiling.units.lanes_of(block % tiling.units.tiles)
                 for first in range(0, lanes, tiling.row_lanes):
                     rows = range(first, min(first + tiling.row_lanes, lanes))
-                    queue = self._sum(group, block, rows, brought)
-                    self._keep(group, queue, self._gates * len(rows), offset + row * group.count)
+                    self._sum_slices(group, block, rows, brought)
+                    self._keep(group, self._gates * len(rows), offset + row * group.count)
                     row += self._gates * len(rows)
             offset += tiling.rows * group.count
             norms = Place(self._layer.norms, group.first)
@@ -91,15 +94,38 @@ class GradientLayer:
                 lane, place = to.at(first, outer=1, inner=group.count), sequence.part(step + offset, tile, column)
                 self._emitter.load(lane, place, Traffic.ACTIVATIONS, end - first, size)
 
-    def _sum(self, group: Span, block: int, rows: range, brought: dict | None) -> Operand:
-        """Sum the gradients of a range of rows over all steps and sequences."""
-        batch, kept = self._network.batch, self._kept
+    def _sum_slices(self, group: Span, block: int, rows: range, brought: dict | None) -> None:
+        """Leave the gradients of a range of rows in the first of the totals: the tree of all slices' sums."""
+        vectors, batch = self._gates * len(rows) * group.count, self._network.batch
+        if not self._kept:
+            self._emitter.vector(VectorOp.MULTIPLY, self._totals[0], ZERO, ZERO, inner=vectors)
+            return
+
+        def terms():
+            alive = 0
+            for tiles, merges in zip(batch.tiles_of, additions(batch.slices), strict=True):
+                term = self._sum(tiles, group, block, rows, brought)
+                if not merges:
+                    self._emitter.vector(VectorOp.ADD, self._totals[alive], term, MINUS_ZERO, inner=vectors)
+                    term = self._totals[alive]
+                alive += 1 - merges
+                yield term
+
+        def add(left, right):
+            self._emitter.vector(VectorOp.ADD, left, right, left, inner=vectors)  # only operand a can be of the queue
+            return left
+
+        tree_total(terms(), batch.slices, add)
+
+    def _sum(self, tiles: range, group: Span, block: int, rows: range, brought: dict | None) -> Operand:
+        """Sum the gradients of a range of rows over all steps and the batch tiles of a slice."""
+        kept = self._kept
         queue = Operand(Memory.QUEUE, self._half * (self._turn % 2))
         self._turn += 1
-        first, last = ((kept[0], 0), (kept[-1], batch.count - 1)) if kept else (None, None)
+        first, last = (kept[0], tiles[0]), (kept[-1], tiles[-1])
 
         def of_step(step):
-            for tile in range(batch.count):
+            for tile in tiles:
                 part = step, tile
                 weights = self._bring(group, part) if brought is None else brought[part]
                 self._add(part, weights, group, block, rows, queue, start=part == first, finish=part == last)
@@ -121,16 +147,11 @@ class GradientLayer:
         sums = self._gates * len(rows) * group.count
         self._emitter.mac(weights, size * group.count, queue, sums, group.count, backward=True)
 
-    def _keep(self, group: Span, queue: Operand, rows: int, vector: int) -> None:
+    def _keep(self, group: Span, rows: int, vector: int) -> None:
         """Store the gradients of some rows and add their squares to the norms of their columns."""
-        emitter, count = self._emitter, rows * group.count
-        if self._kept:
-            emitter.vector(VectorOp.ADD, self._results, queue, MINUS_ZERO, inner=count)
-        else:
-            emitter.vector(VectorOp.MULTIPLY, self._results, ZERO, ZERO, inner=count)
+        emitter, count, (total, squares) = self._emitter, rows * group.count, self._totals[:2]
         place = Place(self._layer.gradient, vector)
-        emitter.store(self._results.at(0, outer=group.count), place, Traffic.WEIGHTS, rows, group.count)
-        emitter.vector(VectorOp.MULTIPLY, self._squares, self._results, self._results, inner=count)
-        norms = self._norms.at(0, outer=0)
-        squares = self._squares.at(0, outer=group.count)
+        emitter.store(total.at(0, outer=group.count), place, Traffic.WEIGHTS, rows, group.count)
+        emitter.vector(VectorOp.MULTIPLY, squares, total, total, inner=count)
+        norms, squares = self._norms.at(0, outer=0), squares.at(0, outer=group.count)
         emitter.vector(VectorOp.ADD, norms, norms, squares, outer=rows, inner=group.count, serial=True)

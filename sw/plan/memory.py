@@ -162,14 +162,14 @@ def _combine(*parts: tuple[np.ndarray, int]) -> np.ndarray:
 def sequence_index(share: Share, steps: int, batch: BatchTiles) -> np.ndarray:
     """Index of an array (steps, B, size) that lies as [step][batch tile][tile][b][lane] in every window.
 
-    Short last batch tiles are followed by unused vectors, so that every (step, batch tile) starts at the same stride.
+    Short batch tiles are followed by unused vectors, so that every (step, batch tile) starts at the same stride.
     """
     owned = elements(share)
     index = np.full((share.channels, steps, batch.count, share.tiles * batch.size, share.lanes), -1, np.int64)
     step = np.arange(steps)[None, :, None, None, None] * (batch.batch * share.size)
-    for number in range(batch.count):
-        size = batch.size_of(number)
-        sequence = (number * batch.size + np.arange(size))[None, None, None, :, None] * share.size
+    for number, tile in enumerate(batch.ranges):
+        size = len(tile)
+        sequence = np.array(tile)[None, None, None, :, None] * share.size
         block = owned[:, None, :, None, :]
         flat = np.where(block < 0, -1, step + sequence + block)
         index[:, :, number, : share.tiles * size] = flat.reshape(share.channels, steps, share.tiles * size, share.lanes)
@@ -179,10 +179,9 @@ def sequence_index(share: Share, steps: int, batch: BatchTiles) -> np.ndarray:
 def mask_index(config: Config, steps: int, batch: BatchTiles) -> np.ndarray:
     """Index of an array (steps, B) that lies as [step][batch tile][b], the same in every lane of every channel."""
     index = np.full((config.channels, steps, batch.count, batch.size, config.lanes), -1, np.int64)
-    for number in range(batch.count):
-        size = batch.size_of(number)
-        flat = np.arange(steps)[:, None] * batch.batch + number * batch.size + np.arange(size)[None, :]
-        index[:, :, number, :size] = flat[None, :, :, None]
+    for number, tile in enumerate(batch.ranges):
+        flat = np.arange(steps)[:, None] * batch.batch + np.array(tile)[None, :]
+        index[:, :, number, : len(tile)] = flat[None, :, :, None]
     return index
 
 
@@ -254,9 +253,9 @@ def gates_index(share: Share, gates: int, steps: int, batch: BatchTiles) -> np.n
     index = np.full((share.channels, steps, batch.count, share.tiles * gates * batch.size, share.lanes), -1, np.int64)
     step = np.arange(steps)[None, :, None, None, None, None] * (batch.batch * gates * share.size)
     gate = np.arange(gates)[None, None, None, :, None, None] * share.size
-    for number in range(batch.count):
-        size = batch.size_of(number)
-        sequence = (number * batch.size + np.arange(size))[None, None, None, None, :, None] * (gates * share.size)
+    for number, tile in enumerate(batch.ranges):
+        size = len(tile)
+        sequence = np.array(tile)[None, None, None, None, :, None] * (gates * share.size)
         flat = np.where(owned < 0, -1, step + sequence + gate + owned)
         vectors = share.tiles * gates * size
         index[:, :, number, :vectors] = flat.reshape(share.channels, steps, vectors, share.lanes)

@@ -35,6 +35,8 @@ class NetworkMap:
         From a log's number to its room, as a share of what its streams need if they drop nothing.
     segments : list of Segment, optional
         Cells that share a region of memory for what they keep; by default all do.
+    slices : int
+        Slices of the batch.
     cell : Cell
 
     Raises
@@ -63,12 +65,13 @@ class NetworkMap:
         storage: Storage = Storage(),  # noqa: B008  frozen
         share: Callable[[int], float] = whole,
         segments: list[Segment] | None = None,
+        slices: int = 1,
         cell: Cell = LSTM,
     ):
         check_plannable(cell)
         self.config, self.network, self.steps = config, network, steps
         self.memory = MemoryMap(config)
-        self.batch = batch_of(config, cell, network.hidden_size, batch)
+        self.batch = batch_of(config, cell, network.hidden_size, batch, slices)
         self.mask = None
         if masked:
             index = partial(memory.mask_index, config, steps, self.batch)

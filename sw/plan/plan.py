@@ -48,6 +48,8 @@ class Plan:
         The machine sends no zeros: weights that only they would meet need not be read.
     memory_bytes : int, optional
         Memory of the device.
+    slices : int
+        Slices of the batch.
     cell : Cell
         Of all layers.
 
@@ -78,10 +80,11 @@ class Plan:
         density: float = 1.0,
         skips: bool = True,
         memory_bytes: int | None = None,
+        slices: int = 1,
         cell: Cell = LSTM,
     ):
         self.config, self.network, self._density, self._skips = config, network, density, skips
-        self.map = NetworkMap(config, network, batch, steps, masked, storage, share, segments, cell)
+        self.map = NetworkMap(config, network, batch, steps, masked, storage, share, segments, slices, cell)
         self._check_fits(self.map.memory.window_bytes * config.channels, memory_bytes)
         self._kept = {}
         self.forward, self.backward = self.passes(np.zeros((network.layers, steps), bool))

@@ -1,12 +1,14 @@
 """How a network's dimensions fall onto channels, lanes and the memories of a lane."""
 
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
+from itertools import accumulate, pairwise
 
 from etalstm.cells.cell import Stage
 from etalstm.errors import PlanError
 from etalstm.hw.config import Config
 from etalstm.hw.contract import MOST_GATES
+from etalstm.slices import most_totals, slice_ranges
 
 # Scratch vectors that the mask and the merge of masked gradients need for each sequence, besides the cell's own.
 MASK_ARRAYS = 3
@@ -78,26 +80,59 @@ def spans(total: int, most: int) -> list[Span]:
 
 @dataclass(frozen=True)
 class BatchTiles:
-    """Sequences that are worked on together.
+    """Sequences that are worked on together; the sequences of a tile belong to one slice.
 
     Parameters
     ----------
     batch, most : int
         Sequences in all, and at most at a time.
+    slices : int
+        Slices of the batch, see :mod:`etalstm.slices`.
+
+    Members
+    -------
+    of_slices : tuple of tuple of range
+        The sequences of each tile, by slice.
     """
 
     batch: int
     most: int
+    slices: int = 1
+
+    @cached_property
+    def of_slices(self) -> tuple[tuple[range, ...], ...]:
+        """Each slice in as few tiles as possible, all but its last of one size."""
+        return tuple(self._cut(sequences) for sequences in slice_ranges(self.batch, self.slices))
+
+    def _cut(self, sequences: range) -> tuple[range, ...]:
+        size = ceil_div(len(sequences), ceil_div(len(sequences), self.most))
+        return tuple(sequences[first : first + size] for first in range(0, len(sequences), size))
+
+    @cached_property
+    def ranges(self) -> tuple[range, ...]:
+        """The sequences of each tile."""
+        return tuple(tile for tiles in self.of_slices for tile in tiles)
+
+    @cached_property
+    def slice_of(self) -> tuple[int, ...]:
+        """The slice of each tile."""
+        return tuple(number for number, tiles in enumerate(self.of_slices) for _ in tiles)
+
+    @cached_property
+    def tiles_of(self) -> tuple[range, ...]:
+        """The numbers of each slice's tiles."""
+        ends = list(accumulate(map(len, self.of_slices)))
+        return tuple(range(end - len(tiles), end) for tiles, end in zip(self.of_slices, ends, strict=True))
 
     @property
     def count(self) -> int:
         """Number of tiles."""
-        return ceil_div(self.batch, self.most)
+        return len(self.ranges)
 
-    @property
+    @cached_property
     def size(self) -> int:
-        """Sequences of a tile; the last tile may have fewer."""
-        return ceil_div(self.batch, self.count)
+        """Sequences of the largest tile."""
+        return max(map(len, self.ranges))
 
     @property
     def vectors(self) -> int:
@@ -106,7 +141,7 @@ class BatchTiles:
 
     def size_of(self, tile: int) -> int:
         """Sequences of one tile."""
-        return min(self.size, self.batch - tile * self.size)
+        return len(self.ranges[tile])
 
 
 @dataclass(frozen=True)
@@ -156,7 +191,7 @@ class LayerTiling:
         return self.units.lanes_of(tile - self.inputs.tiles)
 
 
-def tile_batch(config: Config, stage: Stage, hidden_size: int, batch: int) -> BatchTiles:
+def tile_batch(config: Config, stage: Stage, hidden_size: int, batch: int, slices: int = 1) -> BatchTiles:
     """Choose how many sequences are worked on together: as many as every memory allows with one tile of units.
 
     Raises
@@ -165,7 +200,7 @@ def tile_batch(config: Config, stage: Stage, hidden_size: int, batch: int) -> Ba
         If not even one sequence fits.
     """
     gates, units = len(stage.gates), Share(hidden_size, config.channels, config.lanes)
-    reserved = gates * units.tiles
+    reserved = slices * gates * units.tiles
     most = {
         "scratch_depth": (config.scratch_depth - reserved - NEEDED_ARRAYS) // (stage.vectors + MASK_ARRAYS),
         "queue_depth": config.queue_depth // (2 * gates),
@@ -176,9 +211,18 @@ def tile_batch(config: Config, stage: Stage, hidden_size: int, batch: int) -> Ba
     if fits < 1:
         raise PlanError(
             f"a layer of {hidden_size} units does not fit this machine: {name} is {getattr(config, name)}, "
-            f"and its bias gradients alone need {reserved} vectors"
+            f"and its bias gradients in {slices} slices alone need {reserved} vectors"
         )
-    return BatchTiles(batch, fits)
+    return BatchTiles(batch, fits, slices)
+
+
+def gradient_arrays(slices: int) -> int:
+    """Give how many arrays of a range of rows the scratch memory holds for dW: totals of slices, and the squares.
+
+    The youngest of :func:`etalstm.slices.most_totals` is added as it leaves the queue, unless it is the only one. The
+    squares are taken when only the first total is left.
+    """
+    return max(2, most_totals(slices) - 1)
 
 
 def tile_layer(config: Config, stage: Stage, batch: BatchTiles, input_size: int, hidden_size: int) -> LayerTiling:
@@ -186,7 +230,7 @@ def tile_layer(config: Config, stage: Stage, batch: BatchTiles, input_size: int,
     inputs = Share(input_size, config.channels, config.lanes)
     units = Share(hidden_size, config.channels, config.lanes)
     size, gates = batch.size, len(stage.gates)
-    reserved = gates * units.tiles + MASK_ARRAYS * size
+    reserved = batch.slices * gates * units.tiles + MASK_ARRAYS * size
     most_units = min(
         config.queue_depth // (2 * gates * size),
         (config.scratch_depth - reserved) // (stage.vectors * size + NEEDED_ARRAYS),
@@ -201,7 +245,7 @@ def tile_layer(config: Config, stage: Stage, batch: BatchTiles, input_size: int,
     )
     column_groups = spans(inputs.tiles + units.tiles, max(1, most_columns))
     widest = max(group.count for group in column_groups)
-    results = min(config.queue_depth // 2, (config.scratch_depth - widest) // 2)
+    results = min(config.queue_depth // 2, (config.scratch_depth - widest) // gradient_arrays(batch.slices))
     return LayerTiling(
         gates=gates,
         inputs=inputs,

@@ -140,6 +140,7 @@ class Interpreter:
                         beats[beat, i] = scratch[n, vector, lane]
 
     def _vector(self, f):
+        assert f["b_source"] != Source.QUEUE, "operand b never comes from the queue"
         scratch = self.lanes[Memory.SCRATCH]
         addresses = {
             name: self._loop(f[name], f["outer"], f["inner"], f[f"{name}_outer"], f[f"{name}_inner"]) for name in "abd"
