@@ -17,7 +17,10 @@ def sigmoid(x):
 
 
 def loss(arguments, active, dy, dh, dc):
-    """Run the cell in float64 as its equations stand, rows gates*unit + gate; give the sum that dy, dh, dc differentiate."""
+    """Give the sum whose derivatives by the results are dy, dh and dc.
+
+    The cell runs in float64, as its equations stand; rows are gates*unit + gate.
+    """
     h, c, total = arguments["h0"], arguments["c0"], 0.0
     for t in range(STEPS):
         live = active[t][:, None]

@@ -3,17 +3,18 @@
 import numpy as np
 import pytest
 
+from etalstm.device import open_device
+from etalstm.device.windows import Windows
 from etalstm.golden.passes import active_steps
 from etalstm.golden.reference import cell_backward, cell_forward, column_norms, descend
 from etalstm.hw import contract
 from etalstm.hw.config import PRESETS
 from etalstm.network import NetworkShape
 from etalstm.optimizer import UpdateRule
-from etalstm.plan.memory import pack, unpack
 from etalstm.plan.plan import Plan
 from etalstm.storage import LayerStorage, Storage
 from tests.cells.two_stages import TWO_STAGES
-from tests.plan.interpreter import Interpreter
+from tests.plan.machine import InterpretedAccelerator
 
 CONFIG = PRESETS["test"]
 THRESHOLDS = (0.05, 0.02, 0.05, 0.02, 0.1)
@@ -23,26 +24,34 @@ RULE = UpdateRule(0.1, 0.9, 0.01, 0.5)
 
 
 class Machine:
-    """The interpreter with a plan's arrays in its memory."""
+    """An accelerator with a plan's arrays in its memory."""
 
-    def __init__(self, plan):
-        self._interpreter = Interpreter(CONFIG, plan.map.memory.window_bytes)
+    def __init__(self, accelerator, plan):
+        self._accelerator, self._placement = accelerator, plan.place(accelerator.transport.memory_bytes)
+        self._windows = Windows(accelerator.transport, plan.map.memory, self._placement)
+        self.write, self.read = self._windows.write, self._windows.read
         for array in plan.map.memory.arrays.values():
             if not array.raw:
                 self.write(array, np.zeros(array.shape, np.float32))
 
-    def write(self, array, values):
-        self._interpreter.windows[:, array.first : array.first + array.vectors] = pack(array, values)
-
-    def read(self, array):
-        return unpack(array, self._interpreter.windows[:, array.first : array.first + array.vectors])
-
     def set_parameters(self, first, *values):
-        self._interpreter.parameters[first : first + len(values)] = values
+        for number, value in enumerate(values, first):
+            self._accelerator.set_parameter(number, value)
 
     def run(self, programs):
+        placement = self._placement
+        self._accelerator.set_windows(placement.base, placement.stride, placement.window_bytes)
         for program in programs:
-            self._interpreter.run(program.words)
+            self._accelerator.run(self._accelerator.load(program.image(), placement.programs))
+
+
+@pytest.fixture(scope="module", params=["interpreted", "sim"])
+def accelerator(request):
+    if request.param == "interpreted":
+        yield InterpretedAccelerator(CONFIG)
+    else:
+        with open_device("sim", "test", stall=0.5) as device:
+            yield device.accelerator
 
 
 def canonical(rows, gates):
@@ -144,7 +153,7 @@ def check_update(machine, plan, data):
 @pytest.mark.parametrize("skipped", [(), ((0, 1), (1, 2))], ids=["all cells", "skipped cells"])
 @pytest.mark.parametrize("lengths", [(STEPS,) * BATCH, (3, 1, 2, 3, 2)], ids=["whole", "unequal lengths"])
 @pytest.mark.parametrize("policy", ["dense", "ms1", "ms1-bf16"])
-def test_two_stages_train_with_the_bits_of_the_reference(policy, lengths, skipped):
+def test_two_stages_train_with_the_bits_of_the_reference(accelerator, policy, lengths, skipped):
     compressed, cells = policy != "dense", np.zeros((LAYERS, STEPS), bool)
     for cell in skipped:
         cells[cell] = True
@@ -153,7 +162,7 @@ def test_two_stages_train_with_the_bits_of_the_reference(policy, lengths, skippe
     data = Iteration(lengths, LayerStorage(policy, thresholds), cells, delta_threshold)
     network, masked = NetworkShape(INPUTS, UNITS, LAYERS), min(lengths) < STEPS
     plan = Plan(CONFIG, network, BATCH, STEPS, masked=masked, storage=Storage(policy), cell=TWO_STAGES)
-    machine = Machine(plan)
+    machine = Machine(accelerator, plan)
     load(machine, plan, data)
     machine.set_parameters(contract.PARAMETER_THRESHOLDS, *thresholds)
     machine.set_parameters(contract.PARAMETER_DELTA_THRESHOLD, delta_threshold)
