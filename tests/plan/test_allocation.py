@@ -2,13 +2,16 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from etalstm.cells.cell import Cell
+from etalstm.cells.cell import Cell, Stage, arrays
 from etalstm.cells.lstm import LSTM
+from etalstm.cells.operation import equations
 from etalstm.errors import PlanError
+from etalstm.golden.cell import evaluate
 from etalstm.hw.config import PRESETS
-from etalstm.plan.allocation import check_plannable, share_of_lanes
+from etalstm.plan.allocation import CLOSED, check_plannable, share_of_lanes
 from tests.cells.two_stages import TWO_STAGES
 
 CONFIG = PRESETS["test"]
@@ -34,6 +37,58 @@ def test_refuses_a_stage_that_broadcasts_nothing_but_x():
     cell = Cell("apart", (replace(hidden, operands=("x",)), apart), state="c")
     with pytest.raises(PlanError, match=r"apart has \('x',\)"):
         check_plannable(cell)
+
+
+def test_refuses_more_kinds_than_the_machine_has_thresholds():
+    stage = LSTM.stages[0]
+    many = Cell("many", (replace(stage, kept=stage.kept | {"again": "P_i"}),), state="c")
+    with pytest.raises(PlanError, match=r"has 6 thresholds .* many keeps .*'again'"):
+        check_plannable(many)
+
+
+def test_refuses_more_gates_than_a_block_can_have():
+    five = Stage(
+        gates=("p", "q", "r", "s", "t"),
+        operands=("x", "h"),
+        output="h",
+        forward=equations("""
+            p = sigmoid(z_p)
+            q = sigmoid(z_q)
+            r = sigmoid(z_r)
+            s = sigmoid(z_s)
+            t = sigmoid(z_t)
+            c = c_before * p
+            h = c * q
+        """),
+        local=(),
+        kept={"p": "p"},
+        rebuild=(),
+        backward=equations("""
+            delta_p = dh * p
+            delta_q = dh * p
+            delta_r = dh * p
+            delta_s = dh * p
+            delta_t = dh * p
+            dc_before = dc_next * p
+        """),
+        forward_arrays=arrays("p q r s t", "c_before", "c", "h"),
+        local_arrays=(),
+        backward_arrays=arrays(
+            "p q r s t", "delta_p delta_q delta_r delta_s delta_t", "dy", "dh", "dc_next", "dc_before"
+        ),
+    )
+    with pytest.raises(PlanError, match="a stage can have 4 gates: five has"):
+        check_plannable(Cell("five", (five,), state="c"))
+
+
+@pytest.mark.parametrize("cell", [LSTM, TWO_STAGES], ids=lambda cell: cell.name)
+def test_lanes_that_hold_no_unit_give_zero_and_keep_nothing(cell):
+    for stage in cell.stages:
+        sums = dict.fromkeys(stage.sums, np.full(1, CLOSED, np.float32))
+        values = evaluate(stage.forward + stage.local, sums | {cell.state_before: np.zeros(1, np.float32)})
+        for name in (stage.output, *stage.kept.values()):
+            assert values[name] == 0, f"{name} is {values[name]}"
+    assert values[cell.state] == 0
 
 
 def test_takes_x_in_a_later_stage():
