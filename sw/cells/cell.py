@@ -175,6 +175,8 @@ class Cell:
         self._check_results(stage.forward, {stage.output, *stage.gates} | ({self.state} if last else set()))
         self._check_results(operations, set(stage.kept.values()))
         self._check_places(operations, layout, {self.state_before} if last else set(), set(stage.sums))
+        moved = [stage.gates, (stage.output,), *([(self.state,), (self.state_before,)] if last else [])]
+        self._check_arrays(stage.forward_arrays, moved)
 
     def _check_backward(self, stage: Stage) -> None:
         last = stage is self.stages[-1]
@@ -185,6 +187,15 @@ class Cell:
         self._check_places(stage.backward, layout, gradients | set(stage.kept.values()))
         dense = {*stage.gates, self.state, self.state_before} & stage.rebuilt_from
         self._check_places(stage.rebuild + stage.local + stage.backward, layout, dense | gradients | set(stage.gates))
+        moved = gradients | passed | dense - set(stage.gates)
+        self._check_arrays(layout, [stage.gates, stage.deltas, *((name,) for name in sorted(moved))])
+
+    def _check_arrays(self, layout: tuple[Array, ...], moved: list[tuple[str, ...]]) -> None:
+        """Check that what is loaded or stored together is an array of its own."""
+        for names in moved:
+            fitting = [array for array in layout if len(array) == len(names)]
+            if not any(all(name in column for name, column in zip(names, array, strict=True)) for array in fitting):
+                raise ValueError(f"cell {self.name}: {' '.join(names)} must be an array of its own")
 
     def _check_results(self, operations, names: set[str]) -> None:
         missing = names - {operation.d for operation in operations}

@@ -7,7 +7,7 @@ from functools import cache, partial
 from etalstm.cells.cell import Cell, Stage
 from etalstm.errors import PlanError
 from etalstm.hw.config import Config
-from etalstm.hw.contract import MOST_GATES
+from etalstm.hw.contract import MOST_GATES, PARAMETER_DELTA_THRESHOLD, PARAMETER_THRESHOLDS
 from etalstm.network import NetworkShape
 from etalstm.plan import memory
 from etalstm.plan.arrays import LayerArrays, Sequence
@@ -16,8 +16,11 @@ from etalstm.plan.tiling import NEEDED_ARRAYS, BatchTiles, LayerTiling, Share, t
 from etalstm.plan.weights import stay
 from etalstm.storage import LayerStorage
 
-# The bias of lanes that hold no unit: their gates are 0, so their local gradients are too and no stream keeps them.
+# The bias of lanes that hold no unit. From a state of 0 a cell with these sums must give an output, a state and local
+# gradients of 0: no stream keeps them, and nothing is broadcast.
 CLOSED = -200.0
+
+MOST_KINDS = PARAMETER_DELTA_THRESHOLD - PARAMETER_THRESHOLDS
 
 
 def share_of_lanes(config: Config, cell: Cell) -> Config:
@@ -31,11 +34,18 @@ def share_of_lanes(config: Config, cell: Cell) -> Config:
 
 
 def check_plannable(cell: Cell) -> None:
-    """Raise ``PlanError`` if a stage broadcasts anything but x, if it takes x, and then one output of a stage."""
+    """Raise ``PlanError`` if the machine has no room for a cell's gates or thresholds, or a stage's operands do not fit.
+
+    A stage can broadcast x, if it takes x, and then one output of a stage.
+    """
+    if len(cell.kinds) > MOST_KINDS:
+        raise PlanError(f"the machine has {MOST_KINDS} thresholds of local gradients, {cell.name} keeps {cell.kinds}")
     for stage in cell.stages:
         outputs = stage.operands[stage.operands[0] == "x" :]
         if len(outputs) != 1 or "x" in outputs:
             raise PlanError(f"a stage can broadcast x and one output, or one output: {cell.name} has {stage.operands}")
+        if len(stage.gates) > MOST_GATES:
+            raise PlanError(f"a stage can have {MOST_GATES} gates: {cell.name} has {stage.gates}")
 
 
 def batch_of(config: Config, cell: Cell, hidden_size: int, batch: int, slices: int) -> BatchTiles:

@@ -9,6 +9,7 @@ from etalstm.cells.lstm import LSTM
 from etalstm.cells.operation import equations
 
 STAGE = LSTM.stages[0]
+COLUMNS = ("c_before", "c", "tanh_c=P_s", "h", "product")
 
 
 def test_the_counts_of_the_lstm_are_the_designs():
@@ -28,6 +29,8 @@ def test_the_counts_of_the_lstm_are_the_designs():
         ({"backward": STAGE.backward[1:]}, "dc is not there when dc is computed"),
         ({"rebuild": ()}, "tanh_c is not there when P_o is computed"),
         ({"local": STAGE.local + equations("P_x = i * x")}, "x is not there when P_x is computed"),
+        ({"forward_arrays": arrays("i f", "g o", *COLUMNS)}, "i f g o must be an array of its own"),
+        ({"forward_arrays": arrays("i f g o", "h c", *COLUMNS[::2])}, "h must be an array of its own"),
         ({"local_arrays": ()}, "P_i has no vector"),
         ({"forward_arrays": arrays("i f g o", "c_before=c", "tanh_c=P_s", "h", "product")}, "c_before is not there"),
         ({"backward_arrays": arrays("i f g o", "c=c_before", "dy", "dh", "dc_next")}, "no vector of its own"),

@@ -1,0 +1,176 @@
+"""A cell that is no LSTM runs from its declaration alone: the golden reference and the machine give the same bits."""
+
+import numpy as np
+import pytest
+
+from etalstm.device import open_device
+from etalstm.device.windows import Windows
+from etalstm.golden.passes import active_steps
+from etalstm.golden.reference import cell_backward, cell_forward, column_norms, descend
+from etalstm.hw import contract
+from etalstm.hw.config import PRESETS
+from etalstm.network import NetworkShape
+from etalstm.optimizer import UpdateRule
+from etalstm.plan.plan import Plan
+from etalstm.storage import LayerStorage, Storage
+from tests.cells.two_stages import TWO_STAGES
+from tests.plan.machine import InterpretedAccelerator
+
+CONFIG = PRESETS["test"]
+THRESHOLDS = (0.05, 0.02, 0.05, 0.02, 0.1)
+DELTA_THRESHOLD = 0.05
+STEPS, BATCH, INPUTS, UNITS, LAYERS = 3, 5, 6, 19, 2
+RULE = UpdateRule(0.1, 0.9, 0.01, 0.5)
+
+
+class Machine:
+    """An accelerator with a plan's arrays in its memory."""
+
+    def __init__(self, accelerator, plan):
+        self._accelerator, self._placement = accelerator, plan.place(accelerator.transport.memory_bytes)
+        self._windows = Windows(accelerator.transport, plan.map.memory, self._placement)
+        self.write, self.read = self._windows.write, self._windows.read
+        for array in plan.map.memory.arrays.values():
+            if not array.raw:
+                self.write(array, np.zeros(array.shape, np.float32))
+
+    def set_parameters(self, first, *values):
+        for number, value in enumerate(values, first):
+            self._accelerator.set_parameter(number, value)
+
+    def run(self, programs):
+        placement = self._placement
+        self._accelerator.set_windows(placement.base, placement.stride, placement.window_bytes)
+        for program in programs:
+            self._accelerator.run(self._accelerator.load(program.image(), placement.programs))
+
+
+@pytest.fixture(scope="module", params=["interpreted", "sim"])
+def accelerator(request):
+    if request.param == "interpreted":
+        yield InterpretedAccelerator(CONFIG)
+    else:
+        with open_device("sim", "test", stall=0.5) as device:
+            yield device.accelerator
+
+
+def canonical(rows, gates):
+    """Reorder rows from gate*H + unit to gates*unit + gate."""
+    return rows.reshape(gates, -1, *rows.shape[1:]).swapaxes(0, 1).reshape(rows.shape)
+
+
+def assert_same_bits(name, actual, expected):
+    assert actual.shape == expected.shape, name
+    wrong = np.argwhere(actual.view(np.uint32) != expected.view(np.uint32))
+    assert not wrong.size, f"{name}{wrong[0]}: got {actual[tuple(wrong[0])]}, expected {expected[tuple(wrong[0])]}"
+
+
+class Iteration:
+    """Random arguments of an iteration, and its expected results; matrices in the host's row order, [layer][stage]."""
+
+    def __init__(self, lengths, storage, skipped, delta_threshold):
+        generator = np.random.default_rng(4)
+
+        def draw(*size, scale=1.0):
+            return (generator.standard_normal(size) * scale).astype(np.float32)
+
+        self.active = active_steps(lengths, STEPS)
+        self.x, self.dy = (draw(STEPS, BATCH, n) * self.active[:, :, None] for n in (INPUTS, UNITS))
+        self.h0, self.c0, self.dh, self.dc = (draw(LAYERS, BATCH, UNITS) for _ in range(4))
+        self.matrices = []
+        for inputs in (INPUTS, UNITS):
+            sizes = [(UNITS, inputs + UNITS), (3 * UNITS, UNITS)]
+            self.matrices.append([(draw(*size, scale=0.5), draw(size[0], scale=0.5)) for size in sizes])
+        self._forward(storage, skipped)
+        self._backward(delta_threshold)
+
+    def _forward(self, storage, skipped):
+        self.passes, x = [], self.x
+        for layer, pairs in enumerate(self.matrices):
+            matrices = [
+                [canonical(array, len(stage.gates)) for array in pair]
+                for stage, pair in zip(TWO_STAGES.stages, pairs, strict=True)
+            ]
+            states = self.h0[layer], self.c0[layer]
+            forward, broadcasts = cell_forward(TWO_STAGES, matrices, x, *states, self.active, storage, skipped[layer])
+            self.passes.append((matrices, forward, broadcasts))
+            x = forward.y
+
+    def _backward(self, delta_threshold):
+        self.gradients, dy = [], self.dy
+        for layer in reversed(range(LAYERS)):
+            final = dy, self.dh[layer], self.dc[layer]
+            self.gradients.insert(0, cell_backward(TWO_STAGES, *self.passes[layer], *final, delta_threshold))
+            dy = self.gradients[0][0]
+
+
+def load(machine, plan, data):
+    for number, layer in enumerate(plan.map.layers):
+        for arrays, (weights, bias) in zip(layer.stages, data.matrices[number], strict=True):
+            machine.write(arrays.rows, weights)
+            machine.write(arrays.columns, weights)
+            machine.write(arrays.bias, bias)
+        machine.write(layer.h.step(0), data.h0[number])
+        machine.write(layer.c.step(0), data.c0[number])
+        machine.write(layer.dh.array, data.dh[number][None])
+        machine.write(layer.dc.array, data.dc[number][None])
+    machine.write(plan.map.layers[0].stages[0].x.array, data.x)
+    machine.write(plan.map.layers[-1].dy.array, data.dy)
+    if plan.map.mask:
+        machine.write(plan.map.mask.array, data.active.astype(np.float32))
+
+
+def check_states(machine, plan, data):
+    for layer, (_, forward, _) in zip(plan.map.layers, data.passes, strict=True):
+        h = np.where(data.active[:, :, None], forward.y, np.float32(0))
+        assert_same_bits(f"h{layer.number}", machine.read(layer.h.array)[1:], h)
+        assert_same_bits(f"c{layer.number}", machine.read(layer.c.step(layer.c_at(STEPS))), forward.c[-1])
+
+
+def check_gradients(machine, plan, data):
+    assert_same_bits("dx", machine.read(plan.map.layers[0].stages[0].dx.array), data.gradients[0][0])
+    for layer, (_, dh0, dc0, stages) in zip(plan.map.layers, data.gradients, strict=True):
+        assert_same_bits(f"dh{layer.number}", machine.read(layer.dh.array)[0], dh0)
+        assert_same_bits(f"dc{layer.number}", machine.read(layer.dc.array)[0], dc0)
+        for arrays, (dw, db, _) in zip(layer.stages, stages, strict=True):
+            name, gates = arrays.gradient.name, arrays.tiling.gates
+            assert_same_bits(name, canonical(machine.read(arrays.gradient), gates), dw)
+            assert_same_bits(f"bias {name}", canonical(machine.read(arrays.bias_gradient), gates), db)
+            assert_same_bits(arrays.norms.name, machine.read(arrays.norms), column_norms(dw))
+
+
+def check_update(machine, plan, data):
+    for layer, (matrices, _, _), results in zip(plan.map.layers, data.passes, data.gradients, strict=True):
+        for arrays, (weights, bias), (dw, db, _) in zip(layer.stages, matrices, results[3], strict=True):
+            name, gates = arrays.columns.name, arrays.tiling.gates
+            expected, _ = descend(weights, np.zeros_like(weights), dw, RULE, RULE.weight_decay)
+            assert_same_bits(name, canonical(machine.read(arrays.columns), gates), expected)
+            assert_same_bits(arrays.rows.name, machine.read(arrays.rows), machine.read(arrays.columns))
+            expected, _ = descend(bias, np.zeros_like(bias), db, RULE, np.float32(0))
+            assert_same_bits(arrays.bias.name, canonical(machine.read(arrays.bias), gates), expected)
+
+
+@pytest.mark.parametrize("skipped", [(), ((0, 1), (1, 2))], ids=["all cells", "skipped cells"])
+@pytest.mark.parametrize("lengths", [(STEPS,) * BATCH, (3, 1, 2, 3, 2)], ids=["whole", "unequal lengths"])
+@pytest.mark.parametrize("policy", ["dense", "ms1", "ms1-bf16"])
+def test_two_stages_train_with_the_bits_of_the_reference(accelerator, policy, lengths, skipped):
+    compressed, cells = policy != "dense", np.zeros((LAYERS, STEPS), bool)
+    for cell in skipped:
+        cells[cell] = True
+    thresholds = THRESHOLDS if compressed else (0.0,) * len(THRESHOLDS)
+    delta_threshold = DELTA_THRESHOLD if compressed else 0.0
+    data = Iteration(lengths, LayerStorage(policy, thresholds), cells, delta_threshold)
+    network, masked = NetworkShape(INPUTS, UNITS, LAYERS), min(lengths) < STEPS
+    plan = Plan(CONFIG, network, BATCH, STEPS, masked=masked, storage=Storage(policy), cell=TWO_STAGES)
+    machine = Machine(accelerator, plan)
+    load(machine, plan, data)
+    machine.set_parameters(contract.PARAMETER_THRESHOLDS, *thresholds)
+    machine.set_parameters(contract.PARAMETER_DELTA_THRESHOLD, delta_threshold)
+    machine.set_parameters(contract.PARAMETER_SCALE, RULE.scale, RULE.weight_decay, RULE.momentum, RULE.learning_rate)
+    forward, backward = plan.passes(cells)
+    machine.run(forward)
+    check_states(machine, plan, data)
+    machine.run(backward)
+    check_gradients(machine, plan, data)
+    machine.run([plan.update])
+    check_update(machine, plan, data)
