@@ -82,7 +82,7 @@ def test_many_turns_take_as_many_words_as_few():
     sizes = []
     for turns in (20, 20_000_000):
         made = program()
-        made.loop(turns, lambda turn: load(made, 8 * turn))
+        made.loop(turns, lambda turn, made=made: load(made, 8 * turn))
         sizes.append(len(made.words))
     assert sizes[0] == sizes[1] < 6
     assert [step.address for step in islice(walk(made.words), 9)] == list(range(0, 72, 8))
