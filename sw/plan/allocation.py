@@ -34,7 +34,7 @@ def share_of_lanes(config: Config, cell: Cell) -> Config:
 
 
 def check_plannable(cell: Cell) -> None:
-    """Raise ``PlanError`` if the machine has no room for a cell's gates or thresholds, or a stage's operands do not fit.
+    """Raise ``PlanError`` if a cell has more gates or thresholds than the machine, or operands that it cannot send.
 
     A stage can broadcast x, if it takes x, and then one output of a stage.
     """

@@ -158,9 +158,8 @@ def check(number: int, turn: Turn, turns: list[Turn], found: Steady) -> None:
         if distance != periods * stride:
             first = instruction.address
             raise FoldError(
-                f"the address of a loop's {instruction.opcode.name} is {first} in turn {like} and "
-                f"{first + distance} in turn {number}, expected {first + periods * stride}: "
-                f"{stride} more each {found.period} turns"
+                f"the address of a loop's {instruction.opcode.name} is {first} in turn {like}, {first + distance} in "
+                f"turn {number}, expected {first + periods * stride}: {stride} more each {found.period} turns"
             )
 
 
