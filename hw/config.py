@@ -37,7 +37,7 @@ class Config:
     instruction_queue: int = 8  # instructions that wait in front of each engine
     broadcast_words: int = 4096  # each of the broadcaster's two block buffers
     scalar_fifo: int = 8  # scalars that wait in front of each channel
-    outstanding_bursts: int = 8  # reads in flight of each port
+    outstanding_bursts: int = 8  # reads in flight at each port, those of all its users together
     channels_per_port: int = 1  # channels that share a memory port
     port_bytes: int = 0  # memory behind each of the channels' ports, from address 0 on; 0: all memory behind every port
     address_bits: int = 33  # of a byte address
@@ -151,8 +151,8 @@ class Config:
 
 _BENCH = Config(channels=4, lanes=32, activation_units=2)
 _VCU128 = replace(
-    _BENCH, channels=40, channels_per_port=2, port_bytes=1 << 28, scratch_depth=512, scratch_reads=1, bias_depth=32,
-    codec_words=2, broadcast_words=4096,
+    _BENCH, channels=40, channels_per_port=2, outstanding_bursts=16, port_bytes=1 << 28, scratch_depth=512,
+    scratch_reads=1, bias_depth=32, codec_words=2, broadcast_words=4096,
 )  # fmt: skip
 
 PRESETS = {

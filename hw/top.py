@@ -154,13 +154,13 @@ class Top(wiring.Component):
             if each == 1:
                 connect(m, users[0].axi, flipped(port))
                 continue
-            share = PortShare(config.address_bits, config.beat_bits, each)
+            share = PortShare(config.address_bits, config.beat_bits, each, outstanding=config.outstanding_bursts)
             m.submodules[f"share{n}"] = of_program(share)
             for k, user in enumerate(users):
                 connect(m, user.axi, share.managers[k])
             connect(m, share.port, flipped(port))
         connect(m, broadcaster.axi, flipped(getattr(self, f"port{shared}")))
-        merge = ReadMerge(config.address_bits, config.beat_bits)
+        merge = ReadMerge(config.address_bits, config.beat_bits, outstanding=config.outstanding_bursts)
         m.submodules.merge = of_program(merge)
         for n, reader in enumerate(readers):
             connect(m, reader.axi, merge.readers[n])

@@ -18,8 +18,8 @@ class ReadMerge(wiring.Component):
     ----------
     address_bits, data_bits : int
         Sizes of all ports.
-    ahead : int
-        Bursts whose data have not all come.
+    outstanding : int
+        Reads in flight at the port, both readers' together.
 
     Members
     -------
@@ -27,8 +27,8 @@ class ReadMerge(wiring.Component):
     port : :py:`Out(AXI4Read(address_bits, data_bits))`
     """
 
-    def __init__(self, address_bits: int, data_bits: int, *, ahead: int = 8):
-        self._ahead = ahead
+    def __init__(self, address_bits: int, data_bits: int, *, outstanding: int):
+        self._outstanding = outstanding
         super().__init__(
             {
                 "readers": In(AXI4Read(address_bits, data_bits)).array(2),
@@ -40,7 +40,7 @@ class ReadMerge(wiring.Component):
         """A register for the address, a FIFO for whose data come next."""
         m = Module()
         port, readers = self.port, self.readers
-        m.submodules.order = order = SyncFIFO(width=1, depth=self._ahead)
+        m.submodules.order = order = SyncFIFO(width=1, depth=self._outstanding)
         choice, free = Signal(), Signal()
         m.d.comb += [
             choice.eq(readers[1].arvalid),

@@ -24,6 +24,8 @@ class PortShare(wiring.Component):
         Sizes of all ports.
     managers : int
         How many, at least 2.
+    outstanding : int
+        Reads in flight at the port, all managers' together.
     ahead : int
         Write bursts whose address has gone out before their data.
 
@@ -33,10 +35,10 @@ class PortShare(wiring.Component):
     port : :py:`Out(AXI4(address_bits, data_bits, id_bits))`
     """
 
-    def __init__(self, address_bits: int, data_bits: int, managers: int, *, ahead: int = 16):
+    def __init__(self, address_bits: int, data_bits: int, managers: int, *, outstanding: int, ahead: int = 16):
         if managers < 2:
             raise ValueError(f"a shared port needs at least 2 managers, got {managers}")
-        self._count, self._ahead = managers, ahead
+        self._count, self._outstanding, self._ahead = managers, outstanding, ahead
         self._id_bits = (managers - 1).bit_length()
         super().__init__(
             {
@@ -49,7 +51,9 @@ class PortShare(wiring.Component):
         """Two arbiters; everything else follows the ID or the order of the write addresses."""
         m = Module()
         m.submodules.order = order = SyncFIFO(width=self._id_bits, depth=self._ahead)
-        self._arbitrate(m, "ar", 1)
+        port, reads = self.port, Signal(range(self._outstanding + 1))
+        _, requested = self._arbitrate(m, "ar", reads != self._outstanding)
+        m.d.sync += reads.eq(reads + requested - (port.rvalid & port.rready & port.rlast))
         choice, taken = self._arbitrate(m, "aw", order.w_rdy)
         m.d.comb += [order.w_data.eq(choice), order.w_en.eq(taken)]
         self._write_data(m, order)

@@ -14,6 +14,7 @@ from etalstm.hw.dma.reader import Reader
 SEED = 13
 BEAT_BYTES = 16
 READERS = 2
+OUTSTANDING = 3  # of the port; less than the readers ask for
 
 
 class Readers(wiring.Component):
@@ -21,7 +22,7 @@ class Readers(wiring.Component):
 
     def __init__(self):
         self.readers = [Reader(24, 8 * BEAT_BYTES, 12, depth=32, outstanding=2) for _ in range(READERS)]
-        self.merge = ReadMerge(24, 8 * BEAT_BYTES)
+        self.merge = ReadMerge(24, 8 * BEAT_BYTES, outstanding=OUTSTANDING)
         super().__init__({})
 
     def elaborate(self, platform):
@@ -39,6 +40,7 @@ class Bench:
     def __init__(self, stall, latency=10):
         rng = random.Random(SEED)
         self.dut, self.stall, self.latency, self.requests, self.last_cycle = Readers(), stall, latency, 0, 0
+        self.most = 0
         self.transfers = [
             [(BEAT_BYTES * rng.randrange(1 << 16), rng.choice([1, 3, 16, 33])) for _ in range(8)]
             for _ in range(READERS)
@@ -80,6 +82,8 @@ class Bench:
             *_, valid, ready, address, length, r = await ctx.tick().sample(
                 axi.arvalid, axi.arready, axi.araddr, axi.arlen, axi.rvalid & axi.rready
             )
+            flying = valid + sum(last for _, _, last in queue) + (offered is not None and offered[2])
+            self.most = max(self.most, flying)
             offered = None if r else offered
             assert waiting is None or (valid and waiting == (address, length)), f"cycle {cycle}: an address has changed"
             waiting = (address, length) if valid and not ready else None
@@ -109,6 +113,7 @@ def test_gives_each_reader_its_own_beats(stall):
     bench = Bench(stall)
     for n in range(READERS):
         assert bench.read[n] == bench.expected(n), f"seed {SEED}, reader {n}"
+    assert bench.most == OUTSTANDING, f"{bench.most} reads in flight at once, expected {OUTSTANDING}"
 
 
 def test_two_readers_get_a_beat_in_most_cycles():

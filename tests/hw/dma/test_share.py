@@ -15,6 +15,7 @@ from etalstm.hw.dma.writer import Writer
 
 BEAT_BYTES = 16
 SEED = 17
+OUTSTANDING = 5  # reads of the port; less than one manager asks for
 REGION = 1 << 16  # bytes of memory that each manager writes and reads
 
 
@@ -28,7 +29,7 @@ class Channels(wiring.Component):
     def __init__(self, count):
         self.readers = [Reader(24, 8 * BEAT_BYTES, 12, depth=64) for _ in range(count)]
         self.writers = [Writer(24, 8 * BEAT_BYTES, 12) for _ in range(count)]
-        self.share = PortShare(24, 8 * BEAT_BYTES, count)
+        self.share = PortShare(24, 8 * BEAT_BYTES, count, outstanding=OUTSTANDING)
         super().__init__({})
 
     def elaborate(self, platform):
@@ -55,6 +56,7 @@ class Bench:
             [(REGION * n + 4096 * k + BEAT_BYTES * rng.randrange(64), rng.choice([1, 3, 16, 40])) for k in range(6)]
             for n in range(count)
         ]
+        self.most = 0  # reads in flight at once
         self.written, self.read, self.done, self.data_cycles = set(), [[] for _ in range(count)], [0] * count, []
         simulator = Simulator(self.dut)
         simulator.add_clock(1e-6)
@@ -122,6 +124,8 @@ class Bench:
                     axi.rvalid & axi.rready, axi.bvalid & axi.bready,
                 )
             )  # fmt: skip
+            flying = ar + sum(last for queue in reads for _, last in queue) + bool(r and r[1][1])
+            self.most = max(self.most, flying)
             r, b = None if r_taken else r, None if b_taken else b
             if ar:
                 reads[arid].extend((araddr + n * BEAT_BYTES, n == arlen) for n in range(arlen + 1))
@@ -165,6 +169,7 @@ def test_serves_every_manager_as_if_alone(count, stall):
         assert bench.read[n] == [word(a) for a in addresses[n]], f"seed {SEED}, manager {n}"
     assert bench.written == {a for own in addresses for a in own}
     assert bench.done == [len(t) for t in bench.transfers]
+    assert bench.most == OUTSTANDING, f"{bench.most} reads in flight at once, expected {OUTSTANDING}"
 
 
 def test_writes_a_beat_every_cycle():
@@ -177,4 +182,4 @@ def test_writes_a_beat_every_cycle():
 @pytest.mark.filterwarnings("ignore")
 def test_refuses_a_single_manager():
     with pytest.raises(ValueError, match="at least 2 managers, got 1"):
-        PortShare(24, 128, 1)
+        PortShare(24, 128, 1, outstanding=8)
