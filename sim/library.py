@@ -22,7 +22,7 @@ from etalstm.sim.glue import glue
 from etalstm.sim.registered import MODULE, registered
 from etalstm.sim.sockets import CHANNEL, channel_wrapper, sockets
 from etalstm.sim.toolchain import ToolchainError
-from etalstm.sim.verilated import cached_library
+from etalstm.sim.verilated import COST, cached_library
 
 WAVEFORMS = ("fst", "vcd")
 APART_CHANNELS = 8
@@ -76,6 +76,11 @@ class Library:
     seconds: float
 
     @property
+    def cost(self) -> dict[str, float]:
+        """What the build took, whenever it was: ``seconds``, and ``cpu_seconds`` of all its processes."""
+        return json.loads((self.path.parent / COST).read_text())
+
+    @property
     def calls(self) -> ctypes.CDLL:
         """The loaded library, its functions typed."""
         return _load(self.path)
@@ -104,6 +109,11 @@ def _generator_key() -> tuple[str, ...]:
     return *texts, version("amaranth")
 
 
+def is_apart(config: Config) -> bool:
+    """Whether the machine's simulator compiles a channel once, which pays for many channels."""
+    return config.channels >= APART_CHANNELS
+
+
 def design(config: Config, apart: bool | None = None) -> Design:
     """Give the accelerator's design for a configuration; elaborated once, then read from the cache.
 
@@ -111,9 +121,9 @@ def design(config: Config, apart: bool | None = None) -> Design:
     ----------
     config : Config
     apart : bool, optional
-        Leave the channels out, so that a simulator compiles one of them once. None: from :data:`APART_CHANNELS` on.
+        Leave the channels out, so that a simulator compiles one of them once. None: as :func:`is_apart` says.
     """
-    apart = config.channels >= APART_CHANNELS if apart is None else apart
+    apart = is_apart(config) if apart is None else apart
     parts = ("core", "channel") if apart else ("top",)
 
     def build(directory: Path):
