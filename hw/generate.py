@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from amaranth.back import verilog as amaranth_verilog
-from amaranth.hdl import ClockSignal, Instance, ResetSignal
+from amaranth.hdl import ClockSignal, Instance, ResetSignal, Value
 from amaranth.lib import wiring
 
 from etalstm.hw import contract
@@ -72,11 +72,22 @@ def verilog(config: Config, name: str = "top", *, build: int = 0) -> str:
     build : int
         What the BUILD register reads as.
     """
+    modules = channel_modules(config)
+    channel = modules["channel"]
+    modules[name] = Top(config, channel=lambda _: Instanced.of("channel", channel), build=build)
+    return modules_verilog(modules)
+
+
+def channel_modules(config: Config) -> dict[str, wiring.Component]:
+    """Give the components of a channel's Verilog by the names of their modules; the last is ``channel``."""
     units = {"multiplier": Multiplier, "adder": Adder, "activation": Activation}
     modules = {unit_name: unit(BINARY32) for unit_name, unit in units.items()}
     instances = {unit_name: partial(Instanced.of, unit_name, unit) for unit_name, unit in modules.items()}
-    modules["channel"] = channel = Channel(config, **{n: lambda _, make=make: make() for n, make in instances.items()})
-    modules[name] = Top(config, channel=lambda _: Instanced.of("channel", channel), build=build)
+    return modules | {"channel": Channel(config, **{n: lambda _, make=make: make() for n, make in instances.items()})}
+
+
+def modules_verilog(modules: dict[str, wiring.Component]) -> str:
+    """Give one text with a module for each component, named by its key; the last one comes first."""
     return "\n".join(component_verilog(component, module) for module, component in reversed(modules.items()))
 
 
@@ -85,7 +96,7 @@ def ports(signature: wiring.Signature) -> list[dict]:
     members = [{"name": name, "direction": "input", "width": 1} for name in ("clk", "rst")]
     for path, member, value in signature.flatten(signature.create()):
         direction = "input" if member.flow == wiring.In else "output"
-        members.append({"name": "__".join(map(str, path)), "direction": direction, "width": len(value)})
+        members.append({"name": "__".join(map(str, path)), "direction": direction, "width": len(Value.cast(value))})
     return members
 
 

@@ -2,6 +2,7 @@
 
 import re
 
+from etalstm.sim.core import is_of_channel
 from etalstm.sim.registered import MODULE
 
 _TOP = f"V{MODULE}"  # Verilator's class
@@ -25,21 +26,24 @@ _CONTROL = ("awaddr", "awvalid", "wdata", "wvalid", "bready", "araddr", "arvalid
 _ANSWERS = ("awready", "wready", "bresp", "bvalid", "arready", "rdata", "rresp", "rvalid")
 _TIED = {"control__wstrb": 0xF, "control__awprot": 0, "control__arprot": 0}
 
-_WAVEFORMS = {
-    None: ("", "struct Waveform {{\n    Waveform({top}&, const char*) {{}}\n    bool opened() {{ return false; }}\n"
-           "    void dump(uint64_t) {{}}\n    void close() {{}}\n    void flush() {{}}\n}};"),
-    "fst": ("#include <verilated_fst_c.h>", "VerilatedFstC"),
-    "vcd": ("#include <verilated_vcd_c.h>", "VerilatedVcdC"),
-}  # fmt: skip
+_WAVEFORM_KINDS = {"fst": "Fst", "vcd": "Vcd"}
 
-_WAVEFORM_CLASS = """struct Waveform : {kind} {{
-    Waveform({top}& top, const char* path) {{
-        top.contextp()->traceEverOn(true);
-        top.trace(this, 99);
+_NO_WAVEFORM = """struct Waveform {
+    template <class Machine> Waveform(Machine&, const char*) {}
+    bool opened() { return false; }
+    void dump(uint64_t) {}
+    void close() {}
+    void flush() {}
+};"""
+
+_WAVEFORM = """struct Waveform : Verilated%sC {
+    template <class Machine> Waveform(Machine& machine, const char* path) {
+        machine.top.contextp()->traceEverOn(true);
+        machine.trace(*this);
         open(path);
-    }}
-    bool opened() {{ return isOpen(); }}
-}};"""
+    }
+    bool opened() { return isOpen(); }
+};"""
 
 
 def glue(ports: list[dict], waveform: str | None = None) -> str:
@@ -57,29 +61,28 @@ def glue(ports: list[dict], waveform: str | None = None) -> str:
     ValueError
         If the design has a port that the simulation does not know, or lacks one that it needs.
     """
-    names = {port["name"]: port for port in ports}
+    names = {port["name"]: port for port in ports if not is_of_channel(port["name"])}
     count = 1 + max((int(match[1]) for name in names if (match := re.match(r"port(\d+)__", name))), default=-1)
     width = names["port0__rdata"]["width"] if "port0__rdata" in names else 0
     if width % 8 or not 0 < width <= 512:
         raise ValueError(f"port0__rdata must have 8 to 512 bits, got {width}")
     _check(names, count)
-    include, kind = _WAVEFORMS[waveform]
-    waveform_class = (kind if waveform is None else _WAVEFORM_CLASS).format(kind=kind, top=_TOP)
-    tied = [f"    top.{_member(name)} = {value};" for name, value in _TIED.items() if name in names]
+    kind = _WAVEFORM_KINDS.get(waveform)
+    tied = [f"    top.{member(name)} = {value};" for name, value in _TIED.items() if name in names]
     control = [
-        f"    std::remove_reference_t<decltype({_TOP}::{_member(f'control__{name}')})>& {name};"
+        f"    std::remove_reference_t<decltype({_TOP}::{member(f'control__{name}')})>& {name};"
         for name in (*_CONTROL, *_ANSWERS)
     ]
-    references = ", ".join(f"top.{_member(f'control__{name}')}" for name in (*_CONTROL, *_ANSWERS))
+    references = ", ".join(f"top.{member(f'control__{name}')}" for name in (*_CONTROL, *_ANSWERS))
     drives = [line for n in range(count) for line in _drive(n, names)]
     samples = [line for n in range(count) for line in _sample(n, names)]
     return "\n".join(
         [
             "#pragma once\n#include <cstring>\n#include <memory>\n",
             f'#include "{_TOP}.h"\n#include "memory.h"',
-            include,
+            f"#include <verilated_{waveform}_c.h>" if kind else "",
             f"\nconstexpr unsigned BEAT_BYTES = {width // 8};\nconstexpr unsigned PORTS = {count};\n",
-            waveform_class,
+            _WAVEFORM % kind if kind else _NO_WAVEFORM,
             _INTERRUPT,
             "\nstruct Control {",
             *control,
@@ -95,7 +98,7 @@ def glue(ports: list[dict], waveform: str | None = None) -> str:
     )
 
 
-def _member(name: str) -> str:
+def member(name: str) -> str:
     """Name of a port in Verilator's C++, which keeps double underscores for itself."""
     return name.replace("__", "___05F")
 
@@ -120,13 +123,13 @@ def _check(names: dict, count: int):
 
 def _drive(number: int, names: dict) -> list[str]:
     lines = [
-        f"    top.{_member(f'port{number}__{name}')} = ports[{number}].driven.{name};"
+        f"    top.{member(f'port{number}__{name}')} = ports[{number}].driven.{name};"
         for name in _DRIVEN
         if f"port{number}__{name}" in names
     ]
     if f"port{number}__rdata" in names:
         lines.append(
-            f"    std::memcpy(&top.{_member(f'port{number}__rdata')}, ports[{number}].driven.data, BEAT_BYTES);"
+            f"    std::memcpy(&top.{member(f'port{number}__rdata')}, ports[{number}].driven.data, BEAT_BYTES);"
         )
     return lines
 
@@ -140,7 +143,7 @@ def _sample(number: int, names: dict) -> list[str]:
         if f"{channel}.size" not in present:
             lines.append(f"        shown.{channel}.size = __builtin_ctz(BEAT_BYTES);")
     lines += ["        shown.strobe = ~0ull;"] if "strobe" not in present else []
-    lines += [f"        shown.{field} = top.{_member(name)};" for field, name in present.items()]
+    lines += [f"        shown.{field} = top.{member(name)};" for field, name in present.items()]
     if f"port{number}__wdata" in names:
-        lines.append(f"        shown.data = reinterpret_cast<const uint8_t*>(&top.{_member(f'port{number}__wdata')});")
+        lines.append(f"        shown.data = reinterpret_cast<const uint8_t*>(&top.{member(f'port{number}__wdata')});")
     return [*lines, f"        ports[{number}].step(shown, cycle);", "    }"]

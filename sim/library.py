@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -17,11 +17,16 @@ from etalstm.hw import generate
 from etalstm.hw.config import Config
 from etalstm.hw.top import top_signature
 from etalstm.sim import toolchain
+from etalstm.sim.core import Core, is_of_channel
 from etalstm.sim.glue import glue
 from etalstm.sim.registered import MODULE, registered
+from etalstm.sim.sockets import CHANNEL, channel_wrapper, sockets
 from etalstm.sim.toolchain import ToolchainError
+from etalstm.sim.verilated import COST, cached_library
 
 WAVEFORMS = ("fst", "vcd")
+APART_CHANNELS = 8
+_CHANNEL_FILES = ("channel.v", f"{CHANNEL}.v", "channel.vlt")
 _SOURCES = ("memory.h", "memory.cpp", "simulation.cpp")
 _COMPILE_FLAGS = "-std=c++17 -march=native -fno-plt -fvisibility-inlines-hidden -DVL_USER_FATAL"
 # In files of this size two cores compile it at -O3 as fast as in one piece at -O1, and it runs a tenth faster.
@@ -32,10 +37,22 @@ _FST_HEADERS = ("lz4.h", "zlib.h")
 
 @dataclass(frozen=True)
 class Design:
-    """Verilog of a module ``top`` and its ports, as :func:`etalstm.hw.generate.ports` lists them."""
+    """Verilog of a module ``top`` and its ports, as :func:`etalstm.hw.generate.ports` lists them.
+
+    Members
+    -------
+    verilog : str
+    ports : list of dict
+    channel : Design, optional
+        Module ``channel``, if the design is a :class:`etalstm.sim.core.Core`, whose channels are not in it.
+    channels : int
+        How many there are then.
+    """
 
     verilog: str
     ports: list[dict]
+    channel: "Design | None" = None
+    channels: int = 0
 
     @classmethod
     def of(cls, component) -> "Design":
@@ -57,6 +74,11 @@ class Library:
 
     path: Path
     seconds: float
+
+    @property
+    def cost(self) -> dict[str, float]:
+        """What the build took, whenever it was: ``seconds``, and ``cpu_seconds`` of all its processes."""
+        return json.loads((self.path.parent / COST).read_text())
 
     @property
     def calls(self) -> ctypes.CDLL:
@@ -87,16 +109,45 @@ def _generator_key() -> tuple[str, ...]:
     return *texts, version("amaranth")
 
 
-def design(config: Config) -> Design:
-    """Give the accelerator's design for a configuration; elaborated once, then read from the cache."""
+def is_apart(config: Config) -> bool:
+    """Whether the machine's simulator compiles a channel once, which pays for many channels."""
+    return config.channels >= APART_CHANNELS
+
+
+def design(config: Config, apart: bool | None = None) -> Design:
+    """Give the accelerator's design for a configuration; elaborated once, then read from the cache.
+
+    Parameters
+    ----------
+    config : Config
+    apart : bool, optional
+        Leave the channels out, so that a simulator compiles one of them once. None: as :func:`is_apart` says.
+    """
+    apart = is_apart(config) if apart is None else apart
+    parts = ("core", "channel") if apart else ("top",)
 
     def build(directory: Path):
-        (directory / "top.v").write_text(generate.verilog(config))
-        (directory / "ports.json").write_text(json.dumps(generate.ports(top_signature(config))))
+        for part, made in zip(parts, _core_and_channel(config) if apart else [_whole(config)], strict=True):
+            (directory / f"{part}.v").write_text(made.verilog)
+            (directory / f"{part}.json").write_text(json.dumps(made.ports))
 
-    key = [json.dumps(config.as_dict(), sort_keys=True), *_generator_key()]
+    key = [json.dumps(config.as_dict(), sort_keys=True), *parts, *_generator_key()]
     directory, _ = toolchain.cached_build("verilog", key, build)
-    return Design((directory / "top.v").read_text(), json.loads((directory / "ports.json").read_text()))
+    found = [
+        Design((directory / f"{part}.v").read_text(), json.loads((directory / f"{part}.json").read_text()))
+        for part in parts
+    ]
+    return replace(found[0], channel=found[1], channels=config.channels) if apart else found[0]
+
+
+def _whole(config):
+    return Design(generate.verilog(config), generate.ports(top_signature(config)))
+
+
+def _core_and_channel(config):
+    modules = generate.channel_modules(config)
+    signature = modules["channel"].signature
+    return Design.of(Core(config, signature)), Design(generate.modules_verilog(modules), generate.ports(signature))
 
 
 def build_library(design: Design, waveform: str | None = None, log: Callable[[str], None] = lambda _: None) -> Library:
@@ -108,7 +159,7 @@ def build_library(design: Design, waveform: str | None = None, log: Callable[[st
     waveform : "fst", "vcd" or None
         Make a build that can write a waveform; it is slower even when it does not.
     log : function
-        Told when a build begins.
+        Told how far the build is.
 
     Raises
     ------
@@ -121,15 +172,33 @@ def build_library(design: Design, waveform: str | None = None, log: Callable[[st
         raise ValueError(f"waveform must be one of {', '.join(WAVEFORMS)}, got {waveform!r}")
     if waveform == "fst":
         _require_fst()
-    texts = {"top.v": design.verilog, f"{MODULE}.v": registered(design.ports, "top")}
-    texts |= {"apart.vlt": _apart(design.verilog), "glue.h": glue(design.ports, waveform)}
-    texts |= {name: (Path(__file__).parent / name).read_text() for name in _SOURCES}
+    texts = _texts(design, waveform) | (_channel_texts(design) if design.channel else {})
     flags = [*_FLAGS, *([f"--trace-{waveform}"] if waveform else [])]
+    parts = {CHANNEL: _CHANNEL_FILES} if design.channel else {}
     start = time.monotonic()
-    path, built = toolchain.cached_library(
-        "library", MODULE, texts, flags=flags, compile_flags=_COMPILE_FLAGS, optimise=_OPTIMISE, log=log
+    path, built = cached_library(
+        "library", MODULE, texts, parts=parts, flags=flags, compile_flags=_COMPILE_FLAGS, optimise=_OPTIMISE, log=log
     )
     return Library(path, time.monotonic() - start if built else 0.0)
+
+
+def _source(name):
+    return (Path(__file__).parent / name).read_text()
+
+
+def _texts(design, waveform):
+    """Give the files that every simulator consists of."""
+    texts = {"top.v": design.verilog, f"{MODULE}.v": registered(design.ports, "top", is_of_channel)}
+    texts |= {"apart.vlt": _apart(design.verilog), "glue.h": glue(design.ports, waveform)}
+    texts |= {"machine.h": _source("apart.h" if design.channel else "whole.h")}
+    return texts | {name: _source(name) for name in _SOURCES}
+
+
+def _channel_texts(design):
+    """Give the files of the channel, if it is compiled for itself."""
+    channel = design.channel
+    texts = (channel.verilog, channel_wrapper(channel.ports), _apart(channel.verilog))
+    return dict(zip(_CHANNEL_FILES, texts, strict=True)) | {"sockets.h": sockets(channel.ports, design.channels)}
 
 
 def _require_fst():

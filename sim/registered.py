@@ -4,10 +4,12 @@ Inputs that change between two edges would have the logic behind them settle twi
 before the edge. The registers take the inputs with the edge that begins their cycle, which costs no cycle.
 """
 
+from collections.abc import Callable
+
 MODULE = "registered"
 
 
-def registered(ports: list[dict], design: str) -> str:
+def registered(ports: list[dict], design: str, direct: Callable[[str], bool] = lambda _: False) -> str:
     """Give the text of a module :data:`MODULE` with the ports of the design that it holds.
 
     Parameters
@@ -17,20 +19,38 @@ def registered(ports: list[dict], design: str) -> str:
         the clock of all.
     design : str
         Name of the design's module.
+    direct : function
+        Whether a port, by its name, is connected without a register.
     """
-    inputs = [port["name"] for port in ports if port["direction"] == "input" and port["name"] != "clk"]
-    width = {port["name"]: f"[{port['width'] - 1}:0] " if port["width"] > 1 else "" for port in ports}
-    header = ",\n".join(f"    {port['direction']} {width[port['name']]}{port['name']}" for port in ports)
-    connections = ",\n".join(
-        f"        .{port['name']}({port['name']}{'_taken' if port['name'] in inputs else ''})" for port in ports
+    inputs = [port for port in ports if port["direction"] == "input" and port["name"] != "clk"]
+    taken = {port["name"]: port for port in inputs if not direct(port["name"])}
+    registers = [f"    reg {_width(port)}{name}_taken;" for name, port in taken.items()]
+    assignments = [f"        {name}_taken <= {name};" for name in taken]
+    return _module(
+        MODULE,
+        {port["name"]: port for port in ports},
+        [*registers, "    always @(posedge clk) begin", *assignments, "    end"],
+        design,
+        {port["name"]: f"{port['name']}_taken" if port["name"] in taken else port["name"] for port in ports},
     )
-    return "\n".join(
-        [
-            f"module {MODULE} (\n{header}\n);",
-            *(f"    reg {width[name]}{name}_taken;" for name in inputs),
-            "    always @(posedge clk) begin",
-            *(f"        {name}_taken <= {name};" for name in inputs),
-            "    end",
-            f"    {design} {design} (\n{connections}\n    );\nendmodule\n",
-        ]
-    )
+
+
+def prefixed(ports: list[dict], design: str, module: str, prefix: str) -> str:
+    """Give the text of a module around a design, whose ports it has with a prefix in their names.
+
+    Without one Verilator renames ports whose names mean something in C++, like ``abort``.
+    """
+    names = {port["name"]: f"{prefix}{port['name']}" for port in ports}
+    return _module(module, {names[port["name"]]: port for port in ports}, [], design, names)
+
+
+def _width(port):
+    return f"[{port['width'] - 1}:0] " if port["width"] > 1 else ""
+
+
+def _module(name, ports, body, design, connections):
+    """Write a module with these ports, its body, and an instance of the design, whose ports lead to `connections`."""
+    header = ",\n".join(f"    {port['direction']} {_width(port)}{port_name}" for port_name, port in ports.items())
+    instance = ",\n".join(f"        .{port}({signal})" for port, signal in connections.items())
+    lines = [f"module {name} (\n{header}\n);", *body, f"    {design} {design} (\n{instance}\n    );\nendmodule\n"]
+    return "\n".join(lines)

@@ -1,7 +1,8 @@
 // The Verilated accelerator, its memory and its register bus, behind a C interface for ctypes.
 #include <stdexcept>
 
-#include "glue.h"  // generated: BEAT_BYTES, PORTS, Waveform, Control, interrupt(), tie(), drive(), sample()
+#include "glue.h"     // generated: BEAT_BYTES, PORTS, Waveform, Control, interrupt(), tie(), drive(), sample()
+#include "machine.h"  // whole.h or apart.h
 
 using namespace etalstm;
 
@@ -18,7 +19,8 @@ constexpr int ANSWER_CYCLES = 10000;  // a register that has not answered by the
 
 struct Simulation {
     VerilatedContext context;
-    Vregistered top;
+    Machine machine;
+    Vregistered& top;
     Control control;
     Memory memory;
     std::vector<Port> ports;
@@ -27,7 +29,7 @@ struct Simulation {
     std::unique_ptr<Waveform> waveform;
 
     Simulation(uint8_t* bytes, uint64_t size, const Options& options)
-        : top(&context), control(control_of(top)), memory{bytes, size, options, BEAT_BYTES, {}, {}}, random(options.seed, PORTS, options.stall) {
+        : machine(&context), top(machine.top), control(control_of(top)), memory{bytes, size, options, BEAT_BYTES, {}, {}}, random(options.seed, PORTS, options.stall) {
         ports.reserve(PORTS);
         for (unsigned n = 0; n < PORTS; ++n) ports.emplace_back(memory, n);
         tie(top);
@@ -35,7 +37,7 @@ struct Simulation {
 
     ~Simulation() {
         if (waveform) waveform->close();
-        top.final();
+        machine.final();
     }
 
     void dump(uint64_t time) {
@@ -46,11 +48,9 @@ struct Simulation {
     template <class Look>
     void step(Look look) {
         drive(top, ports.data());
-        top.clk = 0;
-        top.eval();
+        machine.fall();
         dump(2 * cycle);
-        top.clk = 1;
-        top.eval();
+        machine.rise();
         dump(2 * cycle + 1);
         look();
         sample(top, ports.data(), cycle);
@@ -179,7 +179,7 @@ uint64_t simulation_beats(const Simulation* simulation, uint32_t port, uint32_t 
 
 int simulation_trace(Simulation* simulation, const char* path) {
     return guarded(simulation, [&] {
-        simulation->waveform = std::make_unique<Waveform>(simulation->top, path);
+        simulation->waveform = std::make_unique<Waveform>(simulation->machine, path);
         return simulation->waveform->opened() ? 0 : 1;
     });
 }

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from etalstm.errors import DeviceError
@@ -36,8 +36,6 @@ WAIVERS = (
     "WIDTHTRUNC",
 )
 WAIVER_FLAGS = tuple(f"-Wno-{name}" for name in WAIVERS)
-_VERILATOR_FLAGS = ("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert")
-_JOBS = 2
 
 
 class ToolchainError(DeviceError):
@@ -126,8 +124,16 @@ def _read(path: str) -> str:
         return ""
 
 
-def run_tool(command: Sequence[str], directory: Path) -> str:
+def run_tool(command: Sequence[str], directory: Path, watch: Callable[[str], None] = lambda _: None) -> str:
     """Run a build command and give its output.
+
+    Parameters
+    ----------
+    command : strings
+    directory : Path
+        Where it runs.
+    watch : function
+        Given every line of the output as it comes.
 
     Raises
     ------
@@ -137,23 +143,27 @@ def run_tool(command: Sequence[str], directory: Path) -> str:
     """
     environment = verilator_environment()
     path = shutil.which(command[0], path=environment["PATH"])
-    result = subprocess.run(
+    lines = []
+    with subprocess.Popen(
         [path or command[0], *command[1:]],
         cwd=directory,
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        check=False,
-    )
+    ) as process:
+        for line in process.stdout:
+            lines.append(line)
+            watch(line)
+    output = "".join(lines)
     with (directory / "build.log").open("a") as log:
-        log.write(f"$ {' '.join(command)}\n{result.stdout}\n")
-    if result.returncode:
-        tail = "\n".join(result.stdout.splitlines()[-_LOG_LINES:])
+        log.write(f"$ {' '.join(command)}\n{output}\n")
+    if process.returncode:
+        tail = "\n".join(output.splitlines()[-_LOG_LINES:])
         raise ToolchainError(
-            f"{command[0]} failed with exit code {result.returncode}", log=f"$ {' '.join(command)}\n{tail}"
+            f"{command[0]} failed with exit code {process.returncode}", log=f"$ {' '.join(command)}\n{tail}"
         )
-    return result.stdout
+    return output
 
 
 def cached_build(
@@ -196,57 +206,3 @@ def cached_build(
             shutil.rmtree(working, ignore_errors=True)
             raise
     return final, True
-
-
-def cached_library(
-    kind: str,
-    top: str,
-    texts: Mapping[str, str],
-    *,
-    flags: Sequence[str] = (),
-    compile_flags: str = "",
-    optimise: Sequence[str] = ("OPT_FAST=-O3",),
-    log: Callable[[str], None] = lambda _: None,
-) -> tuple[Path, bool]:
-    """Verilate a design into a shared library, unless the cache has it; only the library and its sources are kept.
-
-    Parameters
-    ----------
-    kind : str
-        Folder of the cache.
-    top : str
-        The outermost module; its C++ class is ``V<top>``.
-    texts : mapping of file names to their contents
-        Verilog and C++ sources and headers.
-    flags : for Verilator
-    compile_flags : for the C++ compiler
-    optimise : for make
-    log : function
-        Told when a build begins.
-
-    Returns
-    -------
-    path, built : Path, bool
-        The library, and whether it was built now.
-
-    Raises
-    ------
-    ToolchainError
-        If a tool is missing or fails; the message shows the log's end.
-    """
-    prefix, name = f"V{top}", "library.so"
-    command = ["verilator", "--cc", "--exe", "--prefix", prefix, "--top-module", top, *_VERILATOR_FLAGS, *WAIVER_FLAGS]
-    command += [*flags, "-CFLAGS", f"-I.. -fPIC {compile_flags}", "-LDFLAGS", "-shared", "-o", name, "-Mdir", "objects"]
-
-    def build(directory: Path):
-        log("building the simulator, once for this design")
-        for file_name, text in texts.items():
-            (directory / file_name).write_text(text)
-        run_tool([*command, *(file_name for file_name in texts if not file_name.endswith(".h"))], directory)
-        run_tool(["make", "-j", str(_JOBS), "-C", "objects", "-f", f"{prefix}.mk", *optimise], directory)
-        (directory / "objects" / name).rename(directory / name)
-        shutil.rmtree(directory / "objects")
-
-    key = [*(f"{file_name}\n{text}" for file_name, text in texts.items()), *command, *optimise]
-    directory, built = cached_build(kind, key, build)
-    return directory / name, built

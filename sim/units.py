@@ -10,7 +10,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from etalstm.sim import toolchain
+from etalstm.sim import verilated
 
 _COMPILE_FLAGS = "-O3 -march=native -fPIC"
 _SOURCE = Path(__file__).with_name("units.cpp")
@@ -70,7 +70,7 @@ class Units:
             "units.h": f"#define UNITS(X) {' '.join(rows)}\n",
             "units.cpp": _SOURCE.read_text(),
         }
-        path, self.built = toolchain.cached_library("units", "bank", texts, compile_flags=_COMPILE_FLAGS)
+        path, self.built = verilated.cached_library("units", "bank", texts, compile_flags=_COMPILE_FLAGS)
         self.names = tuple(units)
         self._run = ctypes.CDLL(str(path)).run_unit
         words = np.ctypeslib.ndpointer(np.uint32, flags="C_CONTIGUOUS")

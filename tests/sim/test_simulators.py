@@ -6,6 +6,8 @@ import json
 import pytest
 
 from etalstm.cli import run
+from etalstm.errors import DeviceError
+from etalstm.sim import builds
 
 
 def test_both_simulators_run_the_same_pass(capsys):
@@ -23,3 +25,21 @@ def test_says_what_to_install(monkeypatch, capsys):
     assert run(["bench", "simulators"]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and "Try: pip install cocotb cocotbext-axi" in error
+
+
+def test_both_builds_run_the_same_pass(capsys):
+    sizes = ["--input", "3", "--hidden", "5", "--batch", "2", "--steps", "2"]
+    assert run(["bench", "simulators", "--preset", "test", "--against", "whole", *sizes, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["cycles"] > 1000
+    for name in ("whole", "apart"):
+        assert found[f"{name}_cycles_per_second"] > 1000
+        assert found[f"{name}_build_seconds"] > 1
+    assert found["ratio"] == pytest.approx(found["apart_cycles_per_second"] / found["whole_cycles_per_second"])
+
+
+def test_builds_that_differ_are_refused(monkeypatch):
+    results = iter([{"cycles": 7, "checksum": 1}, {"cycles": 8, "checksum": 1}])
+    monkeypatch.setattr(builds, "_run_build", lambda *_: next(results))
+    with pytest.raises(DeviceError, match="the cycles of the two builds differ: 7 in one piece, 8 apart"):
+        builds.compare_builds("test", None)
