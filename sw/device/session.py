@@ -294,9 +294,7 @@ class HardwareSession(Session):
     def _choose_passes(self) -> None:
         """Have the programs in memory that skip the cells of this forward pass; where they are too long, plan again."""
         chosen = Plan.named(*self.plan.passes(self._skipped))
-        room = self.plan.program_extents
-        longer = {name: int(ROOMIER * program.bytes) for name, program in chosen.items() if program.bytes > room[name]}
-        if longer:
+        while longer := self._too_long(chosen):  # a new plan may have other segments, so other programs
             self._program_room |= longer
             self._adopt(self._planned(self.shape))
             chosen = Plan.named(*self.plan.passes(self._skipped))
@@ -304,6 +302,11 @@ class HardwareSession(Session):
             if program is not self._chosen[name]:
                 self._programs[name] = self._load_program(name, program)
                 self._chosen[name] = program
+
+    def _too_long(self, programs: dict[str, Program]) -> dict[str, int]:
+        """Give the room that those of some programs want which are longer than the plan's, by name."""
+        room = self.plan.program_extents
+        return {name: int(ROOMIER * program.bytes) for name, program in programs.items() if program.bytes > room[name]}
 
     def _memory(self):
         size = self._map.memory.vector_bytes * self._accelerator.config.channels
