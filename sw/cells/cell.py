@@ -104,6 +104,9 @@ class Stage:
 class Cell:
     """A recurrent cell.
 
+    Lanes that hold no unit have very negative sums. From a state of 0 these must give an output, a state and local
+    gradients of 0. So every term has a factor that is the sigmoid of a sum.
+
     Parameters
     ----------
     name : str

@@ -104,25 +104,32 @@ def cell_backward(cell, matrices, forward, broadcasts, dy, dh, dc, delta_thresho
             dh, dc = np.zeros_like(dh), np.zeros_like(dc)
             continue
         live, dh = forward.active[t][:, None], add(dy[t], dh)
-        gradients = {f"d{cell.output}": dh, cell.state_gradient: dc}
+        of_step = [[rows[t] for rows in stages] for stages in (whole, delta)]
         kept = dict(zip(cell.kinds, forward.intermediates[:, t], strict=True))
-        for n, stage in reversed(list(enumerate(cell.stages))):
-            gradients = evaluate(stage.backward, gradients | {name: kept[kind] for kind, name in stage.kept.items()})
-            deltas = np.stack([gradients[name] for name in stage.deltas], axis=2)
-            whole[n][t] = np.where(live, deltas.reshape(len(dh), -1), np.float32(0))
-            if delta_threshold > 0:
-                delta[n][t] = pruned(whole[n][t], delta_threshold)
-            gradients |= _propagate(stage, matrices[n][0], delta[n][t], dx.shape[2], dh.shape[1])
-        dx[t] = gradients["dx"]
-        dh = np.where(live, gradients[f"d{cell.output}"], dh)
-        dc = np.where(live, gradients[cell.state_gradient_before], dc)
+        dx[t], dh_before, dc_before = _step_backward(cell, matrices, kept, live, dh, dc, *of_step, delta_threshold)
+        dh, dc = np.where(live, dh_before, dh), np.where(live, dc_before, dc)
     sums = [(*sliced_gradients(*terms, slices), terms[0]) for terms in zip(delta, whole, broadcasts, strict=True)]
     return dx, dh, dc, sums
 
 
-def _propagate(stage, weights, delta, inputs, units):
-    """Sum Wᵀδ of a step; gives the gradient of each operand by name, ``dx`` and others."""
+def _step_backward(cell, matrices, kept, live, dh, dc, whole, delta, delta_threshold):
+    """Go back through one step; fills δ of each stage, `whole` and `delta` as it is broadcast. Gives dx, dh, dc."""
+    gradients = {f"d{cell.output}": dh, cell.state_gradient: dc}
+    for n, stage in reversed(list(enumerate(cell.stages))):
+        local = {name: kept[kind] for kind, name in stage.kept.items()}
+        gradients = evaluate(stage.backward, gradients | local)
+        deltas = np.stack([gradients[name] for name in stage.deltas], axis=2).reshape(len(dh), -1)
+        whole[n][:] = np.where(live, deltas, np.float32(0))
+        if delta_threshold > 0:
+            delta[n][:] = pruned(whole[n], delta_threshold)
+        gradients |= _propagate(stage, matrices[n][0], delta[n], dh.shape[1])
+    return gradients["dx"], gradients[f"d{cell.output}"], gradients[cell.state_gradient_before]
+
+
+def _propagate(stage, weights, delta, units):
+    """Sum Wᵀδ of a step; gives the gradient of each operand by name."""
     sums, gradients = mac_sums(None, weights, delta), {}
+    inputs = sums.shape[1] - units * sum(name != "x" for name in stage.operands)
     for name in stage.operands:
         size = inputs if name == "x" else units
         gradients[f"d{name}"], sums = sums[:, :size], sums[:, size:]

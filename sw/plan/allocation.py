@@ -34,7 +34,7 @@ def share_of_lanes(config: Config, cell: Cell) -> Config:
 
 
 def check_plannable(cell: Cell) -> None:
-    """Raise ``PlanError`` if a cell has more gates or thresholds than the machine, or operands that it cannot send.
+    """Raise ``PlanError`` if a cell has more gates or kinds of local gradients than the machine, or other operands.
 
     A stage can broadcast x, if it takes x, and then one output of a stage.
     """
@@ -82,7 +82,7 @@ class LayerAllocation:
         self._number, self._below, self._storage, self._masked = number, below, storage, masked
         self._batch, self._steps = batch, steps
         self._units = Share(network.hidden_size, config.channels, config.lanes)
-        self._of_units: dict[str, Sequence] = {}
+        self._shared: dict[str, Sequence] = {}
 
     def allocate(self) -> LayerArrays:
         """Allocate all stages; gives the last."""
@@ -92,17 +92,10 @@ class LayerAllocation:
         return arrays
 
     def _stage(self, stage: Stage, earlier: tuple[LayerArrays, ...]) -> LayerArrays:
-        is_last, takes_x, operand = stage is self._cell.stages[-1], stage.operands[0] == "x", stage.operands[-1]
+        takes_x, is_last = stage.operands[0] == "x", stage is self._cell.stages[-1]
         inputs = self._network.inputs_of(self._number) if takes_x else 0
         tiling = tile_layer(self._lanes, stage, self._batch, inputs, self._network.hidden_size)
-        suffix, compressed = "" if is_last else f"_{stage.output}", self._storage.compressed
-        steps, parts = self._steps, self._steps * self._batch.count
-        streams = parts * len(tiling.unit_groups) * len(stage.kept)
-        has_map = tiling.gates == MOST_GATES and not stay(self._lanes, tiling.columns, tiling.rows)
-
-        def raw(name, kind, count):
-            return self._memory.add_raw(f"{name}{self._number}{suffix}", kind, count) if compressed else None
-
+        suffix = f"{self._number}" if is_last else f"{self._number}_{stage.output}"
         return LayerArrays(
             number=self._number,
             cell=self._cell,
@@ -110,24 +103,12 @@ class LayerAllocation:
             earlier=earlier,
             lanes=self._lanes,
             tiling=tiling,
-            **self._parameters(tiling, inputs, suffix),
-            x=self._inputs(tiling, takes_x),
-            x_step=1 if self._below else 0,
-            operand=self._units_of(operand, steps + 1),
-            operand_step=0 if operand == self._cell.output else 1,
-            h=self._units_of(stage.output, steps + 1),
-            c=self._state() if is_last else None,
-            index=raw("index", "intermediates", streams),
             storage=self._storage,
-            delta=None if compressed else self._gates(f"delta{self._number}{suffix}", tiling),
-            delta_index=raw("delta_index", "deltas", parts * tiling.units.tiles),
-            needed=raw("needed", "deltas", NEEDED_ARRAYS * tiling.units.tiles) if has_map else None,
-            dy=self._units_of("dy", steps) if is_last else None,
-            dx=self._input_gradient(tiling, takes_x),
-            operand_gradient=self._units_of(f"d{operand}", 1),
-            dh=self._units_of(stage.gradient, 1),
-            dc=self._units_of("dc", 1) if is_last else None,
-            dh_sum=self._units_of("dh_sum", 1) if self._masked else None,
+            **self._parameters(tiling, inputs, suffix),
+            **self._operands(stage, tiling, takes_x),
+            c=self._state() if is_last else None,
+            **self._kept(stage, tiling, suffix),
+            **self._gradients(stage, tiling, takes_x, is_last),
         )
 
     def _parameters(self, tiling: LayerTiling, inputs: int, suffix: str) -> dict[str, Array]:
@@ -147,32 +128,67 @@ class LayerAllocation:
             "bias_velocity": ("optimizer", *biases, vector),
             "norms": ("optimizer", tiling.columns, partial(memory.column_index, tiling), (inputs + hidden,)),
         }
-        arrays = {name: self._memory.add(f"{name}{self._number}{suffix}", *each) for name, each in layouts.items()}
-        return arrays | {"bias_sums": self._bias_sums(f"bias_sums{self._number}{suffix}", of_unit)}
+        arrays = {name: self._memory.add(f"{name}{suffix}", *each) for name, each in layouts.items()}
+        return arrays | {"bias_sums": self._bias_sums(f"bias_sums{suffix}", of_unit)}
 
     def _bias_sums(self, name: str, vectors: int) -> Array | None:
         """Allocate db of every slice, where there are several."""
         slices = self._batch.slices
         return self._memory.add_raw(name, "optimizer", slices * vectors) if slices > 1 else None
 
-    def _inputs(self, tiling: LayerTiling, takes_x: bool) -> Sequence | None:
-        if not takes_x:
-            return None
+    def _operands(self, stage: Stage, tiling: LayerTiling, takes_x: bool) -> dict[str, Sequence | int | None]:
+        """Allocate what a stage broadcasts and what it gives."""
+        operand, steps = stage.operands[-1], self._steps
+        return {
+            "x": self._inputs(tiling) if takes_x else None,
+            "x_step": 1 if self._below else 0,
+            "operand": self._of_units(operand, steps + 1),
+            "operand_step": 0 if operand == self._cell.output else 1,
+            "h": self._of_units(stage.output, steps + 1),
+        }
+
+    def _kept(self, stage: Stage, tiling: LayerTiling, suffix: str) -> dict[str, Sequence | Array | None]:
+        """Allocate what the backward pass needs but the kept tensors themselves: δ, the streams' indices, row maps."""
+        if not self._storage.compressed:
+            return {"index": None, "delta": self._gates(f"delta{suffix}", tiling), "delta_index": None, "needed": None}
+        parts = self._steps * self._batch.count
+        has_map = tiling.gates == MOST_GATES and not stay(self._lanes, tiling.columns, tiling.rows)
+
+        def raw(name, kind, count):
+            return self._memory.add_raw(f"{name}{suffix}", kind, count)
+
+        return {
+            "index": raw("index", "intermediates", parts * len(tiling.unit_groups) * len(stage.kept)),
+            "delta": None,
+            "delta_index": raw("delta_index", "deltas", parts * tiling.units.tiles),
+            "needed": raw("needed", "deltas", NEEDED_ARRAYS * tiling.units.tiles) if has_map else None,
+        }
+
+    def _gradients(self, stage: Stage, tiling: LayerTiling, takes_x: bool, is_last: bool) -> dict[str, Sequence | None]:
+        """Allocate the gradients that arrive at a stage and leave it."""
+        return {
+            "dy": self._of_units("dy", self._steps) if is_last else None,
+            "dx": self._input_gradient(tiling) if takes_x else None,
+            "operand_gradient": self._of_units(f"d{stage.operands[-1]}", 1),
+            "dh": self._of_units(stage.gradient, 1),
+            "dc": self._of_units("dc", 1) if is_last else None,
+            "dh_sum": self._of_units("dh_sum", 1) if self._masked else None,
+        }
+
+    def _inputs(self, tiling: LayerTiling) -> Sequence:
         return self._below.h if self._below else self._sequence("x", "activations", tiling.inputs, self._steps)
 
-    def _input_gradient(self, tiling: LayerTiling, takes_x: bool) -> Sequence | None:
-        if not takes_x:
-            return None
+    def _input_gradient(self, tiling: LayerTiling) -> Sequence:
         return self._below.dy if self._below else self._sequence("dx", "activations", tiling.inputs, self._steps)
 
     def _state(self) -> Sequence:
         return self._sequence("c", "intermediates", self._units, 1 if self._storage.compressed else self._steps + 1)
 
-    def _units_of(self, name: str, length: int) -> Sequence:
+    def _of_units(self, name: str, length: int) -> Sequence:
         """Give a sequence of all units that stages share; the first that needs it allocates it."""
-        if name not in self._of_units:
-            self._of_units[name] = self._sequence(name, "activations", self._units, length)
-        return self._of_units[name]
+        if name not in self._shared:
+            self._shared[name] = self._sequence(name, "activations", self._units, length)
+        return self._shared[name]
 
     def _sequence(self, name: str, kind: str, share: Share, length: int) -> Sequence:
         index = partial(memory.sequence_index, share, length, self._batch)

@@ -7,15 +7,15 @@ from etalstm.cells.cell import Stage
 from etalstm.cells.operation import split_after
 from etalstm.hw import contract
 from etalstm.hw.config import Config
-from etalstm.hw.contract import Memory, Traffic, VectorOp
+from etalstm.hw.contract import Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter, Operand, Parameter, Place, Scratch
 from etalstm.plan.network import NetworkMap
+from etalstm.plan.propagation import Propagation
 from etalstm.plan.steps import alike
 from etalstm.plan.streams import NO_STEPS, Steps, Streams
 from etalstm.plan.tiling import NEEDED_ARRAYS, Span
-from etalstm.plan.vectors import MINUS_ZERO, ONE, ZERO, Vectors
-from etalstm.plan.weights import WeightStore
+from etalstm.plan.vectors import ONE, ZERO, Vectors
 from etalstm.slices import tree_total
 
 # While δ is computed, the port is free for weights: for the vectors of each operation and of the gates' streams, and
@@ -134,9 +134,6 @@ class BackwardStage:
         self._emitter, self._network, self._layer = emitter, network, layer
         self._skipped, self._above = skipped, above
         self._cell, self._stage, tiling = layer.cell, layer.stage, layer.tiling
-        groups = [group.count for group in tiling.column_groups]
-        self._weights = WeightStore(layer.lanes, emitter, layer.columns, groups, tiling.rows, layer.first_weight)
-        self._half, self._turn = layer.lanes.queue_depth // 2, 0
         self._streams = Streams(emitter, network, layer)
         self._take(scratch, max(group.count for group in tiling.unit_groups), network.batch.size, skips)
 
@@ -149,15 +146,18 @@ class BackwardStage:
         self._biases, slices = tiling.gates * tiling.units.tiles, self._network.batch.slices
         bias = scratch.take("the bias gradients", slices * self._biases)
         self._bias = [bias.at(number * self._biases) for number in range(slices)]
-        self._row_map, self._whole_beats = self._layer.row_map if skips else None, 0
+        self._row_map, whole_beats = self._layer.row_map if skips else None, 0
         if self._row_map:
             operations = 1 + len(split_after(self._stage.backward, self._stage.deltas)[0])
             self._rows = scratch.take("the rows that are needed", NEEDED_ARRAYS * most)
             beats = operations + tiling.gates * self._layer.lanes.vector_beats
-            self._whole_beats = _LATENCY_BEATS + beats * vectors
-        if self._network.mask:
-            names = ("the mask", "a merged gradient", "a passed gradient")
-            self._mask, self._merged, self._passed = (scratch.take(name, size) for name in names)
+            whole_beats = _LATENCY_BEATS + beats * vectors
+        names = ("the mask", "a merged gradient", "a passed gradient") if self._network.mask else ()
+        masking = [scratch.take(name, size) for name in names]
+        self._mask = masking[0] if masking else None
+        self.propagate = Propagation(
+            self._emitter, self._network, self._layer, self._row_map, whole_beats, masking
+        ).emit
 
     def begin_bias(self, steps: range) -> None:
         """Have every slice's db of the steps that have run."""
@@ -294,59 +294,3 @@ class BackwardStage:
         )
         place = Place(self._layer.needed, NEEDED_ARRAYS * group.first)
         emitter.store(self._rows, place, Traffic.DELTAS, 1, rows)
-
-    def propagate(self, step: int, batch_tile: int) -> None:
-        """Sum Wᵀδ: the inputs' part leaves the layer, the units' part goes to the step or stage before."""
-        layer, size = self._layer, self._network.batch.size_of(batch_tile)
-        place = layer.delta_at(step, batch_tile)
-        for number, group in enumerate(layer.tiling.column_groups):
-            sums = group.count * size
-            queue = Operand(Memory.QUEUE, self._half * (self._turn % 2) if sums <= self._half else 0)
-            self._turn += 1
-            for run in (runs := self._weights.runs(layer.tiling.units, layer.tiling.gates, number)):
-                self._emitter.cast(
-                    place,
-                    layer.tiling.units,
-                    Traffic.DELTAS,
-                    compressed=layer.storage.compressed,
-                    first_block=run.first_block,
-                    blocks=run.blocks,
-                    gates=layer.tiling.gates,
-                    batch=size,
-                    tiles=group.count,
-                    start=run is runs[0],
-                    finish=run is runs[-1],
-                )
-                whole_beats = self._whole_beats if number == 0 and run is runs[0] else 0
-                weights = self._weights.bring(number, run, needed=self._row_map, whole_beats=whole_beats)
-                self._emitter.mac(weights, run.rows * group.count, queue, sums, group.count, backward=True)
-            self._keep_sums(step, batch_tile, group, queue, size)
-
-    def _keep_sums(self, step, batch_tile, group, queue, size):
-        """Store a column group's sums as dx and dh."""
-        layer, inputs = self._layer, self._layer.tiling.inputs.tiles
-        dx_count = max(0, min(group.count, inputs - group.first))
-        if dx_count:
-            sums = queue.at(0, outer=1, inner=group.count)
-            place = layer.dx.part(step, batch_tile, group.first)
-            self._emitter.store(sums, place, Traffic.ACTIVATIONS, dx_count, size)
-        if dx_count == group.count:
-            return
-        first = group.first + dx_count - inputs
-        sums = queue.at(dx_count, outer=1, inner=group.count)
-        count = group.count - dx_count
-        if not (self._network.mask and layer.is_recurrent):
-            place = layer.operand_gradient.part(0, batch_tile, first)
-            self._emitter.store(sums, place, Traffic.ACTIVATIONS, count, size)
-            return
-        for tile in range(count):
-            self._merge(batch_tile, first + tile, sums.at(tile), size)
-
-    def _merge(self, batch_tile, tile, sums, size):
-        """Store one tile of dh; sequences that have ended pass on the gradient that reached them."""
-        layer, emitter = self._layer, self._emitter
-        emitter.load(self._passed, layer.dh_sum.part(0, batch_tile, tile), Traffic.ACTIVATIONS, 1, size)
-        emitter.vector(VectorOp.ADD, self._merged, sums, MINUS_ZERO, inner=size)
-        emitter.vector(VectorOp.SELECT_ZERO, self._merged, self._mask, self._passed, inner=size)
-        place = layer.operand_gradient.part(0, batch_tile, tile)
-        emitter.store(self._merged, place, Traffic.ACTIVATIONS, 1, size)

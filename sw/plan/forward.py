@@ -224,21 +224,26 @@ class ForwardStage:
         if layer.is_last:
             before = part(layer.c, layer.c_at(job.step))
             emitter.load(array(cell.state_before), before, Traffic.INTERMEDIATES, 1, vectors)
-        update, output = split_after(stage.forward, {cell.state})
-        self._run(job, update, sums)
-        if self._network.mask:
-            place = self._network.mask.part(job.step, job.batch_tile)
-            emitter.load(self._mask, place, Traffic.ACTIVATIONS, 1, job.size)
-        if layer.is_last:
-            self._where_ended(job, cell.state, array(cell.state_before).at(0, outer=job.size))
-        self._run(job, output, sums)
-        self._where_ended(job, stage.output, ZERO)
+        self._compute(job, sums)
         emitter.store(array(stage.output), part(layer.h, job.step + 1), Traffic.ACTIVATIONS, 1, vectors)
         if layer.is_last:
             after = part(layer.c, layer.c_at(job.step + 1))
             emitter.store(array(cell.state), after, Traffic.INTERMEDIATES, 1, vectors)
         if job.step not in self._skipped:
             self._keep(job)
+
+    def _compute(self, job: Job, sums: dict[str, Operand]) -> None:
+        """Compute state and output from the sums."""
+        cell, stage = self._cell, self._stage
+        update, output = split_after(stage.forward, {cell.state})
+        self._run(job, update, sums)
+        if self._network.mask:
+            place = self._network.mask.part(job.step, job.batch_tile)
+            self._emitter.load(self._mask, place, Traffic.ACTIVATIONS, 1, job.size)
+        if self._layer.is_last:
+            self._where_ended(job, cell.state, self._vectors.operand(cell.state_before, job.size))
+        self._run(job, output, sums)
+        self._where_ended(job, stage.output, ZERO)
 
     def _keep(self, job: Job) -> None:
         """Keep the gates, or append the local gradients to the log. Those of sequences that have ended are zero."""
