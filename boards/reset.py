@@ -1,10 +1,11 @@
-"""When the machine runs, and when it is held."""
+"""When the machine runs, and when it is held; when the host's way into the memory is open."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 HOLD_CYCLES = 64  # long enough for every clock of the board to see a reset
+STOP_CYCLES = 16  # long enough for a stop to reach every clock of the board, and the registers behind it
 DRAIN_CYCLES = 1 << 14  # 164 µs at 100 MHz: far above what the memory takes to answer everything
 
 
@@ -13,8 +14,11 @@ class ResetSequencer(wiring.Component):
 
     From reset: wait until ``locked`` and ``calibrated``, hold for ``HOLD_CYCLES`` more, run. A request, or the loss of
     the host's link, first stops the memory ports and waits until they are quiet, at most ``DRAIN_CYCLES``; then the
-    machine is held again. A memory that is too hot (``trip``) or a lost clock holds it at once; after a trip it stays
-    so until this domain is reset.
+    machine is held again. A memory that is too hot (``trip``) or a lost clock stops the ports too, and holds the
+    machine ``STOP_CYCLES`` later; after a trip it stays so until this domain is reset.
+
+    The reset of the machine reaches the queues before the ports asynchronously. So ``hold`` never rises before ``stop``
+    has reached every port. Both come from registers.
 
     Members
     -------
@@ -31,7 +35,7 @@ class ResetSequencer(wiring.Component):
     trip: In(1)
     request: In(1)
     quiet: In(1)
-    stop: Out(1)
+    stop: Out(1, init=1)
     hold: Out(1, init=1)
     tripped: Out(1)
 
@@ -45,23 +49,60 @@ class ResetSequencer(wiring.Component):
         m.d.sync += count.eq(count + 1)
         with m.FSM():
             with m.State("held"):
-                m.d.comb += self.stop.eq(1)  # also takes what the memory answers late
-                m.d.sync += self.hold.eq(1)
+                # what the memory answers late is taken by the stopped ports
                 with m.If(~ready | self.request):
                     m.d.sync += count.eq(0)
                 with m.Elif(count == HOLD_CYCLES):
-                    m.d.sync += self.hold.eq(0)
+                    m.d.sync += [self.hold.eq(0), self.stop.eq(0)]
                     m.next = "running"
             with m.State("running"):
                 m.d.sync += count.eq(0)
-                with m.If(~ready):
-                    m.d.sync += self.hold.eq(1)
-                    m.next = "held"
-                with m.Elif(self.request):
+                with m.If(~ready | self.request):
+                    m.d.sync += self.stop.eq(1)
                     m.next = "draining"
             with m.State("draining"):
-                m.d.comb += self.stop.eq(1)
-                with m.If(~ready | self.quiet | (count == DRAIN_CYCLES)):
+                with m.If((count >= STOP_CYCLES) & (~ready | self.quiet | (count == DRAIN_CYCLES))):
                     m.d.sync += [self.hold.eq(1), count.eq(0)]
                     m.next = "held"
+        return m
+
+
+class Gate(wiring.Component):
+    """Closes a way into the memory in order: first stops the port, then resets what lies before it.
+
+    From reset both are set. While ``up`` is low, or for a cycle of it, ``stop`` rises; ``hold`` follows ``STOP_CYCLES``
+    later, and both stay for ``HOLD_CYCLES`` more at least, and until ``up`` is high. They fall together. Both come from
+    registers.
+
+    Members
+    -------
+    up : :py:`In(1)`     the way may be open
+    stop : :py:`Out(1)`  let nothing more into the memory
+    hold : :py:`Out(1)`  keep what lies before the port in reset
+    """
+
+    up: In(1)
+    stop: Out(1, init=1)
+    hold: Out(1, init=1)
+
+    def elaborate(self, platform):
+        """Three states: closed, open, stopping."""
+        m = Module()
+        count = Signal(range(HOLD_CYCLES + 1))
+        with m.If(count != HOLD_CYCLES):
+            m.d.sync += count.eq(count + 1)
+        with m.FSM():
+            with m.State("closed"):
+                with m.If(self.up & (count == HOLD_CYCLES)):
+                    m.d.sync += [self.hold.eq(0), self.stop.eq(0)]
+                    m.next = "open"
+            with m.State("open"):
+                m.d.sync += count.eq(0)
+                with m.If(~self.up):
+                    m.d.sync += self.stop.eq(1)
+                    m.next = "stopping"
+            with m.State("stopping"):
+                with m.If(count == STOP_CYCLES):
+                    m.d.sync += [self.hold.eq(1), count.eq(0)]
+                    m.next = "closed"
         return m

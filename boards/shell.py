@@ -13,7 +13,7 @@ from etalstm.boards.dma import HOST_ID_BITS, HostBridge
 from etalstm.boards.interrupt import Interrupt
 from etalstm.boards.isolate import Isolator
 from etalstm.boards.ports import port_map
-from etalstm.boards.reset import ResetSequencer
+from etalstm.boards.reset import Gate, ResetSequencer
 from etalstm.hw.axi import AXI4, AXI4Lite
 from etalstm.hw.config import Config
 from etalstm.hw.contract import BoardStatus
@@ -100,7 +100,7 @@ class Shell(wiring.Component):
         self._dma(m, reset, link_up)
         self._registers(m, reset, control)
         running, ended, failed = (
-            self._synchronized(m, getattr(self._machine, name), "board", f"board_{name}")
+            self._synchronized(m, self._registered(m, getattr(self._machine, name), "machine", name), "board", name)
             for name in ("running", "interrupt", "failed")
         )
         blink = Signal(HEARTBEAT_BITS)
@@ -111,7 +111,8 @@ class Shell(wiring.Component):
             self.running.eq(running),
             self.error.eq(failed | reset.tripped),
         ]
-        for number, level in ((INTERRUPT_END, ended), (INTERRUPT_FAILURE, self.error)):
+        failure = self._registered(m, self.error, "board", "failure")
+        for number, level in ((INTERRUPT_END, ended), (INTERRUPT_FAILURE, failure)):
             m.submodules[f"interrupt{number}"] = interrupt = DomainRenamer("pcie")(Interrupt())
             m.d.comb += [
                 interrupt.level.eq(self._synchronized(m, level, "pcie", f"level{number}")),
@@ -126,6 +127,13 @@ class Shell(wiring.Component):
         m.domains += ClockDomain(name, local=True)
         m.d.comb += ClockSignal(name).eq(ClockSignal(clock))
         m.submodules[f"{name}_reset"] = ResetSynchronizer(reset, domain=name)
+
+    @staticmethod
+    def _registered(m, signal, domain, name):
+        """Give a signal a cycle later, from a register: logic may show values in between, which no clock may take."""
+        register = Signal(len(signal), name=f"{name}_registered")
+        m.d[domain] += register.eq(signal)
+        return register
 
     @staticmethod
     def _synchronized(m, signal, domain, name):
@@ -161,13 +169,13 @@ class Shell(wiring.Component):
 
     def _dma(self, m, reset, link_up):
         """Connect the host; a link that goes down in the middle of a transfer must not leave the memory waiting."""
-        closed = Signal(init=1)
-        m.d.board += closed.eq(~link_up | ~reset.calibrated | reset.trip)
-        self._domain(m, "dma", "pcie", closed)
-        self._domain(m, "dma_memory", "hbm", closed)
+        m.submodules.dma_gate = gate = DomainRenamer("board")(Gate())
+        m.d.comb += gate.up.eq(link_up & reset.calibrated & ~reset.trip)
+        self._domain(m, "dma", "pcie", gate.hold)
+        self._domain(m, "dma_memory", "hbm", gate.hold)
         m.submodules.bridge = DomainRenamer("dma")(self._bridge)
         connect(m, flipped(self.dma), self._bridge.host)
-        stop = self._synchronized(m, closed, "hbm", "dma_stop")
+        stop = self._synchronized(m, gate.stop, "hbm", "dma_stop")
         self._attach(m, "_host", self._bridge.port, self._ports.host, "dma", "dma_memory", stop)
 
     def _attach(self, m, name, manager, port, near, far, stop):
@@ -187,14 +195,14 @@ class Shell(wiring.Component):
         m.submodules.register_crossing = crossing
         connect(m, control.machine, crossing.manager)
         connect(m, crossing.port, self._machine.control)
-        up = self._synchronized(m, ~reset.hold, "pcie", "up")
+        up = self._synchronized(m, self._registered(m, ~reset.hold, "board", "up"), "pcie", "up")
         bits = {
             BoardStatus.LOCKED: reset.locked,
             BoardStatus.CALIBRATED: reset.calibrated,
             BoardStatus.TRIPPED: reset.tripped,
             BoardStatus.UP: ~reset.hold,
         }
-        state = Cat(bits[flag] for flag in BoardStatus)
+        state = self._registered(m, Cat(bits[flag] for flag in BoardStatus), "board", "state")
         seen = self._synchronized(m, self.temperature, "pcie", "seen_temperature")
         before, steady = Signal.like(seen), Signal.like(seen)
         m.d.pcie += before.eq(seen)

@@ -1,12 +1,15 @@
 """The small parts of a card, in Amaranth's simulator."""
 
+from itertools import groupby
+
 import pytest
+from amaranth.hdl import Cat
 from amaranth.sim import Simulator
 
 from etalstm.boards.clocking import clocking
 from etalstm.boards.interrupt import Interrupt
 from etalstm.boards.ports import port_map, region_of_channel
-from etalstm.boards.reset import DRAIN_CYCLES, HOLD_CYCLES, ResetSequencer
+from etalstm.boards.reset import DRAIN_CYCLES, HOLD_CYCLES, STOP_CYCLES, Gate, ResetSequencer
 from etalstm.hw.config import preset
 
 
@@ -66,8 +69,60 @@ def test_the_machine_is_held_until_everything_is_ready():
         await cycles(6)
         assert not context.get(dut.hold) and not context.get(dut.stop)
         context.set(dut.locked, 0)
-        await cycles(3)
+        await cycles(2)
+        assert context.get(dut.stop) and not context.get(dut.hold)
+        await cycles(STOP_CYCLES + 2)
         assert context.get(dut.hold)
+
+    simulate(dut, bench)
+
+
+async def stop_and_hold(context, dut, cycles):
+    """Give the cycles, from now on, in which `stop` and `hold` first have another value."""
+    before, changed = {name: context.get(getattr(dut, name)) for name in ("stop", "hold")}, {}
+    for cycle in range(cycles):
+        await context.tick()
+        for name, value in before.items():
+            if context.get(getattr(dut, name)) != value:
+                changed.setdefault(name, cycle)
+    return changed
+
+
+@pytest.mark.parametrize("cause", ["locked", "calibrated", "trip", "request"])
+def test_the_ports_are_stopped_well_before_the_machine_is_reset(cause):
+    dut = ResetSequencer()
+
+    async def bench(context):
+        context.set(Cat(dut.locked, dut.calibrated, dut.quiet), 0b111)
+        while context.get(dut.hold):
+            await context.tick()
+        context.set(getattr(dut, cause), 1 - context.get(getattr(dut, cause)))
+        changed = await stop_and_hold(context, dut, 2 * STOP_CYCLES)
+        assert changed["stop"] == 0 and changed["hold"] - changed["stop"] >= STOP_CYCLES, changed
+
+    simulate(dut, bench)
+
+
+@pytest.mark.parametrize("down_cycles", [1, 5, 500])
+def test_the_gate_stops_first_then_resets_however_short_the_loss(down_cycles):
+    dut = Gate()
+
+    async def bench(context):
+        assert context.get(dut.stop) and context.get(dut.hold)
+        context.set(dut.up, 1)
+        while context.get(dut.stop):
+            assert context.get(dut.hold)
+            await context.tick()
+        assert not context.get(dut.hold)
+        trace = []
+        for cycle in range(down_cycles + STOP_CYCLES + 2 * HOLD_CYCLES):
+            context.set(dut.up, cycle >= down_cycles)
+            await context.tick()
+            trace.append((context.get(dut.stop), context.get(dut.hold)))
+        runs = [(state, len(list(cycles))) for state, cycles in groupby(trace)]
+        assert [state for state, _ in runs] == [(1, 0), (1, 1), (0, 0)], runs
+        assert runs[0][1] >= STOP_CYCLES and runs[1][1] >= HOLD_CYCLES, runs
+        assert runs[0][1] + runs[1][1] >= down_cycles, runs
 
     simulate(dut, bench)
 

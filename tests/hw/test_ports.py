@@ -4,11 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from amaranth.hdl import Fragment
-from amaranth.hdl._ir import PortDirection, build_netlist
 from amaranth.hdl._nir import Netlist
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In
 
 from etalstm.hw.channel import Channel
 from etalstm.hw.config import PRESETS, Config
@@ -18,21 +14,10 @@ from etalstm.hw.fp.add import Adder
 from etalstm.hw.fp.multiply import Multiplier
 from etalstm.hw.generate import Instanced
 from etalstm.hw.top import Top
+from tests.netlist import netlist_of
 
 CLOCK = "clk"
 UNITS = {"multiplier": Multiplier, "adder": Adder, "activation": Activation}
-
-
-def netlist_of(component: wiring.Component) -> Netlist:
-    """Elaborate a component, its members as ports."""
-    ports = {
-        "__".join(map(str, path)): (
-            getattr(value, "as_value", lambda value=value: value)(),
-            PortDirection.Input if member.flow is In else PortDirection.Output,
-        )
-        for path, member, value in component.signature.flatten(component)
-    }
-    return build_netlist(Fragment.get(component, None), ports)
 
 
 def combinational_paths(netlist: Netlist) -> set[tuple[str, str]]:
