@@ -13,6 +13,7 @@ from etalstm.plan.memory import Array, MemoryMap
 from etalstm.plan.segments import Segment, everything
 from etalstm.plan.tiling import GATES, NEEDED_ARRAYS, Span, tile_batch, tile_layer
 from etalstm.plan.weights import stay
+from etalstm.slices import most_totals
 from etalstm.storage import KINDS, Storage
 
 # The bias of lanes that hold no unit: their gates are 0, so their local gradients are too and no stream keeps them.
@@ -36,8 +37,8 @@ class NetworkMap:
         From a log's number to its room, as a share of what its streams need if they drop nothing.
     segments : list of Segment, optional
         Cells that share a region of memory for what they keep; by default all do.
-    slices : int
-        Slices of the batch.
+    slices, parts : int
+        Slices of the batch; and parts of a larger batch that are worked on one after the other, of which this is one.
 
     Raises
     ------
@@ -65,6 +66,7 @@ class NetworkMap:
         share: Callable[[int], float] = whole,
         segments: list[Segment] | None = None,
         slices: int = 1,
+        parts: int = 1,
     ):
         self.config, self.network, self.steps = config, network, steps
         self.memory = MemoryMap(config)
@@ -74,7 +76,7 @@ class NetworkMap:
             index = partial(memory.mask_index, config, steps, self.batch)
             vectors = steps * self.batch.count * self.batch.size
             self.mask = Sequence(self.memory.add("mask", "activations", vectors, index, (steps, batch)), 1, self.batch)
-        self._storage = storage
+        self._storage, self._partials = storage, most_totals(parts, backwards=True) - 1
         self.layers: list[LayerArrays] = []
         for number in range(network.layers):
             self.layers.append(self._layer(number))
@@ -125,6 +127,7 @@ class NetworkMap:
             layout = steps * of_step * tiles, partial(memory.gates_index, tiling.units, steps, self.batch)
             return Sequence(add(name, kind, layout, (steps, batch, GATES, hidden)), tiles, self.batch)
 
+        of_gradients = ("gradient", columns, matrix), ("bias_gradient", biases, vector)
         below = self.layers[-1] if number else None
         needed = NEEDED_ARRAYS * tiling.units.tiles
         return LayerArrays(
@@ -137,6 +140,10 @@ class NetworkMap:
             bias=add("bias", "weights", biases, vector, CLOSED),
             bias_gradient=add("bias_gradient", "optimizer", biases, vector),
             bias_sums=self._bias_sums(number, GATES * tiling.units.tiles),
+            partial=[
+                tuple(add(f"aside{n}_{name}", "optimizer", *rest) for name, *rest in of_gradients)
+                for n in range(self._partials)
+            ],
             bias_velocity=add("bias_velocity", "optimizer", biases, vector),
             norms=add("norms", "optimizer", norms, (inputs + hidden,)),
             x=below.h if below else sequence("x", "activations", tiling.inputs, steps),

@@ -9,6 +9,7 @@ from etalstm.errors import PlanError
 from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.network import NetworkShape
+from etalstm.plan.accumulate import AccumulateLayer, Accumulation
 from etalstm.plan.backward import BackwardLayer
 from etalstm.plan.cells import NO_STEPS
 from etalstm.plan.emit import Emitter
@@ -46,8 +47,8 @@ class Plan:
         The machine sends no zeros: weights that only they would meet need not be read.
     memory_bytes : int, optional
         Memory of the device.
-    slices : int
-        Slices of the batch.
+    slices, parts : int
+        Slices of the batch; and parts of a larger batch that are worked on one after the other, of which this is one.
 
     Raises
     ------
@@ -60,6 +61,9 @@ class Plan:
     forward, backward : list of Program
         One for each segment.
     update : Program
+    accumulate : dict from name to Program
+        Where the batch has parts: ``keep 0`` puts the gradients aside, ``add 0`` adds those that were put aside to the
+        present ones, ``restore 0`` brings them back. Each number is a place of its own.
     """
 
     def __init__(
@@ -77,9 +81,10 @@ class Plan:
         skips: bool = True,
         memory_bytes: int | None = None,
         slices: int = 1,
+        parts: int = 1,
     ):
         self.config, self.network, self._density, self._skips = config, network, density, skips
-        self.map = NetworkMap(config, network, batch, steps, masked, storage, share, segments, slices)
+        self.map = NetworkMap(config, network, batch, steps, masked, storage, share, segments, slices, parts)
         self._check_fits(self.map.memory.window_bytes * config.channels, memory_bytes)
         self._kept = {}
         self.forward, self.backward = self.passes(np.zeros((network.layers, steps), bool))
@@ -87,12 +92,23 @@ class Plan:
         for layer in self.map.layers:
             UpdateLayer(config, Emitter(config, self.update), layer).emit()
         self.update.halt()
+        self.accumulate = self._accumulation()
         self._check_fits(self.memory_bytes, memory_bytes)
+
+    def _accumulation(self) -> dict[str, Program]:
+        programs = {}
+        for number in range(len(self.map.layers[0].partial)):
+            for how in Accumulation:
+                program = programs[f"{how.value} {number}"] = Program(self.config)
+                for layer in self.map.layers:
+                    AccumulateLayer(self.config, Emitter(self.config, program), layer, number).emit(how)
+                program.halt()
+        return programs
 
     @property
     def programs(self) -> dict[str, Program]:
         """All programs by name."""
-        return self.named(self.forward, self.backward) | {"update": self.update}
+        return self.named(self.forward, self.backward) | {"update": self.update} | self.accumulate
 
     @staticmethod
     def named(forward: list[Program], backward: list[Program]) -> dict[str, Program]:
