@@ -42,7 +42,7 @@ class DeltaReader:
         return int(np.count_nonzero(self.values()))
 
     def values(self) -> np.ndarray:
-        """Read δ: float32, (T, B, 4H).
+        """Read δ: float32, (T, B, 4H), rows in canonical order: sums over them have the golden trainer's bits.
 
         Raises
         ------
@@ -60,7 +60,7 @@ class DeltaReader:
             delta = self._arrays.delta.array
             delta = unpack(delta, self._read(delta))
         delta[self._skipped] = 0
-        return delta.reshape(*delta.shape[:2], -1)
+        return np.ascontiguousarray(delta.swapaxes(2, 3)).reshape(*delta.shape[:2], -1)
 
     def _index(self) -> np.ndarray:
         """Read the index beats: int64, (channels, T, batch tiles, unit tiles, words of an index)."""

@@ -4,11 +4,13 @@ import weakref
 
 from etalstm.device.accelerator import Accelerator
 from etalstm.device.device import Device
+from etalstm.device.parts import PartedSession, shape_of_part
 from etalstm.device.session import HardwareSession
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import PlanError
 from etalstm.plan.placement import Placement
 from etalstm.plan.plan import Plan
+from etalstm.slices import Parts, part_counts
 
 
 class HardwareDevice(Device):
@@ -24,17 +26,27 @@ class HardwareDevice(Device):
         self.name, self.preset, self.accelerator = name, preset, accelerator
         self._sessions: weakref.WeakSet[HardwareSession] = weakref.WeakSet()
 
-    def create(self, shape: TrainingShape) -> HardwareSession:
+    def create(self, shape: TrainingShape) -> HardwareSession | PartedSession:
         """Plan a network and place it in memory that no living session uses.
+
+        If the whole batch does not fit, parts of it are worked on one after the other: as few as fit, of one slice at
+        least.
 
         Raises
         ------
         PlanError
-            If it does not fit; the message says what is needed and what there is.
+            If not even one slice fits; the message says what is needed and what there is.
         """
-        session = HardwareSession(shape, self.accelerator, self._place)
-        self._sessions.add(session)
-        return session
+        for count in part_counts(shape.slices):
+            parts = Parts(shape.batch, shape.slices, count)
+            try:
+                session = HardwareSession(shape_of_part(shape, parts), self.accelerator, self._place, count)
+            except PlanError as error:
+                problem = error if count == 1 else PlanError(f"one of {count} slices does not fit: {error}")
+                continue
+            self._sessions.add(session)
+            return PartedSession(shape, parts, session) if count > 1 else session
+        raise problem
 
     def close(self) -> None:
         """Let go of the machine."""

@@ -49,6 +49,8 @@ class HardwareSession(Session):
     accelerator : Accelerator
     place : function
         From a plan and the session to memory that no other session uses.
+    parts : int
+        Parts of a larger batch that the session works on one after the other, see :mod:`etalstm.device.parts`.
 
     Raises
     ------
@@ -69,10 +71,14 @@ class HardwareSession(Session):
     reduces = takes_intermediates = True
 
     def __init__(
-        self, shape: TrainingShape, accelerator: Accelerator, place: Callable[[Plan, "HardwareSession"], Placement]
+        self,
+        shape: TrainingShape,
+        accelerator: Accelerator,
+        place: Callable[[Plan, "HardwareSession"], Placement],
+        parts: int = 1,
     ):
         super().__init__(shape)
-        self._accelerator, self._place = accelerator, place
+        self._accelerator, self._place, self._parts = accelerator, place, parts
         nothing_is_dropped = not any(shape.storage.thresholds)
         self._room = Room(shape.log_share or (1.0 if nothing_is_dropped else FIRST))
         self._counts: dict[str, dict] = {}
@@ -96,6 +102,7 @@ class HardwareSession(Session):
             skips=shape.architecture.skips,
             slices=shape.slices,
             program_room=self._program_room,
+            parts=self._parts,
         )
         if shape.memory_budget is None:
             return plan_whole(self._accelerator.transport.memory_bytes, make)
@@ -252,6 +259,20 @@ class HardwareSession(Session):
             self._accelerator.set_parameter(number, value)
         self._counts["update"] = self._run("update")
 
+    def accumulate(self, name: str) -> None:
+        """Run a program of :attr:`etalstm.plan.plan.Plan.accumulate`: put gradients aside, add or restore them."""
+        self._counts[name] = self._run(name)
+
+    def count_streams(self) -> int:
+        """Count the streams that :meth:`encode` gives for the cells that are not skipped."""
+        streams = self._streams(self._skipped)
+        return sum(map(streams.count, self._map.kept.held))
+
+    def take_counts(self) -> dict[str, dict]:
+        """Give what each program has counted since the last forward pass or call, by its name, and forget it."""
+        counts, self._counts = self._counts, {}
+        return counts
+
     def _usage(self):
         return [
             Usage.counted(
@@ -266,9 +287,11 @@ class HardwareSession(Session):
         ]
 
     def _contributions(self):
-        return np.stack(
-            [contribution_norms(deltas.values(), np.concatenate([x, h], axis=2)) for x, h, deltas in self._broadcast()]
-        )
+        return np.stack([contribution_norms(delta, xh) for delta, xh in self.factors()])
+
+    def factors(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Read the two factors of each layer's dW: δ (T, B, 4H), and xh (T, B, K), float32."""
+        return [(deltas.values(), np.concatenate([x, h], axis=2)) for x, h, deltas in self._broadcast()]
 
     def _broadcast(self):
         """Read what each layer broadcast, x and the h of the step before; δ is read by who needs it."""
@@ -320,15 +343,14 @@ class HardwareSession(Session):
         }
 
     def _counters(self):
-        cycles = {name: counts["cycles"] for name, counts in self._counts.items()}
-        return _add(self._counts.values()) | {"passes": cycles}
+        return all_counts(self._counts)
 
     def _run_pass(self, name: str, segments: Iterable[int], meanwhile: Callable[[int], None]) -> None:
         """Run a pass segment by segment, and do what the host has to do while each of them runs."""
         several, counts, self._uses = len(self._map.kept.held) > 1, [], defaultdict(list)
         for number in segments:
             counts.append(self._run(f"{name} {number}" if several else name, partial(meanwhile, number)))
-        self._counts[name] = _add(counts)
+        self._counts[name] = add_counts(counts)
         self._learn_room()
 
     def _run(self, name: str, meanwhile: Callable[[], None] = lambda: None) -> dict:
@@ -384,12 +406,20 @@ class HardwareSession(Session):
         return int((start + beats).max())
 
 
-def _add(counts) -> dict:
+def all_counts(of_passes: dict[str, dict]) -> dict:
+    """Add what passes have counted; ``passes`` are the cycles of each."""
+    cycles = {name: counts["cycles"] for name, counts in of_passes.items()}
+    return add_counts(of_passes.values()) | {"passes": cycles}
+
+
+def add_counts(counts: Iterable[dict]) -> dict:
     """Add nested dicts of numbers of one shape."""
     counts = list(counts)
     if not counts:
         return {"cycles": 0}
     return {
-        key: _add(entry[key] for entry in counts) if isinstance(value, dict) else sum(entry[key] for entry in counts)
+        key: add_counts(entry[key] for entry in counts)
+        if isinstance(value, dict)
+        else sum(entry[key] for entry in counts)
         for key, value in counts[0].items()
     }

@@ -72,15 +72,17 @@ class LayerAllocation:
     steps : int
     storage : LayerStorage
     masked : bool
+    partials : int
+        Places for gradients that are put aside.
     """
 
     def __init__(
         self, config: Config, into: MemoryMap, network: NetworkShape, cell: Cell, number: int,
-        below: LayerArrays | None, batch: BatchTiles, steps: int, storage: LayerStorage, masked: bool,
+        below: LayerArrays | None, batch: BatchTiles, steps: int, storage: LayerStorage, masked: bool, partials: int,
     ):  # fmt: skip
         self._lanes, self._memory, self._network, self._cell = share_of_lanes(config, cell), into, network, cell
         self._number, self._below, self._storage, self._masked = number, below, storage, masked
-        self._batch, self._steps = batch, steps
+        self._batch, self._steps, self._partials = batch, steps, partials
         self._units = Share(network.hidden_size, config.channels, config.lanes)
         self._shared: dict[str, Sequence] = {}
 
@@ -129,7 +131,16 @@ class LayerAllocation:
             "norms": ("optimizer", tiling.columns, partial(memory.column_index, tiling), (inputs + hidden,)),
         }
         arrays = {name: self._memory.add(f"{name}{suffix}", *each) for name, each in layouts.items()}
-        return arrays | {"bias_sums": self._bias_sums(f"bias_sums{suffix}", of_unit)}
+        partial_gradients = [
+            tuple(
+                self._memory.add(f"{name}{suffix}_aside{n}", *layouts[name]) for name in ("gradient", "bias_gradient")
+            )
+            for n in range(self._partials)
+        ]
+        return arrays | {
+            "bias_sums": self._bias_sums(f"bias_sums{suffix}", of_unit),
+            "partial": partial_gradients,
+        }
 
     def _bias_sums(self, name: str, vectors: int) -> Array | None:
         """Allocate db of every slice, where there are several."""

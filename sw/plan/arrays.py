@@ -66,6 +66,7 @@ class LayerArrays:
     rows, columns : the two copies of the matrix; the column copy is the master
     gradient, velocity : like the column copy
     bias, bias_gradient, bias_velocity : [unit tile][gate]
+    partial : list of (Array, Array)    dW and db of parts of the batch that wait for those before them
     bias_sums : Array     db of each slice, while segments follow one another; None if there is one slice
     norms : Σ dW² of each column
     x : Sequence          what enters the layer, and the step it starts at; None if another stage takes it
@@ -100,6 +101,7 @@ class LayerArrays:
     bias: Array
     bias_gradient: Array
     bias_sums: Array | None
+    partial: list[tuple[Array, Array]]
     bias_velocity: Array
     norms: Array
     x: Sequence | None

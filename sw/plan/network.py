@@ -15,6 +15,7 @@ from etalstm.plan.held import Held, Kept, whole
 from etalstm.plan.memory import MemoryMap
 from etalstm.plan.segments import Segment, everything
 from etalstm.plan.tiling import Span
+from etalstm.slices import most_totals
 from etalstm.storage import Storage
 
 
@@ -37,8 +38,8 @@ class NetworkMap:
         Cells that share a region of memory for what they keep; by default all do.
     every_delta : bool
         Compressed δ of all layers stay until the next pass; else those of a layer until its weights' gradient is done.
-    slices : int
-        Slices of the batch.
+    slices, parts : int
+        Slices of the batch; and parts of a larger batch that are worked on one after the other, of which this is one.
     cell : Cell
 
     Raises
@@ -69,6 +70,7 @@ class NetworkMap:
         segments: list[Segment] | None = None,
         every_delta: bool = True,
         slices: int = 1,
+        parts: int = 1,
         cell: Cell = LSTM,
     ):
         check_plannable(cell)
@@ -80,12 +82,14 @@ class NetworkMap:
             index = partial(memory.mask_index, config, steps, self.batch)
             vectors = steps * self.batch.vectors
             self.mask = Sequence(self.memory.add("mask", "activations", vectors, index, (steps, batch)), 1, self.batch)
+        partials = most_totals(parts, backwards=True) - 1
         self.layers: list[LayerArrays] = []
         for number in range(network.layers):
             below = self.layers[-1] if self.layers else None
             layer = LayerAllocation(
-                config, self.memory, network, cell, number, below, self.batch, steps, storage.layer(number), masked
-            )
+                config, self.memory, network, cell, number, below, self.batch, steps, storage.layer(number), masked,
+                partials,
+            )  # fmt: skip
             self.layers.append(layer.allocate())
         segments = segments or everything(network.layers, steps)
         self.kept = Kept(config, self.memory, self.layers, share, segments, every_delta)

@@ -12,6 +12,7 @@ from etalstm.errors import PlanError
 from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.network import NetworkShape
+from etalstm.plan.accumulate import AccumulateLayer, Accumulation
 from etalstm.plan.backward import BackwardLayer
 from etalstm.plan.emit import Emitter
 from etalstm.plan.forward import ForwardLayer
@@ -51,8 +52,8 @@ class Plan:
         Memory of the device.
     program_room : dict, optional
         Bytes that programs are given at least, by name.
-    slices : int
-        Slices of the batch.
+    slices, parts : int
+        Slices of the batch; and parts of a larger batch that are worked on one after the other, of which this is one.
     cell : Cell
         Of all layers.
 
@@ -83,11 +84,12 @@ class Plan:
         program_room: Mapping[str, int] = MappingProxyType({}),
         every_delta: bool = True,
         slices: int = 1,
+        parts: int = 1,
         cell: Cell = LSTM,
     ):
         self.config, self.network, self._density, self._skips = config, network, density, skips
         self.map = NetworkMap(
-            config, network, batch, steps, masked, storage, share, segments, every_delta, slices, cell
+            config, network, batch, steps, masked, storage, share, segments, every_delta, slices, parts, cell
         )
         self._room, self._had = dict(program_room), memory_bytes
         self._check_fits(self.windows_bytes)
@@ -96,7 +98,11 @@ class Plan:
 
     @cached_property
     def programs(self) -> dict[str, Program]:
-        """All programs by name: a pass for each segment, and the update. They are made when they are first asked for.
+        """All programs by name: a pass for each segment, the update, and what adds the gradients of parts of a batch.
+
+        They are made when they are first asked for. Where the batch has parts, ``keep 0`` puts the gradients aside,
+        ``add 0`` adds those that were put aside to the present ones, ``restore 0`` brings them back. Each number is a
+        place of its own.
 
         Raises
         ------
@@ -104,8 +110,18 @@ class Plan:
             If a layer does not fit the lane memories, or the programs do not fit the memory.
         """
         nothing = np.zeros((self.network.layers, self.map.steps), bool)
-        programs = self.named(*self.passes(nothing)) | {"update": self._update()}
+        programs = self.named(*self.passes(nothing)) | {"update": self._update()} | self._accumulation()
         self._check_fits(self.windows_bytes + _extent(self._extents(programs)))
+        return programs
+
+    def _accumulation(self) -> dict[str, Program]:
+        programs = {}
+        for number in range(len(self.map.layers[0].partial)):
+            for how in Accumulation:
+                program = programs[f"{how.value} {number}"] = Program(self.config)
+                for arrays in (arrays for layer in self.map.layers for arrays in layer.stages):
+                    AccumulateLayer(self.config, Emitter(self.config, program), arrays, number).emit(how)
+                program.halt()
         return programs
 
     @staticmethod

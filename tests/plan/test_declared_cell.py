@@ -172,5 +172,5 @@ def test_two_stages_train_with_the_bits_of_the_reference(accelerator, policy, le
     check_states(machine, plan, data)
     machine.run(backward)
     check_gradients(machine, plan, data)
-    machine.run([plan.update])
+    machine.run([plan.programs["update"]])
     check_update(machine, plan, data)

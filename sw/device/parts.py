@@ -1,0 +1,199 @@
+"""Sessions whose batch does not fit the machine's memory: parts of it are worked on one after the other."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial, reduce
+from itertools import islice
+from operator import add
+
+import numpy as np
+
+from etalstm.device.api import Session
+from etalstm.device.results import Outputs
+from etalstm.device.session import HardwareSession, add_counts, all_counts
+from etalstm.device.shape import TrainingShape
+from etalstm.optimizer import contribution_norms
+from etalstm.slices import Parts, additions
+from etalstm.storage import DENSE_TENSORS, Usage
+
+
+def shape_of_part(shape: TrainingShape, parts: Parts) -> TrainingShape:
+    """Give the shape of a session that works on one part; empty places are padding."""
+    if parts.count == 1:
+        return shape
+    masked = shape.masked or not parts.full
+    return replace(shape, batch=parts.places, slices=parts.slices_of_part, masked=masked)
+
+
+class PartedSession(Session):
+    """A session that accumulates the gradients of several parts of its batch, with the bits of one that has them all.
+
+    The forward pass runs part by part. The memory holds what cells keep of one part only, so the backward pass runs the
+    forward pass of each part again, but for the part that ran last: it begins with that one. The gradients stay on the
+    machine, and so does the update.
+
+    Parameters
+    ----------
+    shape : TrainingShape
+        Of the whole batch.
+    parts : Parts
+    inner : HardwareSession
+        For parts, see :func:`shape_of_part`.
+    """
+
+    reduces = takes_intermediates = True
+
+    def __init__(self, shape: TrainingShape, parts: Parts, inner: HardwareSession):
+        super().__init__(shape)
+        self._parts, self._inner = parts, inner
+        self._bring: list[Callable[[], object]] = []  # by part: have its forward pass in the memory
+        self._present: int | None = None  # the part whose forward pass is there
+        self._counts: dict[str, dict] = {}
+
+    def _store_as(self, shape):
+        self._inner.store_as(shape.storage)
+
+    def _load(self, parameters, velocities):
+        self._inner._load(parameters, velocities)
+
+    def _parameters(self):
+        return self._inner._parameters()
+
+    def _velocities(self):
+        return self._inner._velocities()
+
+    def _forward(self, x, lengths, h0, c0):
+        self._begin()
+        inputs = (x, 1), (lengths, 0), (h0, 1), (c0, 1)
+        self._bring = [partial(self._inner._forward, *self._of(part, *inputs)) for part in self._each]
+        outputs = [self._run(part) for part in self._each]
+        return Outputs(*(self._joined([getattr(out, name) for out in outputs], 1) for name in ("y", "h", "c")))
+
+    def _encode(self, layers, skipped):
+        for part in self._each:
+            yield from self._inner._encode(self._of(part, *((layer, 2) for layer in layers)), skipped)
+
+    def _load_intermediates(self, x, h, streams, lengths):
+        self._begin()
+        count, streams = self._inner.count_streams(), iter(streams)
+        self._bring = []
+        for part in self._each:
+            inputs = self._of(part, (x, 1), (h, 2), (lengths, 0))
+            sealed = list(streams if part == self._each[-1] else islice(streams, count))
+            self._bring.append(partial(self._take, *inputs, sealed))
+            self._run(part)
+
+    def _take(self, x, h, lengths, sealed):
+        self._inner._load_intermediates(x, h, sealed, lengths)
+
+    def _backward(self, dy, dh, dc, delta_threshold):
+        self._gradients_of_part = partial(self._backward_of, (dy, 1), (dh, 1), (dc, 1), delta_threshold)
+        self._of_parts, aside = defaultdict(dict), 0
+        for part, merges in zip(reversed(self._each), additions(self._parts.count, backwards=True), strict=True):
+            self._gradients_of_part(part)
+            self._of_parts[part] = self._read()
+            for _ in range(merges):
+                aside -= 1
+                self._inner.accumulate(f"add {aside}")
+                self._note()
+            if part:
+                self._inner.accumulate(f"keep {aside}")
+                self._note()
+                aside += 1
+
+    def _backward_of(self, dy, dh, dc, delta_threshold, part):
+        """Have the gradients of a part in the memory."""
+        if part != self._present:
+            self._run(part)
+        self._inner._backward(*self._of(part, dy, dh, dc), delta_threshold)
+        self._present = None
+        self._note()
+
+    def _read(self) -> dict:
+        """Read what the next part's passes will overwrite."""
+        states = self._inner._initial_state_gradients()
+        return {"dx": self._inner._dx(), "dh0": states[0], "dc0": states[1], "usage": self._inner._usage()}
+
+    def _dx(self):
+        return self._joined(self._read_of_all("dx"), 1)
+
+    def _initial_state_gradients(self):
+        return tuple(self._joined(self._read_of_all(name), 1) for name in ("dh0", "dc0"))
+
+    def _norm_terms(self):
+        return self._inner._norm_terms()
+
+    def _gradients(self):
+        return self._inner._gradients()
+
+    def _update(self, rule):
+        self._inner._update(rule)
+        self._note()
+
+    def _usage(self):
+        layers = zip(*self._read_of_all("usage"), strict=True)
+        return [self._of_batch(number, reduce(add, usages)) for number, usages in enumerate(layers)]
+
+    def _of_batch(self, number: int, usage: Usage) -> Usage:
+        """Make the sum of a layer's parts what the whole batch has: cells are counted once, empty places not."""
+        count, units = self._parts.count, self.shape.network.hidden_size
+        cells, skipped = usage.cells // count, usage.skipped // count
+        empty = (count * self._parts.places - self.shape.batch) * units
+        dense = not self.shape.storage.layer(number).compressed
+        words = usage.words - dense * DENSE_TENSORS * (cells - skipped) * empty
+        return replace(usage, cells=cells, skipped=skipped, elements=usage.elements - cells * empty, words=words)
+
+    def _contributions(self):
+        """Go through all parts again; the gradients of the whole batch are put aside meanwhile."""
+        self._inner.accumulate("keep 0")
+        factors = []
+        for part in self._each:
+            self._gradients_of_part(part)
+            factors.append(self._inner.factors())
+        self._inner.accumulate("restore 0")
+        self._note()
+
+        def norms(of_parts):  # of the whole batch: NumPy's sums depend on the arrays' shape
+            return contribution_norms(*(self._joined(factor, 1) for factor in zip(*of_parts, strict=True)))
+
+        return np.stack([norms(of_parts) for of_parts in zip(*factors, strict=True)])
+
+    def _counters(self):
+        return all_counts(self._counts)
+
+    def _memory(self):
+        return self._inner._memory() | {"parts": self._parts.count}
+
+    @property
+    def _each(self) -> range:
+        return range(self._parts.count)
+
+    def _of(self, part: int, *arrays: tuple[np.ndarray, int]) -> list[np.ndarray]:
+        """Give a part of arrays of the whole batch, each with its axis."""
+        return [self._parts.take(array, part, axis) for array, axis in arrays]
+
+    def _joined(self, arrays: list[np.ndarray], axis: int) -> np.ndarray:
+        return self._parts.join(arrays, axis)
+
+    def _read_of_all(self, name: str) -> list:
+        return [self._of_parts[part][name] for part in self._each]
+
+    def _begin(self) -> None:
+        """Begin an iteration."""
+        self._counts, self._present = {}, None
+        self._inner._skipped = self._skipped
+
+    def _run(self, part: int):
+        """Have a part's forward pass in the memory."""
+        self._present = None
+        result = self._bring[part]()
+        self._present = part
+        self._note()
+        return result
+
+    def _note(self) -> None:
+        """Add what programs have counted; the accumulation belongs to the backward pass."""
+        for name, counts in self._inner.take_counts().items():
+            name = name if name in ("forward", "update") else "backward"
+            self._counts[name] = add_counts([self._counts[name], counts]) if name in self._counts else counts
