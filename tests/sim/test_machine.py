@@ -129,17 +129,3 @@ def test_a_program_that_takes_too_long_is_stopped(device):
     with pytest.raises(DeviceTimeoutError):
         device.accelerator.run(program, timeout_seconds=0.2)
     assert_usable(device)
-
-
-def test_random_instructions_never_hang_it(device):
-    generator = np.random.default_rng(5)
-    opcodes = [int(opcode) for opcode in Opcode if opcode != Opcode.HALT]
-    for _ in range(20):
-        words = []
-        for opcode in generator.choice(opcodes, 6):
-            word = int.from_bytes(generator.bytes(32), "little") & ~15 | int(opcode)
-            header = ((1 << 69) - 1) & ~15 if generator.random() < 0.7 else 0  # mostly without waits
-            words.append(word & ~header)
-        with pytest.raises((BadFieldError, BadAddressError, StuckError, TruncatedError, BadOpcodeError)):
-            run(device, *words)
-    assert_usable(device)
