@@ -2,22 +2,18 @@
 
 import logging
 import mmap
-import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from cocotbext.axi import AxiRamRead, AxiRamWrite, AxiReadBus, AxiWriteBus
 
-
-def pauses(probability: float, seed) -> Iterator[bool]:
-    """Give an endless pattern of pauses: for each cycle whether it is one."""
-    generator = random.Random(seed)
-    while True:
-        yield generator.random() < probability
+from etalstm.sim.unkindness import make_unkind
 
 
 class AxiMemory:
     """One memory that several ports read and write, with stalls and faults. Make it in a running test.
+
+    A manager that changes what it shows before it is accepted fails the test, see :mod:`etalstm.sim.unkindness`.
 
     A port whose write channels the design does not have only reads. Addresses beyond the memory are faulty.
 
@@ -29,9 +25,10 @@ class AxiMemory:
     size_bytes : int
         Size of the memory, from address 0.
     stall : float
-        Probability of a pause, of every channel of every port in every cycle; 0 to less than 1.
+        Probability of a pause, of every channel of every port in every cycle; 0 to less than 1. With stalls a write's
+        address and data are accepted in every order.
     seed : int
-        Of the stalls.
+        Of the stalls and orders.
     clock, reset : cocotb's handles, optional
         Of the ports; ``clk`` and ``rst`` of the design if not given.
 
@@ -63,15 +60,12 @@ class AxiMemory:
         for port in ports:
             read = _ReadPort(AxiReadBus.from_prefix(dut, f"{port}_"), *timing, mem=store)
             read.beats = self.reads[port]
-            channels, sides = [read.ar_channel, read.r_channel], [read]
+            write = None
             if hasattr(dut, f"{port}__awvalid"):
                 write = _WritePort(AxiWriteBus.from_prefix(dut, f"{port}_"), *timing, mem=store)
-                channels += [write.aw_channel, write.w_channel, write.b_channel]
-                sides.append(write)
-            for side in sides:
-                side.check = self._check
-            for number, channel in enumerate(channels if stall else []):
-                channel.set_pause_generator(pauses(stall, f"{seed} {port} {number}"))
+                write.check = self._check
+            read.check = self._check
+            make_unkind(dut, port, read, write, stall=stall, seed=seed, clock=timing[0], reset=timing[1])
 
     def inject(self, begin: int, end: int) -> None:
         """Answer every access to the bytes from `begin` up to `end` with SLVERR."""

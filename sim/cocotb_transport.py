@@ -11,7 +11,8 @@ from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
 from etalstm.device.transport import Transport
 from etalstm.errors import DeviceError
 from etalstm.hw.config import Config
-from etalstm.sim.axi_memory import AxiMemory, pauses
+from etalstm.sim.axi_memory import AxiMemory
+from etalstm.sim.unkindness import pauses
 
 MEMORY_BYTES = 1 << 24
 PERIOD_NS = 4

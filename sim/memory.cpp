@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
 namespace etalstm {
 
@@ -11,6 +12,20 @@ constexpr unsigned MAX_BEATS = 16;  // AXI3's limit, which HBM controllers keep
 constexpr unsigned PAGE_BYTES = 4096;
 constexpr double MAX_TOKENS = 4.0;
 constexpr uint32_t INCREMENTING = 1;
+constexpr char WRONG_LAST[] = "WLAST on the wrong beat of a burst";
+constexpr uint64_t ORDER_STREAMS = 1 << 16;  // numbers of the random streams that draw orders: beyond any port's own
+constexpr Order ORDERS[] = {
+    Order::ADDRESS_FIRST, Order::ANY, Order::SHOWN_FIRST, Order::BEGUN_FIRST, Order::DATA_FIRST};
+
+Beat beat_of(const Shown& shown, unsigned beat_bytes) {
+    Beat beat;
+    if (!shown.wvalid) return beat;
+    beat.valid = true;
+    beat.last = shown.wlast;
+    beat.strobe = shown.strobe;
+    std::memcpy(beat.data.data(), shown.data, beat_bytes);
+    return beat;
+}
 }  // namespace
 
 Random::Random(uint64_t seed, uint64_t stream, double probability)
@@ -37,10 +52,15 @@ bool Address::operator==(const Address& other) const {
            burst == other.burst && id == other.id;
 }
 
+bool Beat::operator==(const Beat& other) const {
+    return valid == other.valid && last == other.last && strobe == other.strobe && data == other.data;
+}
+
 Port::Port(Memory& memory, unsigned number)
     : memory_(memory), number_(number), random_(memory.options.seed, number, memory.options.stall),
-      beat_(memory.beat_bytes) {
+      orders_(memory.options.seed, ORDER_STREAMS + number, memory.options.stall), beat_(memory.beat_bytes) {
     driven.data = beat_.data();
+    draw_order();
 }
 
 void Port::reset() {
@@ -50,19 +70,24 @@ void Port::reset() {
     }
     current_ = nullptr;
     held_read_ = held_write_ = Address{};
+    held_data_ = Beat{};
+    early_.clear();
     driven = Driven{};
     driven.data = beat_.data();
 }
 
 void Port::violate(const std::string& what) {
-    if (memory_.violation.empty()) memory_.violation = "port" + std::to_string(number_) + ": " + what;
+    if (!memory_.violation.empty()) return;
+    memory_.violation = "in cycle " + std::to_string(cycle_) + ": port" + std::to_string(number_) + ": " + what;
 }
 
 bool Port::affordable() const { return memory_.options.bandwidth <= 0 || tokens_ >= 1; }
 
-// An address that was shown and not taken must not change or vanish.
-void Port::check(const char* channel, const Address& now, Address& held, bool ready) {
-    if (held.valid && !(now == held)) violate(std::string(channel) + " changed before it was accepted");
+// What was shown and not taken must not change or vanish.
+template <class Payload>
+void Port::check(const char* channel, const Payload& now, Payload& held, bool ready) {
+    if (held.valid && !now.valid) violate(std::string(channel) + " vanished before it was accepted");
+    if (held.valid && now.valid && !(now == held)) violate(std::string(channel) + " changed before it was accepted");
     if (now.valid) held = now;
     held.valid = now.valid && !ready;
 }
@@ -106,12 +131,13 @@ void Port::release(Bursts& from, Burst* burst) {
 
 void Port::step(const Shown& shown, uint64_t cycle) {
     if (memory_.options.bandwidth > 0) tokens_ = std::min(tokens_ + memory_.options.bandwidth, MAX_TOKENS);
+    cycle_ = cycle;
     step_read(shown, cycle);
     step_write(shown, cycle);
 }
 
 void Port::step_read(const Shown& shown, uint64_t cycle) {
-    check("a read address", shown.read, held_read_, driven.arready);
+    check("AR, a read address,", shown.read, held_read_, driven.arready);
     if (driven.rvalid && shown.rready) {
         driven.rvalid = false;
         ++read_beats;
@@ -163,28 +189,71 @@ void Port::show_read(uint64_t cycle) {
 }
 
 void Port::step_write(const Shown& shown, uint64_t cycle) {
-    check("a write address", shown.write, held_write_, driven.awready);
+    const Beat beat = beat_of(shown, memory_.beat_bytes);
+    check("AW, a write address,", shown.write, held_write_, driven.awready);
+    check("W, write data,", beat, held_data_, driven.wready);
     if (driven.bvalid && shown.bready) {
         driven.bvalid = false;
         release(writes_, writes_.front().get());
     }
-    if (driven.wready && shown.wvalid) take_data(shown, cycle);
-    if (driven.awready && shown.write.valid) writes_.push_back(accept(shown.write, cycle));
+    if (driven.wready && shown.wvalid) take_data(beat);
+    if (driven.awready && shown.write.valid) take_address(shown);
     if (!driven.bvalid) show_response(cycle);
-    const bool wanted = !writes_.empty() && writes_.back()->done < writes_.back()->beats;
-    driven.wready = wanted && affordable() && !random_.happens();
-    driven.awready = writes_.size() < memory_.options.outstanding && !random_.happens();
+    const bool untaken = shown.wvalid && !driven.wready;
+    const bool wanted = wants_data();
+    driven.wready = (wanted || takes_early_data()) && affordable() && !random_.happens();
+    driven.awready = takes_address(untaken && !wanted) && !random_.happens();
 }
 
-void Port::take_data(const Shown& shown, uint64_t cycle) {
-    auto entry = std::find_if(writes_.begin(), writes_.end(), [](const auto& b) { return b->done < b->beats; });
-    Burst& burst = **entry;
-    std::memcpy(&burst.data[burst.done * memory_.beat_bytes], shown.data, memory_.beat_bytes);
-    burst.strobes[burst.done] = shown.strobe;
+// Whether a burst whose address was accepted lacks data.
+bool Port::wants_data() const { return !writes_.empty() && writes_.back()->done < writes_.back()->beats; }
+
+void Port::draw_order() {
+    if (memory_.options.stall > 0) order_ = ORDERS[orders_.next() % std::size(ORDERS)];
+}
+
+// Whether the next address may be accepted; `data_shown`: its first beat is shown.
+bool Port::takes_address(bool data_shown) const {
+    if (writes_.size() >= memory_.options.outstanding) return false;
+    switch (order_) {
+        case Order::SHOWN_FIRST: return data_shown;
+        case Order::BEGUN_FIRST: return !early_.empty();
+        case Order::DATA_FIRST: return !early_.empty() && (early_.back().last || early_.size() == MAX_BEATS);
+        default: return true;
+    }
+}
+
+// Whether data may be accepted before their address: those of one burst.
+bool Port::takes_early_data() const {
+    if (order_ == Order::ADDRESS_FIRST || order_ == Order::SHOWN_FIRST) return false;
+    return early_.empty() || (!early_.back().last && early_.size() < MAX_BEATS);
+}
+
+void Port::take_address(const Shown& shown) {
+    writes_.push_back(accept(shown.write, cycle_));
+    for (const Beat& beat : early_) append(beat);
+    early_.clear();
+    draw_order();
+}
+
+void Port::take_data(const Beat& beat) {
     ++write_beats;
     tokens_ -= 1;
-    if (shown.wlast != (++burst.done == burst.beats)) violate("WLAST on the wrong beat of a burst");
-    burst.ready_cycle = cycle + memory_.options.latency;
+    if (wants_data())
+        append(beat);
+    else
+        early_.push_back(beat);
+}
+
+// Gives a beat to the oldest burst that lacks data. A burst whose early data are too many has none left to give it to.
+void Port::append(const Beat& beat) {
+    auto entry = std::find_if(writes_.begin(), writes_.end(), [](const auto& b) { return b->done < b->beats; });
+    if (entry == writes_.end()) return violate(WRONG_LAST);
+    Burst& burst = **entry;
+    std::memcpy(&burst.data[burst.done * memory_.beat_bytes], beat.data.data(), memory_.beat_bytes);
+    burst.strobes[burst.done] = beat.strobe;
+    if (beat.last != (++burst.done == burst.beats)) violate(WRONG_LAST);
+    burst.ready_cycle = cycle_ + memory_.options.latency;
 }
 
 void Port::show_response(uint64_t cycle) {

@@ -1,9 +1,12 @@
 // AXI4 memory for a Verilated manager: one byte array behind any number of ports.
 //
-// It is as unkind as the protocol allows, so that what works here works on a board: reads see the memory at the moment
-// their address is accepted, writes reach it only with their response, bursts of different ids may overtake each other.
+// It is as unkind as the protocol allows, so that what works here works on a board. Reads see the memory at the moment
+// their address is accepted. Writes reach it only with their response. Bursts of different ids may overtake each other.
+// With stalls, each write burst has its address and data accepted in one of the orders of `Order`, drawn by the seed.
+// What a manager shows and is not taken must stay as it is; the first breach is kept, with port, channel and cycle.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -11,11 +14,14 @@
 
 namespace etalstm {
 
+constexpr unsigned MAX_BEAT_BYTES = 64;
+
 struct Options {
     uint32_t latency;      // cycles from an address, or the last data of a write, to the response; at least 1
     uint32_t outstanding;  // bursts in flight per port and direction
     double bandwidth;      // beats per cycle of a port, both directions together; 0: no limit
-    double stall;          // probability that a port delays a handshake by a cycle, drawn for each channel and cycle
+    double stall;          // probability that a port delays a handshake by a cycle, drawn for each channel and cycle;
+                           // without stalls every write burst is ADDRESS_FIRST
     uint64_t seed;
     uint32_t reorder;  // answer reads of different ids in random order
 };
@@ -55,6 +61,24 @@ struct Address {
     uint32_t length, size, burst, id;
 
     bool operator==(const Address& other) const;
+};
+
+// When a write burst's address and data are accepted; a manager may make neither wait for the other.
+enum class Order {
+    ADDRESS_FIRST,  // data after the address
+    ANY,            // each when it comes
+    SHOWN_FIRST,    // the address when data are shown, which are taken after it
+    BEGUN_FIRST,    // the address after the first beat
+    DATA_FIRST,     // the address after the last beat
+};
+
+// A beat of write data.
+struct Beat {
+    bool valid = false, last = false;
+    uint64_t strobe = 0;
+    std::array<uint8_t, MAX_BEAT_BYTES> data{};
+
+    bool operator==(const Beat& other) const;
 };
 
 // What a manager shows in a cycle. `data` points to `beat_bytes` bytes.
@@ -98,22 +122,32 @@ private:
 
     Memory& memory_;
     unsigned number_;
-    Random random_;
+    Random random_, orders_;
     double tokens_ = 0;
     Bursts reads_, writes_, free_;
     Burst* current_ = nullptr;
     std::vector<uint8_t> beat_;
     Address held_read_{}, held_write_{};
+    Beat held_data_;
+    uint64_t cycle_ = 0;
+    Order order_ = Order::ADDRESS_FIRST;  // of the burst whose address is accepted next
+    std::vector<Beat> early_;             // beats of that burst
 
     std::unique_ptr<Burst> accept(const Address& address, uint64_t cycle);
     void release(Bursts& from, Burst* burst);
-    void check(const char* channel, const Address& now, Address& held, bool ready);
+    template <class Payload> void check(const char* channel, const Payload& now, Payload& held, bool ready);
     void violate(const std::string& what);
     bool affordable() const;
     void step_read(const Shown& shown, uint64_t cycle);
     void show_read(uint64_t cycle);
     void step_write(const Shown& shown, uint64_t cycle);
-    void take_data(const Shown& shown, uint64_t cycle);
+    void take_address(const Shown& shown);
+    void take_data(const Beat& beat);
+    void append(const Beat& beat);
+    bool takes_address(bool data_shown) const;
+    bool takes_early_data() const;
+    void draw_order();
+    bool wants_data() const;
     void show_response(uint64_t cycle);
     Burst* readable(uint64_t cycle);
 };

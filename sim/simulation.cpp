@@ -132,7 +132,7 @@ int guarded(Simulation* simulation, Body body) {
     try {
         return body();
     } catch (const std::exception& error) {
-        simulation->memory.violation = error.what();
+        simulation->memory.violation = "in cycle " + std::to_string(simulation->cycle) + ": " + error.what();
         return FAILED;
     }
 }

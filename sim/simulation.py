@@ -172,7 +172,7 @@ class Simulation:
     def _check(self, code: int) -> None:
         violation = self._calls.simulation_violation(self._handle).decode()
         if violation or code == _FAILED:
-            raise SimulationError(f"in cycle {self.cycle}: {violation}")
+            raise SimulationError(violation)
 
     def _check_answer(self, answer: int, access: str) -> None:
         self._check(answer)

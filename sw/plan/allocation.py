@@ -20,6 +20,8 @@ from etalstm.storage import LayerStorage
 # gradients of 0: no stream keeps them, and nothing is broadcast.
 CLOSED = -200.0
 
+SUMMED = ("gradient", "bias_gradient")  # of parts of a batch
+
 MOST_KINDS = PARAMETER_DELTA_THRESHOLD - PARAMETER_THRESHOLDS
 
 

@@ -7,7 +7,8 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles
 from cocotbext.axi import AxiBus, AxiMaster, AxiResp
 
-from etalstm.sim.axi_memory import AxiMemory, pauses
+from etalstm.sim.axi_memory import AxiMemory
+from etalstm.sim.unkindness import pauses
 
 MEMORY_BYTES = 1 << 20
 SEED = 8

@@ -13,7 +13,8 @@ from etalstm.boards.ports import MEMORY_BYTES, port_map
 from etalstm.boards.shell import hbm_name
 from etalstm.device.transport import Transport
 from etalstm.hw.contract import BoardRegister, BoardStatus
-from etalstm.sim.axi_memory import AxiMemory, pauses
+from etalstm.sim.axi_memory import AxiMemory
+from etalstm.sim.unkindness import pauses
 
 PERIODS_PS = {"board": 10_000, "pcie": 4_020, "hbm": 4_000, "accelerator": 5_000}  # the last slower than the others
 

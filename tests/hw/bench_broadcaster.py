@@ -12,7 +12,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from etalstm.hw.config import preset
 from etalstm.hw.contract import BINARY32, STREAM_INDEX, Opcode, Status, encode
 from etalstm.hw.stream import Scalar
-from etalstm.sim.axi_memory import AxiMemory, pauses
+from etalstm.sim.axi_memory import AxiMemory
+from etalstm.sim.unkindness import pauses
 from tests.hw.cast import CastModel, random_memory
 from tests.hw.dispatched import dispatched, targets
 from tests.hw.stimulus import send

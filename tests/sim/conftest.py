@@ -37,6 +37,7 @@ class Echo(wiring.Component):
         write, read = self.port0, self.port1
         status, cycles = Signal(Status), Signal(64)
         burst, beat, failed = Signal(32), Signal(5), Signal(2)
+        announced, sent = Signal(), Signal()
         words = Array(Signal(config.beat_bits, name=f"word{n}") for n in range(BEATS))
         offset = Cat(Const(0, (BEATS * config.beat_bytes - 1).bit_length()), burst)
         size = (config.beat_bytes - 1).bit_length()
@@ -72,20 +73,22 @@ class Echo(wiring.Component):
                     m.d.sync += [words[beat[:4]].eq(read.rdata), beat.eq(beat + 1), failed.eq(failed | read.rresp)]
                     with m.If(read.rlast):
                         m.d.sync += beat.eq(0)
-                        m.next = "announce"
-            with m.State("announce"):
-                m.d.comb += write.awvalid.eq(~failed.any())
+                        m.next = "check"
+            with m.State("check"):
+                m.d.sync += [announced.eq(0), sent.eq(0)]
+                m.next = "write"
                 with m.If(failed.any()):
                     m.d.sync += status.eq(Status.READ_ERROR)
                     m.next = "idle"
-                with m.Elif(write.awready):
-                    m.next = "write"
             with m.State("write"):
-                m.d.comb += write.wvalid.eq(1)
-                with m.If(write.wready):
-                    m.d.sync += beat.eq(beat + 1)
-                    with m.If(write.wlast):
-                        m.next = "confirm"
+                # Neither channel waits for the other, as AXI demands of a manager.
+                m.d.comb += [write.awvalid.eq(~announced), write.wvalid.eq(~sent)]
+                address_taken, data_taken = write.awvalid & write.awready, write.wvalid & write.wready
+                m.d.sync += [announced.eq(announced | address_taken), beat.eq(beat + data_taken)]
+                with m.If(data_taken & write.wlast):
+                    m.d.sync += sent.eq(1)
+                with m.If((announced | address_taken) & (sent | (data_taken & write.wlast))):
+                    m.next = "confirm"
             with m.State("confirm"):
                 m.d.comb += write.bready.eq(1)
                 with m.If(write.bvalid):

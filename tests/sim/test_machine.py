@@ -165,19 +165,3 @@ def test_a_program_has_any_number_of_instructions():
         run(device, *words, seconds=300)
         found = device.accelerator.transport.read_memory(WINDOW, 16 * sums).view(np.float32)
     np.testing.assert_array_equal(found, np.full(4 * sums, turns, np.float32))
-
-
-def test_random_instructions_never_hang_it(device):
-    generator = np.random.default_rng(5)
-    opcodes = [int(opcode) for opcode in Opcode if opcode != Opcode.HALT]
-    for _ in range(20):
-        words = []
-        for opcode in generator.choice(opcodes, 6):
-            word = int.from_bytes(generator.bytes(32), "little") & ~15 | int(opcode)
-            header = (
-                ((1 << sum(contract.HEADER.values())) - 1) & ~15 if generator.random() < 0.7 else 0
-            )  # mostly without waits
-            words.append(word & ~header)
-        with pytest.raises((BadFieldError, BadAddressError, StuckError, TruncatedError, BadOpcodeError)):
-            run(device, *words)
-    assert_usable(device)

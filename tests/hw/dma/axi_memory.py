@@ -7,7 +7,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiBus, AxiRam
 
-from etalstm.sim.axi_memory import pauses
+from etalstm.sim.unkindness import make_unkind
 
 LANES = int(os.environ["LANES"])
 BEAT_WORDS = int(os.environ["BEAT_WORDS"])
@@ -30,6 +30,8 @@ def window(channel):
 class FaultyRam(AxiRam):
     """An AxiRam with random stalls, extra latency and addresses that answer with an error.
 
+    A manager that changes what it shows before it is accepted fails the test, see :mod:`etalstm.sim.unkindness`.
+
     Parameters
     ----------
     dut : the design, with a port `port0`
@@ -45,13 +47,10 @@ class FaultyRam(AxiRam):
         super().__init__(AxiBus.from_prefix(dut, "port0_"), dut.clk, dut.rst, size=MEMORY_BYTES)
         self.errors = errors or {}
         reads, writes = self.read_if, self.write_if
-        for seed, channel in enumerate(
-            (reads.ar_channel, reads.r_channel, writes.aw_channel, writes.w_channel, writes.b_channel)
-        ):
+        for channel in (reads.ar_channel, reads.r_channel, writes.aw_channel, writes.w_channel, writes.b_channel):
             channel.log.setLevel("WARNING")
             channel.queue_occupancy_limit = 256
-            if stall:
-                channel.set_pause_generator(pauses(stall, seed))
+        make_unkind(dut, "port0", reads, writes, stall=stall, seed=0, clock=dut.clk, reset=dut.rst)
         reads.log.setLevel("ERROR")
         writes.log.setLevel("ERROR")
         self.code = 0

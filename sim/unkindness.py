@@ -1,0 +1,146 @@
+"""Makes cocotbext-axi's memory as unkind as AXI allows, and notices a manager that breaks the protocol."""
+
+import random
+from collections.abc import Iterator
+from enum import Enum
+
+import cocotb
+from cocotb.triggers import RisingEdge
+
+from etalstm.hw.axi import BURST_BEATS
+
+# What a manager shows on each of its channels, and must keep as it is until it is accepted.
+_ADDRESS = ("addr", "len", "size", "burst", "id")
+_SHOWN = {"ar": _ADDRESS, "aw": _ADDRESS, "w": ("data", "strb", "last")}
+
+
+def pauses(probability: float, seed) -> Iterator[bool]:
+    """Give an endless pattern of pauses: for each cycle whether it is one."""
+    generator = random.Random(seed)
+    while True:
+        yield generator.random() < probability
+
+
+def make_unkind(dut, port: str, read, write, *, stall: float, seed, clock, reset) -> None:
+    """Stall a port's channels, accept addresses and data in every order, and fail the test at a breach of the protocol.
+
+    Parameters
+    ----------
+    dut : cocotb's handle of the design
+    port : str
+        Name of the port.
+    read, write : cocotbext-axi's AxiRamRead and AxiRamWrite behind the port
+        ``write`` is None for a port that only reads.
+    stall : float
+        Probability of a pause, of every channel in every cycle; 0 to less than 1. Without stalls nothing is paused.
+    seed : int or str
+        Of the stalls and of the orders.
+    clock, reset : cocotb's handles
+    """
+    cocotb.start_soon(check_stability(dut, port, clock, reset))
+    if not stall:
+        return
+    channels = [read.ar_channel, read.r_channel]
+    holds = {}
+    if write is not None:
+        channels += [write.aw_channel, write.w_channel, write.b_channel]
+        # The model accepts two beats ahead of their address by itself; DATA_FIRST needs a whole burst.
+        write.w_channel.queue_occupancy_limit = max(write.w_channel.queue_occupancy_limit, 2 * BURST_BEATS)
+        order = _WriteOrder(dut, port, clock, reset, seed)
+        holds = {2: order.holds_address, 3: order.holds_data}
+    for number, channel in enumerate(channels):
+        channel.set_pause_generator(_either(pauses(stall, f"{seed} {port} {number}"), holds.get(number, lambda: False)))
+
+
+def _either(pattern, holds):
+    for pause in pattern:
+        yield pause or holds()
+
+
+async def check_stability(dut, port: str, clock, reset) -> None:
+    """Fail the test when a manager withdraws or changes what it shows before it is accepted.
+
+    Raises
+    ------
+    AssertionError
+        With cycle, port and channel. Cycles are counted from the start of this watch.
+    """
+    channels = {}
+    for name, fields in _SHOWN.items():
+        if hasattr(dut, f"{port}__{name}valid"):
+            signals = [getattr(dut, f"{port}__{name}{field}", None) for field in fields]
+            handshake = (getattr(dut, f"{port}__{name}valid"), getattr(dut, f"{port}__{name}ready"))
+            channels[name] = (*handshake, [signal for signal in signals if signal is not None])
+    held, cycle = {}, 0
+    while True:
+        await RisingEdge(clock)
+        cycle += 1
+        if reset.value == 1:
+            held.clear()
+            continue
+        for name, (valid, ready, payload) in channels.items():
+            before = held.pop(name, None)
+            where = f"in cycle {cycle}: {port}: {name.upper()}"
+            if valid.value != 1:
+                assert before is None, f"{where} vanished before it was accepted"
+                continue
+            accepted = ready.value == 1
+            if accepted and before is None:
+                continue
+            now = [signal.value for signal in payload]
+            assert before in (None, now), f"{where} changed before it was accepted"
+            if not accepted:
+                held[name] = now
+
+
+class _Order(Enum):
+    ADDRESS_FIRST = 0  # data after the address
+    ANY = 1  # each when it comes
+    SHOWN_FIRST = 2  # the address when data are shown
+    DATA_FIRST = 3  # the address after the last beat
+
+
+class _WriteOrder:
+    """Draws for each write burst when its address and its data are accepted.
+
+    A pause may come a cycle late, so an order may be missed by a beat; that is an order too.
+    """
+
+    def __init__(self, dut, port, clock, reset, seed):
+        self._random = random.Random(f"{seed} {port} order")
+        self._clock, self._reset = clock, reset
+        names = ("awvalid", "awready", "wvalid", "wready", "wlast")
+        self._signals = {name: getattr(dut, f"{port}__{name}") for name in names}
+        self._begin()
+        cocotb.start_soon(self._watch())
+
+    def holds_address(self) -> bool:
+        """Whether the next address has to wait."""
+        if self._order is _Order.SHOWN_FIRST:
+            return self._bursts <= self._addresses and not self._is("wvalid")
+        return self._order is _Order.DATA_FIRST and self._bursts <= self._addresses
+
+    def holds_data(self) -> bool:
+        """Whether the next beat has to wait."""
+        return self._order is _Order.ADDRESS_FIRST and self._addresses <= self._bursts
+
+    def _begin(self):
+        self._addresses = self._bursts = 0  # accepted: addresses, and bursts' last beats
+        self._draw()
+
+    def _draw(self):
+        self._order = self._random.choice(list(_Order))
+
+    def _is(self, *names):
+        return all(self._signals[name].value == 1 for name in names)
+
+    async def _watch(self):
+        while True:
+            await RisingEdge(self._clock)
+            if self._reset.value == 1:
+                self._begin()
+                continue
+            self._bursts += self._is("wvalid", "wready", "wlast")
+            if self._is("awvalid", "awready"):
+                self._addresses += 1
+                self._draw()

@@ -1,0 +1,32 @@
+// One port of the memory model behind a C interface, for a manager that a test moves cycle by cycle.
+#include "memory.h"
+
+using namespace etalstm;
+
+namespace {
+struct Bench {
+    Memory memory;
+    Port port;
+    uint64_t cycle = 0;
+
+    Bench(uint8_t* bytes, uint64_t size, const Options& options, unsigned beat_bytes)
+        : memory{bytes, size, options, beat_bytes, {}, {}}, port(memory, 0) {}
+};
+}  // namespace
+
+extern "C" {
+
+Bench* port_create(uint8_t* bytes, uint64_t size, const Options* options, uint32_t beat_bytes) {
+    return new Bench(bytes, size, *options, beat_bytes);
+}
+
+void port_destroy(Bench* bench) { delete bench; }
+
+// Shows the memory what the manager shows in a cycle; gives what the memory shows in the next one.
+const Driven* port_step(Bench* bench, const Shown* shown) {
+    bench->port.step(*shown, bench->cycle++);
+    return &bench->port.driven;
+}
+
+const char* port_violation(const Bench* bench) { return bench->memory.violation.c_str(); }
+}
