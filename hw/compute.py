@@ -73,12 +73,13 @@ class Compute(wiring.Component):
     ):
         self.memories = LaneMemories(format, lanes, beat_words, scratch_reads=scratch_reads, **depths)
         self.pes = pes = PEArray(format, lanes, multiplier, adder)
+        self.units = [activation(format) for _ in range(activation_units)]
         scratch, queue, weight, bias = (
             {f"{name}_depth": depths[f"{name}_depth"]} for name in ("scratch", "queue", "weight", "bias")
         )
         self.mac_engine = MACEngine(format, pes.add_latency + 1, **weight, **queue, **bias)
         self.vector_engine = VectorEngine(
-            format, lanes, beat_words, [activation(format) for _ in range(activation_units)],
+            format, lanes, beat_words, units=activation_units, activation_latency=self.units[0].LATENCY,
             multiply_latency=pes.multiply_latency, add_latency=pes.add_latency, **scratch, **queue,
             scratch_reads=scratch_reads,
         )  # fmt: skip
@@ -118,8 +119,6 @@ class Compute(wiring.Component):
             vector.hold.eq(self.hold),
             slots.shares.eq(self.shares),
             vector.pes_free.eq(slots.elementwise),
-            vector.product.eq(pes.product),
-            vector.sum.eq(pes.sum),
             mac.pes_free.eq(~vector.issue_pe & ~self.hold & Mux(mac.step.backward, slots.backward, slots.forward)),
             self.mac_status.eq(mac.status),
             self.vector_status.eq(vector.status),
@@ -130,12 +129,25 @@ class Compute(wiring.Component):
             self.mac_phase.eq(mac.active),
             self.activations.eq(vector.activations),
         ]
+        self._activate(m, pes, vector)
         reads_queue = self._share_ports(m, memories, mac, vector)
         self._operate(m, memories, pes, mac, vector)
         beyond_scratch = self._load(m, memories, vector)
         self._check(m, memories, beyond_scratch)
         self._classify(m, mac, vector, reads_queue)
         return m
+
+    def _activate(self, m, pes, vector):
+        """Give each activation unit a lane's word; give every PE the result that may be its own, and loaded words."""
+        for n, unit in enumerate(self.units):
+            m.submodules[f"activation_{n}"] = unit
+            m.d.comb += [unit.a.eq(vector.to_activate[n]), unit.function.eq(vector.function)]
+        m.d.comb += [
+            Cat(pes.activated).eq(Cat(unit.z for unit in self.units).replicate(vector.groups)),
+            pes.outside.eq(self.load.p.data),
+            pes.output_select.eq(vector.output_select),
+            vector.result.eq(pes.result),
+        ]
 
     def _share_ports(self, m, memories, mac, vector):
         """Give the read ports that several want to one of them."""

@@ -1,22 +1,13 @@
 """The VECTOR engine: element-wise work on the PEs and the activation units of a channel."""
 
 from amaranth.hdl import C, Cat, Const, Module, Mux, Signal
-from amaranth.lib import data, enum, memory, stream, wiring
+from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm.hw.contract import PARAMETERS, FloatFormat, Opcode, Source, Status, VectorOp
 from etalstm.hw.elements import ElementLoop
-from etalstm.hw.pe import Operation
+from etalstm.hw.pe import Operation, Output
 from etalstm.hw.stream import LaneWrite, instruction_layout, vector_layout
-
-
-class Origin(enum.Enum, shape=2):
-    """What is written into the scratch memory."""
-
-    PRODUCT = 0
-    SUM = 1
-    ACTIVATION = 2
-    OUTSIDE = 3
 
 
 class Arrival(data.StructLayout):
@@ -24,7 +15,7 @@ class Arrival(data.StructLayout):
 
     Members
     -------
-    origin : where it comes from, an :class:`Origin`
+    output : where it comes from, an :class:`~etalstm.hw.pe.Output`
     group : which lanes an activation is for
     address : where it goes
     end : the last one of an instruction
@@ -32,7 +23,7 @@ class Arrival(data.StructLayout):
 
     def __init__(self, address_bits, groups):
         group_bits = (groups - 1).bit_length()
-        super().__init__({"origin": Origin, "group": group_bits, "address": address_bits, "end": 1})
+        super().__init__({"output": Output, "group": group_bits, "address": address_bits, "end": 1})
 
 
 class VectorEngine(wiring.Component):
@@ -42,13 +33,14 @@ class VectorEngine(wiring.Component):
     scratch memory b is read a cycle earlier, so elements whose b is a scratch word take two cycles each, and those of
     two parameters always do. The write follows ``multiply_latency + 1`` cycles after the issue of a product,
     ``add_latency + 1`` after that of a sum, a difference or a selection, which is the sum of b and nothing, and
-    ``LATENCY + 2`` to ``LATENCY + 1 + lanes / units`` after an activation, of which each write has ``units`` lanes.
+    ``activation_latency + 2`` to ``activation_latency + 1 + lanes / units`` after an activation, of which each write
+    has ``units`` lanes. The results pass the PEs' output MUXes, which this engine sets.
     Writes keep the order of the elements: an element whose write would not be the last waits, and in ``serial``
     instructions each run of the inner loop until nothing is in flight. There is no other interlock: operands must have
     been written before the instruction comes, which is what its waits are for. Reset forgets everything.
     ::
 
-        i ─► loop ─► element ─► issue ─┬─► PEs (outside) ────────────────────────┬─mux─► results
+        i ─► loop ─► element ─► issue ─┬─► PEs ──────────────────────────────────┬─output MUX─► results
                                        └─► vector ─│─► lanes in groups ─► units ─┤
         cycle                          0           1..2                 outside ─┘
 
@@ -58,8 +50,8 @@ class VectorEngine(wiring.Component):
         Number format.
     lanes, beat_words : int
         Words of a vector, and of a beat from outside.
-    activation : list of Component
-        Units with members ``a``, ``function`` (0 σ, 1 tanh), ``z`` and a constant ``LATENCY``; as many as divide lanes.
+    units, activation_latency : int
+        Activation units, a number that divides lanes; cycles from their operands to their results.
     multiply_latency, add_latency : int
         Cycles from operands to results in the PEs.
     scratch_depth, queue_depth : int
@@ -85,10 +77,15 @@ class VectorEngine(wiring.Component):
         What the PEs do with the operands issued in the cycle before.
     a, b : :py:`Out(vector_layout(format, lanes))`
         These operands.
-    product, sum : :py:`In(vector_layout(format, lanes))`
-        What the PEs give.
+    to_activate, function : :py:`Out(vector_layout(format, units))`, :py:`Out(1)`
+        Operands of the activation units, and what they compute: 0 σ, 1 tanh.
+    output_select : :py:`Out(Output)`
+        What the PEs' output MUXes are to pass on in this cycle: what arrives, or else what is written from outside.
+    result : :py:`In(vector_layout(format, lanes))`
+        What they pass on.
     outside : :py:`In(stream.Signature(LaneWrite(format, lanes, beat_words)))`
-        Other writes of the scratch memory, which wait for a cycle without a result; ``memory`` is not looked at.
+        Other writes of the scratch memory, which wait for a cycle without a result. ``memory`` and ``data`` are not
+        looked at: the data go to the PEs' output MUXes.
     results : :py:`In(memory.WritePort.Signature(...))`
         The scratch memory's write port.
     activations : :py:`Out(range(units + 1))`
@@ -102,13 +99,13 @@ class VectorEngine(wiring.Component):
     """
 
     def __init__(
-        self, format: FloatFormat, lanes, beat_words, activation, *, multiply_latency, add_latency, scratch_depth,
-        queue_depth, scratch_reads=2,
+        self, format: FloatFormat, lanes, beat_words, *, units, activation_latency, multiply_latency, add_latency,
+        scratch_depth, queue_depth, scratch_reads=2,
     ):  # fmt: skip
-        self.format, self.lanes, self.beat_words, self.units = format, lanes, beat_words, list(activation)
-        if lanes % len(self.units):
-            raise ValueError(f"the number of activation units must divide lanes ({lanes}), got {len(self.units)}")
-        self.groups = lanes // len(self.units)
+        self.format, self.lanes, self.beat_words, self.units = format, lanes, beat_words, units
+        if lanes % units:
+            raise ValueError(f"the number of activation units must divide lanes ({lanes}), got {units}")
+        self.groups, self.activation_latency = lanes // units, activation_latency
         self.multiply_latency, self.add_latency = multiply_latency, add_latency
         self.scratch_depth, self.queue_depth, self.scratch_reads = scratch_depth, queue_depth, scratch_reads
         vector, address = vector_layout(format, lanes), (scratch_depth - 1).bit_length()
@@ -128,11 +125,13 @@ class VectorEngine(wiring.Component):
                 "operation": Out(Operation()),
                 "a": Out(vector),
                 "b": Out(vector),
-                "product": In(vector),
-                "sum": In(vector),
+                "to_activate": Out(vector_layout(format, units)),
+                "function": Out(1),
+                "output_select": Out(Output),
+                "result": In(vector),
                 "outside": In(stream.Signature(LaneWrite(format, lanes, beat_words))),
                 "results": In(memory.WritePort.Signature(addr_width=address, shape=vector, granularity=1)),
-                "activations": Out(range(len(self.units) + 1)),
+                "activations": Out(range(units + 1)),
                 "status": Out(Status),
             }
             | ({"scratch_b": read_port(scratch_depth)} if scratch_reads == 2 else {})
@@ -241,7 +240,6 @@ class VectorEngine(wiring.Component):
     def _activate(self, m, element, issue, arrival):
         """Hold a vector while its lanes pass the units, group by group, and say what arrives and when it set out."""
         read, tanh, running = Signal(), Signal(reset_less=True), Signal()
-        function = Signal(reset_less=True)
         vector = Signal(self.lanes * self.format.width, reset_less=True)
         group = Signal(range(self.groups), reset_less=True)
         waiting, current, following = Signal(arrival), Signal(arrival), Signal(arrival)
@@ -254,28 +252,23 @@ class VectorEngine(wiring.Component):
             with m.If(group == self.groups - 1):
                 m.d.sync += running.eq(0)
         with m.If(read):
-            m.d.sync += [vector.eq(self.a), function.eq(tanh), current.eq(waiting), group.eq(0), running.eq(1)]
+            m.d.sync += [vector.eq(self.a), self.function.eq(tanh), current.eq(waiting), group.eq(0), running.eq(1)]
 
-        size = len(self.units) * self.format.width
-        lanes = Signal(size)
         m.d.comb += [
-            lanes.eq(vector.word_select(group, size)),
-            following.origin.eq(Origin.ACTIVATION),
+            Cat(self.to_activate).eq(vector.word_select(group, self.units * self.format.width)),
+            following.output.eq(Output.ACTIVATION),
             following.group.eq(group),
             following.address.eq(current.address),
             following.end.eq(current.end & (group == self.groups - 1)),
-            self.activations.eq(Mux(running, len(self.units), 0)),
+            self.activations.eq(Mux(running, self.units, 0)),
         ]
-        for n, unit in enumerate(self.units):
-            m.submodules[f"activation_{n}"] = unit
-            m.d.comb += unit.a.eq(lanes.word_select(n, self.format.width)), unit.function.eq(function)
         self._vector_waits = read
         return running, following
 
     def _arrive(self, m, element, activation, select, group_issue, group, arrival, elements, may_read, has_read):
         """Let each result set out so that it arrives on time; hold an element that would overtake another."""
         product, total = self.multiply_latency + 1, self.add_latency + 1
-        unit = self.units[0].LATENCY
+        unit = self.activation_latency
         first, last = unit + 2, unit + 1 + self.groups
         longest = max(product, total, last)
         in_flight = Signal()
@@ -301,7 +294,7 @@ class VectorEngine(wiring.Component):
 
         setting_out = Signal(arrival)
         m.d.comb += [
-            setting_out.origin.eq(Mux(arithmetic, Origin.SUM, Origin.PRODUCT)),
+            setting_out.output.eq(Mux(arithmetic, Output.SUM, Output.PRODUCT)),
             setting_out.address.eq(element.d),
             setting_out.end.eq(element.end),
         ]
@@ -322,7 +315,7 @@ class VectorEngine(wiring.Component):
     def _write(self, m, arriving, element, select):
         """Write what arrives, in the lanes that it is for, or else what comes from outside."""
         valid, arrival = arriving
-        width, units = self.format.width, len(self.units)
+        width = self.format.width
         selects, where_zero = Signal(reset_less=True), Signal(reset_less=True)
         with m.If(self.issue):
             m.d.sync += [selects.eq(select), where_zero.eq(element.op == VectorOp.SELECT_ZERO)]
@@ -333,23 +326,22 @@ class VectorEngine(wiring.Component):
             m.d.sync += mask.eq(selected)
             selected = mask
 
-        groups = Cat((arrival.group == n).replicate(units) for n in range(self.groups))
-        activated = Cat(unit.z for unit in self.units).replicate(self.groups)
+        groups = Cat((arrival.group == n).replicate(self.units) for n in range(self.groups))
         beats = Cat(enable.replicate(self.beat_words) for enable in self.outside.p.enable)
-        origin = Signal(Origin)
         m.d.comb += [
-            origin.eq(Mux(valid, arrival.origin, Origin.OUTSIDE)),
+            self.output_select.eq(Mux(valid, arrival.output, Output.OUTSIDE)),
+            self.results.data.eq(self.result),
             self.results.addr.eq(Mux(valid, arrival.address, self.outside.p.address)),
             self.outside.ready.eq(~valid),
             self.done.eq(valid & arrival.end),
         ]
-        words = {
-            Origin.PRODUCT: (self.product, C(-1, self.lanes)),
-            Origin.SUM: (self.sum, selected),
-            Origin.ACTIVATION: (activated, groups),
-            Origin.OUTSIDE: (self.outside.p.data, beats & self.outside.valid.replicate(self.lanes)),
+        written = {
+            Output.PRODUCT: C(-1, self.lanes),
+            Output.SUM: selected,
+            Output.ACTIVATION: groups,
+            Output.OUTSIDE: beats & self.outside.valid.replicate(self.lanes),
         }
-        with m.Switch(origin):
-            for name, (word, lanes) in words.items():
-                with m.Case(name):
-                    m.d.comb += [self.results.data.eq(word), self.results.en.eq(lanes)]
+        with m.Switch(self.output_select):
+            for output, lanes in written.items():
+                with m.Case(output):
+                    m.d.comb += self.results.en.eq(lanes)

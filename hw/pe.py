@@ -1,10 +1,12 @@
 """Omni-PE: one multiplier and one adder that serve matrix products and element-wise work alike."""
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm.hw.stream import vector_layout
+
+_WORDS = ("weight", "partial", "bias", "a", "b", "activated", "outside")  # that each lane has its own of
 
 
 class Operation(data.StructLayout):
@@ -24,24 +26,49 @@ class Operation(data.StructLayout):
         super().__init__(dict.fromkeys(("mac", "empty", "begins", "biased", "multiply", "subtract"), 1))
 
 
-class OmniPE(wiring.Component):
-    """Datapath of one lane: a multiplier, an adder, and three operand multiplexers.
+class Output(enum.Enum, shape=2):
+    """What the output MUX of every PE passes on."""
 
-    Takes one operation per cycle, free running. Every operation is issued in one slot and has a fixed result time:
-    what goes to the adder beside a product is delayed by the time of a product. What needs no product multiplies, too:
-    a sum by 1, which only flushes what the adder would, an empty one 0 by -1, which gives the -0 that adds nothing. So
-    the adder needs no multiplexer, and what it adds no delay. Who takes a result chooses between product and sum.
+    PRODUCT = 0  #: the multiplier's result, which skips the adder
+    SUM = 1  #: the adder's
+    ACTIVATION = 2  #: of the activation units, which the lanes share
+    OUTSIDE = 3  #: a word that is loaded
+
+
+class OmniPE(wiring.Component):
+    """Datapath of one lane: one multiplier, one adder, four operand MUXes, and the output MUX that skips the adder.
+
+    The partial-output queue lies beside the PE, with the lane's other memories (:mod:`~etalstm.hw.memory`): ``sum`` is
+    written to it, ``partial`` is read from it. Source: η-LSTM, the Omni-PE design.
     ::
 
-        weight ─┐
-             a ─┴─mux, or 0 ──────│─┐                ┌──────────────────────────────────► product
-        scalar ─┐                   ├─► multiplier ─┴──────┐
-             b ─┴─mux, or 1, -1 ──│─┘                       ├─► adder ──────────────────► sum
-             b ─────────│─┬─mux, or 0, -0 ─│─ (delay) ─ change sign ─┘
-       partial ─┬─mux ──│─┘
-          bias ─┘
+         weight ─┐
+              a ─┴─MUX 1──│─┐
+         scalar ─┐          ├─ multiplier ──┬──────────────────────────┐
+              b ─┴─MUX 2──│─┘               └─┐                        ├─output MUX─► result
+              b ──────────│─┐                 ├─ adder ──┬─────────────┤
+        partial ─┐          ├─MUX 4─│─ delay ─┘          └─► sum       │
+           bias ─┴─MUX 3──│─┘       (and sign)   activated, outside ───┘
 
-        cycle 0         1         2           1 + multiplier.LATENCY   1 + multiplier.LATENCY + adder.LATENCY
+        cycle 0             1        2        1 + multiplier.LATENCY   + adder.LATENCY
+
+    ======================  ======  ======  ========  =========  ==========
+    operation               MUX 1   MUX 2   MUX 3     MUX 4      output MUX
+    ======================  ======  ======  ========  =========  ==========
+    MAC                     weight  scalar  partial   MUX 3      (to the queue)
+    MAC that begins a sum   weight  scalar  bias      MUX 3, -0  (to the queue)
+    a · b, outer product    a       b                            product
+    a + b, a - b            a       1                 b          sum
+    selection of b          0       -1                b          sum
+    ======================  ======  ======  ========  =========  ==========
+
+    Takes one operation per cycle, free running. Every operation has a fixed result time. So an addend is delayed by the
+    time of a product. Every operation passes the multiplier. An addition multiplies ``a`` by 1, which only flushes
+    subnormals; the adder would flush them anyway. An operation without a product multiplies 0 by -1: -0 is the neutral
+    element of addition. So nothing but the multiplier feeds the adder's first operand.
+
+    The output MUX takes four words, because a LUT of the part chooses between four: results of the activation units
+    and loaded words use the same write port of the scratch memory.
 
     Parameters
     ----------
@@ -65,18 +92,23 @@ class OmniPE(wiring.Component):
         Select what is added, in the cycle after: ``bias`` or ``partial`` instead of ``b``; -0; with ``nothing``: 0.
     negate : :py:`In(1)`
         The adder adds minus ``b``; in the cycle of the product.
-    product, sum : :py:`Out(format.width)`
-        What multiplier and adder give.
+    activated, outside : :py:`In(format.width)`
+        Words of others for the output MUX.
+    output_select : :py:`In(Output)`
+        Sets the output MUX; in the cycle of the result.
+    result : :py:`Out(format.width)`
+        What the output MUX passes on, in the same cycle.
+    sum : :py:`Out(format.width)`
+        The adder's result, for the partial-output queue.
     """
 
     def __init__(self, format, multiplier, adder):
         self.format, self.multiplier, self.adder = format, multiplier, adder
-        words = ("weight", "scalar", "partial", "bias", "a", "b")
         controls = ("mac", "begins", "empty", "unit", "accumulate", "nothing", "zero", "negate")
         super().__init__(
-            {name: In(format.width) for name in words}
+            {name: In(format.width) for name in (*_WORDS, "scalar")}
             | {name: In(1) for name in controls}
-            | {"product": Out(format.width), "sum": Out(format.width)}
+            | {"output_select": In(Output), "result": Out(format.width), "sum": Out(format.width)}
         )
 
     def elaborate(self, platform):
@@ -86,7 +118,7 @@ class OmniPE(wiring.Component):
         m.submodules.adder = adder = self.adder
         width = self.format.width
 
-        # Cycle 0. The constants come last: the registers' set and reset inputs make most of them.
+        # Cycle 0, MUXes 1 to 3. The constants come last: the registers' set and reset inputs make most of them.
         registers = ("a_", "start", "other", "addend")
         a, start, other, addend = (Signal(width, name=name, reset_less=True) for name in registers)
         b, b_sign = Signal(width - 1, name="b_", reset_less=True), Signal(reset_less=True)
@@ -102,8 +134,8 @@ class OmniPE(wiring.Component):
         with m.If(self.unit):
             m.d.sync += b.eq(self.format.one)
 
-        # Cycle 1. What is added is chosen no earlier: so the registers in a row that follow are too few for a shift
-        # register of LUTs, of which the part has fewer to spare than of registers.
+        # Cycle 1, MUX 4. What is added is chosen no earlier: so the registers in a row that follow are too few for a
+        # shift register of LUTs, of which the part has fewer to spare than of registers.
         m.d.comb += [multiplier.a.eq(a), multiplier.b.eq(Cat(b, b_sign))]
         m.d.sync += addend.eq(Mux(self.accumulate, start, other))
         with m.If(self.nothing):
@@ -117,17 +149,28 @@ class OmniPE(wiring.Component):
         m.d.comb += [
             adder.a.eq(multiplier.z),
             adder.b.eq(Cat(addend[:-1], addend[-1] ^ self.negate)),
-            self.product.eq(multiplier.z),
             self.sum.eq(adder.z),
         ]
+
+        # The output MUX. A product is here with the sums of operations that were issued adder.LATENCY cycles before.
+        words = {
+            Output.PRODUCT: multiplier.z,
+            Output.SUM: adder.z,
+            Output.ACTIVATION: self.activated,
+            Output.OUTSIDE: self.outside,
+        }
+        with m.Switch(self.output_select):
+            for output, word in words.items():
+                with m.Case(output):
+                    m.d.comb += self.result.eq(word)
         return m
 
 
 class PEArray(wiring.Component):
     """The PEs of a channel under one control.
 
-    One operation per cycle for all lanes, free running, no stall, no reset: a product is at ``product`` after
-    ``multiply_latency`` cycles, a sum at ``sum`` after ``add_latency``.
+    One operation per cycle for all lanes, free running, no stall, no reset: a product is at the output MUX after
+    ``multiply_latency`` cycles, a sum there and at ``sum`` after ``add_latency``.
 
     Parameters
     ----------
@@ -146,7 +189,11 @@ class PEArray(wiring.Component):
         Operands, one word for each lane.
     scalar : :py:`In(format.width)`
         Operand of all lanes.
-    product, sum : :py:`Out(vector_layout(format, lanes))`
+    output_select : :py:`In(Output)`
+        Sets the output MUX of all lanes; there is no ``valid`` here either.
+    activated, outside : :py:`In(vector_layout(format, lanes))`
+        Words of others for the output MUX.
+    result, sum : :py:`Out(vector_layout(format, lanes))`
         See :class:`OmniPE`.
     """
 
@@ -158,8 +205,9 @@ class PEArray(wiring.Component):
         self.add_latency = self.product_cycle + first.adder.LATENCY
         vector = vector_layout(format, lanes)
         super().__init__(
-            {name: In(vector) for name in ("weight", "partial", "bias", "a", "b")}
-            | {"operation": In(Operation()), "scalar": In(format.width), "product": Out(vector), "sum": Out(vector)}
+            {name: In(vector) for name in _WORDS}
+            | {"operation": In(Operation()), "scalar": In(format.width), "output_select": In(Output)}
+            | {"result": Out(vector), "sum": Out(vector)}
         )
 
     def elaborate(self, platform):
@@ -184,8 +232,9 @@ class PEArray(wiring.Component):
                 Cat(pe.accumulate, pe.nothing, pe.zero).eq(late),
                 pe.negate.eq(negate),
                 pe.scalar.eq(self.scalar),
-                *(getattr(pe, name).eq(getattr(self, name)[n]) for name in ("weight", "partial", "bias", "a", "b")),
-                self.product[n].eq(pe.product),
+                pe.output_select.eq(self.output_select),
+                *(getattr(pe, name).eq(getattr(self, name)[n]) for name in _WORDS),
+                self.result[n].eq(pe.result),
                 self.sum[n].eq(pe.sum),
             ]
         return m

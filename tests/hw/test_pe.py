@@ -9,7 +9,7 @@ from amaranth.sim import Simulator
 from etalstm.hw.contract import BINARY32
 from etalstm.hw.fp.add import Adder
 from etalstm.hw.fp.multiply import Multiplier
-from etalstm.hw.pe import Operation, PEArray
+from etalstm.hw.pe import Operation, Output, PEArray
 from etalstm.sim.bench import run_bench
 from tests.hw.compute import FORMAT, LANES, SIGN, WORDS, Unit, add, multiply
 
@@ -67,13 +67,31 @@ def test_each_operation_has_its_operands_and_its_time(names):
             for port, latency in LATENCIES.items():
                 if (cycle + 1, port) in due:
                     name, values = due[cycle + 1, port]
-                    actual, issued = list(ctx.get(getattr(dut, port))), cycle + 1 - latency
+                    ctx.set(dut.output_select, Output[port.upper()])
+                    actual, issued = list(ctx.get(dut.result)), cycle + 1 - latency
                     assert actual == values, f"{name} of cycle {issued}: {actual}, expected {values}"
+                    if port == "sum":
+                        assert list(ctx.get(dut.sum)) == values, "the queue does not get what the output MUX does"
                     checked += 1
         assert checked > 180
 
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+@pytest.mark.parametrize("name", ["activated", "outside"])
+def test_the_output_mux_passes_words_of_others_in_their_cycle(name):
+    dut = PEArray(FORMAT, LANES, lambda _: Unit(3, 5, 2), lambda _: Unit(7, 11, 4))
+    words = [random.Random(8).randrange(WORDS) for _ in range(LANES)]
+
+    async def bench(ctx):
+        ctx.set(dut.output_select, {"activated": Output.ACTIVATION, "outside": Output.OUTSIDE}[name])
+        ctx.set(getattr(dut, name), words)
+        assert list(ctx.get(dut.result)) == words
+
+    simulator = Simulator(dut)
     simulator.add_testbench(bench)
     simulator.run()
 
