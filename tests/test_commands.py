@@ -135,6 +135,25 @@ def test_compare_finds_golden_bits_where_rows_of_weights_are_left_out(capsys, st
     assert json.loads(out)["mismatched_words"] == 0
 
 
+def test_plan_prints_one_line_for_each_benchmark(capsys):
+    lines = output(capsys, "plan", "--preset", "vcu128", "--benchmark", "deepbench-512-64", "--json")[1].splitlines()
+    (found,) = map(json.loads, lines)
+    assert found["benchmark"] == "deepbench-512-64" and found["storage"] == "ms1-bf16" and found["groups"] == 1
+    assert 0 < found["program_bytes"] < 4 << 20 and found["program_bytes"] < found["memory_bytes"]
+    assert found["plan_seconds"] > 0
+
+
+def test_plan_says_which_benchmarks_dense_storage_does_not_fit(capsys):
+    arguments = ["plan", "--preset", "vcu128", "--benchmark", "deepbench-512-64", "--memory", 190_000_000]
+    assert "dense storage would take" in output(capsys, *arguments)[1]
+    assert "dense storage would take" not in output(capsys, *arguments[:-2])[1]
+
+
+def test_the_largest_benchmark_fits_a_card(capsys):
+    found = json.loads(output(capsys, "plan", "--preset", "vcu128", "--benchmark", "babi", "--json")[1])
+    assert found["memory_bytes"] < 8 << 30 < found["dense_bytes"]
+
+
 def test_plan_says_which_weights_are_read_at_most(capsys):
     common = ["plan", "--preset", "test", *sizes(5, 33, 1, 3, 3), "--storage"]
     spareable = json.loads(output(capsys, *common, "ms1", "--json")[1])["spareable_bytes"]
@@ -309,6 +328,8 @@ def test_bench_codec_keeps_up_and_holds_nothing_back(capsys):
         (["plan", "--slices", "33"], "slices must be at most the batch, 32 sequences, got 33"),
         (["plan", "--memory", "1000"], "bytes of memory, the device has 1,000"),
         (["plan", "--density", "2"], "density must be 0 to 1, got 2"),
+        (["plan", "--benchmark", "mnist"], "unknown benchmark 'mnist', expected one of: trec10, ptb, imdb"),
+        (["plan", "--benchmark", "ptb", "--disassemble"], "does not go together"),
         (["plan", "--storage", "zip"], "storage must be one of dense, ms1, ms1-bf16, got 'zip'"),
         (["plan", "--memory-budget", "9"], "a memory budget of 9 bytes is too small: this network needs at least"),
         (["compare", "--memory-budget", "0"], "memory_budget must be above 0, got 0"),

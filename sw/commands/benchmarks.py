@@ -2,41 +2,35 @@
 
 import json
 import time
-from functools import partial
+from dataclasses import replace
 
 from rich.console import Console
 from rich.table import Table
 
 from etalstm.benchmarks import Benchmark
-from etalstm.hw.config import Config
-from etalstm.hw.config import preset as named_preset
-from etalstm.plan.fit import plan_whole
+from etalstm.commands.planner import Planner
 from etalstm.plan.plan import Plan
-from etalstm.storage import Storage
 
 GROUPS = 1  # batch groups of a plan
 
 
-def plan_benchmarks(benchmarks: list[Benchmark], preset: str, storage: str, memory: int | None, as_json: bool) -> None:
+def plan_benchmarks(benchmarks: list[Benchmark], planner: Planner, storage: str, as_json: bool) -> None:
     """Plan benchmarks one after the other, and print what each costs: one JSON object a line, or a table.
 
-    Parameters
-    ----------
-    memory : int or None
-        Of the device, in bytes; None: all that the machine can address.
+    Without a given size of the memory it is all that the machine can address.
     """
-    config = named_preset(preset)
-    memory = 1 << config.address_bits if memory is None else memory
+    if planner.memory_bytes is None:
+        planner = replace(planner, memory_bytes=1 << planner.config.address_bits)
     found = []
     for benchmark in benchmarks:
-        found.append(costs(benchmark, config, storage, memory))
+        found.append(costs(benchmark, planner, storage))
         if as_json:
             print(json.dumps(found[-1]), flush=True)
     if not as_json:
-        show(found, memory)
+        show(found, planner.memory_bytes)
 
 
-def costs(benchmark: Benchmark, config: Config, storage: str, memory: int) -> dict:
+def costs(benchmark: Benchmark, planner: Planner, storage: str) -> dict:
     """Plan a benchmark.
 
     Returns
@@ -45,9 +39,9 @@ def costs(benchmark: Benchmark, config: Config, storage: str, memory: int) -> di
         ``benchmark``, ``storage``, ``program_bytes``, ``plan_seconds``, ``memory_bytes``, ``groups``; and
         ``dense_bytes``, what dense storage would take of the memory without programs.
     """
-    make = partial(Plan, config, benchmark.network, benchmark.batch, benchmark.steps)
+    sizes = benchmark.network, benchmark.batch, benchmark.steps
     start = time.perf_counter()
-    plan = plan_whole(memory, partial(make, storage=Storage(storage)))
+    plan = planner.plan(*sizes, storage)
     program_bytes = plan.program_bytes
     seconds = time.perf_counter() - start
     return {
@@ -57,7 +51,7 @@ def costs(benchmark: Benchmark, config: Config, storage: str, memory: int) -> di
         "plan_seconds": round(seconds, 3),
         "memory_bytes": plan.memory_bytes,
         "groups": GROUPS,
-        "dense_bytes": make(storage=Storage("dense")).windows_bytes,
+        "dense_bytes": Plan(planner.config, *sizes, masked=planner.masked).windows_bytes,
     }
 
 

@@ -12,16 +12,13 @@ from typer import Option
 from etalstm.benchmarks import STORAGE, named
 from etalstm.commands.benchmarks import plan_benchmarks
 from etalstm.commands.options import SLICES_HELP
+from etalstm.commands.planner import Planner
 from etalstm.hw.config import preset as named_preset
-from etalstm.hw.contract import STREAM_BLOCK
 from etalstm.network import NetworkShape, check_size
-from etalstm.plan.fit import plan_whole, plan_within
-from etalstm.plan.held import LOCAL_GRADIENTS
 from etalstm.plan.placement import Placement
 from etalstm.plan.plan import Plan
 from etalstm.plan.walk import disassemble as lines_of
-from etalstm.slices import check_slices
-from etalstm.storage import POLICIES, Storage
+from etalstm.storage import POLICIES
 
 
 def plan(
@@ -49,28 +46,21 @@ def plan(
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Show the memory footprint, the traffic of an iteration and the programs of a network."""
-    if benchmark is not None:
-        return plan_benchmarks(named(benchmark), preset, storage or STORAGE, memory, as_json)
-    storage, network = storage or "dense", NetworkShape(inputs, hidden, layers)
     for name, size in (("batch", batch), ("steps", steps)):
         check_size(name, size)
-    check_slices(slices, batch)
     if not 0 <= density <= 1:
         raise ValueError(f"density must be 0 to 1, got {density}")
     if memory_budget is not None:
         check_size("memory_budget", memory_budget)
-    config = named_preset(preset)
-
-    def planned(policy: str) -> Plan:
-        make = partial(
-            Plan, config, network, batch, steps, masked=lengths, storage=Storage(policy), density=density,
-            share=partial(share_of, density, policy == "ms1-bf16"), slices=slices,
-        )  # fmt: skip
-        return plan_whole(memory, make) if memory_budget is None else plan_within(memory_budget, make)
-
+    planner = Planner(named_preset(preset), lengths, density, memory, memory_budget, slices)
+    if benchmark is not None:
+        if disassemble or storage == "all":
+            raise ValueError("--benchmark does not go together with --disassemble or --storage all")
+        return plan_benchmarks(named(benchmark), planner, storage or STORAGE, as_json)
+    planned = partial(planner.plan, NetworkShape(inputs, hidden, layers), batch, steps)
     if storage == "all":
         return show_policies({policy: planned(policy) for policy in POLICIES}, as_json)
-    chosen = planned(storage)
+    chosen = planned(storage or "dense")
     if disassemble:
         for name, program in chosen.programs.items():
             print(f"{name}:")
@@ -78,12 +68,6 @@ def plan(
                 print(line)
         return None
     return show(chosen, as_json)
-
-
-def share_of(density: float, bf16: bool, log: int) -> float:
-    """Give the room that a log's streams need at a density, as a share of what they need if they keep everything."""
-    full = 1 / 2 if bf16 and log == LOCAL_GRADIENTS else 1
-    return (1 / STREAM_BLOCK + density * full) / (1 / STREAM_BLOCK + full)
 
 
 def show(planned: Plan, as_json: bool) -> None:

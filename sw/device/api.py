@@ -293,7 +293,7 @@ class Session(SessionHooks):
         Raises
         ------
         DeviceError
-            If the device is not one that :attr:`reduces`.
+            If the device is not one that :attr:`reduces`, or its memory has room for one layer's δ at a time only.
         """
         self._require("contributions", "backward", "backward", "updated")
         return self._contributions()

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from etalstm.hw.contract import Opcode
 
+FEWEST_TURNS = 4  # below that, turns are written out: two that repeat, one that is left out, the last one
 MOST_PERIOD = 4  # turns that a body may hold: halves of two memories alternate
 MOST_WRITTEN = 16  # turns that are written before they must repeat
 

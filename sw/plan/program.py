@@ -5,7 +5,18 @@ from collections.abc import Callable, Hashable, Iterable
 from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Opcode
-from etalstm.plan.fold import MOST_WRITTEN, FoldError, Instruction, Repeat, Steady, Turn, check, folded, steady
+from etalstm.plan.fold import (
+    FEWEST_TURNS,
+    MOST_WRITTEN,
+    FoldError,
+    Instruction,
+    Repeat,
+    Steady,
+    Turn,
+    check,
+    folded,
+    steady,
+)
 from etalstm.plan.lower import lowered
 from etalstm.plan.tracker import Part, Tracker, Vectors
 from etalstm.plan.volume import Volume
@@ -90,7 +101,8 @@ class Program:
         FoldError
             If turns do not repeat.
         """
-        self._tracker.collapse()
+        if turns >= FEWEST_TURNS:
+            self._tracker.collapse()
         written: list[Turn] = []
         marks = [self._mark()]
         while len(written) < turns:

@@ -126,7 +126,7 @@ class BatchTiles:
         ends = list(accumulate(map(len, self.of_slices)))
         return tuple(range(end - len(tiles), end) for tiles, end in zip(self.of_slices, ends, strict=True))
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Number of tiles."""
         return len(self.ranges)

@@ -36,6 +36,13 @@ def test_nothing_starts_before_what_it_needs_is_done(sizes, policy, masked):
     check(plan, skipped)
 
 
+@pytest.mark.parametrize("kind", ["product_programs", "stream_programs"])
+def test_programs_of_benches_are_ordered_too(kind):
+    plan = Plan(preset("test"), NetworkShape(8, 33), 9, 14, storage=Storage("ms1"))
+    for program in getattr(plan, kind)().values():
+        assert Hazards(plan.config).check(program.words) > 14
+
+
 def test_a_wait_that_is_missing_is_found():
     """Each of a program's waits, in turn, left out: most are needed, those that are not repeat another one's."""
     plan = Plan(preset("test"), NetworkShape(3, 5), 3, 12)

@@ -12,6 +12,7 @@ from etalstm.device.hardware import HardwareDevice
 from etalstm.errors import DeviceError, PlanError
 from etalstm.hw.config import PRESETS, preset
 from etalstm.network import NetworkShape
+from etalstm.plan.fit import plan_within
 from etalstm.plan.plan import Plan
 from etalstm.storage import Storage
 from tests.plan.machine import InterpretedAccelerator
@@ -40,6 +41,19 @@ def test_a_network_of_gigabytes_takes_megabytes_to_plan():
     used = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert used < 64 << 20, used
+
+
+def test_a_budget_does_not_plan_the_undivided_network():
+    """Its memory map tells that it is too large; only plans that may fit have programs."""
+    plans = []
+
+    def make(**options):
+        plans.append(Plan(preset("test"), NetworkShape(5, 19, 2), 8, 200, **options))
+        return plans[-1]
+
+    whole = make().windows_bytes
+    assert plan_within(whole * 95 // 100, make) is plans[-1]
+    assert ["programs" in vars(plan) for plan in plans] == [False, False, True]
 
 
 def random_shape(generator):

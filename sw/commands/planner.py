@@ -1,0 +1,62 @@
+"""Plans as ``eta-lstm plan`` is asked for them."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from etalstm.hw.config import Config
+from etalstm.hw.contract import STREAM_BLOCK
+from etalstm.network import NetworkShape
+from etalstm.plan.fit import plan_whole, plan_within
+from etalstm.plan.held import LOCAL_GRADIENTS
+from etalstm.plan.plan import Plan
+from etalstm.slices import check_slices
+from etalstm.storage import Storage
+
+
+@dataclass(frozen=True)
+class Planner:
+    """What all plans of a command have in common.
+
+    Members
+    -------
+    config : Config
+    masked : bool
+        Sequences may be shorter than the steps.
+    density : float
+        Share of their elements that compressed streams keep.
+    memory_bytes, memory_budget : int or None
+        Memory of the device, and what of it may be used before the host takes the rest.
+    slices : int
+        Slices of a batch.
+    """
+
+    config: Config
+    masked: bool
+    density: float
+    memory_bytes: int | None
+    memory_budget: int | None
+    slices: int
+
+    def plan(self, network: NetworkShape, batch: int, steps: int, policy: str) -> Plan:
+        """Plan a network with a storage policy.
+
+        Raises
+        ------
+        ValueError
+            If there are more slices than sequences.
+        PlanError
+            If it does not fit.
+        """
+        make = partial(
+            Plan, self.config, network, batch, steps, masked=self.masked, storage=Storage(policy), density=self.density,
+            share=partial(share_of, self.density, policy == "ms1-bf16"), slices=check_slices(self.slices, batch),
+        )  # fmt: skip
+        if self.memory_budget is not None:
+            return plan_within(self.memory_budget, make)
+        return plan_whole(self.memory_bytes, make)
+
+
+def share_of(density: float, bf16: bool, log: int) -> float:
+    """Give the room that a log's streams need at a density, as a share of what they need if they keep everything."""
+    full = 1 / 2 if bf16 and log == LOCAL_GRADIENTS else 1
+    return (1 / STREAM_BLOCK + density * full) / (1 / STREAM_BLOCK + full)
