@@ -1,6 +1,6 @@
 """Folds the turns of a loop, written out one after the other, into one body."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
 from etalstm.hw.contract import Opcode
@@ -27,6 +27,9 @@ class Instruction:
         In the first turns.
     fields : dict
         All others.
+    touched : tuple
+        The vectors of lane memories and the arrays that it reads, then those that it writes. Turns that repeat touch
+        the same: what one waits for holds for all.
     strides : list of int
         What each turn of the loops around it adds to the address, the innermost first.
     """
@@ -35,6 +38,7 @@ class Instruction:
     waits: tuple[int, ...]
     address: int
     fields: dict[str, int]
+    touched: tuple[Hashable, ...]
     strides: list[int] = field(default_factory=list)
 
 
@@ -93,7 +97,9 @@ def distances(one: Block, other: Block, *, waits: bool) -> list[int] | None:
             if inner is None or a.turns != b.turns:
                 return None
             result += inner
-        elif a.opcode != b.opcode or a.fields != b.fields or (waits and (a.waits, a.strides) != (b.waits, b.strides)):
+        elif (a.opcode, a.fields, a.touched) != (b.opcode, b.fields, b.touched) or (
+            waits and (a.waits, a.strides) != (b.waits, b.strides)
+        ):
             return None
         else:
             result.append(b.address - a.address)

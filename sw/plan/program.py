@@ -76,8 +76,10 @@ class Program:
         PlanError
             If a field does not fit.
         """
-        waits = self._tracker.access(opcode, _resources(reads), _resources(writes), _MOST_BACK)
-        instruction = Instruction(opcode, waits, fields.pop("address", 0), fields)
+        reads, writes = _resources(reads), _resources(writes)
+        waits = self._tracker.access(opcode, reads, writes, _MOST_BACK)
+        touched = tuple([name if type(name) is Vectors else name.array for name in reads + writes])
+        instruction = Instruction(opcode, waits, fields.pop("address", 0), fields, touched)
         if self._open:
             self._open[-1].outline.append(instruction)
         self._append(instruction)
