@@ -10,8 +10,9 @@ from operator import add
 import numpy as np
 
 from etalstm.device.api import Session
+from etalstm.device.counts import add_counts, all_counts
 from etalstm.device.results import Outputs
-from etalstm.device.session import HardwareSession, add_counts, all_counts
+from etalstm.device.session import HardwareSession
 from etalstm.device.shape import TrainingShape
 from etalstm.optimizer import contribution_norms
 from etalstm.slices import Parts, additions

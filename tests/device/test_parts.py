@@ -16,6 +16,8 @@ from etalstm.plan.plan import Plan
 from etalstm.plan.segments import divide
 from etalstm.slices import Parts
 from etalstm.storage import Storage
+from etalstm.train.loop import CHECKPOINT, Trainer
+from etalstm.train.settings import Settings
 from tests.plan.machine import MEMORY_BYTES, InterpretedAccelerator
 from tests.training import assert_same_training
 
@@ -125,6 +127,17 @@ def test_counters_of_parts_are_those_of_all_their_passes(always):
     parted = assert_same_training(always(4), SHAPE, iterations=1, seed=1).counters()
     assert parted["passes"].keys() == whole["passes"].keys() == {"forward", "backward", "update"}
     assert parted["read_bytes"]["weights"] > 2 * whole["read_bytes"]["weights"]
+
+
+def test_a_whole_run_in_parts_leaves_golden_checkpoint(always, tmp_path):
+    settings = Settings(
+        "digits", hidden=4, batch=16, slices=4, iterations=3, evaluation_batches=1, ms2=0.3, storage="ms1",
+        theta=0.05, delta_target=0.4,
+    )  # fmt: skip
+    for name, device in (("golden", open_device("golden")), ("parts", always(2))):
+        Trainer(settings, device, tmp_path / name).run()
+    golden, parted = ((tmp_path / name / CHECKPOINT).read_bytes() for name in ("golden", "parts"))
+    assert golden == parted
 
 
 def needed(shape, count):
