@@ -18,7 +18,6 @@ from etalstm.network import NetworkShape, check_size
 from etalstm.plan.placement import Placement
 from etalstm.plan.plan import Plan
 from etalstm.plan.walk import disassemble as lines_of
-from etalstm.slices import check_slices
 from etalstm.storage import POLICIES
 
 
@@ -53,7 +52,7 @@ def plan(
         raise ValueError(f"density must be 0 to 1, got {density}")
     if memory_budget is not None:
         check_size("memory_budget", memory_budget)
-    planner = Planner(named_preset(preset), lengths, density, slices, memory, memory_budget)
+    planner = Planner(named_preset(preset), lengths, density, memory, memory_budget, slices)
     if benchmark is not None:
         if disassemble or storage == "all":
             raise ValueError("--benchmark does not go together with --disassemble or --storage all")

@@ -9,6 +9,7 @@ from etalstm.network import NetworkShape
 from etalstm.plan.fit import plan_whole, plan_within
 from etalstm.plan.held import LOCAL_GRADIENTS
 from etalstm.plan.plan import Plan
+from etalstm.slices import check_slices
 from etalstm.storage import Storage
 
 
@@ -23,30 +24,32 @@ class Planner:
         Sequences may be shorter than the steps.
     density : float
         Share of their elements that compressed streams keep.
-    slices : int
-        Slices of the batch.
     memory_bytes, memory_budget : int or None
         Memory of the device, and what of it may be used before the host takes the rest.
+    slices : int
+        Slices of a batch.
     """
 
     config: Config
     masked: bool
     density: float
-    slices: int
     memory_bytes: int | None
     memory_budget: int | None
+    slices: int
 
     def plan(self, network: NetworkShape, batch: int, steps: int, policy: str) -> Plan:
         """Plan a network with a storage policy.
 
         Raises
         ------
+        ValueError
+            If there are more slices than sequences.
         PlanError
             If it does not fit.
         """
         make = partial(
             Plan, self.config, network, batch, steps, masked=self.masked, storage=Storage(policy), density=self.density,
-            share=partial(share_of, self.density, policy == "ms1-bf16"), slices=self.slices,
+            share=partial(share_of, self.density, policy == "ms1-bf16"), slices=check_slices(self.slices, batch),
         )  # fmt: skip
         if self.memory_budget is not None:
             return plan_within(self.memory_budget, make)

@@ -10,8 +10,9 @@ from operator import add
 import numpy as np
 
 from etalstm.device.api import Session
+from etalstm.device.counts import add_counts, all_counts
 from etalstm.device.results import Outputs
-from etalstm.device.session import HardwareSession, add_counts, all_counts
+from etalstm.device.session import HardwareSession
 from etalstm.device.shape import TrainingShape
 from etalstm.optimizer import contribution_norms
 from etalstm.slices import Parts, additions
@@ -148,11 +149,13 @@ class PartedSession(Session):
         """Go through all parts again; the gradients of the whole batch are put aside meanwhile."""
         self._inner.accumulate("keep 0")
         factors = []
-        for part in self._each:
-            self._gradients_of_part(part)
-            factors.append(self._inner.factors())
-        self._inner.accumulate("restore 0")
-        self._note()
+        try:
+            for part in self._each:
+                self._gradients_of_part(part)
+                factors.append(self._inner.factors())
+        finally:
+            self._inner.accumulate("restore 0")
+            self._note()
 
         def norms(of_parts):  # of the whole batch: NumPy's sums depend on the arrays' shape
             return contribution_norms(*(self._joined(factor, 1) for factor in zip(*of_parts, strict=True)))

@@ -8,6 +8,7 @@ import numpy as np
 
 from etalstm.device.accelerator import Accelerator, LoadedProgram
 from etalstm.device.api import Session
+from etalstm.device.counts import add_counts, all_counts
 from etalstm.device.deltas import DeltaReader
 from etalstm.device.faults import LogFullError
 from etalstm.device.intermediates import Intermediates, OutgrownError
@@ -100,8 +101,8 @@ class HardwareSession(Session):
             storage=shape.storage,
             share=self._room.share,
             skips=shape.architecture.skips,
-            slices=shape.slices,
             program_room=self._program_room,
+            slices=shape.slices,
             parts=self._parts,
         )
         if shape.memory_budget is None:
@@ -260,7 +261,7 @@ class HardwareSession(Session):
         self._counts["update"] = self._run("update")
 
     def accumulate(self, name: str) -> None:
-        """Run a program of :attr:`etalstm.plan.plan.Plan.accumulate`: put gradients aside, add or restore them."""
+        """Put gradients aside, add or restore them: run ``keep``, ``add`` or ``restore`` of :attr:`Plan.programs`."""
         self._counts[name] = self._run(name)
 
     def count_streams(self) -> int:
@@ -404,22 +405,3 @@ class HardwareSession(Session):
         words = self.windows.read_words(index.array.part(index.vector, 1)).view(np.uint32)[:, 0]
         start, beats = (words[:, contract.STREAM_INDEX.index(name)] for name in ("start", "beats"))
         return int((start + beats).max())
-
-
-def all_counts(of_passes: dict[str, dict]) -> dict:
-    """Add what passes have counted; ``passes`` are the cycles of each."""
-    cycles = {name: counts["cycles"] for name, counts in of_passes.items()}
-    return add_counts(of_passes.values()) | {"passes": cycles}
-
-
-def add_counts(counts: Iterable[dict]) -> dict:
-    """Add nested dicts of numbers of one shape."""
-    counts = list(counts)
-    if not counts:
-        return {"cycles": 0}
-    return {
-        key: add_counts(entry[key] for entry in counts)
-        if isinstance(value, dict)
-        else sum(entry[key] for entry in counts)
-        for key, value in counts[0].items()
-    }

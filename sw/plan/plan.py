@@ -98,9 +98,9 @@ class Plan:
 
     @cached_property
     def programs(self) -> dict[str, Program]:
-        """All programs by name: a pass for each segment, the update, and what adds the gradients of parts of a batch.
+        """All programs by name. They are made when they are first asked for.
 
-        They are made when they are first asked for. Where the batch has parts, ``keep 0`` puts the gradients aside,
+        A pass for each segment, and ``update``. Where the batch has parts, also: ``keep 0`` puts the gradients aside,
         ``add 0`` adds those that were put aside to the present ones, ``restore 0`` brings them back. Each number is a
         place of its own.
 

@@ -8,82 +8,95 @@ import pytest
 from etalstm.device import OffloadDevice, TrainingShape, open_device
 from etalstm.device.hardware import HardwareDevice
 from etalstm.device.parts import PartedSession, shape_of_part
-from etalstm.errors import PlanError
+from etalstm.device.session import HardwareSession
+from etalstm.errors import DeviceError, PlanError
 from etalstm.hw.config import preset
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.plan.plan import Plan
+from etalstm.plan.segments import divide
 from etalstm.slices import Parts
 from etalstm.storage import Storage
-from tests.plan.machine import InterpretedAccelerator
+from etalstm.train.loop import CHECKPOINT, Trainer
+from etalstm.train.settings import Settings
+from tests.plan.machine import MEMORY_BYTES, InterpretedAccelerator
 from tests.training import assert_same_training
 
-SHAPE = TrainingShape(NetworkShape(3, 5, 2), 8, 12, slices=4)
+SHAPE = TrainingShape(NetworkShape(3, 5, 2), 8, 5, slices=4)
 PRUNED = Storage("ms1-bf16", (0.1, 0.05, 0.1, 0.1, 0.2, 0.3))
 
 
-def needed(shape, count):
-    """Bytes that a session takes if its batch is divided into so many parts."""
-    part = shape_of_part(shape, Parts(shape.batch, shape.slices, count))
-    more = {"masked": part.masked, "storage": part.storage, "slices": part.slices, "parts": count}
-    return Plan(preset("test"), part.network, part.batch, part.steps, **more).memory_bytes
-
-
-def interpreted():
-    return HardwareDevice("interpreter", "test", InterpretedAccelerator(preset("test")))
-
-
-def small_device(shape, count):
-    """A device that has just the memory for so many parts."""
+def device_of(memory_bytes=MEMORY_BYTES):
     accelerator = InterpretedAccelerator(preset("test"))
-    accelerator.transport.memory_bytes = needed(shape, count)
+    accelerator.transport.memory_bytes = memory_bytes
     return HardwareDevice("interpreter", "test", accelerator)
 
 
-def assert_same_in_parts(shape, count, **run):
-    device = small_device(shape, count)
+@pytest.fixture
+def always(monkeypatch):
+    """Makes all devices divide batches into so many parts, whatever memory they have."""
+
+    def divide(count):
+        monkeypatch.setattr("etalstm.device.hardware.part_counts", lambda slices: [count])
+        return device_of()
+
+    return divide
+
+
+def assert_same_in_parts(device, shape, count, **run):
     session = assert_same_training(device, shape, iterations=2, seed=1, **run)
-    assert isinstance(session, PartedSession) and session.memory()["parts"] == count
+    assert session.memory()["parts"] == count
     return session
 
 
 @pytest.mark.parametrize("count", [2, 4])
-def test_parts_keep_golden_bits(count):
-    assert_same_in_parts(SHAPE, count)
+def test_parts_keep_golden_bits(always, count):
+    assert_same_in_parts(always(count), SHAPE, count)
 
 
-@pytest.mark.parametrize("policy", ["dense", "ms1-bf16"])
+@pytest.mark.parametrize("storage", [Storage(), PRUNED], ids=lambda storage: storage.policy)
 @pytest.mark.parametrize("slices", [3, 5])
-def test_parts_of_slices_of_unequal_size_keep_golden_bits(slices, policy):
-    storage = PRUNED if policy == "ms1-bf16" else Storage()
-    assert_same_in_parts(replace(SHAPE, slices=slices, storage=storage), slices)
+def test_slices_of_unequal_size_keep_golden_bits_in_parts(always, slices, storage):
+    shape = replace(SHAPE, slices=slices, storage=storage)
+    assert_same_in_parts(always(slices), shape, slices, skip_cells=0.3)
 
 
-def test_parts_of_masked_sequences_keep_golden_bits():
-    assert_same_in_parts(replace(SHAPE, batch=7, slices=6, masked=True), 2, loss="last")
+def test_parts_of_masked_sequences_keep_golden_bits(always):
+    assert_same_in_parts(always(2), replace(SHAPE, batch=7, slices=6, masked=True), 2, loss="last")
 
 
 @pytest.mark.parametrize("slices", [2, 3])
-def test_parts_keep_golden_bits_when_the_host_runs_the_forward_pass(slices):
+def test_parts_keep_golden_bits_when_the_host_runs_the_forward_pass(always, slices):
     shape = replace(SHAPE, slices=slices, storage=Storage("ms1", 0.1))
-    device = OffloadDevice(small_device(shape, slices))
-    session = assert_same_training(device, shape, iterations=2, seed=3)
-    assert session.memory()["parts"] == slices
+    assert_same_in_parts(OffloadDevice(always(slices)), shape, slices, skip_cells=0.3)
+
+
+def test_parts_whose_cells_go_to_the_host_keep_golden_bits(always, monkeypatch):
+    def in_three_segments(budget, make):
+        whole = make().map
+        return make(segments=divide(whole.kept.needs(), whole.steps, 3))
+
+    monkeypatch.setattr("etalstm.device.session.plan_within", in_three_segments)
+    shape = replace(SHAPE, storage=PRUNED, log_share=1.0, memory_budget=1)
+    session = assert_same_in_parts(always(2), shape, 2, skip_cells=0.2)
+    memory = session.memory()
+    assert memory["segments"] == 3 and memory["host"]["read"]["intermediates"] > 0
 
 
 @pytest.mark.parametrize("slices", [4, 5])
-def test_usage_and_contributions_of_parts_are_those_of_the_batch(slices):
+def test_usage_and_contributions_of_parts_are_those_of_the_batch(always, slices):
     shape = replace(SHAPE, slices=slices, storage=Storage(("dense", "ms1"), 0.1))
     found = []
-    for device in (open_device("golden"), small_device(shape, slices)):
+    for device in (open_device("golden"), always(slices)):
         session = device.create(shape)
         session.load(initial_parameters(shape.network, 1))
         generator = np.random.default_rng(1)
-        session.forward(generator.standard_normal(shape.x_shape, np.float32))
+        skipped = generator.random((2, shape.steps)) < 0.2
+        session.forward(generator.standard_normal(shape.x_shape, np.float32), skipped_cells=skipped)
         session.backward(generator.standard_normal(shape.y_shape, np.float32))
         found.append((session.usage(), session.contributions(), session.gradients()[0].weights))
-    (usages, expected, _), (of_parts, contributions, _) = found
+    (usages, expected, gradient), (of_parts, contributions, kept) = found
     np.testing.assert_array_equal(contributions, expected)
-    np.testing.assert_array_equal(found[1][2], found[0][2], "contributions() has lost the gradients")
+    np.testing.assert_array_equal(kept, gradient, "contributions() has lost the gradients")
     for actual, wanted in zip(of_parts, usages, strict=True):
         assert actual.words >= wanted.words
         assert replace(actual, words=0, kept=()) == replace(wanted, words=0, kept=())
@@ -91,16 +104,55 @@ def test_usage_and_contributions_of_parts_are_those_of_the_batch(slices):
     assert of_parts[1].kept == usages[1].kept
 
 
-def test_counters_of_parts_are_those_of_all_their_passes():
-    device = small_device(SHAPE, 4)
-    session = assert_same_training(device, SHAPE, iterations=1, seed=1)
-    assert session.counters()["passes"].keys() == {"forward", "backward", "update"}
-    of_part = interpreted().create(replace(SHAPE, batch=2, slices=1)).plan.traffic()["weights"]["read"]
-    assert session.counters()["read_bytes"]["weights"] > 4 * of_part
+def test_contributions_that_cannot_be_read_leave_the_gradients(always, monkeypatch):
+    def refuse(session):
+        raise DeviceError("not kept")
+
+    session = assert_same_in_parts(always(2), SHAPE, 2)
+    generator = np.random.default_rng(1)
+    session.forward(generator.standard_normal(SHAPE.x_shape, np.float32))
+    norm = session.backward(generator.standard_normal(SHAPE.y_shape, np.float32)).norm
+    before = session.gradients()
+    monkeypatch.setattr(HardwareSession, "factors", refuse)
+    with pytest.raises(DeviceError, match="not kept"):
+        session.contributions()
+    for after, layer in zip(session.gradients(), before, strict=True):
+        np.testing.assert_array_equal(after.weights, layer.weights)
+        np.testing.assert_array_equal(after.bias, layer.bias)
+    assert session._norm() == norm
 
 
-def test_a_batch_is_refused_if_one_slice_does_not_fit():
-    accelerator = InterpretedAccelerator(preset("test"))
-    accelerator.transport.memory_bytes = needed(SHAPE, 4) - 4096
-    with pytest.raises(PlanError, match=r"one of 4 slices .* needs [\d,]+ bytes of memory, the device has"):
-        HardwareDevice("interpreter", "test", accelerator).create(SHAPE)
+def test_counters_of_parts_are_those_of_all_their_passes(always):
+    whole = assert_same_training(device_of(), SHAPE, iterations=1, seed=1).counters()
+    parted = assert_same_training(always(4), SHAPE, iterations=1, seed=1).counters()
+    assert parted["passes"].keys() == whole["passes"].keys() == {"forward", "backward", "update"}
+    assert parted["read_bytes"]["weights"] > 2 * whole["read_bytes"]["weights"]
+
+
+def test_a_whole_run_in_parts_leaves_golden_checkpoint(always, tmp_path):
+    settings = Settings(
+        "digits", hidden=4, batch=16, slices=4, iterations=3, evaluation_batches=1, ms2=0.3, storage="ms1",
+        theta=0.05, delta_target=0.4,
+    )  # fmt: skip
+    for name, device in (("golden", open_device("golden")), ("parts", always(2))):
+        Trainer(settings, device, tmp_path / name).run()
+    golden, parted = ((tmp_path / name / CHECKPOINT).read_bytes() for name in ("golden", "parts"))
+    assert golden == parted
+
+
+def needed(shape, count):
+    """Bytes that a session takes if its batch is divided into so many parts."""
+    part = shape_of_part(shape, Parts(shape.batch, shape.slices, count))
+    return Plan(preset("test"), part.network, part.batch, part.steps, slices=part.slices, parts=count).memory_bytes
+
+
+def test_a_batch_has_as_few_parts_as_fit_the_memory():
+    shape = replace(SHAPE, steps=24)
+    sizes = {count: needed(shape, count) for count in (1, 2, 4)}
+    assert sizes[1] > sizes[2] > sizes[4]
+    for count, size in sizes.items():
+        session = device_of(size).create(shape)
+        assert isinstance(session, PartedSession) == (count > 1)
+        assert session.memory().get("parts", 1) == count
+    with pytest.raises(PlanError, match=r"one of 4 slices does not fit: the network needs [\d,]+ bytes of memory"):
+        device_of(sizes[4] - 4096).create(shape)

@@ -86,7 +86,8 @@ def test_the_totals_that_are_held_grow_with_the_logarithm_of_the_slices():
 @pytest.mark.parametrize("policy", ["dense", "ms1-bf16"])
 def test_nothing_starts_before_what_it_needs_is_done(policy):
     for slices in (3, 8):
-        plan = Plan(preset("test"), NetworkShape(8, 20, 2), 9, 14, slices=slices, storage=Storage(policy), masked=True)
+        options = {"slices": slices, "parts": 4, "storage": Storage(policy), "masked": True}
+        plan = Plan(preset("test"), NetworkShape(8, 20, 2), 9, 14, **options)
         for program in plan.programs.values():
             assert Hazards(plan.config).check(program.words) >= len(program.words) // 2
 
