@@ -95,7 +95,7 @@ def repeated_modules(verilog: str) -> list[str]:
     return [name for name in names if instances[name] > 1]
 
 
-def _apart(verilog: str) -> str:
+def _instances_apart(verilog: str) -> str:
     """Have Verilator keep the logic of each instance of these together, in functions of its own.
 
     Else it goes through all lanes signal by signal: that is slower, and takes longer to compile.
@@ -191,7 +191,7 @@ def _source(name):
 def _texts(design, waveform):
     """Give the files that every simulator consists of."""
     texts = {"top.v": design.verilog, f"{MODULE}.v": registered(design.ports, "top", is_of_channel)}
-    texts |= {"apart.vlt": _apart(design.verilog), "glue.h": glue(design.ports, waveform)}
+    texts |= {"apart.vlt": _instances_apart(design.verilog), "glue.h": glue(design.ports, waveform)}
     texts |= {"machine.h": _source("apart.h" if design.channel else "whole.h")}
     return texts | {name: _source(name) for name in _SOURCES}
 
@@ -199,7 +199,7 @@ def _texts(design, waveform):
 def _channel_texts(design):
     """Give the files of the channel, if it is compiled for itself."""
     channel = design.channel
-    texts = (channel.verilog, channel_wrapper(channel.ports), _apart(channel.verilog))
+    texts = (channel.verilog, channel_wrapper(channel.ports), _instances_apart(channel.verilog))
     return dict(zip(_CHANNEL_FILES, texts, strict=True)) | {"sockets.h": sockets(channel.ports, design.channels)}
 
 

@@ -31,7 +31,7 @@ def compare_simulators(name: str, shape: TrainingShape, log: Callable[[str], Non
         Preset of the machine.
     shape : TrainingShape
     log : function
-        Told when a build begins.
+        Told how far a build is.
 
     Returns
     -------

@@ -30,7 +30,7 @@ class SimTransport(Transport):
     trace : str or Path, optional
         Waveform to write: ``.fst`` or ``.vcd``.
     log : function
-        Told when a build begins.
+        Told how far a build is.
     library : Library, optional
         A simulator to use instead of the configuration's own.
     memory : latency, outstanding, bandwidth, stall, seed, reorder of :class:`Simulation`

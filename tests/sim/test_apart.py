@@ -1,7 +1,6 @@
 """A machine whose channels are compiled once is the machine in one piece: same cycles, same bits."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from etalstm.device.hardware import HardwareDevice
 from etalstm.hw.config import preset
 from etalstm.hw.contract import Register
 from etalstm.network import NetworkShape, initial_parameters
-from etalstm.sim.library import APART_CHANNELS, build_library, design
+from etalstm.sim.library import build_library, design, is_apart
 from etalstm.sim.transport import SimTransport
 
 NAME = "test"
@@ -54,9 +53,11 @@ def test_a_waveform_shows_the_channels_too(tmp_path):
     assert {"channel0", "channel1", "registered", "socketed"} <= set(scopes), scopes
 
 
-def test_only_machines_of_many_channels_are_taken_apart():
-    assert design(replace(CONFIG, channels=APART_CHANNELS - 1)).channel is None
-    many = design(replace(CONFIG, channels=APART_CHANNELS))
-    assert many.channels == APART_CHANNELS
+def test_only_machines_of_many_channels_are_taken_apart(monkeypatch):
+    assert not is_apart(preset("bench")) and is_apart(preset("vcu128"))
+    assert design(CONFIG).channel is None
+    monkeypatch.setattr("etalstm.sim.library.APART_CHANNELS", CONFIG.channels)
+    many = design(CONFIG)
+    assert many.channels == CONFIG.channels
     assert "module channel(" in many.channel.verilog
     assert "module channel(" not in many.verilog
