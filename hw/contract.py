@@ -71,7 +71,7 @@ class Engine(IntEnum):
     MAC = 1  #: multiply-accumulate of broadcast scalars, one per channel
     VECTOR = 2  #: element-wise work, one per channel
     STORE = 3  #: lane memories to memory, one per channel
-    CAST = 4  #: memory to the broadcast stream, one per machine
+    CAST = 4  #: memory to the broadcast stream, one per group of channels
 
 
 class Opcode(IntEnum):
@@ -151,6 +151,7 @@ LANE_ADDRESS_BITS = 13
 COUNT_BITS = 12
 KIND_BITS = 2
 CHANNEL_BITS = 8
+GROUP_BITS = 4  # a group of channels; as a field, number of the group + 1, or 0
 LOG_BITS = 1  # P and δ have logs of their own
 STREAM_BITS = 26  # first and last beat of a log
 
@@ -197,19 +198,25 @@ FIELDS = {
     Opcode.HALT: {},
     # Copies outer·inner vectors of the channel's window, one after the other, to lane memory `memory`.
     # With `compressed`, LOAD reads a stream that a compressed STORE wrote: `address` is that of its index beat.
+    # With `group` = k > 0 the window is that of another channel: the one at the same position in group k - 1.
+    # The number of the executing channel's own group, times `group_stride`, is added to `address`.
+    # BAD_FIELD: a group that there is not.
     Opcode.LOAD: {
         **_TRANSFER,
         "more": 1,  # a part: what the next LOAD is a part of too is completed, and counted, with the last one
         "compressed": 1,
         "bf16": 1,  # of the stream's words
+        "group": GROUP_BITS,  # 0: the channel's own window
+        "group_stride": ADDRESS_BITS,  # beats
     },
     # A LOAD of `outer` rows of `inner` vectors each that leaves out rows which no scalar of a CAST has a use for. The
     # sequencer turns it into LOADs of the others; lane memory keeps what it had where a row is left out, but one row at
     # least is read. Rows belong to blocks in the order of a CAST by rows with four gates: the first block is tile
     # `tile` of channel `channel`, then come the next tiles, after tile `tiles_per_channel - 1` tile 0 of the next
     # channel; a block has four rows, one for each gate, of each of `lanes` lanes, or of `last_lanes` in a channel's
-    # last tile. The map of a block is four vectors, one for each gate, at beat map + tile·(4·beats per vector) of the
-    # channel's window: a row is left out if its lane's word is ±0. It is read when the waits are over.
+    # last tile. `channel` is a position in a group: every group has a map of each block, and a row is left out if none
+    # of them needs it. The map of a block is four vectors, one for each gate, at beat map + tile·(4·beats per vector)
+    # of the channel's window: a row is left out if its lane's word is ±0. It is read when the waits are over.
     # BAD_FIELD: a count of 0; lanes that a vector does not have; `outer` rows are not those of whole blocks.
     Opcode.LOAD_ROWS: {
         **_TRANSFER,
@@ -266,7 +273,8 @@ FIELDS = {
     # Transposes squares of `words per beat` vectors. Square q (of `outer`) reads vectors lane_address + q·outer_stride
     # + i·inner_stride for i < rows (vectors beyond `rows` count as zeros) from the scratch memory, and writes for each
     # lane l < lanes one beat, word i of which is lane l of vector i, at beat address + q·outer_beats + l·lane_beats +
-    # n·channel_beats (n: the number of the channel that executes) of the window of channel `target`.
+    # n·channel_beats (n: the position in its group of the channel that executes) of the window of the channel at
+    # position `target` of the same group.
     Opcode.TRANSPOSE: {
         "address": ADDRESS_BITS,
         "kind": KIND_BITS,  # a Traffic
@@ -281,6 +289,7 @@ FIELDS = {
         "lane_beats": 12,
         "channel_beats": 24,
     },
+    # Executed by the broadcaster of every group, each for the channels of its group; `channel` is a position in it.
     # Reads `blocks` blocks, starting with tile `tile` of channel `channel`; the next block is the next tile, after tile
     # `tiles_per_channel - 1` tile 0 of the next channel. A block is [gate][batch][lane] words at beat address +
     # tile·(gates·batch·beats per vector) of the channel's window. Lanes `lane` to `lane + lanes - 1` of it are sent; of
@@ -401,6 +410,7 @@ class Register(IntEnum):
     SHARES = 0x084  #: 0: any operation may use any cycle of the PEs; otherwise fixed shares, see SHARES
     SEND_ZEROS = 0x088  #: 1: a scalar that is zero takes the cycles of any other, and is no term of a sum; 0: skipped
     WINDOW_SIZE = 0x08C  #: of each window, in units of 4096 bytes
+    GROUPS = 0x090  #: how many equal groups of channels, each with a broadcaster; 0: one. START with another: BAD_FIELD
     COUNTER = 0x100  #: 64-bit words, low half first, in the order of Counter; cleared by START
 
 
@@ -416,6 +426,7 @@ KEPT_REGISTERS = (
     Register.SHARES,
     Register.SEND_ZEROS,
     Register.WINDOW_SIZE,
+    Register.GROUPS,
 )
 REGISTER_SPACE_BYTES = 0x400
 PAGE_BYTES = 4096  # windows and programs begin at multiples of it, and windows have a multiple of it as their size
@@ -452,7 +463,7 @@ class BoardStatus(IntFlag):
 BOARD_SPACE_BYTES = 0x2000  # of both kinds of registers together
 BOARD_RESET = 1  # lets the memory finish what is under way, then resets the machine; its memory keeps its bytes
 MAGIC = 0x4554414C  # "ETAL"
-VERSION = 4
+VERSION = 5
 PARAMETERS = 16
 PARAMETER_ONE = 0  # reads as 1.0 whatever is written
 PARAMETER_ZERO = 1  # reads as +0.0 whatever is written

@@ -22,6 +22,8 @@ class InstructionQueue(wiring.Component):
         Layout of an instruction; it starts with the header.
     depth : int
         Instructions that wait, besides the one at ``o``.
+    reserve : int
+        More that are taken after ``room`` has gone, for a sender who learns of it late.
 
     Members
     -------
@@ -37,12 +39,14 @@ class InstructionQueue(wiring.Component):
         Lets nothing more go.
     waits : :py:`Out(4)`
         No instruction is at ``o``, and the first of the queue waits for: load, mac, vector, store (bits 0 to 3).
+    room : :py:`Out(1)`
+        Fewer than ``depth`` wait.
     busy : :py:`Out(1)`
         There is an instruction in the queue or at ``o``.
     """
 
-    def __init__(self, shape, depth):
-        self.shape, self.depth = shape, depth
+    def __init__(self, shape, depth, reserve=0):
+        self.shape, self.depth, self.reserve = shape, depth, reserve
         super().__init__(
             {
                 "i": In(stream.Signature(shape)),
@@ -51,6 +55,7 @@ class InstructionQueue(wiring.Component):
                 "stored_by_all": In(WAIT_BITS),
                 "hold": In(1),
                 "waits": Out(4),
+                "room": Out(1),
                 "busy": Out(1),
             }
         )
@@ -58,7 +63,7 @@ class InstructionQueue(wiring.Component):
     def elaborate(self, platform):
         """Compare the head's waits while the instruction before it executes."""
         m = Module()
-        m.submodules.fifo = fifo = SyncFIFOBuffered(width=self.shape.size, depth=self.depth)
+        m.submodules.fifo = fifo = SyncFIFOBuffered(width=self.shape.size, depth=self.depth + self.reserve)
         head = self.shape(fifo.r_data)
         payload, valid = Signal(self.shape, reset_less=True), Signal()
 
@@ -90,5 +95,5 @@ class InstructionQueue(wiring.Component):
                 m.d.sync += payload.eq(head)
         with m.If(~valid & fifo.r_rdy):
             m.d.comb += self.waits.eq(unmet)
-        m.d.comb += self.busy.eq(valid | (fifo.level != 0))
+        m.d.comb += [self.busy.eq(valid | (fifo.level != 0)), self.room.eq(fifo.level < self.depth)]
         return m

@@ -30,6 +30,7 @@ class Registers(wiring.Component):
     bus : :py:`In(AXI4Lite(...))`
     start, abort : :py:`Out(1)`                  pulses
     program, length, watchdog, windows : Out     what the host has set
+    groups : :py:`Out(32)`                       how many groups of channels the host wants
     parameters : :py:`Out(data.ArrayLayout)`     operands of vector instructions
     shares, send_zeros : Out                     how the PEs are divided; zero scalars are sent too
     running, status, engine, instruction : In    from the sequencer
@@ -47,6 +48,7 @@ class Registers(wiring.Component):
                 "length": Out(32),
                 "watchdog": Out(32),
                 "windows": Out(Windows(config.address_bits)),
+                "groups": Out(32),
                 "parameters": Out(data.ArrayLayout(config.format.width, contract.PARAMETERS)),
                 "shares": Out(Shares()),
                 "send_zeros": Out(1),
@@ -72,6 +74,7 @@ class Registers(wiring.Component):
             self.windows.base.eq(stored[Register.WINDOW_LOW] | stored[Register.WINDOW_HIGH] << 32),
             self.windows.stride.eq(stored[Register.WINDOW_STRIDE] << _PAGE_SHIFT),
             self.windows.size.eq(stored[Register.WINDOW_SIZE] << _PAGE_SHIFT),
+            self.groups.eq(stored[Register.GROUPS]),
             *(self.parameters[n].eq(word) for n, word in enumerate(parameters)),
             *(
                 self.shares[name].eq(stored[Register.SHARES].word_select(n, 8))

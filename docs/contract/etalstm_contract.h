@@ -16,6 +16,7 @@
 #define ETALSTM_COUNT_BITS 12u
 #define ETALSTM_KIND_BITS 2u
 #define ETALSTM_CHANNEL_BITS 8u
+#define ETALSTM_GROUP_BITS 4u /* a group of channels; as a field, number of the group + 1, or 0 */
 #define ETALSTM_LOG_BITS 1u /* P and δ have logs of their own */
 #define ETALSTM_STREAM_BITS 26u /* first and last beat of a log */
 #define ETALSTM_STREAM_BLOCK 32u /* A compressed stream: elements in order (vector by vector, lane by lane) in blocks of STREAM_BLOCK. A block is a mask word (bit n: element n is kept), then the kept words in order; with bf16 two kept elements share a word, the first in the low half, and a block's last word is filled up with 0. The last block may have fewer elements, the mask bits of those that are missing are 0. The stream starts at a beat and is filled up to a whole beat with 0. Its index beat holds, as 32-bit words: the beat where it starts, relative to the channel's window; its length in beats; the number of elements; the number of kept elements. */
@@ -28,7 +29,7 @@
 #define ETALSTM_BOARD_SPACE_BYTES 0x2000u /* of both kinds of registers together */
 #define ETALSTM_BOARD_RESET 1u /* lets the memory finish what is under way, then resets the machine; its memory keeps its bytes */
 #define ETALSTM_MAGIC 0x4554414cu /* "ETAL" */
-#define ETALSTM_VERSION 4u
+#define ETALSTM_VERSION 5u
 #define ETALSTM_PARAMETERS 16u
 #define ETALSTM_PARAMETER_ONE 0u /* reads as 1.0 whatever is written */
 #define ETALSTM_PARAMETER_ZERO 1u /* reads as +0.0 whatever is written */
@@ -62,6 +63,7 @@
 #define ETALSTM_REG_SHARES 132u /* 0: any operation may use any cycle of the PEs; otherwise fixed shares, see SHARES */
 #define ETALSTM_REG_SEND_ZEROS 136u /* 1: a scalar that is zero takes the cycles of any other, and is no term of a sum; 0: skipped */
 #define ETALSTM_REG_WINDOW_SIZE 140u /* of each window, in units of 4096 bytes */
+#define ETALSTM_REG_GROUPS 144u /* how many equal groups of channels, each with a broadcaster; 0: one. START with another: BAD_FIELD */
 #define ETALSTM_REG_COUNTER 0x100u /* 64-bit words, low half first, in the order of Counter; cleared by START */
 
 /* Counters: the register of the low half of the first */
@@ -82,7 +84,7 @@
 #define ETALSTM_ENGINE_MAC 1u /* multiply-accumulate of broadcast scalars, one per channel */
 #define ETALSTM_ENGINE_VECTOR 2u /* element-wise work, one per channel */
 #define ETALSTM_ENGINE_STORE 3u /* lane memories to memory, one per channel */
-#define ETALSTM_ENGINE_CAST 4u /* memory to the broadcast stream, one per machine */
+#define ETALSTM_ENGINE_CAST 4u /* memory to the broadcast stream, one per group of channels */
 
 /* Opcode: What an instruction does. Everything else is refused with :attr:`Status.BAD_OPCODE`. */
 #define ETALSTM_OPCODE_HALT 0u
@@ -183,6 +185,8 @@
 #define ETALSTM_LOAD_MORE 164u, 1u
 #define ETALSTM_LOAD_COMPRESSED 165u, 1u
 #define ETALSTM_LOAD_BF16 166u, 1u
+#define ETALSTM_LOAD_GROUP 167u, 4u
+#define ETALSTM_LOAD_GROUP_STRIDE 171u, 28u
 
 /* Fields of MAC: offset and width in bits. */
 #define ETALSTM_MAC_WEIGHTS 69u, 13u
