@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
+from functools import cache
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,8 @@ class Opcode(IntEnum):
     TRANSPOSE = 5
     CAST = 6
     LOAD_ROWS = 7
+    LOOP = 8
+    ADVANCE = 9
 
 
 ENGINE_OF = {
@@ -145,15 +148,23 @@ class Traffic(IntEnum):
 
 INSTRUCTION_BITS = 256  # least significant bit first in memory
 OPCODE_BITS = 4
-WAIT_BITS = 16
+WAIT_BITS = 8  # how many instructions back a wait can look
+COMPLETED_BITS = 32  # how many instructions an engine has completed
+TARGET_BITS = 20  # of such a count, as waits are compared with it: modulo 2^20
 ADDRESS_BITS = 28  # in beats, relative to a channel's window
+REGISTER_BITS = 4  # number of an address register
+ADDRESS_REGISTERS = 1 << REGISTER_BITS
+LOOP_DEPTH = 4  # loops inside each other
+LOOP_BITS = 24  # instructions of a loop's body
+TURN_BITS = 32  # turns of a loop
 LANE_ADDRESS_BITS = 13
 COUNT_BITS = 12
 KIND_BITS = 2
 CHANNEL_BITS = 8
 GROUP_BITS = 4  # a group of channels; as a field, number of the group + 1, or 0
+TILE_BITS = 12  # number of a vector of a channel's units or inputs
 LOG_BITS = 1  # P and δ have logs of their own
-STREAM_BITS = 26  # first and last beat of a log
+STREAM_BITS = ADDRESS_BITS  # first and last beat of a log
 
 # A compressed stream: elements in order (vector by vector, lane by lane) in blocks of STREAM_BLOCK. A block is a mask
 # word (bit n: element n is kept), then the kept words in order; with bf16 two kept elements share a word, the first in
@@ -165,18 +176,24 @@ STREAM_BLOCK = 32
 MOST_GATES = 4  # of a block that is broadcast, and of a block of a map of rows
 STREAM_INDEX = ("start", "beats", "elements", "kept")
 
-# Every instruction starts with these. An engine holds an instruction back until the engines named here have completed
-# at least so many instructions since the program started (0: no wait). Channels look at their own engines; with
-# `everyone` set, and always in CAST and LOAD_ROWS, wait_store means "completed by every channel".
+# Every instruction starts with these. Waits are relative: an engine holds an instruction back until the n-th last
+# instruction that was dispatched to the named engine before this one is completed (1: the very last; 0: no wait). The
+# number of dispatched instructions is never limited. Channels look at their own engines; with `everyone` set, and
+# always in CAST and LOAD_ROWS, wait_store means "completed by every channel".
+# `register` names an address register. Its value is added, modulo 2^ADDRESS_BITS, to the field `address` of the
+# opcodes that have one; the others do not look at it. Register 0 is always 0; a program starts with all registers 0.
 HEADER = {
     "opcode": OPCODE_BITS,  # an Opcode
-    "wait_load": WAIT_BITS,  # instructions that LOAD must have completed
+    "wait_load": WAIT_BITS,  # how far back the LOAD is that must be completed
     "wait_mac": WAIT_BITS,  # ... MAC
     "wait_vector": WAIT_BITS,  # ... VECTOR
     "wait_store": WAIT_BITS,  # ... STORE
     "everyone": 1,  # wait_store is about every channel's
+    "register": REGISTER_BITS,  # address register
 }
 
+# Register and amount of each addition of an ADVANCE.
+ADVANCES = 6
 # Lane addresses of LOAD, STORE and VECTOR run through two nested loops:
 # address + outer·outer_stride + inner·inner_stride, inner fastest. Counts are at least 1.
 _LOOP = {
@@ -196,6 +213,22 @@ _TRANSFER = {
 FIELDS = {
     # Ends the program when every engine has done all of its work.
     Opcode.HALT: {},
+    # Repeats the next `length` instructions `turns` times. Loops may contain loops, LOOP_DEPTH at most inside each
+    # other; a body ends inside its enclosing body. LOOP and ADVANCE are executed by the sequencer: they wait for
+    # nothing, and no wait counts them.
+    # BAD_FIELD: a count of 0; too many loops inside each other; a body that ends outside the program or its loop; a
+    # HALT in a body.
+    Opcode.LOOP: {
+        "turns": TURN_BITS,
+        "length": LOOP_BITS,
+    },
+    # Adds `amount`n to address register `register`n, modulo 2^ADDRESS_BITS, for each n. The instructions after it see
+    # the sums. BAD_FIELD never; register 0 keeps its 0.
+    Opcode.ADVANCE: {
+        name: width
+        for n in range(ADVANCES)
+        for name, width in ((f"register{n}", REGISTER_BITS), (f"amount{n}", ADDRESS_BITS))
+    },
     # Copies outer·inner vectors of the channel's window, one after the other, to lane memory `memory`.
     # With `compressed`, LOAD reads a stream that a compressed STORE wrote: `address` is that of its index beat.
     # With `group` = k > 0 the window is that of another channel: the one at the same position in group k - 1.
@@ -222,8 +255,8 @@ FIELDS = {
         **_TRANSFER,
         "map": ADDRESS_BITS,
         "channel": CHANNEL_BITS,
-        "tile": 8,
-        "tiles_per_channel": 8,
+        "tile": TILE_BITS,
+        "tiles_per_channel": TILE_BITS,
         "lanes": 6,
         "last_lanes": 6,
     },
@@ -285,8 +318,8 @@ FIELDS = {
         "inner_stride": LANE_ADDRESS_BITS,
         "rows": 4,
         "lanes": 8,
-        "outer_beats": 12,
-        "lane_beats": 12,
+        "outer_beats": 20,
+        "lane_beats": 20,
         "channel_beats": 24,
     },
     # Executed by the broadcaster of every group, each for the channels of its group; `channel` is a position in it.
@@ -309,15 +342,15 @@ FIELDS = {
         "kind": KIND_BITS,  # a Traffic
         "compressed": 1,  # the blocks are streams
         "channel": CHANNEL_BITS,
-        "tile": 8,
-        "tiles_per_channel": 8,
+        "tile": TILE_BITS,
+        "tiles_per_channel": TILE_BITS,
         "blocks": COUNT_BITS,
         "gates": 3,
         "batch": COUNT_BITS,
         "lane": 6,
         "lanes": 6,
         "last_lanes": 6,
-        "tiles": 8,  # of the paired MAC: what the offsets are multiplied by
+        "tiles": COUNT_BITS,  # of the paired MAC: what the offsets are multiplied by
         "batch_outer": 1,
         "start": 1,
         "finish": 1,
@@ -325,6 +358,7 @@ FIELDS = {
 }
 
 
+@cache
 def layout(opcode: Opcode) -> dict[str, tuple[int, int]]:
     """Bit offset and width of every field of an instruction, header first, least significant bit first."""
     fields, offset = {}, 0

@@ -16,10 +16,11 @@ from etalstm.hw.dma.merge import ReadMerge
 from etalstm.hw.dma.reader import Reader
 from etalstm.hw.dma.rows import RowLoads
 from etalstm.hw.dma.share import PortShare
+from etalstm.hw.dma.store import StoreEngine
 from etalstm.hw.groups import Groups, branches, feeders
+from etalstm.hw.program.sequencer import Sequencer
 from etalstm.hw.registers import REGISTER_ADDRESS_BITS, Registers
 from etalstm.hw.rendezvous import Rendezvous
-from etalstm.hw.sequencer import Sequencer
 from etalstm.hw.tree import ROUND_TRIP, STAGES, delayed, lingering
 
 
@@ -76,7 +77,7 @@ class Top(wiring.Component):
         m.submodules.sequencer = sequencer = Sequencer(beat_bits=config.beat_bits, address_bits=config.address_bits)
         m.submodules.counters = counters = Counters(config.channels)
         m.submodules.groups = groups = Groups(config)
-        of_program, resets = self._program_domain(m, sequencer)
+        of_program, reset = self._program_domain(m, sequencer)
         tree = self._grow(m)
         broadcasters = [Broadcaster(config) for _ in range(config.broadcasters)]
         for n, broadcaster in enumerate(broadcasters):
@@ -87,7 +88,9 @@ class Top(wiring.Component):
             config.format, lanes=config.lanes, beat_words=config.beat_words, address_bits=config.address_bits
         )
         m.submodules.rows = of_program(rows)
-        stored = Rendezvous(config.channels, 2 * config.instruction_queue + 8 + ROUND_TRIP)
+        # What a channel can hold: its queue, the instruction at the queue's output, what its engine has taken.
+        queued = config.instruction_queue + ROUND_TRIP + 1
+        stored = Rendezvous(config.channels, queued + StoreEngine.capacity())
         m.submodules.stored = of_program(stored)
 
         self._connect_ports(m, tree, broadcasters, (reader, rows), of_program)
@@ -123,13 +126,13 @@ class Top(wiring.Component):
         m.d.comb += stored.done.eq(Cat(branch.report.stored for branch in tree))
         for branch, place in zip(tree, groups.branches, strict=True):
             m.d.comb += [
-                branch.orders.reset.eq(resets),
+                branch.orders.reset.eq(reset),
                 branch.orders.abort.eq(sequencer.drain),
                 branch.payload.stored_by_all.eq(stored.count),
                 branch.payload.place.eq(place),
                 *(branch.payload[name].eq(getattr(registers, name)) for name in ("windows", "parameters", "shares")),
             ]
-        self._fetch(m, sequencer, reader, resets)
+        self._fetch(m, sequencer, reader)
         sent = self._dispatch(m, sequencer, rows, tree, broadcasters, groups)
         self._broadcast(m, tree, broadcasters, groups)
         self._watch(m, sequencer, tree, broadcasters, reader, rows, groups, sent)
@@ -174,24 +177,15 @@ class Top(wiring.Component):
             connect(m, reader.axi, merge.readers[n])
         connect(m, merge.port, flipped(getattr(self, f"port{config.ports - 1}")))
 
-    def _fetch(self, m, sequencer, reader, reset):
-        m.d.comb += [
-            reader.i.valid.eq(sequencer.command.valid & ~reset),
-            reader.i.p.address.eq(sequencer.command.p.address),
-            reader.i.p.beats.eq(sequencer.command.p.beats),
-            sequencer.command.ready.eq(reader.i.ready & ~reset),
-            sequencer.data.valid.eq(reader.o.valid),
-            sequencer.data.p.data.eq(reader.o.p.data),
-            sequencer.data.p.last.eq(reader.o.p.last),
-            reader.o.ready.eq(sequencer.data.ready),
-            reader.abort.eq(sequencer.drain),
-            sequencer.read_error.eq(reader.error),
-        ]
+    def _fetch(self, m, sequencer, reader):
+        connect(m, sequencer.command, reader.i)
+        connect(m, reader.o, sequencer.data)
+        m.d.comb += reader.abort.eq(sequencer.drain)
 
     def _dispatch(self, m, sequencer, rows, tree, broadcasters, groups):
         """Give an instruction to all broadcasters that have a group, or to all channels; tell when."""
         connect(m, sequencer.o, rows.i)
-        opcode, ready, sent = rows.o.p[: contract.OPCODE_BITS], Signal(), Signal()
+        opcode, ready, sent = rows.o.p.word[: contract.OPCODE_BITS], Signal(), Signal()
         is_cast = opcode == Opcode.CAST
         rooms = Signal(len(ENGINES))
         m.d.program += rooms.eq(Cat(Cat(b.report.rooms[n] for b in tree).all() for n in range(len(ENGINES))))

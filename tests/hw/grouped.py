@@ -22,7 +22,7 @@ def words_of(seed):
     """Give random windows, uint32 (channels, vectors, lanes): of scalars and maps most are zero."""
     generator = np.random.default_rng(seed)
     windows = generator.standard_normal((CONFIG.channels, WINDOW_BYTES // 16, CONFIG.lanes), np.float32)
-    for first, last, share in ((SCALARS, MAP, 0.5), (MAP, ROWS, 0.7)):
+    for first, last, share in ((SCALARS, MAP, 0.5), (MAP, ROWS, 0.85)):
         part = windows[:, first:last]
         part[generator.random(part.shape) < share] = 0
     return windows.view(np.uint32)
