@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 INSTALLED = $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train test lint verilog contract bench
+.PHONY: help setup train test lint verilog contract bench resources
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -26,6 +26,9 @@ lint: setup ## check the style
 
 verilog: setup ## write the Verilog of PRESET (vcu128) to build/PRESET
 	$(BIN)/eta-lstm verilog --preset $(PRESET) -o build/$(PRESET)
+
+resources: setup ## check that preset vcu128 fits its part, and how deep its logic is (20 minutes the first time)
+	$(BIN)/eta-lstm report resources --preset vcu128 --check
 
 contract: setup ## write docs/contract anew, after a change of hw/contract.py
 	$(BIN)/eta-lstm contract

@@ -75,8 +75,8 @@ def estimate(config: Config) -> Resources:
     return Resources(
         lut=config.pes * _LUT_OF_PE + config.channels * sum(memory.lut for memory in memories),
         dsp=config.pes * (_DSP_OF_MULTIPLIER + _DSP_OF_ADDER) + activations * _DSP_OF_ACTIVATION,
-        bram=config.channels * sum(memory.bram for memory in memories) + 2 * buffers.bram,
-        uram=config.channels * sum(memory.uram for memory in memories) + 2 * buffers.uram,
+        bram=config.channels * sum(memory.bram for memory in memories) + 2 * config.broadcasters * buffers.bram,
+        uram=config.channels * sum(memory.uram for memory in memories) + 2 * config.broadcasters * buffers.uram,
     )
 
 

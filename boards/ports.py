@@ -25,18 +25,20 @@ class PortMap:
     -------
     channels : tuple of int
         For each port that channels share, in the order of :class:`etalstm.hw.top.Top`.
-    broadcaster, sequencer, host : int
+    broadcasters : tuple of int
+        Likewise.
+    sequencer, host : int
     """
 
     channels: tuple[int, ...]
-    broadcaster: int
+    broadcasters: tuple[int, ...]
     sequencer: int
     host: int
 
     @property
     def accelerator(self) -> tuple[int, ...]:
         """The port of the memory for each of the accelerator's, in its order."""
-        return (*self.channels, self.broadcaster, self.sequencer)
+        return (*self.channels, *self.broadcasters, self.sequencer)
 
     @property
     def used(self) -> tuple[int, ...]:
@@ -45,7 +47,7 @@ class PortMap:
 
 
 def port_map(config: Config) -> PortMap:
-    """Give the first ports to the channels, in order, the next to sequencer and broadcaster, and the last to the host.
+    """Give the first ports to the channels, in order, the next to sequencer and broadcasters, and the last to the host.
 
     So each of the controller's two halves has a port that is used, from which it takes its clock.
 
@@ -62,13 +64,18 @@ def port_map(config: Config) -> PortMap:
         )
     if config.port_bytes != PORT_BYTES:
         raise ValueError(f"behind each of the card's memory ports are {PORT_BYTES} bytes, not {config.port_bytes}")
-    shared = config.ports - 2
-    if shared + 3 > PORTS:
+    if config.ports + 1 > PORTS:
         raise ValueError(
-            f"{config.channels} channels, {config.channels_per_port} to a port, and 3 other users need {shared + 3} "
-            f"memory ports, the card has {PORTS}"
+            f"{config.channels} channels, {config.channels_per_port} to a port, {config.broadcasters} broadcasters, "
+            f"the sequencer and the host need {config.ports + 1} memory ports, the card has {PORTS}"
         )
-    return PortMap(tuple(range(shared)), sequencer=shared, broadcaster=shared + 1, host=PORTS - 1)
+    sequencer = config.channel_ports
+    return PortMap(
+        channels=tuple(range(sequencer)),
+        broadcasters=tuple(range(sequencer + 1, config.ports)),
+        sequencer=sequencer,
+        host=PORTS - 1,
+    )
 
 
 def region_of_channel(config: Config, channel: int) -> int:
@@ -76,6 +83,6 @@ def region_of_channel(config: Config, channel: int) -> int:
 
     The first region holds the controllers of memory and host link besides, so it gets the smallest share.
     """
-    shared = config.ports - 2
+    shared = config.channel_ports
     port = channel // config.channels_per_port
     return REGIONS - 1 - (shared - 1 - port) * REGIONS // shared

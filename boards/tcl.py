@@ -10,6 +10,7 @@ from etalstm.boards.pcie import MODULE as XDMA
 from etalstm.boards.pcie import Link
 from etalstm.boards.ports import REGIONS, port_map, region_of_channel
 from etalstm.hw.config import Config
+from etalstm.hw.groups import path_of
 
 MINIMUM_VIVADO = (2020, 2)  # the oldest of the public designs for this part that use these settings of the IPs
 
@@ -109,7 +110,7 @@ def floorplan(config: Config) -> str:
     lines = []
     for region in range(REGIONS):
         cells = [
-            f"shell/accelerator/channel{channel}"
+            f"shell/accelerator/{path_of(config, channel)}"
             for channel in range(config.channels)
             if region_of_channel(config, channel) == region
         ]

@@ -9,7 +9,6 @@ from etalstm.hw.axi import AXI4, join
 from etalstm.hw.compute import Compute
 from etalstm.hw.contract import (
     BINARY32,
-    CHANNEL_BITS,
     ENGINE_OF,
     HEADER,
     INSTRUCTION_BITS,
@@ -31,7 +30,8 @@ from etalstm.hw.fp.activation import Activation
 from etalstm.hw.fp.add import Adder
 from etalstm.hw.fp.multiply import Multiplier
 from etalstm.hw.queue import InstructionQueue
-from etalstm.hw.stream import Completed, Dispatched, Scalar, Shares, Windows
+from etalstm.hw.stream import Completed, Dispatched, Place, Scalar, Shares, Windows
+from etalstm.hw.tree import ROUND_TRIP
 
 ENGINES = {Engine.LOAD: "load", Engine.MAC: "mac", Engine.VECTOR: "vector", Engine.STORE: "store"}
 """The engines of a channel, and their names."""
@@ -64,12 +64,17 @@ class Channel(wiring.Component):
         Values of ``Source.PARAMETER``; the first three are fixed and not looked at.
     shares : :py:`In(Shares())`
         Fixed shares of the PEs; constant while a program runs.
-    number : :py:`In(CHANNEL_BITS)`
-        Which window is this channel's; constant.
+    place : :py:`In(Place(address_bits))`
+        Which window is this channel's; constant while a program runs.
     windows : :py:`In(Windows(address_bits))`
         Where the channels' windows lie.
     axi : :py:`Out(AXI4(address_bits, beat_bits))`
         Memory port.
+    rooms : :py:`Out(4)`
+        The queues of load, mac, vector and store (bits 0 to 3) have room. Each takes ``tree.ROUND_TRIP`` more
+        instructions after that.
+    scalar_room : :py:`Out(1)`
+        Likewise for scalars. A sender who stops late and begins late sees no gap.
     abort : :py:`In(1)`
         Start nothing new.
     stored_by_all : :py:`In(TARGET_BITS)`
@@ -97,7 +102,7 @@ class Channel(wiring.Component):
     def __init__(self, config, *, multiplier=Multiplier, adder=Adder, activation=Activation):
         self.config = config
         self.multiplier, self.adder, self.activation = multiplier, adder, activation
-        flags = ("store_done", "busy", "dma_busy", "mac_phase", "load_beats", "store_beats", "progress")
+        flags = ("store_done", "busy", "dma_busy", "mac_phase", "load_beats", "store_beats", "progress", "scalar_room")
         super().__init__(
             {name: Out(1) for name in flags}
             | {
@@ -105,9 +110,10 @@ class Channel(wiring.Component):
                 "scalars": In(stream.Signature(Scalar(BINARY32))),
                 "parameters": In(data.ArrayLayout(BINARY32.width, PARAMETERS)),
                 "shares": In(Shares()),
-                "number": In(CHANNEL_BITS),
+                "place": In(Place(config.address_bits)),
                 "windows": In(Windows(config.address_bits)),
                 "axi": Out(AXI4(config.address_bits, config.beat_bits)),
+                "rooms": Out(len(ENGINES)),
                 "abort": In(1),
                 "stored_by_all": In(TARGET_BITS),
                 "completed": Out(Completed()),
@@ -135,7 +141,7 @@ class Channel(wiring.Component):
         m.submodules.load = load = LoadEngine(
             *transfer, outstanding=config.outstanding_bursts, decompressor_words=config.codec_words
         )
-        m.submodules.store = store = StoreEngine(*transfer, config.channels, compressor_words=config.codec_words)
+        m.submodules.store = store = StoreEngine(*transfer, compressor_words=config.codec_words)
         queues = self._dispatch(m, {"load": load.i, "mac": compute.mac, "vector": compute.vector, "store": store.i})
         left = self._feed(m, compute)
         self._transfer(m, compute, load, store)
@@ -151,7 +157,7 @@ class Channel(wiring.Component):
         queues = {}
         for name, instructions in engines.items():
             raw = not isinstance(instructions.p, data.View)
-            queue = InstructionQueue(_RAW if raw else instructions.p.shape(), self.config.instruction_queue)
+            queue = InstructionQueue(_RAW if raw else instructions.p.shape(), self.config.instruction_queue, ROUND_TRIP)
             m.submodules[f"{name}_queue"] = queues[name] = queue
             m.d.comb += [
                 queue.i.p.eq(self.i.p),
@@ -162,6 +168,7 @@ class Channel(wiring.Component):
                 instructions.valid.eq(queue.o.valid),
                 queue.o.ready.eq(instructions.ready),
             ]
+        m.d.comb += self.rooms.eq(Cat(queue.room for queue in queues.values()))
         with m.Switch(opcode):
             for code, engine in ENGINE_OF.items():
                 if engine in ENGINES and code != Opcode.LOAD_ROWS:  # of which only LOADs come here
@@ -175,11 +182,16 @@ class Channel(wiring.Component):
 
     def _feed(self, m, compute):
         """Keep scalars in front of the MAC engine; give whether there are any."""
-        m.submodules.scalars = fifo = SyncFIFOBuffered(width=self.scalars.p.shape().size, depth=self.config.scalar_fifo)
+        config = self.config
+        # While the news of room and then scalars are on their way, the MAC engine takes one from here in every cycle.
+        enough = config.scalar_fifo + ROUND_TRIP
+        fifo = SyncFIFOBuffered(width=self.scalars.p.shape().size, depth=enough + ROUND_TRIP)
+        m.submodules.scalars = fifo
         m.d.comb += [
             fifo.w_data.eq(self.scalars.p),
             fifo.w_en.eq(self.scalars.valid),
             self.scalars.ready.eq(fifo.w_rdy),
+            self.scalar_room.eq(fifo.level < enough),
             compute.scalars.p.eq(fifo.r_data),
             compute.scalars.valid.eq(fifo.r_rdy),
             fifo.r_en.eq(compute.scalars.ready),
@@ -200,7 +212,7 @@ class Channel(wiring.Component):
         m.d.comb += [
             store.vector.eq(compute.read_data),
             store.parameters.eq(compute.parameters),
-            *(engine.number.eq(self.number) for engine in (load, store)),
+            *(engine.place.eq(self.place) for engine in (load, store)),
             *(engine.windows.eq(self.windows) for engine in (load, store)),
             *(engine.abort.eq(self.abort) for engine in (load, store)),
             self.load_beats.eq(load.beats),

@@ -39,6 +39,7 @@ class Config:
     scalar_fifo: int = 8  # scalars that wait in front of each channel
     outstanding_bursts: int = 8  # reads in flight at each port, those of all its users together
     channels_per_port: int = 1  # channels that share a memory port
+    broadcasters: int = 1  # as many as channels can be divided into groups; each has a memory port
     port_bytes: int = 0  # memory behind each of the channels' ports, from address 0 on; 0: all memory behind every port
     address_bits: int = 33  # of a byte address
     clock_mhz: float = 250.0
@@ -71,6 +72,7 @@ class Config:
             "scalar_fifo": (2, 64),
             "outstanding_bursts": (1, 64),
             "channels_per_port": (1, 8),
+            "broadcasters": (1, (1 << contract.GROUP_BITS) - 1),
             "address_bits": (20, 64),
         }
         for name, (low, high) in limits.items():
@@ -86,9 +88,11 @@ class Config:
                 f"port_bytes must be a multiple of {pages}, {self.channels_per_port} windows of whole pages, got "
                 f"{self.port_bytes}"
             )
-        if self.port_bytes * (self.ports - 2) > 1 << self.address_bits:
+        if self.channels % self.broadcasters:
+            raise ValueError(f"broadcasters must divide channels ({self.channels}), got {self.broadcasters}")
+        if self.port_bytes * self.channel_ports > 1 << self.address_bits:
             raise ValueError(
-                f"port_bytes of {self.ports - 2} ports must be within {1 << self.address_bits} addresses, got "
+                f"port_bytes of {self.channel_ports} ports must be within {1 << self.address_bits} addresses, got "
                 f"{self.port_bytes} each"
             )
         if self.broadcast_words < 4 * self.lanes:
@@ -129,9 +133,19 @@ class Config:
         return contract.INSTRUCTION_BITS // self.beat_bits
 
     @property
+    def channel_ports(self) -> int:
+        """Memory ports of the channels, the first ones."""
+        return self.channels // self.channels_per_port
+
+    @property
     def ports(self) -> int:
-        """Memory ports: those of the channels, the broadcaster's and the sequencer's."""
-        return self.channels // self.channels_per_port + 2
+        """Memory ports: those of the channels, the broadcasters' and the sequencer's."""
+        return self.channel_ports + self.broadcasters + 1
+
+    @property
+    def group_counts(self) -> tuple[int, ...]:
+        """Into how many groups the channels can be divided, in ascending order."""
+        return tuple(count for count in range(1, self.broadcasters + 1) if self.channels % count == 0)
 
     @property
     def share_bytes(self) -> int:
@@ -152,13 +166,13 @@ class Config:
 _BENCH = Config(channels=4, lanes=32, activation_units=2)
 _VCU128 = replace(
     _BENCH, channels=40, channels_per_port=2, outstanding_bursts=16, port_bytes=1 << 28, scratch_depth=512,
-    scratch_reads=1, bias_depth=32, codec_words=2, broadcast_words=4096,
+    scratch_reads=1, bias_depth=32, codec_words=2, broadcast_words=4096, broadcasters=5,
 )  # fmt: skip
 
 PRESETS = {
     "test": Config(
         channels=2, lanes=4, weight_depth=256, scratch_depth=256, queue_depth=64, bias_depth=16,
-        codec_words=2, instruction_queue=4, broadcast_words=128, scalar_fifo=4, outstanding_bursts=2,
+        codec_words=2, instruction_queue=4, broadcast_words=128, scalar_fifo=4, outstanding_bursts=2, broadcasters=2,
     ),
     # Two wide channels simulate faster than four narrow ones: control is once per channel.
     "sim": Config(channels=2, lanes=16, weight_depth=2048, queue_depth=256, activation_units=4, broadcast_words=2048),
@@ -166,7 +180,7 @@ PRESETS = {
     "vcu128": _VCU128,
     "u280": replace(_VCU128),
     # Four of the board's channels: figures of the board are measured on its own channel.
-    "slice": replace(_VCU128, channels=4),
+    "slice": replace(_VCU128, channels=4, broadcasters=4),
 }  # fmt: skip
 
 

@@ -72,7 +72,7 @@ class Engine(IntEnum):
     MAC = 1  #: multiply-accumulate of broadcast scalars, one per channel
     VECTOR = 2  #: element-wise work, one per channel
     STORE = 3  #: lane memories to memory, one per channel
-    CAST = 4  #: memory to the broadcast stream, one per machine
+    CAST = 4  #: memory to the broadcast stream, one per group of channels
 
 
 class Opcode(IntEnum):
@@ -161,6 +161,7 @@ LANE_ADDRESS_BITS = 13
 COUNT_BITS = 12
 KIND_BITS = 2
 CHANNEL_BITS = 8
+GROUP_BITS = 4  # a group of channels; as a field, number of the group + 1, or 0
 TILE_BITS = 12  # number of a vector of a channel's units or inputs
 LOG_BITS = 1  # P and δ have logs of their own
 STREAM_BITS = ADDRESS_BITS  # first and last beat of a log
@@ -239,19 +240,25 @@ FIELDS = {
     },
     # Copies outer·inner vectors of the channel's window, one after the other, to lane memory `memory`.
     # With `compressed`, LOAD reads a stream that a compressed STORE wrote: `address` is that of its index beat.
+    # With `group` = k > 0 the window is that of another channel: the one at the same position in group k - 1.
+    # The number of the executing channel's own group, times `group_stride`, is added to `address`.
+    # BAD_FIELD: a group that there is not.
     Opcode.LOAD: {
         **_TRANSFER,
         "more": 1,  # a part: what the next LOAD is a part of too is completed, and counted, with the last one
         "compressed": 1,
         "bf16": 1,  # of the stream's words
+        "group": GROUP_BITS,  # 0: the channel's own window
+        "group_stride": ADDRESS_BITS,  # beats
     },
     # A LOAD of `outer` rows of `inner` vectors each that leaves out rows which no scalar of a CAST has a use for. The
     # sequencer turns it into LOADs of the others; lane memory keeps what it had where a row is left out, but one row at
     # least is read. Rows belong to blocks in the order of a CAST by rows with four gates: the first block is tile
     # `tile` of channel `channel`, then come the next tiles, after tile `tiles_per_channel - 1` tile 0 of the next
     # channel; a block has four rows, one for each gate, of each of `lanes` lanes, or of `last_lanes` in a channel's
-    # last tile. The map of a block is four vectors, one for each gate, at beat map + tile·(4·beats per vector) of the
-    # channel's window: a row is left out if its lane's word is ±0. It is read when the waits are over.
+    # last tile. `channel` is a position in a group: every group has a map of each block, and a row is left out if none
+    # of them needs it. The map of a block is four vectors, one for each gate, at beat map + tile·(4·beats per vector)
+    # of the channel's window: a row is left out if its lane's word is ±0. It is read when the waits are over.
     # BAD_FIELD: a count of 0; lanes that a vector does not have; `outer` rows are not those of whole blocks.
     Opcode.LOAD_ROWS: {
         **_TRANSFER,
@@ -310,7 +317,8 @@ FIELDS = {
     # Transposes squares of `words per beat` vectors. Square q (of `outer`) reads vectors lane_address + q·outer_stride
     # + i·inner_stride for i < rows (vectors beyond `rows` count as zeros) from the scratch memory, and writes for each
     # lane l < lanes one beat, word i of which is lane l of vector i, at beat address + q·outer_beats + l·lane_beats +
-    # n·channel_beats (n: the number of the channel that executes) of the window of channel `target`.
+    # n·channel_beats (n: the position in its group of the channel that executes) of the window of the channel at
+    # position `target` of the same group.
     Opcode.TRANSPOSE: {
         "address": ADDRESS_BITS,
         "kind": KIND_BITS,  # a Traffic
@@ -325,6 +333,7 @@ FIELDS = {
         "lane_beats": 20,
         "channel_beats": 24,
     },
+    # Executed by the broadcaster of every group, each for the channels of its group; `channel` is a position in it.
     # Reads `blocks` blocks, starting with tile `tile` of channel `channel`; the next block is the next tile, after tile
     # `tiles_per_channel - 1` tile 0 of the next channel. A block is [gate][batch][lane] words at beat address +
     # tile·(gates·batch·beats per vector) of the channel's window. Lanes `lane` to `lane + lanes - 1` of it are sent; of
@@ -449,6 +458,7 @@ class Register(IntEnum):
     # Of each window, in units of 4096 bytes. If a window reaches beyond the machine's addresses, the size counts as 0:
     # every access is refused with BAD_ADDRESS.
     WINDOW_SIZE = 0x08C
+    GROUPS = 0x090  #: how many equal groups of channels, each with a broadcaster; 0: one. START with another: BAD_FIELD
     # 64-bit words, low half first, in the order of Counter; cleared by START. Reading a low half latches the high half:
     # a read of any high half gives what was latched last.
     COUNTER = 0x100
@@ -466,6 +476,7 @@ KEPT_REGISTERS = (
     Register.SHARES,
     Register.SEND_ZEROS,
     Register.WINDOW_SIZE,
+    Register.GROUPS,
 )
 REGISTER_SPACE_BYTES = 0x400
 PAGE_BYTES = 4096  # windows and programs begin at multiples of it, and windows have a multiple of it as their size

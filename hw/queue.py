@@ -24,6 +24,8 @@ class InstructionQueue(wiring.Component):
         Layout of an instruction; it starts with the header.
     depth : int
         Instructions that wait, besides the one at ``o``.
+    reserve : int
+        More that are taken after ``room`` has gone, for a sender who learns of it late.
 
     Members
     -------
@@ -39,12 +41,14 @@ class InstructionQueue(wiring.Component):
         Lets nothing more go.
     waits : :py:`Out(4)`
         No instruction is at ``o``, and the first of the queue waits for: load, mac, vector, store (bits 0 to 3).
+    room : :py:`Out(1)`
+        Fewer than ``depth`` wait.
     busy : :py:`Out(1)`
         There is an instruction in the queue or at ``o``.
     """
 
-    def __init__(self, shape, depth):
-        self.shape, self.depth = shape, depth
+    def __init__(self, shape, depth, reserve=0):
+        self.shape, self.depth, self.reserve = shape, depth, reserve
         super().__init__(
             {
                 "i": In(stream.Signature(Dispatched())),
@@ -53,6 +57,7 @@ class InstructionQueue(wiring.Component):
                 "stored_by_all": In(TARGET_BITS),
                 "hold": In(1),
                 "waits": Out(4),
+                "room": Out(1),
                 "busy": Out(1),
             }
         )
@@ -62,7 +67,7 @@ class InstructionQueue(wiring.Component):
         m = Module()
         fields = self.shape.size - _HEADER_BITS
         entry = data.StructLayout({"waits": Waits(), "opcode": OPCODE_BITS, "fields": fields})
-        m.submodules.fifo = fifo = SyncFIFOBuffered(width=entry.size, depth=self.depth)
+        m.submodules.fifo = fifo = SyncFIFOBuffered(width=entry.size, depth=self.depth + self.reserve)
         arriving, head = entry(fifo.w_data), entry(fifo.r_data)
         opcode, payload, valid = Signal(OPCODE_BITS, reset_less=True), Signal(fields, reset_less=True), Signal()
 
@@ -87,5 +92,5 @@ class InstructionQueue(wiring.Component):
                 m.d.sync += [opcode.eq(head.opcode), payload.eq(head.fields)]
         with m.If(~valid & fifo.r_rdy):
             m.d.comb += self.waits.eq(blocked)
-        m.d.comb += self.busy.eq(valid | (fifo.level != 0))
+        m.d.comb += [self.busy.eq(valid | (fifo.level != 0)), self.room.eq(fifo.level < self.depth)]
         return m

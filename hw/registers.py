@@ -37,6 +37,7 @@ class Registers(wiring.Component):
     bus : :py:`In(AXI4Lite(...))`
     start, abort : :py:`Out(1)`                  pulses
     program, length, watchdog, windows : Out     what the host has set
+    groups : :py:`Out(32)`                       how many groups of channels the host wants
     parameters : :py:`Out(data.ArrayLayout)`     operands of vector instructions
     shares, send_zeros : Out                     how the PEs are divided; zero scalars are sent too
     running, status, engine, instruction : In    from the sequencer
@@ -54,6 +55,7 @@ class Registers(wiring.Component):
                 "length": Out(32),
                 "watchdog": Out(32),
                 "windows": Out(Windows(config.address_bits)),
+                "groups": Out(32),
                 "parameters": Out(data.ArrayLayout(BINARY32.width, contract.PARAMETERS)),
                 "shares": Out(Shares()),
                 "send_zeros": Out(1),
@@ -76,6 +78,7 @@ class Registers(wiring.Component):
             self.program.eq(stored[Register.PROGRAM_LOW] | stored[Register.PROGRAM_HIGH] << 32),
             self.length.eq(stored[Register.PROGRAM_LENGTH]),
             self.watchdog.eq(stored[Register.WATCHDOG]),
+            self.groups.eq(stored[Register.GROUPS]),
             *(self.parameters[n].eq(word) for n, word in enumerate(parameters)),
             *(
                 self.shares[name].eq(stored[Register.SHARES].word_select(n, 8))

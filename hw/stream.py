@@ -127,6 +127,27 @@ class Windows(data.StructLayout):
         super().__init__({"base": address_bits, "stride": address_bits, "size": address_bits})
 
 
+class Place(data.StructLayout):
+    """Where a channel or a broadcaster is among the groups of channels; constant while a program runs.
+
+    Members
+    -------
+    position : number of the channel in its group; 0 of a broadcaster
+    group : number of its group
+    first : the group's first channel, which has position 0
+    size : channels of each group
+    count : groups there are
+    pitch : bytes from the window of a channel to that of the channel at the same position in the next group
+    """
+
+    def __init__(self, address_bits: int):
+        channels = ("position", "first", "size")
+        super().__init__(
+            dict.fromkeys(channels, contract.CHANNEL_BITS)
+            | {"group": contract.GROUP_BITS, "count": contract.GROUP_BITS, "pitch": address_bits}
+        )
+
+
 class Shares(data.StructLayout):
     """Fixed shares of the PEs: how many slots of every :data:`contract.SLOTS` each kind has; all 0: no shares."""
 

@@ -23,6 +23,7 @@
 #define ETALSTM_COUNT_BITS 12u
 #define ETALSTM_KIND_BITS 2u
 #define ETALSTM_CHANNEL_BITS 8u
+#define ETALSTM_GROUP_BITS 4u /* a group of channels; as a field, number of the group + 1, or 0 */
 #define ETALSTM_TILE_BITS 12u /* number of a vector of a channel's units or inputs */
 #define ETALSTM_LOG_BITS 1u /* P and δ have logs of their own */
 #define ETALSTM_STREAM_BITS 28u /* first and last beat of a log */
@@ -71,6 +72,7 @@
 #define ETALSTM_REG_SHARES 132u /* 0: any operation may use any cycle of the PEs; otherwise fixed shares, see SHARES */
 #define ETALSTM_REG_SEND_ZEROS 136u /* 1: a scalar that is zero takes the cycles of any other, and is no term of a sum; 0: skipped */
 #define ETALSTM_REG_WINDOW_SIZE 140u /* Of each window, in units of 4096 bytes. If a window reaches beyond the machine's addresses, the size counts as 0: every access is refused with BAD_ADDRESS. */
+#define ETALSTM_REG_GROUPS 144u /* how many equal groups of channels, each with a broadcaster; 0: one. START with another: BAD_FIELD */
 #define ETALSTM_REG_COUNTER 0x100u /* 64-bit words, low half first, in the order of Counter; cleared by START. Reading a low half latches the high half: a read of any high half gives what was latched last. */
 
 /* Counters: the register of the low half of the first */
@@ -91,7 +93,7 @@
 #define ETALSTM_ENGINE_MAC 1u /* multiply-accumulate of broadcast scalars, one per channel */
 #define ETALSTM_ENGINE_VECTOR 2u /* element-wise work, one per channel */
 #define ETALSTM_ENGINE_STORE 3u /* lane memories to memory, one per channel */
-#define ETALSTM_ENGINE_CAST 4u /* memory to the broadcast stream, one per machine */
+#define ETALSTM_ENGINE_CAST 4u /* memory to the broadcast stream, one per group of channels */
 
 /* Opcode: What an instruction does. Everything else is refused with :attr:`Status.BAD_OPCODE`. */
 #define ETALSTM_OPCODE_HALT 0u
@@ -195,6 +197,8 @@
 #define ETALSTM_LOAD_MORE 136u, 1u
 #define ETALSTM_LOAD_COMPRESSED 137u, 1u
 #define ETALSTM_LOAD_BF16 138u, 1u
+#define ETALSTM_LOAD_GROUP 139u, 4u
+#define ETALSTM_LOAD_GROUP_STRIDE 143u, 28u
 
 /* Fields of MAC: offset and width in bits. */
 #define ETALSTM_MAC_WEIGHTS 41u, 13u

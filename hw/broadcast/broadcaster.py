@@ -14,7 +14,7 @@ from etalstm.hw.config import Config
 from etalstm.hw.contract import BINARY32, Opcode, Status
 from etalstm.hw.dma.reader import Reader
 from etalstm.hw.queue import InstructionQueue
-from etalstm.hw.stream import Dispatched, Scalar, Windows, instruction_layout
+from etalstm.hw.stream import Dispatched, Place, Scalar, Windows, instruction_layout
 
 
 class Broadcaster(wiring.Component):
@@ -23,9 +23,10 @@ class Broadcaster(wiring.Component):
     Members
     -------
     i : :py:`In(stream.Signature(Dispatched()))`      CAST instructions
-    o : :py:`Out(stream.Signature(Scalar(BINARY32)))`   scalars, for all channels at once
+    o : :py:`Out(stream.Signature(Scalar(BINARY32)))`   scalars, for all channels of a group at once
     axi : :py:`Out(AXI4Read(...))`                    memory port
     windows : :py:`In(Windows(...))`                  where the channels' windows are
+    place : :py:`In(Place(...))`                      the group that is served
     send_zeros : :py:`In(1)`                          zeros are sent too, as scalars that are no terms
     stored_by_all : :py:`In(TARGET_BITS)`             what waits are compared with
     abort, dma_busy, busy, progress                   as in a channel
@@ -41,6 +42,7 @@ class Broadcaster(wiring.Component):
                 "o": Out(stream.Signature(Scalar(BINARY32))),
                 "axi": Out(AXI4Read(config.address_bits, config.beat_bits)),
                 "windows": In(Windows(config.address_bits)),
+                "place": In(Place(config.address_bits)),
                 "send_zeros": In(1),
                 "stored_by_all": In(contract.TARGET_BITS),
                 "abort": In(1),
@@ -68,7 +70,6 @@ class Broadcaster(wiring.Component):
             vector_beats=config.vector_beats,
             words=config.broadcast_words,
             address_bits=config.address_bits,
-            channels=config.channels,
         )
         m.submodules.reader = reader = Reader(
             config.address_bits, config.beat_bits, contract.ADDRESS_BITS, outstanding=config.outstanding_bursts
@@ -100,6 +101,7 @@ class Broadcaster(wiring.Component):
             reader.abort.eq(self.abort | failed),
             fetcher.stop.eq(self.abort),
             fetcher.windows.eq(self.windows),
+            fetcher.place.eq(self.place),
             fetcher.release.eq(emitter.release),
             buffer.write_address.eq(fetcher.write_address),
             buffer.write_data.eq(fetcher.write_data),

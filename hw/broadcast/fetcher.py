@@ -13,7 +13,7 @@ from etalstm.hw.contract import STREAM_INDEX, FloatFormat, Opcode, Status
 from etalstm.hw.dma.bursts import Transfer
 from etalstm.hw.dma.indexed import Part
 from etalstm.hw.dma.reader import ReadBeat
-from etalstm.hw.stream import Windows, instruction_layout
+from etalstm.hw.stream import Place, Windows, instruction_layout
 
 _PLANS = 4  # transfers asked for ahead
 
@@ -42,8 +42,6 @@ class BlockFetcher(wiring.Component):
         Size of one buffer in words.
     address_bits : int
         Bits of a byte address.
-    channels : int
-        How many channels have windows.
 
     Members
     -------
@@ -53,7 +51,7 @@ class BlockFetcher(wiring.Component):
     o : :py:`Out(stream)`                blocks (:class:`BlockLayout`) that lie in a buffer
     release : :py:`In(1)`                the oldest block has been sent
     write : :py:`Out`                    address, data and enable of the buffers' write port
-    windows : :py:`In`                   where the channels' windows are
+    windows, place : :py:`In`            where the channels' windows are, and which group's are read
     block                                the block that is being written
     kind : :py:`Out(2)`                  what the beat that is taken counts as
     begun : :py:`Out(COMPLETED_BITS)`    how many instructions have had a block begun or refused
@@ -63,12 +61,12 @@ class BlockFetcher(wiring.Component):
     busy : :py:`Out(1)`                  an instruction or a read is under way
     """
 
-    def __init__(self, format: FloatFormat, *, beat_words, vector_beats, words, address_bits, channels):
+    def __init__(self, format: FloatFormat, *, beat_words, vector_beats, words, address_bits):
         self._format, self._beat_words = format, beat_words
         self._words, self._rows, self._plan = words, words // beat_words, BlockPlan(words, format.width)
         self._shape = {
             "beat_words": beat_words, "vector_beats": vector_beats, "width": format.width, "words": words,
-            "address_bits": address_bits, "channels": channels,
+            "address_bits": address_bits,
         }  # fmt: skip
         beat_bits = beat_words * format.width
         super().__init__(
@@ -83,6 +81,7 @@ class BlockFetcher(wiring.Component):
                 "write_enable": Out(1),
                 "block": Out(BlockLayout(words)),
                 "windows": In(Windows(address_bits)),
+                "place": In(Place(address_bits)),
                 "kind": Out(contract.KIND_BITS),
                 "begun": Out(contract.COMPLETED_BITS),
                 "status": Out(Status),
@@ -104,6 +103,7 @@ class BlockFetcher(wiring.Component):
         stopped = self.status != Status.IDLE
         m.d.comb += [
             requests.windows.eq(self.windows),
+            requests.place.eq(self.place),
             requests.stop.eq(self.stop | stopped),
             plans.w_data.eq(requests.plans.p),
             plans.w_en.eq(requests.plans.valid),

@@ -9,7 +9,7 @@ from etalstm.hw.broadcast.blocks import BlockPlan
 from etalstm.hw.contract import MOST_GATES, Opcode, Status
 from etalstm.hw.dma.bursts import Transfer
 from etalstm.hw.dma.indexed import Index, IndexedReads, Part
-from etalstm.hw.stream import LANE_OFFSET_BITS, Windows, instruction_layout, lane_offset
+from etalstm.hw.stream import LANE_OFFSET_BITS, Place, Windows, instruction_layout, lane_offset
 
 
 class BlockRequests(wiring.Component):
@@ -26,14 +26,14 @@ class BlockRequests(wiring.Component):
         Size of a buffer in words.
     address_bits : int
         Bits of a byte address.
-    channels : int
-        How many channels have windows.
 
     Members
     -------
     i : :py:`In(stream.Signature(instruction_layout(Opcode.CAST)))`
         Instructions whose waits are over.
     windows : :py:`In(Windows(address_bits))`
+    place : :py:`In(Place(address_bits))`
+        The group whose windows are read.
     index : :py:`In(stream.Signature(Index(width)))`
         The indices that were asked for, in order.
     transfers : :py:`Out(stream.Signature(Transfer(address_bits, ADDRESS_BITS)))`
@@ -44,15 +44,16 @@ class BlockRequests(wiring.Component):
         A block has not been asked for yet.
     """
 
-    def __init__(self, *, beat_words, vector_beats, width, words, address_bits, channels):
+    def __init__(self, *, beat_words, vector_beats, width, words, address_bits):
         self._beat_words, self._vector_beats = beat_words, vector_beats
-        self._channels, self._lanes, self._rows = channels, beat_words * vector_beats, words // beat_words
+        self._lanes, self._rows = beat_words * vector_beats, words // beat_words
         self._plan = BlockPlan(words, width)
         self._sizes = (width, beat_words, address_bits, contract.ADDRESS_BITS)
         super().__init__(
             {
                 "i": In(stream.Signature(instruction_layout(Opcode.CAST))),
                 "windows": In(Windows(address_bits)),
+                "place": In(Place(address_bits)),
                 "index": In(stream.Signature(Index(width))),
                 "transfers": Out(stream.Signature(Transfer(address_bits, contract.ADDRESS_BITS))),
                 "plans": Out(stream.Signature(self._plan)),
@@ -102,7 +103,7 @@ class BlockRequests(wiring.Component):
             with m.State("LOCATE"):
                 m.d.sync += [
                     offset.eq(cast.address + tile * Mux(cast.compressed, self._vector_beats, beats)),
-                    window.eq(self.windows.base + channel * self.windows.stride),
+                    window.eq(self.windows.base + (self.place.first + channel) * self.windows.stride),
                     lanes.eq(Mux(last_tile, cast.last_lanes, cast.lanes)),
                     rows.eq(cast.gates * Mux(last_tile, cast.last_lanes, cast.lanes)),
                 ]
@@ -152,5 +153,5 @@ class BlockRequests(wiring.Component):
             | (cast.gates > MOST_GATES)
             | (cast.lane + lanes > self._lanes)
         )
-        bad_address = (channel >= self._channels) | (end > size)
+        bad_address = (channel >= self.place.size) | (end > size)
         return Mux(bad_field, Status.BAD_FIELD, Mux(bad_address, Status.BAD_ADDRESS, Status.IDLE))

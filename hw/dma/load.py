@@ -7,12 +7,12 @@ from amaranth.lib.wiring import In, Out
 
 from etalstm.hw.axi import AXI4Read
 from etalstm.hw.codec import narrow
-from etalstm.hw.contract import CHANNEL_BITS, COUNT_BITS, KIND_BITS, STREAM_INDEX, FloatFormat, Opcode, Status
+from etalstm.hw.contract import COUNT_BITS, KIND_BITS, STREAM_INDEX, FloatFormat, Opcode, Status
 from etalstm.hw.dma.indexed import Part
 from etalstm.hw.dma.loop import LaneLoop
 from etalstm.hw.dma.reader import Reader
 from etalstm.hw.dma.requests import LoadPlan, Requests
-from etalstm.hw.stream import LaneWrite, Windows, instruction_layout
+from etalstm.hw.stream import LaneWrite, Place, Windows, instruction_layout
 
 
 class LoadEngine(wiring.Component):
@@ -54,10 +54,10 @@ class LoadEngine(wiring.Component):
     -------
     i : :py:`In(stream.Signature(instruction_layout(Opcode.LOAD)))`
         Waits have been observed already; ``opcode`` is not looked at.
-    number : :py:`In(CHANNEL_BITS)`
-        Which window this engine reads from; constant.
+    place : :py:`In(Place(address_bits))`
+        Which window is this engine's; constant as ``windows``.
     windows : :py:`In(Windows(address_bits))`
-        Constant from 2 cycles before the first instruction to the end of the last.
+        Constant from 3 cycles before the first instruction to the end of the last.
     write : :py:`Out(stream.Signature(LaneWrite(format, lanes, beat_words)))`
         One write for each beat.
     axi : :py:`Out(AXI4Read(address_bits, beat_bits))`
@@ -69,9 +69,10 @@ class LoadEngine(wiring.Component):
     busy : :py:`Out(1)`
         An instruction was taken and is neither done nor dropped.
     status : :py:`Out(Status)`
-        IDLE, or sticky until reset: BAD_FIELD (a count of 0), BAD_ADDRESS (not all of it lies in the window; nothing of
-        it is read), READ_ERROR, BAD_STREAM (an index beat that does not fit the instruction or the window, and nothing
-        more was read; or a stream that no compressed STORE writes, of which some elements may have been written).
+        IDLE, or sticky until reset: BAD_FIELD (a count of 0, a group that is not there), BAD_ADDRESS (not all of it
+        lies in the window; nothing of it is read), READ_ERROR, BAD_STREAM (an index beat that does not fit the
+        instruction or the window, and nothing more was read; or a stream that no compressed STORE writes, of which some
+        elements may have been written).
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class LoadEngine(wiring.Component):
             {
                 "i": In(stream.Signature(instruction_layout(Opcode.LOAD))),
                 "windows": In(Windows(address_bits)),
-                "number": In(CHANNEL_BITS),
+                "place": In(Place(address_bits)),
                 "write": Out(stream.Signature(LaneWrite(format, lanes, beat_words))),
                 "axi": Out(AXI4Read(address_bits, self._beat_bits)),
                 "done": Out(1),
@@ -124,7 +125,7 @@ class LoadEngine(wiring.Component):
         wiring.connect(m, reader.axi, wiring.flipped(self.axi))
         m.d.comb += [
             stop.eq(self.abort | (self.status != Status.IDLE)),
-            requests.number.eq(self.number),
+            requests.place.eq(self.place),
             requests.windows.eq(self.windows),
             requests.stop.eq(stop),
             plans.w_data.eq(requests.plans.p),

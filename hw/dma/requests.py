@@ -5,11 +5,11 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm.hw.codec.decompress import Extent
-from etalstm.hw.contract import CHANNEL_BITS, KIND_BITS, Opcode, Status
+from etalstm.hw.contract import ADDRESS_BITS, GROUP_BITS, KIND_BITS, Opcode, Status
 from etalstm.hw.dma.bursts import Transfer
 from etalstm.hw.dma.indexed import Index, IndexedReads, Part
 from etalstm.hw.dma.loop import Loop
-from etalstm.hw.stream import Windows, instruction_layout
+from etalstm.hw.stream import Place, Windows, instruction_layout
 
 
 class LoadPlan(data.StructLayout):
@@ -50,7 +50,7 @@ class Requests(wiring.Component):
     Members
     -------
     i : :py:`In(stream.Signature(instruction_layout(Opcode.LOAD)))`
-    number : :py:`In(CHANNEL_BITS)`
+    place : :py:`In(Place(address_bits))`
     windows : :py:`In(Windows(address_bits))`
     index : :py:`In(stream.Signature(Index(word_bits)))`
         The indices that were asked for, in order; always ready for them.
@@ -70,7 +70,7 @@ class Requests(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(instruction_layout(Opcode.LOAD))),
-                "number": In(CHANNEL_BITS),
+                "place": In(Place(address_bits)),
                 "windows": In(Windows(address_bits)),
                 "index": In(stream.Signature(Index(word_bits))),
                 "transfers": Out(stream.Signature(Transfer(address_bits, beats_bits))),
@@ -81,7 +81,7 @@ class Requests(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Check an instruction: its product in the first cycle, its window in the second."""
+        """Check an instruction: products and window in the first cycle, whether it lies inside in the second."""
         m = Module()
         sizes = (self._word_bits, self._beat_words, self._address_bits, self._beats_bits)
         m.submodules.reads = reads = IndexedReads(LoadPlan(self._word_bits), *sizes)
@@ -92,7 +92,14 @@ class Requests(wiring.Component):
         base = Signal(self._address_bits, reset_less=True)
         beats = Signal(self._beats_bits, reset_less=True)
         prepared, inside, elements = Signal(), Signal(), Signal(self._word_bits)
-        m.d.sync += base.eq(self.windows.base + self.number * self.windows.stride)
+        position, group = Signal(self._address_bits, reset_less=True), Signal(GROUP_BITS)
+        address = Signal(ADDRESS_BITS + GROUP_BITS + 1, reset_less=True)
+        m.d.comb += group.eq(Mux(instruction.group == 0, self.place.group, instruction.group - 1))
+        m.d.sync += [
+            position.eq(self.windows.base + self.place.position * self.windows.stride),
+            base.eq(position + group * self.place.pitch),
+            address.eq(instruction.address + self.place.group * instruction.group_stride),
+        ]
         m.d.sync += beats.eq(instruction.outer * instruction.inner * self._vector_beats)
         m.d.sync += prepared.eq(self.i.valid & ~self.i.ready & ~self.stop)
         m.d.comb += [
@@ -102,9 +109,9 @@ class Requests(wiring.Component):
             self.i.ready.eq(reads.i.ready),
             self.busy.eq(prepared | reads.busy),
             request.window.eq(base),
-            request.transfer.address.eq(base + (instruction.address << self._shift)),
+            request.transfer.address.eq(base + (address << self._shift)),
             request.transfer.beats.eq(Mux(instruction.compressed, 1, beats)),
-            inside.eq(instruction.address + request.transfer.beats <= reads.size),
+            inside.eq(address + request.transfer.beats <= reads.size),
             plan.verdict.eq(Mux(inside, Status.IDLE, Status.BAD_ADDRESS)),
             plan.part.eq(Mux(instruction.compressed, Part.INDEX, Part.VECTORS)),
             *(plan[name].eq(instruction[name]) for name in ("kind", "memory", "more")),
@@ -112,6 +119,6 @@ class Requests(wiring.Component):
             elements.eq(beats * self._beat_words),
             plan.extent.eq(Cat(elements, Const(0, self._word_bits), instruction.bf16)),  # the index knows what is kept
         ]
-        with m.If(beats == 0):
+        with m.If((beats == 0) | (instruction.group > self.place.count)):
             m.d.comb += plan.verdict.eq(Status.BAD_FIELD)
         return m

@@ -9,7 +9,7 @@ from etalstm.hw import contract
 from etalstm.hw.axi import AXI4Read
 from etalstm.hw.contract import MOST_GATES, FloatFormat, Opcode, Status
 from etalstm.hw.dma.reader import Reader
-from etalstm.hw.stream import Windows, instruction_layout
+from etalstm.hw.stream import Place, Windows, instruction_layout
 
 _AHEAD = 2  # maps that are asked for while another is looked at
 _DEPTH = 32  # beats of the reader's FIFO
@@ -31,15 +31,16 @@ class RowMap(data.StructLayout):
 
 
 class RowMaps(wiring.Component):
-    """Gives the map of each block of an instruction, in order.
+    """Gives the map of each block of an instruction, in order: the rows that any group of channels needs.
 
-    A map is asked for ahead of the one that is taken; a block takes as many cycles as its map has beats, and 3 more.
+    A map is asked for ahead of the one that is taken; a block takes, for each group, as many cycles as its map has
+    beats, and 3 more.
 
     Parameters
     ----------
     format : FloatFormat
-    lanes, beat_words, address_bits, channels : int
-        Sizes of a vector, a beat, a byte address; how many channels have windows.
+    lanes, beat_words, address_bits : int
+        Sizes of a vector, a beat, a byte address.
 
     Members
     -------
@@ -47,6 +48,7 @@ class RowMaps(wiring.Component):
         Instructions whose waits are over. The next is taken when the last map of this one is known to be readable.
     o : :py:`Out(stream.Signature(RowMap(lanes)))`
     windows : :py:`In(Windows(address_bits))`
+    place : :py:`In(Place(address_bits))`  groups and their size; constant while a program runs
     axi : :py:`Out(AXI4Read(address_bits, beat_bits))`
     abort : :py:`In(1)`                  ask for nothing more; what comes is dropped
     busy : :py:`Out(1)`                  a read is under way
@@ -54,15 +56,16 @@ class RowMaps(wiring.Component):
     status : :py:`Out(Status)`           IDLE, or sticky until reset: BAD_FIELD, BAD_ADDRESS, READ_ERROR
     """
 
-    def __init__(self, format: FloatFormat, *, lanes: int, beat_words: int, address_bits: int, channels: int):
+    def __init__(self, format: FloatFormat, *, lanes: int, beat_words: int, address_bits: int):
         self._format, self._lanes, self._beat_words = format, lanes, beat_words
-        self._address_bits, self._channels = address_bits, channels
+        self._address_bits = address_bits
         self._beats, self._beat_bits = MOST_GATES * lanes // beat_words, beat_words * format.width
         super().__init__(
             {
                 "i": In(stream.Signature(instruction_layout(Opcode.LOAD_ROWS))),
                 "o": Out(stream.Signature(RowMap(lanes))),
                 "windows": In(Windows(address_bits)),
+                "place": In(Place(address_bits)),
                 "axi": Out(AXI4Read(address_bits, self._beat_bits)),
                 "abort": In(1),
                 "busy": Out(1),
@@ -76,7 +79,8 @@ class RowMaps(wiring.Component):
         m = Module()
         sizes = (self._address_bits, self._beat_bits, self._beats.bit_length())
         m.submodules.reader = reader = Reader(*sizes, depth=_DEPTH, outstanding=_AHEAD)
-        plan = data.StructLayout({name: RowMap(self._lanes).members[name] for name in ("rows", "last")})
+        shared = {name: RowMap(self._lanes).members[name] for name in ("rows", "last")}
+        plan = data.StructLayout(shared | {"first_group": 1, "last_group": 1})
         m.submodules.plans = plans = SyncFIFO(width=plan.size, depth=_AHEAD)
         connect(m, reader.axi, flipped(self.axi))
         m.d.comb += [reader.abort.eq(self.abort), self.busy.eq(reader.busy)]
@@ -85,18 +89,21 @@ class RowMaps(wiring.Component):
         return m
 
     def _ask(self, m, reader, plans, plan):
-        """Walk through the blocks: products get a cycle of their own, and so do the checks."""
+        """Walk through the blocks, and the groups of each; products get a cycle of their own, and so do the checks."""
         shift = (self._beat_bits // 8).bit_length() - 1
         rows = Signal(self.i.p.shape())
         left, lanes = Signal.like(rows.outer, name="left"), Signal.like(rows.lanes, name="lanes")
         channel, tile = Signal.like(rows.channel, name="channel"), Signal.like(rows.tile, name="tile")
         window, offset = Signal(self._address_bits), Signal(contract.ADDRESS_BITS + 1)
         last_tile = tile == rows.tiles_per_channel - 1
+        group, first = Signal.like(self.place.group, name="group"), Signal.like(self.place.first, name="first")
         m.d.comb += [
             reader.i.p.address.eq(window + (offset << shift)),
             reader.i.p.beats.eq(self._beats),
             plan.rows.eq(lanes * MOST_GATES),
             plan.last.eq(left == lanes * MOST_GATES),
+            plan.first_group.eq(group == 0),
+            plan.last_group.eq(group == self.place.count - 1),
         ]
         with m.FSM():
             with m.State("TAKE"):
@@ -109,7 +116,7 @@ class RowMaps(wiring.Component):
                 m.d.sync += [
                     lanes.eq(Mux(last_tile, rows.last_lanes, rows.lanes)),
                     offset.eq(rows.map + tile * self._beats),
-                    window.eq(self.windows.base + channel * self.windows.stride),
+                    window.eq(self.windows.base + (first + channel) * self.windows.stride),
                 ]
                 m.next = "CHECK"
             with m.State("CHECK"):
@@ -117,24 +124,26 @@ class RowMaps(wiring.Component):
                 with m.If((lanes > self._lanes) | (lanes * MOST_GATES > left)):
                     m.d.sync += self.status.eq(Status.BAD_FIELD)
                     m.next = "STOPPED"
-                with m.Elif((channel >= self._channels) | (offset + self._beats > self.windows.size >> shift)):
+                with m.Elif((channel >= self.place.size) | (offset + self._beats > self.windows.size >> shift)):
                     m.d.sync += self.status.eq(Status.BAD_ADDRESS)
                     m.next = "STOPPED"
             with m.State("ASK"):
                 m.d.comb += [reader.i.valid.eq(plans.w_rdy), plans.w_en.eq(reader.i.ready)]
                 with m.If(reader.i.valid & reader.i.ready):
-                    m.d.sync += [left.eq(left - plan.rows), tile.eq(Mux(last_tile, 0, tile + 1))]
-                    m.d.sync += channel.eq(channel + last_tile)
+                    m.d.sync += [group.eq(group + 1), first.eq(first + self.place.size)]
                     m.next = "LOCATE"
-                    with m.If(plan.last):
-                        m.next = "TAKE"
+                    with m.If(plan.last_group):
+                        m.d.sync += [group.eq(0), first.eq(0), left.eq(left - plan.rows)]
+                        m.d.sync += [tile.eq(Mux(last_tile, 0, tile + 1)), channel.eq(channel + last_tile)]
+                        with m.If(plan.last):
+                            m.next = "TAKE"
             with m.State("STOPPED"):
                 pass
         with m.If(reader.error):
             m.d.sync += self.status.eq(Status.READ_ERROR)
 
     def _collect(self, m, reader, plans, plan):
-        """Gather a map's bits from its beats: gates follow each other, and beats of a gate's vector."""
+        """Gather a block's bits from the beats of its maps: gates follow each other, and beats of a gate's vector."""
         vector_beats, width = self._lanes // self._beat_words, self._format.width
         needed = Signal(data.ArrayLayout(MOST_GATES, self._lanes), reset_less=True)
         beat, whole = Signal(range(self._beats)), Signal()
@@ -146,15 +155,16 @@ class RowMaps(wiring.Component):
             Cat(self.o.p.needed).eq(needed),
             self.o.p.rows.eq(plan.rows),
             self.o.p.last.eq(plan.last),
-            plans.r_en.eq(self.o.valid & self.o.ready),
+            plans.r_en.eq((self.o.valid & self.o.ready) | (self.beat & reader.o.p.last & ~plan.last_group)),
         ]
         with m.If(self.beat):
-            m.d.sync += [beat.eq(beat + 1), whole.eq(reader.o.p.last)]
+            m.d.sync += [beat.eq(beat + 1), whole.eq(reader.o.p.last & plan.last_group)]
             with m.Switch(beat):
                 for number in range(self._beats):
                     gate, first = divmod(number, vector_beats)
                     with m.Case(number):
                         for n, word in enumerate(words):
-                            m.d.sync += needed[first * self._beat_words + n][gate].eq(word)
-        with m.If(plans.r_en):
+                            row = needed[first * self._beat_words + n][gate]
+                            m.d.sync += row.eq(word | (row & ~plan.first_group))
+        with m.If(self.o.valid & self.o.ready):
             m.d.sync += whole.eq(0)

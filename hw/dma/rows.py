@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from etalstm.hw.axi import AXI4Read
 from etalstm.hw.contract import MOST_GATES, TARGET_BITS, FloatFormat, Opcode, Status
 from etalstm.hw.dma.rowmaps import RowMaps
-from etalstm.hw.stream import Dispatched, Windows, instruction_layout, unmet
+from etalstm.hw.stream import Dispatched, Place, Windows, instruction_layout, unmet
 
 _LAYOUT = instruction_layout(Opcode.LOAD_ROWS)
 _LOAD = instruction_layout(Opcode.LOAD)
@@ -32,7 +32,7 @@ class RowLoads(wiring.Component):
     Parameters
     ----------
     format : FloatFormat
-    lanes, beat_words, address_bits, channels : int
+    lanes, beat_words, address_bits : int
         Of :class:`RowMaps`.
 
     Members
@@ -41,13 +41,14 @@ class RowLoads(wiring.Component):
                                          instructions; one at ``i`` may only disappear if a reset follows
     stored_by_all : :py:`In(TARGET_BITS)`
                                          what waits are compared with
-    windows, axi, abort, busy, beat      of :class:`RowMaps`
+    windows, place, axi, abort, busy, beat
+                                         of :class:`RowMaps`
     seen, skipped : :py:`Out(range(5))`  rows that were looked at in this cycle; those of them that are left out
     status : :py:`Out(Status)`           why the instruction at ``i`` is not taken, see :class:`RowMaps`
     """
 
-    def __init__(self, format: FloatFormat, *, lanes: int, beat_words: int, address_bits: int, channels: int):
-        self._maps = RowMaps(format, lanes=lanes, beat_words=beat_words, address_bits=address_bits, channels=channels)
+    def __init__(self, format: FloatFormat, *, lanes: int, beat_words: int, address_bits: int):
+        self._maps = RowMaps(format, lanes=lanes, beat_words=beat_words, address_bits=address_bits)
         self._vector_beats = lanes // beat_words
         super().__init__(
             {
@@ -55,6 +56,7 @@ class RowLoads(wiring.Component):
                 "o": Out(stream.Signature(Dispatched())),
                 "stored_by_all": In(TARGET_BITS),
                 "windows": In(Windows(address_bits)),
+                "place": In(Place(address_bits)),
                 "axi": Out(AXI4Read(address_bits, beat_words * format.width)),
                 "abort": In(1),
                 "busy": Out(1),
@@ -77,6 +79,7 @@ class RowLoads(wiring.Component):
         m.d.comb += [
             maps.i.p.eq(rows),
             maps.windows.eq(self.windows),
+            maps.place.eq(self.place),
             maps.abort.eq(self.abort),
             self.busy.eq(maps.busy),
             self.beat.eq(maps.beat),

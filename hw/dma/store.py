@@ -7,7 +7,6 @@ from amaranth.lib.wiring import In, Out
 from etalstm.hw.axi import AXI4Write
 from etalstm.hw.codec import narrow
 from etalstm.hw.contract import (
-    CHANNEL_BITS,
     COUNT_BITS,
     INSTRUCTION_BITS,
     KIND_BITS,
@@ -23,7 +22,7 @@ from etalstm.hw.dma.scatter import Scatter
 from etalstm.hw.dma.transpose import Transposer
 from etalstm.hw.dma.vectors import VectorReader
 from etalstm.hw.dma.writer import Writer
-from etalstm.hw.stream import LaneRead, Windows, instruction_layout, vector_layout
+from etalstm.hw.stream import LaneRead, Place, Windows, instruction_layout, vector_layout
 
 OUTSTANDING = 32  # bursts without a response; single beats at full speed need the memory's latency
 
@@ -59,8 +58,6 @@ class StoreEngine(wiring.Component):
         Words of a vector and of a memory beat; ``beat_words`` divides ``lanes``, both are powers of two.
     address_bits : int
         Bits of a byte address.
-    channels : int
-        How many channels there are.
     outstanding, ahead : int
         Of the :class:`Writer`: bursts without a response, and addresses ahead of their data.
     depth : int
@@ -72,8 +69,8 @@ class StoreEngine(wiring.Component):
     -------
     i : :py:`In(stream.Signature(INSTRUCTION_BITS))`
         A STORE or a TRANSPOSE whose waits have been observed.
-    number : :py:`In(CHANNEL_BITS)`
-        This channel's; constant.
+    place : :py:`In(Place(address_bits))`
+        This channel's; constant while the engine is busy, as ``windows``.
     windows : :py:`In(Windows(address_bits))`
         Constant while the engine is busy.
     parameters : :py:`In(data.ArrayLayout(format.width, PARAMETERS))`
@@ -102,7 +99,6 @@ class StoreEngine(wiring.Component):
         lanes: int,
         beat_words: int,
         address_bits: int,
-        channels: int = 1,
         *,
         outstanding: int = OUTSTANDING,
         ahead: int = 8,
@@ -114,14 +110,14 @@ class StoreEngine(wiring.Component):
         self._format, self._lanes, self._beat_words = format, lanes, beat_words
         self._vector_beats, self._beat_bits = lanes // beat_words, beat_words * format.width
         self._beats_bits = 2 * COUNT_BITS + (self._vector_beats - 1).bit_length()
-        self._address_bits, self._channels = address_bits, channels
+        self._address_bits = address_bits
         self._writer, self._depth = {"outstanding": outstanding, "ahead": ahead}, depth
         self._compressor_words = compressor_words
         super().__init__(
             {
                 "i": In(stream.Signature(INSTRUCTION_BITS)),
                 "windows": In(Windows(address_bits)),
-                "number": In(CHANNEL_BITS),
+                "place": In(Place(address_bits)),
                 "parameters": In(data.ArrayLayout(format.width, PARAMETERS)),
                 "read": Out(stream.Signature(LaneRead())),
                 "vector": In(vector_layout(format, lanes)),
@@ -251,7 +247,7 @@ class StoreEngine(wiring.Component):
         m.d.comb += transpose.eq(store.opcode == Opcode.TRANSPOSE)
         m.d.sync += [
             beats.eq(Mux(transpose, 1, store.outer * store.inner * self._vector_beats)),
-            skip.eq(Mux(transpose, square.target, self.number) * self.windows.stride),
+            skip.eq((self.place.first + Mux(transpose, square.target, self.place.position)) * self.windows.stride),
         ]
         with m.If(transpose):
             m.d.comb += bad_field.eq(
@@ -261,7 +257,7 @@ class StoreEngine(wiring.Component):
                 | (square.lanes == 0)
                 | (square.lanes > self._lanes)
             )
-            m.d.comb += bad_target.eq(square.target >= self._channels)
+            m.d.comb += bad_target.eq(square.target >= self.place.size)
         with m.Else():
             readable = (store.memory == Memory.SCRATCH) | (store.memory == Memory.QUEUE)
             m.d.comb += bad_field.eq((beats == 0) | ~readable)
@@ -321,7 +317,7 @@ class StoreEngine(wiring.Component):
                 read.lanes.eq(square.lanes),
                 *(read.loop[name].eq(square[name]) for name in names if name != "inner"),
                 read.loop.inner.eq(square.rows),
-                pattern.offset.eq(square.address + self.number * square.channel_beats),
+                pattern.offset.eq(square.address + self.place.position * square.channel_beats),
                 *(pattern[name].eq(square[name]) for name in ("kind", "outer", "lanes", "outer_beats", "lane_beats")),
             ]
         with m.Else():

@@ -57,7 +57,6 @@ def plan(
         if disassemble or storage == "all":
             raise ValueError("--benchmark does not go together with --disassemble or --storage all")
         return plan_benchmarks(named(benchmark), planner, storage or STORAGE, as_json)
-    check_slices(slices, batch)
     planned = partial(planner.plan, NetworkShape(inputs, hidden, layers), batch, steps)
     if storage == "all":
         return show_policies({policy: planned(policy) for policy in POLICIES}, as_json)

@@ -1,8 +1,10 @@
 """``eta-lstm report resources``: what a preset takes of the board's part, without the vendor's tools."""
 
 import json
+import sys
 from typing import Annotated
 
+import typer
 from rich.console import Console
 from rich.table import Table
 from typer import Option
@@ -45,6 +47,21 @@ def _is_deep(row: Row) -> bool:
     return row.deepest is not None and row.deepest.levels > DEEPEST_LEVELS
 
 
+def too_much(result: Report, part: Resources) -> list[str]:
+    """Say what a design has more of than the limits allow: a share of the part, levels that no reason is known for."""
+    shares = result.total.share_of(part)
+    over = [
+        f"{share:.1%} of the part's {kind}, the limit is {LARGEST_SHARE:.0%}"
+        for kind, share in shares.items()
+        if share > LARGEST_SHARE
+    ]
+    unexplained = [row for row in result.rows if _is_deep(row) and row.name not in DEEPER_PATHS]
+    return over + [
+        f"{row.deepest.levels} levels to {row.deepest.end} in {row.name}, the limit is {DEEPEST_LEVELS}"
+        for row in unexplained
+    ]
+
+
 def as_dict(result: Report, part: Resources, name: str) -> dict:
     """Plain values of a report: totals, shares of the part, a list of the modules."""
     modules = [
@@ -67,21 +84,34 @@ def as_dict(result: Report, part: Resources, name: str) -> dict:
         "unpaired_lut": result.unpaired,
         "deepest": {"module": result.deepest.name} | (_path(result.deepest.deepest) or {}),
         "modules": modules,
+        "too_much": too_much(result, part),
         "caveats": CAVEATS,
     }
 
 
 def resources(
     preset: Annotated[str, Option(help="Configuration of the accelerator")] = "vcu128",
+    check: Annotated[bool, Option("--check", help="Exit code 1 if it is more than the limits allow")] = False,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
-    """Count DSP, LUT, FF, BRAM and URAM with Yosys, and the levels of logic; the first time takes minutes."""
+    """Count DSP, LUT, FF, BRAM and URAM with Yosys, and the levels of logic; the first time takes minutes.
+
+    The limits are a share of each kind, and levels of logic between registers; they are in boards/resources/limits.py,
+    with the reasons for deeper paths.
+    """
     verilog = generate.verilog(named_preset(preset))
     log = Console(stderr=True)
     result = report(verilog, "top", lambda name: log.print(f"[dim]synthesis of {name}"))
     if as_json:
         print(json.dumps({"preset": preset} | as_dict(result, XCVU37P, PART)))
-        return
+    else:
+        _print(result)
+    if check and (found := too_much(result, XCVU37P)):
+        print(f"{preset} takes {'; '.join(found)}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def _print(result: Report) -> None:
     Console(width=140).print(_table(result, XCVU37P, PART))
     for row in result.rows:
         if row.deepest and row is result.deepest:

@@ -68,7 +68,7 @@ class Accelerator:
         self.watchdog_cycles = WATCHDOG_CYCLES
         self._windows = (0, 0, 0)  # base, stride, size
         self._parameters = np.zeros(contract.PARAMETERS, np.float32)
-        self._architecture = SWING
+        self._architecture, self._groups = SWING, 1
         self._check_identity()
 
     def load(self, program: bytes, address: int) -> LoadedProgram:
@@ -113,6 +113,19 @@ class Accelerator:
     def set_architecture(self, architecture: Architecture) -> None:
         """Choose how the programs run that start from now on."""
         self._architecture = architecture
+
+    def set_groups(self, count: int) -> None:
+        """Divide the channels into so many equal groups, for the programs that start from now on.
+
+        Raises
+        ------
+        ValueError
+            If the machine has not as many broadcasters, or the groups would not be equal.
+        """
+        if count not in self.config.group_counts:
+            counts = ", ".join(map(str, self.config.group_counts))
+            raise ValueError(f"groups must be one of {counts}, got {count}")
+        self._groups = count
 
     def set_parameter(self, number: int, value: float) -> None:
         """Set an operand of vector instructions, rounded to float32, for the programs that start from now on.
@@ -189,6 +202,7 @@ class Accelerator:
         division = self._architecture.division
         self._write(Register.SHARES, division.register if division else 0)
         self._write(Register.SEND_ZEROS, int(not self._architecture.skips))
+        self._write(Register.GROUPS, self._groups)
         for number, word in enumerate(self._parameters.view(np.uint32)):
             self._write(Register.PARAMETER + 4 * number, int(word))
         refused = self._read(Register.REFUSED)

@@ -79,43 +79,65 @@ def parameters(bench: Bench) -> Outcome:
 
 
 def sums(bench: Bench) -> Outcome:
-    """Broadcast scalars from each channel's window to all channels; sum their products with weights."""
+    """Sum products of weights with scalars that every broadcaster sends, with as many groups of channels as can be."""
+    counts, config = bench.config.group_counts, bench.config
+    detail = f"{config.channels * config.lanes} scalars, {config.lanes} products in each of {config.channels} sums, in "
+    outcome = Outcome("broadcast and sums", detail + f"{', '.join(map(str, counts))} groups")
+    try:
+        for count in counts:
+            bench.accelerator.set_groups(count)
+            outcome.findings += _sums_in_groups(bench, count)
+            if outcome.findings:
+                break
+    finally:
+        bench.accelerator.set_groups(1)
+    return outcome
+
+
+def _sums_in_groups(bench: Bench, count: int) -> list[Finding]:
+    """Broadcast scalars from each channel's window to all channels of its group."""
     config, generator = bench.config, np.random.default_rng(9)
-    channels, lanes = config.channels, config.lanes
+    channels, lanes, size = config.channels, config.lanes, config.channels // count
     weights = _numbers(generator, (channels, lanes, lanes))  # as many scalars as a vector has
     bias, scalars = (_numbers(generator, (channels, 1, lanes)) for _ in range(2))
-    outcome = Outcome("broadcast and sums", f"{channels * lanes} scalars, {lanes} products in each of {channels} sums")
     bench.write(0, np.concatenate([weights, bias, scalars], axis=1))
 
     def emit(program):
         load(program, bench, Memory.WEIGHTS, 0, lanes, writes=["weights"])
         load(program, bench, Memory.BIAS, lanes, 1, writes=["bias"])
-        for channel in range(channels):
-            cast(program, bench, lanes + 1, channel=channel, lanes=lanes, tiles=1)
+        for position in range(size):
+            cast(program, bench, lanes + 1, channel=position, lanes=lanes, tiles=1)
             program.emit(
-                Opcode.MAC, reads=["weights", "bias"], writes=["sums"], queue=channel, tiles=1,
-                start=Start.NOTHING if channel % 2 else Start.BIAS,
+                Opcode.MAC, reads=["weights", "bias"], writes=["sums"], queue=position, tiles=1,
+                start=Start.NOTHING if position % 2 else Start.BIAS,
             )  # fmt: skip
-        store(program, bench, Memory.QUEUE, lanes + 2, channels, source=0, reads=["sums"])
+        store(program, bench, Memory.QUEUE, lanes + 2, size, source=0, reads=["sums"])
 
     bench.run(emit)
-    expected = np.empty((channels, channels, lanes), np.float32)
+    expected = np.empty((channels, size, lanes), np.float32)
+    for channel in range(channels):
+        first = channel // size * size
+        for position in range(size):
+            start = None if position % 2 else bias[channel, 0]
+            expected[channel, position] = _sum_of_products(start, weights[channel], scalars[first + position, 0])
+    got = bench.read(lanes + 2, size)
+    wrong, findings = expected.view(np.uint32) != got, []
     for source in range(channels):
-        terms = [multiply(weights[:, k], scalars[source, 0, k]) for k in range(lanes)]
-        total = terms.pop(0) if source % 2 else bias[:, 0]
-        for term in terms:
-            total = add(total, term)
-        expected[:, source] = total
-    got = bench.read(lanes + 2, channels)
-    wrong = expected.view(np.uint32) != got
-    for source in range(channels):
-        if wrong[:, source].all():
+        group, position = divmod(source, size)
+        if wrong[group * size : (group + 1) * size, position].all():
             what = f"scalars from channel {source}'s window give wrong sums in every lane"
-            outcome.findings.append(Finding(what, "the broadcaster's port, or the broadcast"))
-    if not outcome.findings:
-        unit = "way of sums (weights, partial sums, their adder)"
-        outcome.findings += _wrong(bench, "MAC", expected.view(np.uint32), got, unit)
-    return outcome
+            findings.append(Finding(what, f"the port of broadcaster {group}, or the broadcast"))
+    unit = "way of sums (weights, partial sums, their adder)"
+    return findings or _wrong(bench, "MAC", expected.view(np.uint32), got, unit)
+
+
+def _sum_of_products(start: np.ndarray | None, weights: np.ndarray, scalars: np.ndarray) -> np.ndarray:
+    """Add rows of weights, each times its scalar, in order; without a start, to the first of them."""
+    total = start
+    for row, scalar in zip(weights, scalars, strict=True):
+        term = multiply(row, scalar)
+        total = term if total is None else add(total, term)
+    return total
 
 
 def lane_memories(bench: Bench) -> Outcome:

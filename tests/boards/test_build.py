@@ -19,8 +19,10 @@ HBM = """USER_HBM_DENSITY 8GB; USER_HBM_STACK 2; USER_MEMORY_DISPLAY 8192; USER_
 USER_SWITCH_ENABLE_00 TRUE; USER_SWITCH_ENABLE_01 TRUE; USER_AXI_CLK_FREQ 250; USER_AXI_CLK1_FREQ 250;
 USER_HBM_REF_CLK_0 100; USER_HBM_REF_CLK_1 100; USER_CLK_SEL_LIST0 AXI_00_ACLK; USER_CLK_SEL_LIST1 AXI_16_ACLK"""
 CHANNEL_PORTS = set(range(20))
-OTHER_PORTS = {20, 21, 31}
+OTHER_PORTS = {*range(20, 26), 31}
 REGIONS = [range(0, 12), range(12, 26), range(26, 40)]  # channels
+BRANCHES = [8, 2, 6, 4, 4, 6, 2, 8]  # channels of each: those that are in one group, be there 1, 2, 4 or 5
+CHANNELS = [f"branch{branch}/channel{n}" for branch, size in enumerate(BRANCHES) for n in range(size)]
 
 
 def properties(text):
@@ -67,13 +69,13 @@ def test_the_ips_get_their_settings(calls):
     expected |= {f"USER_MC_ENABLE_{n:02}": "TRUE" for n in range(16)}
     expected |= {f"USER_SAXI_{n:02}": "true" if n in used else "false" for n in range(32)}
     assert ips["hbm"] == expected
-    assert len(used) == 23
+    assert len(used) == 27
 
 
 def test_channels_are_placed_by_ports_in_three_regions(calls):
     placed = {call[1]: call[2].split() for call in calls if call[0] == "add_cells_to_pblock"}
     for region, channels in enumerate(REGIONS):
-        assert placed[f"region{region}"] == [f"shell/accelerator/channel{n}" for n in channels]
+        assert placed[f"region{region}"] == [f"shell/accelerator/{CHANNELS[n]}" for n in channels]
         assert ["resize_pblock", f"region{region}", "-add", f"SLR{region}"] in calls
 
 
@@ -100,7 +102,7 @@ def test_every_file_is_used_and_described(full, calls):
     assert manifest["memory"] == {
         "host_address": 0,
         "bytes": 8 << 30,
-        "ports": {"channels": sorted(CHANNEL_PORTS), "broadcaster": 21, "sequencer": 20, "host": 31},
+        "ports": {"channels": sorted(CHANNEL_PORTS), "broadcasters": [21, 22, 23, 24, 25], "sequencer": 20, "host": 31},
     }
     assert manifest["clocks_mhz"] == {"accelerator": 250, "hbm": 250}
     assert manifest["build"] == f"{build_id(Options('vcu128', 'vcu128')):#010x}"

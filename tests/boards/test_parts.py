@@ -180,6 +180,6 @@ def test_channels_of_a_port_lie_together_and_the_first_region_has_the_fewest():
 
 def test_no_two_users_share_a_port_of_the_memory():
     ports = port_map(preset("vcu128"))
-    assert len(set(ports.used)) == len(ports.used) == 23
+    assert len(set(ports.used)) == len(ports.used) == 27
     assert ports.channels == tuple(range(20))  # each with its own windows behind it
     assert ports.sequencer == 20  # behind which the programs begin

@@ -140,6 +140,7 @@ def test_report_resources_prints_every_kind_and_what_it_can_say(monkeypatch, cap
         "unpaired_lut",
         "deepest",
         "modules",
+        "too_much",
         "caveats",
     }
     assert run(["report", "resources", "--preset", "test"]) == 0
@@ -152,3 +153,25 @@ def test_report_resources_prints_every_kind_and_what_it_can_say(monkeypatch, cap
         and "upper" in table
     )
     assert run(["report", "resources", "--preset", "abacus"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "levels", "lut", "message"),
+    [
+        ("top.abacus", 12, 1_042_000, None),
+        ("top.abacus", 12, 1_044_000, "80.1% of the part's lut, the limit is 80%"),
+        ("top.abacus", 13, 1_000, "13 levels to b in top.abacus, the limit is 12"),
+        ("channel.compute", 13, 1_000, None),  # of which limits.py says why
+    ],
+)
+def test_report_resources_checks_the_limits(monkeypatch, capsys, name, levels, lut, message):
+    path = Path(weight=levels << 20, start="a", end="b")
+    command = importlib.import_module("etalstm.commands.resources")
+    rows = [Row(name, 1, Resources(lut=lut), lut, path, {})]
+    monkeypatch.setattr(command, "report", lambda verilog, top, progress: Report(rows))
+    assert run(["report", "resources", "--preset", "test"]) == 0
+    capsys.readouterr()
+    assert run(["report", "resources", "--preset", "test", "--check"]) == (1 if message else 0)
+    assert capsys.readouterr().err == (f"test takes {message}\n" if message else "")
+    run(["report", "resources", "--preset", "test", "--check", "--json"])
+    assert json.loads(capsys.readouterr().out)["too_much"] == ([message] if message else [])

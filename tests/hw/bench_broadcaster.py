@@ -11,7 +11,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from etalstm.hw.config import preset
 from etalstm.hw.contract import BINARY32, STREAM_INDEX, Opcode, Status, encode
-from etalstm.hw.stream import Scalar
+from etalstm.hw.stream import Place, Scalar
 from etalstm.sim.axi_memory import AxiMemory
 from etalstm.sim.unkindness import pauses
 from tests.hw.cast import CastModel, random_memory
@@ -43,6 +43,7 @@ class Bench:
         bench = cls(dut, stall)
         bench.words = random_memory(random.Random(SEED), CONFIG.channels * STRIDE // 4, density)
         bench.write()
+        dut.place.value = Place(CONFIG.address_bits).const({"size": CONFIG.channels, "count": 1}).as_bits()
         dut.windows.value = BASE | STRIDE << CONFIG.address_bits | STRIDE << 2 * CONFIG.address_bits
         Clock(dut.clk, 4, "ns").start()
         dut.i__valid.value, dut.send_zeros.value = 0, send_zeros

@@ -12,7 +12,7 @@ from cocotb.triggers import RisingEdge
 from etalstm.golden import activation, arithmetic
 from etalstm.hw.contract import BINARY32 as FORMAT
 from etalstm.hw.contract import SHARES, SLOTS, Cycle, Memory, Opcode, Source, Start, Status, VectorOp, encode
-from etalstm.hw.stream import CHANNEL_ENGINES, Completed, Scalar, Shares
+from etalstm.hw.stream import CHANNEL_ENGINES, Completed, Place, Scalar, Shares
 from etalstm.sim.axi_memory import AxiMemory
 from tests.hw.dispatched import dispatched, targets
 from tests.hw.stimulus import bits, send, words
@@ -213,7 +213,7 @@ async def begin(dut, stall, program, shares=NO_SHARES):
     dut.shares.value = Shares().const(shares).as_bits()
     cocotb.start_soon(Clock(dut.clk, 4, "ns").start())
     dut.abort.value, dut.i__valid.value, dut.scalars__valid.value, dut.stored_by_all.value = 0, 0, 0, 0
-    dut.number.value = 1
+    dut.place.value = Place(ADDRESS_BITS).const({"position": 1, "size": 2, "count": 1}).as_bits()
     dut.windows.value = BASE | STRIDE << ADDRESS_BITS | STRIDE << 2 * ADDRESS_BITS
     dut.parameters.value = sum(word << 32 * n for n, word in enumerate(program.parameters))
     memory = AxiMemory(dut, ["axi"], MEMORY_BYTES, stall=stall)

@@ -39,7 +39,6 @@ class Dut(Elaboratable):
             vector_beats=VECTOR_BEATS,
             words=WORDS,
             address_bits=20,
-            channels=CHANNELS,
         )
         self.masks = NonzeroMasks(BINARY32, GroupSizes(LANES, BEAT_WORDS, WORDS))
         self.emitter = ScalarEmitter(BINARY32, lanes=LANES, beat_words=BEAT_WORDS, words=WORDS)
@@ -75,6 +74,7 @@ def run(casts, memory, stall, seed, send_zeros=0):
     async def feed(ctx):
         ctx.set(dut.fetcher.windows.stride, STRIDE)
         ctx.set(dut.fetcher.windows.size, STRIDE)
+        ctx.set(dut.fetcher.place.size, CHANNELS)
         ctx.set(dut.masks.send_zeros, send_zeros)
         for cast in casts:
             ctx.set(dut.fetcher.i.payload, layout.const({**cast, "opcode": Opcode.CAST}))
@@ -168,6 +168,7 @@ def test_refuses_blocks_outside_the_windows(change):
     async def bench(ctx):
         ctx.set(dut.fetcher.windows.stride, STRIDE)
         ctx.set(dut.fetcher.windows.size, STRIDE)
+        ctx.set(dut.fetcher.place.size, CHANNELS)
         ctx.set(dut.fetcher.i.payload, instruction_layout(Opcode.CAST).const(cast))
         ctx.set(dut.fetcher.i.valid, 1)
         for _ in range(12):

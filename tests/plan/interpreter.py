@@ -16,6 +16,14 @@ MINUS_ZERO = np.float32(-0.0)
 class Interpreter:
     """A machine whose engines all work strictly in program order.
 
+    Parameters
+    ----------
+    config : Config
+    window_bytes : int
+        Size of a channel's window.
+    groups : int
+        Of channels.
+
     Members
     -------
     windows : array, float32, (channels, vectors of a window, lanes)
@@ -28,8 +36,9 @@ class Interpreter:
         What its loads have read of weights.
     """
 
-    def __init__(self, config, window_bytes):
-        self.config = config
+    def __init__(self, config, window_bytes, groups=1):
+        self.config, size = config, config.channels // groups
+        self.groups = [slice(first, first + size) for first in range(0, config.channels, size)]
         vectors = window_bytes // (config.lanes * 4)
         self.windows = np.full((config.channels, vectors, config.lanes), np.nan, np.float32)
         self.parameters = np.array([1, 0, -0.0] + [0] * (contract.PARAMETERS - 3), np.float32)
@@ -40,7 +49,7 @@ class Interpreter:
             Memory.QUEUE: config.queue_depth,
         }
         self.lanes = {m: np.full((config.channels, d, config.lanes), np.nan, np.float32) for m, d in depths.items()}
-        self._begun = set()
+        self._begun = [set() for _ in self.groups]
         self._pending = None
 
     def run(self, words):
@@ -68,13 +77,17 @@ class Interpreter:
 
     def _load(self, f):
         memory, addresses = self.lanes[Memory(f["memory"])], self._lane_addresses(f)
+        for number, group in enumerate(self.groups):
+            source = self.groups[f["group"] - 1] if f["group"] else group
+            address = f["address"] + number * f["group_stride"]
+            if not f["compressed"]:
+                memory[group, addresses] = self.windows[source, self._vectors(f | {"address": address})]
+                continue
+            for channel, lanes in zip(range(source.start, source.stop), memory[group], strict=True):
+                values = self._decoded(channel, address, addresses.size * self.config.lanes, bool(f["bf16"]))
+                lanes.view(np.uint32)[addresses] = values.view(np.uint32).reshape(-1, self.config.lanes)
         if not f["compressed"]:
-            memory[:, addresses] = self.windows[:, self._vectors(f)]
             self._count(f, f["outer"])
-            return
-        for channel, lanes in enumerate(memory):
-            values = self._decoded(channel, f["address"], addresses.size * self.config.lanes, bool(f["bf16"]))
-            lanes.view(np.uint32)[addresses] = values.view(np.uint32).reshape(-1, self.config.lanes)
 
     def _load_rows(self, f):
         """Rows that are left out become NaN: nothing may read them."""
@@ -83,8 +96,10 @@ class Interpreter:
         needed, row = np.zeros(f["outer"], bool), 0
         for channel, tile, rows in blocks_of(f):
             vector = f["map"] // config.vector_beats + contract.MOST_GATES * tile
-            block = self.windows[channel, vector : vector + contract.MOST_GATES, : rows // contract.MOST_GATES]
-            needed[row : row + rows] = block.T.reshape(-1) != 0
+            for group in self.groups:
+                block = self.windows[group][channel, vector : vector + contract.MOST_GATES]
+                block = block[:, : rows // contract.MOST_GATES]
+                needed[row : row + rows] |= block.T.reshape(-1) != 0
             row += rows
         assert row == f["outer"], f"blocks of {row} rows, {f['outer']} are to be loaded"
         self.rows_seen, self.rows_left_out = self.rows_seen + row, self.rows_left_out + row - needed.sum()
@@ -129,15 +144,14 @@ class Interpreter:
 
     def _transpose(self, f):
         config, scratch = self.config, self.lanes[Memory.SCRATCH]
-        beats = self.windows[f["target"]].reshape(-1, config.beat_words)
-        for q in range(f["outer"]):
-            for lane in range(f["lanes"]):
-                for n in range(config.channels):
-                    beat = f["address"] + q * f["outer_beats"] + lane * f["lane_beats"] + n * f["channel_beats"]
-                    beats[beat] = 0
-                    for i in range(f["rows"]):
-                        vector = f["lane_address"] + q * f["outer_stride"] + i * f["inner_stride"]
-                        beats[beat, i] = scratch[n, vector, lane]
+        for group in self.groups:
+            beats = self.windows[group][f["target"]].reshape(-1, config.beat_words)
+            for q, lane, n in np.ndindex(f["outer"], f["lanes"], group.stop - group.start):
+                beat = f["address"] + q * f["outer_beats"] + lane * f["lane_beats"] + n * f["channel_beats"]
+                beats[beat] = 0
+                for i in range(f["rows"]):
+                    vector = f["lane_address"] + q * f["outer_stride"] + i * f["inner_stride"]
+                    beats[beat, i] = scratch[group][n, vector, lane]
 
     def _vector(self, f):
         assert f["b_source"] != Source.QUEUE, "operand b never comes from the queue"
@@ -178,15 +192,15 @@ class Interpreter:
             case VectorOp.SELECT_ZERO:
                 return np.where(a == 0, b, before)
 
-    def _scalars(self, f):
-        """(value, outer, inner) of a CAST in order, and the inner offsets there are."""
+    def _scalars(self, f, group):
+        """(value, outer, inner) of a CAST in order in a group, and the inner offsets there are."""
         result, outer, offsets = [], 0, set()
         for block in range(f["blocks"]):
             place = f["tile"] + block
             channel, tile = f["channel"] + place // f["tiles_per_channel"], place % f["tiles_per_channel"]
             last = tile == f["tiles_per_channel"] - 1
             lanes = range(f["lane"], f["lane"] + (f["last_lanes"] if last else f["lanes"]))
-            words = self._block(f, channel, tile).reshape(f["gates"], f["batch"], -1)
+            words = self._block(f, group.start + channel, tile).reshape(f["gates"], f["batch"], -1)
             rows = [(lane, gate) for lane in lanes for gate in range(f["gates"])]
             if f["batch_outer"]:
                 walk = [(lane, gate, b, outer + b, n) for b in range(f["batch"]) for n, (lane, gate) in enumerate(rows)]
@@ -209,23 +223,28 @@ class Interpreter:
         return self.windows[channel, start : start + size]
 
     def _cast(self, f):
-        self._pending = (f, self._scalars(f))
+        self._pending = (f, [self._scalars(f, group) for group in self.groups])
 
     def _mac(self, f):
-        cast, (scalars, offsets) = self._pending
+        cast, sent = self._pending
         assert cast["tiles"] == f["tiles"], "CAST and MAC disagree"
         if cast["start"]:
-            self._begun = set()
+            self._begun = [set() for _ in self.groups]
+        for group, begun, (scalars, offsets) in zip(self.groups, self._begun, sent, strict=True):
+            self._accumulate(f, cast, group, begun, scalars, offsets)
+
+    def _accumulate(self, f, cast, group, begun, scalars, offsets):
+        """A MAC in a group, in which the sums of the inner offsets ``begun`` have a term already."""
         tiles = np.arange(f["tiles"])
-        queue, weights = self.lanes[Memory.QUEUE], self.lanes[Memory.WEIGHTS]
-        bias = self.lanes[Memory.BIAS][:, f["bias"] : f["bias"] + f["tiles"]]
+        queue, weights = self.lanes[Memory.QUEUE][group], self.lanes[Memory.WEIGHTS][group]
+        bias = self.lanes[Memory.BIAS][group, f["bias"] : f["bias"] + f["tiles"]]
         begin = bias if f["start"] == Start.BIAS else MINUS_ZERO
         for value, outer, inner in scalars:
             slots = f["queue"] + inner + tiles
-            before = queue[:, slots] if inner in self._begun else begin
-            self._begun.add(inner)
+            before = queue[:, slots] if inner in begun else begin
+            begun.add(inner)
             queue[:, slots] = add(multiply(weights[:, f["weights"] + outer + tiles], value), before)
         if cast["finish"]:
             for inner in offsets:
-                if inner not in self._begun:
+                if inner not in begun:
                     queue[:, f["queue"] + inner + tiles] = bias if f["start"] == Start.BIAS else np.float32(0)

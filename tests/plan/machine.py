@@ -45,6 +45,10 @@ class InterpretedAccelerator:
         self.config, self.transport = config, InterpretedMemory()
         self.rows = (0, 0)
         self._parameters = np.array([1, 0, -0.0] + [0] * (contract.PARAMETERS - 3), np.float32)
+        self._groups = 1
+
+    def set_groups(self, count):
+        self._groups = count
 
     def load(self, program, address):
         self.transport.write_memory(address, program)
@@ -74,7 +78,7 @@ class InterpretedAccelerator:
 
     def _execute(self, program):
         config = self.config
-        machine = Interpreter(config, self._size)
+        machine = Interpreter(config, self._size, self._groups)
         machine.parameters = self._parameters
         shape, strides = machine.windows.shape, (self._stride, config.lanes * 4, 4)
         machine.windows = as_strided(self.transport.bytes[self._base :].view(np.float32), shape, strides)

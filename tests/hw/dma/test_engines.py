@@ -29,7 +29,7 @@ class Engines(wiring.Component):
             "load": LoadEngine(
                 BINARY32, lanes, beat_words, ADDRESS_BITS, depth=64, decompressor_words=decompressor_words
             ),
-            "store": StoreEngine(BINARY32, lanes, beat_words, ADDRESS_BITS, CHANNELS),
+            "store": StoreEngine(BINARY32, lanes, beat_words, ADDRESS_BITS),
         }
         members = {
             "port0": Out(AXI4(ADDRESS_BITS, 32 * beat_words, id_bits=1)),
@@ -57,7 +57,7 @@ class Engines(wiring.Component):
         m.d.comb += [store.vector.eq(self.store_vector), store.parameters.eq(self.store_parameters)]
         for name, engine in self._engines.items():
             m.submodules[name] = engine
-            m.d.comb += engine.number.eq(CHANNEL)
+            m.d.comb += [engine.place.position.eq(CHANNEL), engine.place.size.eq(CHANNELS), engine.place.count.eq(1)]
             m.d.comb += [engine.windows.eq(self.windows), engine.abort.eq(getattr(self, f"{name}_abort"))]
             for member in ("done", "beats", "kind", "busy", "status"):
                 m.d.comb += getattr(self, f"{name}_{member}").eq(getattr(engine, member))

@@ -82,7 +82,7 @@ class Bench:
     """Instructions at one end, a memory with latency, channels that take what comes out."""
 
     def __init__(self, words, maps, *, stall=0.0, latency=20, stored=0, stored_from=0, errors=(), cycles=6000):
-        self.dut = RowLoads(BINARY32, lanes=LANES, beat_words=BEAT_WORDS, address_bits=24, channels=CHANNELS)
+        self.dut = RowLoads(BINARY32, lanes=LANES, beat_words=BEAT_WORDS, address_bits=24)
         self.words, self.maps, self.stall, self.latency = words, maps, stall, latency
         self.stored, self.stored_from, self.errors, self.cycles = stored, stored_from, errors, cycles
         self.found, self.times, self.seen, self.skipped, self.beats, self.first_read = [], [], 0, 0, 0, None
@@ -108,6 +108,7 @@ class Bench:
     async def _memory(self, ctx):
         axi, rng, queue, cycle, offered = self.dut.axi, random.Random(SEED), deque(), 0, None
         ctx.set(self.dut.windows, {"base": BASE, "stride": STRIDE, "size": SIZE})
+        ctx.set(self.dut.place, {"size": CHANNELS, "count": 1})
         while True:
             ctx.set(axi.arready, rng.random() >= self.stall)
             ctx.set(self.dut.stored_by_all, self.stored if cycle >= self.stored_from else 0)

@@ -1,0 +1,46 @@
+"""Registers between the middle of the machine and its channels, which lie all over the chip.
+
+What goes to all channels, and what comes back from them, passes a tree of registers: a trunk to each branch of at most
+``FAN_OUT`` channels, then a leaf at each channel. Either way takes ``STAGES`` cycles for every channel. Nothing waits
+in the tree: a receiver says early that it runs out of room, and takes what is still under way.
+"""
+
+from amaranth.hdl import Module, Signal
+
+FAN_OUT = 8
+"""Branches of the trunk, and channels of a branch, that a register drives."""
+
+TRUNK_STAGES = 3
+"""The first register lies in the middle, and each of the two borders between regions of the chip has one behind it."""
+
+LEAF_STAGES = 1
+
+STAGES = TRUNK_STAGES + LEAF_STAGES
+"""Cycles from the middle to a channel, and from a channel to the middle."""
+
+JOIN_STAGES = 1
+"""What the branches say of room is joined in a register."""
+
+ROUND_TRIP = 2 * STAGES + JOIN_STAGES + 1
+"""The most that arrives after a receiver has said that it has no room: what is sent until the sender knows of it."""
+
+
+def delayed(m: Module, value, stages: int, *, name: str, reset_less: bool = False, init=None):
+    """Give a value ``stages`` cycles of ``sync`` later, in registers that no tool makes a shift register of."""
+    for stage in range(stages):
+        register = Signal(
+            value.shape(), name=f"{name}{stage}", reset_less=reset_less, init=init, attrs={"shreg_extract": "no"}
+        )
+        m.d.sync += register.eq(value)
+        value = register
+    return value
+
+
+def lingering(m: Module, level, cycles: int, *, name: str):
+    """Give a level that stays for ``cycles`` cycles after another one has gone."""
+    left = Signal(range(cycles + 1), name=name)
+    with m.If(level):
+        m.d.sync += left.eq(cycles)
+    with m.Elif(left != 0):
+        m.d.sync += left.eq(left - 1)
+    return level | (left != 0)
