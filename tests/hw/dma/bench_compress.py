@@ -14,7 +14,6 @@ from axi_memory import (
     FaultyRam,
     Trace,
     begin,
-    pauses,
     reset,
     send,
     window,
@@ -23,6 +22,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from etalstm import codec
 from etalstm.hw.contract import PARAMETERS, Memory, Opcode, Status, encode
+from etalstm.sim.unkindness import pauses
 
 SEED = 21
 SCRATCH, QUEUE = int(Memory.SCRATCH), int(Memory.QUEUE)

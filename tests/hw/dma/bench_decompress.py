@@ -16,7 +16,6 @@ from axi_memory import (
     FaultyRam,
     Trace,
     begin,
-    pauses,
     reset,
     send,
     window,
@@ -25,6 +24,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from etalstm import codec
 from etalstm.hw.contract import LANE_ADDRESS_BITS, STREAM_INDEX, Memory, Opcode, Status, encode
+from etalstm.sim.unkindness import pauses
 
 SEED = 23
 DECOMPRESSOR_WORDS = int(os.environ["DECOMPRESSOR_WORDS"])

@@ -12,7 +12,6 @@ from axi_memory import (
     FaultyRam,
     Trace,
     begin,
-    pauses,
     reset,
     send,
     window,
@@ -20,6 +19,7 @@ from axi_memory import (
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from etalstm.hw.contract import LANE_ADDRESS_BITS, Memory, Opcode, Status, encode
+from etalstm.sim.unkindness import pauses
 
 SEED = 3
 

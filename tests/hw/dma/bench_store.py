@@ -15,7 +15,6 @@ from axi_memory import (
     FaultyRam,
     Trace,
     begin,
-    pauses,
     reset,
     send,
     window,
@@ -23,6 +22,7 @@ from axi_memory import (
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from etalstm.hw.contract import LANE_ADDRESS_BITS, Memory, Opcode, Status, encode
+from etalstm.sim.unkindness import pauses
 
 SEED = 5
 SCRATCH, QUEUE = int(Memory.SCRATCH), int(Memory.QUEUE)
