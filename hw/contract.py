@@ -176,9 +176,11 @@ MOST_GATES = 4  # of a block that is broadcast, and of a block of a map of rows
 STREAM_INDEX = ("start", "beats", "elements", "kept")
 
 # Every instruction starts with these. Waits are relative: an engine holds an instruction back until the n-th last
-# instruction that was dispatched to the named engine before this one is completed (1: the very last; 0: no wait). The
-# number of dispatched instructions is never limited. Channels look at their own engines; with `everyone` set, and
-# always in CAST and LOAD_ROWS, wait_store means "completed by every channel".
+# instruction that was dispatched to the named engine before this one is completed (1: the very last; 0: no wait). Where
+# fewer than n were dispatched there is nothing to wait for. Each turn of a loop dispatches its body anew; LOAD_ROWS
+# counts as one LOAD; LOOP, ADVANCE and HALT go to no engine and do not count. Programs may dispatch any number of
+# instructions. Channels look at their own engines; with `everyone` set, and always in CAST and LOAD_ROWS, wait_store
+# means "completed by every channel". A CAST has no other waits (BAD_FIELD).
 # `register` names an address register. Its value is added, modulo 2^ADDRESS_BITS, to the field `address` of the
 # opcodes that have one; the others do not look at it. Register 0 is always 0; a program starts with all registers 0.
 HEADER = {
@@ -191,8 +193,6 @@ HEADER = {
     "register": REGISTER_BITS,  # address register
 }
 
-# Register and amount of each addition of an ADVANCE.
-ADVANCES = 6
 # Lane addresses of LOAD, STORE and VECTOR run through two nested loops:
 # address + outer·outer_stride + inner·inner_stride, inner fastest. Counts are at least 1.
 _LOOP = {
@@ -213,20 +213,29 @@ FIELDS = {
     # Ends the program when every engine has done all of its work.
     Opcode.HALT: {},
     # Repeats the next `length` instructions `turns` times. Loops may contain loops, LOOP_DEPTH at most inside each
-    # other; a body ends inside its enclosing body. LOOP and ADVANCE are executed by the sequencer: they wait for
-    # nothing, and no wait counts them.
+    # other; a body ends inside its enclosing body, or together with it. The sequencer executes LOOP and ADVANCE: of the
+    # header it looks at the opcode only.
     # BAD_FIELD: a count of 0; too many loops inside each other; a body that ends outside the program or its loop; a
-    # HALT in a body.
+    # HALT in a body, which is the instruction that is refused.
     Opcode.LOOP: {
         "turns": TURN_BITS,
         "length": LOOP_BITS,
     },
-    # Adds `amount`n to address register `register`n, modulo 2^ADDRESS_BITS, for each n. The instructions after it see
-    # the sums. BAD_FIELD never; register 0 keeps its 0.
+    # Adds `amount0` to address register `register0`, modulo 2^ADDRESS_BITS, and so on in order. The instructions after
+    # it see the sums. Register 0 keeps its 0.
     Opcode.ADVANCE: {
-        name: width
-        for n in range(ADVANCES)
-        for name, width in ((f"register{n}", REGISTER_BITS), (f"amount{n}", ADDRESS_BITS))
+        "register0": REGISTER_BITS,  # of the first addition
+        "amount0": ADDRESS_BITS,  # ... what is added
+        "register1": REGISTER_BITS,  # of the second addition
+        "amount1": ADDRESS_BITS,  # ... what is added
+        "register2": REGISTER_BITS,  # of the third addition
+        "amount2": ADDRESS_BITS,  # ... what is added
+        "register3": REGISTER_BITS,  # of the fourth addition
+        "amount3": ADDRESS_BITS,  # ... what is added
+        "register4": REGISTER_BITS,  # of the fifth addition
+        "amount4": ADDRESS_BITS,  # ... what is added
+        "register5": REGISTER_BITS,  # of the sixth addition
+        "amount5": ADDRESS_BITS,  # ... what is added
     },
     # Copies outer·inner vectors of the channel's window, one after the other, to lane memory `memory`.
     # With `compressed`, LOAD reads a stream that a compressed STORE wrote: `address` is that of its index beat.
@@ -347,6 +356,7 @@ FIELDS = {
         "finish": 1,
     },
 }
+ADVANCES = len(FIELDS[Opcode.ADVANCE]) // 2  # additions of an ADVANCE
 
 
 @cache
@@ -400,12 +410,12 @@ class Status(IntEnum):
     RUNNING = 1  #: between a start and the end of all that it caused
     DONE = 2  #: the program has reached its HALT
     BAD_OPCODE = 3  #: an instruction with an unknown opcode
-    BAD_FIELD = 4  #: a count of 0
+    BAD_FIELD = 4  #: a field has a value that it cannot have: a count of 0, and what the instructions name
     BAD_ADDRESS = 5  #: an address outside its window
     READ_ERROR = 6  #: a read was answered with SLVERR or DECERR
     WRITE_ERROR = 7  #: a write was
     TRUNCATED = 8  #: the program ended without HALT
-    STUCK = 9  #: no progress for `watchdog` cycles: instructions wait for each other, or a memory does not answer
+    STUCK = 9  #: no engine moved for `watchdog` cycles: they wait for each other, or a memory does not answer
     ABORTED = 10  #: stopped by the host
     OVERFLOW = 11  #: a compressed stream outgrew its log
     BAD_STREAM = 12  #: an index beat or a mask that no compressed STORE writes
@@ -421,11 +431,11 @@ class Register(IntEnum):
     CONTROL = 0x010  #: write START or ABORT
     STATUS = 0x014  #: a Status; RUNNING until the machine has come to rest
     ERROR_ENGINE = 0x018  #: the engine that stopped the program
-    ERROR_INSTRUCTION = 0x01C  #: how many instructions that engine had completed (fetched, for the sequencer)
+    ERROR_INSTRUCTION = 0x01C  #: instructions that it had completed; the sequencer: number of the refused one
     PROGRAM_LOW = 0x020  #: byte address of the program, a multiple of 4096
     PROGRAM_HIGH = 0x024  #: its upper half
     PROGRAM_LENGTH = 0x028  #: instructions
-    WATCHDOG = 0x02C  #: cycles without progress until STUCK; 0: never
+    WATCHDOG = 0x02C  #: cycles without progress of an engine until STUCK; 0: never
     WINDOW_LOW = 0x030  #: byte address of channel 0's window, a multiple of 4096
     WINDOW_HIGH = 0x034  #: its upper half
     WINDOW_STRIDE = 0x038  #: from one channel's window to the next, in units of 4096 bytes

@@ -31,7 +31,8 @@ class ProgramError(DeviceError):
     engine : str
         Name of the engine that met the error, or "SEQUENCER".
     instruction : int
-        Number of instructions that the engine had completed: of its own, for the sequencer of the program.
+        Number of instructions that the engine had completed, each turn of a loop counted. For the sequencer: number of
+        the refused instruction in the program.
     """
 
     def __init__(self, message: str, status: Status, engine: str, instruction: int):
@@ -44,7 +45,7 @@ class BadOpcodeError(ProgramError):
 
 
 class BadFieldError(ProgramError):
-    """A count in an instruction is 0."""
+    """A field of an instruction has a value that it cannot have."""
 
 
 class BadAddressError(ProgramError):
@@ -126,7 +127,10 @@ def _place(engine: int, count: int, words, length: int) -> str:
     if engine not in set(Engine):
         found = (count, ()) if count < length else None
     else:
-        found = locate(program, Engine(engine), count)
+        try:
+            found = locate(program, Engine(engine), count)
+        except ValueError as error:  # of a loop that the sequencer had not come to
+            return f"{count} of its own; which that is cannot be told, for {error}"
     if found is None:
         return f"after its {count}th, the program's end" if count else "before its first"
     number, turns = found[:2]

@@ -317,17 +317,21 @@ class HardwareSession(Session):
 
     def _choose_passes(self) -> None:
         """Have the programs in memory that skip the cells of this forward pass; where they are too long, plan again."""
-        chosen = Plan.named(*self.plan.passes(self._skipped))
-        room = self.plan.program_extents
-        longer = {name: int(ROOMIER * program.bytes) for name, program in chosen.items() if program.bytes > room[name]}
-        if longer:
+        chosen, longer = self._passes_and_excess()
+        while longer:  # a new plan may cut the steps into other segments, with other programs
             self._program_room |= longer
             self._adopt(self._planned(self.shape))
-            chosen = Plan.named(*self.plan.passes(self._skipped))
+            chosen, longer = self._passes_and_excess()
         for name, program in chosen.items():
             if program is not self._chosen[name]:
                 self._programs[name] = self._load_program(name, program)
                 self._chosen[name] = program
+
+    def _passes_and_excess(self) -> tuple[dict[str, Program], dict[str, int]]:
+        """Give this pass's programs by name, and more room for each that is longer than its own."""
+        chosen, room = Plan.named(*self.plan.passes(self._skipped)), self.plan.program_extents
+        excess = {name: int(ROOMIER * program.bytes) for name, program in chosen.items() if program.bytes > room[name]}
+        return chosen, excess
 
     def _memory(self):
         size = self._map.memory.vector_bytes * self._accelerator.config.channels

@@ -268,7 +268,7 @@ def line_of(word: int) -> str:
     waits = [f"{name[5:]} -{fields[name]}" for name in _WAITS if fields[name]]
     waits += ["by all channels"] if fields["everyone"] else []
     values = {name: fields[name] for name in contract.FIELDS[opcode] if fields[name]}
-    if fields["register"]:
+    if fields["register"] and "address" in fields:
         values["address"] = f"{fields['address']}+r{fields['register']}"
     rest = [f"{name}={value}" for name, value in values.items()]
     if opcode == Opcode.ADVANCE:
