@@ -97,13 +97,15 @@ def distances(one: Block, other: Block, *, waits: bool) -> list[int] | None:
             if inner is None or a.turns != b.turns:
                 return None
             result += inner
-        elif (a.opcode, a.fields, a.touched) != (b.opcode, b.fields, b.touched) or (
-            waits and (a.waits, a.strides) != (b.waits, b.strides)
-        ):
+        elif not _alike(a, b) or (waits and (a.waits, a.strides) != (b.waits, b.strides)):
             return None
         else:
             result.append(b.address - a.address)
     return result
+
+
+def _alike(one: Instruction, other: Instruction) -> bool:
+    return (one.opcode, one.fields, one.touched) == (other.opcode, other.fields, other.touched)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from etalstm.hw.config import preset
-from etalstm.hw.contract import ENGINE_OF, Engine, Opcode
+from etalstm.hw.contract import ENGINE_OF, Engine, Memory, Opcode
 from etalstm.plan.program import Program
 from etalstm.plan.tracker import Part
 from etalstm.plan.walk import walk
@@ -29,10 +29,20 @@ class Recorded:
         return self
 
     def _emit(self, opcode, reads, writes):
+        reads, writes = ([self._tracked(name) for name in names] for names in (reads, writes))
         self.program.emit(opcode, reads=reads, writes=writes, **FIELDS)
 
+    def _tracked(self, name):
+        return self.program.vectors(Memory.SCRATCH, name) if isinstance(name, int) else name
+
     def _note(self, opcode, reads, writes):
+        reads, writes = ([one for name in names for one in self._ones(name)] for names in (reads, writes))
         self.touched.append((ENGINE_OF[opcode], reads, writes))
+
+    @staticmethod
+    def _ones(name):
+        """Vectors one by one, of those that an integer has bits for."""
+        return [n for n in range(name.bit_length()) if name >> n & 1] if isinstance(name, int) else [name]
 
     @staticmethod
     def _all_turns(turns, emit_turn):
@@ -67,12 +77,14 @@ class Recorded:
         return None
 
 
-def resource(generator, turns):
+def resource(generator):
     """A function from the numbers of turns to a resource: fixed, alternating, or a part of this turn or the last."""
-    kind, name = generator.randrange(5), generator.randrange(3)
+    kind, name = generator.randrange(7), generator.randrange(3)
     return {
         0: lambda turn, *_: ("fixed", name),
         1: lambda turn, *_: ("half", name, turn % 2),
+        5: lambda turn, *_: 0b101 << name,
+        6: lambda turn, *_: 0b11 << 8 + name + 4 * (turn % 2),
         2: lambda turn, *_: Part(("array", name), (turn,)),
         3: lambda turn, *_: Part(("array", name), (turn - 1,)),
         4: lambda turn, *inner: Part(("inner", name), (turn, *inner)),
@@ -82,7 +94,7 @@ def resource(generator, turns):
 def operations(generator, count):
     """Opcodes, with functions from turns to what each reads and writes."""
     return [
-        (generator.choice(OPCODES), [resource(generator, 1)], [resource(generator, 1)]) for _ in range(count)
+        (generator.choice(OPCODES), [resource(generator)], [resource(generator)]) for _ in range(count)
     ]  # fmt: skip
 
 
