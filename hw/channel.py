@@ -11,6 +11,7 @@ from etalstm.hw.contract import (
     CHANNEL_BITS,
     ENGINE_OF,
     HEADER,
+    HEADER_BITS,
     INSTRUCTION_BITS,
     KIND_BITS,
     OPCODE_BITS,
@@ -35,7 +36,7 @@ from etalstm.hw.stream import Completed, Dispatched, Scalar, Shares, Windows
 ENGINES = {Engine.LOAD: "load", Engine.MAC: "mac", Engine.VECTOR: "vector", Engine.STORE: "store"}
 """The engines of a channel, and their names."""
 
-_RAW = data.StructLayout(HEADER | {"fields": INSTRUCTION_BITS - sum(HEADER.values())})
+_RAW = data.StructLayout(HEADER | {"fields": INSTRUCTION_BITS - HEADER_BITS})
 _WAITS = (Cycle.WAIT_LOAD, Cycle.HAZARD, Cycle.WAIT_VECTOR, Cycle.WAIT_STORE)
 
 

@@ -192,6 +192,7 @@ HEADER = {
     "everyone": 1,  # wait_store is about every channel's
     "register": REGISTER_BITS,  # address register
 }
+HEADER_BITS = sum(HEADER.values())
 
 # Lane addresses of LOAD, STORE and VECTOR run through two nested loops:
 # address + outer·outer_stride + inner·inner_stride, inner fastest. Counts are at least 1.

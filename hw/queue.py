@@ -5,10 +5,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
-from etalstm.hw.contract import HEADER, OPCODE_BITS, TARGET_BITS
+from etalstm.hw.contract import HEADER_BITS, OPCODE_BITS, TARGET_BITS
 from etalstm.hw.stream import CHANNEL_ENGINES, Completed, Dispatched, Waits, unmet
-
-_HEADER_BITS = sum(HEADER.values())
 
 
 class InstructionQueue(wiring.Component):
@@ -60,7 +58,7 @@ class InstructionQueue(wiring.Component):
     def elaborate(self, platform):
         """Compare the head's waits while the instruction before it executes."""
         m = Module()
-        fields = self.shape.size - _HEADER_BITS
+        fields = self.shape.size - HEADER_BITS
         entry = data.StructLayout({"waits": Waits(), "opcode": OPCODE_BITS, "fields": fields})
         m.submodules.fifo = fifo = SyncFIFOBuffered(width=entry.size, depth=self.depth)
         arriving, head = entry(fifo.w_data), entry(fifo.r_data)
@@ -72,10 +70,10 @@ class InstructionQueue(wiring.Component):
             blocked.eq(Cat(unmet(head.waits[name], count) for name, count in completed.items())),
             arriving.waits.eq(self.i.p.waits),
             arriving.opcode.eq(self.i.p.word),
-            arriving.fields.eq(self.i.p.word[_HEADER_BITS:]),
+            arriving.fields.eq(self.i.p.word[HEADER_BITS:]),
             fifo.w_en.eq(self.i.valid),
             self.i.ready.eq(fifo.w_rdy),
-            self.o.p.eq(Cat(opcode, C(0, _HEADER_BITS - OPCODE_BITS), payload)),
+            self.o.p.eq(Cat(opcode, C(0, HEADER_BITS - OPCODE_BITS), payload)),
             self.o.valid.eq(valid & ~self.hold),
         ]
 

@@ -5,12 +5,11 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm.hw import contract
-from etalstm.hw.contract import ADDRESS_BITS, ADDRESS_REGISTERS, ENGINE_OF, HEADER, Engine, Opcode, Status
+from etalstm.hw.contract import ADDRESS_BITS, ADDRESS_REGISTERS, ENGINE_OF, HEADER_BITS, Engine, Opcode, Status
 from etalstm.hw.program.buffer import INDEX_BITS
 from etalstm.hw.program.loops import Fetched
 from etalstm.hw.stream import CHANNEL_ENGINES, Dispatched, instruction_layout
 
-_HEADER_BITS = sum(HEADER.values())
 _HEADER = instruction_layout(Opcode.HALT)
 _ADVANCE = instruction_layout(Opcode.ADVANCE)
 _PAIR_BITS = contract.REGISTER_BITS + ADDRESS_BITS  # of ADVANCE: a register and an amount
@@ -50,7 +49,7 @@ class Dispatch(wiring.Component):
 
     def __init__(self):
         for opcode in _ADDRESSED:
-            if contract.layout(opcode)["address"] != (_HEADER_BITS, ADDRESS_BITS):
+            if contract.layout(opcode)["address"] != (HEADER_BITS, ADDRESS_BITS):
                 raise ValueError(f"{opcode.name}.address must be the first field after the header")
         super().__init__(
             {
@@ -88,7 +87,7 @@ class Dispatch(wiring.Component):
         with m.Elif(good & (opcode != Opcode.HALT) & free):
             m.d.comb += leaves.eq(1)
             m.d.sync += [self.o.valid.eq(1), index.eq(checked.index)]
-            self._resolve(m, checked.word, Mux(addressed, total, checked.word[_HEADER_BITS:][:ADDRESS_BITS]))
+            self._resolve(m, checked.word, Mux(addressed, total, checked.word[HEADER_BITS:][:ADDRESS_BITS]))
         with m.If(self.i.ready):
             m.d.sync += [valid.eq(self.i.valid), checked.eq(self.i.p), checked.verdict.eq(self._check(m))]
             m.d.sync += addressed.eq(Cat(self._is(code) for code in _ADDRESSED).any())
@@ -121,14 +120,14 @@ class Dispatch(wiring.Component):
         Returns the sum, and whether an ADVANCE has pairs after this one.
         """
         registers = [Signal(ADDRESS_BITS, name=f"register{n}") for n in range(1, ADDRESS_REGISTERS)]
-        pair, header = _ADVANCE(word[: _ADVANCE.size]), _HEADER(word[:_HEADER_BITS])
-        pairs, total, number = word[_HEADER_BITS : _ADVANCE.size], Signal(ADDRESS_BITS), Signal(contract.REGISTER_BITS)
+        pair, header = _ADVANCE(word[: _ADVANCE.size]), _HEADER(word[:HEADER_BITS])
+        pairs, total, number = word[HEADER_BITS : _ADVANCE.size], Signal(ADDRESS_BITS), Signal(contract.REGISTER_BITS)
         following = pairs[_PAIR_BITS:]
         m.d.comb += [
             number.eq(Mux(advance, pair.register0, header.register)),
             total.eq(
                 Array([C(0, ADDRESS_BITS), *registers])[number]
-                + Mux(advance, pair.amount0, word[_HEADER_BITS:][:ADDRESS_BITS])
+                + Mux(advance, pair.amount0, word[HEADER_BITS:][:ADDRESS_BITS])
             ),
         ]
         with m.If(advance):
@@ -141,10 +140,10 @@ class Dispatch(wiring.Component):
 
     def _resolve(self, m, word, address):
         """Put the instruction into ``o``, its relative waits as targets, and count it for those that follow."""
-        header, o = _HEADER(word[:_HEADER_BITS]), self.o.p
-        fields = Cat(address, word[_HEADER_BITS + ADDRESS_BITS :])
+        header, o = _HEADER(word[:HEADER_BITS]), self.o.p
+        fields = Cat(address, word[HEADER_BITS + ADDRESS_BITS :])
         m.d.sync += [
-            o.word.eq(Cat(header.opcode, Const(0, _HEADER_BITS - contract.OPCODE_BITS), fields)),
+            o.word.eq(Cat(header.opcode, Const(0, HEADER_BITS - contract.OPCODE_BITS), fields)),
             o.waits.everyone.eq(header.everyone),
         ]
         for name in CHANNEL_ENGINES:

@@ -174,9 +174,7 @@ def test_random_instructions_never_hang_it(device):
         words = []
         for opcode in generator.choice(opcodes, 6):
             word = int.from_bytes(generator.bytes(32), "little") & ~15 | int(opcode)
-            header = (
-                ((1 << sum(contract.HEADER.values())) - 1) & ~15 if generator.random() < 0.7 else 0
-            )  # mostly without waits
+            header = ((1 << contract.HEADER_BITS) - 1) & ~15 if generator.random() < 0.7 else 0  # mostly without waits
             words.append(word & ~header)
         with pytest.raises((BadFieldError, BadAddressError, StuckError, TruncatedError, BadOpcodeError)):
             run(device, *words)
