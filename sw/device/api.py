@@ -350,7 +350,8 @@ class Session(SessionHooks):
             compressed streams have, and what all streams of the last passes took, one behind the other. ``segments``:
             into how many the cells are divided; of more than two, those before the last two go to the host and come
             back. ``host``: bytes ``read`` and ``written`` by the host since the last forward began, by kind.
-            ``replays``: how often a log was too small, a larger one was planned, and the pass was run again.
+            ``replays``: how often a log was too small, a larger one was planned, and the pass was run again. ``parts``,
+            if the batch does not fit: into how many it is divided that are worked on one after the other.
         """
         return self._memory()
 

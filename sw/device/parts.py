@@ -1,6 +1,6 @@
 """Sessions whose batch does not fit the machine's memory: parts of it are worked on one after the other."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial, reduce
@@ -51,6 +51,7 @@ class PartedSession(Session):
         self._bring: list[Callable[[], object]] = []  # by part: have its forward pass in the memory
         self._present: int | None = None  # the part whose forward pass is there
         self._counts: dict[str, dict] = {}
+        self._moved: dict[str, dict[str, int]] = {"read": {}, "written": {}}
 
     def _store_as(self, shape):
         self._inner.store_as(shape.storage)
@@ -166,7 +167,12 @@ class PartedSession(Session):
         return all_counts(self._counts)
 
     def _memory(self):
-        return self._inner._memory() | {"parts": self._parts.count}
+        return self._inner._memory() | {"host": self._moved_so_far(), "parts": self._parts.count}
+
+    def _moved_so_far(self) -> dict[str, dict[str, int]]:
+        """Add what the host moves for the present part to what it moved for those before."""
+        present = self._inner.windows.moved
+        return {way: dict(Counter(kinds) + Counter(present[way])) for way, kinds in self._moved.items()}
 
     @property
     def _each(self) -> range:
@@ -185,11 +191,13 @@ class PartedSession(Session):
     def _begin(self) -> None:
         """Begin an iteration."""
         self._counts, self._present = {}, None
+        self._moved = {"read": {}, "written": {}}
         self._inner._skipped = self._skipped
+        self._inner.windows.count_anew()
 
     def _run(self, part: int):
         """Have a part's forward pass in the memory."""
-        self._present = None
+        self._present, self._moved = None, self._moved_so_far()  # a part's forward pass begins to count anew
         result = self._bring[part]()
         self._present = part
         self._note()
