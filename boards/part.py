@@ -53,8 +53,13 @@ def _memory(depth: int, bits: int) -> Resources:
     if depth <= _SMALL_DEPTH:
         return Resources(lut=Fraction(depth * bits, 64))
     if depth > _ULTRA_DEPTH // 2:
-        return Resources(uram=-(-bits // _ULTRA_BITS) * -(-depth // _ULTRA_DEPTH))
+        return _ultra(depth, bits)
     return Resources(bram=-(-bits // _BLOCK_BITS) * -(-depth // _BLOCK_DEPTH))
+
+
+def _ultra(depth: int, bits: int) -> Resources:
+    """Count the ultra RAMs of a memory."""
+    return Resources(uram=-(-bits // _ULTRA_BITS) * -(-depth // _ULTRA_DEPTH))
 
 
 def estimate(config: Config) -> Resources:
@@ -71,12 +76,12 @@ def estimate(config: Config) -> Resources:
         _memory(config.bias_depth, vector_bits),
     ]
     activations = config.channels * config.activation_units
-    buffers = _memory(config.broadcast_words // config.beat_words, config.beat_bits)
+    buffers = _ultra(2 * config.broadcast_words // config.beat_words, config.beat_bits)
     return Resources(
         lut=config.pes * _LUT_OF_PE + config.channels * sum(memory.lut for memory in memories),
         dsp=config.pes * (_DSP_OF_MULTIPLIER + _DSP_OF_ADDER) + activations * _DSP_OF_ACTIVATION,
-        bram=config.channels * sum(memory.bram for memory in memories) + 2 * config.broadcasters * buffers.bram,
-        uram=config.channels * sum(memory.uram for memory in memories) + 2 * config.broadcasters * buffers.uram,
+        bram=config.channels * sum(memory.bram for memory in memories),
+        uram=config.channels * sum(memory.uram for memory in memories) + config.broadcasters * buffers.uram,
     )
 
 

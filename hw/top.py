@@ -21,7 +21,7 @@ from etalstm.hw.groups import Groups, branches, feeders
 from etalstm.hw.program.sequencer import Sequencer
 from etalstm.hw.registers import REGISTER_ADDRESS_BITS, Registers
 from etalstm.hw.rendezvous import Rendezvous
-from etalstm.hw.tree import ROUND_TRIP, STAGES, delayed, lingering
+from etalstm.hw.tree import ROUND_TRIP, SETTLING, STAGES, delayed, lingering
 
 
 def top_signature(config: Config) -> wiring.Signature:
@@ -94,7 +94,7 @@ class Top(wiring.Component):
         self._connect_ports(m, tree, broadcasters, (reader, rows), of_program)
         connect(m, flipped(self.control), registers.bus)
         # What the tree still carries when a program has ended is not to be seen by the next one.
-        running = lingering(m, sequencer.running, ROUND_TRIP, name="settling")
+        running = lingering(m, sequencer.running, SETTLING, name="settling")
         m.d.comb += [
             sequencer.start.eq(registers.start),
             sequencer.abort.eq(registers.abort),

@@ -24,6 +24,9 @@ JOIN_STAGES = 1
 ROUND_TRIP = 2 * STAGES + JOIN_STAGES + 1
 """The most that arrives after a receiver has said that it has no room: what is sent until the sender knows of it."""
 
+SETTLING = ROUND_TRIP + 2
+"""Until a reset has come to every channel, and what a channel says after that has come back."""
+
 
 def delayed(m: Module, value, stages: int, *, name: str, reset_less: bool = False, init=None):
     """Give a value ``stages`` cycles of ``sync`` later, in registers that no tool makes a shift register of."""

@@ -97,9 +97,10 @@ class BlockBuffer(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """One memory."""
+        """One memory, of ultra RAM: the channels leave the board's part less block RAM than that."""
         m = Module()
-        m.submodules.memory = memory = Memory(shape=self._beat_bits, depth=self._depth, init=[])
+        shape = {"shape": self._beat_bits, "depth": self._depth, "init": []}
+        m.submodules.memory = memory = Memory(**shape, attrs={"ram_style": "ultra"})
         write, read = memory.write_port(), memory.read_port()
         m.d.comb += [
             write.addr.eq(self.write_address),

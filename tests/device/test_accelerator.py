@@ -225,6 +225,20 @@ def test_a_program_runs_as_the_architecture_that_was_set_last(machine, accelerat
     assert machine.registers[Register.SEND_ZEROS] == (name != "swing")
 
 
+def test_a_program_runs_in_the_groups_that_were_set_last(machine, accelerator):
+    program = accelerator.load(PROGRAM, 0)
+    accelerator.run(program)
+    assert machine.registers[Register.GROUPS] == 1
+    accelerator.set_groups(2)
+    accelerator.run(program)
+    assert machine.registers[Register.GROUPS] == 2
+    for count in (0, 3):
+        with pytest.raises(ValueError, match=f"groups must be one of 1, 2, got {count}"):
+            accelerator.set_groups(count)
+    accelerator.run(program)
+    assert machine.registers[Register.GROUPS] == 2
+
+
 def test_counters_are_64_bits_wide(machine, accelerator):
     for number in range(Counter.COUNT):
         machine.registers[Register.COUNTER + 8 * number] = number

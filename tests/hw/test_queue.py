@@ -60,6 +60,33 @@ def test_keeps_order_and_waits_under_stall(stall, base):
     run(dut, feed, bench)
 
 
+@pytest.mark.parametrize("reserve", [0, 3])
+def test_takes_its_reserve_after_it_has_said_that_it_has_no_room(reserve):
+    """Nothing leaves: `depth` come while there is room, then the reserve and the one at ``o``."""
+    depth = 4
+    dut = InstructionQueue(SHAPE, depth, reserve)
+
+    async def bench(ctx):
+        rooms = []
+        put(ctx, dut)
+        ctx.set(dut.i.valid, 1)
+        for _ in range(40):
+            _, _, ready, room = await ctx.tick().sample(dut.i.ready, dut.room)
+            rooms += [room] if ready else []
+        assert len(rooms) == depth + reserve + 1
+        ctx.set(dut.i.valid, 0)
+        assert not ctx.get(dut.room)
+        assert all(rooms[:depth]) and sum(rooms) <= depth + 1 + 1  # one has left for ``o`` meanwhile
+        ctx.set(dut.o.ready, 1)
+        for _ in range(reserve + 1):
+            assert not ctx.get(dut.room)
+            await ctx.tick()
+        await ctx.tick()
+        assert ctx.get(dut.room)
+
+    run(dut, bench)
+
+
 def test_follows_in_the_next_cycle():
     """Instructions without waits leave one a cycle."""
     dut = InstructionQueue(SHAPE, 4)
