@@ -1,0 +1,251 @@
+"""The machine as the model has it: parts that act cycle by cycle, and cycles left out in which none does."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from etalstm.hw.contract import Cycle
+from etalstm.model import codec, emitter, fetcher, indexed, load, log, mac, masks, queues, reader, sequencer, store
+from etalstm.model import vector as vectors
+from etalstm.model import writer as writers
+from etalstm.model.latencies import PROGRAM_BURSTS, PROGRAM_DEPTH, QUIET, READER_DEPTH
+from etalstm.model.queues import met_at, offered
+from etalstm.model.state import (
+    CAST,
+    DONE,
+    EMITTER,
+    FETCHER,
+    LOAD,
+    LOADS,
+    MAC,
+    MACS,
+    NEVER,
+    PARTS,
+    QUEUES,
+    SEQUENCER,
+    STORE,
+    STORES,
+    VECTOR,
+    VECTORS,
+    Sizes,
+    record,
+)
+
+COUNTED = record("cycles", "seen", "skipped", "program", "phase", "beyond", kinds=len(Cycle), read=4, written=4)
+"""What has been counted of one channel and of the broadcaster."""
+
+_KINDS = {kind.name: int(kind) for kind in Cycle}
+_MAC, _ELEMENTWISE, _QUEUE_PORT, _HAZARD, _EMPTY = (int(kind) for kind in list(Cycle)[:5])
+_WAIT_LOAD, _WAIT_VECTOR, _WAIT_STORE, _NO_MAC, _IDLE, _SHARE = (int(kind) for kind in list(Cycle)[5:])
+
+
+class Machine(NamedTuple):
+    """Records of all parts."""
+
+    queues: np.ndarray
+    done: np.ndarray
+    wakes: np.ndarray
+    sequencer: np.ndarray
+    readers: np.ndarray  # of the program, the broadcaster, LOAD
+    ports: np.ndarray
+    asked: np.ndarray  # by the broadcaster, by LOAD
+    decompressors: np.ndarray
+    fetcher: np.ndarray
+    emitter: np.ndarray
+    banks: np.ndarray
+    masks: np.ndarray
+    values: np.ndarray
+    begun: np.ndarray
+    random: np.ndarray
+    scalars: np.ndarray
+    vector: np.ndarray
+    mac: np.ndarray
+    sums: np.ndarray
+    load: np.ndarray
+    store: np.ndarray
+    transposer: np.ndarray
+    compressor: np.ndarray
+    log: np.ndarray
+    writer: np.ndarray
+    counted: np.ndarray
+
+
+def make_machine(sizes: Sizes, queue_depth: int, seed: int = 1) -> Machine:
+    """Make a machine that is reset."""
+    groups = sizes.broadcast_words
+    inner = max(sizes.broadcast_words // sizes.lanes, 4 * sizes.lanes)
+    machine = Machine(
+        queues=np.zeros(CAST + 1, queues.QUEUE),
+        done=np.zeros(CAST + 1, DONE),
+        wakes=np.zeros(PARTS, np.int64),
+        sequencer=np.zeros(1, sequencer.ENGINE),
+        readers=np.zeros(3, reader.READER),
+        ports=np.zeros(3, reader.PORT),
+        asked=np.zeros(2, indexed.ASKED),
+        decompressors=np.zeros(2, codec.DECOMPRESSOR),
+        fetcher=np.zeros(1, fetcher.ENGINE),
+        emitter=np.zeros(1, emitter.ENGINE),
+        banks=np.zeros(2, masks.BANK),
+        masks=np.zeros((2, groups), np.int64),
+        values=np.zeros((2, groups), np.int64),
+        begun=np.zeros(inner, np.int64),
+        random=np.array([seed * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF], np.uint64),
+        scalars=np.zeros(1, mac.SCALARS),
+        vector=np.zeros(1, vectors.ENGINE),
+        mac=np.zeros(1, mac.ENGINE),
+        sums=np.full(queue_depth + 1, -1000, np.int64),
+        load=np.zeros(1, load.ENGINE),
+        store=np.zeros(1, store.ENGINE),
+        transposer=np.zeros(1, store.TRANSPOSER),
+        compressor=np.zeros(1, codec.COMPRESSOR),
+        log=np.zeros(1, log.LOG),
+        writer=np.zeros(1, writers.WRITER),
+        counted=np.zeros(1, COUNTED),
+    )
+    _reset(machine, sizes)
+    return machine
+
+
+def _reset(machine: Machine, sizes: Sizes) -> None:
+    machine.queues["current"] = -1
+    machine.asked["checked_at"] = NEVER
+    machine.load["prepared_at"] = machine.store["prepared_at"] = NEVER
+    machine.store["to_vectors"] = machine.store["to_writer"] = 1
+    machine.store["free"] = 16
+    machine.fetcher["free"] = 2
+    for name in ("pe_at", "scratch_at", "queue_at", "waiting_at", "last_write"):
+        machine.vector[name] = -1
+    machine.vector["writes"] = -1
+    machine.store["queue_at"] = -1
+    shared = sizes.managers > 1
+    machine.ports["managers"], machine.ports["hops"] = (1, 1, sizes.managers), (1, 0, int(shared))
+    machine.ports["accepted"] = -1
+    machine.writer["managers"], machine.writer["hops"], machine.writer["accepted"] = sizes.managers, int(shared), -1
+    depths = (PROGRAM_DEPTH, READER_DEPTH, READER_DEPTH)
+    bursts = (PROGRAM_BURSTS, sizes.outstanding, sizes.outstanding)
+    machine.readers["depth"], machine.readers["free"], machine.readers["outstanding"] = depths, depths, bursts
+    codec.start_codec(machine.decompressors[0], sizes.beat_words, sizes.beat_words)
+    codec.start_codec(machine.decompressors[1], sizes.codec_words, sizes.beat_words)
+    codec.start_codec(machine.compressor[0], sizes.codec_words, sizes.beat_words)
+
+
+@njit
+def _kind(cycle, m, table, sizes):
+    """Say what the PEs did in a cycle, or why they did nothing: see hw/compute.py and hw/channel.py, `_classify`."""
+    engine, vector = m.mac[0], m.vector[0]
+    if engine.issued_at == cycle:
+        return _MAC
+    if vector.pe_at == cycle:
+        return _ELEMENTWISE
+    return _idle_kind(cycle, m, table, sizes)
+
+
+@njit
+def _idle_kind(cycle, m, table, sizes):
+    engine, vector = m.mac[0], m.vector[0]
+    if vector.waiting_at == cycle:
+        return _SHARE
+    if engine.valid and engine.mac and engine.since <= cycle:
+        if not engine.begins and (vector.queue_at == cycle or m.store[0].queue_at == cycle):
+            return _QUEUE_PORT
+        if not engine.begins and cycle - m.sums[engine.address] <= mac.MAC_SUM:
+            return _HAZARD
+        return _SHARE
+    queue = m.queues[MAC]
+    if engine.valid or (queue.current >= 0 and queue.valid_from <= cycle):
+        return _EMPTY
+    if queue.head < queue.tail and queue.pushed[queue.head % queues.RING] + queues.BUFFERED_FIFO <= cycle:
+        instruction = table[queue.index[queue.head % queues.RING]]
+        if queues.completed_at(m.done, LOAD, instruction.wait_load) + 1 > cycle:
+            return _WAIT_LOAD
+        if queues.completed_at(m.done, VECTOR, instruction.wait_vector) + 1 > cycle:
+            return _WAIT_VECTOR
+        if met_at(instruction, m.done) > cycle:
+            return _WAIT_STORE
+    return _NO_MAC
+
+
+@njit
+def _step(cycle, m, table, blocks, given, sizes):
+    """Ask every part that has something to do."""
+    wakes, counted = m.wakes, m.counted[0]
+    if wakes[SEQUENCER] <= cycle:
+        sequencer.step_sequencer(
+            cycle, m.sequencer[0], m.readers[0], m.ports[0], m.queues, table, sizes, counted, wakes
+        )
+    if wakes[FETCHER] <= cycle:
+        fetcher.step_fetcher(
+            cycle, m.fetcher[0], m.queues[CAST], m.asked[0], m.readers[1], m.ports[1], m.decompressors[0], table,
+            blocks, m.banks, m.masks, m.values, given, m.random, sizes, counted, wakes,
+        )  # fmt: skip
+    if wakes[EMITTER] <= cycle:
+        emitter.step_emitter(
+            cycle, m.emitter[0], m.banks, m.masks, m.values, m.scalars[0], m.begun, m.fetcher[0], sizes, wakes
+        )
+    if wakes[VECTORS] <= cycle:
+        vectors.step_vector(cycle, m.vector[0], m.queues[VECTOR], table, sizes, m.done, wakes)
+    if wakes[STORES] <= cycle:
+        store.step_store(
+            cycle, m.store[0], m.queues[STORE], m.transposer[0], m.log[0], m.compressor[0], m.writer[0], table,
+            m.vector[0], sizes, m.done, counted, wakes,
+        )  # fmt: skip
+    if wakes[LOADS] <= cycle:
+        load.step_load(
+            cycle, m.load[0], m.queues[LOAD], m.asked[1], m.readers[2], m.ports[2], m.decompressors[1], table,
+            m.vector[0], sizes, m.done, counted, wakes,
+        )  # fmt: skip
+    if wakes[MACS] <= cycle:
+        mac.step_mac(
+            cycle, m.mac[0], m.queues[MAC], m.scalars[0], table, m.vector[0], m.store[0], m.sums, sizes, m.done, wakes
+        )
+    if wakes[QUEUES] <= cycle:
+        queues.step_queues(cycle, m.queues, table, m.done, wakes)
+
+
+@njit
+def _others(wakes):
+    """Give the next cycle in which a part other than the MAC engine has something to do."""
+    soonest = NEVER
+    for part in range(PARTS):
+        if part != MACS:
+            soonest = min(soonest, wakes[part])
+    return soonest
+
+
+@njit(cache=True)
+def run(m, table, blocks, given, sizes, limit):
+    """Run a program from its start to its end; give its cycles, or -1 if nothing happens any more before its HALT."""
+    counted = m.counted[0]
+    sequencer.start_program(m.sequencer[0], m.readers[0], len(table) * sizes.instruction_beats)
+    cycle = 0
+    while cycle < limit:
+        _step(cycle, m, table, blocks, given, sizes)
+        counted.kinds[_kind(cycle, m, table, sizes)] += 1
+        others = _others(m.wakes)
+        if m.wakes[MACS] == cycle + 1 < others:
+            last = mac.run_tiles(cycle, others, m.mac[0], m.queues[MAC], table, m.sums, sizes)
+            counted.kinds[_MAC] += last - cycle
+            cycle = last
+        following = min(others, max(m.wakes[MACS], cycle + 1))
+        if following == NEVER:
+            break
+        if following > cycle + 1:
+            counted.kinds[_idle_kind(cycle + 1, m, table, sizes)] += following - cycle - 1
+        cycle = following
+    if m.sequencer[0].halted_at == NEVER:
+        return -1
+    return _end(m)
+
+
+@njit
+def _end(m):
+    """Give the cycles of a program whose parts have all come to rest."""
+    busy = m.sequencer[0].halted_at
+    for engine in (LOAD, STORE):
+        if m.done[engine].count:
+            busy = max(busy, queues.completed_at(m.done, engine, m.done[engine].count) - 1)
+    for engine in (MAC, VECTOR):
+        if m.done[engine].count:
+            busy = max(busy, queues.completed_at(m.done, engine, m.done[engine].count))
+    return busy + QUIET + 3
