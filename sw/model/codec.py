@@ -20,12 +20,6 @@ COMPRESSOR = record(
 _ROW_BITS_LEAST = 4
 
 
-@njit
-def start_codec(codec, words, beat_words):
-    """Set what a codec is made with."""
-    codec.words, codec.factor = words, beat_words // words
-
-
 @njit(inline="always")
 def _kept(codec, row):
     """Give how many elements of a row are kept."""

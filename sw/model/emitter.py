@@ -43,7 +43,7 @@ def _send(cycle, engine, banks, scalars, begun, fetcher, sizes, wakes):
     if ready:
         place = scalars.tail % RING
         scalars.pushed[place], scalars.inner[place] = cycle, engine.out_inner
-        scalars.flags[place] = engine.out_flags
+        scalars.marks[place] = engine.out_flags
         scalars.tail += 1
         wake(wakes, MACS, cycle + BUFFERED_FIFO)
     advance = not engine.out or ready
@@ -167,10 +167,10 @@ def step_emitter(cycle, engine, banks, masks, values, scalars, begun, fetcher, s
     if last or stopped:
         engine.walking = 0
     if fetcher.full and ready:
-        engine.walking, engine.walk_bank, engine.walk_group = 1, fetcher.fill, 0
-        engine.fresh[fetcher.fill] = 1
+        engine.walking, engine.walk_bank, engine.walk_group = 1, fetcher.bank, 0
+        engine.fresh[fetcher.bank] = 1
         fetcher.full = fetcher.filling = 0
-        fetcher.fill = 1 - fetcher.fill
+        fetcher.bank = 1 - fetcher.bank
         fetcher.free -= 1
         wake(wakes, FETCHER, cycle + 1)
     busy = engine.walking or there or unwanted or engine.picked or engine.read or engine.sweeping

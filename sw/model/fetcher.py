@@ -14,8 +14,8 @@ from etalstm.model.state import EMITTER, FETCHER, NEVER, RING, record, wake
 _TAKE, _LOCATE, _CHECK, _OFFER = range(4)
 
 ENGINE = record(
-    "state", "cast", "block", "left", "filling", "filling_from", "part", "current", "beats_left", "free", "fill",
-    "full", "stream_reading", "kind", "read_kinds", casts=RING, blocks=RING,
+    "state", "cast", "block", "left", "filling", "filling_from", "part", "current", "beats_left", "free", "bank",
+    "full", "stream_reading",
 )  # fmt: skip
 """The block that is asked for, the block that is being filled, and how many buffers are free."""
 
@@ -92,8 +92,8 @@ def step_fetcher(
             engine.full = 1
             block = blocks[engine.current % len(blocks)]
             cast = table[block.cast]
-            bank = banks[engine.fill]
-            fill_masks(engine.fill, bank, block, engine.current, cast, masks, values, given, random, sizes, counted)
+            bank = banks[engine.bank]
+            fill_masks(engine.bank, bank, block, engine.current, cast, masks, values, given, random, sizes, counted)
             wake(wakes, EMITTER, cycle)  # the walker takes the block in this cycle if it can
         if not engine.full:
             following = min(following, cycle + 1 if engine.part == STREAM else max(cycle + 1, beat_at(reader)))

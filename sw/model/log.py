@@ -9,7 +9,7 @@ from etalstm.model.writer import give_writes, takes_writes
 IDLE, BEGIN, LOOK, GATHER, BURST, INDEX, CONCLUDE = range(7)
 
 LOG = record(
-    "state", "item", "position", "sent", "there", "complete", "burst", "left", "transfer", "transfer_beats", "final",
+    "state", "stream", "position", "sent", "there", "complete", "burst", "left", "transfer", "transfer_beats", "final",
     "entered", "level", "total_head", "total_tail", "pushed_at", totals=RING, total_at=RING, positions=2,
 )  # fmt: skip
 """The state machine; `level` beats wait, `left` of them may be written; `transfer` is 1 while one is offered."""
@@ -41,7 +41,7 @@ def collect(cycle, log, last):
 @njit(inline="always")
 def begin_log(log, item):
     """Take a stream."""
-    log.item, log.state = item, BEGIN
+    log.stream, log.state = item, BEGIN
 
 
 @njit
@@ -70,11 +70,10 @@ def step_log(cycle, log, instruction, hold, writer, data_taken, entered):
             log.state = INDEX
         else:
             log.state = BURST if log.complete or log.there >= to_boundary else LOOK
-    elif state == CONCLUDE:
-        if data_taken:
-            log.total_head += 1
-            log.state = IDLE
-    elif data_taken:
+    elif state == CONCLUDE and data_taken:
+        log.total_head += 1
+        log.state = IDLE
+    if data_taken and state != CONCLUDE:
         log.left -= 1
         log.level -= 1
     if taken and state == BURST:

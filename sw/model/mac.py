@@ -9,7 +9,7 @@ from etalstm.model.vector import slot
 
 FIRST, EMPTY, NULL, LAST = 1, 2, 4, 8  # flags of a scalar
 
-SCALARS = record("head", "tail", pushed=RING, inner=RING, flags=RING)
+SCALARS = record("head", "tail", pushed=RING, inner=RING, marks=RING)
 """Scalars on their way to the channels."""
 
 ENGINE = record("valid", "mac", "begins", "address", "backward", "end", "tile", "issued_at", "since")
@@ -60,7 +60,7 @@ def _leave(cycle, engine, vector, store, sums, sizes, done, wakes):
 def _make_step(cycle, engine, queue, scalars, instruction, wakes):
     """Combine instruction and scalar; take them with the last step that they have."""
     place = scalars.head % RING
-    flags = scalars.flags[place]
+    flags = scalars.marks[place]
     null = flags & NULL != 0
     last_tile = null or engine.tile + 1 == instruction.tiles
     engine.mac = not null

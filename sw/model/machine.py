@@ -14,6 +14,7 @@ from etalstm.model.queues import met_at, offered
 from etalstm.model.state import (
     CAST,
     DONE,
+    DONE_RING,
     EMITTER,
     FETCHER,
     LOAD,
@@ -117,7 +118,7 @@ def _reset(machine: Machine, sizes: Sizes) -> None:
     for name in ("pe_at", "scratch_at", "queue_at", "waiting_at", "last_write"):
         machine.vector[name] = -1
     machine.vector["writes"] = -1
-    machine.store["queue_at"] = -1
+    machine.store["queue_at"] = machine.mac["issued_at"] = -1
     shared = sizes.managers > 1
     machine.ports["managers"], machine.ports["hops"] = (1, 1, sizes.managers), (1, 0, int(shared))
     machine.ports["accepted"] = -1
@@ -125,9 +126,10 @@ def _reset(machine: Machine, sizes: Sizes) -> None:
     depths = (PROGRAM_DEPTH, READER_DEPTH, READER_DEPTH)
     bursts = (PROGRAM_BURSTS, sizes.outstanding, sizes.outstanding)
     machine.readers["depth"], machine.readers["free"], machine.readers["outstanding"] = depths, depths, bursts
-    codec.start_codec(machine.decompressors[0], sizes.beat_words, sizes.beat_words)
-    codec.start_codec(machine.decompressors[1], sizes.codec_words, sizes.beat_words)
-    codec.start_codec(machine.compressor[0], sizes.codec_words, sizes.beat_words)
+    words = sizes.beat_words, sizes.codec_words  # the broadcaster's decompressor takes whole beats
+    machine.decompressors["words"] = words
+    machine.decompressors["factor"] = [sizes.beat_words // count for count in words]
+    machine.compressor["words"], machine.compressor["factor"] = words[1], sizes.beat_words // words[1]
 
 
 @njit
@@ -163,7 +165,33 @@ def _idle_kind(cycle, m, table, sizes):
             return _WAIT_VECTOR
         if met_at(instruction, m.done) > cycle:
             return _WAIT_STORE
-    return _NO_MAC
+    return _NO_MAC if _busy(cycle, m) else _IDLE
+
+
+@njit
+def _busy(cycle, m):
+    """Tell whether anything is left to do in the channel."""
+    if m.scalars[0].head < m.scalars[0].tail:
+        return True
+    for engine in (LOAD, MAC, VECTOR, STORE):
+        queue, done = m.queues[engine], m.done[engine]
+        if queue.current >= 0 or queue.head < queue.tail:
+            return True
+        pulse = 0 if engine == MAC or engine == VECTOR else 1
+        if done.count and done.times[(done.count - 1) % DONE_RING] - pulse >= cycle:
+            return True
+    return _transfers(m)
+
+
+@njit
+def _transfers(m):
+    """Tell whether LOAD or STORE have taken an instruction that is not completed."""
+    store = m.store[0]
+    if m.load[0].active or m.asked[1].head < m.asked[1].tail or m.asked[1].wait_head < m.asked[1].wait_tail:
+        return True
+    if store.scatter_left or store.vectors_left or store.beats_head < store.beats_tail or m.log[0].state:
+        return True
+    return m.writer[0].left != 0 or m.writer[0].head < m.writer[0].tail
 
 
 @njit

@@ -85,7 +85,7 @@ def fill_masks(number, bank, block, index, cast, masks, values, given, random, s
     bank.nonzero = 0
     bits = sizes.chunk if not cast.batch_outer else MOST_GATES * sizes.beat_words
     for group in range(bank.groups):
-        asked, held = _asked(bank, group, block.real, block, cast, sizes)
+        asked, held = _asked(bank, group, block.occupied, block, cast, sizes)
         if block.masks >= 0:
             value = np.int64(given[block.masks + group])
         else:

@@ -4,7 +4,8 @@ from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.hw.contract import STREAM_BLOCK, Opcode
 from etalstm.plan.plan import Plan
-from etalstm.plan.tiling import Share
+from etalstm.plan.tiling import Span
+from etalstm.storage import KINDS
 
 CERTAIN = 1 << 32  # a threshold of 32 random bits below which an element is kept: all
 
@@ -28,6 +29,28 @@ class Densities:
         self._positions: dict[int, int] = {}
         self._streams: dict[int, tuple[int, int, int]] = {}
         self._shares = sorted(self._arrays(plan))
+        self._indices = sorted(self._index_arrays(plan))
+
+    def _index_arrays(self, plan: Plan):
+        """Give first and last beat of every array of indices, its streams' tiles, and the layer's tiling."""
+        beats = self._config.vector_beats
+        for layer in plan.map.layers:
+            tiling, kinds = layer.tiling, len(KINDS)
+            groups = [group for group in tiling.unit_groups for _ in range(kinds)]
+            tiles = [Span(tile, 1) for tile in range(tiling.units.tiles)]
+            for array, streams in ((layer.index, groups), (layer.delta_index, tiles)):
+                if array is not None:
+                    yield array.first * beats, (array.first + array.vectors) * beats, streams, tiling.units
+
+    def _occupied(self, address: int, elements: int) -> int:
+        """Give how many elements of a stream are no padding, from the beat of its index."""
+        beats = self._config.vector_beats
+        for first, last, streams, units in self._indices:
+            if first <= address < last:
+                group = streams[(address - first) // beats % len(streams)]
+                lanes = sum(units.lanes_of(tile) for tile in range(group.first, group.first + group.count))
+                return elements * lanes // (group.count * self._config.lanes)
+        raise ValueError(f"no index of a stream lies at beat {address}")
 
     def _arrays(self, plan: Plan):
         """Give first beat, last beat and share of every array that is broadcast."""
@@ -62,7 +85,7 @@ class Densities:
         density, bf16 = self._kept[fields["kind"]], bool(fields["bf16"])
         if opcode == Opcode.LOAD:
             return self._stream_of(fields["address"], elements, density, bf16)
-        beats, kept = self._size(elements, density, bf16)
+        beats, kept = self._size(fields["address"], elements, density, bf16)
         start = fields["start"] if fields["first"] else self._positions[fields["log"]]
         self._positions[fields["log"]] = start + beats
         self._streams[fields["address"]] = start, beats, kept
@@ -71,13 +94,11 @@ class Densities:
     def _stream_of(self, address, elements, density, bf16):
         if address in self._streams:
             return self._streams[address]
-        beats, kept = self._size(elements, density, bf16)
+        beats, kept = self._size(address, elements, density, bf16)
         return 0, beats, kept
 
-    def _size(self, elements: int, density: float, bf16: bool) -> tuple[int, int]:
-        kept = round(elements * density)
+    def _size(self, address: int, elements: int, density: float, bf16: bool) -> tuple[int, int]:
+        kept = round(self._occupied(address, elements) * density)
         words = -(-elements // STREAM_BLOCK) + (-(-kept // 2) if bf16 else kept)
         return -(-words // self._config.beat_words), kept
 
-
-__all__ = ["Densities", "Share"]

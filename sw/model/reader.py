@@ -18,12 +18,6 @@ READER = record(
 """The transfer that is being cut (none if `left` is 0) and the bursts under way; `head` is the one being taken."""
 
 
-@njit
-def start_reader(reader, depth, outstanding):
-    """Set what a reader is made with."""
-    reader.depth, reader.outstanding, reader.free = depth, outstanding, depth
-
-
 @njit(inline="always")
 def takes_transfer(reader):
     """Tell whether a transfer can be taken in this cycle, in which :func:`step_reader` has been asked already."""

@@ -35,7 +35,7 @@ def step_sequencer(cycle, engine, reader, port, queues, table, sizes, counted, w
     elif engine.held_from <= cycle:
         instruction = table[engine.number % len(table)]
         if instruction.opcode == HALT:
-            engine.halted_at = cycle
+            engine.halted_at = min(engine.halted_at, cycle)
             following = NEVER
         else:
             queue = queues[instruction.engine]

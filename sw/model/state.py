@@ -78,6 +78,13 @@ def sizes_of(config: Config, *, skips: bool = True, shares: tuple[int, int, int]
     )
 
 
+@njit(inline="always")
+def wake(wakes, part, cycle):
+    """Have a part asked in `cycle` at the latest."""
+    if cycle < wakes[part]:
+        wakes[part] = cycle
+
+
 DONE = record("count", times=DONE_RING)
 """Completions of an engine: how many are known of, and the cycle of each pulse."""
 
@@ -89,8 +96,8 @@ def complete(done, wakes, engine, cycle):
     one.times[one.count % DONE_RING] = cycle
     one.count += 1
     wakes[QUEUES] = 0
-    if engine == STORE:
-        wakes[SEQUENCER] = 0
+    if engine == STORE:  # a LOAD_ROWS may wait for it
+        wake(wakes, SEQUENCER, cycle + latencies.RENDEZVOUS)
 
 
 @njit
@@ -101,9 +108,3 @@ def completed_at(done, engine, count):
         return 0
     return one.times[(count - 1) % DONE_RING] if count <= one.count else NEVER
 
-
-@njit(inline="always")
-def wake(wakes, part, cycle):
-    """Have a part asked in `cycle` at the latest."""
-    if cycle < wakes[part]:
-        wakes[part] = cycle

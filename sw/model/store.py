@@ -187,7 +187,7 @@ def step_store(cycle, engine, queue, square, log, codec, writer, table, vector, 
         cycle, engine, square, log, codec, writer, table, done, wakes, counted, sizes.latency
     )
     if busy:
-        step_log(cycle, log, table[log.item], scattering, writer, logged, entered)
+        step_log(cycle, log, table[log.stream], scattering, writer, logged, entered)
     more = active or waiting or engine.vectors_left or engine.beats_head < engine.beats_tail or engine.scatter_left
     more = more or log_busy(log) or square.full[0] or square.full[1] or engine.stream_head < engine.stream_tail
     wakes[STORES] = cycle + 1 if more else NEVER

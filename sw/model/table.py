@@ -18,10 +18,10 @@ INSTRUCTION = record(
 """Fields of all opcodes; those of streams hold what was found of the stream."""
 
 BLOCK = record(
-    "cast", "kind", "address", "beats", "elements", "lanes", "real", "threshold", "masks", "kept", "stream_start",
+    "cast", "kind", "address", "beats", "elements", "lanes", "occupied", "threshold", "masks", "kept", "stream_start",
     "stream_beats",
 )  # fmt: skip
-"""A block of a CAST: of its ``lanes`` the first ``real`` of the vector hold elements of the network."""
+"""A block of a CAST: of its ``lanes`` the first ``occupied`` of the vector hold elements of the network."""
 
 _SAME = frozenset(INSTRUCTION.names)
 
