@@ -18,7 +18,7 @@ from etalstm.hw.contract import (
     PARAMETER_ONE,
     PARAMETER_ZERO,
     PARAMETERS,
-    WAIT_BITS,
+    TARGET_BITS,
     Cycle,
     Engine,
     Opcode,
@@ -30,7 +30,7 @@ from etalstm.hw.fp.activation import Activation
 from etalstm.hw.fp.add import Adder
 from etalstm.hw.fp.multiply import Multiplier
 from etalstm.hw.queue import InstructionQueue
-from etalstm.hw.stream import Completed, Scalar, Shares, Windows
+from etalstm.hw.stream import Completed, Dispatched, Scalar, Shares, Windows
 
 ENGINES = {Engine.LOAD: "load", Engine.MAC: "mac", Engine.VECTOR: "vector", Engine.STORE: "store"}
 """The engines of a channel, and their names."""
@@ -55,7 +55,7 @@ class Channel(wiring.Component):
 
     Members
     -------
-    i : :py:`In(stream.Signature(256))`
+    i : :py:`In(stream.Signature(Dispatched()))`
         Instructions for the four engines. Others are taken and reported.
     scalars : :py:`In(stream.Signature(Scalar(format)))`
         What the broadcaster sends.
@@ -71,7 +71,7 @@ class Channel(wiring.Component):
         Memory port.
     abort : :py:`In(1)`
         Start nothing new.
-    stored_by_all : :py:`In(16)`
+    stored_by_all : :py:`In(TARGET_BITS)`
         Instructions that the STORE engine of every channel has completed.
     completed : :py:`Out(Completed())`
         Instructions that the engines have completed since reset.
@@ -100,7 +100,7 @@ class Channel(wiring.Component):
         super().__init__(
             {name: Out(1) for name in flags}
             | {
-                "i": In(stream.Signature(INSTRUCTION_BITS)),
+                "i": In(stream.Signature(Dispatched())),
                 "scalars": In(stream.Signature(Scalar(config.format))),
                 "parameters": In(data.ArrayLayout(config.format.width, PARAMETERS)),
                 "shares": In(Shares()),
@@ -108,7 +108,7 @@ class Channel(wiring.Component):
                 "windows": In(Windows(config.address_bits)),
                 "axi": Out(AXI4(config.address_bits, config.beat_bits)),
                 "abort": In(1),
-                "stored_by_all": In(WAIT_BITS),
+                "stored_by_all": In(TARGET_BITS),
                 "completed": Out(Completed()),
                 "status": Out(Status),
                 "engine": Out(Engine),
@@ -145,7 +145,7 @@ class Channel(wiring.Component):
 
     def _dispatch(self, m, engines):
         """Give each engine a queue, and each instruction to the queue of its engine."""
-        opcode = self.i.p[:OPCODE_BITS]
+        opcode = self.i.p.word[:OPCODE_BITS]
         self._refused = refused = Signal()
         queues = {}
         for name, instructions in engines.items():
@@ -153,7 +153,7 @@ class Channel(wiring.Component):
             queue = InstructionQueue(_RAW if raw else instructions.p.shape(), self.config.instruction_queue)
             m.submodules[f"{name}_queue"] = queues[name] = queue
             m.d.comb += [
-                queue.i.p.eq(self.i.p[: queue.shape.size]),
+                queue.i.p.eq(self.i.p),
                 queue.completed.eq(self.completed),
                 queue.stored_by_all.eq(self.stored_by_all),
                 queue.hold.eq(self.abort),

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
+from functools import cache
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,8 @@ class Opcode(IntEnum):
     TRANSPOSE = 5
     CAST = 6
     LOAD_ROWS = 7
+    LOOP = 8
+    ADVANCE = 9
 
 
 ENGINE_OF = {
@@ -145,14 +148,22 @@ class Traffic(IntEnum):
 
 INSTRUCTION_BITS = 256  # least significant bit first in memory
 OPCODE_BITS = 4
-WAIT_BITS = 16
+WAIT_BITS = 8  # how many instructions back a wait can look
+COMPLETED_BITS = 32  # how many instructions an engine has completed
+TARGET_BITS = 20  # of such a count, as waits are compared with it: modulo 2^20
 ADDRESS_BITS = 28  # in beats, relative to a channel's window
+REGISTER_BITS = 4  # number of an address register
+ADDRESS_REGISTERS = 1 << REGISTER_BITS
+LOOP_DEPTH = 4  # loops inside each other
+LOOP_BITS = 24  # instructions of a loop's body
+TURN_BITS = 32  # turns of a loop
 LANE_ADDRESS_BITS = 13
 COUNT_BITS = 12
 KIND_BITS = 2
 CHANNEL_BITS = 8
+TILE_BITS = 12  # number of a vector of a channel's units or inputs
 LOG_BITS = 1  # P and δ have logs of their own
-STREAM_BITS = 26  # first and last beat of a log
+STREAM_BITS = ADDRESS_BITS  # first and last beat of a log
 
 # A compressed stream: elements in order (vector by vector, lane by lane) in blocks of STREAM_BLOCK. A block is a mask
 # word (bit n: element n is kept), then the kept words in order; with bf16 two kept elements share a word, the first in
@@ -164,16 +175,22 @@ STREAM_BLOCK = 32
 MOST_GATES = 4  # of a block that is broadcast, and of a block of a map of rows
 STREAM_INDEX = ("start", "beats", "elements", "kept")
 
-# Every instruction starts with these. An engine holds an instruction back until the engines named here have completed
-# at least so many instructions since the program started (0: no wait). Channels look at their own engines; with
-# `everyone` set, and always in CAST and LOAD_ROWS, wait_store means "completed by every channel".
+# Every instruction starts with these. Waits are relative: an engine holds an instruction back until the n-th last
+# instruction that was dispatched to the named engine before this one is completed (1: the very last; 0: no wait). Where
+# fewer than n were dispatched there is nothing to wait for. Each turn of a loop dispatches its body anew; LOAD_ROWS
+# counts as one LOAD; LOOP, ADVANCE and HALT go to no engine and do not count. Programs may dispatch any number of
+# instructions. Channels look at their own engines; with `everyone` set, and always in CAST and LOAD_ROWS, wait_store
+# means "completed by every channel". A CAST has no other waits (BAD_FIELD).
+# `register` names an address register. Its value is added, modulo 2^ADDRESS_BITS, to the field `address` of the
+# opcodes that have one; the others do not look at it. Register 0 is always 0; a program starts with all registers 0.
 HEADER = {
     "opcode": OPCODE_BITS,  # an Opcode
-    "wait_load": WAIT_BITS,  # instructions that LOAD must have completed
+    "wait_load": WAIT_BITS,  # how far back the LOAD is that must be completed
     "wait_mac": WAIT_BITS,  # ... MAC
     "wait_vector": WAIT_BITS,  # ... VECTOR
     "wait_store": WAIT_BITS,  # ... STORE
     "everyone": 1,  # wait_store is about every channel's
+    "register": REGISTER_BITS,  # address register
 }
 
 # Lane addresses of LOAD, STORE and VECTOR run through two nested loops:
@@ -195,6 +212,31 @@ _TRANSFER = {
 FIELDS = {
     # Ends the program when every engine has done all of its work.
     Opcode.HALT: {},
+    # Repeats the next `length` instructions `turns` times. Loops may contain loops, LOOP_DEPTH at most inside each
+    # other; a body ends inside its enclosing body, or together with it. The sequencer executes LOOP and ADVANCE: of the
+    # header it looks at the opcode only.
+    # BAD_FIELD: a count of 0; too many loops inside each other; a body that ends outside the program or its loop; a
+    # HALT in a body, which is the instruction that is refused.
+    Opcode.LOOP: {
+        "turns": TURN_BITS,
+        "length": LOOP_BITS,
+    },
+    # Adds `amount0` to address register `register0`, modulo 2^ADDRESS_BITS, and so on in order. The instructions after
+    # it see the sums. Register 0 keeps its 0.
+    Opcode.ADVANCE: {
+        "register0": REGISTER_BITS,  # of the first addition
+        "amount0": ADDRESS_BITS,  # ... what is added
+        "register1": REGISTER_BITS,  # of the second addition
+        "amount1": ADDRESS_BITS,  # ... what is added
+        "register2": REGISTER_BITS,  # of the third addition
+        "amount2": ADDRESS_BITS,  # ... what is added
+        "register3": REGISTER_BITS,  # of the fourth addition
+        "amount3": ADDRESS_BITS,  # ... what is added
+        "register4": REGISTER_BITS,  # of the fifth addition
+        "amount4": ADDRESS_BITS,  # ... what is added
+        "register5": REGISTER_BITS,  # of the sixth addition
+        "amount5": ADDRESS_BITS,  # ... what is added
+    },
     # Copies outer·inner vectors of the channel's window, one after the other, to lane memory `memory`.
     # With `compressed`, LOAD reads a stream that a compressed STORE wrote: `address` is that of its index beat.
     Opcode.LOAD: {
@@ -215,8 +257,8 @@ FIELDS = {
         **_TRANSFER,
         "map": ADDRESS_BITS,
         "channel": CHANNEL_BITS,
-        "tile": 8,
-        "tiles_per_channel": 8,
+        "tile": TILE_BITS,
+        "tiles_per_channel": TILE_BITS,
         "lanes": 6,
         "last_lanes": 6,
     },
@@ -277,8 +319,8 @@ FIELDS = {
         "inner_stride": LANE_ADDRESS_BITS,
         "rows": 4,
         "lanes": 8,
-        "outer_beats": 12,
-        "lane_beats": 12,
+        "outer_beats": 20,
+        "lane_beats": 20,
         "channel_beats": 24,
     },
     # Reads `blocks` blocks, starting with tile `tile` of channel `channel`; the next block is the next tile, after tile
@@ -300,22 +342,24 @@ FIELDS = {
         "kind": KIND_BITS,  # a Traffic
         "compressed": 1,  # the blocks are streams
         "channel": CHANNEL_BITS,
-        "tile": 8,
-        "tiles_per_channel": 8,
+        "tile": TILE_BITS,
+        "tiles_per_channel": TILE_BITS,
         "blocks": COUNT_BITS,
         "gates": 3,
         "batch": COUNT_BITS,
         "lane": 6,
         "lanes": 6,
         "last_lanes": 6,
-        "tiles": 8,  # of the paired MAC: what the offsets are multiplied by
+        "tiles": COUNT_BITS,  # of the paired MAC: what the offsets are multiplied by
         "batch_outer": 1,
         "start": 1,
         "finish": 1,
     },
 }
+ADVANCES = len(FIELDS[Opcode.ADVANCE]) // 2  # additions of an ADVANCE
 
 
+@cache
 def layout(opcode: Opcode) -> dict[str, tuple[int, int]]:
     """Bit offset and width of every field of an instruction, header first, least significant bit first."""
     fields, offset = {}, 0
@@ -366,12 +410,12 @@ class Status(IntEnum):
     RUNNING = 1  #: between a start and the end of all that it caused
     DONE = 2  #: the program has reached its HALT
     BAD_OPCODE = 3  #: an instruction with an unknown opcode
-    BAD_FIELD = 4  #: a count of 0
+    BAD_FIELD = 4  #: a field has a value that it cannot have: a count of 0, and what the instructions name
     BAD_ADDRESS = 5  #: an address outside its window
     READ_ERROR = 6  #: a read was answered with SLVERR or DECERR
     WRITE_ERROR = 7  #: a write was
     TRUNCATED = 8  #: the program ended without HALT
-    STUCK = 9  #: no progress for `watchdog` cycles: instructions wait for each other, or a memory does not answer
+    STUCK = 9  #: no engine moved for `watchdog` cycles: they wait for each other, or a memory does not answer
     ABORTED = 10  #: stopped by the host
     OVERFLOW = 11  #: a compressed stream outgrew its log
     BAD_STREAM = 12  #: an index beat or a mask that no compressed STORE writes
@@ -387,11 +431,11 @@ class Register(IntEnum):
     CONTROL = 0x010  #: write START or ABORT
     STATUS = 0x014  #: a Status; RUNNING until the machine has come to rest
     ERROR_ENGINE = 0x018  #: the engine that stopped the program
-    ERROR_INSTRUCTION = 0x01C  #: how many instructions that engine had completed (fetched, for the sequencer)
+    ERROR_INSTRUCTION = 0x01C  #: instructions that it had completed; the sequencer: number of the refused one
     PROGRAM_LOW = 0x020  #: byte address of the program, a multiple of 4096
     PROGRAM_HIGH = 0x024  #: its upper half
     PROGRAM_LENGTH = 0x028  #: instructions
-    WATCHDOG = 0x02C  #: cycles without progress until STUCK; 0: never
+    WATCHDOG = 0x02C  #: cycles without progress of an engine until STUCK; 0: never
     WINDOW_LOW = 0x030  #: byte address of channel 0's window, a multiple of 4096
     WINDOW_HIGH = 0x034  #: its upper half
     WINDOW_STRIDE = 0x038  #: from one channel's window to the next, in units of 4096 bytes
@@ -452,7 +496,7 @@ class BoardStatus(IntFlag):
 BOARD_SPACE_BYTES = 0x2000  # of both kinds of registers together
 BOARD_RESET = 1  # lets the memory finish what is under way, then resets the machine; its memory keeps its bytes
 MAGIC = 0x4554414C  # "ETAL"
-VERSION = 4
+VERSION = 5
 PARAMETERS = 16
 PARAMETER_ONE = 0  # reads as 1.0 whatever is written
 PARAMETER_ZERO = 1  # reads as +0.0 whatever is written

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from etalstm.hw.contract import WAIT_BITS, Engine, Status
+from etalstm.hw.contract import COMPLETED_BITS, Engine, Status
 from etalstm.hw.stream import Completed
 
 _GROUP = 8  # channels whose faults are looked through in a cycle
@@ -21,7 +21,7 @@ class Fault(data.StructLayout):
     """An error: what, in which engine, and how many instructions that has completed; IDLE if there is none."""
 
     def __init__(self):
-        super().__init__({"status": Status, "engine": Engine, "instruction": WAIT_BITS})
+        super().__init__({"status": Status, "engine": Engine, "instruction": COMPLETED_BITS})
 
 
 class Faults(wiring.Component):

@@ -1,12 +1,14 @@
 """Where the instructions of an engine wait for each other's results."""
 
-from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import stream, wiring
+from amaranth.hdl import C, Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
-from etalstm.hw.contract import WAIT_BITS
-from etalstm.hw.stream import Completed
+from etalstm.hw.contract import HEADER, OPCODE_BITS, TARGET_BITS
+from etalstm.hw.stream import CHANNEL_ENGINES, Completed, Dispatched, Waits, unmet
+
+_HEADER_BITS = sum(HEADER.values())
 
 
 class InstructionQueue(wiring.Component):
@@ -25,13 +27,13 @@ class InstructionQueue(wiring.Component):
 
     Members
     -------
-    i : :py:`In(stream.Signature(shape))`
-        Instructions.
+    i : :py:`In(stream.Signature(Dispatched()))`
+        Instructions; ``word`` may be longer than ``shape``.
     o : :py:`Out(stream.Signature(shape))`
-        The same ones, ready to be executed.
+        The same ones, ready to be executed. Of the header only the opcode is there, the other fields are 0.
     completed : :py:`In(Completed())`
         What the channel's engines have completed.
-    stored_by_all : :py:`In(16)`
+    stored_by_all : :py:`In(TARGET_BITS)`
         What every channel's STORE engine has completed, for instructions with ``everyone``.
     hold : :py:`In(1)`
         Lets nothing more go.
@@ -45,10 +47,10 @@ class InstructionQueue(wiring.Component):
         self.shape, self.depth = shape, depth
         super().__init__(
             {
-                "i": In(stream.Signature(shape)),
+                "i": In(stream.Signature(Dispatched())),
                 "o": Out(stream.Signature(shape)),
                 "completed": In(Completed()),
-                "stored_by_all": In(WAIT_BITS),
+                "stored_by_all": In(TARGET_BITS),
                 "hold": In(1),
                 "waits": Out(4),
                 "busy": Out(1),
@@ -58,37 +60,32 @@ class InstructionQueue(wiring.Component):
     def elaborate(self, platform):
         """Compare the head's waits while the instruction before it executes."""
         m = Module()
-        m.submodules.fifo = fifo = SyncFIFOBuffered(width=self.shape.size, depth=self.depth)
-        head = self.shape(fifo.r_data)
-        payload, valid = Signal(self.shape, reset_less=True), Signal()
+        fields = self.shape.size - _HEADER_BITS
+        entry = data.StructLayout({"waits": Waits(), "opcode": OPCODE_BITS, "fields": fields})
+        m.submodules.fifo = fifo = SyncFIFOBuffered(width=entry.size, depth=self.depth)
+        arriving, head = entry(fifo.w_data), entry(fifo.r_data)
+        opcode, payload, valid = Signal(OPCODE_BITS, reset_less=True), Signal(fields, reset_less=True), Signal()
 
-        stored, unmet = Signal(WAIT_BITS), Signal(4)
-        m.d.comb += stored.eq(self.completed.store)
-        with m.If(head.everyone):
-            m.d.comb += stored.eq(self.stored_by_all)
+        completed, blocked = {name: self.completed[name] for name in CHANNEL_ENGINES}, Signal(4)
+        completed["store"] = Mux(head.waits.everyone, self.stored_by_all, self.completed.store[:TARGET_BITS])
         m.d.comb += [
-            unmet.eq(
-                Cat(
-                    self.completed.load < head.wait_load,
-                    self.completed.mac < head.wait_mac,
-                    self.completed.vector < head.wait_vector,
-                    stored < head.wait_store,
-                )
-            ),
-            fifo.w_data.eq(self.i.p.as_value()),
+            blocked.eq(Cat(unmet(head.waits[name], count) for name, count in completed.items())),
+            arriving.waits.eq(self.i.p.waits),
+            arriving.opcode.eq(self.i.p.word),
+            arriving.fields.eq(self.i.p.word[_HEADER_BITS:]),
             fifo.w_en.eq(self.i.valid),
             self.i.ready.eq(fifo.w_rdy),
-            self.o.p.eq(payload),
+            self.o.p.eq(Cat(opcode, C(0, _HEADER_BITS - OPCODE_BITS), payload)),
             self.o.valid.eq(valid & ~self.hold),
         ]
 
         with m.If(~valid | (self.o.valid & self.o.ready)):
-            leaves = fifo.r_rdy & ~unmet.any()
+            leaves = fifo.r_rdy & ~blocked.any()
             m.d.comb += fifo.r_en.eq(leaves & ~self.hold)
             m.d.sync += valid.eq(leaves & ~self.hold)
             with m.If(leaves):
-                m.d.sync += payload.eq(head)
+                m.d.sync += [opcode.eq(head.opcode), payload.eq(head.fields)]
         with m.If(~valid & fifo.r_rdy):
-            m.d.comb += self.waits.eq(unmet)
+            m.d.comb += self.waits.eq(blocked)
         m.d.comb += self.busy.eq(valid | (fifo.level != 0))
         return m

@@ -4,14 +4,14 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from etalstm.hw import contract
+from etalstm.hw.contract import TARGET_BITS
 
 
 class Rendezvous(wiring.Component):
     """Counts how many instructions *every* channel has completed.
 
-    Channels run ahead of each other by at most ``ahead`` completions: what their instruction queue and engine hold,
-    since the sequencer dispatches to all of them at once. The count follows the last channel's pulse by two cycles.
+    The sequencer dispatches to all channels at once. So a channel can lead another by at most ``ahead`` completions:
+    what the other's queue and engine hold. The count follows the last channel's pulse by two cycles.
 
     Parameters
     ----------
@@ -20,12 +20,12 @@ class Rendezvous(wiring.Component):
     Members
     -------
     done : :py:`In(channels)`                      a pulse for each completion
-    count : :py:`Out(contract.WAIT_BITS)`          completions by all
+    count : :py:`Out(TARGET_BITS)`                 completions by all, modulo 2^TARGET_BITS
     """
 
     def __init__(self, channels: int, ahead: int):
         self._channels, self._ahead = channels, ahead
-        super().__init__({"done": In(channels), "count": Out(contract.WAIT_BITS)})
+        super().__init__({"done": In(channels), "count": Out(TARGET_BITS)})
 
     def elaborate(self, platform):
         """A small up-down counter for each channel."""

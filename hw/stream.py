@@ -5,6 +5,9 @@ from amaranth.lib import data
 from etalstm.hw import contract
 from etalstm.hw.contract import FloatFormat, Opcode
 
+CHANNEL_ENGINES = ("load", "mac", "vector", "store")
+"""The engines of a channel, which waits are about."""
+
 
 def instruction_layout(opcode: Opcode) -> data.StructLayout:
     """Layout of an instruction, as declared in :data:`contract.FIELDS`, without the bits above its last field."""
@@ -39,11 +42,53 @@ class Scalar(data.StructLayout):
         )
 
 
+class Wait(data.StructLayout):
+    """What an instruction waits for of one engine.
+
+    Members
+    -------
+    target : how many instructions the engine must have completed, modulo 2^TARGET_BITS
+    wanted : there is such a wait
+    """
+
+    def __init__(self):
+        super().__init__({"target": contract.TARGET_BITS, "wanted": 1})
+
+
+def unmet(wait, completed):
+    """Tell whether an engine has completed fewer instructions than a :class:`Wait` asks for.
+
+    Both counts are known modulo 2^TARGET_BITS. Their difference is read as a signed number, so a target may lie up to
+    2^(TARGET_BITS - 1) instructions ahead of or behind what is completed.
+    """
+    return wait.wanted & (completed[: contract.TARGET_BITS] - wait.target)[contract.TARGET_BITS - 1]
+
+
+class Waits(data.StructLayout):
+    """A :class:`Wait` for each engine of a channel; with ``everyone``, that for STORE is about every channel's."""
+
+    def __init__(self):
+        super().__init__({engine: Wait() for engine in CHANNEL_ENGINES} | {"everyone": 1})
+
+
+class Dispatched(data.StructLayout):
+    """An instruction between the sequencer and its engine's queue.
+
+    Members
+    -------
+    word : the instruction as in memory, its address final; of its header only the opcode, the other fields are 0
+    waits : what must be completed before it begins
+    """
+
+    def __init__(self):
+        super().__init__({"word": contract.INSTRUCTION_BITS, "waits": Waits()})
+
+
 class Completed(data.StructLayout):
     """How many instructions each engine of a channel has completed since the program started."""
 
     def __init__(self):
-        super().__init__({engine: contract.WAIT_BITS for engine in ("load", "mac", "vector", "store")})
+        super().__init__({engine: contract.COMPLETED_BITS for engine in CHANNEL_ENGINES})
 
 
 class Windows(data.StructLayout):

@@ -15,10 +15,11 @@ from etalstm.hw.dma.merge import ReadMerge
 from etalstm.hw.dma.reader import Reader
 from etalstm.hw.dma.rows import RowLoads
 from etalstm.hw.dma.share import PortShare
+from etalstm.hw.dma.store import StoreEngine
 from etalstm.hw.faults import Faults
+from etalstm.hw.program.sequencer import Sequencer
 from etalstm.hw.registers import REGISTER_ADDRESS_BITS, Registers
 from etalstm.hw.rendezvous import Rendezvous
-from etalstm.hw.sequencer import Sequencer
 
 
 def top_signature(config: Config) -> wiring.Signature:
@@ -94,7 +95,8 @@ class Top(wiring.Component):
             channels=config.channels,
         )
         m.submodules.rows = of_program(rows)
-        stored = Rendezvous(config.channels, 2 * config.instruction_queue + 8)
+        # What a channel can hold: its queue, the instruction at the queue's output, what its engine has taken.
+        stored = Rendezvous(config.channels, config.instruction_queue + 1 + StoreEngine.capacity())
         m.submodules.stored = of_program(stored)
         faults = Faults(config.channels)
         m.submodules.faults = of_program(faults)
@@ -165,23 +167,14 @@ class Top(wiring.Component):
         connect(m, merge.port, flipped(getattr(self, f"port{shared + 1}")))
 
     def _fetch(self, m, sequencer, reader):
-        m.d.comb += [
-            reader.i.valid.eq(sequencer.command.valid),
-            reader.i.p.address.eq(sequencer.command.p.address),
-            reader.i.p.beats.eq(sequencer.command.p.beats),
-            sequencer.command.ready.eq(reader.i.ready),
-            sequencer.data.valid.eq(reader.o.valid),
-            sequencer.data.p.data.eq(reader.o.p.data),
-            sequencer.data.p.last.eq(reader.o.p.last),
-            reader.o.ready.eq(sequencer.data.ready),
-            reader.abort.eq(sequencer.drain),
-            sequencer.read_error.eq(reader.error),
-        ]
+        connect(m, sequencer.command, reader.i)
+        connect(m, reader.o, sequencer.data)
+        m.d.comb += reader.abort.eq(sequencer.drain)
 
     def _dispatch(self, m, sequencer, rows, channels, broadcaster):
         """Give an instruction to the broadcaster, or to all channels in the same cycle."""
         connect(m, sequencer.o, rows.i)
-        is_cast = rows.o.p[: contract.OPCODE_BITS] == Opcode.CAST
+        is_cast = rows.o.p.word[: contract.OPCODE_BITS] == Opcode.CAST
         all_ready = Cat(channel.i.ready for channel in channels).all()
         m.d.comb += [
             broadcaster.i.p.eq(rows.o.p),

@@ -10,16 +10,25 @@
 /* Constants */
 #define ETALSTM_INSTRUCTION_BITS 0x100u /* least significant bit first in memory */
 #define ETALSTM_OPCODE_BITS 4u
-#define ETALSTM_WAIT_BITS 16u
+#define ETALSTM_WAIT_BITS 8u /* how many instructions back a wait can look */
+#define ETALSTM_COMPLETED_BITS 32u /* how many instructions an engine has completed */
+#define ETALSTM_TARGET_BITS 20u /* of such a count, as waits are compared with it: modulo 2^20 */
 #define ETALSTM_ADDRESS_BITS 28u /* in beats, relative to a channel's window */
+#define ETALSTM_REGISTER_BITS 4u /* number of an address register */
+#define ETALSTM_ADDRESS_REGISTERS 16u
+#define ETALSTM_LOOP_DEPTH 4u /* loops inside each other */
+#define ETALSTM_LOOP_BITS 24u /* instructions of a loop's body */
+#define ETALSTM_TURN_BITS 32u /* turns of a loop */
 #define ETALSTM_LANE_ADDRESS_BITS 13u
 #define ETALSTM_COUNT_BITS 12u
 #define ETALSTM_KIND_BITS 2u
 #define ETALSTM_CHANNEL_BITS 8u
+#define ETALSTM_TILE_BITS 12u /* number of a vector of a channel's units or inputs */
 #define ETALSTM_LOG_BITS 1u /* P and δ have logs of their own */
-#define ETALSTM_STREAM_BITS 26u /* first and last beat of a log */
+#define ETALSTM_STREAM_BITS 28u /* first and last beat of a log */
 #define ETALSTM_STREAM_BLOCK 32u /* A compressed stream: elements in order (vector by vector, lane by lane) in blocks of STREAM_BLOCK. A block is a mask word (bit n: element n is kept), then the kept words in order; with bf16 two kept elements share a word, the first in the low half, and a block's last word is filled up with 0. The last block may have fewer elements, the mask bits of those that are missing are 0. The stream starts at a beat and is filled up to a whole beat with 0. Its index beat holds, as 32-bit words: the beat where it starts, relative to the channel's window; its length in beats; the number of elements; the number of kept elements. */
 #define ETALSTM_MOST_GATES 4u /* of a block that is broadcast, and of a block of a map of rows */
+#define ETALSTM_ADVANCES 6u /* additions of an ADVANCE */
 #define ETALSTM_REGISTER_SPACE_BYTES 0x400u
 #define ETALSTM_PAGE_BYTES 0x1000u /* windows and programs begin at multiples of it, and windows have a multiple of it as their size */
 #define ETALSTM_SLOTS 32u
@@ -28,7 +37,7 @@
 #define ETALSTM_BOARD_SPACE_BYTES 0x2000u /* of both kinds of registers together */
 #define ETALSTM_BOARD_RESET 1u /* lets the memory finish what is under way, then resets the machine; its memory keeps its bytes */
 #define ETALSTM_MAGIC 0x4554414cu /* "ETAL" */
-#define ETALSTM_VERSION 4u
+#define ETALSTM_VERSION 5u
 #define ETALSTM_PARAMETERS 16u
 #define ETALSTM_PARAMETER_ONE 0u /* reads as 1.0 whatever is written */
 #define ETALSTM_PARAMETER_ZERO 1u /* reads as +0.0 whatever is written */
@@ -48,11 +57,11 @@
 #define ETALSTM_REG_CONTROL 16u /* write START or ABORT */
 #define ETALSTM_REG_STATUS 20u /* a Status; RUNNING until the machine has come to rest */
 #define ETALSTM_REG_ERROR_ENGINE 24u /* the engine that stopped the program */
-#define ETALSTM_REG_ERROR_INSTRUCTION 28u /* how many instructions that engine had completed (fetched, for the sequencer) */
+#define ETALSTM_REG_ERROR_INSTRUCTION 28u /* instructions that it had completed; the sequencer: number of the refused one */
 #define ETALSTM_REG_PROGRAM_LOW 32u /* byte address of the program, a multiple of 4096 */
 #define ETALSTM_REG_PROGRAM_HIGH 36u /* its upper half */
 #define ETALSTM_REG_PROGRAM_LENGTH 40u /* instructions */
-#define ETALSTM_REG_WATCHDOG 44u /* cycles without progress until STUCK; 0: never */
+#define ETALSTM_REG_WATCHDOG 44u /* cycles without progress of an engine until STUCK; 0: never */
 #define ETALSTM_REG_WINDOW_LOW 48u /* byte address of channel 0's window, a multiple of 4096 */
 #define ETALSTM_REG_WINDOW_HIGH 52u /* its upper half */
 #define ETALSTM_REG_WINDOW_STRIDE 56u /* from one channel's window to the next, in units of 4096 bytes */
@@ -93,6 +102,8 @@
 #define ETALSTM_OPCODE_TRANSPOSE 5u
 #define ETALSTM_OPCODE_CAST 6u
 #define ETALSTM_OPCODE_LOAD_ROWS 7u
+#define ETALSTM_OPCODE_LOOP 8u
+#define ETALSTM_OPCODE_ADVANCE 9u
 
 /* Memory: The memories of a lane, as LOAD and STORE name them. */
 #define ETALSTM_MEMORY_WEIGHTS 0u /* written by LOAD, read by MAC */
@@ -129,12 +140,12 @@
 #define ETALSTM_STATUS_RUNNING 1u /* between a start and the end of all that it caused */
 #define ETALSTM_STATUS_DONE 2u /* the program has reached its HALT */
 #define ETALSTM_STATUS_BAD_OPCODE 3u /* an instruction with an unknown opcode */
-#define ETALSTM_STATUS_BAD_FIELD 4u /* a count of 0 */
+#define ETALSTM_STATUS_BAD_FIELD 4u /* a field has a value that it cannot have: a count of 0, and what the instructions name */
 #define ETALSTM_STATUS_BAD_ADDRESS 5u /* an address outside its window */
 #define ETALSTM_STATUS_READ_ERROR 6u /* a read was answered with SLVERR or DECERR */
 #define ETALSTM_STATUS_WRITE_ERROR 7u /* a write was */
 #define ETALSTM_STATUS_TRUNCATED 8u /* the program ended without HALT */
-#define ETALSTM_STATUS_STUCK 9u /* no progress for `watchdog` cycles: instructions wait for each other, or a memory does not answer */
+#define ETALSTM_STATUS_STUCK 9u /* no engine moved for `watchdog` cycles: they wait for each other, or a memory does not answer */
 #define ETALSTM_STATUS_ABORTED 10u /* stopped by the host */
 #define ETALSTM_STATUS_OVERFLOW 11u /* a compressed stream outgrew its log */
 #define ETALSTM_STATUS_BAD_STREAM 12u /* an index beat or a mask that no compressed STORE writes */
@@ -165,114 +176,133 @@
 
 /* Fields of HEADER: offset and width in bits. */
 #define ETALSTM_HEADER_OPCODE 0u, 4u
-#define ETALSTM_HEADER_WAIT_LOAD 4u, 16u
-#define ETALSTM_HEADER_WAIT_MAC 20u, 16u
-#define ETALSTM_HEADER_WAIT_VECTOR 36u, 16u
-#define ETALSTM_HEADER_WAIT_STORE 52u, 16u
-#define ETALSTM_HEADER_EVERYONE 68u, 1u
+#define ETALSTM_HEADER_WAIT_LOAD 4u, 8u
+#define ETALSTM_HEADER_WAIT_MAC 12u, 8u
+#define ETALSTM_HEADER_WAIT_VECTOR 20u, 8u
+#define ETALSTM_HEADER_WAIT_STORE 28u, 8u
+#define ETALSTM_HEADER_EVERYONE 36u, 1u
+#define ETALSTM_HEADER_REGISTER 37u, 4u
 
 /* Fields of LOAD: offset and width in bits. */
-#define ETALSTM_LOAD_ADDRESS 69u, 28u
-#define ETALSTM_LOAD_KIND 97u, 2u
-#define ETALSTM_LOAD_MEMORY 99u, 2u
-#define ETALSTM_LOAD_LANE_ADDRESS 101u, 13u
-#define ETALSTM_LOAD_OUTER 114u, 12u
-#define ETALSTM_LOAD_INNER 126u, 12u
-#define ETALSTM_LOAD_OUTER_STRIDE 138u, 13u
-#define ETALSTM_LOAD_INNER_STRIDE 151u, 13u
-#define ETALSTM_LOAD_MORE 164u, 1u
-#define ETALSTM_LOAD_COMPRESSED 165u, 1u
-#define ETALSTM_LOAD_BF16 166u, 1u
+#define ETALSTM_LOAD_ADDRESS 41u, 28u
+#define ETALSTM_LOAD_KIND 69u, 2u
+#define ETALSTM_LOAD_MEMORY 71u, 2u
+#define ETALSTM_LOAD_LANE_ADDRESS 73u, 13u
+#define ETALSTM_LOAD_OUTER 86u, 12u
+#define ETALSTM_LOAD_INNER 98u, 12u
+#define ETALSTM_LOAD_OUTER_STRIDE 110u, 13u
+#define ETALSTM_LOAD_INNER_STRIDE 123u, 13u
+#define ETALSTM_LOAD_MORE 136u, 1u
+#define ETALSTM_LOAD_COMPRESSED 137u, 1u
+#define ETALSTM_LOAD_BF16 138u, 1u
 
 /* Fields of MAC: offset and width in bits. */
-#define ETALSTM_MAC_WEIGHTS 69u, 13u
-#define ETALSTM_MAC_QUEUE 82u, 13u
-#define ETALSTM_MAC_BIAS 95u, 13u
-#define ETALSTM_MAC_TILES 108u, 12u
-#define ETALSTM_MAC_START 120u, 1u
-#define ETALSTM_MAC_BACKWARD 121u, 1u
+#define ETALSTM_MAC_WEIGHTS 41u, 13u
+#define ETALSTM_MAC_QUEUE 54u, 13u
+#define ETALSTM_MAC_BIAS 67u, 13u
+#define ETALSTM_MAC_TILES 80u, 12u
+#define ETALSTM_MAC_START 92u, 1u
+#define ETALSTM_MAC_BACKWARD 93u, 1u
 
 /* Fields of VECTOR: offset and width in bits. */
-#define ETALSTM_VECTOR_OP 69u, 4u
-#define ETALSTM_VECTOR_A_SOURCE 73u, 2u
-#define ETALSTM_VECTOR_B_SOURCE 75u, 2u
-#define ETALSTM_VECTOR_A 77u, 13u
-#define ETALSTM_VECTOR_B 90u, 13u
-#define ETALSTM_VECTOR_D 103u, 13u
-#define ETALSTM_VECTOR_OUTER 116u, 12u
-#define ETALSTM_VECTOR_INNER 128u, 12u
-#define ETALSTM_VECTOR_A_OUTER 140u, 12u
-#define ETALSTM_VECTOR_A_INNER 152u, 12u
-#define ETALSTM_VECTOR_B_OUTER 164u, 12u
-#define ETALSTM_VECTOR_B_INNER 176u, 12u
-#define ETALSTM_VECTOR_D_OUTER 188u, 12u
-#define ETALSTM_VECTOR_D_INNER 200u, 12u
-#define ETALSTM_VECTOR_SERIAL 212u, 1u
+#define ETALSTM_VECTOR_OP 41u, 4u
+#define ETALSTM_VECTOR_A_SOURCE 45u, 2u
+#define ETALSTM_VECTOR_B_SOURCE 47u, 2u
+#define ETALSTM_VECTOR_A 49u, 13u
+#define ETALSTM_VECTOR_B 62u, 13u
+#define ETALSTM_VECTOR_D 75u, 13u
+#define ETALSTM_VECTOR_OUTER 88u, 12u
+#define ETALSTM_VECTOR_INNER 100u, 12u
+#define ETALSTM_VECTOR_A_OUTER 112u, 12u
+#define ETALSTM_VECTOR_A_INNER 124u, 12u
+#define ETALSTM_VECTOR_B_OUTER 136u, 12u
+#define ETALSTM_VECTOR_B_INNER 148u, 12u
+#define ETALSTM_VECTOR_D_OUTER 160u, 12u
+#define ETALSTM_VECTOR_D_INNER 172u, 12u
+#define ETALSTM_VECTOR_SERIAL 184u, 1u
 
 /* Fields of STORE: offset and width in bits. */
-#define ETALSTM_STORE_ADDRESS 69u, 28u
-#define ETALSTM_STORE_KIND 97u, 2u
-#define ETALSTM_STORE_MEMORY 99u, 2u
-#define ETALSTM_STORE_LANE_ADDRESS 101u, 13u
-#define ETALSTM_STORE_OUTER 114u, 12u
-#define ETALSTM_STORE_INNER 126u, 12u
-#define ETALSTM_STORE_OUTER_STRIDE 138u, 13u
-#define ETALSTM_STORE_INNER_STRIDE 151u, 13u
-#define ETALSTM_STORE_COMPRESSED 164u, 1u
-#define ETALSTM_STORE_BF16 165u, 1u
-#define ETALSTM_STORE_THRESHOLD 166u, 4u
-#define ETALSTM_STORE_LOG 170u, 1u
-#define ETALSTM_STORE_FIRST 171u, 1u
-#define ETALSTM_STORE_START 172u, 26u
-#define ETALSTM_STORE_END 198u, 26u
+#define ETALSTM_STORE_ADDRESS 41u, 28u
+#define ETALSTM_STORE_KIND 69u, 2u
+#define ETALSTM_STORE_MEMORY 71u, 2u
+#define ETALSTM_STORE_LANE_ADDRESS 73u, 13u
+#define ETALSTM_STORE_OUTER 86u, 12u
+#define ETALSTM_STORE_INNER 98u, 12u
+#define ETALSTM_STORE_OUTER_STRIDE 110u, 13u
+#define ETALSTM_STORE_INNER_STRIDE 123u, 13u
+#define ETALSTM_STORE_COMPRESSED 136u, 1u
+#define ETALSTM_STORE_BF16 137u, 1u
+#define ETALSTM_STORE_THRESHOLD 138u, 4u
+#define ETALSTM_STORE_LOG 142u, 1u
+#define ETALSTM_STORE_FIRST 143u, 1u
+#define ETALSTM_STORE_START 144u, 28u
+#define ETALSTM_STORE_END 172u, 28u
 
 /* Fields of TRANSPOSE: offset and width in bits. */
-#define ETALSTM_TRANSPOSE_ADDRESS 69u, 28u
-#define ETALSTM_TRANSPOSE_KIND 97u, 2u
-#define ETALSTM_TRANSPOSE_TARGET 99u, 8u
-#define ETALSTM_TRANSPOSE_LANE_ADDRESS 107u, 13u
-#define ETALSTM_TRANSPOSE_OUTER 120u, 8u
-#define ETALSTM_TRANSPOSE_OUTER_STRIDE 128u, 13u
-#define ETALSTM_TRANSPOSE_INNER_STRIDE 141u, 13u
-#define ETALSTM_TRANSPOSE_ROWS 154u, 4u
-#define ETALSTM_TRANSPOSE_LANES 158u, 8u
-#define ETALSTM_TRANSPOSE_OUTER_BEATS 166u, 12u
-#define ETALSTM_TRANSPOSE_LANE_BEATS 178u, 12u
-#define ETALSTM_TRANSPOSE_CHANNEL_BEATS 190u, 24u
+#define ETALSTM_TRANSPOSE_ADDRESS 41u, 28u
+#define ETALSTM_TRANSPOSE_KIND 69u, 2u
+#define ETALSTM_TRANSPOSE_TARGET 71u, 8u
+#define ETALSTM_TRANSPOSE_LANE_ADDRESS 79u, 13u
+#define ETALSTM_TRANSPOSE_OUTER 92u, 8u
+#define ETALSTM_TRANSPOSE_OUTER_STRIDE 100u, 13u
+#define ETALSTM_TRANSPOSE_INNER_STRIDE 113u, 13u
+#define ETALSTM_TRANSPOSE_ROWS 126u, 4u
+#define ETALSTM_TRANSPOSE_LANES 130u, 8u
+#define ETALSTM_TRANSPOSE_OUTER_BEATS 138u, 20u
+#define ETALSTM_TRANSPOSE_LANE_BEATS 158u, 20u
+#define ETALSTM_TRANSPOSE_CHANNEL_BEATS 178u, 24u
 
 /* Fields of CAST: offset and width in bits. */
-#define ETALSTM_CAST_ADDRESS 69u, 28u
-#define ETALSTM_CAST_KIND 97u, 2u
-#define ETALSTM_CAST_COMPRESSED 99u, 1u
-#define ETALSTM_CAST_CHANNEL 100u, 8u
-#define ETALSTM_CAST_TILE 108u, 8u
-#define ETALSTM_CAST_TILES_PER_CHANNEL 116u, 8u
-#define ETALSTM_CAST_BLOCKS 124u, 12u
-#define ETALSTM_CAST_GATES 136u, 3u
-#define ETALSTM_CAST_BATCH 139u, 12u
-#define ETALSTM_CAST_LANE 151u, 6u
-#define ETALSTM_CAST_LANES 157u, 6u
-#define ETALSTM_CAST_LAST_LANES 163u, 6u
-#define ETALSTM_CAST_TILES 169u, 8u
-#define ETALSTM_CAST_BATCH_OUTER 177u, 1u
-#define ETALSTM_CAST_START 178u, 1u
-#define ETALSTM_CAST_FINISH 179u, 1u
+#define ETALSTM_CAST_ADDRESS 41u, 28u
+#define ETALSTM_CAST_KIND 69u, 2u
+#define ETALSTM_CAST_COMPRESSED 71u, 1u
+#define ETALSTM_CAST_CHANNEL 72u, 8u
+#define ETALSTM_CAST_TILE 80u, 12u
+#define ETALSTM_CAST_TILES_PER_CHANNEL 92u, 12u
+#define ETALSTM_CAST_BLOCKS 104u, 12u
+#define ETALSTM_CAST_GATES 116u, 3u
+#define ETALSTM_CAST_BATCH 119u, 12u
+#define ETALSTM_CAST_LANE 131u, 6u
+#define ETALSTM_CAST_LANES 137u, 6u
+#define ETALSTM_CAST_LAST_LANES 143u, 6u
+#define ETALSTM_CAST_TILES 149u, 12u
+#define ETALSTM_CAST_BATCH_OUTER 161u, 1u
+#define ETALSTM_CAST_START 162u, 1u
+#define ETALSTM_CAST_FINISH 163u, 1u
 
 /* Fields of LOAD_ROWS: offset and width in bits. */
-#define ETALSTM_LOAD_ROWS_ADDRESS 69u, 28u
-#define ETALSTM_LOAD_ROWS_KIND 97u, 2u
-#define ETALSTM_LOAD_ROWS_MEMORY 99u, 2u
-#define ETALSTM_LOAD_ROWS_LANE_ADDRESS 101u, 13u
-#define ETALSTM_LOAD_ROWS_OUTER 114u, 12u
-#define ETALSTM_LOAD_ROWS_INNER 126u, 12u
-#define ETALSTM_LOAD_ROWS_OUTER_STRIDE 138u, 13u
-#define ETALSTM_LOAD_ROWS_INNER_STRIDE 151u, 13u
-#define ETALSTM_LOAD_ROWS_MAP 164u, 28u
-#define ETALSTM_LOAD_ROWS_CHANNEL 192u, 8u
-#define ETALSTM_LOAD_ROWS_TILE 200u, 8u
-#define ETALSTM_LOAD_ROWS_TILES_PER_CHANNEL 208u, 8u
-#define ETALSTM_LOAD_ROWS_LANES 216u, 6u
-#define ETALSTM_LOAD_ROWS_LAST_LANES 222u, 6u
+#define ETALSTM_LOAD_ROWS_ADDRESS 41u, 28u
+#define ETALSTM_LOAD_ROWS_KIND 69u, 2u
+#define ETALSTM_LOAD_ROWS_MEMORY 71u, 2u
+#define ETALSTM_LOAD_ROWS_LANE_ADDRESS 73u, 13u
+#define ETALSTM_LOAD_ROWS_OUTER 86u, 12u
+#define ETALSTM_LOAD_ROWS_INNER 98u, 12u
+#define ETALSTM_LOAD_ROWS_OUTER_STRIDE 110u, 13u
+#define ETALSTM_LOAD_ROWS_INNER_STRIDE 123u, 13u
+#define ETALSTM_LOAD_ROWS_MAP 136u, 28u
+#define ETALSTM_LOAD_ROWS_CHANNEL 164u, 8u
+#define ETALSTM_LOAD_ROWS_TILE 172u, 12u
+#define ETALSTM_LOAD_ROWS_TILES_PER_CHANNEL 184u, 12u
+#define ETALSTM_LOAD_ROWS_LANES 196u, 6u
+#define ETALSTM_LOAD_ROWS_LAST_LANES 202u, 6u
+
+/* Fields of LOOP: offset and width in bits. */
+#define ETALSTM_LOOP_TURNS 41u, 32u
+#define ETALSTM_LOOP_LENGTH 73u, 24u
+
+/* Fields of ADVANCE: offset and width in bits. */
+#define ETALSTM_ADVANCE_REGISTER0 41u, 4u
+#define ETALSTM_ADVANCE_AMOUNT0 45u, 28u
+#define ETALSTM_ADVANCE_REGISTER1 73u, 4u
+#define ETALSTM_ADVANCE_AMOUNT1 77u, 28u
+#define ETALSTM_ADVANCE_REGISTER2 105u, 4u
+#define ETALSTM_ADVANCE_AMOUNT2 109u, 28u
+#define ETALSTM_ADVANCE_REGISTER3 137u, 4u
+#define ETALSTM_ADVANCE_AMOUNT3 141u, 28u
+#define ETALSTM_ADVANCE_REGISTER4 169u, 4u
+#define ETALSTM_ADVANCE_AMOUNT4 173u, 28u
+#define ETALSTM_ADVANCE_REGISTER5 201u, 4u
+#define ETALSTM_ADVANCE_AMOUNT5 205u, 28u
 
 /* An instruction: 256 bits, the least significant word first, as it lies in memory. */
 typedef struct {

@@ -14,7 +14,7 @@ from etalstm.hw.config import Config
 from etalstm.hw.contract import Opcode, Status
 from etalstm.hw.dma.reader import Reader
 from etalstm.hw.queue import InstructionQueue
-from etalstm.hw.stream import Scalar, Windows, instruction_layout
+from etalstm.hw.stream import Dispatched, Scalar, Windows, instruction_layout
 
 
 class Broadcaster(wiring.Component):
@@ -22,12 +22,12 @@ class Broadcaster(wiring.Component):
 
     Members
     -------
-    i : :py:`In(stream.Signature(256))`               CAST instructions
+    i : :py:`In(stream.Signature(Dispatched()))`      CAST instructions
     o : :py:`Out(stream.Signature(Scalar(format)))`   scalars, for all channels at once
     axi : :py:`Out(AXI4Read(...))`                    memory port
     windows : :py:`In(Windows(...))`                  where the channels' windows are
     send_zeros : :py:`In(1)`                          zeros are sent too, as scalars that are no terms
-    stored_by_all : :py:`In(16)`                      what waits are compared with
+    stored_by_all : :py:`In(TARGET_BITS)`             what waits are compared with
     abort, dma_busy, busy, progress                   as in a channel
     status, completed : :py:`Out`                     first error; how many instructions were begun before it
     beat, kind, seen, skipped : :py:`Out`             for the counters: words that came in to be sent, and that are zero
@@ -37,18 +37,18 @@ class Broadcaster(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "i": In(stream.Signature(contract.INSTRUCTION_BITS)),
+                "i": In(stream.Signature(Dispatched())),
                 "o": Out(stream.Signature(Scalar(config.format))),
                 "axi": Out(AXI4Read(config.address_bits, config.beat_bits)),
                 "windows": In(Windows(config.address_bits)),
                 "send_zeros": In(1),
-                "stored_by_all": In(contract.WAIT_BITS),
+                "stored_by_all": In(contract.TARGET_BITS),
                 "abort": In(1),
                 "dma_busy": Out(1),
                 "busy": Out(1),
                 "progress": Out(1),
                 "status": Out(Status),
-                "completed": Out(contract.WAIT_BITS),
+                "completed": Out(contract.COMPLETED_BITS),
                 "beat": Out(1),
                 "kind": Out(contract.KIND_BITS),
                 "seen": Out(range(config.beat_words + 1)),
@@ -91,8 +91,8 @@ class Broadcaster(wiring.Component):
         connect(m, reader.axi, flipped(self.axi))
         failed = fetcher.status != Status.IDLE
         m.d.comb += [
-            queue.i.p.eq(self.i.p[: layout.size]),
-            queue.i.p.everyone.eq(1),
+            queue.i.p.eq(self.i.p),
+            queue.i.p.waits.everyone.eq(1),
             queue.i.valid.eq(self.i.valid),
             self.i.ready.eq(queue.i.ready),
             queue.stored_by_all.eq(self.stored_by_all),

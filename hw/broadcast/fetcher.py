@@ -56,7 +56,7 @@ class BlockFetcher(wiring.Component):
     windows : :py:`In`                   where the channels' windows are
     block                                the block that is being written
     kind : :py:`Out(2)`                  what the beat that is taken counts as
-    begun : :py:`Out(16)`                how many instructions have had a block begun or refused
+    begun : :py:`Out(COMPLETED_BITS)`    how many instructions have had a block begun or refused
     status : :py:`Out(Status)`           BAD_ADDRESS, BAD_FIELD, READ_ERROR, or BAD_STREAM for an index beat or a stream
                                          that no compressed STORE writes; nothing is taken any more, until reset
     stop : :py:`In(1)`                   ask for nothing more
@@ -84,7 +84,7 @@ class BlockFetcher(wiring.Component):
                 "block": Out(BlockLayout(words)),
                 "windows": In(Windows(address_bits)),
                 "kind": Out(contract.KIND_BITS),
-                "begun": Out(contract.WAIT_BITS),
+                "begun": Out(contract.COMPLETED_BITS),
                 "status": Out(Status),
                 "stop": In(1),
                 "busy": Out(1),

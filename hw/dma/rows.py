@@ -4,11 +4,10 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from etalstm.hw import contract
 from etalstm.hw.axi import AXI4Read
-from etalstm.hw.contract import MOST_GATES, FloatFormat, Opcode, Status
+from etalstm.hw.contract import MOST_GATES, TARGET_BITS, FloatFormat, Opcode, Status
 from etalstm.hw.dma.rowmaps import RowMaps
-from etalstm.hw.stream import Windows, instruction_layout
+from etalstm.hw.stream import Dispatched, Windows, instruction_layout, unmet
 
 _LAYOUT = instruction_layout(Opcode.LOAD_ROWS)
 _LOAD = instruction_layout(Opcode.LOAD)
@@ -38,8 +37,10 @@ class RowLoads(wiring.Component):
 
     Members
     -------
-    i, o : :py:`stream.Signature(256)`   instructions; one at ``i`` may only disappear if a reset follows
-    stored_by_all : :py:`In(16)`         what waits are compared with
+    i, o : :py:`stream.Signature(Dispatched())`
+                                         instructions; one at ``i`` may only disappear if a reset follows
+    stored_by_all : :py:`In(TARGET_BITS)`
+                                         what waits are compared with
     windows, axi, abort, busy, beat      of :class:`RowMaps`
     seen, skipped : :py:`Out(range(5))`  rows that were looked at in this cycle; those of them that are left out
     status : :py:`Out(Status)`           why the instruction at ``i`` is not taken, see :class:`RowMaps`
@@ -50,9 +51,9 @@ class RowLoads(wiring.Component):
         self._vector_beats = lanes // beat_words
         super().__init__(
             {
-                "i": In(stream.Signature(contract.INSTRUCTION_BITS)),
-                "o": Out(stream.Signature(contract.INSTRUCTION_BITS)),
-                "stored_by_all": In(contract.WAIT_BITS),
+                "i": In(stream.Signature(Dispatched())),
+                "o": Out(stream.Signature(Dispatched())),
+                "stored_by_all": In(TARGET_BITS),
                 "windows": In(Windows(address_bits)),
                 "axi": Out(AXI4Read(address_bits, beat_words * format.width)),
                 "abort": In(1),
@@ -68,7 +69,7 @@ class RowLoads(wiring.Component):
         """One FSM; `run` is the run of rows that was found last, and goes out when the next one is."""
         m = Module()
         m.submodules.maps = maps = self._maps
-        rows, load = _LAYOUT(self.i.p[: _LAYOUT.size]), _LOAD(self.o.p[: _LOAD.size])
+        rows, load = _LAYOUT(self.i.p.word[: _LAYOUT.size]), _LOAD(self.o.p.word[: _LOAD.size])
         run, found, ended = Signal(_Run(), reset_less=True), Signal(), Signal()
         here = Signal(_Run(), reset_less=True)  # its `outer` are the rows that are left of the block
         needed, last = Signal(maps.o.p.needed.shape(), reset_less=True), Signal(reset_less=True)
@@ -87,7 +88,7 @@ class RowLoads(wiring.Component):
             """Make the instruction a LOAD of the run."""
             m.d.comb += [
                 self.o.valid.eq(self.i.valid),
-                self.o.p.eq(self.i.p[: _LOAD["more"].offset]),
+                self.o.p.word.eq(self.i.p.word[: _LOAD["more"].offset]),
                 load.opcode.eq(Opcode.LOAD),
                 load.more.eq(more),
                 *(load[name].eq(run[name]) for name in run.shape().members),
@@ -96,7 +97,7 @@ class RowLoads(wiring.Component):
         with m.FSM():
             with m.State("PASS"):
                 with m.If(rows.opcode == Opcode.LOAD_ROWS):
-                    m.d.comb += maps.i.valid.eq(self.i.valid & (self.stored_by_all >= rows.wait_store))
+                    m.d.comb += maps.i.valid.eq(self.i.valid & ~unmet(self.i.p.waits.store, self.stored_by_all))
                     with m.If(maps.i.valid & maps.i.ready):
                         m.next = "TAKE"
                 with m.Else():

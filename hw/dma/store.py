@@ -25,6 +25,8 @@ from etalstm.hw.dma.vectors import VectorReader
 from etalstm.hw.dma.writer import Writer
 from etalstm.hw.stream import LaneRead, Windows, instruction_layout, vector_layout
 
+OUTSTANDING = 32  # bursts without a response; single beats at full speed need the memory's latency
+
 
 class StoreEngine(wiring.Component):
     """Executes STORE and TRANSPOSE instructions in order, one beat a cycle, compressed or not.
@@ -102,7 +104,7 @@ class StoreEngine(wiring.Component):
         address_bits: int,
         channels: int = 1,
         *,
-        outstanding: int = 32,
+        outstanding: int = OUTSTANDING,
         ahead: int = 8,
         depth: int = 16,
         compressor_words: int = 8,
@@ -132,6 +134,15 @@ class StoreEngine(wiring.Component):
                 "status": Out(Status),
             }
         )
+
+    @staticmethod
+    def capacity(outstanding: int = OUTSTANDING) -> int:
+        """Give how many instructions the engine can have taken that are not ``done``.
+
+        Every instruction has a burst of its own, so ``outstanding`` of them wait for a response. One more is cut into
+        bursts, one is in the scatter, one in the log, and one more is taken in the cycle before a ``done``.
+        """
+        return outstanding + 4
 
     def elaborate(self, platform):
         """Everything but the writer is simply reset when the engine stops: it owes nothing to the port."""

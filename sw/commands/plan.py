@@ -16,7 +16,7 @@ from etalstm.plan.fit import plan_within
 from etalstm.plan.held import LOCAL_GRADIENTS
 from etalstm.plan.placement import Placement
 from etalstm.plan.plan import Plan
-from etalstm.plan.program import disassemble as lines_of
+from etalstm.plan.walk import disassemble as lines_of
 from etalstm.storage import POLICIES, Storage
 
 

@@ -10,9 +10,10 @@ from etalstm.codec import encode, stream_words
 from etalstm.commands.devices import open_named
 from etalstm.commands.side import SidePrograms
 from etalstm.device import TrainingShape
-from etalstm.hw.contract import STREAM_INDEX, Opcode, decode
+from etalstm.hw.contract import STREAM_INDEX, Opcode
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.plan.tiling import GATES
+from etalstm.plan.walk import walk
 from etalstm.storage import Storage
 
 
@@ -62,10 +63,11 @@ class DeltaProducts:
         return {name: 4 * sum(self._cast_words(program)) for name, program in self._programs.items()}
 
     def _cast_words(self, program):
-        for opcode, cast in map(decode, program.words):
-            for n in range(cast["blocks"] if opcode == Opcode.CAST else 0):
+        for step in walk(program.words):
+            cast = step.fields
+            for n in range(cast["blocks"] if step.opcode == Opcode.CAST else 0):
                 channel, tile = divmod(cast["tile"] + n, cast["tiles_per_channel"])
-                index = cast["address"] + tile * self._accelerator.config.vector_beats
+                index = step.address + tile * self._accelerator.config.vector_beats
                 yield self._words[cast["channel"] + channel, index]
 
 

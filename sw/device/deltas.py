@@ -1,6 +1,7 @@
 """Reads the gradients of the gates that a backward pass left in a machine's memory."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -71,9 +72,9 @@ class DeltaReader:
             words = beats[channel, start - first : start - first + length].reshape(-1)
             block = decode(words, vectors * units.lanes, beat_words=self._config.beat_words)
             dense[channel, step, tile, unit * vectors : (unit + 1) * vectors] = block.reshape(vectors, units.lanes)
-        places = memory.gates_index(units, steps, batch).reshape(units.channels, -1, units.lanes)
-        shape = (steps, batch.batch, GATES, units.size)
-        return unpack(Array("delta", "deltas", 0, places.shape[1], places, shape), dense)
+        places = partial(memory.gates_index, units, steps, batch)
+        words = units.channels, dense[0].size // units.lanes, units.lanes
+        return unpack(Array("delta", "deltas", 0, words, (steps, batch.batch, GATES, units.size), places), dense)
 
     def _beats(self, end: int) -> tuple[np.ndarray, int]:
         """Read the log up to a beat: uint32, (channels, beats, words of a beat); and the number of its first beat."""

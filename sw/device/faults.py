@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from etalstm.errors import DeviceError
-from etalstm.hw.contract import ENGINE_OF, INSTRUCTION_BITS, OPCODE_BITS, Engine, Opcode, Status
-from etalstm.plan.program import disassemble
+from etalstm.hw.contract import INSTRUCTION_BITS, OPCODE_BITS, Engine, Status
+from etalstm.plan.walk import line_of, locate
 
 INSTRUCTION_BYTES = INSTRUCTION_BITS // 8
 _CHUNK = 4096  # instructions read from the machine at a time
@@ -31,7 +31,8 @@ class ProgramError(DeviceError):
     engine : str
         Name of the engine that met the error, or "SEQUENCER".
     instruction : int
-        Number of instructions that the engine had completed: of its own, for the sequencer of the program.
+        Number of instructions that the engine had completed, each turn of a loop counted. For the sequencer: number of
+        the refused instruction in the program.
     """
 
     def __init__(self, message: str, status: Status, engine: str, instruction: int):
@@ -44,7 +45,7 @@ class BadOpcodeError(ProgramError):
 
 
 class BadFieldError(ProgramError):
-    """A count in an instruction is 0."""
+    """A field of an instruction has a value that it cannot have."""
 
 
 class BadAddressError(ProgramError):
@@ -121,26 +122,25 @@ def program_error(status: int, engine: int, instruction: int, words: Callable[[i
 
 
 def _place(engine: int, count: int, words, length: int) -> str:
-    """Name the instruction that an engine was at: its number in the program, its text."""
-    own = 0
-    for first in range(0, length, _CHUNK):
-        for number, word in enumerate(words(first, min(_CHUNK, length - first)), first):
-            opcode = word & ((1 << OPCODE_BITS) - 1)
-            if engine in set(Engine):
-                if opcode not in set(Opcode) or ENGINE_OF.get(Opcode(opcode)) != engine:
-                    continue
-                own += 1
-            else:
-                own = number + 1
-            if own > count:
-                return f"{number}: {describe(word)}"
-    return f"after its {count}th, the program's end" if count else "before its first"
+    """Name the instruction that an engine was at: its number in the program, its text, the turns of loops around it."""
+    program = [word for first in range(0, length, _CHUNK) for word in words(first, min(_CHUNK, length - first))]
+    if engine not in set(Engine):
+        found = (count, ()) if count < length else None
+    else:
+        try:
+            found = locate(program, Engine(engine), count)
+        except ValueError as error:  # of a loop that the sequencer had not come to
+            return f"{count} of its own; which that is cannot be told, for {error}"
+    if found is None:
+        return f"after its {count}th, the program's end" if count else "before its first"
+    number, turns = found[:2]
+    within = f" (turn {', '.join(map(str, turns))})" if turns else ""
+    return f"{number}{within}: {describe(program[number])}"
 
 
 def describe(word: int) -> str:
     """Write an instruction as text; one that is not valid as a number."""
     try:
-        (line,) = disassemble([word])
+        return line_of(word)
     except ValueError:
         return f"opcode {word & ((1 << OPCODE_BITS) - 1)} in {word:#066x}"
-    return line.split(maxsplit=1)[1]

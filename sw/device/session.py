@@ -27,8 +27,9 @@ from etalstm.plan.fit import plan_within
 from etalstm.plan.held import LOCAL_GRADIENTS
 from etalstm.plan.placement import Placement
 from etalstm.plan.plan import Plan
-from etalstm.plan.program import Program, streams_before
+from etalstm.plan.program import Program
 from etalstm.plan.segments import REGIONS
+from etalstm.plan.walk import streams_before
 from etalstm.storage import DENSE_TENSORS, KINDS, Usage
 from etalstm.stream import network_id
 
@@ -107,7 +108,7 @@ class HardwareSession(Session):
         self._chosen, self._wasteful = plan.programs, False
         for name, array in plan.map.memory.arrays.items():
             if not array.raw:  # nothing is read there that was not written before
-                self.windows.write_words(array, moved.get(name, np.zeros(array.index.shape, np.float32)))
+                self.windows.write_words(array, moved.get(name, np.zeros(array.words, np.float32)))
 
     def _load_program(self, name: str, program: Program) -> LoadedProgram:
         return self._accelerator.load(program.image(), self.placement.programs + self.plan.program_offsets[name])
@@ -325,7 +326,7 @@ class HardwareSession(Session):
             meanwhile()
         self._note_use(self._ran)
         counts = self._accelerator.counters()
-        spared = self._ran.read_bytes[Traffic.WEIGHTS] - counts["read_bytes"]["weights"]
+        spared = self._ran.volume.read_bytes[Traffic.WEIGHTS] - counts["read_bytes"]["weights"]
         return counts | {"spared_bytes": {"weights": spared}}
 
     def _until_it_fits(self, *passes: Callable[[], None]) -> None:

@@ -54,7 +54,7 @@ class Windows:
         size = array.vectors * self._memory.vector_bytes
         windows = [self._transport.read_memory(address, size) for address in self._addresses(array)]
         self._count("read", array)
-        return np.stack(windows).view(np.float32).reshape(array.index.shape)
+        return np.stack(windows).view(np.float32).reshape(array.words)
 
     def _addresses(self, array: Array) -> list[int]:
         offset = array.first * self._memory.vector_bytes

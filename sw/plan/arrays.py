@@ -41,8 +41,11 @@ class Sequence:
     def step(self, number: int) -> Array:
         """One step as an array of its own: (B, elements of a sequence)."""
         part, shape = self.array.part(number * self.step_vectors, self.step_vectors), self.array.shape[1:]
-        index = np.where(part.index < 0, part.index, part.index - number * math.prod(shape))
-        return replace(part, index=index, shape=shape)
+
+        def index():
+            return np.where(part.index < 0, part.index, part.index - number * math.prod(shape))
+
+        return replace(part, make_index=index, shape=shape)
 
 
 @dataclass(frozen=True)

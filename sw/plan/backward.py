@@ -9,6 +9,7 @@ from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.cells import MINUS_ZERO, NO_STEPS, ONE, ZERO, F, G, I, O, Steps, Streams, by_gate, local_gradients
 from etalstm.plan.emit import Emitter, Operand, Place, Scratch
 from etalstm.plan.network import NetworkMap
+from etalstm.plan.steps import alike
 from etalstm.plan.tiling import GATES, NEEDED_ARRAYS, Span
 from etalstm.plan.weights import WeightStore
 
@@ -90,26 +91,46 @@ class BackwardLayer:
             self._emitter.vector(VectorOp.MULTIPLY, self._bias, ZERO, ZERO, inner=biases)
         else:
             self._emitter.load(self._bias, sums, Traffic.WEIGHTS, 1, biases)
-        batch = self._network.batch
         kept = [step for step in reversed(steps) if step not in self._skipped]
-        parts = [(step, tile) for step in kept for tile in range(batch.count)]
-        prepared = None
-        for position, (step, tile) in enumerate(parts):
-            for cells in self._groups(step, tile):
-                if cells != prepared:
+        if kept:
+            self._prepare(self._first_cells(kept[0]))
+        pairs = zip(kept, [*kept[1:], None], strict=False)
+        for run in alike(pairs, self._kind):
+            self._emitter.loop(len(run), lambda turn, run=run: self._step(*run[turn]))
+        self._emitter.store(self._bias, sums, Traffic.WEIGHTS, 1, biases)
+
+    def _kind(self, pair) -> tuple:
+        """Tell in what a step, with the one that follows it, may differ from others."""
+        step, following = pair
+        apart = 0 if following is None else step - following
+        return step + 1 in self._skipped, step in self._above, apart, following in self._above
+
+    def _step(self, step: int, following: int | None) -> None:
+        """Emit a step, whose first cells are prepared, and prepare those of the one that follows."""
+        tiles = range(self._network.batch.count)
+        for tile in tiles:
+            for number, cells in enumerate(self._groups(step, tile)):
+                if number:
                     self._prepare(cells)
                 self._deltas(cells)
             self._propagate(step, tile)
-            if position + 1 < len(parts):
-                prepared = next(self._groups(*parts[position + 1]))
-                self._prepare(prepared)
-        self._emitter.store(self._bias, sums, Traffic.WEIGHTS, 1, biases)
+            if tile != tiles[-1]:
+                self._prepare(self._first_cells(step, tile + 1))
+            elif following is not None:
+                self._prepare(self._first_cells(following))
 
     def emit_products(self) -> None:
         """Append Wᵀδ of all steps and nothing else, of a δ that lies in memory; its rows have no map there."""
-        for step in reversed(range(self._network.steps)):
+        steps = self._network.steps
+
+        def step(turn):
             for tile in range(self._network.batch.count):
-                self._propagate(step, tile)
+                self._propagate(steps - 1 - turn, tile)
+
+        self._emitter.loop(steps, step)
+
+    def _first_cells(self, step: int, batch_tile: int = 0) -> Cells:
+        return next(self._groups(step, batch_tile))
 
     def _groups(self, step, batch_tile):
         size = self._network.batch.size_of(batch_tile)

@@ -1,16 +1,18 @@
 """Instructions in the planner's words: arrays, scratch regions and operands instead of fields."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from etalstm.errors import PlanError
 from etalstm.hw.config import Config
-from etalstm.hw.contract import Memory, Opcode, Source, Start, Traffic, VectorOp
+from etalstm.hw.contract import COUNT_BITS, Memory, Opcode, Source, Start, Traffic, VectorOp
 from etalstm.plan.memory import Array
 from etalstm.plan.program import Program
 from etalstm.plan.tiling import GATES, Share
+from etalstm.plan.tracker import Part, Vectors
 
-# Lane memories are tracked in this many banks each: instructions that touch one bank wait for each other.
-_BANKS = 128
+MOST_COUNTED = (1 << COUNT_BITS) - 1  # runs of a transfer's outer loop, and vectors of its inner one
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,14 @@ class Place:
     vector: int
     part: tuple[int, ...] = ()
 
+    def at(self, offset: int) -> "Place":
+        """Move by `offset` vectors."""
+        return Place(self.array, self.vector + offset, self.part)
+
     @property
-    def resource(self) -> tuple:
+    def resource(self) -> Part:
         """What the program tracks."""
-        return ("array", self.array.name, *self.part)
+        return Part(self.array.name, self.part)
 
 
 @dataclass(frozen=True)
@@ -142,11 +148,16 @@ class Emitter:
             Memory.QUEUE: config.queue_depth,
         }
         self._depths = depths
-        self._bank = {memory: max(1, depth // _BANKS) for memory, depth in depths.items()}
+        self._known: dict[tuple, Vectors] = {}
+
+    def loop(self, turns: int, emit_turn: Callable[[int], None]) -> None:
+        """Append a loop: see :meth:`etalstm.plan.program.Program.loop`."""
+        self._program.loop(turns, emit_turn)
 
     def load(self, to: Operand, source: Place, kind: Traffic, outer: int, inner: int) -> None:
         """Copy outer·inner contiguous vectors of an array into a lane memory."""
-        self._transfer(Opcode.LOAD, to, source, kind, outer, inner)
+        for part in _parts(to, source, outer, inner):
+            self._transfer(Opcode.LOAD, part[0], part[1], kind, *part[2:])
 
     def load_rows(
         self, to: Operand, source: Place, kind: Traffic, outer: int, inner: int, *, first_block: int, needed: RowMap
@@ -162,7 +173,8 @@ class Emitter:
 
     def store(self, source: Operand, to: Place, kind: Traffic, outer: int, inner: int) -> None:
         """Copy vectors of the scratch memory or the queue to outer·inner contiguous vectors of an array."""
-        self._transfer(Opcode.STORE, source, to, kind, outer, inner)
+        for part in _parts(source, to, outer, inner):
+            self._transfer(Opcode.STORE, part[0], part[1], kind, *part[2:])
 
     def compress(
         self, source: Operand, index: Place, log: Log, kind: Traffic, threshold: int, bf16: bool, outer: int, inner: int
@@ -208,11 +220,11 @@ class Emitter:
                         f"{name}_outer": operand.outer,
                         f"{name}_inner": operand.inner,
                     }
-                    reads += self._touched(operand, outer, inner)
+                    reads.append(self._touched(operand, outer, inner))
         self._program.emit(
             Opcode.VECTOR,
             reads=reads,
-            writes=self._touched(d, outer, inner),
+            writes=[self._touched(d, outer, inner)],
             op=op,
             d=d.address,
             d_outer=d.outer,
@@ -280,13 +292,13 @@ class Emitter:
 
         `backward` tells the products of the backward pass, Wᵀδ and dW, from those of the forward pass.
         """
-        reads = self._touched(weights, 1, weight_vectors)
+        reads = [self._touched(weights, 1, weight_vectors)]
         if bias is not None:
-            reads += self._touched(bias, 1, tiles)
+            reads.append(self._touched(bias, 1, tiles))
         self._program.emit(
             Opcode.MAC,
             reads=reads,
-            writes=self._touched(queue, 1, sums),
+            writes=[self._touched(queue, 1, sums)],
             weights=weights.address,
             queue=queue.address,
             bias=bias.address if bias else 0,
@@ -311,7 +323,7 @@ class Emitter:
         """Write the four gates' squares of one column tile into the row copy that channel `target` owns."""
         self._program.emit(
             Opcode.TRANSPOSE,
-            reads=self._touched(source, GATES, rows),
+            reads=[self._touched(source, GATES, rows)],
             address=self._beat(to) + beat,
             kind=Traffic.WEIGHTS,
             target=target,
@@ -327,12 +339,12 @@ class Emitter:
         )
 
     def _transfer(self, opcode, lane, place, kind, outer, inner, also_reads=None, **fields):
-        lane_resources, place_resources = self._touched(lane, outer, inner), [place.resource]
+        lane_resource, place_resource = self._touched(lane, outer, inner), place.resource
         loads = opcode != Opcode.STORE
         self._program.emit(
             opcode,
-            reads=(place_resources if loads else lane_resources) + ([also_reads] if also_reads else []),
-            writes=lane_resources if loads else place_resources,
+            reads=[place_resource if loads else lane_resource] + ([also_reads] if also_reads else []),
+            writes=[lane_resource if loads else place_resource],
             address=self._beat(place),
             kind=kind,
             memory=lane.memory,
@@ -347,14 +359,35 @@ class Emitter:
     def _beat(self, place: Place) -> int:
         return (place.array.first + place.vector) * self._config.vector_beats
 
-    def _touched(self, operand: Operand, outer: int, inner: int) -> list[tuple]:
-        """Banks that an operand's loops run through."""
-        bank = self._bank[operand.memory]
-        banks = set()
-        for n in range(outer if operand.outer else 1):
-            first = operand.address + n * operand.outer
-            last = first + (inner - 1) * operand.inner
+    def _touched(self, operand: Operand, outer: int, inner: int) -> Vectors:
+        """Give the vectors that an operand's loops run through."""
+        key = operand, outer, inner
+        if key not in self._known:
+            last = operand.address + (outer - 1) * operand.outer + (inner - 1) * operand.inner
             if last >= self._depths[operand.memory]:
                 raise PlanError(f"{operand} reaches {last}, its memory has {self._depths[operand.memory]} vectors")
-            banks.update(range(first // bank, last // bank + 1))
-        return [(operand.memory, n) for n in sorted(banks)]
+            self._known[key] = self._program.vectors(operand.memory, _mask(operand, outer, inner))
+        return self._known[key]
+
+
+@cache
+def _mask(operand: Operand, outer: int, inner: int) -> int:
+    """Give a bit for each vector that two nested loops run through."""
+    run = sum(1 << n * operand.inner for n in range(inner)) if operand.inner else 1
+    mask = 0
+    for n in range(outer if operand.outer else 1):
+        mask |= run << n * operand.outer
+    return mask << operand.address
+
+
+def _parts(lane: Operand, place: Place, outer: int, inner: int) -> Iterator[tuple[Operand, Place, int, int]]:
+    """Cut a transfer into parts whose counts fit an instruction."""
+    if inner > MOST_COUNTED and outer > 1:
+        for n in range(outer):
+            yield from _parts(lane.at(n * lane.outer), place.at(n * inner), 1, inner)
+        return
+    step, most = (lane.outer, outer) if outer > 1 else (lane.inner, inner)
+    for first in range(0, most, MOST_COUNTED):
+        count = min(MOST_COUNTED, most - first)
+        counts = (count, inner) if outer > 1 else (1, count)
+        yield lane.at(first * step), place.at(first * (inner if outer > 1 else 1)), *counts

@@ -1,6 +1,7 @@
 """Programs of the forward pass."""
 
 from dataclasses import dataclass
+from itertools import product, zip_longest
 
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic, VectorOp
@@ -8,6 +9,7 @@ from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.cells import NO_STEPS, ZERO, F, G, I, O, Steps, Streams, by_gate, local_gradients
 from etalstm.plan.emit import Emitter, Operand, Parameter, Place, Scratch
 from etalstm.plan.network import NetworkMap
+from etalstm.plan.steps import alike
 from etalstm.plan.tiling import GATES, Share, Span
 from etalstm.plan.weights import WeightStore
 
@@ -69,38 +71,56 @@ class ForwardLayer:
 
     def emit(self, steps: range) -> None:
         """Append the instructions of some steps."""
-        jobs = list(self._jobs(steps))
-        self._sum_inputs(jobs[0])
-        for job, following in zip(jobs, [*jobs[1:], None], strict=True):
+        self._sum_inputs(self._jobs(steps[0])[0])
+        last = steps[-1]
+        for run in alike(steps[:-1], lambda step: step in self._skipped):
+            self._emitter.loop(len(run), lambda turn, run=run: self._step(run[turn], [self._jobs(run[turn] + 1)[0]]))
+        self._step(last, [])
+
+    def _step(self, step: int, following: list[Job]) -> None:
+        """Emit a step; `following` is the job after it, if there is one."""
+        jobs = self._jobs(step)
+        for job, ahead in zip_longest(jobs, [*jobs[1:], *following]):
             self._sum_state(job)
-            if following:
-                self._sum_inputs(following)
+            if ahead:
+                self._sum_inputs(ahead)
             self._cells(job)
 
     def emit_parts(self, steps: range, *, products: bool, streams: bool) -> None:
         """Append the products with x of some steps, or streams of numbers that lie as h: each kept and brought back."""
         local, p_s, c_before, c, h = self._local, *(self._cell[name] for name in ("tanh_c", "c_before", "c", "h"))
-        for job in self._jobs(steps):
+
+        def load_numbers(job):
+            vectors = job.group.count * job.size
+            for n, to in enumerate([*(local.at(gate * vectors) for gate in range(GATES)), p_s, h]):
+                state = self._layer.h.part(n % (self._network.steps + 1), job.batch_tile, job.group.first)
+                self._emitter.load(to, state, Traffic.ACTIVATIONS, 1, vectors)
+
+        def run(job):
             rows, group, size = {"outer": job.size}, job.group, job.size
-            vectors = group.count * size
-            if streams and job.step == steps.start:
-                for n, to in enumerate([*(local.at(gate * vectors) for gate in range(GATES)), p_s, h]):
-                    state = self._layer.h.part(n % (self._network.steps + 1), job.batch_tile, group.first)
-                    self._emitter.load(to, state, Traffic.ACTIVATIONS, 1, vectors)
             if products:
                 self._sum_inputs(job)
             if streams:
                 self._streams.keep(job.step, job.batch_tile, group, size, local, p_s, h.at(0, **rows))
                 self._streams.bring(job.step, job.batch_tile, group, size, self._gates, c_before, c.at(0, **rows))
 
-    def _jobs(self, steps):
-        batch, turn = self._network.batch, 0
-        for step in steps:
-            for tile in range(batch.count):
-                for number, group in enumerate(self._layer.tiling.unit_groups):
-                    queue = Operand(Memory.QUEUE, self._half * (turn % 2))
-                    yield Job(step, tile, number, group, batch.size_of(tile), queue)
-                    turn += 1
+        def step(turn):
+            for job in self._jobs(steps[turn]):
+                if streams and not turn:
+                    load_numbers(job)
+                run(job)
+
+        self._emitter.loop(len(steps), step)
+
+    def _jobs(self, step: int) -> list[Job]:
+        """Give the jobs of a step. They alternate the halves of the queue, across steps too."""
+        batch, groups = self._network.batch, self._layer.tiling.unit_groups
+        jobs = []
+        for number, (tile, group) in enumerate(product(range(batch.count), range(len(groups)))):
+            half = (step * batch.count * len(groups) + number) % 2
+            queue = Operand(Memory.QUEUE, self._half * half)
+            jobs.append(Job(step, tile, group, groups[group], batch.size_of(tile), queue))
+        return jobs
 
     def _sum_inputs(self, job: Job) -> None:
         layer = self._layer

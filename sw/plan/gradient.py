@@ -6,15 +6,19 @@ from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.cells import MINUS_ZERO, NO_STEPS, ZERO, Steps
 from etalstm.plan.emit import Emitter, Operand, Place, Scratch
 from etalstm.plan.network import NetworkMap
+from etalstm.plan.steps import strided
 from etalstm.plan.tiling import GATES, Span
+
+MOST_RESIDENT = 8  # parts of xh that stay in the weight memory; more are brought in a loop, for each range of rows
 
 
 class GradientLayer:
     """Emits one layer's dW, after its δ of all steps are in memory.
 
-    A group of columns at a time: each lane holds its columns' xh of all steps in the weight memory (or, if that is too
-    much, of two batch tiles of a step), δ is broadcast. A range of rows at a time, all steps and sequences of it, so
-    that the sums stay in the queue; ranges alternate its halves, so that one is stored while the next is summed.
+    A group of columns at a time: each lane holds its columns' xh of two batch tiles of a step in the weight memory, δ
+    is broadcast. A range of rows at a time, all steps and sequences of it, so that the sums stay in the queue; ranges
+    alternate its halves, so that one is stored while the next is summed. If there are few steps, and the weight memory
+    has room for the xh of all of them, they are brought once for all rows.
     """
 
     def __init__(
@@ -25,6 +29,8 @@ class GradientLayer:
         tiling = layer.tiling
         widest = max(group.count for group in tiling.column_groups)
         self._turn = self._fill = 0
+        self._kept = [step for step in reversed(range(network.steps)) if step not in skipped]
+        self._runs = strided(self._kept[:-1])
         scratch = Scratch(config)
         results = GATES * tiling.row_lanes * widest
         self._results = scratch.take("gradients", results)
@@ -50,17 +56,12 @@ class GradientLayer:
             norms = Place(self._layer.norms, group.first)
             self._emitter.store(self._norms, norms, Traffic.WEIGHTS, 1, group.count)
 
-    def _parts(self):
-        """Steps and batch tiles, in the order of the sums."""
-        batch = self._network.batch
-        kept = [step for step in reversed(range(self._network.steps)) if step not in self._skipped]
-        return [(step, tile) for step in kept for tile in range(batch.count)]
-
     def _bring_all(self, group: Span) -> dict | None:
-        """Load a column group's xh of all steps, if the weight memory holds them; where each part lies."""
-        vectors = group.count * self._network.batch.size
-        parts = self._parts()
-        if vectors * len(parts) > self._weight_depth:
+        """Load a column group's xh of all steps, if they are few and fit the weight memory; where each part lies."""
+        batch = self._network.batch
+        vectors = group.count * batch.size
+        parts = [(step, tile) for step in self._kept[: MOST_RESIDENT + 1] for tile in range(batch.count)]
+        if len(parts) > MOST_RESIDENT or vectors * len(parts) > self._weight_depth:
             return None
         places = {part: Operand(Memory.WEIGHTS, n * vectors) for n, part in enumerate(parts)}
         for part, to in places.items():
@@ -90,35 +91,38 @@ class GradientLayer:
 
     def _sum(self, group: Span, block: int, rows: range, brought: dict | None) -> Operand:
         """Sum the gradients of a range of rows over all steps and sequences."""
-        layer, batch, emitter = self._layer, self._network.batch, self._emitter
+        batch, kept = self._network.batch, self._kept
         queue = Operand(Memory.QUEUE, self._half * (self._turn % 2))
         self._turn += 1
-        parts = self._parts()
-        for part in parts:
-            size = batch.size_of(part[1])
-            weights = self._bring(group, part) if brought is None else brought[part]
-            emitter.cast(
-                layer.delta_at(*part),
-                layer.tiling.units,
-                Traffic.DELTAS,
-                compressed=layer.storage.compressed,
-                first_block=block,
-                blocks=1,
-                gates=GATES,
-                batch=size,
-                tiles=group.count,
-                start=part == parts[0],
-                finish=part == parts[-1],
-                rows=rows,
-            )
-            sums = GATES * len(rows) * group.count
-            emitter.mac(weights, size * group.count, queue, sums, group.count, backward=True)
+        first, last = ((kept[0], 0), (kept[-1], batch.count - 1)) if kept else (None, None)
+
+        def of_step(step):
+            for tile in range(batch.count):
+                part = step, tile
+                weights = self._bring(group, part) if brought is None else brought[part]
+                self._add(part, weights, group, block, rows, queue, start=part == first, finish=part == last)
+
+        if brought is None:
+            for run in self._runs:
+                self._emitter.loop(len(run), lambda turn, run=run: of_step(run[turn]))
+        for step in kept[-1:] if brought is None else kept:
+            of_step(step)
         return queue
+
+    def _add(self, part, weights: Operand, group: Span, block: int, rows: range, queue: Operand, **ends: bool) -> None:
+        """Add the products of a step and batch tile to the sums of a range of rows."""
+        layer, size = self._layer, self._network.batch.size_of(part[1])
+        self._emitter.cast(
+            layer.delta_at(*part), layer.tiling.units, Traffic.DELTAS, compressed=layer.storage.compressed,
+            first_block=block, blocks=1, gates=GATES, batch=size, tiles=group.count, rows=rows, **ends,
+        )  # fmt: skip
+        sums = GATES * len(rows) * group.count
+        self._emitter.mac(weights, size * group.count, queue, sums, group.count, backward=True)
 
     def _keep(self, group: Span, queue: Operand, rows: int, vector: int) -> None:
         """Store the gradients of some rows and add their squares to the norms of their columns."""
         emitter, count = self._emitter, rows * group.count
-        if self._parts():
+        if self._kept:
             emitter.vector(VectorOp.ADD, self._results, queue, MINUS_ZERO, inner=count)
         else:
             emitter.vector(VectorOp.MULTIPLY, self._results, ZERO, ZERO, inner=count)

@@ -1,6 +1,7 @@
 """Where what cells keep lies: regions of memory that segments share, logs in them, and a log of δ."""
 
 import math
+from bisect import bisect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -22,6 +23,23 @@ def whole(log: int) -> float:
 
 
 @dataclass(frozen=True)
+class Gates:
+    """Where the gates of consecutive dense cells of a layer lie, one cell's behind the other's.
+
+    Members
+    -------
+    step, first : int
+        The first of the cells, and the first vector of its gates in the region.
+    vectors : int
+        Of each cell.
+    """
+
+    step: int
+    first: int
+    vectors: int
+
+
+@dataclass(frozen=True)
 class Held:
     """What a segment keeps for the backward pass, and where: the gates of dense cells, then streams.
 
@@ -32,16 +50,21 @@ class Held:
     segment : Segment
     region : Array
         The memory it has; segments take turns.
-    gates : dict from (layer, step) to the first vector of a dense cell's gates in the region
+    dense : dict from a dense layer's number to the place of its cells' gates in the region
     log, deltas : Log or None
         Where streams of local gradients and of δ go; None if all cells are dense.
     """
 
     segment: Segment
     region: Array
-    gates: dict[tuple[int, int], int]
+    dense: dict[int, Gates]
     log: Log | None
     deltas: Log | None
+
+    def gates(self, layer: int, step: int) -> int:
+        """Give the first vector of a dense cell's gates in the region."""
+        place = self.dense[layer]
+        return place.first + (step - place.step) * place.vectors
 
 
 class Kept:
@@ -76,6 +99,12 @@ class Kept:
         self._config, self._memory, self._layers, self._share = config, memory, layers, share
         self._batch = layers[0].h.batch
         self.held = self._hold(segments)
+        pieces = [(piece.layer, piece.steps.start, held) for held in self.held for piece in held.segment]
+        self._starts, self._holders = [piece[:2] for piece in pieces], [piece[2] for piece in pieces]
+
+    def holder(self, layer: int, step: int) -> Held:
+        """Tell where a cell keeps what it keeps."""
+        return self._holders[bisect(self._starts, (layer, step)) - 1]
 
     def needs(self) -> list[int]:
         """Vectors that a cell of each layer is given for what it keeps."""
@@ -115,12 +144,11 @@ class Kept:
         places, gates, worst = {}, 0, 0
         for piece in segment:
             layer = self._layers[piece.layer]
-            for step in piece.steps:
-                if layer.storage.compressed:
-                    worst += self._stream_vectors(layer)
-                else:
-                    places[piece.layer, step] = gates
-                    gates += self._gates_vectors(layer)
+            if layer.storage.compressed:
+                worst += len(piece.steps) * self._stream_vectors(layer)
+            else:
+                places[piece.layer] = Gates(piece.steps.start, gates, self._gates_vectors(layer))
+                gates += len(piece.steps) * self._gates_vectors(layer)
         return places, gates, worst
 
     def _gates_vectors(self, layer: LayerArrays) -> int:

@@ -1,6 +1,8 @@
 """The memory map: named arrays in every channel's window, and how host arrays lie in them."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -23,14 +25,14 @@ class Array:
     name : str
     kind : str
         What it is counted as in the footprint: weights, activations, intermediates, deltas, optimizer.
-    beat : int
-        First beat in the window.
-    vectors : int
-        Length.
-    index : array, int64, (channels, vectors, lanes)
-        Which element of the host's array each word is; -1 is padding.
+    first, vectors : int
+        First vector in the window, and how many there are.
+    words : tuple of int
+        Shape of what the channels hold of it: (channels, vectors, lanes).
     shape : tuple of int
         Shape of the host's array.
+    make_index : function
+        Makes `index`: for a large array that takes twice the memory of its words, so it is not done before data moves.
     padding : float
         What words hold that are no element.
     """
@@ -38,10 +40,20 @@ class Array:
     name: str
     kind: str
     first: int
-    vectors: int
-    index: np.ndarray
+    words: tuple[int, int, int]
     shape: tuple[int, ...]
+    make_index: Callable[[], np.ndarray] = field(compare=False)
     padding: float = 0.0
+
+    @property
+    def vectors(self) -> int:
+        """Length, in vectors of each window."""
+        return self.words[1]
+
+    @cached_property
+    def index(self) -> np.ndarray:
+        """Which element of the host's array each word is, int64, of shape `words`; -1 is padding."""
+        return self.make_index().reshape(self.words)
 
     @property
     def raw(self) -> bool:
@@ -50,8 +62,9 @@ class Array:
 
     def part(self, first: int, vectors: int) -> "Array":
         """Take `vectors` vectors, from the `first`; the host's array stays the whole one."""
-        index = self.index[:, first : first + vectors]
-        return Array(self.name, self.kind, self.first + first, vectors, index, self.shape, self.padding)
+        words = self.words[0], vectors, self.words[2]
+        index = lambda: self.index[:, first : first + vectors]  # noqa: E731
+        return replace(self, first=self.first + first, words=words, make_index=index)
 
 
 class MemoryMap:
@@ -67,20 +80,27 @@ class MemoryMap:
         self._vectors = 0
         self.arrays: dict[str, Array] = {}
 
-    def add(self, name: str, kind: str, index: np.ndarray, shape: tuple[int, ...], padding: float = 0.0) -> Array:
-        """Allocate an array whose words are the elements `index` of a host array of `shape`."""
+    def add(
+        self,
+        name: str,
+        kind: str,
+        vectors: int,
+        index: Callable[[], np.ndarray],
+        shape: tuple[int, ...],
+        padding: float = 0.0,
+    ) -> Array:
+        """Allocate an array of so many vectors, whose words are the elements `index` of a host array of `shape`."""
         if name in self.arrays:
             raise ValueError(f"array {name!r} is allocated already")
-        index = index.reshape(self._config.channels, -1, self._config.lanes)
-        array = Array(name, kind, self._vectors, index.shape[1], index, shape, padding)
-        self._vectors += array.vectors
-        self.arrays[name] = array
+        words = self._config.channels, vectors, self._config.lanes
+        self.arrays[name] = array = Array(name, kind, self._vectors, words, shape, index, padding)
+        self._vectors += vectors
         return array
 
     def add_raw(self, name: str, kind: str, vectors: int) -> Array:
         """Allocate memory that holds no array of the host's."""
-        index = np.broadcast_to(np.int64(-1), (self._config.channels, vectors, self._config.lanes))
-        return self.add(name, kind, index, (0,))
+        words = self._config.channels, vectors, self._config.lanes
+        return self.add(name, kind, vectors, partial(np.broadcast_to, np.int64(-1), words), (0,))
 
     @property
     def vector_bytes(self) -> int:
@@ -118,7 +138,7 @@ def pack(array: Array, values: np.ndarray) -> np.ndarray:
 def unpack(array: Array, words: np.ndarray) -> np.ndarray:
     """Gather a host array from what the channels' windows hold: the inverse of :func:`pack`."""
     values = np.zeros(int(np.prod(array.shape)) + 1, np.float32)
-    values[array.index] = words.reshape(array.index.shape)
+    values[array.index] = words.reshape(array.words)
     return values[:-1].reshape(array.shape)
 
 

@@ -1,6 +1,7 @@
 """Where everything of a network lies, and how each of its layers is divided."""
 
 from collections.abc import Callable
+from functools import cache, partial
 
 from etalstm.hw.config import Config
 from etalstm.network import NetworkShape
@@ -67,41 +68,43 @@ class NetworkMap:
         self.batch = tile_batch(config, network.hidden_size, batch)
         self.mask = None
         if masked:
-            index = memory.mask_index(config, steps, self.batch)
-            self.mask = Sequence(self.memory.add("mask", "activations", index, (steps, batch)), 1, self.batch)
+            index = partial(memory.mask_index, config, steps, self.batch)
+            vectors = steps * self.batch.count * self.batch.size
+            self.mask = Sequence(self.memory.add("mask", "activations", vectors, index, (steps, batch)), 1, self.batch)
         self._storage = storage
         self.layers: list[LayerArrays] = []
         for number in range(network.layers):
             self.layers.append(self._layer(number))
         segments = segments or everything(network.layers, steps)
         self.kept = Kept(config, self.memory, self.layers, share, segments)
-        self._holder = {
-            (piece.layer, step): held for held in self.kept.held for piece in held.segment for step in piece.steps
-        }
 
     def held_by(self, layer: int, step: int) -> Held:
         """Tell where a cell keeps what it keeps."""
-        return self._holder[layer, step]
+        return self.kept.holder(layer, step)
 
     def gates(self, layer: LayerArrays, step: int, batch_tile: int, group: Span) -> Place:
         """Where the gates of a group of a dense cell lie, [tile][gate][b]."""
         held, batch = self.held_by(layer.number, step), self.batch
         before = batch_tile * layer.tiling.units.tiles * batch.size + group.first * batch.size_of(batch_tile)
-        vector = held.gates[layer.number, step] + GATES * before
+        vector = held.gates(layer.number, step) + GATES * before
         return Place(held.region, vector, (layer.number, step, batch_tile))
 
     def _layer(self, number: int) -> LayerArrays:
         inputs, hidden = self.network.inputs_of(number), self.network.hidden_size
         tiling = tile_layer(self.config, self.batch, inputs, hidden)
         matrix, vector, batch, steps = (4 * hidden, inputs + hidden), (4 * hidden,), self.batch.batch, self.steps
-        columns, biases = memory.column_copy_index(tiling), memory.bias_index(tiling)
+        rows = tiling.depth * GATES * tiling.units.tiles, partial(memory.row_copy_index, tiling)
+        columns = tiling.rows * tiling.columns, _once(memory.column_copy_index, tiling)
+        biases = GATES * tiling.units.tiles, _once(memory.bias_index, tiling)
+        norms = tiling.columns, partial(memory.column_index, tiling)
+        of_step = self.batch.count * self.batch.size
 
-        def add(name, kind, index, shape, padding=0.0):
-            return self.memory.add(f"{name}{number}", kind, index, shape, padding)
+        def add(name, kind, layout, shape, padding=0.0):
+            return self.memory.add(f"{name}{number}", kind, *layout, shape, padding)
 
         def sequence(name, kind, share, length):
-            index = memory.sequence_index(share, length, self.batch)
-            array = add(name, kind, index, (length, batch, share.size))
+            layout = length * of_step * share.tiles, partial(memory.sequence_index, share, length, self.batch)
+            array = add(name, kind, layout, (length, batch, share.size))
             return Sequence(array, share.tiles, self.batch)
 
         kept, parts = self._storage.layer(number), steps * self.batch.count
@@ -110,23 +113,23 @@ class NetworkMap:
             return self.memory.add_raw(f"{name}{number}", kind, count) if kept.compressed else None
 
         def of_gates(name, kind):
-            index = memory.gates_index(tiling.units, steps, self.batch)
-            array = add(name, kind, index, (steps, batch, GATES, hidden))
-            return Sequence(array, GATES * tiling.units.tiles, self.batch)
+            tiles = GATES * tiling.units.tiles
+            layout = steps * of_step * tiles, partial(memory.gates_index, tiling.units, steps, self.batch)
+            return Sequence(add(name, kind, layout, (steps, batch, GATES, hidden)), tiles, self.batch)
 
         below = self.layers[-1] if number else None
         needed = NEEDED_ARRAYS * tiling.units.tiles
         return LayerArrays(
             number=number,
             tiling=tiling,
-            rows=add("rows", "weights", memory.row_copy_index(tiling), matrix),
+            rows=add("rows", "weights", rows, matrix),
             columns=add("columns", "weights", columns, matrix),
             gradient=add("gradient", "optimizer", columns, matrix),
             velocity=add("velocity", "optimizer", columns, matrix),
             bias=add("bias", "weights", biases, vector, CLOSED),
             bias_gradient=add("bias_gradient", "optimizer", biases, vector),
             bias_velocity=add("bias_velocity", "optimizer", biases, vector),
-            norms=add("norms", "optimizer", memory.column_index(tiling), (inputs + hidden,)),
+            norms=add("norms", "optimizer", norms, (inputs + hidden,)),
             x=below.h if below else sequence("x", "activations", tiling.inputs, steps),
             x_step=1 if below else 0,
             h=sequence("h", "activations", tiling.units, steps + 1),
@@ -142,3 +145,8 @@ class NetworkMap:
             dc=sequence("dc", "activations", tiling.units, 1),
             dh_sum=sequence("dh_sum", "activations", tiling.units, 1) if self.mask else None,
         )
+
+
+def _once(make: Callable, *arguments):
+    """Give a function that makes something when it is first asked for, and the same from then on."""
+    return cache(partial(make, *arguments))

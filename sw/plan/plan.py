@@ -143,8 +143,8 @@ class Plan:
         """
         kinds = {
             kind.name.lower(): {
-                "read": sum(program.read_bytes[kind] for program in self.programs.values()),
-                "written": sum(program.write_bytes[kind] for program in self.programs.values()),
+                "read": sum(program.volume.read_bytes[kind] for program in self.programs.values()),
+                "written": sum(program.volume.write_bytes[kind] for program in self.programs.values()),
             }
             for kind in contract.Traffic
         }
@@ -153,7 +153,7 @@ class Plan:
     @property
     def spareable_bytes(self) -> int:
         """Bytes of weights in :meth:`traffic` that need not be read if δ is zero in all of a batch tile's sequences."""
-        return sum(program.spareable_bytes for program in self.programs.values())
+        return sum(program.volume.spareable_bytes for program in self.programs.values())
 
     def product_programs(self) -> dict[str, Program]:
         """Make programs of the top layer's two products with δ alone: what a bench of the broadcast runs."""

@@ -1,40 +1,23 @@
-"""A program under construction: instructions that say what they touch, waits that follow from it."""
+"""A program under construction: instructions that say what they touch, waits that follow from it, and loops."""
 
-import math
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable
 
 from etalstm.hw import contract
 from etalstm.hw.config import Config
-from etalstm.hw.contract import Engine, Opcode
-from etalstm.plan.tiling import GATES
+from etalstm.hw.contract import Opcode
+from etalstm.plan.fold import MOST_WRITTEN, FoldError, Instruction, Repeat, Steady, Turn, check, folded, steady
+from etalstm.plan.lower import lowered
+from etalstm.plan.tracker import Part, Tracker, Vectors
+from etalstm.plan.volume import Volume
 
-_WAIT_FIELDS = {
-    Engine.LOAD: "wait_load",
-    Engine.MAC: "wait_mac",
-    Engine.VECTOR: "wait_vector",
-    Engine.STORE: "wait_store",
-}
-
-
-@dataclass
-class _Uses:
-    """Who wrote a resource last, and who has read it since: how many instructions their engines must have completed."""
-
-    written: tuple[Engine, int] | None = None
-    read: dict[Engine, int] = field(default_factory=dict)
+_MOST_BACK = (1 << contract.WAIT_BITS) - 1
 
 
 class Program:
     """Instructions in program order, with waits derived from what each of them reads and writes.
 
-    A resource is any hashable name: a scratch array, half of the queue, a memory array's part. An instruction waits for
-    the last writer of what it reads, and for the last writer and all later readers of what it writes. Engines work in
-    order, so that waits on an engine's own earlier instructions are only needed where its pipeline does not interlock:
-    VECTOR reading what VECTOR wrote.
-
-    Every wait refers to an earlier instruction, so a program never waits for itself, whatever the depth of the queues.
+    What instructions wait for is found by :class:`etalstm.plan.tracker.Tracker`. Every wait refers to an earlier
+    instruction. So a program never waits for itself, whatever the depth of the queues.
 
     Parameters
     ----------
@@ -45,26 +28,28 @@ class Program:
     Members
     -------
     words : list of int, one 256-bit instruction each
-    read_bytes, write_bytes : dict from Traffic to bytes that the instructions move, all channels together; those of
-        compressed streams as if nothing were dropped, without masks and index beats; those of LOAD_ROWS as if every row
-        were needed: real ones are at most as many
-    spareable_bytes : int
-        Bytes of weights among them whose rows may turn out not to be needed
+    volume : Volume
+        Bytes that the instructions move.
     ends : dict from a log's number to the log, and the place where the index of the last stream in it goes
+    vectors : function
+        From a lane memory, and an integer with a bit for each of some of its vectors, to a resource.
     """
 
     def __init__(self, config: Config, density: float = 1.0):
-        self._config, self._density = config, density
-        self._uses = defaultdict(_Uses)
-        self._issued = dict.fromkeys(Engine, 0)
+        self.volume = Volume(config, density)
+        self._tracker = Tracker()
+        self._open: list[Turn] = []  # turns that are being written, the innermost loop's last
         self.words: list[int] = []
         self.ends: dict[int, tuple[Hashable, Hashable]] = {}
-        self.read_bytes = dict.fromkeys(contract.Traffic, 0)
-        self.write_bytes = dict.fromkeys(contract.Traffic, 0)
-        self.spareable_bytes = 0
+        self.vectors = self._tracker.vectors
 
     def emit(
-        self, opcode: Opcode, *, reads: Iterable[Hashable] = (), writes: Iterable[Hashable] = (), **fields: int
+        self,
+        opcode: Opcode,
+        *,
+        reads: Iterable[Hashable] = (),
+        writes: Iterable[Hashable] = (),
+        **fields: int,
     ) -> None:
         """Append an instruction.
 
@@ -72,46 +57,97 @@ class Program:
         ----------
         opcode : Opcode
         reads, writes : resources
+            Vectors of lane memories, as the member `vectors` gives them, and parts of arrays; or any other names.
         fields : values of the instruction's fields; the header is filled in here
 
         Raises
         ------
-        ValueError
-            If a field does not fit, or an engine has more instructions than a wait can count.
+        PlanError
+            If a field does not fit.
         """
-        engine = contract.ENGINE_OF[opcode]
-        reads, writes = list(reads), list(writes)
-        waits = defaultdict(int)
+        waits = self._tracker.access(opcode, _resources(reads), _resources(writes), _MOST_BACK)
+        instruction = Instruction(opcode, waits, fields.pop("address", 0), fields)
+        if self._open:
+            self._open[-1].outline.append(instruction)
+        self._append(instruction)
 
-        def wait_for(other, count):
-            if other != engine or (engine == Engine.VECTOR and count):
-                waits[other] = max(waits[other], count)
+    def loop(self, turns: int, emit_turn: Callable[[int], None]) -> None:
+        """Append the turns of a loop, written once if they repeat.
 
-        for resource in reads:
-            if self._uses[resource].written:
-                wait_for(*self._uses[resource].written)
-        for resource in writes:
-            uses = self._uses[resource]
-            if uses.written and uses.written[0] != engine:
-                wait_for(*uses.written)
-            for reader, count in uses.read.items():
-                if reader != engine:
-                    wait_for(reader, count)
+        `emit_turn` is called for the first turns, in order, until they repeat what came before, and then for the last
+        ones. Its instructions must then be the same for all turns but for their addresses, which advance by constants;
+        what alternates between turns repeats after several. A turn may read what the turn before has written, but not
+        what only an earlier turn has: only turns that are written are seen. Loops may contain loops.
 
-        self._issued[engine] += 1
-        done = self._issued[engine]
-        if done >= 1 << contract.WAIT_BITS:
-            raise ValueError(f"a program can have {(1 << contract.WAIT_BITS) - 1} {engine.name} instructions at most")
-        # The channels see what the broadcaster reads as done when the paired MAC is.
-        token = (Engine.MAC, self._issued[Engine.MAC] + 1) if engine == Engine.CAST else (engine, done)
-        for resource in reads:
-            self._uses[resource].read[token[0]] = token[1]
-        for resource in writes:
-            self._uses[resource] = _Uses(written=token)
+        Parameters
+        ----------
+        turns : int
+        emit_turn : function
+            From a turn's number; appends its instructions.
 
-        header = {_WAIT_FIELDS[other]: count for other, count in waits.items()}
-        self.words.append(contract.encode(opcode, **header, **fields))
-        self._count(opcode, fields)
+        Raises
+        ------
+        FoldError
+            If turns do not repeat.
+        """
+        self._tracker.collapse()
+        written: list[Turn] = []
+        marks = [self._mark()]
+        while len(written) < turns:
+            written.append(self._turn(emit_turn, len(written)))
+            marks.append(self._mark())
+            found = steady(written)
+            if found and turns - len(written) > found.period:
+                self._fold(turns, emit_turn, written, marks, found)
+                return
+            if len(written) == MOST_WRITTEN < turns:
+                raise FoldError(f"the first {MOST_WRITTEN} of {turns} turns of a loop do not repeat")
+        self._close(written, turns, written[-1:])
+
+    def _mark(self):
+        return self._tracker.dispatched.copy(), self._tracker.waited()
+
+    def _turn(self, emit_turn: Callable[[int], None], number: int) -> Turn:
+        self._open.append(Turn())
+        emit_turn(number)
+        return self._open.pop()
+
+    def _fold(self, turns, emit_turn, written, marks, found: Steady) -> None:
+        """Skip what repeats; write the last turns, check them, and keep those beyond a whole number of periods."""
+        period, seen = found.period, len(written)
+        count = (turns - found.first) // period
+        behind = found.first + count * period
+        skipped = (turns - seen - 1) // period * period
+        (before, waited_before), (after, waited_after) = marks[-1 - period], marks[-1]
+        each = [b - a for a, b in zip(before, after, strict=True)]
+        self._tracker.skip(before, [skipped // period * moved for moved in each])
+        live = []
+        for number in range(seen + skipped, turns + 1):
+            if number == behind:
+                # The loop's instructions wait as written, not as those of a turn after the skipped ones.
+                self._tracker.repeat_waits(waited_before, waited_after, each, (behind - seen) // period)
+            if number < turns:
+                live.append(self._turn(emit_turn, number))
+                check(number, live[-1], written, found)
+        tail = live[len(live) - (turns - behind) :]
+        kept = [*written[: found.first], Turn([folded(written, found, count)]), *tail]
+        self._close(kept, turns, [written[0], live[-1]])
+
+    def _close(self, kept: list[Turn], turns: int, ends: list[Turn]) -> None:
+        """Append what is kept of a loop's turns; `ends` are its first and its last one."""
+        if self._open:
+            outline = [node for turn in ends for node in turn.outline]
+            self._open[-1].outline.append(Repeat(turns, outline))
+        for turn in kept:
+            for node in turn.block:
+                self._append(node)
+
+    def _append(self, node: Instruction | Repeat) -> None:
+        if self._open:
+            self._open[-1].block.append(node)
+            return
+        self.words += lowered(node)
+        self.volume.count(node)
 
     def halt(self) -> None:
         """Append the HALT that every program ends with."""
@@ -121,88 +157,6 @@ class Program:
         """Bytes of the program as they lie in memory."""
         return b"".join(word.to_bytes(contract.INSTRUCTION_BITS // 8, "little") for word in self.words)
 
-    def _count(self, opcode, fields):
-        config = self._config
-        match opcode:
-            case Opcode.LOAD | Opcode.LOAD_ROWS | Opcode.STORE:
-                moved = self._bytes_of(fields["outer"] * fields["inner"], fields) * config.channels
-            case Opcode.TRANSPOSE:
-                moved = fields["outer"] * fields["lanes"] * config.beat_bytes * config.channels
-            case Opcode.CAST:
-                moved = self._bytes_of(fields["gates"] * fields["batch"], fields) * fields["blocks"]
-            case _:
-                return
-        reads = opcode in (Opcode.LOAD, Opcode.LOAD_ROWS, Opcode.CAST)
-        into = self.read_bytes if reads else self.write_bytes
-        into[contract.Traffic(fields["kind"])] += moved
-        if opcode == Opcode.LOAD_ROWS:
-            self.spareable_bytes += moved
-            maps = sum(1 for _ in blocks_of(fields))
-            into[contract.Traffic.DELTAS] += maps * self._bytes_of(GATES, {})
 
-    def _bytes_of(self, vectors, fields):
-        """Bytes of vectors, or of the stream that they make and its index."""
-        config = self._config
-        if not fields.get("compressed"):
-            return vectors * config.vector_beats * config.beat_bytes
-        return (stream_beats(config, vectors, self._density, bool(fields.get("bf16"))) + 1) * config.beat_bytes
-
-
-def blocks_of(fields: dict[str, int]) -> Iterator[tuple[int, int, int]]:
-    """Go through the blocks of a LOAD_ROWS: channel, tile, and how many of its rows belong to each."""
-    channel, tile, left = fields["channel"], fields["tile"], fields["outer"]
-    while left > 0:
-        last = tile == fields["tiles_per_channel"] - 1
-        rows = GATES * fields["last_lanes" if last else "lanes"]
-        yield channel, tile, rows
-        left, channel, tile = left - rows, channel + last, 0 if last else tile + 1
-
-
-def stream_beats(config: Config, vectors: int, density: float, bf16: bool) -> int:
-    """Give the beats of a stream that keeps a share `density` of its elements, rounded up."""
-    elements = vectors * config.lanes
-    kept = math.ceil(density * elements)
-    words = -(-elements // contract.STREAM_BLOCK) + (-(-kept // 2) if bf16 else kept)
-    return -(-words // config.beat_words)
-
-
-def streams_before(words: Iterable[int], stores: int) -> tuple[int, float]:
-    """Tell how far a program's streams had come when the STORE engine had completed so many instructions.
-
-    Returns
-    -------
-    log : int
-        The log that the next instruction appends to.
-    share : float
-        How much of all that goes to this log, before compression, was there.
-
-    Raises
-    ------
-    ValueError
-        If the next instruction appends to none.
-    """
-    sizes, log, done = defaultdict(int), None, 0
-    for word in words:
-        opcode, fields = contract.decode(word)
-        if opcode == Opcode.HALT or contract.ENGINE_OF[opcode] != Engine.STORE:
-            continue
-        compressed = opcode == Opcode.STORE and fields["compressed"]
-        if not stores and compressed:
-            log, done = fields["log"], sizes[fields["log"]]
-        stores -= 1
-        if compressed:
-            sizes[fields["log"]] += fields["outer"] * fields["inner"]
-    if log is None:
-        raise ValueError("the STORE engine's next instruction appends to no log")
-    return log, done / sizes[log]
-
-
-def disassemble(words: Iterable[int]) -> Iterable[str]:
-    """Write instructions as text, one line each: number, opcode, waits, fields that are not 0."""
-    for number, word in enumerate(words):
-        opcode, fields = contract.decode(word)
-        waits = [f"{name[5:]}≥{fields[name]}" for name in _WAIT_FIELDS.values() if fields[name]]
-        waits += ["by all channels"] if fields["everyone"] else []
-        rest = [f"{name}={fields[name]}" for name in contract.FIELDS[opcode] if fields[name]]
-        after = f"  after {', '.join(waits)}" if waits else ""
-        yield f"{number:6d}  {opcode.name:9s} {' '.join(rest)}{after}"
+def _resources(names: Iterable[Hashable]) -> list[Vectors | Part]:
+    return [name if type(name) is Vectors or type(name) is Part else Part(name) for name in names]

@@ -1,11 +1,12 @@
 """Which weights are in the weight memory when: all of a pass at once, or block runs that alternate two halves."""
 
 from dataclasses import dataclass
+from functools import cache
 
 from etalstm.errors import PlanError
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic
-from etalstm.plan.emit import Emitter, Operand, Place, RowMap
+from etalstm.plan.emit import MOST_COUNTED, Emitter, Operand, Place, RowMap
 from etalstm.plan.memory import Array
 from etalstm.plan.tiling import GATES, Share
 
@@ -28,6 +29,7 @@ class Run:
     rows: int
 
 
+@cache
 def runs(share: Share, elements_per_unit: int, most_rows: int) -> list[Run]:
     """Cut all blocks of a share into runs of at most `most_rows` rows of weights.
 
@@ -82,7 +84,7 @@ class WeightStore:
     def runs(self, share: Share, elements_per_unit: int, group: int) -> list[Run]:
         """Runs of a broadcast array whose weights are brought together."""
         most = self._rows if self._resident else self._half // self._groups[group]
-        return runs(share, elements_per_unit, most)
+        return runs(share, elements_per_unit, min(most, MOST_COUNTED))
 
     def bring(
         self, group: int, run: Run, row_offset: int = 0, needed: RowMap | None = None, whole_beats: int = 0

@@ -4,11 +4,11 @@ import pytest
 
 from etalstm.architecture import Division
 from etalstm.commands.shares import ELEMENTWISE, ShareSweep, halves, work
-from etalstm.hw import contract
 from etalstm.hw.config import preset
 from etalstm.hw.contract import Opcode, VectorOp
 from etalstm.network import NetworkShape
 from etalstm.plan.plan import Plan
+from etalstm.plan.walk import walk
 
 ON_PES = (VectorOp.MULTIPLY, VectorOp.ADD, VectorOp.SUBTRACT)
 
@@ -17,9 +17,9 @@ def test_the_work_is_that_of_the_programs():
     network, batch, steps = NetworkShape(16, 16), 4, 6  # no lane of preset test is padding
     config, counted = preset("test"), 0
     for program in Plan(config, network, batch, steps).programs.values():
-        for opcode, fields in map(contract.decode, program.words):
-            if opcode == Opcode.VECTOR and fields["op"] in ON_PES:
-                counted += fields["outer"] * fields["inner"] * config.pes
+        for step in walk(program.words):
+            if step.opcode == Opcode.VECTOR and step.fields["op"] in ON_PES:
+                counted += step.fields["outer"] * step.fields["inner"] * config.pes
     found = work(network, batch, steps)
     macs = 3 * network.rows * 32 * batch * steps
     expected = counted / (counted + macs)

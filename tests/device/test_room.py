@@ -10,7 +10,7 @@ from etalstm.errors import PlanError
 from etalstm.hw.config import preset
 from etalstm.hw.contract import Opcode, encode
 from etalstm.network import NetworkShape, initial_parameters
-from etalstm.plan.program import streams_before
+from etalstm.plan.walk import streams_before
 from etalstm.storage import Storage
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training

@@ -27,7 +27,7 @@ SHAPE = TrainingShape(NetworkShape(3, 5), batch=2, steps=2)
 ALL = {f"xdma0_{name}" for name in ("user", "events_0", "h2c_0", "h2c_1", "c2h_0", "c2h_1")}
 ENDLESS = b"".join(
     word.to_bytes(32, "little")
-    for word in (encode(Opcode.STORE, memory=1, outer=1, inner=4, wait_load=9), encode(Opcode.HALT))
+    for word in (encode(Opcode.MAC, tiles=1), encode(Opcode.HALT))  # scalars never come
 )
 
 

@@ -14,6 +14,7 @@ from etalstm.hw.contract import STREAM_INDEX, Opcode, Status, encode
 from etalstm.hw.stream import Scalar
 from etalstm.sim.axi_memory import AxiMemory, pauses
 from tests.hw.cast import CastModel, random_memory
+from tests.hw.dispatched import dispatched, targets
 from tests.hw.stimulus import send
 
 CONFIG = preset(os.environ["PRESET"])
@@ -85,7 +86,13 @@ class Bench:
             self.beats += int(dut.beat.value)
 
     async def execute(self, casts, stall=0.0):
-        await send(self.dut, "i", [encode(Opcode.CAST, **cast) for cast in casts], stall, SEED)
+        await send(
+            self.dut,
+            "i",
+            [cast if isinstance(cast, int) else encode(Opcode.CAST, **cast) for cast in casts],
+            stall,
+            SEED,
+        )
 
     async def idle(self, limit=40_000):
         """Wait until it is idle, or a status stops it and no read is under way."""
@@ -248,7 +255,7 @@ async def waits_until_every_channel_has_stored(dut):
     """Nothing is read before; the instruction behind waits too."""
     bench = await Bench.begin(dut)
     casts = [one_block(), one_block(address=40)]
-    await bench.execute([casts[0] | {"wait_store": 3}, casts[1]])
+    await bench.execute([dispatched(Opcode.CAST, targets(store=3), **casts[0]), casts[1]])
     for stored in range(3):
         dut.stored_by_all.value = stored
         for _ in range(30):

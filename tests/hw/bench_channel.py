@@ -12,8 +12,9 @@ from cocotb.triggers import RisingEdge
 from etalstm.golden import activation, arithmetic
 from etalstm.hw.contract import BINARY32 as FORMAT
 from etalstm.hw.contract import SHARES, SLOTS, Cycle, Memory, Opcode, Source, Start, Status, VectorOp, encode
-from etalstm.hw.stream import Scalar, Shares
+from etalstm.hw.stream import CHANNEL_ENGINES, Completed, Scalar, Shares
 from etalstm.sim.axi_memory import AxiMemory
+from tests.hw.dispatched import dispatched, targets
 from tests.hw.stimulus import bits, send, words
 
 LANES, UNITS, ADDRESS_BITS, BEAT_WORDS = (
@@ -68,12 +69,12 @@ class Program:
         for conflict in conflicts:
             for other, number in conflict.items():
                 if not other == engine == "mac":  # the engine keeps sums apart itself
-                    waits[f"wait_{other}"] = max(waits[f"wait_{other}"], number)
+                    waits[other] = max(waits[other], number)
         self.counts[engine] += 1
         for table, places in ((self.written, writes), (self.read, reads)):
             for place in places:
                 table.setdefault(place, {})[engine] = self.counts[engine]
-        self.instructions.append(encode(opcode, **{k: int(v) for k, v in fields.items()}, **waits))
+        self.instructions.append(dispatched(opcode, targets(**waits), **{k: int(v) for k, v in fields.items()}))
 
     def transfer(self, opcode, memory=None, outer=None, inner=None):
         r = self.random
@@ -252,10 +253,10 @@ async def execute(dut, stall, program, shares=NO_SHARES):
         for name in ("load", "store"):
             if getattr(dut, f"{name}_beats").value == 1:
                 seen[name, int(getattr(dut, f"{name}_kind").value)] += 1
-        completed = int(dut.completed.value)
-        if not int(dut.busy.value) and sum(completed >> 16 * n & 0xFFFF for n in range(4)) == total:
+        completed = Completed().from_bits(int(dut.completed.value))
+        counts = {name: completed[name] for name in CHANNEL_ENGINES}
+        if not int(dut.busy.value) and sum(counts.values()) == total:
             break
-    counts = {name: completed >> 16 * n & 0xFFFF for n, name in enumerate(("load", "mac", "vector", "store"))}
     assert int(dut.status.value) == Status.IDLE
     assert counts == dict(program.counts), f"completed {counts}, expected {dict(program.counts)}"
     actual = memory.bytes[WINDOW:][: VECTORS * LANES * 4].view(np.uint32).reshape(VECTORS, LANES)
@@ -320,4 +321,4 @@ async def names_the_engine_that_erred(dut):
             await RisingEdge(dut.clk)
         status, engine = Status(int(dut.status.value)), int(dut.engine.value)
         assert status == statuses.get(name, Status.BAD_FIELD), f"{name}: {status.name}"
-        assert engine == ("load", "mac", "vector", "store").index(name), f"{name}: engine {engine}"
+        assert engine == CHANNEL_ENGINES.index(name), f"{name}: engine {engine}"

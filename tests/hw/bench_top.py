@@ -15,8 +15,18 @@ from etalstm.device.accelerator import Accelerator
 from etalstm.device.faults import BadAddressError, BadFieldError, BadOpcodeError, BusyError, ReadError, WriteError
 from etalstm.device.hardware import HardwareDevice
 from etalstm.hw.config import preset
-from etalstm.hw.contract import Memory, Opcode, decode, encode
+from etalstm.hw.contract import (
+    ADDRESS_BITS,
+    PARAMETER_ONE,
+    PARAMETER_ZERO,
+    Memory,
+    Opcode,
+    Source,
+    VectorOp,
+    encode,
+)
 from etalstm.network import NetworkShape, initial_parameters
+from etalstm.plan.walk import walk
 from etalstm.sim.cocotb_transport import CocotbTransport
 from etalstm.storage import Storage
 from tests.training import assert_same_training
@@ -32,7 +42,7 @@ PROGRAM, WINDOW, WINDOW_BYTES = 1 << 20, 1 << 21, 4096
 HALT = encode(Opcode.HALT)
 LOAD = encode(Opcode.LOAD, memory=Memory.SCRATCH, outer=1, inner=4)
 STORE = encode(Opcode.STORE, memory=Memory.SCRATCH, outer=1, inner=4, wait_load=1)
-ENDLESS_WAIT = encode(Opcode.STORE, memory=Memory.SCRATCH, outer=1, inner=4, wait_load=9)
+ENDLESS = encode(Opcode.MAC, tiles=1)  # its scalars never come
 
 
 async def on_device(dut, stall, work):
@@ -141,9 +151,9 @@ def dense_macs(session):
     """MACs of all channels in forward and backward pass if every scalar is sent."""
     macs = 0
     for name in ("forward", "backward"):
-        for word in session.plan.programs[name].words:
-            opcode, f = decode(word)
-            if opcode == Opcode.CAST:
+        for step in walk(session.plan.programs[name].words):
+            f = step.fields
+            if step.opcode == Opcode.CAST:
                 tiles = [(f["tile"] + n) % f["tiles_per_channel"] for n in range(f["blocks"])]
                 lanes = sum(f["last_lanes" if t == f["tiles_per_channel"] - 1 else "lanes"] for t in tiles)
                 macs += lanes * f["gates"] * f["batch"] * f["tiles"]
@@ -173,6 +183,71 @@ async def trains_with_the_bits_of_golden_as_other_architectures(dut, stall, name
         assert swing["elementwise"] == other["elementwise"]
         assert found[name]["scalars_skipped"] == 0 < found[SWING.name]["scalars_skipped"]
         assert swing["share"] == 0 and (other["share"] > 0) == (name != "dynamic")
+
+    await on_device(dut, stall, work)
+
+
+def loop(turns, *body):
+    return [encode(Opcode.LOOP, turns=turns, length=len(body)), *body]
+
+
+def advance(*pairs):
+    """Add amounts to registers; negative ones wrap."""
+    fields = {}
+    for n, (register, amount) in enumerate(pairs):
+        fields |= {f"register{n}": register, f"amount{n}": amount % (1 << ADDRESS_BITS)}
+    return encode(Opcode.ADVANCE, **fields)
+
+
+def copy(source, target, from_register, to_register):
+    """Copy a vector through the one place in the lanes that all copies use."""
+    vector = {"memory": Memory.SCRATCH, "outer": 1, "inner": 1}
+    return [
+        encode(Opcode.LOAD, address=source, register=from_register, wait_store=1, **vector),
+        encode(Opcode.STORE, address=target, register=to_register, wait_load=1, **vector),
+    ]
+
+
+FREE = 128  # vectors of a window that are copied; the others are written
+TRANSPOSE = loop(6, *loop(5, *copy(0, FREE, 1, 2), advance((1, 1), (2, 6))), advance((2, 1 - 6 * 5)))
+BACKWARDS = loop(30, *copy(29, FREE, 3, 4), advance((3, -1), (4, 1)))
+LONG_BODY = loop(5, *(word for n in range(25) for word in copy(n, FREE + n, 5, 5)), advance((5, 25)))
+LONGER_BODY = loop(2, *(word for n in range(60) for word in copy(n, FREE + n, 6, 6)), advance((6, 60)))
+COUNTING = {"op": VectorOp.ADD, "b_source": Source.PARAMETER, "b": PARAMETER_ONE, "outer": 1, "inner": 1}
+COUNTED = [
+    encode(Opcode.LOAD, memory=Memory.SCRATCH, outer=1, inner=1),  # whatever is at 0, times 0
+    encode(Opcode.VECTOR, **COUNTING | {"op": VectorOp.MULTIPLY, "b": PARAMETER_ZERO}, wait_load=1),
+    *loop(7, *loop(5, *loop(3, *loop(2, encode(Opcode.VECTOR, **COUNTING, wait_vector=1))))),
+    encode(Opcode.STORE, memory=Memory.SCRATCH, outer=1, inner=1, address=FREE, wait_vector=1),
+]
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(stall=[0.0, 0.5, 0.9])
+async def executes_loops(dut, stall):
+    """Loops inside each other, bodies of one instruction and of more than are kept, addresses that go back and wrap."""
+    generator = np.random.default_rng(SEED)
+    source = generator.standard_normal((FREE, 4), np.float32).view(np.uint32)
+    ones = np.full((1, 4), 7 * 5 * 3 * 2, np.float32).view(np.uint32)
+    transposed = source[:30].reshape(6, 5, 4).swapaxes(0, 1).reshape(30, 4)
+
+    def work(device):
+        transport = device.accelerator.transport
+        for words, expected in (
+            (TRANSPOSE, transposed),
+            (BACKWARDS, source[:30][::-1]),
+            (LONG_BODY, source[:125]),
+            (LONGER_BODY, source[:120]),
+            (COUNTED, ones),
+        ):
+            program = load(device, *words, HALT)
+            windows = [WINDOW + n * WINDOW_BYTES for n in range(preset(PRESET).channels)]
+            for window in windows:
+                transport.write_memory(window, source)
+            device.accelerator.run(program)
+            for window in windows:
+                written = transport.read_memory(window + 16 * FREE, 16 * len(expected)).view(np.uint32)
+                np.testing.assert_array_equal(written.reshape(-1, 4), expected)
 
     await on_device(dut, stall, work)
 
@@ -227,7 +302,7 @@ async def refuses_a_second_program(dut):
 
     def work(device):
         device.accelerator.watchdog_cycles = 0
-        program = load(device, ENDLESS_WAIT, HALT)
+        program = load(device, ENDLESS, HALT)
         device.accelerator.start(program)
         with pytest.raises(BusyError):
             device.accelerator.run(program)

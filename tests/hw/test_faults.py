@@ -8,16 +8,17 @@ from etalstm.hw.faults import Faults
 
 CHANNELS = 19
 LATENCY = 2
+COUNT = 1 << 31
 
 
 def given(faults):
-    """What is given, cycle by cycle, of {channel: (cycle, status, engine)}; counts are 100·channel + engine."""
+    """What is given, cycle by cycle, of {channel: (cycle, status, engine)}; counts are COUNT + 100·channel + engine."""
     dut, seen = Faults(CHANNELS), []
 
     async def main(ctx):
         for number in range(CHANNELS):
             for engine in (Engine.LOAD, Engine.MAC, Engine.VECTOR, Engine.STORE):
-                ctx.set(dut.channels[number].completed[engine.name.lower()], 100 * number + engine)
+                ctx.set(dut.channels[number].completed[engine.name.lower()], COUNT + 100 * number + engine)
         for cycle in range(12):
             for number, (start, status, engine) in faults.items():
                 if cycle == start:
@@ -39,11 +40,11 @@ def given(faults):
 def test_gives_a_channels_fault_with_the_count_of_its_engine(number, engine):
     seen = given({number: (3, Status.BAD_ADDRESS, engine)})
     assert [status for status, *_ in seen[: 3 + LATENCY]] == [Status.IDLE] * (3 + LATENCY)
-    assert set(seen[3 + LATENCY :]) == {(Status.BAD_ADDRESS, engine, 100 * number + engine)}
+    assert set(seen[3 + LATENCY :]) == {(Status.BAD_ADDRESS, engine, COUNT + 100 * number + engine)}
 
 
 @pytest.mark.parametrize("others", [[5, 6], [11], [4, 18]])
 def test_gives_the_first_channel_of_those_that_fail_at_once(others):
     faults = {4: (1, Status.OVERFLOW, Engine.STORE)}
     faults |= {number: (1, Status.BAD_FIELD, Engine.LOAD) for number in others if number != 4}
-    assert given(faults)[1 + LATENCY] == (Status.OVERFLOW, Engine.STORE, 400 + Engine.STORE)
+    assert given(faults)[1 + LATENCY] == (Status.OVERFLOW, Engine.STORE, COUNT + 400 + Engine.STORE)

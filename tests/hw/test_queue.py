@@ -4,11 +4,13 @@ import pytest
 from amaranth.lib import data
 from amaranth.sim import Simulator
 
-from etalstm.hw.contract import HEADER
+from etalstm.hw.contract import HEADER, TARGET_BITS
 from etalstm.hw.queue import InstructionQueue
+from etalstm.hw.stream import CHANNEL_ENGINES as ENGINES
+from etalstm.hw.stream import Dispatched
+from tests.hw.dispatched import targets
 
 SHAPE = data.StructLayout(HEADER | {"number": 8})
-ENGINES = ("load", "mac", "vector", "store")
 
 
 def run(dut, *benches):
@@ -19,18 +21,21 @@ def run(dut, *benches):
     simulator.run()
 
 
-def put(ctx, dut, **fields):
-    ctx.set(dut.i.p, {name: 0 for name in SHAPE.members} | fields)
+def put(ctx, dut, number=0, waits=None):
+    word = SHAPE.const({"number": number}).as_bits()
+    ctx.set(dut.i.p, Dispatched().const({"word": word, "waits": waits or {}}))
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5, 0.9])
-def test_keeps_order_and_waits_under_stall(stall):
+@pytest.mark.parametrize("base", [0, (1 << TARGET_BITS) - 6, (1 << TARGET_BITS) + 5])
+def test_keeps_order_and_waits_under_stall(stall, base):
+    """Also where targets are equal to those of 2^TARGET_BITS instructions before."""
     generator, dut = random.Random(11), InstructionQueue(SHAPE, 4)
-    program = [{f"wait_{e}": generator.randrange(12) for e in ENGINES} | {"number": n} for n in range(60)]
+    program = [{e: base + generator.randrange(12) for e in ENGINES if generator.random() < 0.8} for _ in range(60)]
 
     async def feed(ctx):
-        for fields in program:
-            put(ctx, dut, **fields)
+        for number, counts in enumerate(program):
+            put(ctx, dut, number, targets(**counts))
             ctx.set(dut.i.valid, 1)
             ready = 0
             while not ready:
@@ -38,7 +43,7 @@ def test_keeps_order_and_waits_under_stall(stall):
         ctx.set(dut.i.valid, 0)
 
     async def bench(ctx):
-        completed, taken = dict.fromkeys(ENGINES, 0), []
+        completed, taken = dict.fromkeys(ENGINES, base), []
         for _ in range(3000):
             ctx.set(dut.o.ready, generator.random() >= stall)
             ctx.set(dut.completed, completed)
@@ -46,8 +51,8 @@ def test_keeps_order_and_waits_under_stall(stall):
             _, _, valid, ready, number = await ctx.tick().sample(dut.o.valid, dut.o.ready, dut.o.p.number)
             if valid and ready:
                 taken.append(number)
-                waits = {e: program[number][f"wait_{e}"] for e in ENGINES}
-                assert all(before[e] >= waits[e] for e in ENGINES), f"instruction {number}: {before} is not {waits}"
+                waits = program[number]
+                assert all(before[e] >= waits[e] for e in waits), f"instruction {number}: {before} is not {waits}"
             if generator.random() < 0.1:
                 completed[generator.choice(ENGINES)] += 1
         assert taken == list(range(len(program)))
@@ -72,7 +77,7 @@ def test_everyone_looks_at_the_count_of_all_channels():
     dut = InstructionQueue(SHAPE, 4)
 
     async def bench(ctx):
-        put(ctx, dut, wait_store=2, everyone=1)
+        put(ctx, dut, waits=targets(everyone=1, store=2))
         ctx.set(dut.i.valid, 1)
         await ctx.tick()
         ctx.set(dut.i.valid, 0)

@@ -7,8 +7,9 @@ from etalstm.golden import activation
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.hw import contract
 from etalstm.hw.contract import Engine, Memory, Opcode, Source, Start, Traffic, VectorOp
-from etalstm.plan.program import blocks_of
 from etalstm.plan.tiling import GATES
+from etalstm.plan.volume import blocks_of
+from etalstm.plan.walk import walk
 
 MINUS_ZERO = np.float32(-0.0)
 
@@ -47,12 +48,11 @@ class Interpreter:
         """Execute up to HALT; raise ``OverflowError`` where a stream outgrows its log."""
         self._positions = [[0] * (1 << contract.LOG_BITS) for _ in range(self.config.channels)]
         self.stores = self.rows_seen = self.rows_left_out = self.weight_bytes = 0
-        for word in words:
-            opcode, fields = contract.decode(word)
-            if opcode == Opcode.HALT:
+        for step in walk(words):
+            if step.opcode == Opcode.HALT:
                 return
-            getattr(self, f"_{opcode.name.lower()}")(fields)
-            self.stores += contract.ENGINE_OF[opcode] == Engine.STORE
+            getattr(self, f"_{step.opcode.name.lower()}")(step.fields | {"address": step.address})
+            self.stores += contract.ENGINE_OF[step.opcode] == Engine.STORE
         raise AssertionError("the program ended without HALT")
 
     def _vectors(self, f):

@@ -17,7 +17,7 @@ from etalstm.device.faults import (
     WriteError,
 )
 from etalstm.hw import contract
-from etalstm.hw.contract import Opcode
+from etalstm.hw.contract import Memory, Opcode, Source, VectorOp
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.sim.simulation import Fault
 
@@ -28,7 +28,15 @@ LOAD = contract.encode(Opcode.LOAD, memory=1, outer=1, inner=4)
 STORE = contract.encode(Opcode.STORE, memory=1, outer=1, inner=4)
 CAST = dict.fromkeys(("blocks", "gates", "batch", "lanes", "last_lanes", "tiles", "tiles_per_channel", "start"), 1)
 NO_STREAM = contract.encode(Opcode.CAST, compressed=1, address=200, **CAST)  # that memory is all zeros
-ENDLESS_WAIT = contract.encode(Opcode.STORE, memory=1, outer=1, inner=4, wait_load=9)
+ENDLESS = contract.encode(Opcode.MAC, tiles=1)  # its scalars never come
+
+
+LONG_LOOP = contract.encode(Opcode.LOOP, turns=2, length=9)
+OUTSIDE = contract.encode(Opcode.STORE, memory=1, address=255, outer=1, inner=4)
+
+
+def loop(turns, *body):
+    return (contract.encode(Opcode.LOOP, turns=turns, length=len(body)), *body)
 
 
 @pytest.fixture(params=[0.0, 0.5], ids=["", "stalled"])
@@ -39,9 +47,9 @@ def device(request):
         yield device
 
 
-def run(device, *words):
+def run(device, *words, seconds=10):
     image = b"".join(word.to_bytes(32, "little") for word in words)
-    device.accelerator.run(device.accelerator.load(image, PROGRAM), timeout_seconds=10)
+    device.accelerator.run(device.accelerator.load(image, PROGRAM), timeout_seconds=seconds)
 
 
 def assert_usable(device):
@@ -62,14 +70,22 @@ def assert_usable(device):
         ((contract.encode(Opcode.LOAD, inner=1), HALT), BadFieldError, "SEQUENCER, instruction 0: LOAD"),
         ((LOAD, contract.encode(Opcode.LOAD, address=1 << 20, outer=1, inner=1, wait_load=1), HALT), BadAddressError,
          "LOAD, instruction 1: LOAD .*address=1048576"),
-        ((contract.encode(Opcode.STORE, memory=1, address=255, outer=1, inner=4), HALT), BadAddressError,
-         "STORE, instruction 0: STORE"),
+        ((OUTSIDE, HALT), BadAddressError, "STORE, instruction 0: STORE"),
         ((LOAD, NO_STREAM, HALT), BadStreamError, "CAST, instruction 1: CAST .*address=200"),
         ((contract.encode(Opcode.CAST, address=256, **CAST), HALT), BadAddressError, "CAST, instruction 0: CAST"),
+        ((LOAD, *loop(0, LOAD), HALT), BadFieldError, "BAD_FIELD: .* SEQUENCER, instruction 1: LOOP"),
+        ((LOAD, LONG_LOOP, HALT), BadFieldError, "SEQUENCER, instruction 1: LOOP"),
+        ((OUTSIDE, *[ENDLESS] * 60, LONG_LOOP, HALT), BadAddressError, "STORE, instruction 0 of its own; .* LOOP"),
+        ((LOAD, *loop(2, LOAD, HALT)), BadFieldError, "SEQUENCER, instruction 3: HALT"),
+        ((*loop(9, LOAD, contract.encode(Opcode.STORE, register=3, address=252, memory=1, outer=1, inner=4),
+                contract.encode(Opcode.ADVANCE, register0=3, amount0=1)), HALT), BadAddressError,
+         r"STORE, instruction 2 \(turn 1\): STORE .*address=252"),
         ((LOAD, LOAD), TruncatedError, "TRUNCATED"),
-        ((LOAD, ENDLESS_WAIT, HALT), StuckError, "STUCK"),
+        ((*loop(2, LOAD), LOAD), TruncatedError, "TRUNCATED"),
+        ((LOAD, ENDLESS, HALT), StuckError, "STUCK"),
     ],
-    ids=["opcode", "field", "load", "store", "stream", "cast", "truncated", "stuck"],
+    ids=["opcode", "field", "load", "store", "stream", "cast", "turns", "body", "behind", "halt", "turn", "truncated",
+         "looped", "stuck"],
 )  # fmt: skip
 def test_a_bad_program_is_named(device, words, error, message):
     with pytest.raises(error, match=message):
@@ -115,7 +131,7 @@ def test_a_memory_that_never_answers_is_noticed(device, place):
 
 def test_a_second_program_is_refused(device):
     device.accelerator.watchdog_cycles = 0
-    program = device.accelerator.load(ENDLESS_WAIT.to_bytes(32, "little") + HALT.to_bytes(32, "little"), PROGRAM)
+    program = device.accelerator.load(ENDLESS.to_bytes(32, "little") + HALT.to_bytes(32, "little"), PROGRAM)
     device.accelerator.start(program)
     with pytest.raises(BusyError):
         device.accelerator.run(program)
@@ -125,10 +141,30 @@ def test_a_second_program_is_refused(device):
 
 def test_a_program_that_takes_too_long_is_stopped(device):
     device.accelerator.watchdog_cycles = 0
-    program = device.accelerator.load(ENDLESS_WAIT.to_bytes(32, "little") + HALT.to_bytes(32, "little"), PROGRAM)
+    program = device.accelerator.load(ENDLESS.to_bytes(32, "little") + HALT.to_bytes(32, "little"), PROGRAM)
     with pytest.raises(DeviceTimeoutError):
         device.accelerator.run(program, timeout_seconds=0.2)
     assert_usable(device)
+
+
+def test_a_program_has_any_number_of_instructions():
+    """More of one engine than a target counts: each adds 1 to what an earlier one wrote, eight sums in turn."""
+    turns, sums = (1 << contract.TARGET_BITS) // 8 + 100, 8
+    place = {"outer": 1, "inner": 1}
+    one = {"b_source": Source.PARAMETER, "b": contract.PARAMETER_ONE}
+    zero = {f"{name}_source": Source.PARAMETER for name in "ab"} | dict.fromkeys("ab", contract.PARAMETER_ZERO)
+    words = [
+        contract.encode(Opcode.VECTOR, op=VectorOp.ADD, outer=1, inner=sums, d_inner=1, **zero),
+        *loop(turns, *(contract.encode(Opcode.VECTOR, op=VectorOp.ADD, a=n, d=n, wait_vector=sums, **place, **one)
+                       for n in range(sums))),
+        contract.encode(Opcode.STORE, memory=Memory.SCRATCH, outer=1, inner=sums, inner_stride=1, wait_vector=1),
+        HALT,
+    ]  # fmt: skip
+    with open_device("sim", "test") as device:
+        device.accelerator.set_windows(WINDOW, 4096)
+        run(device, *words, seconds=300)
+        found = device.accelerator.transport.read_memory(WINDOW, 16 * sums).view(np.float32)
+    np.testing.assert_array_equal(found, np.full(4 * sums, turns, np.float32))
 
 
 def test_random_instructions_never_hang_it(device):
@@ -138,7 +174,9 @@ def test_random_instructions_never_hang_it(device):
         words = []
         for opcode in generator.choice(opcodes, 6):
             word = int.from_bytes(generator.bytes(32), "little") & ~15 | int(opcode)
-            header = ((1 << 69) - 1) & ~15 if generator.random() < 0.7 else 0  # mostly without waits
+            header = (
+                ((1 << sum(contract.HEADER.values())) - 1) & ~15 if generator.random() < 0.7 else 0
+            )  # mostly without waits
             words.append(word & ~header)
         with pytest.raises((BadFieldError, BadAddressError, StuckError, TruncatedError, BadOpcodeError)):
             run(device, *words)

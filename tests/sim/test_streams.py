@@ -44,11 +44,11 @@ def streams(rng, config, count=8):
         yield dict(
             opcode=Opcode.LOAD, kind=Traffic.INTERMEDIATES, memory=Memory.SCRATCH, outer=outer, inner=inner,
             outer_stride=inner, inner_stride=1, lane_address=VECTORS + (4 * n) % 32, address=index + n, compressed=1,
-            bf16=bf16, wait_store=n + 1,
+            bf16=bf16, wait_store=count - n,
         )  # fmt: skip
     yield dict(
         opcode=Opcode.STORE, kind=Traffic.ACTIVATIONS, memory=Memory.SCRATCH, outer=1, inner=32 + 8,
-        lane_address=VECTORS, address=outside, inner_stride=1, wait_load=count + 1,
+        lane_address=VECTORS, address=outside, inner_stride=1, wait_load=1,
     )  # fmt: skip
 
 

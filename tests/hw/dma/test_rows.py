@@ -8,6 +8,8 @@ from amaranth.sim import Simulator
 
 from etalstm.hw.contract import BINARY32, Opcode, Status, decode, encode
 from etalstm.hw.dma.rows import RowLoads
+from etalstm.hw.stream import Dispatched
+from tests.hw.dispatched import dispatched, targets
 
 SEED = 5
 LANES, BEAT_WORDS, CHANNELS, TILES = 8, 4, 3, 2
@@ -97,7 +99,7 @@ class Bench:
         for word in self.words:
             while rng.random() < self.stall:
                 await ctx.tick()
-            ctx.set(dut.i.payload, word)
+            ctx.set(dut.i.payload, Dispatched().from_bits(word))
             ctx.set(dut.i.valid, 1)
             while not (await ctx.tick().sample(dut.i.ready))[-1]:
                 pass
@@ -132,7 +134,7 @@ class Bench:
         for cycle in range(self.cycles):
             ctx.set(dut.o.ready, rng.random() >= self.stall)
             *_, taken, word, seen, skipped, beat = await ctx.tick().sample(
-                dut.o.valid & dut.o.ready, dut.o.payload, dut.seen, dut.skipped, dut.beat
+                dut.o.valid & dut.o.ready, dut.o.p.as_value(), dut.seen, dut.skipped, dut.beat
             )
             self.seen, self.skipped, self.beats = self.seen + seen, self.skipped + skipped, self.beats + beat
             idle = 0 if taken or seen or beat else idle + 1
@@ -167,16 +169,16 @@ def test_gives_the_rows_that_are_needed(share, stall):
     assert bench.status == Status.IDLE
 
 
-def test_hands_the_header_on():
-    maps, waits = Maps(1.0), {"wait_load": 3, "wait_mac": 4, "wait_vector": 5, "wait_store": 6}
-    bench = Bench([encode(Opcode.LOAD_ROWS, **instruction(0, 1), **waits)], maps, stored=6)
-    fields = [decode(word)[1] for word in bench.found]
-    assert [{name: entry[name] for name in waits} for entry in fields] == [waits]
+def test_hands_the_waits_on():
+    waits = targets(load=3, mac=4, vector=5, store=6)
+    bench = Bench([dispatched(Opcode.LOAD_ROWS, waits, **instruction(0, 1))], Maps(1.0), stored=6)
+    (found,) = bench.found
+    assert Dispatched().from_bits(found).waits == Dispatched().const({"waits": waits}).waits
 
 
 def test_reads_no_map_before_every_channel_has_stored():
     maps = Maps(0.5)
-    word = encode(Opcode.LOAD_ROWS, **instruction(), wait_store=9)
+    word = dispatched(Opcode.LOAD_ROWS, targets(store=9), **instruction())
     bench = Bench([word], maps, stored=9, stored_from=150)
     assert 150 <= bench.first_read < 160, bench.first_read
     assert not Bench([word], maps, stored=8).found

@@ -1,0 +1,1 @@
+"""From a program in memory to the instructions that engines wait with."""

@@ -1,0 +1,127 @@
+"""Checks that a program's waits order everything that must be ordered, instruction by instruction, turn by turn."""
+
+from collections import defaultdict
+
+import numpy as np
+
+from etalstm.hw.contract import ENGINE_OF, Engine, Memory, Opcode, Source, VectorOp
+from etalstm.plan.tiling import GATES
+from etalstm.plan.walk import walk
+
+
+class Hazards:
+    """Executes a program's waits, and notes for each vector who has touched it last.
+
+    An instruction knows an earlier one to be completed if it waits for it, or for one that knows it, or if both are of
+    one engine. What one channel knows of its own STOREs is not known of those of others: only CAST and LOAD_ROWS read
+    what other channels have written, and only their own waits and those of their engine tell them. Where LOAD_ROWS
+    leaves rows out is not looked at.
+    """
+
+    def __init__(self, config):
+        self._config = config
+        self._known = {engine: [0] * len(Engine) for engine in Engine}  # what an engine's last instruction knew
+        self._history = defaultdict(lambda: [None])  # by engine, what each of its instructions knew
+        self._everyones = dict.fromkeys((Engine.CAST, Engine.LOAD), 0)  # STOREs known to be completed by all channels
+        self._done = [0] * len(Engine)
+        self._written, self._read = {}, defaultdict(dict)
+        self._tiles = None
+
+    def check(self, words):
+        """Give the number of instructions; raise AssertionError with the first one that may start too early."""
+        for count, step in enumerate(walk(words)):
+            if step.opcode == Opcode.HALT:
+                return count
+            engine = ENGINE_OF[step.opcode]
+            knows = self._known[engine]
+            for other, target in enumerate(step.waits):
+                assert target <= self._done[other], f"{count}: {step} waits for what comes later"
+                if target:
+                    completed = self._history[other][target]
+                    knows = [max(a, b) for a, b in zip(knows, completed, strict=True)]
+                    knows[other] = max(knows[other], target)
+            if step.opcode in (Opcode.CAST, Opcode.LOAD_ROWS):
+                self._everyones[engine] = max(self._everyones[engine], step.waits[Engine.STORE])
+            self._done[engine] += 1
+            self._check(count, step, engine, knows)
+            knows = list(knows)
+            self._known[engine] = knows
+            completed = list(knows)
+            completed[engine] = self._done[engine]
+            self._history[engine].append(completed)
+        raise AssertionError("the program ended without HALT")
+
+    def _check(self, count, step, engine, knows):
+        reads, writes = self._touched(step)
+        others = step.opcode in (Opcode.CAST, Opcode.LOAD_ROWS)
+        for place in reads:
+            writer = self._written.get(place)
+            if writer and (writer[0] != engine or engine == Engine.VECTOR):
+                known = self._everyones[engine] if others and writer[0] == Engine.STORE else knows[writer[0]]
+                assert known >= writer[1], f"{count}: {step} reads {place}, written by {writer}, knows {knows}"
+        for place in writes:
+            touched = [*self._read[place].items(), *([self._written[place]] if place in self._written else [])]
+            for other, number in touched:
+                if other != engine:
+                    assert knows[other] >= number, f"{count}: {step} writes {place}, {other} {number}, knows {knows}"
+        # What a CAST has read is known by the paired MAC.
+        reader = (Engine.MAC, self._done[Engine.MAC] + 1) if engine == Engine.CAST else (engine, self._done[engine])
+        for place in reads:
+            self._read[place][reader[0]] = reader[1]
+        for place in writes:
+            self._written[place] = engine, self._done[engine]
+            self._read[place] = {}
+
+    def _touched(self, step):
+        """What an instruction reads and writes: ("memory", vector), and ("beats", vector) of any channel's window."""
+        f = step.fields
+        match step.opcode:
+            case Opcode.LOAD | Opcode.LOAD_ROWS | Opcode.STORE:
+                lanes = self._lanes(Memory(f["memory"]), f, "lane_address", "outer_stride", "inner_stride")
+                beats = self._window(step, f["outer"] * f["inner"])
+                if step.opcode == Opcode.LOAD_ROWS:
+                    tiles = range(f["tiles_per_channel"] * GATES)
+                    beats = beats | {("beats", f["map"] // self._config.vector_beats + n) for n in tiles}
+                return (lanes, beats) if step.opcode == Opcode.STORE else (beats, lanes)
+            case Opcode.TRANSPOSE:
+                return self._lanes(Memory.SCRATCH, f | {"inner": f["rows"]}, "lane_address", "outer_stride",
+                                   "inner_stride"), set()  # fmt: skip
+            case Opcode.CAST:
+                self._tiles = f["tiles"], self._indices(f)
+                size = 1 if f["compressed"] else f["gates"] * f["batch"]
+                return self._window(step, size * f["tiles_per_channel"]), set()
+            case Opcode.MAC:
+                tiles, (outer, inner) = self._tiles
+                reads = {(Memory.WEIGHTS, f["weights"] + n) for n in range(outer * tiles)}
+                if f["start"]:
+                    reads |= {(Memory.BIAS, f["bias"] + n) for n in range(tiles)}
+                return reads, {(Memory.QUEUE, f["queue"] + n) for n in range(inner * tiles)}
+            case Opcode.VECTOR:
+                reads = set()
+                for name in "a" if f["op"] in (VectorOp.SIGMOID, VectorOp.TANH) else "ab":
+                    source = f[f"{name}_source"]
+                    if source != Source.PARAMETER:
+                        memory = Memory.QUEUE if source == Source.QUEUE else Memory.SCRATCH
+                        reads |= self._lanes(memory, f, name, f"{name}_outer", f"{name}_inner")
+                return reads, self._lanes(Memory.SCRATCH, f, "d", "d_outer", "d_inner")
+        raise AssertionError(step)
+
+    @staticmethod
+    def _indices(f):
+        """How many outer and inner indices a CAST has."""
+        tiles = [(f["tile"] + n) % f["tiles_per_channel"] for n in range(f["blocks"])]
+        lanes = sum(f["last_lanes" if tile == f["tiles_per_channel"] - 1 else "lanes"] for tile in tiles)
+        rows = lanes * f["gates"]
+        return (f["blocks"] * f["batch"], rows // f["blocks"]) if f["batch_outer"] else (rows, f["batch"])
+
+    @staticmethod
+    def _lanes(memory, f, address, outer, inner):
+        numbers = f[address] + np.add.outer(np.arange(f["outer"]) * f[outer], np.arange(f["inner"]) * f[inner])
+        return {(memory, n) for n in np.unique(numbers).tolist()}
+
+    def _window(self, step, vectors):
+        """The vectors of the window that a transfer touches; of a stream the vector with its index."""
+        first = step.address // self._config.vector_beats
+        if step.fields.get("compressed") and step.opcode != Opcode.CAST:
+            vectors = 1
+        return {("beats", first + n) for n in range(vectors)}

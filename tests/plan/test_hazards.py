@@ -1,0 +1,49 @@
+"""The waits of planned programs order whatever touches the same memory, in every turn of their loops."""
+
+import numpy as np
+import pytest
+
+from etalstm.hw import contract
+from etalstm.hw.config import preset
+from etalstm.hw.contract import Opcode
+from etalstm.network import NetworkShape
+from etalstm.plan.plan import Plan
+from etalstm.storage import Storage
+from tests.plan.hazards import Hazards
+
+SHAPES = [
+    ("test", (3, 5, 2), 3, 23),
+    ("test", (8, 33, 1), 9, 14),
+    ("test", (40, 70, 1), 1, 12),
+    ("sim", (8, 40, 2), 9, 40),
+]
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
+@pytest.mark.parametrize("policy", ["dense", "ms1-bf16"])
+@pytest.mark.parametrize("sizes", SHAPES, ids=str)
+def test_nothing_starts_before_what_it_needs_is_done(sizes, policy, masked):
+    name, network, batch, steps = sizes
+    plan = Plan(preset(name), NetworkShape(*network), batch, steps, masked=masked, storage=Storage(policy))
+    skipped = np.random.default_rng(1).random((network[2], steps)) < 0.3
+    skipped[:, 5:9] = True
+    for programs in (plan.programs, plan.named(*plan.passes(skipped))):
+        for program in programs.values():
+            assert Hazards(plan.config).check(program.words) >= len(program.words) // 2
+
+
+def test_a_wait_that_is_missing_is_found():
+    """Each of a program's waits, in turn, left out: most are needed, those that are not repeat another one's."""
+    plan = Plan(preset("test"), NetworkShape(3, 5), 3, 12)
+    words, found, waits = plan.programs["forward"].words, 0, 0
+    for number, word in enumerate(words):
+        opcode, fields = contract.decode(word)
+        for name in ("wait_load", "wait_mac", "wait_vector", "wait_store"):
+            if opcode != Opcode.HALT and fields[name]:
+                spoiled = [*words[:number], contract.encode(opcode, **fields | {name: 0}), *words[number + 1 :]]
+                waits += 1
+                try:
+                    Hazards(plan.config).check(spoiled)
+                except AssertionError:
+                    found += 1
+    assert found > 0.7 * waits, f"{found} of {waits}"
