@@ -48,3 +48,9 @@ LOG_BEATS = 32
 
 # sim/simulation.py and sim/transport.py: the memory behind a port that the Verilog is simulated with.
 MEMORY_CYCLES, MEMORY_BURSTS = 32, 16
+
+# hw/program/buffer.py: instructions of the ring. hw/dma/merge.py: a register for the address. hw/dma/rowmaps.py: cycles
+# from a block to the next one's request.
+PROGRAM_RING = 64
+MERGE = 1
+MAP_REQUEST = 3

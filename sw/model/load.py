@@ -2,7 +2,7 @@
 
 from numba import njit
 
-from etalstm.hw.contract import Memory
+from etalstm.hw.contract import Counter, Memory
 from etalstm.model.codec import begin_decompression, step_decompressor
 from etalstm.model.indexed import INDEX, STREAM, VECTORS, drop_plan, give_index, plan_at, step_requests, stream_item
 from etalstm.model.latencies import DONE, LOAD_PLANS
@@ -11,7 +11,7 @@ from etalstm.model.reader import beat_at, last_beat, step_reader, take_beat
 from etalstm.model.state import LOAD, LOADS, NEVER, complete, record
 from etalstm.model.vector import WRITES
 
-SCRATCH = int(Memory.SCRATCH)
+SCRATCH, _READ = int(Memory.SCRATCH), int(Counter.READ_BEATS)
 
 ENGINE = record("prepared_at", "active", "part", "current", "reading", "busy_until")
 """The instruction that is being requested, and the plan whose beats are taken."""
@@ -49,7 +49,7 @@ def _begin(cycle, engine, asked, codec, table):
 
 
 @njit
-def _take(cycle, engine, asked, reader, codec, instruction, vector, counted):
+def _take(cycle, engine, asked, reader, codec, instruction, vector, sizes, counted):
     """Take a beat and write one, as far as they are there; tell whether the plan at hand ends."""
     writable = instruction.memory != SCRATCH or vector.writes[cycle % WRITES] != cycle
     there = beat_at(reader) <= cycle
@@ -59,11 +59,11 @@ def _take(cycle, engine, asked, reader, codec, instruction, vector, counted):
         if took:
             take_beat(reader)
             engine.reading = not beat_last
-            counted.read[instruction.kind] += 1
+            counted[_READ + instruction.kind] += sizes.channels
         return ends
     if not there or (engine.part == VECTORS and not writable):
         return False
-    counted.read[instruction.kind] += 1
+    counted[_READ + instruction.kind] += sizes.channels
     ends = take_beat(reader)
     if engine.part == INDEX:
         give_index(cycle, asked)
@@ -79,7 +79,7 @@ def step_load(cycle, engine, queue, asked, reader, port, codec, table, vector, s
     ends = False
     if engine.active:
         instruction = table[engine.current]
-        ends = _take(cycle, engine, asked, reader, codec, instruction, vector, counted)
+        ends = _take(cycle, engine, asked, reader, codec, instruction, vector, sizes, counted)
         if ends and engine.part != INDEX and not instruction.more:
             complete(done, wakes, LOAD, cycle + DONE)
         following = min(following, cycle + 1 if ends or engine.part == STREAM else max(cycle + 1, beat_at(reader)))

@@ -5,12 +5,14 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from etalstm.hw.contract import Cycle
-from etalstm.model import codec, emitter, fetcher, indexed, load, log, mac, masks, queues, reader, sequencer, store
+from etalstm.hw.contract import LOOP_DEPTH, Counter, Cycle
+from etalstm.model import codec, emitter, fetcher, indexed, load, log, mac, masks, queues, reader, rows, sequencer, store
 from etalstm.model import vector as vectors
 from etalstm.model import writer as writers
+from etalstm.model.loops import make_stack
 from etalstm.model.latencies import PROGRAM_BURSTS, PROGRAM_DEPTH, QUIET, READER_DEPTH
 from etalstm.model.queues import met_at, offered
+from etalstm.model.table import INSTRUCTION
 from etalstm.model.state import (
     CAST,
     DONE,
@@ -30,13 +32,9 @@ from etalstm.model.state import (
     VECTOR,
     VECTORS,
     Sizes,
-    record,
 )
 
-COUNTED = record("cycles", "seen", "skipped", "program", "phase", "beyond", kinds=len(Cycle), read=4, written=4)
-"""What has been counted of one channel and of the broadcaster."""
-
-_KINDS = {kind.name: int(kind) for kind in Cycle}
+_CYCLES, _KINDS, _PHASE = int(Counter.CYCLES), int(Counter.CYCLE_KINDS), int(Counter.MAC_PHASE)
 _MAC, _ELEMENTWISE, _QUEUE_PORT, _HAZARD, _EMPTY = (int(kind) for kind in list(Cycle)[:5])
 _WAIT_LOAD, _WAIT_VECTOR, _WAIT_STORE, _NO_MAC, _IDLE, _SHARE = (int(kind) for kind in list(Cycle)[5:])
 
@@ -69,7 +67,45 @@ class Machine(NamedTuple):
     compressor: np.ndarray
     log: np.ndarray
     writer: np.ndarray
-    counted: np.ndarray
+    counted: np.ndarray  # in the order of Counter: of one channel, and of what there is once; reads of all channels
+    rows: np.ndarray
+    instances: np.ndarray
+    stack: np.ndarray
+    before: np.ndarray
+
+
+class Tables(NamedTuple):
+    """A program, and what is known of its operands; what was not counted from data is empty, and drawn.
+
+    Members
+    -------
+    table, blocks : arrays of INSTRUCTION and BLOCK
+    masks : array, uint32
+        Of each group of every block that is broadcast, in order.
+    places : array, int64
+        Where the masks of each block begin.
+    block_streams, streams : arrays, int64, (n, 3)
+        Kept elements, first beat and beats of every stream: of blocks that are broadcast, of LOAD and STORE.
+    rows : array, int64
+        A bit for each gate that is needed, of every lane of the maps of LOAD_ROWS.
+    extrapolate : bool
+        Turns of loops that have become steady are only counted.
+    """
+
+    table: np.ndarray
+    blocks: np.ndarray
+    masks: np.ndarray
+    places: np.ndarray
+    block_streams: np.ndarray
+    streams: np.ndarray
+    rows: np.ndarray
+    extrapolate: bool
+
+
+def tables_of(table: np.ndarray, blocks: np.ndarray, *, extrapolate: bool = False) -> Tables:
+    """Give a program of which nothing was counted."""
+    none = np.zeros(0, np.int64)
+    return Tables(table, blocks, none.astype(np.uint32), none, none.reshape(0, 3), none.reshape(0, 3), none, extrapolate)
 
 
 def make_machine(sizes: Sizes, queue_depth: int, seed: int = 1) -> Machine:
@@ -102,7 +138,11 @@ def make_machine(sizes: Sizes, queue_depth: int, seed: int = 1) -> Machine:
         compressor=np.zeros(1, codec.COMPRESSOR),
         log=np.zeros(1, log.LOG),
         writer=np.zeros(1, writers.WRITER),
-        counted=np.zeros(1, COUNTED),
+        counted=np.zeros(Counter.COUNT, np.int64),
+        rows=np.zeros(1, rows.ROWS),
+        instances=np.zeros(sequencer.INSTANCES, INSTRUCTION),
+        stack=make_stack(),
+        before=np.zeros((LOOP_DEPTH + 1, Counter.COUNT), np.int64),
     )
     _reset(machine, sizes)
     return machine
@@ -126,6 +166,7 @@ def _reset(machine: Machine, sizes: Sizes) -> None:
     depths = (PROGRAM_DEPTH, READER_DEPTH, READER_DEPTH)
     bursts = (PROGRAM_BURSTS, sizes.outstanding, sizes.outstanding)
     machine.readers["depth"], machine.readers["free"], machine.readers["outstanding"] = depths, depths, bursts
+    machine.rows["needed"] = -1
     words = sizes.beat_words, sizes.codec_words  # the broadcaster's decompressor takes whole beats
     machine.decompressors["words"] = words
     machine.decompressors["factor"] = [sizes.beat_words // count for count in words]
@@ -195,17 +236,15 @@ def _transfers(m):
 
 
 @njit
-def _step(cycle, m, table, blocks, given, sizes):
+def _step(cycle, m, p, sizes):
     """Ask every part that has something to do."""
-    wakes, counted = m.wakes, m.counted[0]
+    wakes, table = m.wakes, m.instances
     if wakes[SEQUENCER] <= cycle:
-        sequencer.step_sequencer(
-            cycle, m.sequencer[0], m.readers[0], m.ports[0], m.queues, table, sizes, counted, wakes
-        )
+        sequencer.step_sequencer(cycle, m, p, sizes)
     if wakes[FETCHER] <= cycle:
         fetcher.step_fetcher(
             cycle, m.fetcher[0], m.queues[CAST], m.asked[0], m.readers[1], m.ports[1], m.decompressors[0], table,
-            blocks, m.banks, m.masks, m.values, given, m.random, sizes, counted, wakes,
+            p.blocks, m.banks, m.masks, m.values, p, m.random, sizes, m.counted, wakes,
         )  # fmt: skip
     if wakes[EMITTER] <= cycle:
         emitter.step_emitter(
@@ -216,12 +255,12 @@ def _step(cycle, m, table, blocks, given, sizes):
     if wakes[STORES] <= cycle:
         store.step_store(
             cycle, m.store[0], m.queues[STORE], m.transposer[0], m.log[0], m.compressor[0], m.writer[0], table,
-            m.vector[0], sizes, m.done, counted, wakes,
+            m.vector[0], sizes, m.done, m.counted, wakes,
         )  # fmt: skip
     if wakes[LOADS] <= cycle:
         load.step_load(
             cycle, m.load[0], m.queues[LOAD], m.asked[1], m.readers[2], m.ports[2], m.decompressors[1], table,
-            m.vector[0], sizes, m.done, counted, wakes,
+            m.vector[0], sizes, m.done, m.counted, wakes,
         )  # fmt: skip
     if wakes[MACS] <= cycle:
         mac.step_mac(
@@ -241,29 +280,53 @@ def _others(wakes):
     return soonest
 
 
+@njit
+def _count(cycle, until, m, sizes):
+    """Count the cycles from one in which something was done to the next."""
+    m.counted[_KINDS + _kind(cycle, m, m.instances, sizes)] += 1
+    queue = m.queues[MAC]
+    if m.mac[0].valid or (queue.current >= 0 and queue.valid_from <= cycle):
+        m.counted[_PHASE] += until - cycle
+    if until > cycle + 1:
+        m.counted[_KINDS + _idle_kind(cycle + 1, m, m.instances, sizes)] += until - cycle - 1
+
+
 @njit(cache=True)
-def run(m, table, blocks, given, sizes, limit):
-    """Run a program from its start to its end; give its cycles, or -1 if nothing happens any more before its HALT."""
-    counted = m.counted[0]
-    sequencer.start_program(m.sequencer[0], m.readers[0], len(table) * sizes.instruction_beats)
+def run(m, p, sizes, limit):
+    """Run a program from its start to its end.
+
+    Returns
+    -------
+    cycles : int
+        Those of turns that were only counted included; -1 if nothing happens any more before the HALT.
+    """
     cycle = 0
+    m.sequencer[0].halted_at = NEVER
+    m.sequencer[0].length = len(p.table)
     while cycle < limit:
-        _step(cycle, m, table, blocks, given, sizes)
-        counted.kinds[_kind(cycle, m, table, sizes)] += 1
+        _step(cycle, m, p, sizes)
         others = _others(m.wakes)
+        tiles = 0
         if m.wakes[MACS] == cycle + 1 < others:
-            last = mac.run_tiles(cycle, others, m.mac[0], m.queues[MAC], table, m.sums, sizes)
-            counted.kinds[_MAC] += last - cycle
-            cycle = last
-        following = min(others, max(m.wakes[MACS], cycle + 1))
+            last = mac.run_tiles(cycle, others, m.mac[0], m.queues[MAC], m.instances, m.sums, sizes)
+            tiles = last - cycle
+        following = min(others, max(m.wakes[MACS], cycle + 1 + tiles))
+        end = _end(m)
         if following == NEVER:
+            if m.sequencer[0].halted_at < NEVER:
+                _count(cycle, end, m, sizes)
             break
-        if following > cycle + 1:
-            counted.kinds[_idle_kind(cycle + 1, m, table, sizes)] += following - cycle - 1
+        if tiles:
+            m.counted[_KINDS + _kind(cycle, m, m.instances, sizes)] += 1
+            m.counted[_KINDS + _MAC] += tiles
+            m.counted[_PHASE] += following - cycle
+        else:
+            _count(cycle, following, m, sizes)
         cycle = following
     if m.sequencer[0].halted_at == NEVER:
         return -1
-    return _end(m)
+    m.counted[_CYCLES] = _end(m) + m.sequencer[0].skipped
+    return m.counted[_CYCLES]
 
 
 @njit

@@ -3,8 +3,10 @@
 import numpy as np
 from numba import njit
 
-from etalstm.hw.contract import MOST_GATES
+from etalstm.hw.contract import MOST_GATES, Counter
 from etalstm.model.state import record
+
+_SEEN, _SKIPPED = int(Counter.SCALARS_SEEN), int(Counter.SCALARS_SKIPPED)
 
 GIVEN = np.dtype(np.uint32)
 """Masks that were counted from data: of each block its groups' in the order in which they are sent."""
@@ -34,6 +36,12 @@ def _draw(asked, bits, threshold, state):
         if asked >> bit & 1 and np.int64(_random(state)) < threshold:
             mask |= 1 << bit
     return mask
+
+
+@njit
+def draw_bits(state, bits, threshold):
+    """Draw some bits, each set with a probability of `threshold` in 2^32."""
+    return _draw((1 << bits) - 1, bits, threshold, state)
 
 
 @njit
@@ -71,8 +79,8 @@ def fill_masks(number, bank, block, index, cast, masks, values, given, random, s
     """Describe a block that is full, and find its masks: given ones, or drawn with the block's density."""
     bank.block, bank.batch_outer, bank.gates = index, cast.batch_outer, cast.gates
     bank.batch, bank.lane = cast.batch, cast.lane
-    bank.begins = cast.begins and index == cast.first_block
-    bank.last = index == cast.first_block + cast.blocks - 1
+    bank.begins = cast.begins and index == 0
+    bank.last = index == cast.blocks - 1
     bank.finish = cast.finish and bank.last
     bank.chunks = -(-cast.batch // sizes.chunk)
     if cast.batch_outer:
@@ -86,12 +94,12 @@ def fill_masks(number, bank, block, index, cast, masks, values, given, random, s
     bits = sizes.chunk if not cast.batch_outer else MOST_GATES * sizes.beat_words
     for group in range(bank.groups):
         asked, held = _asked(bank, group, block.occupied, block, cast, sizes)
-        if block.masks >= 0:
-            value = np.int64(given[block.masks + group])
+        if len(given.masks):
+            value = np.int64(given.masks[given.places[cast.given_block + index] + group])
         else:
             value = _draw(held, bits, block.threshold, random)
         values[number, group] = value
         masks[number, group] = asked if sizes.send_zeros else value
-        counted.seen += _count(asked)
-        counted.skipped += 0 if sizes.send_zeros else _count(asked) - _count(value)
+        counted[_SEEN] += _count(asked)
+        counted[_SKIPPED] += 0 if sizes.send_zeros else _count(asked) - _count(value)
         bank.nonzero += _count(masks[number, group])

@@ -2,7 +2,7 @@
 
 from etalstm.hw import contract
 from etalstm.hw.config import Config
-from etalstm.hw.contract import STREAM_BLOCK, Opcode
+from etalstm.hw.contract import STREAM_BLOCK
 from etalstm.plan.plan import Plan
 from etalstm.plan.tiling import Span
 from etalstm.storage import KINDS
@@ -26,8 +26,7 @@ class Densities:
         self._config = config
         self._threshold = {contract.Traffic.DELTAS: round(delta * CERTAIN)}
         self._kept = {contract.Traffic.DELTAS: delta, contract.Traffic.INTERMEDIATES: local}
-        self._positions: dict[int, int] = {}
-        self._streams: dict[int, tuple[int, int, int]] = {}
+        self._batch = plan.map.batch.size
         self._shares = sorted(self._arrays(plan))
         self._indices = sorted(self._index_arrays(plan))
 
@@ -70,35 +69,30 @@ class Densities:
                 return max(0, min(lanes, share - tile * lanes, size - channel * share - tile * lanes))
         raise ValueError(f"no array that is broadcast lies at beat {cast['address']}")
 
-    def block(self, cast: dict, channel: int, tile: int, address: int, lanes: int) -> tuple:
-        """Describe a block of a CAST: real lanes, threshold of its masks, their place, kept elements, its stream."""
-        real = self._real_lanes(cast, channel, tile)
+    def block(self, cast: dict, channel: int, tile: int) -> tuple:
+        """Describe a block of a CAST: lanes with elements, threshold of its masks; kept elements, place of its stream."""
+        occupied = self._real_lanes(cast, channel, tile)
         threshold = self._threshold.get(cast["kind"], CERTAIN)
-        kept = start = beats = 0
-        if cast["compressed"]:
-            elements = cast["gates"] * cast["batch"] * self._config.lanes
-            start, beats, kept = self._stream_of(address, elements, self._kept[cast["kind"]], False)
-        return real, threshold, -1, kept, start, beats
+        if not cast["compressed"]:
+            return occupied, threshold, 0, 0, 0
+        elements = cast["gates"] * cast["batch"] * self._config.lanes
+        beats, kept = self._size(cast["address"] + tile * self._config.vector_beats, elements, cast["kind"], False)
+        return occupied, threshold, kept, 0, beats
 
-    def stream(self, opcode: Opcode, fields: dict, elements: int) -> tuple[int, int, int]:
-        """Give start, beats and kept elements of the stream that an instruction writes or reads."""
-        density, bf16 = self._kept[fields["kind"]], bool(fields["bf16"])
-        if opcode == Opcode.LOAD:
-            return self._stream_of(fields["address"], elements, density, bf16)
-        beats, kept = self._size(fields["address"], elements, density, bf16)
-        start = fields["start"] if fields["first"] else self._positions[fields["log"]]
-        self._positions[fields["log"]] = start + beats
-        self._streams[fields["address"]] = start, beats, kept
-        return start, beats, kept
+    def stream(self, fields: dict, elements: int) -> tuple[int, int, int]:
+        """Give kept elements, first beat and beats of the stream that an instruction writes or reads.
 
-    def _stream_of(self, address, elements, density, bf16):
-        if address in self._streams:
-            return self._streams[address]
-        beats, kept = self._size(address, elements, density, bf16)
-        return 0, beats, kept
+        Where a stream begins is not known: they follow each other.
+        """
+        beats, kept = self._size(fields["address"], elements, fields["kind"], bool(fields["bf16"]))
+        return kept, 0, beats
 
-    def _size(self, address: int, elements: int, density: float, bf16: bool) -> tuple[int, int]:
-        kept = round(self._occupied(address, elements) * density)
+    def row_threshold(self, rows: dict) -> int:
+        """Give the probability, in 2^32, that a row of a LOAD_ROWS has a scalar that is not zero."""
+        delta = self._kept[contract.Traffic.DELTAS]
+        return round((1 - (1 - delta) ** self._batch) * CERTAIN)
+
+    def _size(self, address: int, elements: int, kind: int, bf16: bool) -> tuple[int, int]:
+        kept = round(self._occupied(address, elements) * self._kept[kind])
         words = -(-elements // STREAM_BLOCK) + (-(-kept // 2) if bf16 else kept)
         return -(-words // self._config.beat_words), kept
-

@@ -5,8 +5,11 @@ A shared port is seen by the channel that is served last: the others, which do t
 
 from numba import njit
 
+from etalstm.hw.contract import Counter
 from etalstm.model.latencies import ADDRESS, DONE, FIFO, MEMORY_BURSTS, WRITES_AHEAD, WRITES_OUTSTANDING
 from etalstm.model.state import BURST_BEATS, NEVER, RING, STORE, complete, record
+
+_WRITTEN = int(Counter.WRITE_BEATS)
 
 WRITER = record(
     "managers", "hops", "left", "active_from", "beat", "kind", "final", "head", "tail", "sent", "first_free",
@@ -94,7 +97,7 @@ def data_room(cycle, writer):
 def give_data(cycle, writer, done, wakes, counted, latency):
     """Give a beat; it is at the port in the next cycle, and there until the memory takes it."""
     place = writer.head % RING
-    counted.written[writer.kinds[place]] += 1
+    counted[_WRITTEN + writer.kinds[place]] += 1
     writer.sent += 1
     taken = max(cycle + 1, writer.accepts[place] + 1)
     if writer.sent == 1 and writer.managers > 1:
