@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent
 FOLDERS = {"etalstm.hw": "hw", "etalstm.sim": "sim", "etalstm.boards": "boards", "etalstm": "sw"}
 PLAIN = {
     "etalstm.architecture",
+    "etalstm.benchmarks",
     "etalstm.codec",
     "etalstm.errors",
     "etalstm.network",
@@ -32,6 +33,7 @@ LAYERS = {
     "etalstm.sim.prove": {"etalstm.hw", "etalstm.sim", "etalstm.golden"},  # holds the hardware to the golden model
     "etalstm.sim": {"etalstm.hw", "etalstm.device"} | PLAIN,
     "etalstm.boards": {"etalstm.hw", "etalstm.errors", "etalstm.sim.toolchain"},  # the toolchain keeps the cache
+    "etalstm.benchmarks": {"etalstm.network"},
     "etalstm.architecture": CONTRACT | {"etalstm.storage"},
     "etalstm.errors": set(),
     "etalstm.network": {"etalstm.errors"},

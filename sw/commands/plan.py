@@ -9,10 +9,12 @@ from rich.console import Console
 from rich.table import Table
 from typer import Option
 
+from etalstm.benchmarks import STORAGE, named
+from etalstm.commands.benchmarks import plan_benchmarks
 from etalstm.hw.config import preset as named_preset
 from etalstm.hw.contract import STREAM_BLOCK
 from etalstm.network import NetworkShape, check_size
-from etalstm.plan.fit import plan_within
+from etalstm.plan.fit import plan_whole, plan_within
 from etalstm.plan.held import LOCAL_GRADIENTS
 from etalstm.plan.placement import Placement
 from etalstm.plan.plan import Plan
@@ -28,7 +30,13 @@ def plan(
     batch: Annotated[int, Option(help="Sequences")] = 32,
     steps: Annotated[int, Option(help="Steps")] = 8,
     lengths: Annotated[bool, Option("--unequal-lengths", help="Plan for sequences shorter than the steps")] = False,
-    storage: Annotated[str, Option(help="What cells keep: dense, ms1, ms1-bf16, or all to compare them")] = "dense",
+    benchmark: Annotated[
+        str | None, Option(help="Sizes of a named network in the place of --input to --steps; all: of each of them")
+    ] = None,
+    storage: Annotated[
+        str | None,
+        Option(help="What cells keep: dense (default), ms1, ms1-bf16 (default of a benchmark), or all to compare them"),
+    ] = None,
     density: Annotated[float, Option(help="Share of local gradients and of δ that compressed streams keep")] = 1.0,
     memory: Annotated[int | None, Option(help="Memory of the device in bytes; fails if it is too small")] = None,
     memory_budget: Annotated[
@@ -38,7 +46,9 @@ def plan(
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Show the memory footprint, the traffic of an iteration and the programs of a network."""
-    network = NetworkShape(inputs, hidden, layers)
+    if benchmark is not None:
+        return plan_benchmarks(named(benchmark), preset, storage or STORAGE, memory, as_json)
+    storage, network = storage or "dense", NetworkShape(inputs, hidden, layers)
     for name, size in (("batch", batch), ("steps", steps)):
         check_size(name, size)
     if not 0 <= density <= 1:
@@ -52,7 +62,7 @@ def plan(
             Plan, config, network, batch, steps, masked=lengths, storage=Storage(policy), density=density,
             share=partial(share_of, density, policy == "ms1-bf16"),
         )  # fmt: skip
-        return make(memory_bytes=memory) if memory_budget is None else plan_within(memory_budget, make)
+        return plan_whole(memory, make) if memory_budget is None else plan_within(memory_budget, make)
 
     if storage == "all":
         return show_policies({policy: planned(policy) for policy in POLICIES}, as_json)

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 
 from etalstm.codec import decode
+from etalstm.errors import DeviceError
 from etalstm.hw.contract import STREAM_INDEX
 from etalstm.plan import memory
 from etalstm.plan.arrays import LayerArrays
@@ -32,7 +33,7 @@ class DeltaReader:
     def __init__(
         self, network: NetworkMap, arrays: LayerArrays, skipped: np.ndarray, read: Callable[[Array], np.ndarray]
     ):
-        self._config, self._log = network.config, network.kept.deltas
+        self._config, self._log, self._every = network.config, network.kept.deltas, network.kept.every_delta
         self._arrays, self._skipped, self._read = arrays, skipped, read
 
     def kept(self) -> int:
@@ -42,8 +43,19 @@ class DeltaReader:
         return int(np.count_nonzero(self.values()))
 
     def values(self) -> np.ndarray:
-        """Read δ: float32, (T, B, 4H)."""
+        """Read δ: float32, (T, B, 4H).
+
+        Raises
+        ------
+        DeviceError
+            If it was not kept: the memory has room for one layer's at a time.
+        """
         if self._arrays.storage.compressed:
+            if not self._every:
+                raise DeviceError(
+                    f"the gradients of layer {self._arrays.number}'s gates were not kept: the memory has room for one "
+                    "layer's at a time; fewer sequences or steps, or a memory budget, leave room for all"
+                )
             delta = self._decoded()
         else:
             delta = self._arrays.delta.array

@@ -23,7 +23,7 @@ from etalstm.network import LayerGradients, LayerParameters, canonical_rows
 from etalstm.optimizer import contribution_norms
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Place
-from etalstm.plan.fit import plan_within
+from etalstm.plan.fit import plan_whole, plan_within
 from etalstm.plan.held import LOCAL_GRADIENTS
 from etalstm.plan.placement import Placement
 from etalstm.plan.plan import Plan
@@ -34,6 +34,7 @@ from etalstm.storage import DENSE_TENSORS, KINDS, Usage
 from etalstm.stream import network_id
 
 SURVIVING = ("weights", "optimizer")  # kinds of arrays that a new plan takes over
+ROOMIER = 1.5  # room for programs that skip cells, over the bytes of the first that were too long
 
 
 class HardwareSession(Session):
@@ -78,6 +79,7 @@ class HardwareSession(Session):
         self._used: dict[int, float] = {}  # by log: vectors that all streams of the last pass took
         self._identity = network_id(shape.network, shape.batch, shape.steps)
         self._wasteful = False
+        self._program_room: dict[str, int] = {}  # what programs are given at least
         self._map = self.windows = None
         self._adopt(self._planned(self.shape))
 
@@ -92,9 +94,10 @@ class HardwareSession(Session):
             storage=shape.storage,
             share=self._room.share,
             skips=shape.architecture.skips,
+            program_room=self._program_room,
         )
         if shape.memory_budget is None:
-            return make(memory_bytes=self._accelerator.transport.memory_bytes)
+            return plan_whole(self._accelerator.transport.memory_bytes, make)
         return plan_within(shape.memory_budget, make)
 
     def _adopt(self, plan: Plan) -> None:
@@ -288,8 +291,15 @@ class HardwareSession(Session):
         return {"kept": tuple(int(count) for count in kept), "words": int(beats) * config.beat_words}
 
     def _choose_passes(self) -> None:
-        """Have the programs in memory that skip the cells of this forward pass."""
-        for name, program in Plan.named(*self.plan.passes(self._skipped)).items():
+        """Have the programs in memory that skip the cells of this forward pass; where they are too long, plan again."""
+        chosen = Plan.named(*self.plan.passes(self._skipped))
+        room = self.plan.program_extents
+        longer = {name: int(ROOMIER * program.bytes) for name, program in chosen.items() if program.bytes > room[name]}
+        if longer:
+            self._program_room |= longer
+            self._adopt(self._planned(self.shape))
+            chosen = Plan.named(*self.plan.passes(self._skipped))
+        for name, program in chosen.items():
             if program is not self._chosen[name]:
                 self._programs[name] = self._load_program(name, program)
                 self._chosen[name] = program
@@ -344,7 +354,7 @@ class HardwareSession(Session):
     def _make_room(self, error: LogFullError) -> None:
         """Plan with more room for the log that was full."""
         number, written = streams_before(self._ran.words, error.instruction)
-        given = self._ran.ends[number][0].share
+        given = next(log.share for log in self._ran.ends if log.number == number)
         if given >= 1:
             raise error
         self._room.grow(number, given, written)
@@ -352,9 +362,9 @@ class HardwareSession(Session):
 
     def _note_use(self, program: Program) -> None:
         """Note how far a program has filled its logs, by the last stream in each."""
-        for number, (log, index) in program.ends.items():
+        for log, index in program.ends.items():
             used = self._end_of(index) / self._accelerator.config.vector_beats - log.array.first
-            self._uses[number].append((used, log.worst))
+            self._uses[log.number].append((used, log.worst))
 
     def _learn_room(self) -> None:
         """Learn from what a pass has used of its logs; one that skips cells tells little of those that do not."""

@@ -227,7 +227,7 @@ class BackwardLayer:
         if not layer.storage.compressed:
             emitter.store(self._delta, places[0], Traffic.DELTAS, 1, cells.group.count * vectors)
             return
-        log = self._network.held_by(layer.number, cells.step).deltas
+        log = self._network.delta_log(layer.number, cells.step)
         for number, place in enumerate(places):
             stream = self._delta.at(number * vectors)
             emitter.compress(

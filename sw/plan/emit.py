@@ -85,7 +85,7 @@ class RowMap:
 
 @dataclass(frozen=True)
 class Log:
-    """Where compressed streams are appended; a program's first stream begins it anew.
+    """Where compressed streams are appended; a program's first stream in it begins it anew.
 
     Members
     -------
@@ -95,11 +95,14 @@ class Log:
         The memory it has.
     worst : int
         Vectors that it would need if its streams dropped nothing; more than 0.
+    layer : int or None
+        The layer whose streams it has; None: of several layers.
     """
 
     number: int
     array: Array
     worst: int
+    layer: int | None = None
 
     @property
     def share(self) -> float:
@@ -183,8 +186,8 @@ class Emitter:
 
         Elements below parameter `threshold` are dropped; with `bf16` the others are rounded.
         """
-        first = log.number not in self._program.ends
-        self._program.ends[log.number] = log, index
+        first = log not in self._program.ends
+        self._program.ends[log] = index
         self._transfer(
             Opcode.STORE, source, index, kind, outer, inner,
             compressed=1, bf16=bf16, threshold=threshold, first=first, log=log.number,

@@ -1,4 +1,4 @@
-"""A plan that keeps within a memory budget."""
+"""A plan that keeps within a memory, or a memory budget."""
 
 from collections.abc import Callable
 
@@ -8,6 +8,29 @@ from etalstm.plan.plan import Plan
 from etalstm.plan.segments import REGIONS, divide
 
 _TRIES = 6  # plans made before the budget counts as too small: estimates leave out little
+
+
+def plan_whole(memory_bytes: int | None, make: Callable[..., Plan]) -> Plan:
+    """Plan for a memory. If it has no room for δ of all layers at once, there is room for one layer's at a time.
+
+    Only :meth:`etalstm.device.api.Session.contributions` needs δ of all layers.
+
+    Parameters
+    ----------
+    memory_bytes : int or None
+        None: any.
+    make : function
+        Makes the plan, with `every_delta` and for `memory_bytes`.
+
+    Raises
+    ------
+    PlanError
+        If the network does not fit; the message says what is needed.
+    """
+    plan = make()
+    if memory_bytes is None or _fits(plan, memory_bytes):
+        return plan
+    return make(memory_bytes=memory_bytes, every_delta=False)
 
 
 def plan_within(budget: int, make: Callable[..., Plan]) -> Plan:
@@ -26,19 +49,23 @@ def plan_within(budget: int, make: Callable[..., Plan]) -> Plan:
         If the budget is too small however often the cells are divided; the message says what is needed.
     """
     plan = make()
-    if plan.memory_bytes <= budget:
+    if _fits(plan, budget):
         return plan
     estimates = _estimates(plan)
     likely = [count for count, size in estimates.items() if size <= budget]
     least = min(estimates, key=estimates.get)
     counts = [*likely[:: max(1, len(likely) // _TRIES)], least]
-    needed = plan.memory_bytes
     for count in counts:
         plan = make(segments=_divided(plan, count))
-        if plan.memory_bytes <= budget:
+        if _fits(plan, budget):
             return plan
-        needed = min(needed, plan.memory_bytes)
+    needed = plan.memory_bytes
     raise PlanError(f"a memory budget of {budget:,} bytes is too small: this network needs at least {needed:,}")
+
+
+def _fits(plan: Plan, budget: int) -> bool:
+    """Tell whether a plan keeps within a budget; its programs are not made if the windows do not."""
+    return plan.windows_bytes <= budget and plan.memory_bytes <= budget
 
 
 def _divided(plan: Plan, count: int):
@@ -46,13 +73,21 @@ def _divided(plan: Plan, count: int):
 
 
 def _estimates(plan: Plan) -> dict[int, int]:
-    """Give the memory that plans of more segments will take at least, by the number of segments."""
+    """Give the memory that plans of more segments will take at least, by some numbers of segments."""
     needs, steps = plan.map.kept.needs(), plan.map.steps
     of_vector = plan.map.memory.vector_bytes * plan.config.channels
-    fixed = plan.memory_bytes - sum(array.vectors for array in plan.map.kept.regions) * of_vector
+    fixed = plan.windows_bytes - sum(array.vectors for array in plan.map.kept.regions) * of_vector
     sizes = {}
-    for count in range(2, len(needs) * steps + 1):
+    for count in _counts(len(needs) * steps):
         segments = divide(needs, steps, count)
         largest = max(sum(needs[piece.layer] * len(piece.steps) for piece in segment) for segment in segments)
         sizes[count] = fixed + REGIONS * largest * of_vector + (count - 1) * PAGE_BYTES
     return sizes
+
+
+def _counts(most: int) -> list[int]:
+    """Give numbers of segments to look at: all small ones, then each half as large again as the one before."""
+    counts = [2]
+    while counts[-1] < most:
+        counts.append(min(most, counts[-1] + max(1, counts[-1] // 2)))
+    return [count for count in counts if count <= most]

@@ -158,7 +158,7 @@ def check(number: int, turn: Turn, turns: list[Turn], found: Steady) -> None:
         if distance != periods * stride:
             first = instruction.address
             raise FoldError(
-                f"the address of a loop's {instruction.opcode.name} is {first} in turn {like} and {first + distance} in "
+                f"the address of a loop's {instruction.opcode.name} is {first} in turn {like}, {first + distance} in "
                 f"turn {number}, expected {first + periods * stride}: {stride} more each {found.period} turns"
             )
 

@@ -9,7 +9,9 @@ from etalstm.plan.network import NetworkMap
 from etalstm.plan.steps import strided
 from etalstm.plan.tiling import GATES, Span
 
-MOST_RESIDENT = 8  # parts of xh that stay in the weight memory; more are brought in a loop, for each range of rows
+# Steps whose xh may stay in the weight memory, each at an address of its own, so that their products are written one by
+# one. The xh of more steps is brought in a loop, again for each range of rows: it hides behind the products.
+MOST_RESIDENT = 9
 
 
 class GradientLayer:
@@ -60,9 +62,9 @@ class GradientLayer:
         """Load a column group's xh of all steps, if they are few and fit the weight memory; where each part lies."""
         batch = self._network.batch
         vectors = group.count * batch.size
-        parts = [(step, tile) for step in self._kept[: MOST_RESIDENT + 1] for tile in range(batch.count)]
-        if len(parts) > MOST_RESIDENT or vectors * len(parts) > self._weight_depth:
+        if self._network.steps > MOST_RESIDENT or vectors * len(self._kept) * batch.count > self._weight_depth:
             return None
+        parts = [(step, tile) for step in self._kept for tile in range(batch.count)]
         places = {part: Operand(Memory.WEIGHTS, n * vectors) for n, part in enumerate(parts)}
         for part, to in places.items():
             self._load(group, part, to)

@@ -51,15 +51,16 @@ class Held:
     region : Array
         The memory it has; segments take turns.
     dense : dict from a dense layer's number to the place of its cells' gates in the region
-    log, deltas : Log or None
-        Where streams of local gradients and of δ go; None if all cells are dense.
+    log : Log or None
+        Where streams of local gradients go; None if all cells are dense.
+    deltas : dict from a compressed layer's number to the log of its streams of δ
     """
 
     segment: Segment
     region: Array
     dense: dict[int, Gates]
     log: Log | None
-    deltas: Log | None
+    deltas: dict[int, Log]
 
     def gates(self, layer: int, step: int) -> int:
         """Give the first vector of a dense cell's gates in the region."""
@@ -78,6 +79,8 @@ class Kept:
     share : function
         From a log's number to its room, as a share of what its streams need if they drop nothing.
     segments : list of Segment
+    every_delta : bool
+        δ of all layers stay until the next pass; else every layer's streams of δ begin where those of the others do.
 
     Members
     -------
@@ -86,6 +89,7 @@ class Kept:
     regions : list of Array
     deltas : Array or None
         All segments' streams of δ.
+    every_delta : bool
     """
 
     def __init__(
@@ -95,9 +99,10 @@ class Kept:
         layers: list[LayerArrays],
         share: Callable[[int], float],
         segments: list[Segment],
+        every_delta: bool,
     ):
         self._config, self._memory, self._layers, self._share = config, memory, layers, share
-        self._batch = layers[0].h.batch
+        self._batch, self.every_delta = layers[0].h.batch, every_delta
         self.held = self._hold(segments)
         pieces = [(piece.layer, piece.steps.start, held) for held in self.held for piece in held.segment]
         self._starts, self._holders = [piece[:2] for piece in pieces], [piece[2] for piece in pieces]
@@ -125,8 +130,8 @@ class Kept:
         for number, (segment, (places, gates, worst)) in enumerate(zip(segments, plans, strict=True)):
             region = self.regions[number % REGIONS]
             log = Log(LOCAL_GRADIENTS, region.part(gates, region.vectors - gates), worst) if worst else None
-            result.append(Held(segment, region, places, log, None))
-        return self._with_deltas(result)
+            result.append(Held(segment, region, places, log, {}))
+        return self._with_deltas(result) if self.every_delta else self._with_one_delta(result)
 
     def _with_deltas(self, held: list[Held]) -> list[Held]:
         """Allocate what δ takes, one segment's behind the other's."""
@@ -134,9 +139,37 @@ class Kept:
         vectors = [math.ceil(need * self._share(DELTAS)) for need in worst]
         self.deltas = self._memory.add_raw("delta_log", "deltas", sum(vectors)) if sum(vectors) else None
         firsts = [sum(vectors[:number]) for number in range(len(held))]
+        logs = [
+            Log(DELTAS, self.deltas.part(first, count), need) if need else None
+            for first, count, need in zip(firsts, vectors, worst, strict=True)
+        ]
         return [
-            replace(one, deltas=Log(DELTAS, self.deltas.part(first, count), need)) if need else one
-            for one, first, count, need in zip(held, firsts, vectors, worst, strict=True)
+            replace(one, deltas={piece.layer: log for piece in one.segment if self._delta_vectors(piece)})
+            for one, log in zip(held, logs, strict=True)
+        ]
+
+    def _with_one_delta(self, held: list[Held]) -> list[Held]:
+        """Allocate what δ of any layer takes: its pieces one behind the other, all layers at the same place.
+
+        No instruction has to wait for this memory. The STORE engine works in order, and stores the last gradients of a
+        layer, for which all of its δ has been read, before the first δ of the layer below.
+        """
+        share, ends = self._share(DELTAS), dict.fromkeys(range(len(self._layers)), 0)
+        places = {}
+        for piece in (piece for one in held for piece in one.segment):
+            worst, first = self._delta_vectors(piece), ends[piece.layer]
+            ends[piece.layer] = end = first + math.ceil(share * worst)
+            if worst:
+                places[piece] = first, end - first, worst
+        most = max(ends.values())
+        self.deltas = self._memory.add_raw("delta_log", "deltas", most) if most else None
+
+        def log(piece):
+            first, count, worst = places[piece]
+            return Log(DELTAS, self.deltas.part(first, count), worst, piece.layer)
+
+        return [
+            replace(one, deltas={piece.layer: log(piece) for piece in one.segment if piece in places}) for one in held
         ]
 
     def _contents(self, segment: Segment) -> tuple[dict, int, int]:

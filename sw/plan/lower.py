@@ -35,6 +35,8 @@ def lowered(node: Instruction | Repeat) -> list[int]:
     PlanError
         If there are too many vectors, or loops inside each other.
     """
+    if isinstance(node, Instruction):
+        return [_word(node, 0)]
     vectors = {_vector(instruction) for instruction in instructions([node])} - {()}
     if len(vectors) >= contract.ADDRESS_REGISTERS:
         raise PlanError(

@@ -7,7 +7,7 @@ from etalstm.hw.config import Config
 from etalstm.network import NetworkShape
 from etalstm.plan import memory
 from etalstm.plan.arrays import LayerArrays, Sequence
-from etalstm.plan.emit import Place
+from etalstm.plan.emit import Log, Place
 from etalstm.plan.held import Held, Kept, whole
 from etalstm.plan.memory import MemoryMap
 from etalstm.plan.segments import Segment, everything
@@ -36,6 +36,8 @@ class NetworkMap:
         From a log's number to its room, as a share of what its streams need if they drop nothing.
     segments : list of Segment, optional
         Cells that share a region of memory for what they keep; by default all do.
+    every_delta : bool
+        Compressed δ of all layers stay until the next pass; else those of a layer until its weights' gradient is done.
 
     Raises
     ------
@@ -62,6 +64,7 @@ class NetworkMap:
         storage: Storage = Storage(),  # noqa: B008  frozen
         share: Callable[[int], float] = whole,
         segments: list[Segment] | None = None,
+        every_delta: bool = True,
     ):
         self.config, self.network, self.steps = config, network, steps
         self.memory = MemoryMap(config)
@@ -76,11 +79,15 @@ class NetworkMap:
         for number in range(network.layers):
             self.layers.append(self._layer(number))
         segments = segments or everything(network.layers, steps)
-        self.kept = Kept(config, self.memory, self.layers, share, segments)
+        self.kept = Kept(config, self.memory, self.layers, share, segments, every_delta)
 
     def held_by(self, layer: int, step: int) -> Held:
         """Tell where a cell keeps what it keeps."""
         return self.kept.holder(layer, step)
+
+    def delta_log(self, layer: int, step: int) -> Log | None:
+        """Tell where the streams of a compressed cell's δ go; None if the cell is dense."""
+        return self.held_by(layer, step).deltas.get(layer)
 
     def gates(self, layer: LayerArrays, step: int, batch_tile: int, group: Span) -> Place:
         """Where the gates of a group of a dense cell lie, [tile][gate][b]."""

@@ -1,7 +1,8 @@
 """The plan of a network on a machine: memory map, programs, and what they cost."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 
@@ -38,14 +39,16 @@ class Plan:
         Sequences may be shorter than `steps`.
     storage : Storage
         What is kept for the backward pass.
-    share, segments
-        Room of the logs, and which cells share a region of memory: see :class:`NetworkMap`.
+    share, segments, every_delta
+        Room of the logs, which cells share a region of memory, and which δ stay: see :class:`NetworkMap`.
     density : float
         Share of elements that compressed streams are taken to keep, for :meth:`traffic`.
     skips : bool
         The machine sends no zeros: weights that only they would meet need not be read.
     memory_bytes : int, optional
         Memory of the device.
+    program_room : dict, optional
+        Bytes that programs are given at least, by name.
 
     Raises
     ------
@@ -55,9 +58,6 @@ class Plan:
     Members
     -------
     map : NetworkMap
-    forward, backward : list of Program
-        One for each segment.
-    update : Program
     """
 
     def __init__(
@@ -74,22 +74,29 @@ class Plan:
         density: float = 1.0,
         skips: bool = True,
         memory_bytes: int | None = None,
+        program_room: Mapping[str, int] = MappingProxyType({}),
+        every_delta: bool = True,
     ):
         self.config, self.network, self._density, self._skips = config, network, density, skips
-        self.map = NetworkMap(config, network, batch, steps, masked, storage, share, segments)
-        self._check_fits(self.map.memory.window_bytes * config.channels, memory_bytes)
+        self.map = NetworkMap(config, network, batch, steps, masked, storage, share, segments, every_delta)
+        self._room, self._had = dict(program_room), memory_bytes
+        self._check_fits(self.windows_bytes)
+        self._check_addresses()
         self._kept = {}
-        self.forward, self.backward = self.passes(np.zeros((network.layers, steps), bool))
-        self.update = Program(config, density)
-        for layer in self.map.layers:
-            UpdateLayer(config, Emitter(config, self.update), layer).emit()
-        self.update.halt()
-        self._check_fits(self.memory_bytes, memory_bytes)
 
-    @property
+    @cached_property
     def programs(self) -> dict[str, Program]:
-        """All programs by name."""
-        return self.named(self.forward, self.backward) | {"update": self.update}
+        """All programs by name: a pass for each segment, and the update. They are made when they are first asked for.
+
+        Raises
+        ------
+        PlanError
+            If a layer does not fit the lane memories, or the programs do not fit the memory.
+        """
+        nothing = np.zeros((self.network.layers, self.map.steps), bool)
+        programs = self.named(*self.passes(nothing)) | {"update": self._update()}
+        self._check_fits(self.windows_bytes + _extent(self._extents(programs)))
+        return programs
 
     @staticmethod
     def named(forward: list[Program], backward: list[Program]) -> dict[str, Program]:
@@ -105,30 +112,37 @@ class Plan:
     def program_offsets(self) -> dict[str, int]:
         """Where each program lies, in bytes from the first one."""
         offsets, offset = {}, 0
-        for name, program in self.programs.items():
+        for name, extent in self.program_extents.items():
             offsets[name] = offset
-            offset += whole_pages(len(program.words) * contract.INSTRUCTION_BITS // 8)
+            offset += whole_pages(extent)
         return offsets
+
+    @cached_property
+    def program_extents(self) -> dict[str, int]:
+        """Bytes that each program has room for; one that skips cells may be longer than one that skips none."""
+        return self._extents(self.programs)
+
+    def _extents(self, programs: dict[str, Program]) -> dict[str, int]:
+        return {name: max(program.bytes, self._room.get(name, 0)) for name, program in programs.items()}
 
     @property
     def program_bytes(self) -> int:
         """Bytes of all programs."""
-        return sum(len(program.words) * contract.INSTRUCTION_BITS // 8 for program in self.programs.values())
+        return sum(program.bytes for program in self.programs.values())
+
+    @property
+    def windows_bytes(self) -> int:
+        """Bytes of memory that the windows take."""
+        return self.map.memory.window_bytes * self.config.channels
 
     @property
     def memory_bytes(self) -> int:
         """Bytes of memory that the windows and the programs take."""
-        return self.map.memory.window_bytes * self.config.channels + self._programs_extent
-
-    @property
-    def _programs_extent(self) -> int:
-        """Bytes from the start of the first program to the end of the last."""
-        name, offset = list(self.program_offsets.items())[-1]
-        return offset + len(self.programs[name].words) * contract.INSTRUCTION_BITS // 8
+        return self.windows_bytes + _extent(self.program_extents)
 
     def place(self, memory_bytes: int | None = None, taken: Sequence[range] = ()) -> Placement | None:
         """Find room for windows and programs: see :func:`etalstm.plan.placement.place`."""
-        sizes = self.map.memory.window_bytes, self._programs_extent
+        sizes = self.map.memory.window_bytes, _extent(self.program_extents)
         return place(self.config, *sizes, memory_bytes=memory_bytes, taken=taken)
 
     def footprint(self) -> dict[str, int]:
@@ -185,7 +199,8 @@ class Plan:
         ----------
         skipped : array, bool, (L, T)
 
-        They are never longer than those that skip nothing. The last few patterns are remembered.
+        What is left between skipped cells is written run by run, so they may be longer than those that skip nothing.
+        The last few patterns are remembered.
         """
         key = skipped.tobytes()
         if key not in self._kept:
@@ -222,7 +237,27 @@ class Plan:
         program.halt()
         return program
 
-    @staticmethod
-    def _check_fits(needed: int, memory_bytes: int | None) -> None:
-        if memory_bytes is not None and needed > memory_bytes:
-            raise PlanError(f"the network needs {needed:,} bytes of memory, the device has {memory_bytes:,}")
+    def _update(self) -> Program:
+        program = Program(self.config, self._density)
+        for layer in self.map.layers:
+            UpdateLayer(self.config, Emitter(self.config, program), layer).emit()
+        program.halt()
+        return program
+
+    def _check_addresses(self) -> None:
+        beats, most = self.map.memory.window_bytes // self.config.beat_bytes, 1 << contract.ADDRESS_BITS
+        if beats > most:
+            raise PlanError(
+                f"each channel's window takes {beats:,} beats, an address counts {most:,}: fewer sequences or steps, "
+                "compressed storage or a memory budget take less"
+            )
+
+    def _check_fits(self, needed: int) -> None:
+        if self._had is not None and needed > self._had:
+            raise PlanError(f"the network needs {needed:,} bytes of memory, the device has {self._had:,}")
+
+
+def _extent(extents: dict[str, int]) -> int:
+    """Bytes from the start of the first program to the end of the last; each begins at a page."""
+    *others, last = extents.values()
+    return sum(map(whole_pages, others)) + last

@@ -30,7 +30,7 @@ class Program:
     words : list of int, one 256-bit instruction each
     volume : Volume
         Bytes that the instructions move.
-    ends : dict from a log's number to the log, and the place where the index of the last stream in it goes
+    ends : dict from a log to the place where the index of the last stream in it goes
     vectors : function
         From a lane memory, and an integer with a bit for each of some of its vectors, to a resource.
     """
@@ -40,7 +40,7 @@ class Program:
         self._tracker = Tracker()
         self._open: list[Turn] = []  # turns that are being written, the innermost loop's last
         self.words: list[int] = []
-        self.ends: dict[int, tuple[Hashable, Hashable]] = {}
+        self.ends: dict[Hashable, Hashable] = {}
         self.vectors = self._tracker.vectors
 
     def emit(
@@ -152,6 +152,11 @@ class Program:
     def halt(self) -> None:
         """Append the HALT that every program ends with."""
         self.words.append(contract.encode(Opcode.HALT))
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the program."""
+        return len(self.words) * contract.INSTRUCTION_BITS // 8
 
     def image(self) -> bytes:
         """Bytes of the program as they lie in memory."""

@@ -6,7 +6,6 @@ what the next one needs comes back.
 """
 
 from dataclasses import dataclass
-from itertools import groupby
 
 from etalstm.errors import PlanError
 
@@ -35,7 +34,7 @@ def cut(needs: list[int], steps: int, room: int) -> list[Segment]:
     Parameters
     ----------
     needs : list of int
-        What a cell of each layer keeps.
+        What a cell of each layer keeps, above 0.
     steps : int
         Cells of a layer.
     room : int
@@ -48,22 +47,18 @@ def cut(needs: list[int], steps: int, room: int) -> list[Segment]:
     """
     if max(needs) > room:
         raise PlanError(f"a segment has room for {room} vectors, one cell keeps {max(needs)}")
-    segments, held = [[]], 0
+    segments, pieces, kept = [], [], 0
     for layer, need in enumerate(needs):
-        for step in range(steps):
-            if held + need > room:
-                segments.append([])
-                held = 0
-            segments[-1].append((layer, step))
-            held += need
-    return [
-        tuple(Piece(layer, range(cells[0][1], cells[-1][1] + 1)) for layer, cells in _by_layer(segment))
-        for segment in segments
-    ]
-
-
-def _by_layer(cells):
-    return [(layer, list(run)) for layer, run in groupby(cells, key=lambda cell: cell[0])]
+        first = 0
+        while first < steps:
+            count = min(steps - first, (room - kept) // need)
+            if not count:
+                segments.append(tuple(pieces))
+                pieces, kept = [], 0
+                continue
+            pieces.append(Piece(layer, range(first, first + count)))
+            first, kept = first + count, kept + count * need
+    return [*segments, tuple(pieces)]
 
 
 def divide(needs: list[int], steps: int, count: int) -> list[Segment]:

@@ -1,6 +1,7 @@
 """How a network's dimensions fall onto channels, lanes and the memories of a lane."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from etalstm.errors import PlanError
@@ -91,12 +92,12 @@ class BatchTiles:
     batch: int
     most: int
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Number of tiles."""
         return ceil_div(self.batch, self.most)
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Sequences of a tile; the last tile may have fewer."""
         return ceil_div(self.batch, self.count)

@@ -113,6 +113,10 @@ class Loop:
     turns: int
     body: list
 
+    def has(self, number: int) -> bool:
+        """Tell whether an instruction is in the body."""
+        return any(node.has(number) if isinstance(node, Loop) else node[0] == number for node in self.body)
+
     def count(self, weigh) -> Counter:
         """Add up what `weigh` gives for the instructions of a turn: a dict of numbers for each."""
         total = Counter()
@@ -150,7 +154,7 @@ def parse(words: Sequence[int]) -> Loop:
     return whole
 
 
-def locate(words: Sequence[int], engine: Engine, completed: int) -> tuple[int, tuple[int, ...], Counter] | None:
+def locate(words: Sequence[int], engine: Engine, completed: int) -> tuple[int, tuple[int, ...]] | None:
     """Find the instruction that an engine is at after it has completed so many, without going through all turns.
 
     Returns
@@ -159,52 +163,36 @@ def locate(words: Sequence[int], engine: Engine, completed: int) -> tuple[int, t
         Its place in the program.
     turns : tuple of int
         In which turn of each loop around it, the outermost first.
-    streamed : Counter
-        By log, the vectors that the streams before it have appended, before compression.
 
     None if the engine has no more instructions.
     """
 
-    def weigh(number, opcode, fields):
-        return {"own": ENGINE_OF.get(opcode) == engine, **_streamed(opcode, fields)}
+    def own(number, opcode, fields):
+        return {"own": ENGINE_OF.get(opcode) == engine}
 
-    return _located(parse(words), completed, weigh, Counter(), ())
-
-
-def _located(loop: Loop, left: int, weigh, streamed: Counter, turns: tuple):
-    for node in loop.body:
-        inner = node.count(weigh) if isinstance(node, Loop) else weigh(*node)
-        own = inner["own"]
-        if isinstance(node, Loop):
-            whole = min(node.turns, left // own if own else node.turns)
-            streamed.update({key: whole * value for key, value in inner.items() if key != "own"})
-            left -= whole * own
-            if whole < node.turns:
-                return _located(node, left, weigh, streamed, (*turns, whole))
-        elif own and not left:
-            return node[0], turns, streamed
-        else:
-            left -= own
-            streamed.update({key: value for key, value in inner.items() if key != "own"})
+    loop, left, turns = parse(words), completed, ()
+    while loop:
+        loop, inside = None, loop
+        for node in inside.body:
+            count = node.count(own)["own"] if isinstance(node, Loop) else own(*node)["own"]
+            if isinstance(node, Loop) and left < node.turns * count:
+                loop, turns, left = node, (*turns, left // count), left % count
+                break
+            if not isinstance(node, Loop) and left < count:
+                return node[0], turns
+            left -= count * (node.turns if isinstance(node, Loop) else 1)
     return None
 
 
-def _streamed(opcode, fields) -> dict[int, int]:
-    """Tell what an instruction appends to which log, in vectors before compression."""
-    if opcode == Opcode.STORE and fields["compressed"]:
-        return {fields["log"]: fields["outer"] * fields["inner"]}
-    return {}
-
-
 def streams_before(words: Sequence[int], stores: int) -> tuple[int, float]:
-    """Tell how far a program's streams had come when the STORE engine had completed so many instructions.
+    """Tell how far a log had come when a program's STORE engine had completed so many instructions.
 
     Returns
     -------
     log : int
         The log that the next instruction appends to.
     share : float
-        How much of all that goes to this log, before compression, was there.
+        How much of all that goes to this log, before compression and before it begins anew, was there.
 
     Raises
     ------
@@ -212,11 +200,66 @@ def streams_before(words: Sequence[int], stores: int) -> tuple[int, float]:
         If the next instruction appends to none.
     """
     found = locate(words, Engine.STORE, stores)
-    log = next(iter(_streamed(*contract.decode(words[found[0]]))), None) if found else None
-    if log is None:
+    streams = _Streams(*found) if found else None
+    if streams is None or not _vectors_of(*contract.decode(words[found[0]])):
         raise ValueError("the STORE engine's next instruction appends to no log")
-    everything = parse(words).count(lambda number, opcode, fields: _streamed(opcode, fields))
-    return log, found[2][log] / everything[log]
+    log = contract.decode(words[found[0]])[1]["log"]
+    streams.add(parse(words), log)
+    return log, streams.before / streams.total
+
+
+class _Streams:
+    """Adds up what goes to a log: before an instruction in some turns, and in all.
+
+    Members
+    -------
+    before, total : int
+        Vectors, before compression, since the log began.
+    """
+
+    def __init__(self, number: int, turns: tuple[int, ...]):
+        self._number, self._turns = number, turns
+        self.before = self.total = 0
+        self._passed = self._over = False
+
+    def add(self, loop: Loop, log: int) -> None:
+        """Add the nodes of a loop's body, once; the first turn of a loop that has the instruction stands for all."""
+        for node in loop.body:
+            if isinstance(node, Loop):
+                self._add_loop(node, log)
+            else:
+                self._add_instruction(*node, log)
+
+    def _add_loop(self, loop: Loop, log: int) -> None:
+        size = loop.count(lambda number, opcode, fields: {"size": _vectors_of(opcode, fields, log)})["size"]
+        if self._passed or not loop.has(self._number):
+            self._sum(loop.turns * size)
+            return
+        turn, *self._turns = self._turns
+        self._sum(turn * size)
+        self.add(loop, log)
+        self._sum((loop.turns - turn - 1) * size)
+
+    def _add_instruction(self, number, opcode, fields, log) -> None:
+        size = _vectors_of(opcode, fields, log)
+        if size and fields["first"]:
+            self._over = self._passed
+            if not self._over:
+                self.before = self.total = 0
+        self._passed |= number == self._number
+        self._sum(size)
+
+    def _sum(self, size: int) -> None:
+        if not self._passed:
+            self.before += size
+        if not self._over:
+            self.total += size
+
+
+def _vectors_of(opcode: Opcode | None, fields: dict[str, int], log: int | None = None) -> int:
+    """Give the vectors that an instruction appends to a log (None: to any), before compression."""
+    appends = opcode == Opcode.STORE and fields["compressed"] and log in (None, fields["log"])
+    return fields["outer"] * fields["inner"] if appends else 0
 
 
 def line_of(word: int) -> str:

@@ -19,6 +19,12 @@ SHAPES = [
 ]
 
 
+def check(plan, skipped):
+    for programs in (plan.programs, plan.named(*plan.passes(skipped))):
+        for program in programs.values():
+            assert Hazards(plan.config).check(program.words) >= len(program.words) // 2
+
+
 @pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
 @pytest.mark.parametrize("policy", ["dense", "ms1-bf16"])
 @pytest.mark.parametrize("sizes", SHAPES, ids=str)
@@ -27,9 +33,7 @@ def test_nothing_starts_before_what_it_needs_is_done(sizes, policy, masked):
     plan = Plan(preset(name), NetworkShape(*network), batch, steps, masked=masked, storage=Storage(policy))
     skipped = np.random.default_rng(1).random((network[2], steps)) < 0.3
     skipped[:, 5:9] = True
-    for programs in (plan.programs, plan.named(*plan.passes(skipped))):
-        for program in programs.values():
-            assert Hazards(plan.config).check(program.words) >= len(program.words) // 2
+    check(plan, skipped)
 
 
 def test_a_wait_that_is_missing_is_found():
