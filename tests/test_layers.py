@@ -14,6 +14,7 @@ PLAIN = {
     "etalstm.architecture",
     "etalstm.benchmarks",
     "etalstm.codec",
+    "etalstm.counters",
     "etalstm.errors",
     "etalstm.network",
     "etalstm.optimizer",
@@ -35,6 +36,7 @@ LAYERS = {
     "etalstm.boards": {"etalstm.hw", "etalstm.errors", "etalstm.sim.toolchain"},  # the toolchain keeps the cache
     "etalstm.benchmarks": {"etalstm.network"},
     "etalstm.architecture": CONTRACT | {"etalstm.storage"},
+    "etalstm.counters": CONTRACT,
     "etalstm.errors": set(),
     "etalstm.network": {"etalstm.errors"},
     "etalstm.optimizer": {"etalstm.errors", "etalstm.network"},
@@ -44,6 +46,7 @@ LAYERS = {
     "etalstm.golden": PLAIN | CONTRACT | TABLES,
     "etalstm.plan": PLAIN | CONTRACT | CONFIG,
     "etalstm.device": PLAIN | CONTRACT | CONFIG | {"etalstm.plan", "etalstm.golden"},
+    "etalstm.model": PLAIN | CONTRACT | CONFIG | {"etalstm.plan"},
     "etalstm.data": PLAIN,
     "etalstm.train": PLAIN | CONTRACT | {"etalstm.golden", "etalstm.device", "etalstm.data", "etalstm.plan"},
     "etalstm": {"etalstm"},  # the command line

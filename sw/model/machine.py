@@ -251,7 +251,7 @@ def _step(cycle, m, p, sizes):
             cycle, m.emitter[0], m.banks, m.masks, m.values, m.scalars[0], m.begun, m.fetcher[0], sizes, wakes
         )
     if wakes[VECTORS] <= cycle:
-        vectors.step_vector(cycle, m.vector[0], m.queues[VECTOR], table, sizes, m.done, wakes)
+        vectors.step_vector(cycle, m.vector[0], m.queues[VECTOR], table, sizes, m.done, m.counted, wakes)
     if wakes[STORES] <= cycle:
         store.step_store(
             cycle, m.store[0], m.queues[STORE], m.transposer[0], m.log[0], m.compressor[0], m.writer[0], table,

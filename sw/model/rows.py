@@ -2,7 +2,7 @@
 
 from numba import njit
 
-from etalstm.hw.contract import MOST_GATES, Counter, Opcode
+from etalstm.hw.contract import MOST_GATES, Counter, Opcode, Traffic
 from etalstm.model.latencies import ADDRESS, BUFFERED_FIFO, BURST, MAP_REQUEST, MERGE, RENDEZVOUS
 from etalstm.model.masks import draw_bits
 from etalstm.model.queues import has_room, push
@@ -10,6 +10,7 @@ from etalstm.model.state import LOAD, STORE, completed_at, record
 
 LOAD_CODE = int(Opcode.LOAD)
 _SEEN, _SKIPPED = int(Counter.ROWS_SEEN), int(Counter.ROWS_SKIPPED)
+_MAP_BEATS = int(Counter.READ_BEATS) + int(Traffic.DELTAS)
 PASS, TAKE, LOOK, END = range(4)
 
 ROWS = record("state", "tile", "row", "rows", "left", "run", "length", "found", "ended", "map_at", "asked", "took", "base", "needed")
@@ -30,7 +31,7 @@ def _next_map(cycle, rows, instance, m, sizes):
     first = rows.asked + BURST + ADDRESS + MERGE + sizes.latency + BUFFERED_FIFO
     rows.map_at = max(first, cycle + 1) + beats
     rows.asked += MAP_REQUEST
-    m.counted[int(Counter.READ_BEATS) + 3] += beats
+    m.counted[_MAP_BEATS] += beats
 
 
 @njit

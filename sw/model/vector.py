@@ -2,18 +2,19 @@
 
 from numba import njit
 
-from etalstm.hw.contract import SLOTS, Source, VectorOp
+from etalstm.hw.contract import SLOTS, Counter, Source, VectorOp
 from etalstm.model.latencies import ACTIVATION, WRITE_ACTIVATION, WRITE_PRODUCT, WRITE_SUM
 from etalstm.model.queues import offered, take
 from etalstm.model.state import NEVER, VECTOR, VECTORS, complete, record
 
+_ACTIVATION = int(Counter.ACTIVATION)
 WRITES = 128  # cycles ahead that writes of the scratch memory are known
 SCRATCH, PARAMETER, QUEUE = int(Source.SCRATCH), int(Source.PARAMETER), int(Source.QUEUE)
 MULTIPLY, SIGMOID, TANH = int(VectorOp.MULTIPLY), int(VectorOp.SIGMOID), int(VectorOp.TANH)
 
 ENGINE = record(
     "valid", "op", "a", "b", "after", "end", "inner", "outer", "has_b", "has_parameter", "last_write", "units_free",
-    "pe_at", "scratch_at", "queue_at", "waiting_at", "elements", "activated", writes=WRITES,
+    "pe_at", "scratch_at", "queue_at", "waiting_at", writes=WRITES,
 )  # fmt: skip
 """The element at the output, what has been read of it, and until when what is issued keeps ports and units busy."""
 
@@ -49,16 +50,15 @@ def _blocked_until(cycle, engine, sizes):
 
 
 @njit
-def _issue(cycle, engine, sizes, done, wakes):
+def _issue(cycle, engine, sizes, done, counted, wakes):
     """Note what the element occupies, and its instruction's completion with the last one."""
     if engine.op == SIGMOID or engine.op == TANH:
         first, last = cycle + WRITE_ACTIVATION, cycle + ACTIVATION + 1 + sizes.groups
         engine.units_free = cycle + sizes.groups
-        engine.activated += 1
+        counted[_ACTIVATION] += sizes.lanes
     else:
         first = last = cycle + (WRITE_PRODUCT if engine.op == MULTIPLY else WRITE_SUM)
         engine.pe_at = cycle
-        engine.elements += 1
     for write in range(first, last + 1):
         engine.writes[write % WRITES] = write
     engine.last_write = last
@@ -88,7 +88,7 @@ def _advance(engine, instruction):
 
 
 @njit
-def step_vector(cycle, engine, queue, table, sizes, done, wakes):
+def step_vector(cycle, engine, queue, table, sizes, done, counted, wakes):
     """Issue the element at the output if nothing keeps it, and bring the next."""
     issued, following = False, cycle + 1
     if engine.valid:
@@ -100,7 +100,7 @@ def step_vector(cycle, engine, queue, table, sizes, done, wakes):
             shared = sizes.elementwise + sizes.forward + sizes.backward > 0
             issued = activation or not shared or slot(cycle) < sizes.elementwise
             if issued:
-                _issue(cycle, engine, sizes, done, wakes)
+                _issue(cycle, engine, sizes, done, counted, wakes)
             else:
                 engine.waiting_at = cycle
     if not engine.valid or issued:
