@@ -75,9 +75,7 @@ def measure(
     """
     machine, kept = named_architecture(architecture), Storage(storage)
     machine.check_storage(kept)
-    make = partial(
-        Plan, config, benchmark.network, benchmark.batch, benchmark.steps, storage=kept, skips=machine.skips
-    )
+    make = partial(Plan, config, benchmark.network, benchmark.batch, benchmark.steps, storage=kept, skips=machine.skips)
     plan = plan_whole(1 << config.address_bits, make)
     operands = Densities(config, plan, delta=delta, local=local)
     passes = count_iteration(config, plan, operands, machine, only="forward" if forward else "")
@@ -102,6 +100,6 @@ def measure(
 def _line(found: dict) -> str:
     gigabytes = sum(found["bytes"].values()) / 1e9
     return (
-        f"{found['benchmark']:20s} {found['groups']} group {found['cycles']:15,} cycles {found['milliseconds']:10.1f} ms "
-        f"utilization {found['utilization']:.3f} {gigabytes:8.1f} GB"
+        f"{found['benchmark']:20s} {found['groups']} group {found['cycles']:15,} cycles "
+        f"{found['milliseconds']:10.1f} ms utilization {found['utilization']:.3f} {gigabytes:8.1f} GB"
     )

@@ -34,7 +34,8 @@ class Configuration:
     masked : bool
         Sequences have random lengths.
     storage, architecture : str
-    delta_threshold : float
+    theta : float
+        Local gradients below it are dropped, and so δ is sparse.
     budget : int or None
         Bytes of memory, so that cells spill.
     """
@@ -49,7 +50,7 @@ class Configuration:
     masked: bool = False
     storage: str = "dense"
     architecture: str = "swing"
-    delta_threshold: float = 0.0
+    theta: float = 0.0
     budget: int | None = None
     seed: int = 1
 
@@ -58,7 +59,7 @@ class Configuration:
         """What a session is made for."""
         return TrainingShape(
             NetworkShape(self.inputs, self.hidden, self.layers), self.batch, self.steps, masked=self.masked,
-            storage=Storage(self.storage), architecture=self.architecture, memory_budget=self.budget,
+            storage=Storage(self.storage, self.theta), architecture=self.architecture, memory_budget=self.budget,
         )  # fmt: skip
 
 
@@ -67,14 +68,14 @@ CONFIGURATIONS = (
     Configuration("test layers", "test", 9, 20, 2, 7, 4),
     Configuration("test masked", "test", 5, 6, 1, 3, 3, masked=True),
     Configuration("test streams", "test", 9, 20, 2, 7, 4, storage="ms1"),
-    Configuration("test sparse", "test", 9, 20, 2, 7, 6, storage="ms1-bf16", delta_threshold=0.02),
+    Configuration("test sparse", "test", 9, 20, 2, 7, 6, storage="ms1-bf16", theta=0.1),
     Configuration("test dynamic", "test", 9, 20, 1, 7, 4, architecture="dynamic"),
     Configuration("test static", "test", 9, 20, 1, 7, 4, architecture="static"),
     Configuration("test inference", "test", 9, 20, 1, 7, 4, architecture="inference"),
     Configuration("sim dense", "sim", 8, 32, 1, 32, 8),
     Configuration("sim layers masked", "sim", 20, 40, 2, 12, 6, masked=True),
     Configuration("sim streams", "sim", 20, 48, 2, 16, 6, storage="ms1"),
-    Configuration("sim sparse", "sim", 24, 64, 1, 16, 6, storage="ms1-bf16", delta_threshold=0.02),
+    Configuration("sim sparse", "sim", 24, 64, 1, 16, 6, storage="ms1-bf16", theta=0.1),
     Configuration("sim static", "sim", 20, 40, 1, 16, 4, architecture="static"),
     Configuration("sim dynamic streams", "sim", 20, 40, 1, 16, 4, storage="ms1", architecture="dynamic"),
 )
@@ -139,7 +140,9 @@ def compare(configuration: Configuration) -> dict:
     """Run an iteration on the Verilog, and each of its programs through the model."""
     shape = configuration.shape
     transport = SimTransport(preset(configuration.preset), log=lambda text: print(text, file=sys.stderr, flush=True))
-    with HardwareDevice("sim", configuration.preset, ModelledAccelerator(transport, preset(configuration.preset))) as device:
+    with HardwareDevice(
+        "sim", configuration.preset, ModelledAccelerator(transport, preset(configuration.preset))
+    ) as device:
         accelerator = device.accelerator
         accelerator.session = session = device.create(shape)
         run(session, shape, configuration)
@@ -162,5 +165,5 @@ def run(session, shape: TrainingShape, configuration: Configuration) -> None:
     x, dy, h0, c0 = (draw(size) for size in (shape.x_shape, shape.y_shape, shape.state_shape, shape.state_shape))
     lengths = generator.integers(1, shape.steps + 1, shape.batch) if shape.masked else None
     session.forward(x, lengths, h0, c0)
-    session.backward(dy, delta_threshold=configuration.delta_threshold)
+    session.backward(dy)
     session.update(0.1, 0.9, 1.0)

@@ -20,7 +20,7 @@ COMPRESSOR = record(
 _ROW_BITS_LEAST = 4
 
 
-@njit(inline="always")
+@njit
 def _kept(codec, row):
     """Give how many elements of a row are kept."""
     return (row + 1) * codec.kept // codec.all_rows - row * codec.kept // codec.all_rows
@@ -104,7 +104,9 @@ def step_compressor(codec, beat_there, beat_last, out_ready):
     gave = out_ready and (codec.full if factor > 1 else codec.valid)
     gave_last = gave and (codec.full_last if factor > 1 else codec.last)
     ready = out_ready or not codec.full if factor > 1 else out_ready
-    takes = codec.second_valid and not codec.masking and not codec.ending and codec.place // words - codec.read < rows - 1
+    takes = (
+        codec.second_valid and not codec.masking and not codec.ending and codec.place // words - codec.read < rows - 1
+    )
     _give(codec, ready, factor)
     was_masking = codec.masking
     if takes:

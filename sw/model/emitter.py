@@ -3,9 +3,9 @@
 from numba import njit
 
 from etalstm.hw.contract import MOST_GATES
+from etalstm.model.latencies import BUFFERED_FIFO
 from etalstm.model.mac import EMPTY, FIRST, LAST, NULL, scalar_room
 from etalstm.model.state import EMITTER, FETCHER, MACS, NEVER, RING, record, wake
-from etalstm.model.latencies import BUFFERED_FIFO
 
 ENGINE = record(
     "walking", "walk_bank", "walk_group", "asked", "asked_bank", "asked_group", "asked_void",  # walker

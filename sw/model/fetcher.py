@@ -2,14 +2,14 @@
 
 from numba import njit
 
+from etalstm.hw.contract import Counter
 from etalstm.model.codec import begin_decompression, step_decompressor
 from etalstm.model.indexed import INDEX, STREAM, VECTORS, drop_plan, give_index, plan_at, step_requests, stream_item
 from etalstm.model.latencies import BLOCK_PLANS
 from etalstm.model.masks import fill_masks
 from etalstm.model.queues import offered, take
 from etalstm.model.reader import beat_at, last_beat, step_reader, take_beat
-from etalstm.hw.contract import Counter
-from etalstm.model.state import EMITTER, FETCHER, NEVER, RING, record, wake
+from etalstm.model.state import EMITTER, FETCHER, RING, record, wake
 
 # States of hw/broadcast/requests.py: TAKE has a cycle, LOCATE and CHECK have one each, OFFER as many as it takes.
 _TAKE, _LOCATE, _CHECK, _OFFER = range(4)
@@ -23,7 +23,7 @@ ENGINE = record(
 """The block that is asked for, the block that is being filled, and how many buffers are free."""
 
 
-@njit(inline="always")
+@njit
 def _block(item, table, blocks):
     """Give the block of an item."""
     return blocks[table[item // _BLOCKS].first_block + item % _BLOCKS]
@@ -47,7 +47,10 @@ def _walk(cycle, engine, queue, asked, reader, table, blocks, given, wakes):
     if engine.state == _OFFER:
         cast = table[engine.cast]
         item = engine.cast * _BLOCKS + engine.block
-        beat, beats = cast.address + blocks[cast.first_block + engine.block].address, blocks[cast.first_block + engine.block].beats
+        beat, beats = (
+            cast.address + blocks[cast.first_block + engine.block].address,
+            blocks[cast.first_block + engine.block].beats,
+        )
         if table[engine.cast].compressed:
             part, beats = INDEX, 1
     head = stream_item(asked)
@@ -115,7 +118,9 @@ def step_fetcher(
             engine.full = 1
             block, cast = _block(engine.current, table, blocks), table[engine.current // _BLOCKS]
             number = engine.current % _BLOCKS
-            fill_masks(engine.bank, banks[engine.bank], block, number, cast, masks, values, given, random, sizes, counted)
+            fill_masks(
+                engine.bank, banks[engine.bank], block, number, cast, masks, values, given, random, sizes, counted
+            )
             wake(wakes, EMITTER, cycle)  # the walker takes the block in this cycle if it can
         if not engine.full:
             following = min(following, cycle + 1 if engine.part == STREAM else max(cycle + 1, beat_at(reader)))

@@ -15,7 +15,7 @@ ASKED = record(
 """Plans of transfers under way; requests that wait for their index; indices that have come."""
 
 
-@njit(inline="always")
+@njit
 def plan_at(asked):
     """Give the cycle in which the next plan can be read."""
     return asked.pushed[asked.head % RING] + FIFO if asked.head < asked.tail else NEVER
@@ -44,7 +44,7 @@ def give_index(cycle, asked):
     asked.index_tail += 1
 
 
-@njit(inline="always")
+@njit
 def stream_item(asked):
     """Give the item whose stream is asked for next, -1 if there is none."""
     return asked.waiting[asked.wait_head % RING] if asked.wait_head < asked.wait_tail else -1

@@ -85,7 +85,10 @@ def count_iteration(
     """Give the counters of an iteration's programs, or of those whose name begins with `only`, by their names."""
     return {
         name: named_counters(
-            [int(word) for word in count_program(config, program.words, operands, architecture, extrapolate=extrapolate)],
+            [
+                int(word)
+                for word in count_program(config, program.words, operands, architecture, extrapolate=extrapolate)
+            ],
             config.beat_bytes,
         )
         for name, program in plan.programs.items()

@@ -15,7 +15,7 @@ LOG = record(
 """The state machine; `level` beats wait, `left` of them may be written; `transfer` is 1 while one is offered."""
 
 
-@njit(inline="always")
+@njit
 def log_busy(log):
     """Tell whether a stream is being written."""
     return log.state != IDLE or log.transfer != 0
@@ -38,7 +38,7 @@ def collect(cycle, log, last):
         log.entered = 0
 
 
-@njit(inline="always")
+@njit
 def begin_log(log, item):
     """Take a stream."""
     log.stream, log.state = item, BEGIN
@@ -88,7 +88,7 @@ def step_log(cycle, log, instruction, hold, writer, data_taken, entered):
         log.state = CONCLUDE
 
 
-@njit(inline="always")
+@njit
 def offers_data(log):
     """Tell whether a beat can be written."""
     return log.left != 0 or log.state == CONCLUDE

@@ -25,12 +25,12 @@ def scalar_room(scalars, depth, cycle):
     return level - (scalars.pushed[scalars.head % RING] + BUFFERED_FIFO <= cycle) < depth - 1
 
 
-@njit(inline="always")
+@njit
 def _scalar_there(scalars, cycle):
     return scalars.tail > scalars.head and scalars.pushed[scalars.head % RING] + BUFFERED_FIFO <= cycle
 
 
-@njit(inline="always")
+@njit
 def _may_use_pes(cycle, engine, vector, sizes):
     if vector.pe_at == cycle:
         return False
@@ -44,9 +44,9 @@ def _may_use_pes(cycle, engine, vector, sizes):
 def _leave(cycle, engine, vector, store, sums, sizes, done, wakes):
     """Tell whether the step at hand leaves in this cycle, which issues its MAC if it has one."""
     if engine.mac:
-        if not engine.begins:
-            if vector.queue_at == cycle or store.queue_at == cycle or cycle - sums[engine.address] <= MAC_SUM:
-                return False
+        taken = vector.queue_at == cycle or store.queue_at == cycle
+        if not engine.begins and (taken or cycle - sums[engine.address] <= MAC_SUM):
+            return False
         if not _may_use_pes(cycle, engine, vector, sizes):
             return False
         sums[engine.address] = cycle

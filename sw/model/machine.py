@@ -6,13 +6,26 @@ import numpy as np
 from numba import njit
 
 from etalstm.hw.contract import LOOP_DEPTH, Counter, Cycle
-from etalstm.model import codec, emitter, fetcher, indexed, load, log, mac, masks, queues, reader, rows, sequencer, store
+from etalstm.model import (
+    codec,
+    emitter,
+    fetcher,
+    indexed,
+    load,
+    log,
+    mac,
+    masks,
+    queues,
+    reader,
+    rows,
+    sequencer,
+    store,
+)
 from etalstm.model import vector as vectors
 from etalstm.model import writer as writers
-from etalstm.model.loops import make_stack
 from etalstm.model.latencies import PROGRAM_BURSTS, PROGRAM_DEPTH, QUIET, READER_DEPTH
-from etalstm.model.queues import met_at, offered
-from etalstm.model.table import INSTRUCTION
+from etalstm.model.loops import make_stack
+from etalstm.model.queues import met_at
 from etalstm.model.state import (
     CAST,
     DONE,
@@ -33,6 +46,7 @@ from etalstm.model.state import (
     VECTORS,
     Sizes,
 )
+from etalstm.model.table import INSTRUCTION
 
 _CYCLES, _KINDS, _PHASE = int(Counter.CYCLES), int(Counter.CYCLE_KINDS), int(Counter.MAC_PHASE)
 _MAC, _ELEMENTWISE, _QUEUE_PORT, _HAZARD, _EMPTY = (int(kind) for kind in list(Cycle)[:5])
@@ -105,7 +119,9 @@ class Tables(NamedTuple):
 def tables_of(table: np.ndarray, blocks: np.ndarray, *, extrapolate: bool = False) -> Tables:
     """Give a program of which nothing was counted."""
     none = np.zeros(0, np.int64)
-    return Tables(table, blocks, none.astype(np.uint32), none, none.reshape(0, 3), none.reshape(0, 3), none, extrapolate)
+    return Tables(
+        table, blocks, none.astype(np.uint32), none, none.reshape(0, 3), none.reshape(0, 3), none, extrapolate
+    )
 
 
 def make_machine(sizes: Sizes, queue_depth: int, seed: int = 1) -> Machine:
@@ -218,7 +234,7 @@ def _busy(cycle, m):
         queue, done = m.queues[engine], m.done[engine]
         if queue.current >= 0 or queue.head < queue.tail:
             return True
-        pulse = 0 if engine == MAC or engine == VECTOR else 1
+        pulse = 0 if engine in (MAC, VECTOR) else 1
         if done.count and done.times[(done.count - 1) % DONE_RING] - pulse >= cycle:
             return True
     return _transfers(m)

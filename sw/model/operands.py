@@ -70,7 +70,7 @@ class Densities:
         raise ValueError(f"no array that is broadcast lies at beat {cast['address']}")
 
     def block(self, cast: dict, channel: int, tile: int) -> tuple:
-        """Describe a block of a CAST: lanes with elements, threshold of its masks; kept elements, place of its stream."""
+        """Describe a block of a CAST: lanes with elements, its masks' threshold; kept elements, its stream's place."""
         occupied = self._real_lanes(cast, channel, tile)
         threshold = self._threshold.get(cast["kind"], CERTAIN)
         if not cast["compressed"]:

@@ -100,13 +100,13 @@ def step_queues(cycle, queues, table, done, wakes):
     wakes[QUEUES] = following
 
 
-@njit(inline="always")
+@njit
 def offered(queue, cycle):
     """Tell whether an instruction is at the queue's output."""
     return queue.current >= 0 and queue.valid_from <= cycle and not queue.taken
 
 
-@njit(inline="always")
+@njit
 def take(queue, wakes, cycle):
     """Take the instruction at the output; the next may be there in the following cycle."""
     queue.taken = 1

@@ -18,13 +18,13 @@ READER = record(
 """The transfer that is being cut (none if `left` is 0) and the bursts under way; `head` is the one being taken."""
 
 
-@njit(inline="always")
+@njit
 def takes_transfer(reader):
     """Tell whether a transfer can be taken in this cycle, in which :func:`step_reader` has been asked already."""
     return reader.left == 0
 
 
-@njit(inline="always")
+@njit
 def give_transfer(reader, beat, beats, cycle):
     """Have so many beats read from `beat` on."""
     reader.beat, reader.left, reader.active_from = beat, beats, cycle + 1
@@ -34,7 +34,7 @@ def give_transfer(reader, beat, beats, cycle):
 def _send(port, offered, length, latency):
     """Pass an address that stands at the reader in cycle `offered` to the memory; give its data's first cycle."""
     accepted = max(offered + port.hops, port.accepted + 1)
-    for manager in range(port.managers):
+    for _ in range(port.managers):
         if port.count >= MEMORY_BURSTS:
             accepted = max(accepted, port.ends[(port.count - MEMORY_BURSTS) % RING] + 1)
         start = max(accepted + latency, port.free)
@@ -76,7 +76,7 @@ def step_reader(cycle, reader, port, latency):
     return cycle + 1 if reader.left else NEVER
 
 
-@njit(inline="always")
+@njit
 def beat_at(reader):
     """Give the cycle in which the next beat is at the output, NEVER if it was not requested."""
     if reader.head == reader.tail:
@@ -84,7 +84,7 @@ def beat_at(reader):
     return reader.starts[reader.head % RING] + reader.taken + BUFFERED_FIFO
 
 
-@njit(inline="always")
+@njit
 def take_beat(reader):
     """Take a beat; tell whether it is the last of its transfer."""
     place = reader.head % RING
@@ -97,7 +97,7 @@ def take_beat(reader):
     return reader.lasts[place] != 0
 
 
-@njit(inline="always")
+@njit
 def last_beat(reader):
     """Tell whether the next beat is the last of its transfer."""
     place = reader.head % RING

@@ -13,7 +13,10 @@ _SEEN, _SKIPPED = int(Counter.ROWS_SEEN), int(Counter.ROWS_SKIPPED)
 _MAP_BEATS = int(Counter.READ_BEATS) + int(Traffic.DELTAS)
 PASS, TAKE, LOOK, END = range(4)
 
-ROWS = record("state", "tile", "row", "rows", "left", "run", "length", "found", "ended", "map_at", "asked", "took", "base", "needed")
+ROWS = record(
+    "state", "tile", "row", "rows", "left", "run", "length", "found", "ended", "map_at", "asked", "took", "base",
+    "needed",
+)  # fmt: skip
 """The block whose map is looked at, its next row, and the run of rows that was found last.
 
 ``map_at`` is the cycle in which the block's map is there, ``asked`` the one in which it was asked for, ``took`` the one

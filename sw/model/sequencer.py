@@ -215,4 +215,3 @@ def _account(engine, took, back, asked, stored, whole):
     engine.behind = min(engine.behind + (1 if took else 0), PROGRAM_RING // 2) - back
     engine.pending += asked - (1 if stored else 0)
     engine.dropped -= 1 if whole and not stored else 0
-

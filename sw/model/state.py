@@ -78,7 +78,7 @@ def sizes_of(config: Config, *, skips: bool = True, shares: tuple[int, int, int]
     )
 
 
-@njit(inline="always")
+@njit
 def wake(wakes, part, cycle):
     """Have a part asked in `cycle` at the latest."""
     if cycle < wakes[part]:
@@ -89,7 +89,7 @@ DONE = record("count", times=DONE_RING)
 """Completions of an engine: how many are known of, and the cycle of each pulse."""
 
 
-@njit(inline="always")
+@njit
 def complete(done, wakes, engine, cycle):
     """Note that an engine's next instruction is completed in `cycle`."""
     one = done[engine]
@@ -107,4 +107,3 @@ def completed_at(done, engine, count):
     if count <= one.count - DONE_RING or count <= 0:
         return 0
     return one.times[(count - 1) % DONE_RING] if count <= one.count else NEVER
-

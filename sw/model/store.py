@@ -4,7 +4,7 @@ from numba import njit
 
 from etalstm.hw.contract import Memory, Opcode
 from etalstm.model.codec import begin_compression, step_compressor
-from etalstm.model.latencies import FIFO, VECTOR_BEATS_AHEAD
+from etalstm.model.latencies import FIFO
 from etalstm.model.log import begin_log, collect, collects, log_busy, offers_data, step_log
 from etalstm.model.queues import offered, take
 from etalstm.model.state import NEVER, RING, STORES, record
@@ -13,9 +13,9 @@ from etalstm.model.writer import data_room, give_data, give_writes, step_writer,
 SCRATCH, TRANSPOSE = int(Memory.SCRATCH), int(Opcode.TRANSPOSE)
 
 ENGINE = record(
-    "prepared_at", "to_vectors", "to_writer", "reading", "vectors_left", "inner_left", "span", "free", "cut", "cut_from",
-    "scatter", "scatter_left", "scatter_from", "head", "tail", "queue_at", "beats_head", "beats_tail", "stream_head",
-    "stream_tail", items=RING, pushed=RING, lasts=RING, streams=RING,
+    "prepared_at", "to_vectors", "to_writer", "reading", "vectors_left", "inner_left", "span", "free", "cut_from",
+    "scatter", "scatter_left", "scatter_from", "queue_at", "beats_head", "beats_tail", "stream_head", "stream_tail",
+    items=RING, pushed=RING, lasts=RING, streams=RING,
 )  # fmt: skip
 """Which of reader and writer has still to take the instruction; the vectors being read, in beats that are queued."""
 
@@ -95,7 +95,7 @@ def _read(cycle, engine, vector, table):
         engine.inner_left = instruction.rows
 
 
-@njit(inline="always")
+@njit
 def _beat_there(cycle, engine):
     return engine.beats_head < engine.beats_tail and engine.pushed[engine.beats_head % RING] + FIFO <= cycle
 
@@ -183,9 +183,7 @@ def step_store(cycle, engine, queue, square, log, codec, writer, table, vector, 
     _scatter(cycle, engine, writer, table, sizes)
     _read(cycle, engine, vector, table)
     active = _take(cycle, engine, queue, log, codec, table, sizes, wakes)
-    logged, entered = _move_data(
-        cycle, engine, square, log, codec, writer, table, done, wakes, counted, sizes.latency
-    )
+    logged, entered = _move_data(cycle, engine, square, log, codec, writer, table, done, wakes, counted, sizes.latency)
     if busy:
         step_log(cycle, log, table[log.stream], scattering, writer, logged, entered)
     more = active or waiting or engine.vectors_left or engine.beats_head < engine.beats_tail or engine.scatter_left

@@ -19,7 +19,7 @@ ENGINE = record(
 """The element at the output, what has been read of it, and until when what is issued keeps ports and units busy."""
 
 
-@njit(inline="always")
+@njit
 def slot(cycle):
     """Give the number of a cycle's slot, its bits reversed: see hw/shares.py."""
     number, reverse = cycle % SLOTS, 0

@@ -12,21 +12,21 @@ from etalstm.model.state import BURST_BEATS, NEVER, RING, STORE, complete, recor
 _WRITTEN = int(Counter.WRITE_BEATS)
 
 WRITER = record(
-    "managers", "hops", "left", "active_from", "beat", "kind", "final", "head", "tail", "sent", "first_free",
-    "data_at", "accepted", "answered", "begun", "offered_until", "last_answer", lengths=RING, begins=RING, finals=RING, kinds=RING,
+    "managers", "hops", "left", "active_from", "beat", "kind", "final", "head", "tail", "sent", "data_at",
+    "accepted", "answered", "offered_until", "last_answer", lengths=RING, begins=RING, finals=RING, kinds=RING,
     accepts=RING, answers=RING,
 )  # fmt: skip
 """The transfer that is being cut and its bursts: `head` is the one whose data go out, `data_at` when the register at
 the port is free again, `answers` the cycles of the responses."""
 
 
-@njit(inline="always")
+@njit
 def takes_writes(writer):
     """Tell whether a transfer can be taken in this cycle, in which :func:`step_writer` has been asked already."""
     return writer.left == 0
 
 
-@njit(inline="always")
+@njit
 def give_writes(writer, beat, beats, final, kind, cycle):
     """Have so many beats written from `beat` on; `final` with the last transfer of an instruction."""
     writer.beat, writer.left, writer.active_from = beat, beats, cycle + 1
@@ -57,10 +57,8 @@ def step_writer(cycle, writer):
     slots = MEMORY_BURSTS // writer.managers
     if writer.tail > slots:
         before = writer.tail - 1 - slots
-        if before >= writer.head:  # its response is not known: the address stands until it is
-            accepted = NEVER
-        else:
-            accepted = max(accepted, writer.answers[before % RING] + 1)
+        # Where the response before is not known, the address stands until it is.
+        accepted = NEVER if before >= writer.head else max(accepted, writer.answers[before % RING] + 1)
     writer.accepts[place] = accepted
     if accepted < NEVER:
         writer.accepted = accepted + writer.managers - 1
@@ -112,9 +110,3 @@ def give_data(cycle, writer, done, wakes, counted, latency):
     _settle(writer)
     if writer.finals[place]:
         complete(done, wakes, STORE, answer + DONE)
-
-
-@njit(inline="always")
-def writes_end(writer):
-    """Give the cycle of the last response that is known of."""
-    return writer.last_answer
