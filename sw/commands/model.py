@@ -8,7 +8,7 @@ from typer import Option
 
 from etalstm.architecture import SWING
 from etalstm.architecture import architecture as named_architecture
-from etalstm.benchmarks import STORAGE, Benchmark, named
+from etalstm.benchmarks import STORAGE, named
 from etalstm.commands.bench import operations
 from etalstm.commands.devices import ARCHITECTURE_HELP
 from etalstm.commands.model_check import check as check_model
@@ -16,7 +16,7 @@ from etalstm.hw.config import Config
 from etalstm.hw.config import preset as named_preset
 from etalstm.model.iteration import count_iteration
 from etalstm.model.operands import Densities
-from etalstm.network import check_size
+from etalstm.network import NetworkShape, check_size
 from etalstm.plan.fit import plan_whole
 from etalstm.plan.plan import Plan
 from etalstm.storage import Storage
@@ -25,7 +25,8 @@ from etalstm.storage import Storage
 def model(
     preset: Annotated[str, Option(help="Configuration of the accelerator")] = "vcu128",
     benchmark: Annotated[str | None, Option(help="Named network, or all; instead of the sizes")] = None,
-    hidden: Annotated[int, Option(help="Units of a layer, and inputs")] = 256,
+    inputs: Annotated[int | None, Option("--input", help="Inputs; default: as many as units")] = None,
+    hidden: Annotated[int, Option(help="Units of a layer")] = 256,
     layers: Annotated[int, Option(help="LSTM layers")] = 1,
     batch: Annotated[int, Option(help="Sequences")] = 32,
     steps: Annotated[int, Option(help="Steps")] = 8,
@@ -45,25 +46,37 @@ def model(
         if not 0 <= share <= 1:
             raise ValueError(f"{name} must be 0 to 1, got {share}")
     config = named_preset(preset)
-    for name, size in (("hidden", hidden), ("layers", layers), ("batch", batch), ("steps", steps)):
+    for name, size in (("batch", batch), ("steps", steps)):
         check_size(name, size)
-    chosen = named(benchmark) if benchmark else [Benchmark(f"{hidden}-{batch}", hidden, layers, steps, batch)]
-    for one in chosen:
-        found = measure(
-            one, config, storage=storage, delta=density, local=local_density, architecture=architecture, forward=forward
-        )
+    if benchmark is None:
+        network = NetworkShape(hidden if inputs is None else inputs, hidden, layers)
+        chosen = [(f"{network.input_size}-{hidden}-{batch}", network, batch, steps)]
+    else:
+        chosen = [(one.name, one.network, one.batch, one.steps) for one in named(benchmark)]
+    options = {"storage": storage, "delta": density, "local": local_density, "architecture": architecture}
+    for name, network, sequences, length in chosen:
+        found = {"benchmark": name} | measure(network, sequences, length, config, forward=forward, **options)
         print(json.dumps(found) if as_json else _line(found), flush=True)
 
 
 def measure(
-    benchmark: Benchmark, config: Config, *, storage: str, delta: float, local: float, architecture: str, forward: bool
+    network: NetworkShape,
+    batch: int,
+    steps: int,
+    config: Config,
+    *,
+    storage: str = STORAGE,
+    delta: float = 1.0,
+    local: float = 1.0,
+    architecture: str = SWING.name,
+    forward: bool = False,
 ) -> dict:
-    """Plan a benchmark and model an iteration of it, or its forward pass.
+    """Plan a network and model an iteration of it, or its forward pass.
 
     Returns
     -------
     dict
-        ``benchmark``, ``groups``, ``cycles``, ``utilization`` (useful MACs over PEs times cycles), ``milliseconds`` at
+        ``groups``, ``cycles``, ``utilization`` (useful MACs over PEs times cycles), ``milliseconds`` at
         the configuration's clock, ``bytes`` by kind, read and written, and ``passes``: cycles of each program.
 
     Raises
@@ -71,23 +84,22 @@ def measure(
     ValueError
         If the architecture cannot keep intermediates like this.
     PlanError
-        If the benchmark does not fit the memory.
+        If the network does not fit the memory.
     """
     machine, kept = named_architecture(architecture), Storage(storage)
     machine.check_storage(kept)
-    make = partial(Plan, config, benchmark.network, benchmark.batch, benchmark.steps, storage=kept, skips=machine.skips)
+    make = partial(Plan, config, network, batch, steps, storage=kept, skips=machine.skips)
     plan = plan_whole(1 << config.address_bits, make)
     operands = Densities(config, plan, delta=delta, local=local)
     passes = count_iteration(config, plan, operands, machine, only="forward" if forward else "")
     cycles = sum(counters["cycles"] for counters in passes.values())
-    macs = operations(benchmark.network, benchmark.batch, benchmark.steps) // (6 if forward else 2)
+    macs = operations(network, batch, steps) // (6 if forward else 2)
     moved = {
         f"{way}_{kind}": sum(counters[f"{way}_bytes"][kind] for counters in passes.values())
         for way in ("read", "write")
         for kind in next(iter(passes.values()))["read_bytes"]
     }
     return {
-        "benchmark": benchmark.name,
         "groups": 1,
         "cycles": cycles,
         "utilization": macs / (config.pes * cycles),

@@ -23,13 +23,12 @@ from etalstm.model import (
 )
 from etalstm.model import vector as vectors
 from etalstm.model import writer as writers
+from etalstm.model.classify import idle_kind, kind
 from etalstm.model.latencies import PROGRAM_BURSTS, PROGRAM_DEPTH, QUIET, READER_DEPTH
 from etalstm.model.loops import make_stack
-from etalstm.model.queues import met_at
 from etalstm.model.state import (
     CAST,
     DONE,
-    DONE_RING,
     EMITTER,
     FETCHER,
     LOAD,
@@ -49,8 +48,7 @@ from etalstm.model.state import (
 from etalstm.model.table import INSTRUCTION
 
 _CYCLES, _KINDS, _PHASE = int(Counter.CYCLES), int(Counter.CYCLE_KINDS), int(Counter.MAC_PHASE)
-_MAC, _ELEMENTWISE, _QUEUE_PORT, _HAZARD, _EMPTY = (int(kind) for kind in list(Cycle)[:5])
-_WAIT_LOAD, _WAIT_VECTOR, _WAIT_STORE, _NO_MAC, _IDLE, _SHARE = (int(kind) for kind in list(Cycle)[5:])
+_MAC = int(Cycle.MAC)
 
 
 class Machine(NamedTuple):
@@ -190,68 +188,6 @@ def _reset(machine: Machine, sizes: Sizes) -> None:
 
 
 @njit
-def _kind(cycle, m, table, sizes):
-    """Say what the PEs did in a cycle, or why they did nothing: see hw/compute.py and hw/channel.py, `_classify`."""
-    engine, vector = m.mac[0], m.vector[0]
-    if engine.issued_at == cycle:
-        return _MAC
-    if vector.pe_at == cycle:
-        return _ELEMENTWISE
-    return _idle_kind(cycle, m, table, sizes)
-
-
-@njit
-def _idle_kind(cycle, m, table, sizes):
-    engine, vector = m.mac[0], m.vector[0]
-    if vector.waiting_at == cycle:
-        return _SHARE
-    if engine.valid and engine.mac and engine.since <= cycle:
-        if not engine.begins and (vector.queue_at == cycle or m.store[0].queue_at == cycle):
-            return _QUEUE_PORT
-        if not engine.begins and cycle - m.sums[engine.address] <= mac.MAC_SUM:
-            return _HAZARD
-        return _SHARE
-    queue = m.queues[MAC]
-    if engine.valid or (queue.current >= 0 and queue.valid_from <= cycle):
-        return _EMPTY
-    if queue.head < queue.tail and queue.pushed[queue.head % queues.RING] + queues.BUFFERED_FIFO <= cycle:
-        instruction = table[queue.index[queue.head % queues.RING]]
-        if queues.completed_at(m.done, LOAD, instruction.wait_load) + 1 > cycle:
-            return _WAIT_LOAD
-        if queues.completed_at(m.done, VECTOR, instruction.wait_vector) + 1 > cycle:
-            return _WAIT_VECTOR
-        if met_at(instruction, m.done) > cycle:
-            return _WAIT_STORE
-    return _NO_MAC if _busy(cycle, m) else _IDLE
-
-
-@njit
-def _busy(cycle, m):
-    """Tell whether anything is left to do in the channel."""
-    if m.scalars[0].head < m.scalars[0].tail:
-        return True
-    for engine in (LOAD, MAC, VECTOR, STORE):
-        queue, done = m.queues[engine], m.done[engine]
-        if queue.current >= 0 or queue.head < queue.tail:
-            return True
-        pulse = 0 if engine in (MAC, VECTOR) else 1
-        if done.count and done.times[(done.count - 1) % DONE_RING] - pulse >= cycle:
-            return True
-    return _transfers(m)
-
-
-@njit
-def _transfers(m):
-    """Tell whether LOAD or STORE have taken an instruction that is not completed."""
-    store = m.store[0]
-    if m.load[0].active or m.asked[1].head < m.asked[1].tail or m.asked[1].wait_head < m.asked[1].wait_tail:
-        return True
-    if store.scatter_left or store.vectors_left or store.beats_head < store.beats_tail or m.log[0].state:
-        return True
-    return m.writer[0].left != 0 or m.writer[0].head < m.writer[0].tail
-
-
-@njit
 def _step(cycle, m, p, sizes):
     """Ask every part that has something to do."""
     wakes, table = m.wakes, m.instances
@@ -299,12 +235,12 @@ def _others(wakes):
 @njit
 def _count(cycle, until, m, sizes):
     """Count the cycles from one in which something was done to the next."""
-    m.counted[_KINDS + _kind(cycle, m, m.instances, sizes)] += 1
+    m.counted[_KINDS + kind(cycle, m, m.instances, sizes)] += 1
     queue = m.queues[MAC]
     if m.mac[0].valid or (queue.current >= 0 and queue.valid_from <= cycle):
         m.counted[_PHASE] += until - cycle
     if until > cycle + 1:
-        m.counted[_KINDS + _idle_kind(cycle + 1, m, m.instances, sizes)] += until - cycle - 1
+        m.counted[_KINDS + idle_kind(cycle + 1, m, m.instances, sizes)] += until - cycle - 1
 
 
 @njit(cache=True)
@@ -333,7 +269,7 @@ def run(m, p, sizes, limit):
                 _count(cycle, end, m, sizes)
             break
         if tiles:
-            m.counted[_KINDS + _kind(cycle, m, m.instances, sizes)] += 1
+            m.counted[_KINDS + kind(cycle, m, m.instances, sizes)] += 1
             m.counted[_KINDS + _MAC] += tiles
             m.counted[_PHASE] += following - cycle
         else:
