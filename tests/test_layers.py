@@ -15,6 +15,7 @@ PLAIN = {
     "etalstm.benchmarks",
     "etalstm.cells",
     "etalstm.codec",
+    "etalstm.counters",
     "etalstm.errors",
     "etalstm.network",
     "etalstm.optimizer",
@@ -38,6 +39,7 @@ LAYERS = {
     "etalstm.benchmarks": {"etalstm.network"},
     "etalstm.architecture": CONTRACT | {"etalstm.storage"},
     "etalstm.cells": CONTRACT,
+    "etalstm.counters": CONTRACT,
     "etalstm.errors": set(),
     "etalstm.network": {"etalstm.cells", "etalstm.errors"},
     "etalstm.optimizer": {"etalstm.errors", "etalstm.network"},
@@ -48,6 +50,7 @@ LAYERS = {
     "etalstm.golden": PLAIN | CONTRACT | TABLES,
     "etalstm.plan": PLAIN | CONTRACT | CONFIG,
     "etalstm.device": PLAIN | CONTRACT | CONFIG | {"etalstm.plan", "etalstm.golden"},
+    "etalstm.model": PLAIN | CONTRACT | CONFIG | {"etalstm.plan"},
     "etalstm.data": PLAIN,
     "etalstm.train": PLAIN | CONTRACT | {"etalstm.golden", "etalstm.device", "etalstm.data", "etalstm.plan"},
     "etalstm": {"etalstm"},  # the command line

@@ -8,6 +8,7 @@ from etalstm.commands.compare import compare
 from etalstm.commands.contract import contract
 from etalstm.commands.density import density
 from etalstm.commands.iteration import iteration
+from etalstm.commands.model import model
 from etalstm.commands.plan import plan
 from etalstm.commands.program import program
 from etalstm.commands.report import report
@@ -23,6 +24,7 @@ COMMANDS = {
     "train": train,
     "compare": compare,
     "plan": plan,
+    "model": model,
     "verilog": verilog,
     "build": build,
     "program": program,

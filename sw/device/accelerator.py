@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from etalstm.architecture import SWING, Architecture
+from etalstm.counters import named_counters
 from etalstm.device.faults import (
     INSTRUCTION_BYTES,
     BusyError,
@@ -20,7 +21,7 @@ from etalstm.device.transport import Transport
 from etalstm.errors import DeviceError
 from etalstm.hw import contract
 from etalstm.hw.config import PRESETS, Config
-from etalstm.hw.contract import PAGE_BYTES, Counter, Cycle, Register, Status, Traffic
+from etalstm.hw.contract import PAGE_BYTES, Counter, Register, Status
 
 WATCHDOG_CYCLES = 1_000_000  # far above what a memory may take to answer
 _POLL_SECONDS = 0.5
@@ -228,24 +229,9 @@ class Accelerator:
         Returns
         -------
         dict
-            ``cycles``; ``channel_cycles``: what the channels' PEs did, by :class:`Cycle` in small letters, summed over
-            channels; ``mac_phase``, ``activation``, ``scalars_seen``, ``scalars_skipped``, ``rows_seen``,
-            ``rows_skipped``; ``read_bytes`` and ``write_bytes`` by :class:`Traffic` in small letters;
-            ``program_bytes``.
+            See :func:`etalstm.counters.named_counters`.
         """
-        words = [self._counter(number) for number in range(Counter.COUNT)]
-        beat = self.config.beat_bytes
-
-        def by_kind(first: Counter, kinds, scale: int = 1) -> dict[str, int]:
-            return {kind.name.lower(): words[first + kind] * scale for kind in kinds}
-
-        of_many = (Counter.CYCLE_KINDS, Counter.READ_BEATS, Counter.WRITE_BEATS, Counter.PROGRAM_BEATS, Counter.COUNT)
-        return {counter.name.lower(): words[counter] for counter in Counter if counter not in of_many} | {
-            "channel_cycles": by_kind(Counter.CYCLE_KINDS, Cycle),
-            "read_bytes": by_kind(Counter.READ_BEATS, Traffic, beat),
-            "write_bytes": by_kind(Counter.WRITE_BEATS, Traffic, beat),
-            "program_bytes": words[Counter.PROGRAM_BEATS] * beat,
-        }
+        return named_counters([self._counter(number) for number in range(Counter.COUNT)], self.config.beat_bytes)
 
     def _wait(self, timeout_seconds: float | None) -> None:
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds

@@ -1,0 +1,117 @@
+"""``eta-lstm model``: how many cycles an iteration takes on a machine, without a machine."""
+
+import json
+from functools import partial
+from typing import Annotated
+
+from typer import Option
+
+from etalstm.architecture import SWING
+from etalstm.architecture import architecture as named_architecture
+from etalstm.benchmarks import STORAGE, named
+from etalstm.commands.bench import operations
+from etalstm.commands.devices import ARCHITECTURE_HELP
+from etalstm.commands.model_check import check as check_model
+from etalstm.hw.config import Config
+from etalstm.hw.config import preset as named_preset
+from etalstm.model.iteration import count_iteration
+from etalstm.model.operands import Densities
+from etalstm.network import NetworkShape, check_size
+from etalstm.plan.fit import plan_whole
+from etalstm.plan.plan import Plan
+from etalstm.storage import Storage
+
+
+def model(
+    preset: Annotated[str, Option(help="Configuration of the accelerator")] = "vcu128",
+    benchmark: Annotated[str | None, Option(help="Named network, or all; instead of the sizes")] = None,
+    inputs: Annotated[int | None, Option("--input", help="Inputs; default: as many as units")] = None,
+    hidden: Annotated[int, Option(help="Units of a layer")] = 256,
+    layers: Annotated[int, Option(help="LSTM layers")] = 1,
+    batch: Annotated[int, Option(help="Sequences")] = 32,
+    steps: Annotated[int, Option(help="Steps")] = 8,
+    storage: Annotated[str, Option(help="What cells keep: dense, ms1, ms1-bf16")] = STORAGE,
+    density: Annotated[float, Option(help="Share of δ that is not zero")] = 1.0,
+    local_density: Annotated[float, Option(help="Share of local gradients that is not zero")] = 1.0,
+    architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
+    forward: Annotated[bool, Option("--forward", help="The forward pass alone")] = False,
+    check: Annotated[bool, Option("--check", help="Compare the model with the Verilog")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print JSON objects, one a line")] = False,
+) -> None:
+    """Tell the cycles of a training iteration from a timing model of the machine."""
+    if check:
+        check_model(as_json=as_json)
+        return
+    for name, share in (("density", density), ("local_density", local_density)):
+        if not 0 <= share <= 1:
+            raise ValueError(f"{name} must be 0 to 1, got {share}")
+    config = named_preset(preset)
+    for name, size in (("batch", batch), ("steps", steps)):
+        check_size(name, size)
+    if benchmark is None:
+        network = NetworkShape(hidden if inputs is None else inputs, hidden, layers)
+        chosen = [(f"{network.input_size}-{hidden}-{batch}", network, batch, steps)]
+    else:
+        chosen = [(one.name, one.network, one.batch, one.steps) for one in named(benchmark)]
+    options = {"storage": storage, "delta": density, "local": local_density, "architecture": architecture}
+    for name, network, sequences, length in chosen:
+        found = {"benchmark": name} | measure(network, sequences, length, config, forward=forward, **options)
+        print(json.dumps(found) if as_json else _line(found), flush=True)
+
+
+def measure(
+    network: NetworkShape,
+    batch: int,
+    steps: int,
+    config: Config,
+    *,
+    storage: str = STORAGE,
+    delta: float = 1.0,
+    local: float = 1.0,
+    architecture: str = SWING.name,
+    forward: bool = False,
+) -> dict:
+    """Plan a network and model an iteration of it, or its forward pass.
+
+    Returns
+    -------
+    dict
+        ``groups``, ``cycles``, ``utilization`` (useful MACs over PEs times cycles), ``milliseconds`` at
+        the configuration's clock, ``bytes`` by kind, read and written, and ``passes``: cycles of each program.
+
+    Raises
+    ------
+    ValueError
+        If the architecture cannot keep intermediates like this.
+    PlanError
+        If the network does not fit the memory.
+    """
+    machine, kept = named_architecture(architecture), Storage(storage)
+    machine.check_storage(kept)
+    make = partial(Plan, config, network, batch, steps, storage=kept, skips=machine.skips)
+    plan = plan_whole(1 << config.address_bits, make)
+    operands = Densities(config, plan, delta=delta, local=local)
+    passes = count_iteration(config, plan, operands, machine, only="forward" if forward else "")
+    cycles = sum(counters["cycles"] for counters in passes.values())
+    macs = operations(network, batch, steps) // (6 if forward else 2)
+    moved = {
+        f"{way}_{kind}": sum(counters[f"{way}_bytes"][kind] for counters in passes.values())
+        for way in ("read", "write")
+        for kind in next(iter(passes.values()))["read_bytes"]
+    }
+    return {
+        "groups": 1,
+        "cycles": cycles,
+        "utilization": macs / (config.pes * cycles),
+        "milliseconds": cycles / config.clock_mhz / 1000,
+        "bytes": moved | {"program": sum(counters["program_bytes"] for counters in passes.values())},
+        "passes": {name: counters["cycles"] for name, counters in passes.items()},
+    }
+
+
+def _line(found: dict) -> str:
+    gigabytes = sum(found["bytes"].values()) / 1e9
+    return (
+        f"{found['benchmark']:20s} {found['groups']} group {found['cycles']:15,} cycles "
+        f"{found['milliseconds']:10.1f} ms utilization {found['utilization']:.3f} {gigabytes:8.1f} GB"
+    )

@@ -1,0 +1,169 @@
+"""``eta-lstm model --check``: the cycle model beside the Verilog."""
+
+import json
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from etalstm.device import TrainingShape
+from etalstm.device.accelerator import Accelerator
+from etalstm.device.faults import INSTRUCTION_BYTES
+from etalstm.device.hardware import HardwareDevice
+from etalstm.hw.config import preset
+from etalstm.hw.contract import Counter
+from etalstm.model.counted import Counted
+from etalstm.model.iteration import count_program
+from etalstm.model.operands import Densities
+from etalstm.network import NetworkShape, initial_parameters
+from etalstm.sim.transport import SimTransport
+from etalstm.storage import Storage
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A machine, and a training iteration on it.
+
+    Members
+    -------
+    name : str
+    preset : str
+        Configuration of the machine.
+    inputs, hidden, layers, batch, steps : int
+    masked : bool
+        Sequences have random lengths.
+    storage, architecture : str
+    theta : float
+        Local gradients below it are dropped, and so δ is sparse.
+    budget : int or None
+        Bytes of memory, so that cells spill.
+    """
+
+    name: str
+    preset: str
+    inputs: int
+    hidden: int
+    layers: int
+    batch: int
+    steps: int
+    masked: bool = False
+    storage: str = "dense"
+    architecture: str = "swing"
+    theta: float = 0.0
+    budget: int | None = None
+    seed: int = 1
+
+    @property
+    def shape(self) -> TrainingShape:
+        """What a session is made for."""
+        return TrainingShape(
+            NetworkShape(self.inputs, self.hidden, self.layers), self.batch, self.steps, masked=self.masked,
+            storage=Storage(self.storage, self.theta), architecture=self.architecture, memory_budget=self.budget,
+        )  # fmt: skip
+
+
+CONFIGURATIONS = (
+    Configuration("test dense", "test", 5, 6, 1, 3, 3),
+    Configuration("test layers", "test", 9, 20, 2, 7, 4),
+    Configuration("test masked", "test", 5, 6, 1, 3, 3, masked=True),
+    Configuration("test streams", "test", 9, 20, 2, 7, 4, storage="ms1"),
+    Configuration("test sparse", "test", 9, 20, 2, 7, 6, storage="ms1-bf16", theta=0.1),
+    Configuration("test dynamic", "test", 9, 20, 1, 7, 4, architecture="dynamic"),
+    Configuration("test static", "test", 9, 20, 1, 7, 4, architecture="static"),
+    Configuration("test inference", "test", 9, 20, 1, 7, 4, architecture="inference"),
+    Configuration("sim dense", "sim", 8, 32, 1, 32, 8),
+    Configuration("sim layers masked", "sim", 20, 40, 2, 12, 6, masked=True),
+    Configuration("sim streams", "sim", 20, 48, 2, 16, 6, storage="ms1"),
+    Configuration("sim sparse", "sim", 24, 64, 1, 16, 6, storage="ms1-bf16", theta=0.1),
+    Configuration("sim static", "sim", 20, 40, 1, 16, 4, architecture="static"),
+    Configuration("sim dynamic streams", "sim", 20, 40, 1, 16, 4, storage="ms1", architecture="dynamic"),
+)
+
+
+def check(configurations: tuple[Configuration, ...] = CONFIGURATIONS, as_json: bool = False) -> float:
+    """Run configurations on both; print a line for each, and the largest error. Give it."""
+    largest = 0.0
+    for configuration in configurations:
+        found = compare(configuration)
+        largest = max(largest, found["error"])
+        print(json.dumps(found) if as_json else _line(found), flush=True)
+    print(json.dumps({"largest_error": largest}) if as_json else f"largest error {largest:.3%}")
+    return largest
+
+
+def _line(found: dict) -> str:
+    return (
+        f"{found['configuration']:20s} model {found['model_cycles']:11,} cycles, Verilog {found['cycles']:11,}, "
+        f"error {found['error']:.3%}"
+    )
+
+
+class ModelledAccelerator(Accelerator):
+    """An accelerator whose programs go through the model too, with what they leave in memory.
+
+    Members
+    -------
+    cycles, model_cycles : int
+        Of all programs.
+    session : HardwareSession
+        Whose programs run; set by the user.
+    """
+
+    cycles = model_cycles = 0
+    session = None
+
+    @contextmanager
+    def running(self, program, timeout_seconds=None):
+        """Run a program, then the model of it; like :meth:`Accelerator.running`."""
+        with super().running(program, timeout_seconds):
+            yield
+        self.cycles += self.counters()["cycles"]
+        image = self.transport.read_memory(program.address, program.instructions * INSTRUCTION_BYTES).tobytes()
+        words = [
+            int.from_bytes(image[first : first + INSTRUCTION_BYTES], "little")
+            for first in range(0, len(image), INSTRUCTION_BYTES)
+        ]
+        counters = count_program(
+            self.config, words, Densities(self.config, self.session.plan), self.session.shape.architecture,
+            counted=Counted(self.config, self._read_window),
+        )  # fmt: skip
+        self.model_cycles += int(counters[Counter.CYCLES])
+
+    def _read_window(self, channel: int, beat: int, beats: int) -> np.ndarray:
+        base, stride, _ = self._windows
+        size = self.config.beat_bytes
+        return self.transport.read_memory(base + channel * stride + beat * size, beats * size).view(np.uint32)
+
+
+def compare(configuration: Configuration) -> dict:
+    """Run an iteration on the Verilog, and each of its programs through the model."""
+    shape = configuration.shape
+    transport = SimTransport(preset(configuration.preset), log=lambda text: print(text, file=sys.stderr, flush=True))
+    with HardwareDevice(
+        "sim", configuration.preset, ModelledAccelerator(transport, preset(configuration.preset))
+    ) as device:
+        accelerator = device.accelerator
+        accelerator.session = session = device.create(shape)
+        run(session, shape, configuration)
+    return {
+        "configuration": configuration.name,
+        "model_cycles": accelerator.model_cycles,
+        "cycles": accelerator.cycles,
+        "error": abs(accelerator.model_cycles - accelerator.cycles) / accelerator.cycles,
+    }
+
+
+def run(session, shape: TrainingShape, configuration: Configuration) -> None:
+    """Run an iteration of a random network on random data."""
+    generator = np.random.default_rng(configuration.seed)
+
+    def draw(size):
+        return generator.standard_normal(size, np.float32)
+
+    session.load(initial_parameters(shape.network, configuration.seed))
+    x, dy, h0, c0 = (draw(size) for size in (shape.x_shape, shape.y_shape, shape.state_shape, shape.state_shape))
+    lengths = generator.integers(1, shape.steps + 1, shape.batch) if shape.masked else None
+    session.forward(x, lengths, h0, c0)
+    session.backward(dy)
+    session.update(0.1, 0.9, 1.0)

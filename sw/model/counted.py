@@ -1,0 +1,137 @@
+"""Operands counted from the memory that a program has worked on: exactly which scalars are zero."""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from etalstm.codec import decode
+from etalstm.hw.config import Config
+from etalstm.hw.contract import MOST_GATES, Opcode
+from etalstm.model.machine import Tables
+from etalstm.model.state import sizes_of
+from etalstm.plan.walk import walk
+
+Read = Callable[[int, int, int], np.ndarray]
+"""Gives words (uint32) of a channel's window: from its number, the first beat, and how many beats."""
+
+_MAGNITUDE = np.uint32(0x7F80_0000)  # a scalar with an exponent of 0 counts as zero
+
+
+class Counted:
+    """What a program moves, read from memory after it: every array that it broadcast, and every index, must be there.
+
+    Parameters
+    ----------
+    config : Config
+    read : Read
+    """
+
+    def __init__(self, config: Config, read: Read):
+        self._config, self._read = config, read
+        self._chunk = sizes_of(config).chunk
+
+    def fill(self, words: Iterable[int], tables: Tables) -> Tables:
+        """Put into a program's tables what is found, in the order in which the program is executed."""
+        masks, places, block_streams, streams, rows, total = [], [], [], [], [], 0
+        cast, found = {}, {}
+        for step in walk(words):
+            fields = step.fields
+            if step.opcode == Opcode.CAST:
+                cast = fields | {"address": step.address}
+                found = {}
+                for channel, tile, lanes in _blocks_of(fields):
+                    nonzero, stream = self._block(cast, channel, tile)
+                    found[channel, tile] = nonzero
+                    masks.append(self._masks(cast, nonzero, lanes))
+                    places.append(total)
+                    block_streams.append(stream)
+                    total += len(masks[-1])
+            elif step.opcode == Opcode.LOAD_ROWS:
+                rows += self._rows(fields, {**self._whole(cast, fields), **found})
+            elif step.opcode in (Opcode.LOAD, Opcode.STORE) and fields["compressed"]:
+                indices = [self._index(channel, step.address) for channel in range(self._config.channels)]
+                streams.append(max(indices))
+        none = np.zeros((0, 3), np.int64)
+        return tables._replace(
+            masks=np.concatenate(masks) if masks else np.zeros(0, np.uint32),
+            places=np.array(places, np.int64),
+            block_streams=np.array(block_streams, np.int64).reshape(-1, 3) if places else none,
+            streams=np.array(streams, np.int64).reshape(-1, 3),
+            rows=np.array(rows, np.int64),
+        )
+
+    def _index(self, channel: int, beat: int) -> tuple[int, int, int]:
+        """Give kept elements, first beat and beats of a stream."""
+        start, beats, _, kept = (int(word) for word in self._read(channel, beat, 1)[:4])
+        return kept, start, beats
+
+    def _block(self, cast: dict, channel: int, tile: int) -> tuple[np.ndarray, tuple[int, int, int]]:
+        """Tell which words of a block are not zero, (gate, b, lane); and what is known of its stream."""
+        config, shape = self._config, (cast["gates"], cast["batch"], self._config.lanes)
+        beats = shape[0] * shape[1] * config.vector_beats
+        if not cast["compressed"]:
+            words = self._read(channel, cast["address"] + tile * beats, beats)
+            return (words & _MAGNITUDE != 0).reshape(shape), (0, 0, 0)
+        index = self._index(channel, cast["address"] + tile * config.vector_beats)
+        words = self._read(channel, index[1], index[2])
+        values = decode(words, int(np.prod(shape)), beat_words=config.beat_words).view(np.uint32)
+        return (values & _MAGNITUDE != 0).reshape(shape), index
+
+    def _masks(self, cast: dict, nonzero: np.ndarray, lanes: int) -> np.ndarray:
+        """Give a block's masks in the order in which its groups are sent."""
+        if cast["batch_outer"]:
+            return self._masks_by_batch(cast, nonzero, lanes)
+        gates, batch, _ = nonzero.shape
+        chunks = -(-batch // self._chunk)
+        bits = np.zeros((lanes, gates, chunks * self._chunk), np.uint64)
+        bits[:, :, :batch] = nonzero[:, :, cast["lane"] : cast["lane"] + lanes].transpose(2, 0, 1)
+        weights = np.uint64(1) << np.arange(self._chunk, dtype=np.uint64)
+        return (bits.reshape(-1, self._chunk) * weights).sum(axis=1).astype(np.uint32)
+
+    def _masks_by_batch(self, cast: dict, nonzero: np.ndarray, lanes: int) -> np.ndarray:
+        words, first = self._config.beat_words, cast["lane"] // self._config.beat_words
+        last = (cast["lane"] + lanes - 1) // words
+        sent = np.zeros_like(nonzero)
+        lane = slice(cast["lane"], cast["lane"] + lanes)
+        sent[:, :, lane] = nonzero[:, :, lane]
+        gates, batch, _ = nonzero.shape
+        bits = np.zeros((batch, last - first + 1, words, MOST_GATES), np.uint64)
+        part = sent[:, :, first * words : (last + 1) * words].reshape(gates, batch, last - first + 1, words)
+        bits[..., :gates] = part.transpose(1, 2, 3, 0)
+        weights = np.uint64(1) << np.arange(words * MOST_GATES, dtype=np.uint64)
+        return (bits.reshape(-1, words * MOST_GATES) * weights).sum(axis=1).astype(np.uint32)
+
+    def _whole(self, cast: dict, rows: dict) -> dict:
+        """Tell what is not zero of the blocks of a LOAD_ROWS, whose δ the CAST before it broadcasts."""
+        return {
+            (channel, tile): self._block(cast, channel, tile)[0]
+            for channel, tile, _ in _blocks_of({**rows, "blocks": _count_blocks(rows)})
+        }
+
+    @staticmethod
+    def _rows(rows: dict, found: dict) -> list[int]:
+        """Give a bit for each gate that is needed, of every lane of the blocks of a LOAD_ROWS."""
+        needed = []
+        for channel, tile, lanes in _blocks_of({**rows, "blocks": _count_blocks(rows)}):
+            any_batch = found[channel, tile].any(axis=1)  # (gate, lane)
+            needed += [sum(int(any_batch[gate, lane]) << gate for gate in range(MOST_GATES)) for lane in range(lanes)]
+        return needed
+
+
+def _blocks_of(fields: dict):
+    """Go through blocks: channel, tile, lanes."""
+    channel, tile = fields["channel"], fields["tile"]
+    for _ in range(fields["blocks"]):
+        last = tile == fields["tiles_per_channel"] - 1
+        yield channel, tile, fields["last_lanes" if last else "lanes"]
+        channel, tile = channel + last, 0 if last else tile + 1
+
+
+def _count_blocks(rows: dict) -> int:
+    """Count the blocks of a LOAD_ROWS."""
+    tile, left, count = rows["tile"], rows["outer"], 0
+    while left > 0:
+        last = tile == rows["tiles_per_channel"] - 1
+        left -= MOST_GATES * rows["last_lanes" if last else "lanes"]
+        tile, count = 0 if last else tile + 1, count + 1
+    return count

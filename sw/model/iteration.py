@@ -1,0 +1,96 @@
+"""The cycles of a training iteration: every program of a plan through the model."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from etalstm.architecture import SWING, Architecture
+from etalstm.counters import named_counters
+from etalstm.hw.config import Config
+from etalstm.hw.contract import Counter, Traffic
+from etalstm.model.counted import Counted
+from etalstm.model.machine import make_machine, run, tables_of
+from etalstm.model.operands import Densities
+from etalstm.model.state import NEVER, Sizes, sizes_of
+from etalstm.model.table import tables
+from etalstm.plan.plan import Plan
+
+
+class ModelError(ValueError):
+    """A program that comes to no end."""
+
+
+def count_program(
+    config: Config,
+    words: Sequence[int],
+    operands: Densities,
+    architecture: Architecture = SWING,
+    *,
+    counted: Counted | None = None,
+    extrapolate: bool = False,
+) -> np.ndarray:
+    """Give the counters that the machine would have after a program.
+
+    Parameters
+    ----------
+    config : Config
+    words : sequence of int
+        Instructions.
+    operands : Densities
+        What is not zero, where it is not counted.
+    architecture : Architecture
+    counted : Counted, optional
+        What the program has moved.
+    extrapolate : bool
+        Count turns of loops that have become steady without going through them.
+
+    Returns
+    -------
+    array of int64, in the order of :class:`Counter`
+
+    Raises
+    ------
+    ModelError
+        If the program comes to no end.
+    """
+    division = architecture.division
+    shares = (division.elementwise, division.forward, division.backward) if division else (0, 0, 0)
+    sizes = sizes_of(config, skips=architecture.skips, shares=shares)
+    machine = make_machine(sizes, config.queue_depth)
+    program = tables_of(*tables(config, words, operands), extrapolate=extrapolate)
+    if counted is not None:
+        program = counted.fill(words, program)
+    if run(machine, program, sizes, NEVER) < 0:
+        raise ModelError("nothing happens any more, but the program has not come to its HALT")
+    return _of_all_channels(machine, sizes)
+
+
+def _of_all_channels(machine, sizes: Sizes) -> np.ndarray:
+    """Add what every channel counts."""
+    counters = machine.counted.copy()
+    counters[Counter.CYCLE_KINDS : Counter.SCALARS_SEEN] *= sizes.channels
+    counters[Counter.WRITE_BEATS : Counter.WRITE_BEATS + len(Traffic)] *= sizes.channels
+    return counters
+
+
+def count_iteration(
+    config: Config,
+    plan: Plan,
+    operands: Densities,
+    architecture: Architecture = SWING,
+    *,
+    only: str = "",
+    extrapolate: bool = True,
+) -> dict[str, dict]:
+    """Give the counters of an iteration's programs, or of those whose name begins with `only`, by their names."""
+    return {
+        name: named_counters(
+            [
+                int(word)
+                for word in count_program(config, program.words, operands, architecture, extrapolate=extrapolate)
+            ],
+            config.beat_bytes,
+        )
+        for name, program in plan.programs.items()
+        if name.startswith(only)
+    }

@@ -1,0 +1,56 @@
+"""Cycles that the machine's parts take, each with the module that it is a property of.
+
+A test holds those that a module declares (`LATENCY`, `PEArray.multiply_latency`, …) to the module.
+"""
+
+# hw/fp/multiply.py, hw/fp/add.py, hw/fp/activation.py: LATENCY
+MULTIPLIER, ADDER, ACTIVATION = 3, 5, 9
+
+# hw/pe.py: operands pass a register before the multiplier.
+PRODUCT = 1 + MULTIPLIER
+SUM = PRODUCT + ADDER
+
+# hw/compute.py: operands are at the PEs one cycle after their addresses are at the memories.
+WRITE_PRODUCT, WRITE_SUM = PRODUCT + 1, SUM + 1
+
+# hw/elementwise.py, `_arrive`: an activation's vector is read, held, then passes the units group by group.
+WRITE_ACTIVATION = ACTIVATION + 2
+
+# hw/mac.py: cycles from a MAC's issue to the write of its sum; `_follow_sums`.
+MAC_SUM = SUM + 1
+
+# Amaranth's FIFOs: cycles from a write to the first read. The buffered one has a register behind its memory.
+FIFO, BUFFERED_FIFO = 1, 2
+
+# hw/sequencer.py: `_QUIET_CYCLES`, then the drain.
+QUIET = 7
+
+# hw/dma/bursts.py: a transfer becomes bursts in the cycle after it was taken. hw/dma/reader.py, hw/dma/writer.py: the
+# address of a burst stands in a register at the port in the cycle after that.
+BURST, ADDRESS = 1, 1
+
+# hw/dma/load.py, hw/dma/writer.py: `done` is a register. hw/channel.py: so is the count of completed instructions.
+DONE, COUNTED = 1, 1
+
+# hw/rendezvous.py: cycles from a channel's pulse to the count of what every channel has stored.
+RENDEZVOUS = 2
+
+# hw/top.py and hw/dma/: depths that are no parameter of the configuration.
+PROGRAM_DEPTH, PROGRAM_BURSTS = 32, 2
+READER_DEPTH = 128
+LOAD_PLANS = 8
+BLOCK_PLANS = 4
+MAP_PLANS, MAP_DEPTH = 2, 32
+STREAMS_AHEAD = 2
+VECTOR_BEATS_AHEAD = 16
+WRITES_OUTSTANDING, WRITES_AHEAD = 32, 8
+LOG_BEATS = 32
+
+# sim/simulation.py and sim/transport.py: the memory behind a port that the Verilog is simulated with.
+MEMORY_CYCLES, MEMORY_BURSTS = 32, 16
+
+# hw/program/buffer.py: instructions of the ring. hw/dma/merge.py: a register for the address. hw/dma/rowmaps.py: cycles
+# from a block to the next one's request.
+PROGRAM_RING = 64
+MERGE = 1
+MAP_REQUEST = 3

@@ -1,0 +1,89 @@
+"""The LOAD engine: see hw/dma/load.py and hw/dma/requests.py."""
+
+from numba import njit
+
+from etalstm.hw.contract import Counter, Memory
+from etalstm.model.codec import begin_decompression, step_decompressor
+from etalstm.model.indexed import INDEX, STREAM, VECTORS, drop_plan, give_index, plan_at, step_requests, stream_item
+from etalstm.model.latencies import DONE, LOAD_PLANS
+from etalstm.model.queues import offered, take
+from etalstm.model.reader import beat_at, last_beat, step_reader, take_beat
+from etalstm.model.state import LOAD, LOADS, NEVER, complete, record
+from etalstm.model.vector import WRITES
+
+SCRATCH, _READ = int(Memory.SCRATCH), int(Counter.READ_BEATS)
+
+ENGINE = record("prepared_at", "active", "part", "current", "reading", "busy_until")
+"""The instruction that is being requested, and the plan whose beats are taken."""
+
+
+@njit
+def _request(cycle, engine, queue, asked, reader, table, wakes):
+    """Ask for the instruction at the queue, two cycles after the one before, or for a stream; tell if one waits."""
+    item, part, beat, beats = -1, VECTORS, 0, 0
+    if offered(queue, cycle):
+        engine.prepared_at = min(engine.prepared_at, cycle + 1)
+        if engine.prepared_at <= cycle:
+            item = queue.current
+            beat, beats = table[item].address, table[item].beats
+            if table[item].compressed:
+                part, beats = INDEX, 1
+    head = stream_item(asked)
+    start, length = (table[head].stream_start, table[head].stream_beats) if head >= 0 else (0, 0)
+    if step_requests(cycle, asked, reader, LOAD_PLANS, item, part, beat, beats, start, length):
+        take(queue, wakes, cycle)
+        engine.prepared_at = NEVER
+    return item >= 0 or head >= 0 or engine.prepared_at < NEVER
+
+
+@njit
+def _begin(cycle, engine, asked, codec, table):
+    """Take the next plan if there is one."""
+    engine.active = plan_at(asked) <= cycle
+    if engine.active:
+        engine.current, engine.part = drop_plan(asked)
+        if engine.part == STREAM:
+            instruction = table[engine.current]
+            engine.reading = 1
+            begin_decompression(codec, instruction.elements, instruction.kept, instruction.bf16)
+
+
+@njit
+def _take(cycle, engine, asked, reader, codec, instruction, vector, sizes, counted):
+    """Take a beat and write one, as far as they are there; tell whether the plan at hand ends."""
+    writable = instruction.memory != SCRATCH or vector.writes[cycle % WRITES] != cycle
+    there = beat_at(reader) <= cycle
+    if engine.part == STREAM:
+        beat_last = there and last_beat(reader)
+        took, _, ends = step_decompressor(codec, there and engine.reading, beat_last, writable)
+        if took:
+            take_beat(reader)
+            engine.reading = not beat_last
+            counted[_READ + instruction.kind] += sizes.channels
+        return ends
+    if not there or (engine.part == VECTORS and not writable):
+        return False
+    counted[_READ + instruction.kind] += sizes.channels
+    ends = take_beat(reader)
+    if engine.part == INDEX:
+        give_index(cycle, asked)
+    return ends
+
+
+@njit
+def step_load(cycle, engine, queue, asked, reader, port, codec, table, vector, sizes, done, counted, wakes):
+    """Request what instructions ask for, and write what has come."""
+    following = step_reader(cycle, reader, port, sizes.latency)
+    if _request(cycle, engine, queue, asked, reader, table, wakes):
+        following = cycle + 1
+    ends = False
+    if engine.active:
+        instruction = table[engine.current]
+        ends = _take(cycle, engine, asked, reader, codec, instruction, vector, sizes, counted)
+        if ends and engine.part != INDEX and not instruction.more:
+            complete(done, wakes, LOAD, cycle + DONE)
+        following = min(following, cycle + 1 if ends or engine.part == STREAM else max(cycle + 1, beat_at(reader)))
+    if not engine.active or ends:
+        _begin(cycle, engine, asked, codec, table)
+        following = min(following, cycle + 1 if engine.active else max(cycle + 1, plan_at(asked)))
+    wakes[LOADS] = following

@@ -1,0 +1,112 @@
+"""The MAC engine and the FIFO of scalars in front of it: see hw/mac.py."""
+
+from numba import njit
+
+from etalstm.model.latencies import BUFFERED_FIFO, MAC_SUM
+from etalstm.model.queues import offered, take
+from etalstm.model.state import EMITTER, MAC, MACS, NEVER, RING, complete, record, wake
+from etalstm.model.vector import slot
+
+FIRST, EMPTY, NULL, LAST = 1, 2, 4, 8  # flags of a scalar
+
+SCALARS = record("head", "tail", pushed=RING, inner=RING, marks=RING)
+"""Scalars on their way to the channels."""
+
+ENGINE = record("valid", "mac", "begins", "address", "backward", "end", "tile", "issued_at", "since")
+"""The step at hand, and the number of the next tile."""
+
+
+@njit
+def scalar_room(scalars, depth, cycle):
+    """Tell whether a scalar can enter the FIFO."""
+    level = scalars.tail - scalars.head
+    if level == 0:
+        return True
+    return level - (scalars.pushed[scalars.head % RING] + BUFFERED_FIFO <= cycle) < depth - 1
+
+
+@njit
+def _scalar_there(scalars, cycle):
+    return scalars.tail > scalars.head and scalars.pushed[scalars.head % RING] + BUFFERED_FIFO <= cycle
+
+
+@njit
+def _may_use_pes(cycle, engine, vector, sizes):
+    if vector.pe_at == cycle:
+        return False
+    if sizes.elementwise + sizes.forward + sizes.backward == 0:
+        return True
+    number = slot(cycle) - sizes.elementwise
+    return 0 <= number < (sizes.backward if engine.backward else sizes.forward)
+
+
+@njit
+def _leave(cycle, engine, vector, store, sums, sizes, done, wakes):
+    """Tell whether the step at hand leaves in this cycle, which issues its MAC if it has one."""
+    if engine.mac:
+        taken = vector.queue_at == cycle or store.queue_at == cycle
+        if not engine.begins and (taken or cycle - sums[engine.address] <= MAC_SUM):
+            return False
+        if not _may_use_pes(cycle, engine, vector, sizes):
+            return False
+        sums[engine.address] = cycle
+        engine.issued_at = cycle
+    if engine.end:
+        complete(done, wakes, MAC, cycle + MAC_SUM)
+    return True
+
+
+@njit
+def _make_step(cycle, engine, queue, scalars, instruction, wakes):
+    """Combine instruction and scalar; take them with the last step that they have."""
+    place = scalars.head % RING
+    flags = scalars.marks[place]
+    null = flags & NULL != 0
+    last_tile = null or engine.tile + 1 == instruction.tiles
+    engine.mac = not null
+    engine.begins = flags & FIRST != 0
+    engine.backward = instruction.backward
+    engine.address = instruction.queue + scalars.inner[place] * instruction.tiles + engine.tile
+    engine.end = flags & LAST != 0 and last_tile
+    engine.valid, engine.since = 1, cycle + 1
+    engine.tile = 0 if last_tile else engine.tile + 1
+    if last_tile:
+        scalars.head += 1
+        wake(wakes, EMITTER, cycle + 1)
+    if engine.end:
+        take(queue, wakes, cycle)
+
+
+@njit
+def step_mac(cycle, engine, queue, scalars, table, vector, store, sums, sizes, done, wakes):
+    """Issue the step at hand and make the next one."""
+    leaves = engine.valid and _leave(cycle, engine, vector, store, sums, sizes, done, wakes)
+    following = cycle + 1
+    if not engine.valid or leaves:
+        engine.valid = 0
+        if offered(queue, cycle) and _scalar_there(scalars, cycle):
+            _make_step(cycle, engine, queue, scalars, table[queue.current], wakes)
+        else:
+            following = NEVER
+            if offered(queue, cycle) and scalars.tail > scalars.head:
+                following = scalars.pushed[scalars.head % RING] + BUFFERED_FIFO
+    wakes[MACS] = following
+
+
+@njit
+def run_tiles(cycle, until, engine, queue, table, sums, sizes):
+    """Issue the following tiles of the scalar at hand while nothing else acts; give the cycle of the last one.
+
+    The last two tiles are left to :func:`step_mac`: with the making of the last one the scalar is taken.
+    """
+    if not (engine.valid and engine.mac and engine.tile) or sizes.elementwise + sizes.forward + sizes.backward:
+        return cycle
+    tiles = table[queue.current].tiles
+    while cycle + 1 < until and 0 < engine.tile < tiles - 1:
+        if not engine.begins and cycle + 1 - sums[engine.address] <= MAC_SUM:
+            break
+        cycle += 1
+        sums[engine.address] = cycle
+        engine.address += 1
+        engine.tile += 1
+    return cycle

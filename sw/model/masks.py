@@ -1,0 +1,105 @@
+"""Which words of a block are not zero, group by group: see hw/broadcast/masks.py."""
+
+import numpy as np
+from numba import njit
+
+from etalstm.hw.contract import MOST_GATES, Counter
+from etalstm.model.state import record
+
+_SEEN, _SKIPPED = int(Counter.SCALARS_SEEN), int(Counter.SCALARS_SKIPPED)
+
+GIVEN = np.dtype(np.uint32)
+"""Masks that were counted from data: of each block its groups' in the order in which they are sent."""
+
+BANK = record(
+    "block", "groups", "nonzero", "begins", "finish", "last", "sums", "batch_outer", "gates", "chunks", "batch", "lane",
+)  # fmt: skip
+"""A buffer: what is to be sent of it."""
+
+
+@njit
+def _random(state):
+    """Give 32 random bits: xorshift."""
+    state[0] ^= (state[0] << 13) & 0xFFFFFFFFFFFFFFFF
+    state[0] ^= state[0] >> 7
+    state[0] ^= (state[0] << 17) & 0xFFFFFFFFFFFFFFFF
+    return (state[0] >> 16) & 0xFFFFFFFF
+
+
+@njit
+def _draw(asked, bits, threshold, state):
+    """Keep a random share of the bits of a mask."""
+    if threshold >= 1 << 32:
+        return asked
+    mask = 0
+    for bit in range(bits):
+        if asked >> bit & 1 and np.int64(_random(state)) < threshold:
+            mask |= 1 << bit
+    return mask
+
+
+@njit
+def draw_bits(state, bits, threshold):
+    """Draw some bits, each set with a probability of `threshold` in 2^32."""
+    return _draw((1 << bits) - 1, bits, threshold, state)
+
+
+@njit
+def _count(mask):
+    count = 0
+    while mask:
+        mask &= mask - 1
+        count += 1
+    return count
+
+
+@njit
+def _asked(bank, group, real, block, cast, sizes):
+    """Give the words of a group that are sent, and those of them that hold an element of the network."""
+    if not bank.batch_outer:
+        lane, chunk = group // (bank.gates * bank.chunks), group % bank.chunks
+        count = min(sizes.chunk, bank.batch - chunk * sizes.chunk)
+        every = (1 << count) - 1
+        return every, every if bank.lane + lane < real else 0
+    first = bank.lane // sizes.beat_words
+    beats = (bank.lane + block.lanes - 1) // sizes.beat_words - first + 1
+    beat = first + group % beats
+    gates, asked, held = (1 << bank.gates) - 1, 0, 0
+    for word in range(sizes.beat_words):
+        lane = beat * sizes.beat_words + word
+        if bank.lane <= lane < bank.lane + block.lanes:
+            asked |= gates << MOST_GATES * word
+            if lane < real:
+                held |= gates << MOST_GATES * word
+    return asked, held
+
+
+@njit
+def fill_masks(number, bank, block, index, cast, masks, values, given, random, sizes, counted):
+    """Describe a block that is full, and find its masks: given ones, or drawn with the block's density."""
+    bank.block, bank.batch_outer, bank.gates = index, cast.batch_outer, cast.gates
+    bank.batch, bank.lane = cast.batch, cast.lane
+    bank.begins = cast.begins and index == 0
+    bank.last = index == cast.blocks - 1
+    bank.finish = cast.finish and bank.last
+    bank.chunks = -(-cast.batch // sizes.chunk)
+    if cast.batch_outer:
+        first, last = cast.lane // sizes.beat_words, (cast.lane + block.lanes - 1) // sizes.beat_words
+        bank.groups = cast.batch * (last - first + 1)
+        bank.sums = cast.gates * block.lanes
+    else:
+        bank.groups = block.lanes * cast.gates * bank.chunks
+        bank.sums = cast.batch
+    bank.nonzero = 0
+    bits = sizes.chunk if not cast.batch_outer else MOST_GATES * sizes.beat_words
+    for group in range(bank.groups):
+        asked, held = _asked(bank, group, block.occupied, block, cast, sizes)
+        if len(given.masks):
+            value = np.int64(given.masks[given.places[cast.given_block + index] + group])
+        else:
+            value = _draw(held, bits, block.threshold, random)
+        values[number, group] = value
+        masks[number, group] = asked if sizes.send_zeros else value
+        counted[_SEEN] += _count(asked)
+        counted[_SKIPPED] += 0 if sizes.send_zeros else _count(asked) - _count(value)
+        bank.nonzero += _count(masks[number, group])

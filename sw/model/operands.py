@@ -1,0 +1,98 @@
+"""What the model knows of the numbers that a program moves: which of them are zero."""
+
+from etalstm.hw import contract
+from etalstm.hw.config import Config
+from etalstm.hw.contract import STREAM_BLOCK
+from etalstm.plan.plan import Plan
+from etalstm.plan.tiling import Span
+from etalstm.storage import KINDS
+
+CERTAIN = 1 << 32  # a threshold of 32 random bits below which an element is kept: all
+
+
+class Densities:
+    """Operands of which a share is not zero, drawn at random; what is padding is zero.
+
+    Parameters
+    ----------
+    config : Config
+    plan : Plan
+        Whose programs run.
+    delta, local : float
+        Shares of the gates' gradients and of the local gradients that are not zero.
+    """
+
+    def __init__(self, config: Config, plan: Plan, *, delta: float = 1.0, local: float = 1.0):
+        self._config = config
+        self._threshold = {contract.Traffic.DELTAS: round(delta * CERTAIN)}
+        self._kept = {contract.Traffic.DELTAS: delta, contract.Traffic.INTERMEDIATES: local}
+        self._batch = plan.map.batch.size
+        self._shares = sorted(self._arrays(plan))
+        self._indices = sorted(self._index_arrays(plan))
+
+    def _index_arrays(self, plan: Plan):
+        """Give first and last beat of every array of indices, its streams' tiles, and the layer's tiling."""
+        beats = self._config.vector_beats
+        for layer in plan.map.layers:
+            tiling, kinds = layer.tiling, len(KINDS)
+            groups = [group for group in tiling.unit_groups for _ in range(kinds)]
+            tiles = [Span(tile, 1) for tile in range(tiling.units.tiles)]
+            for array, streams in ((layer.index, groups), (layer.delta_index, tiles)):
+                if array is not None:
+                    yield array.first * beats, (array.first + array.vectors) * beats, streams, tiling.units
+
+    def _occupied(self, address: int, elements: int) -> int:
+        """Give how many elements of a stream are no padding, from the beat of its index."""
+        beats = self._config.vector_beats
+        for first, last, streams, units in self._indices:
+            if first <= address < last:
+                group = streams[(address - first) // beats % len(streams)]
+                lanes = sum(units.lanes_of(tile) for tile in range(group.first, group.first + group.count))
+                return elements * lanes // (group.count * self._config.lanes)
+        raise ValueError(f"no index of a stream lies at beat {address}")
+
+    def _arrays(self, plan: Plan):
+        """Give first beat, last beat and share of every array that is broadcast."""
+        beats = self._config.vector_beats
+        for layer in plan.map.layers:
+            units, inputs = layer.tiling.units, layer.tiling.inputs
+            arrays = [(layer.x.array, inputs), (layer.h.array, units)]
+            arrays += [(layer.delta.array, units)] if layer.delta else [(layer.delta_index, units)]
+            for array, share in arrays:
+                yield array.first * beats, (array.first + array.vectors) * beats, share.share, share.size
+
+    def _real_lanes(self, cast: dict, channel: int, tile: int) -> int:
+        """Give how many lanes of a tile hold elements of the network."""
+        for first, last, share, size in self._shares:
+            if first <= cast["address"] < last:
+                lanes = self._config.lanes
+                return max(0, min(lanes, share - tile * lanes, size - channel * share - tile * lanes))
+        raise ValueError(f"no array that is broadcast lies at beat {cast['address']}")
+
+    def block(self, cast: dict, channel: int, tile: int) -> tuple:
+        """Describe a block of a CAST: lanes with elements, its masks' threshold; kept elements, its stream's place."""
+        occupied = self._real_lanes(cast, channel, tile)
+        threshold = self._threshold.get(cast["kind"], CERTAIN)
+        if not cast["compressed"]:
+            return occupied, threshold, 0, 0, 0
+        elements = cast["gates"] * cast["batch"] * self._config.lanes
+        beats, kept = self._size(cast["address"] + tile * self._config.vector_beats, elements, cast["kind"], False)
+        return occupied, threshold, kept, 0, beats
+
+    def stream(self, fields: dict, elements: int) -> tuple[int, int, int]:
+        """Give kept elements, first beat and beats of the stream that an instruction writes or reads.
+
+        Where a stream begins is not known: they follow each other.
+        """
+        beats, kept = self._size(fields["address"], elements, fields["kind"], bool(fields["bf16"]))
+        return kept, 0, beats
+
+    def row_threshold(self, rows: dict) -> int:
+        """Give the probability, in 2^32, that a row of a LOAD_ROWS has a scalar that is not zero."""
+        delta = self._kept[contract.Traffic.DELTAS]
+        return round((1 - (1 - delta) ** self._batch) * CERTAIN)
+
+    def _size(self, address: int, elements: int, kind: int, bf16: bool) -> tuple[int, int]:
+        kept = round(self._occupied(address, elements) * self._kept[kind])
+        words = -(-elements // STREAM_BLOCK) + (-(-kept // 2) if bf16 else kept)
+        return -(-words // self._config.beat_words), kept

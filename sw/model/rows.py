@@ -1,0 +1,116 @@
+"""LOAD_ROWS as LOADs of the rows that are needed: see hw/dma/rows.py and hw/dma/rowmaps.py."""
+
+from numba import njit
+
+from etalstm.hw.contract import MOST_GATES, Counter, Opcode, Traffic
+from etalstm.model.latencies import ADDRESS, BUFFERED_FIFO, BURST, MAP_REQUEST, MERGE, RENDEZVOUS
+from etalstm.model.masks import draw_bits
+from etalstm.model.queues import has_room, push
+from etalstm.model.state import LOAD, STORE, completed_at, record
+
+LOAD_CODE = int(Opcode.LOAD)
+_SEEN, _SKIPPED = int(Counter.ROWS_SEEN), int(Counter.ROWS_SKIPPED)
+_MAP_BEATS = int(Counter.READ_BEATS) + int(Traffic.DELTAS)
+PASS, TAKE, LOOK, END = range(4)
+
+ROWS = record(
+    "state", "tile", "row", "rows", "left", "run", "length", "found", "ended", "map_at", "asked", "took", "base",
+    "needed",
+)  # fmt: skip
+"""The block whose map is looked at, its next row, and the run of rows that was found last.
+
+``map_at`` is the cycle in which the block's map is there, ``asked`` the one in which it was asked for, ``took`` the one
+in which the map before it was taken; ``needed`` has a bit for each gate of the row's lane.
+"""
+
+
+@njit
+def _next_map(cycle, rows, instance, m, sizes):
+    """Find when the map of the next block is there; maps are asked for while another is looked at."""
+    last = rows.tile == instance.tiles_per_channel - 1
+    rows.rows = MOST_GATES * (instance.last_lanes if last else instance.lanes)
+    rows.tile = 0 if last else rows.tile + 1
+    beats = MOST_GATES * sizes.vector_beats
+    first = rows.asked + BURST + ADDRESS + MERGE + sizes.latency + BUFFERED_FIFO
+    rows.map_at = max(first, cycle + 1) + beats
+    rows.asked += MAP_REQUEST
+    m.counted[_MAP_BEATS] += beats
+
+
+@njit
+def _offer(cycle, rows, instance, m, more, sizes, wakes):
+    """Give the run of rows that was found to the LOAD queue; tell whether it was taken."""
+    queue = m.queues[LOAD]
+    if not has_room(queue, sizes.instruction_queue, cycle):
+        return False
+    engine = m.sequencer[0]
+    slot = engine.instance % len(m.instances)
+    engine.instance += 1
+    m.instances[slot] = m.instances[engine.out_slot]
+    load = m.instances[slot]
+    load.opcode, load.more, load.outer = LOAD_CODE, more, rows.length
+    beats = load.inner * sizes.vector_beats
+    load.address += rows.run * beats
+    load.beats = rows.length * beats
+    push(queue, wakes, slot, cycle)
+    return True
+
+
+@njit
+def _look(cycle, rows, instance, m, given, sizes, wakes):
+    """Look at a row, or at those of a lane that are not needed."""
+    gate = rows.row % MOST_GATES
+    if gate == 0 and rows.needed < 0:
+        rows.needed = draw_bits(m.random, MOST_GATES, instance.row_threshold)
+        if len(given.rows):
+            rows.needed = given.rows[m.sequencer[0].row_lanes]
+        m.sequencer[0].row_lanes += 1
+    left = rows.needed >> gate
+    begins = left & 1 and rows.ended
+    if begins and rows.found and not _offer(cycle, rows, instance, m, 1, sizes, wakes):
+        return False
+    step = MOST_GATES if gate == 0 and left == 0 else 1
+    m.counted[_SEEN] += step
+    m.counted[_SKIPPED] += 0 if left & 1 else step
+    if begins:
+        rows.run, rows.length, rows.found = rows.base + rows.row, 1, 1
+    elif left & 1:
+        rows.length += 1
+    rows.ended = not left & 1
+    rows.row += step
+    if rows.row % MOST_GATES == 0:
+        rows.needed = -1
+    return True
+
+
+@njit
+def step_rows(cycle, m, given, sizes, wakes):
+    """Do a cycle's work on the LOAD_ROWS at the output; tell whether anything moved, and whether it leaves."""
+    rows, engine = m.rows[0], m.sequencer[0]
+    instance = m.instances[engine.out_slot]
+    if rows.state == PASS:
+        if completed_at(m.done, STORE, instance.wait_store) + (RENDEZVOUS if instance.wait_store else 0) > cycle:
+            return False, False
+        rows.tile, rows.left, rows.base, rows.asked = instance.tile, instance.outer, 0, cycle + MAP_REQUEST
+        rows.run, rows.length, rows.found, rows.needed = 0, 1, 0, -1
+        _next_map(cycle, rows, instance, m, sizes)
+        rows.state = TAKE
+    elif rows.state == TAKE:
+        if rows.map_at <= cycle:
+            rows.state, rows.row, rows.ended = LOOK, 0, 1
+            rows.took = cycle
+    elif rows.state == LOOK:
+        if not _look(cycle, rows, instance, m, given, sizes, wakes):
+            return False, False
+        if rows.row == rows.rows:
+            rows.base += rows.rows
+            rows.left -= rows.rows
+            rows.state = END if rows.left <= 0 else TAKE
+            if rows.left > 0:
+                _next_map(rows.took, rows, instance, m, sizes)
+    elif _offer(cycle, rows, instance, m, 0, sizes, wakes):
+        rows.state = PASS
+        return True, True
+    else:
+        return False, False
+    return True, False

@@ -1,0 +1,217 @@
+"""Fetching, repeating and dispatching a program: see hw/program/."""
+
+from numba import njit
+
+from etalstm.hw.contract import ADDRESS_REGISTERS, Counter, Opcode
+from etalstm.model.latencies import PROGRAM_RING
+from etalstm.model.loops import turn_ends
+from etalstm.model.queues import has_room, push
+from etalstm.model.reader import beat_at, give_transfer, step_reader, take_beat, takes_transfer
+from etalstm.model.rows import step_rows
+from etalstm.model.state import (
+    BURST_BEATS,
+    CAST,
+    LOAD,
+    MAC,
+    NEVER,
+    SEQUENCER,
+    STORE,
+    VECTOR,
+    record,
+)
+
+HALT, LOOP, ADVANCE, LOAD_ROWS = (int(code) for code in (Opcode.HALT, Opcode.LOOP, Opcode.ADVANCE, Opcode.LOAD_ROWS))
+INSTANCES = 512  # instructions that are under way
+PROGRAM = int(Counter.PROGRAM_BEATS)
+
+ENGINE = record(
+    "length", "asking", "asked_count", "following", "ready", "behind", "pending", "dropped", "beats",  # buffer
+    "index", "held", "held_index", "depth",  # loops
+    "checked", "checked_index", "pairs", "out", "out_slot", "instance",  # dispatch
+    "halted_at", "skipped", "position", "streams", "blocks", "row_lanes",
+    registers=ADDRESS_REGISTERS, dispatched=CAST + 1,
+)  # fmt: skip
+"""The ring of instructions, the loop that is at hand, the two registers of the dispatch."""
+
+
+@njit
+def _ask(cycle, engine, reader, sizes):
+    """Ask for the next burst of the program in every other cycle; give how many instructions are asked for now."""
+    burst = BURST_BEATS // sizes.instruction_beats
+    if not engine.asking:
+        left = engine.length - engine.following
+        engine.asking = left != 0
+        engine.asked_count = min(left, burst - engine.following % burst)
+        return 0
+    room = engine.ready + engine.pending + burst <= PROGRAM_RING // 2
+    if not room or engine.dropped + engine.pending + burst > PROGRAM_RING or not takes_transfer(reader):
+        return 0
+    beats = sizes.instruction_beats
+    give_transfer(reader, engine.following * beats, engine.asked_count * beats, cycle)
+    engine.following += engine.asked_count
+    engine.asking = 0
+    return engine.asked_count
+
+
+@njit
+def _arrive(cycle, engine, reader, sizes, counted):
+    """Take a beat; give whether an instruction is whole with it."""
+    if beat_at(reader) > cycle:
+        return False
+    take_beat(reader)
+    counted[PROGRAM] += 1
+    engine.beats = (engine.beats + 1) % sizes.instruction_beats
+    return engine.beats == 0
+
+
+@njit
+def _resolve(engine, m, p):
+    """Make an instance of the instruction that is checked: its address and its waits."""
+    slot = engine.instance % INSTANCES
+    engine.instance += 1
+    m.instances[slot] = p.table[engine.checked_index]
+    instance, dispatched = m.instances[slot], engine.dispatched
+    instance.address += engine.registers[instance.register]
+    if instance.wait_load:
+        instance.wait_load = dispatched[LOAD] + 1 - instance.wait_load
+    if instance.wait_mac:
+        instance.wait_mac = dispatched[MAC] + 1 - instance.wait_mac
+    if instance.wait_vector:
+        instance.wait_vector = dispatched[VECTOR] + 1 - instance.wait_vector
+    if instance.wait_store:
+        instance.wait_store = dispatched[STORE] + 1 - instance.wait_store
+    dispatched[instance.engine] += 1
+    if instance.engine == CAST:
+        instance.given_block = engine.blocks
+        engine.blocks += instance.blocks
+    elif instance.compressed:
+        if len(p.streams):
+            found = p.streams[engine.streams]
+            instance.kept, instance.stream_start, instance.stream_beats = found[0], found[1], found[2]
+        else:
+            instance.stream_start = engine.position
+            engine.position += instance.stream_beats
+        engine.streams += 1
+    return slot
+
+
+@njit
+def _hand_on(cycle, engine, m, p, sizes):
+    """Hand the instruction at the output on; tell whether anything moved."""
+    if not engine.out:
+        return False
+    instance = m.instances[engine.out_slot]
+    if instance.opcode == LOAD_ROWS:
+        moved, leaves = step_rows(cycle, m, p, sizes, m.wakes)
+        engine.out = not leaves
+        return moved
+    if not has_room(m.queues[instance.engine], sizes.instruction_queue, cycle):
+        return False
+    push(m.queues[instance.engine], m.wakes, engine.out_slot, cycle)
+    engine.out = 0
+    return True
+
+
+@njit
+def _dispatch(cycle, engine, m, p, sizes):
+    """Move the instruction that is checked to the output; tell whether anything moved."""
+    occupied = engine.out
+    moved = _hand_on(cycle, engine, m, p, sizes)
+    if not engine.checked:
+        return moved
+    row = p.table[engine.checked_index]
+    if row.opcode == ADVANCE:
+        engine.pairs += 1
+        if engine.pairs >= row.pairs:
+            for pair in range(row.pairs):
+                engine.registers[row.registers[pair]] += row.amounts[pair]
+            engine.registers[0] = 0
+            engine.pairs = engine.checked = 0
+        return True
+    if row.opcode == HALT:
+        if not occupied:
+            engine.halted_at = min(engine.halted_at, cycle)
+        return moved or (occupied and not engine.out)
+    if not engine.out:
+        engine.out_slot = _resolve(engine, m, p)
+        engine.out, engine.checked = 1, 0
+        return True
+    return moved
+
+
+@njit
+def _loop(cycle, engine, m, p):
+    """Take an instruction from the ring, or go on with a loop.
+
+    Give whether one was taken, how far to go back, and whether anything moved.
+    """
+    if engine.held and p.table[engine.held_index].opcode == LOOP:
+        row, body = p.table[engine.held_index], m.stack[engine.depth]
+        body.start, body.end, body.turns = engine.index, engine.index + row.length, row.turns
+        body.done, body.last, body.begun_at = 0, 0, cycle + engine.skipped
+        m.before[engine.depth, :] = m.counted
+        engine.held = 0
+        engine.depth += 1
+        return False, 0, True
+    if engine.depth and engine.index == m.stack[engine.depth - 1].end:
+        body = m.stack[engine.depth - 1]
+        now, before = cycle + engine.skipped, m.before[engine.depth - 1]
+        engine.skipped += turn_ends(body, now, m.counted, before, p.extrapolate)
+        body.turns -= 1
+        if body.turns == 0:
+            engine.depth -= 1
+            return False, 0, True
+        engine.index = body.start
+        return False, body.end - body.start, True
+    if engine.held or not engine.ready:
+        return False, 0, False
+    engine.held, engine.held_index = 1, engine.index
+    engine.index += 1
+    return True, 0, True
+
+
+@njit
+def step_sequencer(cycle, m, p, sizes):
+    """Move what is fetched on by a stage."""
+    engine, reader = m.sequencer[0], m.readers[0]
+    following = step_reader(cycle, reader, m.ports[0], sizes.latency)
+    was_asking = engine.asking
+    asked = _ask(cycle, engine, reader, sizes)
+    whole = _arrive(cycle, engine, reader, sizes, m.counted)
+    moved = _dispatch(cycle, engine, m, p, sizes)
+    if engine.held and p.table[engine.held_index].opcode != LOOP and not engine.checked:
+        engine.checked, engine.checked_index, engine.held = 1, engine.held_index, 0
+        moved = True
+    took, back, looped = _loop(cycle, engine, m, p)
+    stored = whole and engine.dropped == 0
+    _account(engine, took, back, asked, stored, whole)
+    if moved or looped or asked or whole or engine.asking != was_asking:
+        following = cycle + 1
+    following = min(following, max(cycle + 1, beat_at(reader)))
+    if engine.out:
+        following = min(following, _blocked_until(cycle, m, sizes))
+    m.wakes[SEQUENCER] = following
+
+
+@njit
+def _blocked_until(cycle, m, sizes):
+    """Give when to ask again for an instruction that could not be handed on; a queue that gives room asks, too."""
+    instance = m.instances[m.sequencer[0].out_slot]
+    if instance.opcode == LOAD_ROWS:
+        return cycle + 1
+    return cycle + 1 if has_room(m.queues[instance.engine], sizes.instruction_queue, cycle + 2) else NEVER
+
+
+@njit
+def _account(engine, took, back, asked, stored, whole):
+    """Update the counts of instructions in the ring."""
+    if back and back > engine.behind:
+        engine.dropped += engine.pending + asked - (1 if whole else 0)
+        engine.ready = engine.behind = engine.pending = 0
+        engine.following = engine.index
+        engine.asking = 0
+        return
+    engine.ready += (1 if stored else 0) - (1 if took else 0) + back
+    engine.behind = min(engine.behind + (1 if took else 0), PROGRAM_RING // 2) - back
+    engine.pending += asked - (1 if stored else 0)
+    engine.dropped -= 1 if whole and not stored else 0

@@ -1,0 +1,109 @@
+"""Records of the model's parts, and what all of them use.
+
+Every part is a NumPy record of integers, so that compiled functions share it. Cycles count from the program's start.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from etalstm.hw import contract
+from etalstm.hw.config import Config
+from etalstm.model import latencies
+
+NEVER = 1 << 60  # a cycle that does not come
+RING = 64  # entries of a ring: more than any FIFO of the machine has
+DONE_RING = 4096  # completions of an engine that are remembered
+BURST_BEATS = 16
+
+LOAD, MAC, VECTOR, STORE, CAST = (int(engine) for engine in contract.Engine)
+# Who acts in a cycle, in the order in which they are asked: who offers before who takes.
+SEQUENCER, FETCHER, EMITTER, VECTORS, STORES, LOADS, MACS, QUEUES, PARTS = range(9)
+
+
+def record(*names: str, **arrays: int) -> np.dtype:
+    """Make a record of integers and arrays of integers."""
+    return np.dtype([(name, np.int64) for name in names] + [(name, np.int64, size) for name, size in arrays.items()])
+
+
+class Sizes(NamedTuple):
+    """Numbers of a configuration and of the way that it runs."""
+
+    channels: int
+    managers: int  # channels that share a port
+    lanes: int
+    beat_words: int
+    vector_beats: int
+    instruction_beats: int
+    instruction_queue: int
+    scalar_fifo: int
+    scratch_reads: int
+    groups: int  # cycles in which an activation unit does its lanes of a vector
+    units: int
+    codec_words: int
+    broadcast_words: int
+    chunk: int  # sequences of a mask by rows
+    outstanding: int
+    send_zeros: int
+    elementwise: int  # fixed shares of the PEs: slots of each kind; all 0: none
+    forward: int
+    backward: int
+    latency: int
+
+
+def sizes_of(config: Config, *, skips: bool = True, shares: tuple[int, int, int] = (0, 0, 0)) -> Sizes:
+    """Take from a configuration what the model needs."""
+    return Sizes(
+        channels=config.channels,
+        managers=config.channels_per_port,
+        lanes=config.lanes,
+        beat_words=config.beat_words,
+        vector_beats=config.vector_beats,
+        instruction_beats=config.instruction_beats,
+        instruction_queue=config.instruction_queue,
+        scalar_fifo=config.scalar_fifo,
+        scratch_reads=config.scratch_reads,
+        groups=config.lanes // config.activation_units,
+        units=config.activation_units,
+        codec_words=min(config.codec_words, config.beat_words),
+        broadcast_words=config.broadcast_words,
+        chunk=min(32, config.broadcast_words // (contract.MOST_GATES * config.lanes)),
+        outstanding=config.outstanding_bursts,
+        send_zeros=int(not skips),
+        elementwise=shares[0],
+        forward=shares[1],
+        backward=shares[2],
+        latency=latencies.MEMORY_CYCLES,
+    )
+
+
+@njit
+def wake(wakes, part, cycle):
+    """Have a part asked in `cycle` at the latest."""
+    if cycle < wakes[part]:
+        wakes[part] = cycle
+
+
+DONE = record("count", times=DONE_RING)
+"""Completions of an engine: how many are known of, and the cycle of each pulse."""
+
+
+@njit
+def complete(done, wakes, engine, cycle):
+    """Note that an engine's next instruction is completed in `cycle`."""
+    one = done[engine]
+    one.times[one.count % DONE_RING] = cycle
+    one.count += 1
+    wakes[QUEUES] = 0
+    if engine == STORE:  # a LOAD_ROWS may wait for it
+        wake(wakes, SEQUENCER, cycle + latencies.RENDEZVOUS)
+
+
+@njit
+def completed_at(done, engine, count):
+    """Give the cycle of an engine's completion number `count` (from 1), NEVER if it is not known, 0 if long ago."""
+    one = done[engine]
+    if count <= one.count - DONE_RING or count <= 0:
+        return 0
+    return one.times[(count - 1) % DONE_RING] if count <= one.count else NEVER

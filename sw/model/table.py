@@ -1,0 +1,96 @@
+"""Programs as tables: the fields that take time, one record an instruction; the blocks of each CAST."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from etalstm.hw import contract
+from etalstm.hw.config import Config
+from etalstm.hw.contract import ADVANCES, Opcode
+from etalstm.model.state import record
+
+INSTRUCTION = record(
+    "opcode", "engine", "wait_load", "wait_mac", "wait_vector", "wait_store", "everyone", "address", "kind", "memory",
+    "outer", "inner", "more", "compressed", "bf16", "first", "start", "log", "beats", "elements", "kept",
+    "stream_start", "stream_beats", "queue", "tiles", "backward", "op", "a_source", "b_source", "serial", "rows",
+    "lanes", "lane", "gates", "batch", "batch_outer", "begins", "finish", "blocks", "first_block", "given_block",
+    "last_lanes", "tile", "tiles_per_channel", "row_threshold", "register", "turns", "length", "pairs",
+    registers=ADVANCES, amounts=ADVANCES,
+)  # fmt: skip
+"""Fields of all opcodes; those of streams hold what was found of the stream."""
+
+BLOCK = record(
+    "address", "beats", "elements", "lanes", "occupied", "threshold", "kept", "stream_start", "stream_beats",
+)  # fmt: skip
+"""A block of a CAST: of its ``lanes`` the first ``occupied`` of the vector hold elements of the network."""
+
+_SAME = frozenset(INSTRUCTION.names)
+_MODULUS = 1 << contract.ADDRESS_BITS
+
+
+def tables(config: Config, words: Iterable[int], operands) -> tuple[np.ndarray, np.ndarray]:
+    """Make the tables of a program as it is written: loops are gone through later.
+
+    Parameters
+    ----------
+    config : Config
+    words : iterable of int
+        Instructions.
+    operands : Densities
+        Knows what is not zero.
+
+    Returns
+    -------
+    instructions, blocks : arrays of INSTRUCTION and BLOCK
+    """
+    program = [contract.decode(word) for word in words]
+    table, blocks = np.zeros(len(program), INSTRUCTION), []
+    for row, (opcode, fields) in zip(table, program, strict=True):
+        row["opcode"] = opcode
+        for name in _SAME & fields.keys():
+            row[name] = fields[name]
+        if opcode in contract.ENGINE_OF:
+            row["engine"] = contract.ENGINE_OF[opcode]
+        if opcode == Opcode.ADVANCE:
+            _advance(row, fields)
+        elif opcode in (Opcode.LOAD, Opcode.LOAD_ROWS, Opcode.STORE):
+            _transfer(config, row, opcode, fields, operands)
+        elif opcode == Opcode.CAST:
+            row["everyone"], row["begins"], row["first_block"] = 1, fields["start"], len(blocks)
+            blocks += _blocks(config, fields, operands)
+    return table, np.array(blocks or [(0,) * len(BLOCK.names)], BLOCK)
+
+
+def _advance(row, fields) -> None:
+    """Note what an ADVANCE adds to which register; it takes a cycle for each pair up to the last that is not 0."""
+    pairs = [(fields[f"register{n}"], fields[f"amount{n}"]) for n in range(ADVANCES)]
+    row["pairs"] = max([n + 1 for n, pair in enumerate(pairs) if any(pair)], default=1)
+    for n, (register, amount) in enumerate(pairs):
+        row["registers"][n] = register
+        row["amounts"][n] = amount - _MODULUS if amount >= _MODULUS // 2 else amount
+
+
+def _transfer(config: Config, row, opcode: Opcode, fields, operands) -> None:
+    """Note the size of a transfer, and of the stream that it is."""
+    vectors = fields["outer"] * fields["inner"]
+    row["beats"], row["elements"] = vectors * config.vector_beats, vectors * config.lanes
+    if opcode == Opcode.LOAD_ROWS:
+        row["row_threshold"] = operands.row_threshold(fields)
+    elif fields["compressed"]:
+        row["kept"], row["stream_start"], row["stream_beats"] = operands.stream(fields, vectors * config.lanes)
+
+
+def _blocks(config: Config, cast: dict, operands):
+    """Give the blocks of a CAST as tuples in the order of BLOCK; addresses count from the CAST's."""
+    vectors = cast["gates"] * cast["batch"]
+    channel, tile = cast["channel"], cast["tile"]
+    for _ in range(cast["blocks"]):
+        last = tile == cast["tiles_per_channel"] - 1
+        step = config.vector_beats * (1 if cast["compressed"] else vectors)
+        lanes = cast["last_lanes" if last else "lanes"]
+        occupied, threshold, kept, start, beats = operands.block(cast, channel, tile)
+        yield (
+            tile * step, vectors * config.vector_beats, vectors * config.lanes, lanes, occupied, threshold, kept, start,
+            beats,
+        )  # fmt: skip
+        channel, tile = channel + last, 0 if last else tile + 1

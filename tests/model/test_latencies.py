@@ -1,0 +1,23 @@
+"""The model's constants are those of the modules that they stand for."""
+
+from etalstm.hw.contract import BINARY32
+from etalstm.hw.fp.activation import Activation
+from etalstm.hw.fp.add import Adder
+from etalstm.hw.fp.multiply import Multiplier
+from etalstm.hw.pe import PEArray
+from etalstm.model import latencies
+from etalstm.sim.transport import LATENCY_CYCLES
+
+
+def test_latencies_of_the_arithmetic_are_the_modules():
+    assert (latencies.MULTIPLIER, latencies.ADDER) == (Multiplier.LATENCY, Adder.LATENCY)
+    assert latencies.ACTIVATION == Activation.LATENCY
+
+
+def test_latencies_of_the_pes_are_the_arrays():
+    pes = PEArray(BINARY32, 1, Multiplier, Adder)
+    assert (pes.multiply_latency, pes.add_latency) == (latencies.PRODUCT, latencies.SUM)
+
+
+def test_the_memory_is_the_simulated_one():
+    assert latencies.MEMORY_CYCLES == LATENCY_CYCLES
