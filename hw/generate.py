@@ -9,6 +9,7 @@ from amaranth.hdl import ClockSignal, Instance, ResetSignal
 from amaranth.lib import wiring
 
 from etalstm.hw import contract
+from etalstm.hw.broadcast.broadcaster import Broadcaster
 from etalstm.hw.channel import Channel
 from etalstm.hw.config import Config, preset
 from etalstm.hw.fp.activation import Activation
@@ -60,8 +61,8 @@ class Instanced(wiring.Component):
 def verilog(config: Config, name: str = "top", *, build: int = 0) -> str:
     """Give the Verilog of the whole accelerator; equal configurations give equal text.
 
-    What there are many of, a channel and its arithmetic units, is written once each: so the time that this takes, and
-    the size of the text, do not grow with the number of channels.
+    What there are many of is written once each: a channel, its arithmetic units, a broadcaster. So the time that this
+    takes, and the size of the text, hardly grow with the number of channels.
 
     Parameters
     ----------
@@ -75,7 +76,13 @@ def verilog(config: Config, name: str = "top", *, build: int = 0) -> str:
     modules = {unit_name: unit(config.format) for unit_name, unit in units.items()}
     instances = {unit_name: partial(Instanced.of, unit_name, unit) for unit_name, unit in modules.items()}
     modules["channel"] = channel = Channel(config, **{n: lambda _, make=make: make() for n, make in instances.items()})
-    modules[name] = Top(config, channel=lambda _: Instanced.of("channel", channel), build=build)
+    modules["broadcaster"] = broadcaster = Broadcaster(config)
+    modules[name] = Top(
+        config,
+        channel=lambda _: Instanced.of("channel", channel),
+        broadcaster=lambda _: Instanced.of("broadcaster", broadcaster),
+        build=build,
+    )
     return "\n".join(component_verilog(component, module) for module, component in reversed(modules.items()))
 
 
