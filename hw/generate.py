@@ -9,6 +9,7 @@ from amaranth.hdl import ClockSignal, Instance, ResetSignal, Value
 from amaranth.lib import wiring
 
 from etalstm.hw import contract
+from etalstm.hw.broadcast.broadcaster import Broadcaster
 from etalstm.hw.channel import Channel
 from etalstm.hw.config import Config, preset
 from etalstm.hw.contract import BINARY32
@@ -61,8 +62,8 @@ class Instanced(wiring.Component):
 def verilog(config: Config, name: str = "top", *, build: int = 0) -> str:
     """Give the Verilog of the whole accelerator; equal configurations give equal text.
 
-    What there are many of, a channel and its arithmetic units, is written once each: so the time that this takes, and
-    the size of the text, do not grow with the number of channels.
+    What there are many of is written once each: a channel, its arithmetic units, a broadcaster. So the time that this
+    takes, and the size of the text, hardly grow with the number of channels.
 
     Parameters
     ----------
@@ -73,8 +74,14 @@ def verilog(config: Config, name: str = "top", *, build: int = 0) -> str:
         What the BUILD register reads as.
     """
     modules = channel_modules(config)
+    modules["broadcaster"] = broadcaster = Broadcaster(config)
     channel = modules["channel"]
-    modules[name] = Top(config, channel=lambda _: Instanced.of("channel", channel), build=build)
+    modules[name] = Top(
+        config,
+        channel=lambda _: Instanced.of("channel", channel),
+        broadcaster=lambda _: Instanced.of("broadcaster", broadcaster),
+        build=build,
+    )
     return modules_verilog(modules)
 
 

@@ -47,8 +47,8 @@ class Top(wiring.Component):
     Parameters
     ----------
     config : Config
-    channel : callable
-        Makes a channel of a configuration.
+    channel, broadcaster : callable
+        Make a channel, or a broadcaster, of a configuration.
     build : int
         What the BUILD register reads as, 32 bits.
 
@@ -65,8 +65,8 @@ class Top(wiring.Component):
         A program runs; the last program ended, but not with DONE.
     """
 
-    def __init__(self, config: Config, *, channel=Channel, build: int = 0):
-        self.config, self._channel, self._build = config, channel, build
+    def __init__(self, config: Config, *, channel=Channel, broadcaster=Broadcaster, build: int = 0):
+        self.config, self._channel, self._broadcaster, self._build = config, channel, broadcaster, build
         super().__init__(top_signature(config))
 
     def elaborate(self, platform):
@@ -79,7 +79,7 @@ class Top(wiring.Component):
         m.submodules.groups = groups = Groups(config)
         of_program, reset = self._program_domain(m, sequencer)
         tree = self._grow(m)
-        broadcasters = [Broadcaster(config) for _ in range(config.broadcasters)]
+        broadcasters = [self._broadcaster(config) for _ in range(config.broadcasters)]
         for n, broadcaster in enumerate(broadcasters):
             m.submodules[f"broadcaster{n}"] = of_program(broadcaster)
         reader = Reader(config.address_bits, config.beat_bits, contract.ADDRESS_BITS, depth=32, outstanding=2)

@@ -27,13 +27,16 @@ ROUND_TRIP = 2 * STAGES + JOIN_STAGES + 1
 SETTLING = ROUND_TRIP + 2
 """Until a reset has come to every channel, and what a channel says after that has come back."""
 
+_KEPT = {"keep": "true", "shreg_extract": "no"}
+
 
 def delayed(m: Module, value, stages: int, *, name: str, reset_less: bool = False, init=None):
-    """Give a value ``stages`` cycles of ``sync`` later, in registers that no tool makes a shift register of."""
+    """Give a value ``stages`` cycles of ``sync`` later.
+
+    The registers are kept: no tool makes a shift register of them, or one leaf of the equal leaves of a branch.
+    """
     for stage in range(stages):
-        register = Signal(
-            value.shape(), name=f"{name}{stage}", reset_less=reset_less, init=init, attrs={"shreg_extract": "no"}
-        )
+        register = Signal(value.shape(), name=f"{name}{stage}", reset_less=reset_less, init=init, attrs=_KEPT)
         m.d.sync += register.eq(value)
         value = register
     return value

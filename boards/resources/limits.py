@@ -13,7 +13,7 @@ DEEPER_PATHS = {
     "channel.load": "a beat is taken from the reader's FIFO in the cycle in which the lane memory has room for it, "
     "which depends on what the element-wise engine writes in that cycle",
     "top.branch": "as channel: what its PEs did in a cycle goes to a register of the counters",
-    "top.broadcaster": "as top.broadcaster.emitter, whose words come from top.broadcaster.buffer",
-    "top.broadcaster.emitter": "the next nonzero scalar is found in the cycle in which the one before is taken",
+    "broadcaster": "as broadcaster.emitter, whose words come from broadcaster.buffer",
+    "broadcaster.emitter": "the next nonzero scalar is found in the cycle in which the one before is taken",
 }
 """Modules with a deeper path, and why it is there."""
