@@ -114,6 +114,19 @@ def test_compare_finds_golden_bits_of_slices(capsys, slices, arguments):
     assert json.loads(out)["mismatched_words"] == 0
 
 
+def test_compare_finds_golden_bits_of_a_batch_that_does_not_fit(capsys):
+    common = ["--preset", "test", *sizes(5, 9, 2, 6, 12), "--storage", "ms1", "--slices", 3]
+    whole = output(capsys, "plan", *common, "--memory-budget", 1)[2]
+    arguments = ["--theta", 0.1, "--log-share", 1, "--stall", 0.5, "--unequal-lengths"]
+    refused = output(capsys, "compare", *common, *arguments, "--memory-budget", 1)[2]
+    assert "one of 3 slices does not fit" in refused
+    least, undivided = (int(re.search(r"at least ([\d,]+)", e)[1].replace(",", "")) for e in (refused, whole))
+    assert least < undivided
+    code, out, err = output(capsys, "compare", *common, *arguments, "--memory-budget", least, "--json")
+    assert code == 0, err
+    assert json.loads(out)["mismatched_words"] == 0
+
+
 def test_plan_says_where_windows_lie(capsys):
     small = sizes(3, 5, 1, 2, 2)
     out = output(capsys, "plan", "--preset", "vcu128", *small)[1]
