@@ -262,7 +262,7 @@ def run(m, p, sizes, limit):
         if m.wakes[MACS] == cycle + 1 < others:
             last = mac.run_tiles(cycle, others, m.mac[0], m.queues[MAC], m.instances, m.sums, sizes)
             tiles = last - cycle
-        following = min(others, max(m.wakes[MACS], cycle + 1 + tiles))
+        following = max(min(others, max(m.wakes[MACS], cycle + 1 + tiles)), cycle + 1)
         end = _end(m)
         if following == NEVER:
             if m.sequencer[0].halted_at < NEVER:
