@@ -7,8 +7,6 @@ from etalstm.hw.contract import PAGE_BYTES
 from etalstm.plan.plan import Plan
 from etalstm.plan.segments import REGIONS, divide
 
-_TRIES = 6  # plans made before the budget counts as too small: estimates leave out little
-
 
 def plan_whole(memory_bytes: int | None, make: Callable[..., Plan]) -> Plan:
     """Plan for a memory. If it has no room for δ of all layers at once, there is room for one layer's at a time.
@@ -51,15 +49,14 @@ def plan_within(budget: int, make: Callable[..., Plan]) -> Plan:
     plan = make()
     if _fits(plan, budget):
         return plan
-    estimates = _estimates(plan)
+    estimates, needed = _estimates(plan), plan.memory_bytes
     likely = [count for count, size in estimates.items() if size <= budget]
-    least = min(estimates, key=estimates.get)
-    counts = [*likely[:: max(1, len(likely) // _TRIES)], least]
-    for count in counts:
+    # Estimates leave out that every segment has programs of its own: a number of segments that seems to fit may not.
+    for count in [*likely, *(count for count in estimates if count not in likely)]:
         plan = make(segments=_divided(plan, count))
         if _fits(plan, budget):
             return plan
-    needed = plan.memory_bytes
+        needed = min(needed, plan.memory_bytes)
     raise PlanError(f"a memory budget of {budget:,} bytes is too small: this network needs at least {needed:,}")
 
 
