@@ -57,7 +57,8 @@ def test_places_of_parts_hold_every_sequence_once(count):
     parts = Parts(batch=8, slices=6, count=count)
     whole = np.arange(1, 25).reshape(3, 8)
     taken = [parts.take(whole, part, 1) for part in range(count)]
-    assert {array.shape for array in taken} == {(3, parts.places)} and not parts.full
+    assert {array.shape for array in taken} == {(3, parts.places)}
+    assert parts.full == (count == 1)
     assert np.array_equal(parts.join(taken, 1), whole)
     for part, array in enumerate(taken):
         of_slices = array.reshape(3, parts.slices_of_part, -1)
