@@ -10,7 +10,7 @@ from etalstm.device.planning import first_room, plan_session
 from etalstm.device.session import HardwareSession
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import PlanError
-from etalstm.plan.groups import best_slices
+from etalstm.plan.fit import plan_best_slices
 from etalstm.plan.placement import Placement
 from etalstm.plan.plan import Plan
 from etalstm.slices import Parts, part_counts
@@ -53,15 +53,14 @@ class HardwareDevice(Device):
 
     def best_slices(self, shape):
         """Tell how many slices use the channels best: one for each of the fastest groups that fit the memory."""
-        for count in best_slices(self.accelerator.config, shape.network, shape.batch):
-            wanted = replace(shape, slices=count)
-            try:
-                plan = plan_session(self.accelerator, wanted, first_room(wanted))
-            except PlanError:
-                continue
-            if plan.groups == count:
-                return count
-        return 1
+
+        def plan(slices, groups):
+            return plan_session(self.accelerator, replace(shape, slices=slices), first_room(shape), groups)
+
+        try:
+            return plan_best_slices(self.accelerator.config, shape.network, shape.batch, plan).map.division.slices
+        except PlanError:
+            return 1
 
     def close(self) -> None:
         """Let go of the machine."""

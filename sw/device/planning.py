@@ -1,5 +1,6 @@
 """Plans of sessions on a machine."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from etalstm.device.accelerator import Accelerator
@@ -16,8 +17,10 @@ def first_room(shape: TrainingShape) -> Room:
     return Room(shape.log_share or (1.0 if nothing_is_dropped else FIRST))
 
 
-def plan_session(accelerator: Accelerator, shape: TrainingShape, room: Room, **options) -> Plan:
-    """Plan a session's programs and memory, with the fastest number of groups of channels that fits.
+def plan_session(
+    accelerator: Accelerator, shape: TrainingShape, room: Room, groups: Sequence[int] | None = None, **options
+) -> Plan:
+    """Plan a session's programs and memory.
 
     Parameters
     ----------
@@ -25,6 +28,8 @@ def plan_session(accelerator: Accelerator, shape: TrainingShape, room: Room, **o
     shape : TrainingShape
     room : Room
         Of the logs.
+    groups : sequence of int, optional
+        Numbers of groups of channels: the first that fits is taken. Default: all that are possible, the fastest first.
     options
         Of :class:`Plan`: what does not follow from the others.
 
@@ -38,7 +43,7 @@ def plan_session(accelerator: Accelerator, shape: TrainingShape, room: Room, **o
         Plan, config, shape.network, shape.batch, shape.steps, masked=shape.masked, storage=shape.storage,
         share=room.share, skips=shape.architecture.skips, slices=shape.slices, **options,
     )  # fmt: skip
-    groups = group_counts(config, shape.network, shape.batch, shape.slices)
+    groups = groups or group_counts(config, shape.network, shape.batch, shape.slices)
     if shape.memory_budget is None:
         return plan_whole(accelerator.transport.memory_bytes, make, groups)
     return plan_within(shape.memory_budget, make, groups)

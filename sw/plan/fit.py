@@ -4,7 +4,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from etalstm.errors import PlanError
+from etalstm.hw.config import Config
 from etalstm.hw.contract import PAGE_BYTES
+from etalstm.network import NetworkShape
+from etalstm.plan.groups import best_slices
 from etalstm.plan.plan import Plan
 from etalstm.plan.segments import REGIONS, divide
 
@@ -70,6 +73,33 @@ def plan_within(budget: int, make: Callable[..., Plan], groups: Sequence[int] = 
             return plan
     needed = plan.memory_bytes
     raise PlanError(f"a memory budget of {budget:,} bytes is too small: this network needs at least {needed:,}")
+
+
+def plan_best_slices(config: Config, network: NetworkShape, batch: int, plan: Callable[..., Plan]) -> Plan:
+    """Plan with the number of slices that the machine uses best: one for each of the fastest groups that fit.
+
+    Parameters
+    ----------
+    config : Config
+    network : NetworkShape
+    batch : int
+    plan : function
+        Plans with `slices`, for the first of `groups` that fits.
+
+    Raises
+    ------
+    PlanError
+        If the network does not fit.
+    """
+    for count in best_slices(config, network, batch):
+        try:
+            planned = plan(slices=count, groups=[count])
+        except PlanError as error:
+            problem = error
+            continue
+        if planned.groups == count:
+            return planned
+    raise problem
 
 
 def _first_that_fits(budget: int | None, make: Callable[..., Plan], groups: Sequence[int]) -> Plan | None:

@@ -12,8 +12,8 @@ class Hazards:
     """Executes a program's waits, and notes for each vector who has touched it last.
 
     An instruction knows an earlier one to be completed if it waits for it, or for one that knows it, or if both are of
-    one engine. What one channel knows of its own STOREs is not known of those of others: CAST, LOAD_ROWS and the LOADs of
-    groups read what other channels have written, and only their own waits and those of their engine tell them. No
+    one engine. What one channel knows of its own STOREs is not known of those of others. CAST, LOAD_ROWS and a LOAD of
+    a group read what other channels have written, and only their own waits and those of their engine tell them. No
     instruction knows which LOADs other channels have completed, so nothing may overwrite what a group has read. Where
     LOAD_ROWS leaves rows out is not looked at.
     """

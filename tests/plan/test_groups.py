@@ -105,7 +105,8 @@ def test_usage_and_contributions_count_the_sequences_of_all_groups(grouped, stor
     np.testing.assert_array_equal(contributions, expected)
     for actual, wanted in zip(machine, golden, strict=True):
         assert actual.words >= wanted.words
-        assert replace(actual, words=0) == replace(wanted, words=0)
+        assert replace(actual, words=0, kept=()) == replace(wanted, words=0, kept=())
+        assert actual.kept == wanted.kept or not storage.layer(0).compressed
 
 
 @pytest.mark.parametrize("policy", ["dense", "ms1-bf16"])
@@ -118,10 +119,10 @@ def test_no_group_reads_or_overwrites_what_another_needs(policy):
 
 
 def test_a_session_takes_the_fastest_groups_that_fit():
-    shape = TrainingShape(NetworkShape(4, 16), 8, 4, slices=8)
+    shape = TrainingShape(NetworkShape(17, 17), 8, 2, slices=8)
     counts = group_counts(FOUR, shape.network, 8, 8)
-    assert set(counts) == {1, 2, 4} and counts[-1] != 1
-    sizes = {count: Plan(FOUR, shape.network, 8, 4, slices=8, groups=count).memory_bytes for count in counts}
+    assert counts == [4, 2, 1]
+    sizes = {count: Plan(FOUR, shape.network, 8, 2, slices=8, groups=count).memory_bytes for count in counts}
     for memory, fits in ((1 << 26, counts[0]), (sizes[1], 1)):
         accelerator = InterpretedAccelerator(FOUR)
         accelerator.transport.memory_bytes = memory
