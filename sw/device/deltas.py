@@ -8,7 +8,7 @@ from etalstm.codec import decode
 from etalstm.device.windows import Windows
 from etalstm.errors import DeviceError
 from etalstm.hw.contract import STREAM_INDEX
-from etalstm.plan import memory
+from etalstm.plan import layout
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.memory import Array, unpack
 from etalstm.plan.network import NetworkMap
@@ -80,7 +80,7 @@ class DeltaReader:
             words = beats[channel, start - first : start - first + length].reshape(-1)
             block = decode(words, vectors * units.lanes, beat_words=self._config.beat_words)
             dense[channel, step, tile, unit * vectors : (unit + 1) * vectors] = block.reshape(vectors, units.lanes)
-        places = partial(memory.gates_index, units, gates, steps, batch)
+        places = partial(layout.gates_index, units, gates, steps, batch)
         words = self._memory.channels, dense[0].size // units.lanes, units.lanes
         index, shape = self._memory.of_batch(places, (steps, batch.batch, gates, units.size), axis=1)
         return unpack(Array("delta", "deltas", 0, words, shape, index), dense)

@@ -12,7 +12,7 @@ from etalstm.hw.contract import STREAM_INDEX
 from etalstm.network import GATES
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.held import Held
-from etalstm.plan.memory import elements
+from etalstm.plan.layout import elements
 from etalstm.plan.network import NetworkMap
 from etalstm.storage import KINDS
 from etalstm.stream import DENSE_KIND, Encoding, StreamHeader, seal, unseal

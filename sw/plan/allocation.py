@@ -9,7 +9,7 @@ from etalstm.errors import PlanError
 from etalstm.hw.config import Config
 from etalstm.hw.contract import MOST_GATES, PARAMETER_DELTA_THRESHOLD, PARAMETER_THRESHOLDS
 from etalstm.network import NetworkShape
-from etalstm.plan import memory
+from etalstm.plan import layout
 from etalstm.plan.arrays import LayerArrays, Sequence
 from etalstm.plan.memory import Array, MemoryMap
 from etalstm.plan.tiling import NEEDED_ARRAYS, BatchTiles, LayerTiling, Share, tile_batch, tile_layer
@@ -120,17 +120,17 @@ class LayerAllocation:
         hidden = self._network.hidden_size
         matrix, vector = (tiling.gates * hidden, inputs + hidden), (tiling.gates * hidden,)
         of_unit = tiling.gates * tiling.units.tiles
-        columns = tiling.rows * tiling.columns, _once(memory.column_copy_index, tiling)
-        biases = of_unit, _once(memory.bias_index, tiling)
+        columns = tiling.rows * tiling.columns, _once(layout.column_copy_index, tiling)
+        biases = of_unit, _once(layout.bias_index, tiling)
         layouts = {
-            "rows": ("weights", tiling.depth * of_unit, partial(memory.row_copy_index, tiling), matrix),
+            "rows": ("weights", tiling.depth * of_unit, partial(layout.row_copy_index, tiling), matrix),
             "columns": ("weights", *columns, matrix),
             "gradient": ("optimizer", *columns, matrix),
             "velocity": ("optimizer", *columns, matrix),
             "bias": ("weights", *biases, vector, CLOSED),
             "bias_gradient": ("optimizer", *biases, vector),
             "bias_velocity": ("optimizer", *biases, vector),
-            "norms": ("optimizer", tiling.columns, partial(memory.column_index, tiling), (inputs + hidden,)),
+            "norms": ("optimizer", tiling.columns, partial(layout.column_index, tiling), (inputs + hidden,)),
         }
         arrays = {name: self._memory.add(f"{name}{suffix}", *each) for name, each in layouts.items()}
 
@@ -203,7 +203,7 @@ class LayerAllocation:
         return self._shared[name]
 
     def _sequence(self, name: str, kind: str, share: Share, length: int) -> Sequence:
-        index = partial(memory.sequence_index, share, length, self._batch)
+        index = partial(layout.sequence_index, share, length, self._batch)
         shape = (length, self._batch.batch, share.size)
         vectors = length * self._batch.vectors * share.tiles
         return Sequence(
@@ -213,7 +213,7 @@ class LayerAllocation:
         )
 
     def _gates(self, name: str, tiling: LayerTiling) -> Sequence:
-        index = partial(memory.gates_index, tiling.units, tiling.gates, self._steps, self._batch)
+        index = partial(layout.gates_index, tiling.units, tiling.gates, self._steps, self._batch)
         shape = (self._steps, self._batch.batch, tiling.gates, tiling.units.size)
         tiles = tiling.gates * tiling.units.tiles
         vectors = self._steps * self._batch.vectors * tiles

@@ -7,7 +7,7 @@ from etalstm.cells.cell import Cell
 from etalstm.cells.lstm import LSTM
 from etalstm.hw.config import Config
 from etalstm.network import NetworkShape
-from etalstm.plan import memory
+from etalstm.plan import layout
 from etalstm.plan.allocation import LayerAllocation, batch_of, check_plannable
 from etalstm.plan.arrays import LayerArrays, Sequence
 from etalstm.plan.emit import Log, Place
@@ -95,7 +95,7 @@ class NetworkMap:
         self.kept = Kept(config, self.memory, self.layers, share, segments, every_delta)
 
     def _masks(self) -> Sequence:
-        index = partial(memory.mask_index, self.config, self.steps, self.batch)
+        index = partial(layout.mask_index, self.config, self.steps, self.batch)
         vectors, shape = self.steps * self.batch.vectors, (self.steps, self.division.places)
         return Sequence(self.memory.add("mask", "activations", vectors, index, shape, batch_axis=1), 1, self.batch)
 

@@ -136,6 +136,16 @@ def test_narrow_networks_have_as_many_slices_as_the_fastest_groups():
     assert device.best_slices(replace(SHAPE, network=NetworkShape(4, 4), batch=1)) == 1
 
 
+def test_slices_are_as_many_as_groups_fit_the_memory():
+    shape = TrainingShape(NetworkShape(17, 17), 8, 2)
+    sizes = [Plan(FOUR, shape.network, 8, 2, slices=count, groups=count).memory_bytes for count in (4, 2, 1)]
+    assert sizes == sorted(sizes, reverse=True)
+    for memory, slices in [*zip(sizes, (4, 2, 1), strict=True), (4096, 1)]:
+        accelerator = InterpretedAccelerator(FOUR)
+        accelerator.transport.memory_bytes = memory
+        assert HardwareDevice("interpreter", "test", accelerator).best_slices(shape) == slices
+
+
 def test_lanes_without_units_and_places_without_sequences_cost_cycles():
     network = NetworkShape(16, 16)
     for groups, expected in ((1, 8 * (32 + 64)), (2, 4 * 2 * (32 + 64)), (4, 2 * 4 * (32 + 64))):
