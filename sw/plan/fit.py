@@ -135,8 +135,8 @@ def _estimates(plan: Plan) -> dict[int, int]:
 
 
 def _counts(most: int) -> list[int]:
-    """Give numbers of segments to look at: all small ones, then each half as large again as the one before."""
+    """Give numbers of segments to look at, each twice the one before, and the most that there can be."""
     counts = [2]
     while counts[-1] < most:
-        counts.append(min(most, counts[-1] + max(1, counts[-1] // 2)))
+        counts.append(min(most, 2 * counts[-1]))
     return [count for count in counts if count <= most]
