@@ -12,7 +12,7 @@ DEEPER_PATHS = {
     "which depends on what the element-wise engine writes in that cycle",
     "top.branch": "whose turn it is, by the shares that the tree's registers hold, decides which word of the lane "
     "memories is read, and so whether the STORE engine gets its own and takes the next instruction",
-    "top": "as top.sequencer: whether an instruction leaves depends on the rooms of all engines",
+    "top": "as top.sequencer: an instruction leaves if no LOAD_ROWS is expanded and its engine has room",
     "top.sequencer": "when an instruction leaves, the loops decide in the same cycle which one follows, and the buffer "
     "whether it has that one",
     "broadcaster": "as broadcaster.emitter, whose words come from broadcaster.buffer",
