@@ -59,7 +59,7 @@ class ElementLoop(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Compute the element; check the one that waits."""
+        """Compute the element that follows and check it; give out the one that waits."""
         m = Module()
         element, valid = Signal(Element(), reset_less=True), Signal()
         following = Signal(Element())
@@ -74,12 +74,13 @@ class ElementLoop(wiring.Component):
             self.o.p.eq(element),
         ]
         self._run_loops(m, following, advance)
+        # The check of an element takes as many levels of logic as its issue. So it is made before the register.
+        verdict = Signal(Status, reset_less=True)
         with m.If(advance):
-            m.d.sync += [element.eq(following), valid.eq(1)]
+            m.d.sync += [element.eq(following), verdict.eq(self._check(m, following)), valid.eq(1)]
         with m.Elif(self.o.ready & self.o.valid):
             m.d.sync += valid.eq(0)
 
-        verdict = self._check(m, element)
         m.d.comb += self.o.valid.eq(valid & (verdict == Status.IDLE) & (self.status == Status.IDLE))
         with m.If(self.status == Status.IDLE):
             with m.If(self.i.valid & ((i.outer == 0) | (i.inner == 0))):
@@ -120,7 +121,7 @@ class ElementLoop(wiring.Component):
                 m.d.sync += address.eq(Mux(inner_ends, next_row, following[name] + i[f"{name}_inner"]))
 
     def _check(self, m, element):
-        """Give the verdict on the element that waits."""
+        """Give the verdict on an element."""
         has_b = (element.op != VectorOp.SIGMOID) & (element.op != VectorOp.TANH)
         depths = {Source.SCRATCH: self.scratch_depth, Source.QUEUE: self.queue_depth, Source.PARAMETER: PARAMETERS}
 

@@ -7,12 +7,14 @@ LARGEST_SHARE = 0.8
 """Of each resource; the rest is for memory controller, PCIe and routing."""
 
 DEEPER_PATHS = {
-    "channel": "as channel.load and channel.compute",
-    "channel.compute": "whether an element can be computed, its operands' places and the slots of the PEs decide in "
-    "the same cycle whether the MAC is, and so which word of the queue is read",
+    "channel": "as channel.load",
     "channel.load": "a beat is taken from the reader's FIFO in the cycle in which the lane memory has room for it, "
     "which depends on what the element-wise engine writes in that cycle",
-    "top.branch": "as channel: what its PEs did in a cycle goes to a register of the counters",
+    "top.branch": "whose turn it is, by the shares that the tree's registers hold, decides which word of the lane "
+    "memories is read, and so whether the STORE engine gets its own and takes the next instruction",
+    "top": "as top.sequencer: an instruction leaves if no LOAD_ROWS is expanded and its engine has room",
+    "top.sequencer": "when an instruction leaves, the loops decide in the same cycle which one follows, and the buffer "
+    "whether it has that one",
     "broadcaster": "as broadcaster.emitter, whose words come from broadcaster.buffer",
     "broadcaster.emitter": "the next nonzero scalar is found in the cycle in which the one before is taken",
 }

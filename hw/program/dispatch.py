@@ -29,6 +29,11 @@ _COUNTS = {
 _ZEROS = {Opcode.CAST: ("wait_load", "wait_mac", "wait_vector")}
 
 
+def _pairs(word):
+    """Give the registers and amounts of an ADVANCE; those in use come first."""
+    return word[HEADER_BITS : _ADVANCE.size]
+
+
 class Dispatch(wiring.Component):
     """Executes ADVANCE and hands the instructions of engines on, in order.
 
@@ -67,6 +72,7 @@ class Dispatch(wiring.Component):
         m = Module()
         checked, valid, index = Signal(Fetched()), Signal(), Signal(INDEX_BITS)
         addressed, advance, free = Signal(), Signal(), Signal()
+        more = Signal()  # an ADVANCE has pairs after the present one: a register, since the next word hangs on it
         leaves = Signal()
         opcode = checked.word[: contract.OPCODE_BITS]
         good = valid & (checked.verdict == Status.IDLE)
@@ -79,7 +85,7 @@ class Dispatch(wiring.Component):
             self.waiting.eq(self.o.valid | valid | self.i.valid),
             self.index.eq(Mux(self.o.valid, index, Mux(valid, checked.index, self.i.p.index))),
         ]
-        total, more = self._advance(m, checked.word, advance)
+        total = self._advance(m, checked.word, advance, more)
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
         with m.If(advance):
@@ -91,6 +97,7 @@ class Dispatch(wiring.Component):
         with m.If(self.i.ready):
             m.d.sync += [valid.eq(self.i.valid), checked.eq(self.i.p), checked.verdict.eq(self._check(m))]
             m.d.sync += addressed.eq(Cat(self._is(code) for code in _ADDRESSED).any())
+            m.d.sync += more.eq(_pairs(self.i.p.word)[_PAIR_BITS:].any())
         return m
 
     def _is(self, opcode):
@@ -114,14 +121,14 @@ class Dispatch(wiring.Component):
                     m.d.comb += verdict.eq(Status.BAD_OPCODE)
         return verdict
 
-    def _advance(self, m, word, advance):
+    def _advance(self, m, word, advance, more):
         """Add what follows the header to a register; in an ADVANCE keep the sum and bring the next pair there.
 
-        Returns the sum, and whether an ADVANCE has pairs after this one.
+        Returns the sum. ``more`` becomes whether pairs follow the next one.
         """
         registers = [Signal(ADDRESS_BITS, name=f"register{n}") for n in range(1, ADDRESS_REGISTERS)]
         pair, header = _ADVANCE(word[: _ADVANCE.size]), _HEADER(word[:HEADER_BITS])
-        pairs, total, number = word[HEADER_BITS : _ADVANCE.size], Signal(ADDRESS_BITS), Signal(contract.REGISTER_BITS)
+        pairs, total, number = _pairs(word), Signal(ADDRESS_BITS), Signal(contract.REGISTER_BITS)
         following = pairs[_PAIR_BITS:]
         m.d.comb += [
             number.eq(Mux(advance, pair.register0, header.register)),
@@ -131,12 +138,12 @@ class Dispatch(wiring.Component):
             ),
         ]
         with m.If(advance):
-            m.d.sync += pairs.eq(following)
+            m.d.sync += [pairs.eq(following), more.eq(following[_PAIR_BITS:].any())]
             with m.Switch(number):
                 for n, register in enumerate(registers, 1):
                     with m.Case(n):
                         m.d.sync += register.eq(total)
-        return total, following.any()
+        return total
 
     def _resolve(self, m, word, address):
         """Put the instruction into ``o``, its relative waits as targets, and count it for those that follow."""
