@@ -25,12 +25,14 @@ PLAIN = {
 }  # plain Python and NumPy: everybody in sw and sim
 CONTRACT = {"etalstm.hw.contract"}
 CONFIG = {"etalstm.hw.config"}
+DISTANCE = {"etalstm.hw.distance"}  # the tree's latencies, for hardware and timing model alike
 TABLES = {"etalstm.hw.fp.tables"}  # the integers of the activations, for hardware and golden model alike
 
 # Each layer may import itself and these; the first prefix that fits a module is its layer.
 LAYERS = {
     "etalstm.hw.contract": set(),
     "etalstm.hw.config": CONTRACT,
+    "etalstm.hw.distance": set(),
     "etalstm.hw.fp.tables": CONTRACT,
     "etalstm.hw": CONTRACT | CONFIG,
     "etalstm.sim.prove": {"etalstm.hw", "etalstm.sim", "etalstm.golden"},  # holds the hardware to the golden model
@@ -50,7 +52,7 @@ LAYERS = {
     "etalstm.golden": PLAIN | CONTRACT | TABLES,
     "etalstm.plan": PLAIN | CONTRACT | CONFIG,
     "etalstm.device": PLAIN | CONTRACT | CONFIG | {"etalstm.plan", "etalstm.golden"},
-    "etalstm.model": PLAIN | CONTRACT | CONFIG | {"etalstm.plan"},
+    "etalstm.model": PLAIN | CONTRACT | CONFIG | DISTANCE | {"etalstm.plan"},
     "etalstm.data": PLAIN,
     "etalstm.train": PLAIN | CONTRACT | {"etalstm.golden", "etalstm.device", "etalstm.data", "etalstm.plan"},
     "etalstm": {"etalstm"},  # the command line

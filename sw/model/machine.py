@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from etalstm.hw.contract import LOOP_DEPTH, Counter, Cycle
+from etalstm.hw.distance import ROUND_TRIP, STAGES
 from etalstm.model import (
     codec,
     emitter,
@@ -24,7 +25,7 @@ from etalstm.model import (
 from etalstm.model import vector as vectors
 from etalstm.model import writer as writers
 from etalstm.model.classify import idle_kind, kind
-from etalstm.model.latencies import PROGRAM_BURSTS, PROGRAM_DEPTH, QUIET, READER_DEPTH
+from etalstm.model.latencies import DRAIN, PROGRAM_BURSTS, PROGRAM_DEPTH, QUIET, READER_DEPTH
 from etalstm.model.loops import make_stack
 from etalstm.model.state import (
     CAST,
@@ -176,6 +177,7 @@ def _reset(machine: Machine, sizes: Sizes) -> None:
     shared = sizes.managers > 1
     machine.ports["managers"], machine.ports["hops"] = (1, 1, sizes.managers), (1, 0, int(shared))
     machine.ports["accepted"] = -1
+    machine.ports["outstanding"] = (0, 0, sizes.outstanding if shared else 0)
     machine.writer["managers"], machine.writer["hops"], machine.writer["accepted"] = sizes.managers, int(shared), -1
     depths = (PROGRAM_DEPTH, READER_DEPTH, READER_DEPTH)
     bursts = (PROGRAM_BURSTS, sizes.outstanding, sizes.outstanding)
@@ -284,11 +286,12 @@ def run(m, p, sizes, limit):
 @njit
 def _end(m):
     """Give the cycles of a program whose parts have all come to rest."""
-    busy = m.sequencer[0].halted_at
+    busy = 0
     for engine in (LOAD, STORE):
         if m.done[engine].count:
             busy = max(busy, queues.completed_at(m.done, engine, m.done[engine].count) - 1)
     for engine in (MAC, VECTOR):
         if m.done[engine].count:
             busy = max(busy, queues.completed_at(m.done, engine, m.done[engine].count))
-    return busy + QUIET + 3
+    busy = max(busy + STAGES, m.sequencer[0].halted_at, m.sequencer[0].sent_at + ROUND_TRIP)
+    return busy + QUIET + 4 + DRAIN

@@ -41,7 +41,7 @@ def _next_map(cycle, rows, instance, m, sizes):
 def _offer(cycle, rows, instance, m, more, sizes, wakes):
     """Give the run of rows that was found to the LOAD queue; tell whether it was taken."""
     queue = m.queues[LOAD]
-    if not has_room(queue, sizes.instruction_queue, cycle):
+    if not has_room(queue, LOAD, sizes.instruction_queue, cycle):
         return False
     engine = m.sequencer[0]
     slot = engine.instance % len(m.instances)
@@ -52,7 +52,8 @@ def _offer(cycle, rows, instance, m, more, sizes, wakes):
     beats = load.inner * sizes.vector_beats
     load.address += rows.run * beats
     load.beats = rows.length * beats
-    push(queue, wakes, slot, cycle)
+    push(queue, wakes, slot, LOAD, cycle)
+    engine.sent_at = cycle
     return True
 
 

@@ -10,6 +10,7 @@ from numba import njit
 
 from etalstm.hw import contract
 from etalstm.hw.config import Config
+from etalstm.hw.distance import ROUND_TRIP
 from etalstm.model import latencies
 
 NEVER = 1 << 60  # a cycle that does not come
@@ -37,7 +38,7 @@ class Sizes(NamedTuple):
     vector_beats: int
     instruction_beats: int
     instruction_queue: int
-    scalar_fifo: int
+    scalar_fifo: int  # scalars that wait in a channel before it says that it has no room
     scratch_reads: int
     groups: int  # cycles in which an activation unit does its lanes of a vector
     units: int
@@ -62,7 +63,7 @@ def sizes_of(config: Config, *, skips: bool = True, shares: tuple[int, int, int]
         vector_beats=config.vector_beats,
         instruction_beats=config.instruction_beats,
         instruction_queue=config.instruction_queue,
-        scalar_fifo=config.scalar_fifo,
+        scalar_fifo=config.scalar_fifo + ROUND_TRIP,
         scratch_reads=config.scratch_reads,
         groups=config.lanes // config.activation_units,
         units=config.activation_units,
