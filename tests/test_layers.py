@@ -20,6 +20,7 @@ PLAIN = {
     "etalstm.network",
     "etalstm.optimizer",
     "etalstm.slices",
+    "etalstm.stale",
     "etalstm.storage",
     "etalstm.stream",
 }  # plain Python and NumPy: everybody in sw and sim
@@ -46,6 +47,7 @@ LAYERS = {
     "etalstm.network": {"etalstm.cells", "etalstm.errors"},
     "etalstm.optimizer": {"etalstm.errors", "etalstm.network"},
     "etalstm.slices": {"etalstm.network"},
+    "etalstm.stale": set(),
     "etalstm.storage": {"etalstm.cells", "etalstm.network"},
     "etalstm.codec": {"etalstm.errors", "etalstm.storage"} | CONTRACT,
     "etalstm.stream": {"etalstm.codec", "etalstm.errors", "etalstm.network", "etalstm.storage"},

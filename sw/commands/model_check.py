@@ -78,6 +78,11 @@ CONFIGURATIONS = (
     Configuration("sim sparse", "sim", 24, 64, 1, 16, 6, storage="ms1-bf16", theta=0.1),
     Configuration("sim static", "sim", 20, 40, 1, 16, 4, architecture="static"),
     Configuration("sim dynamic streams", "sim", 20, 40, 1, 16, 4, storage="ms1", architecture="dynamic"),
+    Configuration("slice dense", "slice", 40, 160, 1, 16, 3),
+    Configuration("slice layers masked", "slice", 20, 40, 2, 12, 4, masked=True),
+    Configuration("slice streams", "slice", 48, 96, 2, 16, 3, storage="ms1"),
+    Configuration("slice sparse", "slice", 64, 128, 1, 16, 4, storage="ms1-bf16", theta=0.1),
+    Configuration("slice dynamic", "slice", 40, 160, 1, 16, 3, architecture="dynamic"),
 )
 
 

@@ -1,10 +1,12 @@
 """The machine as the model has it: parts that act cycle by cycle, and cycles left out in which none does."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from etalstm.hw import contract, distance
 from etalstm.hw.contract import LOOP_DEPTH, Counter, Cycle
 from etalstm.hw.distance import ROUND_TRIP, STAGES
 from etalstm.model import (
@@ -47,9 +49,14 @@ from etalstm.model.state import (
     Sizes,
 )
 from etalstm.model.table import INSTRUCTION
+from etalstm.stale import drop_older_code
 
 _CYCLES, _KINDS, _PHASE = int(Counter.CYCLES), int(Counter.CYCLE_KINDS), int(Counter.MAC_PHASE)
 _MAC = int(Cycle.MAC)
+_MOVED = int(Counter.SCALARS_SEEN)  # the first of the counters that stand still with the machine
+_PATIENCE = 1 << 18  # turns of `run` without any progress before it gives up
+
+drop_older_code(Path(__file__).parent, (Path(module.__file__) for module in (contract, distance)))
 
 
 class Machine(NamedTuple):
@@ -252,9 +259,9 @@ def run(m, p, sizes, limit):
     Returns
     -------
     cycles : int
-        Those of turns that were only counted included; -1 if nothing happens any more before the HALT.
+        Those of turns that were only counted included; -1 if nothing moves any more before the HALT.
     """
-    cycle = 0
+    cycle = turns = moved = 0
     m.sequencer[0].halted_at = NEVER
     m.sequencer[0].length = len(p.table)
     while cycle < limit:
@@ -277,10 +284,25 @@ def run(m, p, sizes, limit):
         else:
             _count(cycle, following, m, sizes)
         cycle = following
+        turns += 1
+        if turns % _PATIENCE == 0:
+            now = _progress(m)
+            if now == moved:
+                return -1
+            moved = now
     if m.sequencer[0].halted_at == NEVER:
         return -1
     m.counted[_CYCLES] = _end(m) + m.sequencer[0].skipped
     return m.counted[_CYCLES]
+
+
+@njit
+def _progress(m):
+    """Give a sum that grows as long as instructions, scalars or beats move."""
+    moved = m.sequencer[0].instance + m.scalars[0].head + m.writer[0].head
+    for engine in range(CAST + 1):
+        moved += m.done[engine].count + m.queues[engine].head
+    return moved + m.counted[_MOVED:].sum()
 
 
 @njit
