@@ -65,7 +65,7 @@ class Report(data.StructLayout):
 class Branch(wiring.Component):
     """Channels, with a trunk and leaves of registers to and from them; see :mod:`etalstm.hw.tree`.
 
-    Every member but ``axi`` is ``distance.STAGES`` cycles away from the channels. The reset of the channels is an order,
+    Every member but ``axi`` is ``distance.STAGES`` cycles away from the channels. The channels' reset is an order,
     so that it stays in order with instructions and scalars. It is set until the first order arrives.
 
     Parameters

@@ -1,5 +1,7 @@
 """What the model knows of the numbers that a program moves: which of them are zero."""
 
+import numpy as np
+
 from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.hw.contract import STREAM_BLOCK
@@ -94,5 +96,11 @@ class Densities:
 
     def _size(self, address: int, elements: int, kind: int, bf16: bool) -> tuple[int, int]:
         kept = round(self._occupied(address, elements) * self._kept[kind])
-        words = -(-elements // STREAM_BLOCK) + (-(-kept // 2) if bf16 else kept)
+        words = -(-elements // STREAM_BLOCK) + (_pairs(elements, kept) if bf16 else kept)
         return -(-words // self._config.beat_words), kept
+
+
+def _pairs(elements: int, kept: int) -> int:
+    """Count the words of halves: each block fills its last word, and elements are spread as in :mod:`.codec`."""
+    before = np.minimum(np.arange(0, elements + STREAM_BLOCK, STREAM_BLOCK), elements) * kept // elements
+    return int(((np.diff(before) + 1) // 2).sum())
