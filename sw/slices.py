@@ -97,7 +97,7 @@ class Parts:
     """Where the sequences of a batch are, when several slices at a time are worked on.
 
     Every part has the same number of slices, and every slice as many places as the largest slice has sequences. The
-    places behind a shorter slice's sequences are empty.
+    places behind a shorter slice's sequences are empty. A single part has the batch as it is, without empty places.
 
     Parameters
     ----------
@@ -118,15 +118,19 @@ class Parts:
     @property
     def places(self) -> int:
         """Places of every part."""
+        if self.count == 1:
+            return self.batch
         return self.slices_of_part * -(-self.batch // self.slices)
 
     @property
     def full(self) -> bool:
         """No place is empty."""
-        return self.batch % self.slices == 0
+        return self.count * self.places == self.batch
 
     def sequences(self, part: int) -> np.ndarray:
         """Give the sequence at each place of a part, -1 where there is none; int64, (places,)."""
+        if self.count == 1:
+            return np.arange(self.batch)
         ranges = slice_ranges(self.batch, self.slices)[part * self.slices_of_part : (part + 1) * self.slices_of_part]
         index = np.full((self.slices_of_part, self.places // self.slices_of_part), -1, np.int64)
         for row, sequences in zip(index, ranges, strict=True):

@@ -151,9 +151,23 @@ def test_compare_finds_golden_bits_where_rows_of_weights_are_left_out(capsys, st
 def test_plan_prints_one_line_for_each_benchmark(capsys):
     lines = output(capsys, "plan", "--preset", "vcu128", "--benchmark", "deepbench-512-64", "--json")[1].splitlines()
     (found,) = map(json.loads, lines)
-    assert found["benchmark"] == "deepbench-512-64" and found["storage"] == "ms1-bf16" and found["groups"] == 1
+    assert found["benchmark"] == "deepbench-512-64" and found["storage"] == "ms1-bf16" and found["groups"] == 5
     assert 0 < found["program_bytes"] < 4 << 20 and found["program_bytes"] < found["memory_bytes"]
     assert found["plan_seconds"] > 0
+
+
+@pytest.mark.parametrize(("slices", "groups"), [("auto", 5), (4, 2), (8, 2), (3, 1), (1, 1)])
+def test_plan_takes_the_fastest_groups_that_the_slices_allow(capsys, slices, groups):
+    arguments = ["--preset", "vcu128", "--benchmark", "deepbench-512-64", "--slices", slices]
+    found = json.loads(output(capsys, "plan", *arguments, "--json")[1])
+    assert found["groups"] == groups and found["slices"] == (5 if slices == "auto" else slices)
+
+
+def test_plan_says_how_many_groups_work_at_once(capsys):
+    arguments = ["plan", "--preset", "test", *sizes(3, 5, 1, 4, 2)]
+    assert json.loads(output(capsys, *arguments, "--json")[1])["groups"] == 1
+    assert "2 groups of channels" in output(capsys, *arguments, "--slices", "auto")[1]
+    assert json.loads(output(capsys, *arguments, "--slices", "auto", "--json")[1])["slices"] == 2
 
 
 def test_plan_says_which_benchmarks_dense_storage_does_not_fit(capsys):
@@ -191,11 +205,13 @@ def test_plan_compares_storage_policies(capsys):
     assert kept[0.1]["ms1-bf16"] < kept[0.1]["ms1"] < kept[1]["ms1-bf16"] < kept[1]["ms1"]
 
 
+@pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("storage", ["ms1", "ms1-bf16"])
-def test_plan_knows_the_traffic_of_streams(storage):
+def test_plan_knows_the_traffic_of_streams(monkeypatch, storage, groups):
     """Nothing is zero, no lane without a unit: what is counted is what a density of 1 moves."""
+    monkeypatch.setattr("etalstm.device.planning.group_counts", lambda *_: [groups])
     network = NetworkShape(8, 8)
-    shape = TrainingShape(network, 4, 3, storage=Storage(storage))
+    shape = TrainingShape(network, 4, 3, storage=Storage(storage), slices=2)
     generator = np.random.default_rng(1)
     x, dy, h0, c0 = (
         generator.standard_normal(size, np.float32)

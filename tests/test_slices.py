@@ -52,7 +52,12 @@ def test_parts_are_nodes_of_the_tree():
             assert tree_total(parts, count, lambda left, right: f"({left}+{right})") == drawn(0, slices)
 
 
-@pytest.mark.parametrize("count", [1, 2, 6])
+def test_a_single_part_is_the_batch_as_it_is():
+    parts = Parts(batch=8, slices=6, count=1)
+    assert parts.full and parts.places == 8 and parts.sequences(0).tolist() == list(range(8))
+
+
+@pytest.mark.parametrize("count", [2, 6])
 def test_places_of_parts_hold_every_sequence_once(count):
     parts = Parts(batch=8, slices=6, count=count)
     whole = np.arange(1, 25).reshape(3, 8)

@@ -11,8 +11,6 @@ from etalstm.benchmarks import Benchmark
 from etalstm.commands.planner import Planner
 from etalstm.plan.plan import Plan
 
-GROUPS = 1  # batch groups of a plan
-
 
 def plan_benchmarks(benchmarks: list[Benchmark], planner: Planner, storage: str, as_json: bool) -> None:
     """Plan benchmarks one after the other, and print what each costs: one JSON object a line, or a table.
@@ -36,8 +34,8 @@ def costs(benchmark: Benchmark, planner: Planner, storage: str) -> dict:
     Returns
     -------
     dict
-        ``benchmark``, ``storage``, ``program_bytes``, ``plan_seconds``, ``memory_bytes``, ``groups``; and
-        ``dense_bytes``, what dense storage would take of the memory without programs.
+        ``benchmark``, ``storage``, ``program_bytes``, ``plan_seconds``, ``memory_bytes``, ``groups``,
+        ``slices``; and ``dense_bytes``, what dense storage would take of the memory without programs.
     """
     sizes = benchmark.network, benchmark.batch, benchmark.steps
     start = time.perf_counter()
@@ -50,7 +48,8 @@ def costs(benchmark: Benchmark, planner: Planner, storage: str) -> dict:
         "program_bytes": program_bytes,
         "plan_seconds": round(seconds, 3),
         "memory_bytes": plan.memory_bytes,
-        "groups": GROUPS,
+        "groups": plan.groups,
+        "slices": plan.map.division.slices,
         "dense_bytes": Plan(planner.config, *sizes, masked=planner.masked).windows_bytes,
     }
 
@@ -58,12 +57,12 @@ def costs(benchmark: Benchmark, planner: Planner, storage: str) -> dict:
 def show(found: list[dict], memory: int) -> None:
     """Print a table, and which benchmarks would not fit the memory with dense storage."""
     table = Table(title=f"Plans with storage {found[0]['storage']}", title_justify="left")
-    for number, column in enumerate(("benchmark", "program bytes", "seconds", "memory bytes", "groups")):
+    for number, column in enumerate(("benchmark", "program bytes", "seconds", "memory bytes", "groups", "slices")):
         table.add_column(column, justify="right" if number else "left")
     for cost in found:
         table.add_row(
             cost["benchmark"], f"{cost['program_bytes']:,}", f"{cost['plan_seconds']:.2f}",
-            f"{cost['memory_bytes']:,}", str(cost["groups"]),
+            f"{cost['memory_bytes']:,}", str(cost["groups"]), str(cost["slices"]),
         )  # fmt: skip
     console = Console()
     console.print(table)

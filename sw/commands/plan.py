@@ -11,13 +11,14 @@ from typer import Option
 
 from etalstm.benchmarks import STORAGE, named
 from etalstm.commands.benchmarks import plan_benchmarks
-from etalstm.commands.options import SLICES_HELP
+from etalstm.commands.options import SLICES_HELP, slices_or_auto
 from etalstm.commands.planner import Planner
 from etalstm.hw.config import preset as named_preset
 from etalstm.network import NetworkShape, check_size
 from etalstm.plan.placement import Placement
 from etalstm.plan.plan import Plan
 from etalstm.plan.walk import disassemble as lines_of
+from etalstm.slices import AUTO
 from etalstm.storage import POLICIES
 
 
@@ -37,7 +38,10 @@ def plan(
         Option(help="What cells keep: dense (default), ms1, ms1-bf16 (default of a benchmark), or all to compare them"),
     ] = None,
     density: Annotated[float, Option(help="Share of local gradients and of δ that compressed streams keep")] = 1.0,
-    slices: Annotated[int, Option(help=SLICES_HELP)] = 1,
+    slices: Annotated[
+        str | None,
+        Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best (default of a benchmark; else 1)"),
+    ] = None,
     memory: Annotated[int | None, Option(help="Memory of the device in bytes; fails if it is too small")] = None,
     memory_budget: Annotated[
         int | None, Option(help="Bytes of the device's memory; what cells keep beyond it goes to the host and back")
@@ -52,7 +56,8 @@ def plan(
         raise ValueError(f"density must be 0 to 1, got {density}")
     if memory_budget is not None:
         check_size("memory_budget", memory_budget)
-    planner = Planner(named_preset(preset), lengths, density, memory, memory_budget, slices)
+    wanted = slices_or_auto(slices or ("1" if benchmark is None else AUTO))
+    planner = Planner(named_preset(preset), lengths, density, memory, memory_budget, wanted)
     if benchmark is not None:
         if disassemble or storage == "all":
             raise ValueError("--benchmark does not go together with --disassemble or --storage all")
@@ -77,6 +82,7 @@ def show(planned: Plan, as_json: bool) -> None:
     if as_json:
         costs = {"footprint": footprint, "traffic": traffic, "instructions": instructions}
         costs |= {"segments": len(planned.map.kept.held), "placement": asdict(placement)}
+        costs |= {"groups": planned.groups, "slices": planned.map.division.slices}
         print(json.dumps(costs | {"spareable_bytes": planned.spareable_bytes}))
         return
     console = Console()
@@ -87,6 +93,8 @@ def show(planned: Plan, as_json: bool) -> None:
         console.print(f"Weights that are read at most, if their rows are needed: {planned.spareable_bytes:,} bytes")
     console.print(_table("Programs", ["name", "instructions"], instructions.items()))
     print(where(placement, planned.config.port_bytes))
+    if planned.groups > 1:
+        print(f"{planned.groups} groups of channels, each works on its own part of the batch.")
 
 
 def where(placement: Placement, port_bytes: int) -> str:

@@ -1,15 +1,17 @@
 """Plans as ``eta-lstm plan`` is asked for them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from etalstm.hw.config import Config
 from etalstm.hw.contract import STREAM_BLOCK
 from etalstm.network import NetworkShape
-from etalstm.plan.fit import plan_whole, plan_within
+from etalstm.plan.fit import plan_best_slices, plan_whole, plan_within
+from etalstm.plan.groups import group_counts
 from etalstm.plan.held import LOCAL_GRADIENTS
 from etalstm.plan.plan import Plan
-from etalstm.slices import check_slices
+from etalstm.slices import AUTO, check_slices
 from etalstm.storage import Storage
 
 
@@ -26,8 +28,8 @@ class Planner:
         Share of their elements that compressed streams keep.
     memory_bytes, memory_budget : int or None
         Memory of the device, and what of it may be used before the host takes the rest.
-    slices : int
-        Slices of a batch.
+    slices : int or str
+        Slices of a batch; ``auto``: as many as the machine uses best.
     """
 
     config: Config
@@ -35,7 +37,7 @@ class Planner:
     density: float
     memory_bytes: int | None
     memory_budget: int | None
-    slices: int
+    slices: int | str
 
     def plan(self, network: NetworkShape, batch: int, steps: int, policy: str) -> Plan:
         """Plan a network with a storage policy.
@@ -47,13 +49,22 @@ class Planner:
         PlanError
             If it does not fit.
         """
+        make = partial(self._plan, network, batch, steps, policy)
+        if self.slices == AUTO:
+            return plan_best_slices(self.config, network, batch, make)
+        slices = check_slices(self.slices, batch)
+        return make(slices, group_counts(self.config, network, batch, slices))
+
+    def _plan(
+        self, network: NetworkShape, batch: int, steps: int, policy: str, slices: int, groups: Sequence[int]
+    ) -> Plan:
         make = partial(
             Plan, self.config, network, batch, steps, masked=self.masked, storage=Storage(policy), density=self.density,
-            share=partial(share_of, self.density, policy == "ms1-bf16"), slices=check_slices(self.slices, batch),
+            share=partial(share_of, self.density, policy == "ms1-bf16"), slices=slices,
         )  # fmt: skip
         if self.memory_budget is not None:
-            return plan_within(self.memory_budget, make)
-        return plan_whole(self.memory_bytes, make)
+            return plan_within(self.memory_budget, make, groups)
+        return plan_whole(self.memory_bytes, make, groups)
 
 
 def share_of(density: float, bf16: bool, log: int) -> float:

@@ -1,11 +1,11 @@
 """Reads the gradients of the gates that a backward pass left in a machine's memory."""
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
 from etalstm.codec import decode
+from etalstm.device.windows import Windows
 from etalstm.errors import DeviceError
 from etalstm.hw.contract import STREAM_INDEX
 from etalstm.plan import memory
@@ -25,15 +25,12 @@ class DeltaReader:
     arrays : LayerArrays
     skipped : array, bool, (T,)
         Steps that wrote nothing: their δ is zero.
-    read : function
-        From an array to what the channels hold of it: float32, (channels, vectors, lanes).
+    windows : Windows
     """
 
-    def __init__(
-        self, network: NetworkMap, arrays: LayerArrays, skipped: np.ndarray, read: Callable[[Array], np.ndarray]
-    ):
+    def __init__(self, network: NetworkMap, arrays: LayerArrays, skipped: np.ndarray, windows: Windows):
         self._config, self._log, self._every = network.config, network.kept.deltas, network.kept.every_delta
-        self._arrays, self._skipped, self._read = arrays, skipped, read
+        self._arrays, self._skipped, self._memory, self._windows = arrays, skipped, network.memory, windows
 
     def kept(self) -> int:
         """Count what is not zero; of streams only the index beats are read."""
@@ -57,15 +54,14 @@ class DeltaReader:
                 )
             delta = self._decoded()
         else:
-            delta = self._arrays.delta.array
-            delta = unpack(delta, self._read(delta))
+            delta = self._windows.read(self._arrays.delta.array)
         delta[self._skipped] = 0
         return np.ascontiguousarray(delta.swapaxes(2, 3)).reshape(*delta.shape[:2], -1)
 
     def _index(self) -> np.ndarray:
         """Read the index beats: int64, (channels, T, batch tiles, unit tiles, words of an index)."""
-        words = self._read(self._arrays.delta_index).view(np.uint32)[..., : len(STREAM_INDEX)]
-        shape = (self._config.channels, self._skipped.size, -1, self._arrays.tiling.units.tiles, len(STREAM_INDEX))
+        words = self._windows.read_words(self._arrays.delta_index).view(np.uint32)[..., : len(STREAM_INDEX)]
+        shape = (self._memory.channels, self._skipped.size, -1, self._arrays.tiling.units.tiles, len(STREAM_INDEX))
         return words.reshape(shape).astype(np.int64)
 
     def _decoded(self) -> np.ndarray:
@@ -76,7 +72,7 @@ class DeltaReader:
         index[:, self._skipped] = 0
         beats, first = self._beats(int((index[..., _START] + index[..., _BEATS]).max()))
         dense = np.zeros(
-            (units.channels, steps, batch.count, gates * units.tiles * batch.size, units.lanes), np.float32
+            (self._memory.channels, steps, batch.count, gates * units.tiles * batch.size, units.lanes), np.float32
         )
         for channel, step, tile, unit in np.argwhere(index[..., _BEATS]):
             start, length = index[channel, step, tile, unit, [_START, _BEATS]]
@@ -85,11 +81,12 @@ class DeltaReader:
             block = decode(words, vectors * units.lanes, beat_words=self._config.beat_words)
             dense[channel, step, tile, unit * vectors : (unit + 1) * vectors] = block.reshape(vectors, units.lanes)
         places = partial(memory.gates_index, units, gates, steps, batch)
-        words = units.channels, dense[0].size // units.lanes, units.lanes
-        return unpack(Array("delta", "deltas", 0, words, (steps, batch.batch, gates, units.size), places), dense)
+        words = self._memory.channels, dense[0].size // units.lanes, units.lanes
+        index, shape = self._memory.of_batch(places, (steps, batch.batch, gates, units.size), axis=1)
+        return unpack(Array("delta", "deltas", 0, words, shape, index), dense)
 
     def _beats(self, end: int) -> tuple[np.ndarray, int]:
         """Read the log up to a beat: uint32, (channels, beats, words of a beat); and the number of its first beat."""
         log, size = self._log, self._config.vector_beats
-        words = self._read(log.part(0, max(1, -(-end // size) - log.first))).view(np.uint32)
-        return words.reshape(self._config.channels, -1, self._config.beat_words), log.first * size
+        words = self._windows.read_words(log.part(0, max(1, -(-end // size) - log.first))).view(np.uint32)
+        return words.reshape(self._memory.channels, -1, self._config.beat_words), log.first * size

@@ -1,13 +1,16 @@
 """A machine as a device: where its sessions lie in its memory."""
 
 import weakref
+from dataclasses import replace
 
 from etalstm.device.accelerator import Accelerator
 from etalstm.device.device import Device
 from etalstm.device.parts import PartedSession, shape_of_part
+from etalstm.device.planning import first_room, plan_session
 from etalstm.device.session import HardwareSession
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import PlanError
+from etalstm.plan.fit import plan_best_slices
 from etalstm.plan.placement import Placement
 from etalstm.plan.plan import Plan
 from etalstm.slices import Parts, part_counts
@@ -30,7 +33,7 @@ class HardwareDevice(Device):
         """Plan a network and place it in memory that no living session uses.
 
         If the whole batch does not fit, parts of it are worked on one after the other: as few as fit, of one slice at
-        least.
+        least. The channels work in as many groups as is fastest, of those that the slices allow and that fit.
 
         Raises
         ------
@@ -47,6 +50,17 @@ class HardwareDevice(Device):
             self._sessions.add(session)
             return PartedSession(shape, parts, session) if count > 1 else session
         raise problem
+
+    def best_slices(self, shape):
+        """Tell how many slices use the channels best: one for each of the fastest groups that fit the memory."""
+
+        def plan(slices, groups):
+            return plan_session(self.accelerator, replace(shape, slices=slices), first_room(shape), groups)
+
+        try:
+            return plan_best_slices(self.accelerator.config, shape.network, shape.batch, plan).map.division.slices
+        except PlanError:
+            return 1
 
     def close(self) -> None:
         """Let go of the machine."""

@@ -73,7 +73,7 @@ class Intermediates:
 
     def __init__(self, network: NetworkMap, windows: Windows, identity: int, skipped: np.ndarray):
         self._config, self._network, self._windows = network.config, network, windows
-        self._identity, self._skipped = identity, skipped
+        self._channels, self._identity, self._skipped = network.memory.channels, identity, skipped
 
     def streams(self, held: Held) -> Iterator[Stream]:
         """Give a segment's streams in the order in which a channel's log has them, gates where their cells come."""
@@ -125,15 +125,18 @@ class Intermediates:
 
     def _laid_out(self, stream: Stream, values: np.ndarray) -> np.ndarray:
         """Give the elements (B, H) of a stream's sequences and units as each channel has them, (channels, elements)."""
-        batch, group = self._network.batch, stream.layer.tiling.unit_groups[stream.group]
+        division, group = self._network.division, stream.layer.tiling.unit_groups[stream.group]
         units = elements(stream.layer.tiling.units)[:, group.first : group.first + group.count]
-        ours = values[batch.ranges[stream.tile]]
-        padded = np.append(ours, np.zeros((len(ours), 1), np.float32), axis=1)  # index -1 is a lane without a unit
-        return np.moveaxis(padded[:, units], 0, 2).reshape(len(units), -1)
+        padded = np.append(values, np.zeros((len(values), 1), np.float32), axis=1)  # index -1 is a lane without a unit
+        laid_out = []
+        for part in range(division.count):
+            ours = division.take(padded, part, axis=0)[self._network.batch.ranges[stream.tile]]
+            laid_out.append(np.moveaxis(ours[:, units], 0, 2).reshape(len(units), -1))
+        return np.concatenate(laid_out)
 
     def count(self, held: Held) -> int:
         """Count a segment's streams, all channels together."""
-        return self._config.channels * sum(1 for _ in self.streams(held))
+        return self._channels * sum(1 for _ in self.streams(held))
 
     def header(self, stream: Stream, channel: int, kept: int, words: int) -> StreamHeader:
         """Make the header of a channel's stream."""
@@ -175,11 +178,11 @@ class Intermediates:
             As :meth:`write` does.
         """
         streams, sealed = list(self.streams(held)), iter(sealed)
-        extents = np.zeros((self._config.channels, len(streams), len(STREAM_INDEX)), np.int64)
+        extents = np.zeros((self._channels, len(streams), len(STREAM_INDEX)), np.int64)
         bodies = {}
-        ends = [self._log_start(held)] * self._config.channels
+        ends = [self._log_start(held)] * self._channels
         for number, stream in enumerate(streams):
-            for channel in range(self._config.channels):
+            for channel in range(self._channels):
                 header, words = self._next(sealed, stream, channel)
                 beats = words.size // self._config.beat_words
                 start = ends[channel]
@@ -214,7 +217,7 @@ class Intermediates:
         tables = {
             layer.number: (first, self._read_index(layer, first, count)) for layer, first, count in self._indices(held)
         }
-        extents = np.zeros((self._config.channels, len(streams), len(STREAM_INDEX)), np.int64)
+        extents = np.zeros((self._channels, len(streams), len(STREAM_INDEX)), np.int64)
         for number, stream in enumerate(streams):
             if stream.kind == DENSE_KIND:
                 words = stream.vectors * self._config.lanes
@@ -240,7 +243,7 @@ class Intermediates:
         extents = extents.copy()
         extents[:, :, START] += held.region.first * self._config.vector_beats
         for layer, first, count in self._indices(held):
-            table = np.zeros((self._config.channels, count, self._config.lanes), np.uint32)
+            table = np.zeros((self._channels, count, self._config.lanes), np.uint32)
             for number, stream in enumerate(streams):
                 if stream.layer is layer:
                     table[:, stream.vector - first, : len(STREAM_INDEX)] = extents[:, number]
@@ -250,14 +253,14 @@ class Intermediates:
         """Read the first beats of a region: uint32, (channels, beats, words of a beat), or more."""
         vectors = -(-beats // self._config.vector_beats)
         words = self._windows.read_words(held.region.part(0, vectors)).view(np.uint32)
-        return words.reshape(self._config.channels, -1, self._config.beat_words)
+        return words.reshape(self._channels, -1, self._config.beat_words)
 
     def _write_region(self, held: Held, bodies: dict[tuple[int, int], np.ndarray], beats: int) -> None:
         vectors = -(-beats // self._config.vector_beats)
         if vectors > held.region.vectors:
             needed = (vectors - held.region.vectors + held.log.array.vectors) / held.log.worst
             raise OutgrownError(f"streams need {vectors} vectors of a region of {held.region.vectors}", needed)
-        shape = (self._config.channels, vectors * self._config.vector_beats, self._config.beat_words)
+        shape = (self._channels, vectors * self._config.vector_beats, self._config.beat_words)
         words = np.zeros(shape, np.uint32)
         for (channel, start), body in bodies.items():
             words[channel, start : start + len(body)] = body

@@ -21,8 +21,6 @@ from etalstm.storage import DENSE_TENSORS, Usage
 
 def shape_of_part(shape: TrainingShape, parts: Parts) -> TrainingShape:
     """Give the shape of a session that works on one part; empty places are padding."""
-    if parts.count == 1:
-        return shape
     masked = shape.masked or not parts.full
     return replace(shape, batch=parts.places, slices=parts.slices_of_part, masked=masked)
 

@@ -12,8 +12,8 @@ from etalstm.device.counts import add_counts, all_counts
 from etalstm.device.deltas import DeltaReader
 from etalstm.device.faults import LogFullError
 from etalstm.device.intermediates import Intermediates, OutgrownError
+from etalstm.device.planning import first_room, plan_session
 from etalstm.device.results import Outputs
-from etalstm.device.room import FIRST, Room
 from etalstm.device.shape import TrainingShape
 from etalstm.device.spill import Spill
 from etalstm.device.windows import Windows
@@ -24,7 +24,6 @@ from etalstm.network import LayerGradients, LayerParameters, canonical_rows
 from etalstm.optimizer import contribution_norms
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Place
-from etalstm.plan.fit import plan_whole, plan_within
 from etalstm.plan.held import LOCAL_GRADIENTS
 from etalstm.plan.placement import Placement
 from etalstm.plan.plan import Plan
@@ -80,8 +79,7 @@ class HardwareSession(Session):
     ):
         super().__init__(shape)
         self._accelerator, self._place, self._parts = accelerator, place, parts
-        nothing_is_dropped = not any(shape.storage.thresholds)
-        self._room = Room(shape.log_share or (1.0 if nothing_is_dropped else FIRST))
+        self._room = first_room(shape)
         self._counts: dict[str, dict] = {}
         self._used: dict[int, float] = {}  # by log: vectors that all streams of the last pass took
         self._identity = network_id(shape.network, shape.batch, shape.steps, shape.slices)
@@ -91,36 +89,22 @@ class HardwareSession(Session):
         self._adopt(self._planned(self.shape))
 
     def _planned(self, shape: TrainingShape) -> Plan:
-        make = partial(
-            Plan,
-            self._accelerator.config,
-            shape.network,
-            shape.batch,
-            shape.steps,
-            masked=shape.masked,
-            storage=shape.storage,
-            share=self._room.share,
-            skips=shape.architecture.skips,
-            program_room=self._program_room,
-            slices=shape.slices,
-            parts=self._parts,
-        )
-        if shape.memory_budget is None:
-            return plan_whole(self._accelerator.transport.memory_bytes, make)
-        return plan_within(shape.memory_budget, make)
+        return plan_session(self._accelerator, shape, self._room, program_room=self._program_room, parts=self._parts)
 
     def _adopt(self, plan: Plan) -> None:
         """Go over to a plan; weights and velocities come along."""
         placement = self._place(plan, self)
         old = self._map.memory.arrays.values() if self._map else ()
-        moved = {array.name: self.windows.read_words(array) for array in old if array.kind in SURVIVING}
+        moved = {a.name: self.windows.read(a) for a in old if a.kind in SURVIVING and not a.raw}
         self.plan, self.placement, self._map = plan, placement, plan.map
         self.windows = Windows(self._accelerator.transport, plan.map.memory, placement, self.windows)
         self._programs = {name: self._load_program(name, program) for name, program in plan.programs.items()}
         self._chosen, self._wasteful = plan.programs, False
         for name, array in plan.map.memory.arrays.items():
-            if not array.raw:  # nothing is read there that was not written before
-                self.windows.write_words(array, moved.get(name, np.zeros(array.words, np.float32)))
+            if name in moved:
+                self.windows.write(array, moved[name])
+            elif not array.raw:  # nothing is read there that was not written before
+                self.windows.write_words(array, np.zeros(array.words, np.float32))
 
     def _load_program(self, name: str, program: Program) -> LoadedProgram:
         return self._accelerator.load(program.image(), self.placement.programs + self.plan.program_offsets[name])
@@ -298,7 +282,7 @@ class HardwareSession(Session):
         """Read what each layer broadcast, x and the h of the step before; δ is read by who needs it."""
         for arrays, skipped in zip(self._map.layers, self._skipped, strict=True):
             x = self.windows.read(arrays.x.array)[arrays.x_step :]
-            deltas = DeltaReader(self._map, arrays, skipped, self.windows.read_words)
+            deltas = DeltaReader(self._map, arrays, skipped, self.windows)
             yield x, self.windows.read(arrays.h.array)[:-1], deltas
 
     def _kept(self, arrays: LayerArrays, skipped: np.ndarray) -> dict:
@@ -358,6 +342,7 @@ class HardwareSession(Session):
         """Run a program; give what it counted."""
         self._ran = self._chosen[name]
         self._accelerator.set_windows(self.placement.base, self.placement.stride, self.placement.window_bytes)
+        self._accelerator.set_groups(self.plan.groups)
         self._accelerator.set_architecture(self.shape.architecture)
         with self._accelerator.running(self._programs[name]):
             meanwhile()

@@ -133,15 +133,14 @@ class LayerAllocation:
             "norms": ("optimizer", tiling.columns, partial(memory.column_index, tiling), (inputs + hidden,)),
         }
         arrays = {name: self._memory.add(f"{name}{suffix}", *each) for name, each in layouts.items()}
-        partial_gradients = [
-            tuple(
-                self._memory.add(f"{name}{suffix}_aside{n}", *layouts[name]) for name in ("gradient", "bias_gradient")
-            )
-            for n in range(self._partials)
-        ]
+
+        def sums(of: str) -> tuple[Array, ...]:
+            return tuple(self._memory.add(f"{name}{suffix}_{of}", *layouts[name]) for name in SUMMED)
+
         return arrays | {
             "bias_sums": self._bias_sums(f"bias_sums{suffix}", of_unit),
-            "partial": partial_gradients,
+            "group_sums": sums("group") if self._memory.groups > 1 else None,
+            "partial": [sums(f"aside{n}") for n in range(self._partials)],
         }
 
     def _bias_sums(self, name: str, vectors: int) -> Array | None:
@@ -208,7 +207,9 @@ class LayerAllocation:
         shape = (length, self._batch.batch, share.size)
         vectors = length * self._batch.vectors * share.tiles
         return Sequence(
-            self._memory.add(f"{name}{self._number}", kind, vectors, index, shape), share.tiles, self._batch
+            self._memory.add(f"{name}{self._number}", kind, vectors, index, shape, batch_axis=1),
+            share.tiles,
+            self._batch,
         )
 
     def _gates(self, name: str, tiling: LayerTiling) -> Sequence:
@@ -216,7 +217,7 @@ class LayerAllocation:
         shape = (self._steps, self._batch.batch, tiling.gates, tiling.units.size)
         tiles = tiling.gates * tiling.units.tiles
         vectors = self._steps * self._batch.vectors * tiles
-        return Sequence(self._memory.add(name, "deltas", vectors, index, shape), tiles, self._batch)
+        return Sequence(self._memory.add(name, "deltas", vectors, index, shape, batch_axis=1), tiles, self._batch)
 
 
 def _once(make: Callable, *arguments):

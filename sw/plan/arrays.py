@@ -66,6 +66,8 @@ class LayerArrays:
     rows, columns : the two copies of the matrix; the column copy is the master
     gradient, velocity : like the column copy
     bias, bias_gradient, bias_velocity : [unit tile][gate]
+    group_sums : (Array, Array)
+        dW and db of a group's part of the batch; None if there is one group
     partial : list of (Array, Array)    dW and db of parts of the batch that wait for those before them
     bias_sums : Array     db of each slice, while segments follow one another; None if there is one slice
     norms : Σ dW² of each column
@@ -101,6 +103,7 @@ class LayerArrays:
     bias: Array
     bias_gradient: Array
     bias_sums: Array | None
+    group_sums: tuple[Array, Array] | None
     partial: list[tuple[Array, Array]]
     bias_velocity: Array
     norms: Array
@@ -157,6 +160,11 @@ class LayerArrays:
         """Vectors of a step's gates: what a dense cell keeps of this stage."""
         batch = self.h.batch
         return self.tiling.gates * self.tiling.units.tiles * batch.size * batch.count
+
+    @property
+    def sums(self) -> tuple[Array, Array]:
+        """Where a backward pass leaves dW and db of a group's part of the batch."""
+        return self.group_sums or (self.gradient, self.bias_gradient)
 
     def c_at(self, step: int) -> int:
         """Which step of `c` holds the state after so many steps."""

@@ -157,10 +157,13 @@ class Emitter:
         """Append a loop: see :meth:`etalstm.plan.program.Program.loop`."""
         self._program.loop(turns, emit_turn)
 
-    def load(self, to: Operand, source: Place, kind: Traffic, outer: int, inner: int) -> None:
-        """Copy outer·inner contiguous vectors of an array into a lane memory."""
+    def load(
+        self, to: Operand, source: Place, kind: Traffic, outer: int, inner: int, *, group: int | None = None
+    ) -> None:
+        """Copy outer·inner contiguous vectors of an array into a lane memory; with `group`, of that group's array."""
+        fields = {} if group is None else {"group": group + 1, "everyone": 1}
         for part in _parts(to, source, outer, inner):
-            self._transfer(Opcode.LOAD, part[0], part[1], kind, *part[2:])
+            self._transfer(Opcode.LOAD, part[0], part[1], kind, *part[2:], **fields)
 
     def load_rows(
         self, to: Operand, source: Place, kind: Traffic, outer: int, inner: int, *, first_block: int, needed: RowMap

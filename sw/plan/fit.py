@@ -1,70 +1,119 @@
 """A plan that keeps within a memory, or a memory budget."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from etalstm.errors import PlanError
+from etalstm.hw.config import Config
 from etalstm.hw.contract import PAGE_BYTES
+from etalstm.network import NetworkShape
+from etalstm.plan.groups import best_slices
 from etalstm.plan.plan import Plan
 from etalstm.plan.segments import REGIONS, divide
 
-_TRIES = 6  # plans made before the budget counts as too small: estimates leave out little
 
+def plan_whole(memory_bytes: int | None, make: Callable[..., Plan], groups: Sequence[int] = (1,)) -> Plan:
+    """Plan for a memory, with the first number of groups that fits.
 
-def plan_whole(memory_bytes: int | None, make: Callable[..., Plan]) -> Plan:
-    """Plan for a memory. If it has no room for δ of all layers at once, there is room for one layer's at a time.
-
-    Only :meth:`etalstm.device.api.Session.contributions` needs δ of all layers.
+    If the memory has no room for δ of all layers at once, however many groups there are, there is room for one layer's
+    at a time. Only :meth:`etalstm.device.api.Session.contributions` needs δ of all layers.
 
     Parameters
     ----------
     memory_bytes : int or None
         None: any.
     make : function
-        Makes the plan, with `every_delta` and for `memory_bytes`.
+        Makes the plan, with `groups` and `every_delta`, and for `memory_bytes`.
+    groups : sequence of int
+        Numbers of groups of channels, see :func:`etalstm.plan.groups.group_counts`.
 
     Raises
     ------
     PlanError
         If the network does not fit; the message says what is needed.
     """
-    plan = make()
-    if memory_bytes is None or _fits(plan, memory_bytes):
-        return plan
-    return make(memory_bytes=memory_bytes, every_delta=False)
+    one_delta = partial(make, every_delta=False)
+    plan = _first_that_fits(memory_bytes, make, groups) or _first_that_fits(memory_bytes, one_delta, groups)
+    return plan or one_delta(memory_bytes=memory_bytes)
 
 
-def plan_within(budget: int, make: Callable[..., Plan]) -> Plan:
+def plan_within(budget: int, make: Callable[..., Plan], groups: Sequence[int] = (1,)) -> Plan:
     """Plan with as few segments as a budget allows.
+
+    The channels work in groups only where one segment is enough: each group has weights and gradients of its own, which
+    leave less room for what cells keep.
 
     Parameters
     ----------
     budget : int
         Bytes of the device's memory.
     make : function
-        Makes the plan of some `segments` (default: one of all cells).
+        Makes the plan of some `groups` (default: one) and `segments` (default: one of all cells).
+    groups : sequence of int
+        Numbers of groups of channels, see :func:`etalstm.plan.groups.group_counts`.
 
     Raises
     ------
     PlanError
         If the budget is too small however often the cells are divided; the message says what is needed.
     """
-    plan = make()
-    if _fits(plan, budget):
+    plan = _first_that_fits(budget, make, groups)
+    if plan:
         return plan
-    estimates = _estimates(plan)
+    plan = make()
+    estimates, needed = _estimates(plan), plan.memory_bytes
     likely = [count for count, size in estimates.items() if size <= budget]
-    least = min(estimates, key=estimates.get)
-    counts = [*likely[:: max(1, len(likely) // _TRIES)], least]
-    for count in counts:
+    # Estimates leave out that every segment has programs of its own: a number of segments that seems to fit may not.
+    for count in [*likely, *(count for count in estimates if count not in likely)]:
         plan = make(segments=_divided(plan, count))
         if _fits(plan, budget):
             return plan
-    needed = plan.memory_bytes
+        needed = min(needed, plan.memory_bytes)
     raise PlanError(f"a memory budget of {budget:,} bytes is too small: this network needs at least {needed:,}")
 
 
-def _fits(plan: Plan, budget: int) -> bool:
-    """Tell whether a plan keeps within a budget; its programs are not made if the windows do not."""
+def plan_best_slices(config: Config, network: NetworkShape, batch: int, plan: Callable[..., Plan]) -> Plan:
+    """Plan with the number of slices that the machine uses best: one for each of the fastest groups that fit.
+
+    Parameters
+    ----------
+    config : Config
+    network : NetworkShape
+    batch : int
+    plan : function
+        Plans with `slices`, for the first of `groups` that fits.
+
+    Raises
+    ------
+    PlanError
+        If the network does not fit.
+    """
+    for count in best_slices(config, network, batch):
+        try:
+            planned = plan(slices=count, groups=[count])
+        except PlanError as error:
+            problem = error
+            continue
+        if planned.groups == count:
+            return planned
+    raise problem
+
+
+def _first_that_fits(budget: int | None, make: Callable[..., Plan], groups: Sequence[int]) -> Plan | None:
+    for count in groups:
+        try:
+            plan = make(groups=count)
+            if _fits(plan, budget):
+                return plan
+        except PlanError:  # a group has fewer channels than the layers need
+            continue
+    return None
+
+
+def _fits(plan: Plan, budget: int | None) -> bool:
+    """Tell whether a plan keeps within a budget, if any; its programs are not made if the windows do not."""
+    if budget is None:
+        return True
     return plan.windows_bytes <= budget and plan.memory_bytes <= budget
 
 

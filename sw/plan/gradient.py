@@ -25,7 +25,7 @@ class GradientLayer:
     has room for the xh of all of them, they are brought once for all rows.
 
     Several slices are summed one after the other for each range of rows. Their totals are added in the scratch memory,
-    so only dW of the whole batch ever goes to the memory.
+    so only dW of the whole batch ever goes to the memory; or of a group's part of it, and then no norms yet.
     """
 
     def __init__(
@@ -33,6 +33,7 @@ class GradientLayer:
     ):
         self._emitter, self._network, self._layer, self._skipped = emitter, network, layer, skipped
         self._weight_depth, self._half = config.weight_depth, config.queue_depth // 2
+        self._is_total = layer.group_sums is None
         tiling = layer.tiling
         self._gates = tiling.gates
         widest = max(group.count for group in tiling.column_groups)
@@ -49,7 +50,8 @@ class GradientLayer:
         tiling = self._layer.tiling
         offset = 0
         for group in tiling.column_groups:
-            self._emitter.vector(VectorOp.MULTIPLY, self._norms, ZERO, ZERO, inner=group.count)
+            if self._is_total:
+                self._emitter.vector(VectorOp.MULTIPLY, self._norms, ZERO, ZERO, inner=group.count)
             brought = self._bring_all(group)
             row = 0
             for block in range(tiling.units.channels * tiling.units.tiles):
@@ -60,8 +62,9 @@ class GradientLayer:
                     self._keep(group, self._gates * len(rows), offset + row * group.count)
                     row += self._gates * len(rows)
             offset += tiling.rows * group.count
-            norms = Place(self._layer.norms, group.first)
-            self._emitter.store(self._norms, norms, Traffic.WEIGHTS, 1, group.count)
+            if self._is_total:
+                norms = Place(self._layer.norms, group.first)
+                self._emitter.store(self._norms, norms, Traffic.WEIGHTS, 1, group.count)
 
     def _bring_all(self, group: Span) -> dict | None:
         """Load a column group's xh of all steps, if they are few and fit the weight memory; where each part lies."""
@@ -152,8 +155,10 @@ class GradientLayer:
     def _keep(self, group: Span, rows: int, vector: int) -> None:
         """Store the gradients of some rows and add their squares to the norms of their columns."""
         emitter, count, (total, squares) = self._emitter, rows * group.count, self._totals[:2]
-        place = Place(self._layer.gradient, vector)
+        place = Place(self._layer.sums[0], vector)
         emitter.store(total.at(0, outer=group.count), place, Traffic.WEIGHTS, rows, group.count)
+        if not self._is_total:
+            return
         emitter.vector(VectorOp.MULTIPLY, squares, total, total, inner=count)
         norms, squares = self._norms.at(0, outer=0), squares.at(0, outer=group.count)
         emitter.vector(VectorOp.ADD, norms, norms, squares, outer=rows, inner=group.count, serial=True)

@@ -1,5 +1,6 @@
 """The memory map: named arrays in every channel's window, and how host arrays lie in them."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -9,6 +10,7 @@ import numpy as np
 from etalstm.hw.config import Config
 from etalstm.hw.contract import PAGE_BYTES
 from etalstm.plan.tiling import BatchTiles, LayerTiling, Share, ceil_div
+from etalstm.slices import Parts
 
 
 def whole_pages(count: int) -> int:
@@ -35,6 +37,8 @@ class Array:
         Makes `index`: for a large array that takes twice the memory of its words, so it is not done before data moves.
     padding : float
         What words hold that are no element.
+    copies : int
+        1, or the number of groups of channels if each group holds the whole array.
     """
 
     name: str
@@ -44,6 +48,12 @@ class Array:
     shape: tuple[int, ...]
     make_index: Callable[[], np.ndarray] = field(compare=False)
     padding: float = 0.0
+    copies: int = 1
+
+    @property
+    def copy_words(self) -> tuple[int, int, int]:
+        """Shape of what the channels hold that share one copy: (channels, vectors, lanes)."""
+        return self.words[0] // self.copies, *self.words[1:]
 
     @property
     def vectors(self) -> int:
@@ -52,8 +62,8 @@ class Array:
 
     @cached_property
     def index(self) -> np.ndarray:
-        """Which element of the host's array each word is, int64, of shape `words`; -1 is padding."""
-        return self.make_index().reshape(self.words)
+        """Which element of the host's array each word is, int64, of shape `copy_words`; -1 is padding."""
+        return self.make_index().reshape(self.copy_words)
 
     @property
     def raw(self) -> bool:
@@ -70,13 +80,26 @@ class Array:
 class MemoryMap:
     """Allocates arrays one after the other; every channel's window has the same layout.
 
+    Arrays with a batch axis are divided among the groups of channels: group g holds part g of the batch. Every group
+    holds a copy of any other array.
+
+    Parameters
+    ----------
+    config : Config
+        The machine of one group.
+    parts : Parts
+        The parts of the batch, one for each group.
+
     Members
     -------
+    groups, channels : int
+        Groups of channels, and channels of all of them.
     arrays : dict from name to Array
     """
 
-    def __init__(self, config: Config):
-        self._config = config
+    def __init__(self, config: Config, parts: Parts):
+        self._config, self._parts = config, parts
+        self.groups, self.channels = parts.count, parts.count * config.channels
         self._vectors = 0
         self.arrays: dict[str, Array] = {}
 
@@ -88,19 +111,35 @@ class MemoryMap:
         index: Callable[[], np.ndarray],
         shape: tuple[int, ...],
         padding: float = 0.0,
+        batch_axis: int | None = None,
     ) -> Array:
-        """Allocate an array of so many vectors, whose words are the elements `index` of a host array of `shape`."""
-        if name in self.arrays:
-            raise ValueError(f"array {name!r} is allocated already")
-        words = self._config.channels, vectors, self._config.lanes
-        self.arrays[name] = array = Array(name, kind, self._vectors, words, shape, index, padding)
-        self._vectors += vectors
+        """Allocate an array of so many vectors, whose words are the elements `index` of a host array of `shape`.
+
+        With a `batch_axis`, `index` and `shape` are those of one part of the batch; the host's array has the whole one.
+        """
+        words = self.channels, vectors, self._config.lanes
+        if batch_axis is None:
+            return self._add(Array(name, kind, self._vectors, words, shape, index, padding, self._parts.count))
+        make_index, shape = self.of_batch(index, shape, batch_axis)
+        return self._add(Array(name, kind, self._vectors, words, shape, make_index, padding))
+
+    def of_batch(self, index: Callable[[], np.ndarray], shape: tuple[int, ...], axis: int):
+        """Give what makes the index of all groups' words, and the host's shape, from those of one part of the batch."""
+        whole = *shape[:axis], self._parts.batch, *shape[axis + 1 :]
+        return partial(_index_of_batch, self._parts, index, math.prod(shape[axis + 1 :])), whole
+
+    def _add(self, array: Array) -> Array:
+        if array.name in self.arrays:
+            raise ValueError(f"array {array.name!r} is allocated already")
+        self.arrays[array.name] = array
+        self._vectors += array.vectors
         return array
 
     def add_raw(self, name: str, kind: str, vectors: int) -> Array:
         """Allocate memory that holds no array of the host's."""
-        words = self._config.channels, vectors, self._config.lanes
-        return self.add(name, kind, vectors, partial(np.broadcast_to, np.int64(-1), words), (0,))
+        words = self.channels, vectors, self._config.lanes
+        make_index = partial(np.broadcast_to, np.int64(-1), words)
+        return self._add(Array(name, kind, self._vectors, words, (0,), make_index))
 
     @property
     def vector_bytes(self) -> int:
@@ -116,7 +155,7 @@ class MemoryMap:
         """Bytes by kind, all channels together, padding included."""
         kinds = dict.fromkeys(sorted({array.kind for array in self.arrays.values()}), 0)
         for array in self.arrays.values():
-            kinds[array.kind] += array.vectors * self.vector_bytes * self._config.channels
+            kinds[array.kind] += array.vectors * self.vector_bytes * self.channels
         return kinds
 
 
@@ -129,16 +168,16 @@ def pack(array: Array, values: np.ndarray) -> np.ndarray:
 
     Returns
     -------
-    array, float32, (channels, vectors, lanes)
+    array, float32, of ``array.copy_words``
     """
     padded = np.append(np.asarray(values, np.float32).ravel(), np.float32(array.padding))
     return padded[array.index]
 
 
 def unpack(array: Array, words: np.ndarray) -> np.ndarray:
-    """Gather a host array from what the channels' windows hold: the inverse of :func:`pack`."""
+    """Gather a host array from what the windows of one copy's channels hold: the inverse of :func:`pack`."""
     values = np.zeros(int(np.prod(array.shape)) + 1, np.float32)
-    values[array.index] = words.reshape(array.words)
+    values[array.index] = words.reshape(array.copy_words)
     return values[:-1].reshape(array.shape)
 
 
@@ -148,6 +187,33 @@ def elements(share: Share) -> np.ndarray:
     owned = np.arange(share.channels)[:, None] * share.share + lane[None, :]
     owned = np.where((lane[None, :] < share.share) & (owned < share.size), owned, -1)
     return owned.reshape(share.channels, share.tiles, share.lanes)
+
+
+def _index_of_batch(parts: Parts, make_index: Callable[[], np.ndarray], inner: int) -> np.ndarray:
+    """Index of an array of the whole batch in the windows of all groups, from one of a part in those of its group.
+
+    Parameters
+    ----------
+    parts : Parts
+    make_index : function
+        Makes the index of a part: int64, (channels of a group, ...).
+    inner : int
+        Elements of the axes behind the batch axis.
+
+    Returns
+    -------
+    array, int64, (channels, ...)
+    """
+    index = make_index()
+    if parts.count == 1:
+        return index
+    outer, place, element = index // (parts.places * inner), index // inner % parts.places, index % inner
+    groups = []
+    for part in range(parts.count):
+        sequence = parts.sequences(part)[place]
+        whole = (outer * parts.batch + sequence) * inner + element
+        groups.append(np.where((index < 0) | (sequence < 0), -1, whole))
+    return np.concatenate(groups)
 
 
 def _combine(*parts: tuple[np.ndarray, int]) -> np.ndarray:

@@ -15,7 +15,7 @@ from etalstm.plan.held import Held, Kept, whole
 from etalstm.plan.memory import MemoryMap
 from etalstm.plan.segments import Segment, everything
 from etalstm.plan.tiling import Span
-from etalstm.slices import most_totals
+from etalstm.slices import Parts, most_totals
 from etalstm.storage import Storage
 
 
@@ -25,9 +25,12 @@ class NetworkMap:
     Parameters
     ----------
     config : Config
+        The machine of one group of channels.
     network : NetworkShape
-    batch, steps : int
-        Sequences B and steps T of an iteration.
+    division : Parts
+        The batch, its slices, and the part of each group.
+    steps : int
+        Steps T of an iteration.
     masked : bool
         Sequences may be shorter than T.
     storage : Storage
@@ -38,8 +41,8 @@ class NetworkMap:
         Cells that share a region of memory for what they keep; by default all do.
     every_delta : bool
         Compressed δ of all layers stay until the next pass; else those of a layer until its weights' gradient is done.
-    slices, parts : int
-        Slices of the batch; and parts of a larger batch that are worked on one after the other, of which this is one.
+    parts : int
+        Parts of a larger batch that are worked on one after the other, of which this is one.
     cell : Cell
 
     Raises
@@ -51,6 +54,7 @@ class NetworkMap:
     -------
     memory : MemoryMap
     batch : BatchTiles
+        Of a group's part.
     layers : list of LayerArrays
         The last stage of each layer's cell.
     kept : Kept
@@ -62,26 +66,22 @@ class NetworkMap:
         self,
         config: Config,
         network: NetworkShape,
-        batch: int,
+        division: Parts,
         steps: int,
         masked: bool,
         storage: Storage = Storage(),  # noqa: B008  frozen
         share: Callable[[int], float] = whole,
         segments: list[Segment] | None = None,
         every_delta: bool = True,
-        slices: int = 1,
         parts: int = 1,
         cell: Cell = LSTM,
     ):
         check_plannable(cell)
-        self.config, self.network, self.steps = config, network, steps
-        self.memory = MemoryMap(config)
-        self.batch = batch_of(config, cell, network.hidden_size, batch, slices)
-        self.mask = None
-        if masked:
-            index = partial(memory.mask_index, config, steps, self.batch)
-            vectors = steps * self.batch.vectors
-            self.mask = Sequence(self.memory.add("mask", "activations", vectors, index, (steps, batch)), 1, self.batch)
+        self.config, self.network, self.division, self.steps = config, network, division, steps
+        self.memory = MemoryMap(config, division)
+        self.batch = batch_of(config, cell, network.hidden_size, division.places, division.slices_of_part)
+        self.mask = self._masks() if masked or not division.full else None
+        masked = self.mask is not None
         partials = most_totals(parts, backwards=True) - 1
         self.layers: list[LayerArrays] = []
         for number in range(network.layers):
@@ -93,6 +93,11 @@ class NetworkMap:
             self.layers.append(layer.allocate())
         segments = segments or everything(network.layers, steps)
         self.kept = Kept(config, self.memory, self.layers, share, segments, every_delta)
+
+    def _masks(self) -> Sequence:
+        index = partial(memory.mask_index, self.config, self.steps, self.batch)
+        vectors, shape = self.steps * self.batch.vectors, (self.steps, self.division.places)
+        return Sequence(self.memory.add("mask", "activations", vectors, index, shape, batch_axis=1), 1, self.batch)
 
     def held_by(self, layer: int, step: int) -> Held:
         """Tell where a cell keeps what it keeps."""

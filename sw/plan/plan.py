@@ -12,11 +12,12 @@ from etalstm.errors import PlanError
 from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.network import NetworkShape
-from etalstm.plan.accumulate import AccumulateLayer, Accumulation
+from etalstm.plan.accumulate import AccumulateLayer, Accumulation, TotalLayer
 from etalstm.plan.backward import BackwardLayer
 from etalstm.plan.emit import Emitter
 from etalstm.plan.forward import ForwardLayer
 from etalstm.plan.gradient import GradientLayer
+from etalstm.plan.groups import machine_of_group
 from etalstm.plan.held import whole
 from etalstm.plan.memory import whole_pages
 from etalstm.plan.network import NetworkMap
@@ -25,6 +26,7 @@ from etalstm.plan.program import Program
 from etalstm.plan.segments import Segment
 from etalstm.plan.streams import NO_STEPS
 from etalstm.plan.update import UpdateLayer
+from etalstm.slices import Parts
 from etalstm.storage import Storage
 
 _REMEMBERED_PATTERNS = 32
@@ -54,6 +56,8 @@ class Plan:
         Bytes that programs are given at least, by name.
     slices, parts : int
         Slices of the batch; and parts of a larger batch that are worked on one after the other, of which this is one.
+    groups : int
+        Groups of channels that work on equal parts of the batch at once, see :mod:`etalstm.plan.groups`.
     cell : Cell
         Of all layers.
 
@@ -61,10 +65,13 @@ class Plan:
     ------
     PlanError
         If the network does not fit; the message says how much is needed and had.
+    ValueError
+        If the channels cannot be divided into so many groups.
 
     Members
     -------
     map : NetworkMap
+    groups : int
     """
 
     def __init__(
@@ -85,12 +92,15 @@ class Plan:
         every_delta: bool = True,
         slices: int = 1,
         parts: int = 1,
+        groups: int = 1,
         cell: Cell = LSTM,
     ):
         self.config, self.network, self._density, self._skips = config, network, density, skips
+        self.groups, division = groups, Parts(batch, slices, groups)
         self.map = NetworkMap(
-            config, network, batch, steps, masked, storage, share, segments, every_delta, slices, parts, cell
-        )
+            machine_of_group(config, groups), network, division, steps, masked, storage, share, segments, every_delta,
+            parts, cell,
+        )  # fmt: skip
         self._room, self._had = dict(program_room), memory_bytes
         self._check_fits(self.windows_bytes)
         self._check_addresses()
@@ -118,9 +128,9 @@ class Plan:
         programs = {}
         for number in range(len(self.map.layers[0].partial)):
             for how in Accumulation:
-                program = programs[f"{how.value} {number}"] = Program(self.config)
+                program = programs[f"{how.value} {number}"] = self._program()
                 for arrays in (arrays for layer in self.map.layers for arrays in layer.stages):
-                    AccumulateLayer(self.config, Emitter(self.config, program), arrays, number).emit(how)
+                    AccumulateLayer(self.config, Emitter(self.config, program), arrays, number, how).emit()
                 program.halt()
         return programs
 
@@ -197,7 +207,7 @@ class Plan:
 
     def product_programs(self) -> dict[str, Program]:
         """Make programs of the top layer's two products with δ alone: what a bench of the broadcast runs."""
-        programs = {name: Program(self.config) for name in ("backward", "gradient")}
+        programs = {name: self._program() for name in ("backward", "gradient")}
         emitters = {name: Emitter(self.config, program) for name, program in programs.items()}
         BackwardLayer(self.config, emitters["backward"], self.map, self.map.layers[-1]).emit_products()
         GradientLayer(self.config, emitters["gradient"], self.map, self.map.layers[-1]).emit()
@@ -211,7 +221,7 @@ class Plan:
         The layer's storage must be compressed.
         """
         parts = {"products": (True, False), "streams": (False, True), "both": (True, True)}
-        programs = {name: Program(self.config) for name in parts}
+        programs = {name: self._program() for name in parts}
         for name, (products, streams) in parts.items():
             layer = ForwardLayer(self.config, Emitter(self.config, programs[name]), self.map, self.map.layers[0])
             layer.emit_parts(range(self.map.steps), products=products, streams=streams)
@@ -242,7 +252,7 @@ class Plan:
         ]
 
     def _forward(self, segment: Segment, skipped) -> Program:
-        program = Program(self.config, self._density)
+        program = self._program()
         emitter = Emitter(self.config, program)
         for piece in segment:
             layer = self.map.layers[piece.layer]
@@ -252,7 +262,7 @@ class Plan:
 
     def _backward(self, segment: Segment, skipped) -> Program:
         """Emit a segment's backward pass, and the weights' gradient of the layers whose first step it has."""
-        program = Program(self.config, self._density)
+        program = self._program()
         emitter = Emitter(self.config, program)
         for piece in reversed(segment):
             layer, steps = self.map.layers[piece.layer], skipped[piece.layer]
@@ -261,15 +271,20 @@ class Plan:
             if piece.steps.start == 0:
                 for arrays in layer.stages:
                     GradientLayer(self.config, emitter, self.map, arrays, steps).emit()
+                    if self.groups > 1:
+                        TotalLayer(self.config, emitter, arrays, self.groups).emit()
         program.halt()
         return program
 
     def _update(self) -> Program:
-        program = Program(self.config, self._density)
+        program = self._program()
         for arrays in (arrays for layer in self.map.layers for arrays in layer.stages):
             UpdateLayer(self.config, Emitter(self.config, program), arrays).emit()
         program.halt()
         return program
+
+    def _program(self) -> Program:
+        return Program(self.config, self._density, self.groups)
 
     def _check_addresses(self) -> None:
         beats, most = self.map.memory.window_bytes // self.config.beat_bytes, 1 << contract.ADDRESS_BITS

@@ -35,6 +35,8 @@ class Program:
     config : Config
     density : float
         Share of elements that compressed streams are taken to keep, where bytes are counted.
+    groups : int
+        Groups of channels that execute it.
 
     Members
     -------
@@ -46,8 +48,8 @@ class Program:
         From a lane memory, and an integer with a bit for each of some of its vectors, to a resource.
     """
 
-    def __init__(self, config: Config, density: float = 1.0):
-        self.volume = Volume(config, density)
+    def __init__(self, config: Config, density: float = 1.0, groups: int = 1):
+        self.volume = Volume(config, density, groups)
         self._tracker = Tracker()
         self._open: list[Turn] = []  # turns that are being written, the innermost loop's last
         self.words: list[int] = []
@@ -77,7 +79,8 @@ class Program:
             If a field does not fit.
         """
         reads, writes = _resources(reads), _resources(writes)
-        waits = self._tracker.access(opcode, reads, writes, _MOST_BACK)
+        everyone = bool(fields.get("everyone"))
+        waits = self._tracker.access(opcode, reads, writes, _MOST_BACK, everyone)
         touched = tuple([name if type(name) is Vectors else name.array for name in reads + writes])
         instruction = Instruction(opcode, waits, fields.pop("address", 0), fields, touched)
         if self._open:

@@ -9,7 +9,7 @@ from etalstm.hw.contract import ENGINE_OF, Engine, Memory, Opcode
 # Counts by engine: of instructions that were dispatched, or that must be completed.
 Counts = list[int]
 
-# Their wait_store is about every channel's STOREs.
+# Their wait_store is always about every channel's STOREs.
 EVERYONE = (Opcode.CAST, Opcode.LOAD_ROWS)
 
 
@@ -132,9 +132,14 @@ class Tracker:
         return known[mask]
 
     def access(
-        self, opcode: Opcode, reads: Iterable[Vectors | Part], writes: Iterable[Vectors | Part], most: int
+        self,
+        opcode: Opcode,
+        reads: Iterable[Vectors | Part],
+        writes: Iterable[Vectors | Part],
+        most: int,
+        everyone: bool = False,
     ) -> tuple[int, ...]:
-        """Take in an instruction.
+        """Take in an instruction; with `everyone` its wait_store is about every channel's STOREs.
 
         Returns
         -------
@@ -143,7 +148,7 @@ class Tracker:
         """
         engine = ENGINE_OF[opcode]
         needs = self._needs(engine, reads, writes)
-        waits = self._distances((engine, opcode in EVERYONE), needs, most)
+        waits = self._distances((engine, everyone or opcode in EVERYONE), needs, most)
         dispatched = self.dispatched
         dispatched[engine] += 1
         # The channels see what the broadcaster reads as done when the paired MAC is.

@@ -19,6 +19,8 @@ class Volume:
     ----------
     config : Config
     density : float
+    groups : int
+        Groups of channels: each has a broadcaster that reads.
 
     Members
     -------
@@ -27,8 +29,8 @@ class Volume:
         Bytes of weights among them whose rows may turn out not to be needed.
     """
 
-    def __init__(self, config: Config, density: float):
-        self._config, self._density = config, density
+    def __init__(self, config: Config, density: float, groups: int = 1):
+        self._config, self._density, self._groups = config, density, groups
         self.read_bytes = dict.fromkeys(Traffic, 0)
         self.write_bytes = dict.fromkeys(Traffic, 0)
         self.spareable_bytes = 0
@@ -49,14 +51,14 @@ class Volume:
         if opcode == Opcode.LOAD_ROWS:
             self.spareable_bytes += moved
             maps = sum(1 for _ in blocks_of(fields))
-            into[Traffic.DELTAS] += times * maps * self._bytes_of(contract.MOST_GATES, {})
+            into[Traffic.DELTAS] += times * self._groups * maps * self._bytes_of(contract.MOST_GATES, {})
 
     def _moved(self, opcode, fields) -> int:
         config = self._config
         if opcode == Opcode.TRANSPOSE:
             return fields["outer"] * fields["lanes"] * config.beat_bytes * config.channels
         if opcode == Opcode.CAST:
-            return self._bytes_of(fields["gates"] * fields["batch"], fields) * fields["blocks"]
+            return self._bytes_of(fields["gates"] * fields["batch"], fields) * fields["blocks"] * self._groups
         return self._bytes_of(fields["outer"] * fields["inner"], fields) * config.channels
 
     def _bytes_of(self, vectors, fields):

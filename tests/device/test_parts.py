@@ -71,11 +71,11 @@ def test_parts_keep_golden_bits_when_the_host_runs_the_forward_pass(always, slic
 
 
 def test_parts_whose_cells_go_to_the_host_keep_golden_bits(always, monkeypatch):
-    def in_three_segments(budget, make):
+    def in_three_segments(budget, make, groups):
         whole = make().map
         return make(segments=divide(whole.kept.needs(), whole.steps, 3))
 
-    monkeypatch.setattr("etalstm.device.session.plan_within", in_three_segments)
+    monkeypatch.setattr("etalstm.device.planning.plan_within", in_three_segments)
     shape = replace(SHAPE, storage=PRUNED, log_share=1.0, memory_budget=1)
     session = assert_same_in_parts(always(2), shape, 2, skip_cells=0.2)
     memory = session.memory()

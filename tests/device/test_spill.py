@@ -18,9 +18,12 @@ from tests.training import assert_same_training
 NETWORK = NetworkShape(5, 19, 2)
 
 
-def shape_of(policy="ms1", budget=None, masked=False, share=None):
+SMALL, LONG = (8, 8), (12, 24)  # sequences and steps; programs do not grow with the steps, what cells keep does
+
+
+def shape_of(policy="ms1", budget=None, masked=False, share=None, sizes=SMALL):
     theta = 0.1 if any(name != "dense" for name in ([policy] if isinstance(policy, str) else policy)) else 0
-    return TrainingShape(NETWORK, 8, 8, masked, Storage(policy, theta), log_share=share, memory_budget=budget)
+    return TrainingShape(NETWORK, *sizes, masked, Storage(policy, theta), log_share=share, memory_budget=budget)
 
 
 def interpreted(early=True):
@@ -42,14 +45,21 @@ def train_beside_golden(device, shape, skip_cells=0.0):
     ("policy", "stall"), [("dense", 0.0), ("ms1", 0.5), ("ms1-bf16", 0.0), (("dense", "ms1"), 0.5)], ids=str
 )
 def test_spilled_segments_keep_golden_bits(policy, stall):
-    shape = tight(policy, masked=True, share=1.0)
+    options = {"masked": True, "share": 1.0, "sizes": LONG}
+    shape = tight(policy, **options)
     with open_device("sim", "test", stall=stall, seed=3) as device:
-        session = train_beside_golden(device, shape, skip_cells=0.3)
-        whole = interpreted().create(shape_of(policy, masked=True, share=1.0)).plan.memory_bytes
+        session = train_beside_golden(device, shape)
+        whole = interpreted().create(shape_of(policy, **options)).plan.memory_bytes
         assert session.plan.memory_bytes <= shape.memory_budget < whole
         moved = session.memory()
         assert moved["segments"] > 2
         assert all(moved["host"][way]["intermediates"] > 0 for way in ("read", "written"))
+
+
+def test_spilled_segments_may_skip_cells():
+    with open_device("sim", "test", stall=0.5, seed=3) as device:
+        session = train_beside_golden(device, tight("ms1", masked=True, share=1.0), skip_cells=0.3)
+        assert session.memory()["segments"] > 2
 
 
 @pytest.mark.parametrize("early", [True, False], ids=["transfers last", "transfers first"])

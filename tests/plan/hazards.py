@@ -12,9 +12,10 @@ class Hazards:
     """Executes a program's waits, and notes for each vector who has touched it last.
 
     An instruction knows an earlier one to be completed if it waits for it, or for one that knows it, or if both are of
-    one engine. What one channel knows of its own STOREs is not known of those of others: only CAST and LOAD_ROWS read
-    what other channels have written, and only their own waits and those of their engine tell them. Where LOAD_ROWS
-    leaves rows out is not looked at.
+    one engine. What one channel knows of its own STOREs is not known of those of others. CAST, LOAD_ROWS and a LOAD of
+    a group read what other channels have written, and only their own waits and those of their engine tell them. No
+    instruction knows which LOADs other channels have completed, so nothing may overwrite what a group has read. Where
+    LOAD_ROWS leaves rows out is not looked at.
     """
 
     def __init__(self, config):
@@ -25,6 +26,11 @@ class Hazards:
         self._done = [0] * len(Engine)
         self._written, self._read = {}, defaultdict(dict)
         self._tiles = None
+        self._read_by_groups = set()
+
+    @staticmethod
+    def _reads_others(step):
+        return step.opcode in (Opcode.CAST, Opcode.LOAD_ROWS) or bool(step.fields.get("group"))
 
     def check(self, words):
         """Give the number of instructions; raise AssertionError with the first one that may start too early."""
@@ -39,7 +45,10 @@ class Hazards:
                     completed = self._history[other][target]
                     knows = [max(a, b) for a, b in zip(knows, completed, strict=True)]
                     knows[other] = max(knows[other], target)
-            if step.opcode in (Opcode.CAST, Opcode.LOAD_ROWS):
+            if self._reads_others(step):
+                assert step.opcode != Opcode.LOAD or step.fields["everyone"], (
+                    f"{count}: {step} waits for its own STOREs"
+                )
                 self._everyones[engine] = max(self._everyones[engine], step.waits[Engine.STORE])
             self._done[engine] += 1
             self._check(count, step, engine, knows)
@@ -52,7 +61,10 @@ class Hazards:
 
     def _check(self, count, step, engine, knows):
         reads, writes = self._touched(step)
-        others = step.opcode in (Opcode.CAST, Opcode.LOAD_ROWS)
+        others = self._reads_others(step)
+        if step.opcode == Opcode.LOAD and step.fields["group"]:
+            self._read_by_groups |= reads
+        assert not self._read_by_groups & writes, f"{count}: {step} overwrites what other channels may not have read"
         for place in reads:
             writer = self._written.get(place)
             if writer and (writer[0] != engine or engine == Engine.VECTOR):

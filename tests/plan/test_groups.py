@@ -1,0 +1,143 @@
+"""Groups of channels that work on parts of a batch at once leave the golden trainer's bits."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from etalstm.comparison import RandomRun, training_run
+from etalstm.device import OffloadDevice, TrainingShape, open_device
+from etalstm.device.hardware import HardwareDevice
+from etalstm.hw.config import preset
+from etalstm.network import NetworkShape
+from etalstm.plan.groups import group_counts, mac_cycles
+from etalstm.plan.plan import Plan
+from etalstm.plan.segments import divide
+from etalstm.slices import Parts
+from etalstm.storage import Storage
+from tests.plan.hazards import Hazards
+from tests.plan.machine import InterpretedAccelerator
+from tests.training import assert_same_training
+
+TWO = preset("test")
+FOUR = replace(TWO, channels=4, broadcasters=4)
+SHAPE = TrainingShape(NetworkShape(3, 5, 2), 8, 4)
+
+
+@pytest.fixture
+def grouped(monkeypatch):
+    """Gives a device on which sessions have so many groups, whatever is fastest."""
+
+    def device(groups, config=TWO):
+        monkeypatch.setattr("etalstm.device.planning.group_counts", lambda *_: [groups])
+        return HardwareDevice("interpreter", "test", InterpretedAccelerator(config))
+
+    return device
+
+
+def assert_same(device, shape, groups, **run):
+    session = assert_same_training(device, shape, iterations=2, seed=1, **run)
+    assert session.plan.groups == groups
+    return session
+
+
+@pytest.mark.parametrize(("groups", "slices"), [(2, 2), (2, 8), (4, 4), (4, 8), (2, 6)])
+def test_groups_keep_golden_bits(grouped, groups, slices):
+    assert_same(grouped(groups, FOUR), replace(SHAPE, slices=slices), groups)
+
+
+def test_groups_of_weights_that_do_not_stay_in_the_lanes_keep_golden_bits(grouped):
+    shape = TrainingShape(NetworkShape(30, 33), 9, 3, slices=2, storage=Storage("ms1", 0.2))
+    session = assert_same(grouped(2), shape, 2)
+    assert session.counters()["spared_bytes"]["weights"] > 0, "no row was left out"
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
+@pytest.mark.parametrize("policy", ["dense", "ms1", "ms1-bf16"])
+@pytest.mark.parametrize(("groups", "batch"), [(2, 7), (3, 8)])
+def test_places_without_a_sequence_keep_golden_bits(grouped, groups, batch, policy, masked):
+    theta = 0.0 if policy == "dense" else (0.1, 0.05, 0.1, 0.1, 0.2, 0.3)
+    shape = replace(SHAPE, batch=batch, slices=groups, storage=Storage(policy, theta), masked=masked)
+    config = replace(FOUR, channels=6, broadcasters=3)
+    session = assert_same(grouped(groups, config), shape, groups, skip_cells=0.4)
+    assert not session.plan.map.division.full
+
+
+def test_groups_keep_golden_bits_when_cells_go_to_the_host_and_back(grouped, monkeypatch):
+    def in_three_segments(budget, make, groups):
+        make = partial(make, groups=groups[0])
+        whole = make().map
+        return make(segments=divide(whole.kept.needs(), whole.steps, 3))
+
+    monkeypatch.setattr("etalstm.device.planning.plan_within", in_three_segments)
+    shape = replace(SHAPE, batch=7, slices=2, storage=Storage("ms1"), memory_budget=1)
+    session = assert_same(grouped(2), shape, 2, skip_cells=0.2)
+    assert session.memory()["segments"] == 3 and session.memory()["host"]["read"]["intermediates"] > 0
+
+
+def test_groups_keep_golden_bits_when_the_host_runs_the_forward_pass(grouped):
+    device = OffloadDevice(grouped(2))
+    shape = replace(SHAPE, batch=7, slices=2, storage=Storage("ms1-bf16", 0.1))
+    assert_same_training(device, shape, iterations=2, seed=2, skip_cells=0.3)
+
+
+def test_groups_keep_golden_bits_in_parts_that_follow_one_another(grouped, monkeypatch):
+    monkeypatch.setattr("etalstm.device.hardware.part_counts", lambda slices: [2])
+    session = assert_same_training(grouped(2), replace(SHAPE, slices=4), iterations=2, seed=3)
+    assert session.memory()["parts"] == 2 and session._inner.plan.groups == 2
+
+
+def test_a_log_that_is_full_is_planned_again_with_groups(grouped):
+    shape = replace(SHAPE, slices=2, storage=Storage("ms1"), log_share=0.2)
+    assert assert_same(grouped(2), shape, 2).memory()["replays"] > 0
+
+
+@pytest.mark.parametrize("storage", [Storage(), Storage("ms1", 0.1)], ids=lambda storage: storage.policy)
+def test_usage_and_contributions_count_the_sequences_of_all_groups(grouped, storage):
+    shape, found = replace(SHAPE, batch=7, slices=2, storage=storage), []
+    for device in (open_device("golden"), grouped(2)):
+        session = device.create(shape)
+        for _ in training_run(session, shape, RandomRun(1, "per-step", 5, 0.3)):
+            pass
+        found.append((session.usage(), session.contributions()))
+    (golden, expected), (machine, contributions) = found
+    np.testing.assert_array_equal(contributions, expected)
+    for actual, wanted in zip(machine, golden, strict=True):
+        assert actual.words >= wanted.words
+        assert replace(actual, words=0, kept=()) == replace(wanted, words=0, kept=())
+        assert actual.kept == wanted.kept or not storage.layer(0).compressed
+
+
+@pytest.mark.parametrize("policy", ["dense", "ms1-bf16"])
+def test_no_group_reads_or_overwrites_what_another_needs(policy):
+    for groups in (2, 4):
+        options = {"slices": 4, "groups": groups, "parts": 2, "storage": Storage(policy)}
+        plan = Plan(FOUR, NetworkShape(8, 20, 2), 10, 14, **options)
+        for program in plan.programs.values():
+            assert Hazards(plan.config).check(program.words) >= len(program.words) // 2
+
+
+def test_a_session_takes_the_fastest_groups_that_fit():
+    shape = TrainingShape(NetworkShape(17, 17), 8, 2, slices=8)
+    counts = group_counts(FOUR, shape.network, 8, 8)
+    assert counts == [4, 2, 1]
+    sizes = {count: Plan(FOUR, shape.network, 8, 2, slices=8, groups=count).memory_bytes for count in counts}
+    for memory, fits in ((1 << 26, counts[0]), (sizes[1], 1)):
+        accelerator = InterpretedAccelerator(FOUR)
+        accelerator.transport.memory_bytes = memory
+        assert HardwareDevice("interpreter", "test", accelerator).create(shape).plan.groups == fits
+
+
+def test_narrow_networks_have_as_many_slices_as_the_fastest_groups():
+    device = HardwareDevice("interpreter", "test", InterpretedAccelerator(FOUR))
+    assert device.best_slices(replace(SHAPE, network=NetworkShape(4, 4))) == 4
+    assert device.best_slices(replace(SHAPE, network=NetworkShape(16, 16))) == 1
+    assert device.best_slices(replace(SHAPE, network=NetworkShape(4, 4), batch=1)) == 1
+
+
+def test_lanes_without_units_and_places_without_sequences_cost_cycles():
+    network = NetworkShape(16, 16)
+    for groups, expected in ((1, 8 * (32 + 64)), (2, 4 * 2 * (32 + 64)), (4, 2 * 4 * (32 + 64))):
+        assert mac_cycles(FOUR, network, Parts(8, 4, groups)) == expected
+    assert mac_cycles(FOUR, network, Parts(5, 4, 4)) == mac_cycles(FOUR, network, Parts(8, 4, 4))
