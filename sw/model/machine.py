@@ -242,11 +242,16 @@ def _others(wakes):
 
 
 @njit
+def _in_mac_phase(cycle, engine, queue):
+    """Tell whether an instruction has MACs to issue."""
+    return engine.valid != 0 or (queue.current >= 0 and queue.valid_from <= cycle)
+
+
+@njit
 def _count(cycle, until, m, sizes):
     """Count the cycles from one in which something was done to the next."""
     m.counted[_KINDS + kind(cycle, m, m.instances, sizes)] += 1
-    queue = m.queues[MAC]
-    if m.mac[0].valid or (queue.current >= 0 and queue.valid_from <= cycle):
+    if _in_mac_phase(cycle, m.mac[0], m.queues[MAC]):
         m.counted[_PHASE] += until - cycle
     if until > cycle + 1:
         m.counted[_KINDS + idle_kind(cycle + 1, m, m.instances, sizes)] += until - cycle - 1
@@ -272,15 +277,17 @@ def run(m, p, sizes, limit):
             last = mac.run_tiles(cycle, others, m.mac[0], m.queues[MAC], m.instances, m.sums, sizes)
             tiles = last - cycle
         following = max(min(others, max(m.wakes[MACS], cycle + 1 + tiles)), cycle + 1)
-        end = _end(m)
         if following == NEVER:
             if m.sequencer[0].halted_at < NEVER:
-                _count(cycle, end, m, sizes)
+                _count(cycle, _end(m), m, sizes)
             break
         if tiles:
             m.counted[_KINDS + kind(cycle, m, m.instances, sizes)] += 1
             m.counted[_KINDS + _MAC] += tiles
             m.counted[_PHASE] += following - cycle
+        elif m.mac[0].issued_at == cycle and following == cycle + 1:  # the most frequent case, without a call
+            m.counted[_KINDS + _MAC] += 1
+            m.counted[_PHASE] += _in_mac_phase(cycle, m.mac[0], m.queues[MAC])
         else:
             _count(cycle, following, m, sizes)
         cycle = following

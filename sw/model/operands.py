@@ -28,7 +28,7 @@ class Densities:
         self._config = config
         self._threshold = {contract.Traffic.DELTAS: round(delta * CERTAIN)}
         self._kept = {contract.Traffic.DELTAS: delta, contract.Traffic.INTERMEDIATES: local}
-        self._batch = plan.map.batch.size
+        self._batch = plan.map.batch.size * plan.groups  # of which any may need a row
         self._shares = sorted(self._arrays(plan))
         self._indices = sorted(self._index_arrays(plan))
 
@@ -96,11 +96,14 @@ class Densities:
 
     def _size(self, address: int, elements: int, kind: int, bf16: bool) -> tuple[int, int]:
         kept = round(self._occupied(address, elements) * self._kept[kind])
-        words = -(-elements // STREAM_BLOCK) + (_pairs(elements, kept) if bf16 else kept)
-        return -(-words // self._config.beat_words), kept
+        return -(-count_words(elements, kept, bf16) // self._config.beat_words), kept
 
 
-def _pairs(elements: int, kept: int) -> int:
-    """Count the words of halves: each block fills its last word, and elements are spread as in :mod:`.codec`."""
-    before = np.minimum(np.arange(0, elements + STREAM_BLOCK, STREAM_BLOCK), elements) * kept // elements
-    return int(((np.diff(before) + 1) // 2).sum())
+def count_words(elements: int, kept: int, bf16: bool) -> int:
+    """Count the words of a stream whose kept elements are spread evenly, as in :mod:`etalstm.model.codec`.
+
+    Each block has a mask. A block of halves fills its last word.
+    """
+    places = np.minimum(np.arange(0, elements + STREAM_BLOCK, STREAM_BLOCK), elements)
+    of_block = np.diff(places * kept // elements)
+    return len(of_block) + int(((of_block + 1) // 2 if bf16 else of_block).sum())

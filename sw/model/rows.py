@@ -32,8 +32,9 @@ def _next_map(cycle, rows, instance, m, sizes):
     rows.tile = 0 if last else rows.tile + 1
     beats = MOST_GATES * sizes.vector_beats
     first = rows.asked + BURST + ADDRESS + MERGE + sizes.latency + BUFFERED_FIFO
-    rows.map_at = max(first, cycle + 1) + beats
-    rows.asked += MAP_REQUEST
+    # The maps of all groups follow each other; each is asked for before the one before it has come.
+    rows.map_at = max(first, cycle + 1) + beats + (sizes.batch_groups - 1) * (beats + MAP_REQUEST)
+    rows.asked += MAP_REQUEST * sizes.batch_groups
     m.counted[_MAP_BEATS] += beats
 
 

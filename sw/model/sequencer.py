@@ -150,7 +150,7 @@ def _loop(cycle, engine, m, p):
     if engine.held and p.table[engine.held_index].opcode == LOOP:
         row, body = p.table[engine.held_index], m.stack[engine.depth]
         body.start, body.end, body.turns = engine.index, engine.index + row.length, row.turns
-        body.done, body.last, body.begun_at = 0, 0, cycle + engine.skipped
+        body.done, body.last, body.total, body.begun_at = 0, 0, 0, cycle + engine.skipped
         m.before[engine.depth, :] = m.counted
         engine.held = 0
         engine.depth += 1

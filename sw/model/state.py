@@ -31,7 +31,8 @@ def record(*names: str, **arrays: int) -> np.dtype:
 class Sizes(NamedTuple):
     """Numbers of a configuration and of the way that it runs."""
 
-    channels: int
+    channels: int  # of a group: all groups do the same at the same time
+    batch_groups: int
     managers: int  # channels that share a port
     lanes: int
     beat_words: int
@@ -53,10 +54,13 @@ class Sizes(NamedTuple):
     latency: int
 
 
-def sizes_of(config: Config, *, skips: bool = True, shares: tuple[int, int, int] = (0, 0, 0)) -> Sizes:
-    """Take from a configuration what the model needs."""
+def sizes_of(
+    config: Config, *, skips: bool = True, shares: tuple[int, int, int] = (0, 0, 0), batch_groups: int = 1
+) -> Sizes:
+    """Take from a configuration what the model needs, if its channels work in so many groups."""
     return Sizes(
-        channels=config.channels,
+        channels=config.channels // batch_groups,
+        batch_groups=batch_groups,
         managers=config.channels_per_port,
         lanes=config.lanes,
         beat_words=config.beat_words,
