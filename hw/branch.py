@@ -9,9 +9,10 @@ from etalstm.hw.channel import ENGINES, Channel
 from etalstm.hw.config import Config
 from etalstm.hw.contract import BINARY32, PARAMETERS
 from etalstm.hw.counters import Activity, activity_of
+from etalstm.hw.distance import LEAF_STAGES, TRUNK_STAGES
 from etalstm.hw.faults import Fault, Faults
 from etalstm.hw.stream import Place, Shares, Windows
-from etalstm.hw.tree import LEAF_STAGES, TRUNK_STAGES, delayed
+from etalstm.hw.tree import delayed
 
 
 class Orders(data.StructLayout):
@@ -64,7 +65,7 @@ class Report(data.StructLayout):
 class Branch(wiring.Component):
     """Channels, with a trunk and leaves of registers to and from them; see :mod:`etalstm.hw.tree`.
 
-    Every member but ``axi`` is ``tree.STAGES`` cycles away from the channels. The channels' reset is one of the orders,
+    Every member but ``axi`` is ``distance.STAGES`` cycles away from the channels. The channels' reset is an order,
     so that it stays in order with instructions and scalars. It is set until the first order arrives.
 
     Parameters

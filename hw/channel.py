@@ -25,6 +25,7 @@ from etalstm.hw.contract import (
     Opcode,
     Status,
 )
+from etalstm.hw.distance import ROUND_TRIP
 from etalstm.hw.dma.load import LoadEngine
 from etalstm.hw.dma.store import StoreEngine
 from etalstm.hw.fp.activation import Activation
@@ -32,7 +33,6 @@ from etalstm.hw.fp.add import Adder
 from etalstm.hw.fp.multiply import Multiplier
 from etalstm.hw.queue import InstructionQueue
 from etalstm.hw.stream import Completed, Dispatched, Place, Scalar, Shares, Windows
-from etalstm.hw.tree import ROUND_TRIP
 
 ENGINES = {Engine.LOAD: "load", Engine.MAC: "mac", Engine.VECTOR: "vector", Engine.STORE: "store"}
 """The engines of a channel, and their names."""
@@ -72,7 +72,7 @@ class Channel(wiring.Component):
     axi : :py:`Out(AXI4(address_bits, beat_bits))`
         Memory port.
     rooms : :py:`Out(4)`
-        The queues of load, mac, vector and store (bits 0 to 3) have room. Each takes ``tree.ROUND_TRIP`` more
+        The queues of load, mac, vector and store (bits 0 to 3) have room. Each takes ``distance.ROUND_TRIP`` more
         instructions after that.
     scalar_room : :py:`Out(1)`
         Likewise for scalars. A sender who stops late and begins late sees no gap.

@@ -12,6 +12,7 @@ from etalstm.hw.channel import ENGINES, Channel
 from etalstm.hw.config import Config
 from etalstm.hw.contract import BINARY32, ENGINE_OF, Counter, Cycle, Engine, Opcode, Status
 from etalstm.hw.counters import Counters
+from etalstm.hw.distance import ROUND_TRIP, SETTLING, STAGES
 from etalstm.hw.dma.merge import ReadMerge
 from etalstm.hw.dma.reader import Reader
 from etalstm.hw.dma.rows import RowLoads
@@ -21,7 +22,7 @@ from etalstm.hw.groups import Groups, branches, feeders
 from etalstm.hw.program.sequencer import Sequencer
 from etalstm.hw.registers import REGISTER_ADDRESS_BITS, Registers
 from etalstm.hw.rendezvous import Rendezvous
-from etalstm.hw.tree import ROUND_TRIP, SETTLING, STAGES, delayed, lingering
+from etalstm.hw.tree import delayed, lingering
 
 
 def top_signature(config: Config) -> wiring.Signature:

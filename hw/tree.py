@@ -1,7 +1,8 @@
 """Registers between the middle of the machine and its channels, which lie all over the chip.
 
 What goes to all channels, and what comes back from them, passes a tree of registers: a trunk to each branch of at most
-``FAN_OUT`` channels, then a leaf at each channel. Either way takes ``STAGES`` cycles for every channel. Nothing waits
+``FAN_OUT`` channels, then a leaf at each channel. Either way takes
+``distance.STAGES`` cycles for every channel. Nothing waits
 in the tree: a receiver says early that it runs out of room, and takes what is still under way.
 """
 
@@ -9,23 +10,6 @@ from amaranth.hdl import Module, Signal
 
 FAN_OUT = 8
 """Branches of the trunk, and channels of a branch, that a register drives."""
-
-TRUNK_STAGES = 3
-"""The first register lies in the middle, and each of the two borders between regions of the chip has one behind it."""
-
-LEAF_STAGES = 1
-
-STAGES = TRUNK_STAGES + LEAF_STAGES
-"""Cycles from the middle to a channel, and from a channel to the middle."""
-
-JOIN_STAGES = 1
-"""What the branches say of room is joined in a register."""
-
-ROUND_TRIP = 2 * STAGES + JOIN_STAGES + 1
-"""The most that arrives after a receiver has said that it has no room: what is sent until the sender knows of it."""
-
-SETTLING = ROUND_TRIP + 2
-"""Until a reset has come to every channel, and what a channel says after that has come back."""
 
 _KEPT = {"keep": "true", "shreg_extract": "no"}
 

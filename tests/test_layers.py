@@ -20,17 +20,20 @@ PLAIN = {
     "etalstm.network",
     "etalstm.optimizer",
     "etalstm.slices",
+    "etalstm.stale",
     "etalstm.storage",
     "etalstm.stream",
 }  # plain Python and NumPy: everybody in sw and sim
 CONTRACT = {"etalstm.hw.contract"}
 CONFIG = {"etalstm.hw.config"}
+DISTANCE = {"etalstm.hw.distance"}  # the tree's latencies, for hardware and timing model alike
 TABLES = {"etalstm.hw.fp.tables"}  # the integers of the activations, for hardware and golden model alike
 
 # Each layer may import itself and these; the first prefix that fits a module is its layer.
 LAYERS = {
     "etalstm.hw.contract": set(),
     "etalstm.hw.config": CONTRACT,
+    "etalstm.hw.distance": set(),
     "etalstm.hw.fp.tables": CONTRACT,
     "etalstm.hw": CONTRACT | CONFIG,
     "etalstm.sim.prove": {"etalstm.hw", "etalstm.sim", "etalstm.golden"},  # holds the hardware to the golden model
@@ -44,13 +47,14 @@ LAYERS = {
     "etalstm.network": {"etalstm.cells", "etalstm.errors"},
     "etalstm.optimizer": {"etalstm.errors", "etalstm.network"},
     "etalstm.slices": {"etalstm.network"},
+    "etalstm.stale": set(),
     "etalstm.storage": {"etalstm.cells", "etalstm.network"},
     "etalstm.codec": {"etalstm.errors", "etalstm.storage"} | CONTRACT,
     "etalstm.stream": {"etalstm.codec", "etalstm.errors", "etalstm.network", "etalstm.storage"},
     "etalstm.golden": PLAIN | CONTRACT | TABLES,
     "etalstm.plan": PLAIN | CONTRACT | CONFIG,
     "etalstm.device": PLAIN | CONTRACT | CONFIG | {"etalstm.plan", "etalstm.golden"},
-    "etalstm.model": PLAIN | CONTRACT | CONFIG | {"etalstm.plan"},
+    "etalstm.model": PLAIN | CONTRACT | CONFIG | DISTANCE | {"etalstm.plan"},
     "etalstm.data": PLAIN,
     "etalstm.train": PLAIN | CONTRACT | {"etalstm.golden", "etalstm.device", "etalstm.data", "etalstm.plan"},
     "etalstm": {"etalstm"},  # the command line

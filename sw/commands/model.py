@@ -1,6 +1,7 @@
 """``eta-lstm model``: how many cycles an iteration takes on a machine, without a machine."""
 
 import json
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
@@ -12,13 +13,16 @@ from etalstm.benchmarks import STORAGE, named
 from etalstm.commands.bench import operations
 from etalstm.commands.devices import ARCHITECTURE_HELP
 from etalstm.commands.model_check import check as check_model
+from etalstm.commands.options import SLICES_HELP, slices_or_auto
 from etalstm.hw.config import Config
 from etalstm.hw.config import preset as named_preset
 from etalstm.model.iteration import count_iteration
 from etalstm.model.operands import Densities
 from etalstm.network import NetworkShape, check_size
-from etalstm.plan.fit import plan_whole
+from etalstm.plan.fit import plan_best_slices, plan_whole
+from etalstm.plan.groups import group_counts
 from etalstm.plan.plan import Plan
+from etalstm.slices import AUTO, check_slices
 from etalstm.storage import Storage
 
 
@@ -31,6 +35,7 @@ def model(
     batch: Annotated[int, Option(help="Sequences")] = 32,
     steps: Annotated[int, Option(help="Steps")] = 8,
     storage: Annotated[str, Option(help="What cells keep: dense, ms1, ms1-bf16")] = STORAGE,
+    slices: Annotated[str, Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best")] = AUTO,
     density: Annotated[float, Option(help="Share of δ that is not zero")] = 1.0,
     local_density: Annotated[float, Option(help="Share of local gradients that is not zero")] = 1.0,
     architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
@@ -54,6 +59,7 @@ def model(
     else:
         chosen = [(one.name, one.network, one.batch, one.steps) for one in named(benchmark)]
     options = {"storage": storage, "delta": density, "local": local_density, "architecture": architecture}
+    options["slices"] = slices_or_auto(slices)
     for name, network, sequences, length in chosen:
         found = {"benchmark": name} | measure(network, sequences, length, config, forward=forward, **options)
         print(json.dumps(found) if as_json else _line(found), flush=True)
@@ -69,6 +75,7 @@ def measure(
     delta: float = 1.0,
     local: float = 1.0,
     architecture: str = SWING.name,
+    slices: int | str = AUTO,
     forward: bool = False,
 ) -> dict:
     """Plan a network and model an iteration of it, or its forward pass.
@@ -76,7 +83,7 @@ def measure(
     Returns
     -------
     dict
-        ``groups``, ``cycles``, ``utilization`` (useful MACs over PEs times cycles), ``milliseconds`` at
+        ``groups`` of channels, ``cycles``, ``utilization`` (useful MACs over PEs times cycles), ``milliseconds`` at
         the configuration's clock, ``bytes`` by kind, read and written, and ``passes``: cycles of each program.
 
     Raises
@@ -88,8 +95,15 @@ def measure(
     """
     machine, kept = named_architecture(architecture), Storage(storage)
     machine.check_storage(kept)
-    make = partial(Plan, config, network, batch, steps, storage=kept, skips=machine.skips)
-    plan = plan_whole(1 << config.address_bits, make)
+
+    def plan_with(slices: int, groups: Sequence[int]) -> Plan:
+        make = partial(Plan, config, network, batch, steps, storage=kept, skips=machine.skips, slices=slices)
+        return plan_whole(1 << config.address_bits, make, groups)
+
+    if slices == AUTO:
+        plan = plan_best_slices(config, network, batch, plan_with)
+    else:
+        plan = plan_with(check_slices(slices, batch), group_counts(config, network, batch, slices))
     operands = Densities(config, plan, delta=delta, local=local)
     passes = count_iteration(config, plan, operands, machine, only="forward" if forward else "")
     cycles = sum(counters["cycles"] for counters in passes.values())
@@ -100,7 +114,7 @@ def measure(
         for kind in next(iter(passes.values()))["read_bytes"]
     }
     return {
-        "groups": 1,
+        "groups": plan.groups,
         "cycles": cycles,
         "utilization": macs / (config.pes * cycles),
         "milliseconds": cycles / config.clock_mhz / 1000,
@@ -112,6 +126,6 @@ def measure(
 def _line(found: dict) -> str:
     gigabytes = sum(found["bytes"].values()) / 1e9
     return (
-        f"{found['benchmark']:20s} {found['groups']} group {found['cycles']:15,} cycles "
+        f"{found['benchmark']:20s} {found['groups']} groups {found['cycles']:15,} cycles "
         f"{found['milliseconds']:10.1f} ms utilization {found['utilization']:.3f} {gigabytes:8.1f} GB"
     )

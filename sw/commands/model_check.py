@@ -38,6 +38,8 @@ class Configuration:
         Local gradients below it are dropped, and so δ is sparse.
     budget : int or None
         Bytes of memory, so that cells spill.
+    slices : int
+        Of the batch; so the channels work in groups.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Configuration:
     architecture: str = "swing"
     theta: float = 0.0
     budget: int | None = None
+    slices: int = 1
     seed: int = 1
 
     @property
@@ -60,6 +63,7 @@ class Configuration:
         return TrainingShape(
             NetworkShape(self.inputs, self.hidden, self.layers), self.batch, self.steps, masked=self.masked,
             storage=Storage(self.storage, self.theta), architecture=self.architecture, memory_budget=self.budget,
+            slices=self.slices,
         )  # fmt: skip
 
 
@@ -78,6 +82,14 @@ CONFIGURATIONS = (
     Configuration("sim sparse", "sim", 24, 64, 1, 16, 6, storage="ms1-bf16", theta=0.1),
     Configuration("sim static", "sim", 20, 40, 1, 16, 4, architecture="static"),
     Configuration("sim dynamic streams", "sim", 20, 40, 1, 16, 4, storage="ms1", architecture="dynamic"),
+    Configuration("test groups", "test", 9, 20, 2, 8, 4, slices=2),
+    Configuration("test groups sparse", "test", 9, 20, 2, 8, 6, storage="ms1-bf16", theta=0.1, slices=2),
+    Configuration("slice groups", "slice", 40, 64, 1, 16, 4, storage="ms1-bf16", slices=2),
+    Configuration("slice dense", "slice", 40, 160, 1, 16, 3),
+    Configuration("slice layers masked", "slice", 20, 40, 2, 12, 4, masked=True),
+    Configuration("slice streams", "slice", 48, 96, 2, 16, 3, storage="ms1"),
+    Configuration("slice sparse", "slice", 64, 128, 1, 16, 4, storage="ms1-bf16", theta=0.1),
+    Configuration("slice dynamic", "slice", 40, 160, 1, 16, 3, architecture="dynamic"),
 )
 
 
@@ -126,7 +138,7 @@ class ModelledAccelerator(Accelerator):
         ]
         counters = count_program(
             self.config, words, Densities(self.config, self.session.plan), self.session.shape.architecture,
-            counted=Counted(self.config, self._read_window),
+            counted=Counted(self.config, self._read_window, self.session.plan.groups), groups=self.session.plan.groups,
         )  # fmt: skip
         self.model_cycles += int(counters[Counter.CYCLES])
 

@@ -10,7 +10,7 @@ from etalstm.model.state import record
 
 DECOMPRESSOR = record(
     "words", "factor", "active", "rows", "row", "all_rows", "kept", "bf16", "have", "place", "mask_rows", "ended",
-    "drained", "fits", "valid", "last", "part", "packed", "full", "full_last",
+    "fits", "valid", "last", "part", "packed", "full", "full_last",
 )  # fmt: skip
 COMPRESSOR = record(
     "words", "factor", "row", "all_rows", "kept", "bf16", "part", "first_valid", "first_last", "second_valid",
@@ -46,25 +46,26 @@ def step_decompressor(codec, beat_there, beat_last, out_ready):
     odd = codec.bf16 and behind & 1 and (codec.mask_rows == 1 or last)
     after = behind + (1 if odd else 0)
     end, level = after >> 1, codec.have * words
-    row_there = masked and (after + 1) >> 1 <= level
+    # Elements are not spread as in the stream. Once all of it has come, no row waits for words that it does not have.
+    row_there = masked and (codec.ended or (after + 1) >> 1 <= level)
     final = row_there and last
     takes = row_there and (not last or codec.fits) and (not codec.valid or ready)
-    fetches = end < level and ((takes and codec.mask_rows == 1 and not last) if masked else codec.rows != 0)
+    word_there = codec.ended or end < level
+    fetches = word_there and ((takes and codec.mask_rows == 1 and not last) if masked else codec.rows != 0)
     used = (after if takes else codec.place) + (2 if fetches else 0)
+    used = min(used, codec.have * 2 * words)
     rest = codec.have - used // (2 * words)
     taken = beat_there and codec.active and not codec.ended and (final or rest != 2)
     took_beat = taken and codec.part == factor - 1
-    codec.fits = final and codec.ended and level - end + codec.drained * words < factor * words
+    codec.fits = final and codec.ended
     _move(codec, takes, fetches, rest, used % (2 * words), ready, factor)
     if taken:
         codec.ended = took_beat and beat_last
         codec.part = (codec.part + 1) % factor
-        if final:
-            codec.drained += 1
-        else:
+        if not final:
             codec.have = rest + 1
     if takes and last:
-        codec.active = codec.have = codec.place = codec.mask_rows = codec.ended = codec.drained = 0
+        codec.active = codec.have = codec.place = codec.mask_rows = codec.ended = 0
         codec.fits = 0
     return took_beat, gave, gave_last
 

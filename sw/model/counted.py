@@ -24,10 +24,12 @@ class Counted:
     ----------
     config : Config
     read : Read
+    groups : int
+        Groups that the channels work in: the first is looked at.
     """
 
-    def __init__(self, config: Config, read: Read):
-        self._config, self._read = config, read
+    def __init__(self, config: Config, read: Read, groups: int = 1):
+        self._config, self._read, self._channels = config, read, config.channels // groups
         self._chunk = sizes_of(config).chunk
 
     def fill(self, words: Iterable[int], tables: Tables) -> Tables:
@@ -49,7 +51,7 @@ class Counted:
             elif step.opcode == Opcode.LOAD_ROWS:
                 rows += self._rows(fields, {**self._whole(cast, fields), **found})
             elif step.opcode in (Opcode.LOAD, Opcode.STORE) and fields["compressed"]:
-                indices = [self._index(channel, step.address) for channel in range(self._config.channels)]
+                indices = [self._index(channel, step.address) for channel in range(self._channels)]
                 streams.append(max(indices))
         none = np.zeros((0, 3), np.int64)
         return tables._replace(

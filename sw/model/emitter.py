@@ -3,8 +3,10 @@
 from numba import njit
 
 from etalstm.hw.contract import MOST_GATES
+from etalstm.hw.distance import STAGES
 from etalstm.model.latencies import BUFFERED_FIFO
-from etalstm.model.mac import EMPTY, FIRST, LAST, NULL, scalar_room
+from etalstm.model.links import room_at, shows_room
+from etalstm.model.mac import EMPTY, FIRST, LAST, NULL
 from etalstm.model.state import EMITTER, FETCHER, MACS, NEVER, RING, record, wake
 
 ENGINE = record(
@@ -39,13 +41,13 @@ def _inner(bank, group, bit, sizes):
 @njit
 def _send(cycle, engine, banks, scalars, begun, fetcher, sizes, wakes):
     """Move the stages behind the pick; tell whether a pick can follow."""
-    ready = engine.out and scalar_room(scalars, sizes.scalar_fifo, cycle)
+    ready = engine.out and shows_room(scalars, sizes.scalar_fifo, cycle)
     if ready:
         place = scalars.tail % RING
-        scalars.pushed[place], scalars.inner[place] = cycle, engine.out_inner
+        scalars.pushed[place], scalars.inner[place] = cycle + STAGES, engine.out_inner
         scalars.marks[place] = engine.out_flags
         scalars.tail += 1
-        wake(wakes, MACS, cycle + BUFFERED_FIFO)
+        wake(wakes, MACS, cycle + STAGES + BUFFERED_FIFO)
     advance = not engine.out or ready
     if not advance:
         return False
@@ -174,7 +176,7 @@ def step_emitter(cycle, engine, banks, masks, values, scalars, begun, fetcher, s
         fetcher.free -= 1
         wake(wakes, FETCHER, cycle + 1)
     busy = engine.walking or there or unwanted or engine.picked or engine.read or engine.sweeping
-    if engine.out and not scalar_room(scalars, sizes.scalar_fifo, cycle + BUFFERED_FIFO) and not (unwanted or moves):
-        wakes[EMITTER] = NEVER  # until a scalar is taken
+    if engine.out and not shows_room(scalars, sizes.scalar_fifo, cycle + 1) and not (unwanted or moves):
+        wakes[EMITTER] = room_at(scalars)
     else:
         wakes[EMITTER] = cycle + 1 if busy or engine.out or engine.asked else NEVER

@@ -27,6 +27,7 @@ def count_program(
     architecture: Architecture = SWING,
     *,
     counted: Counted | None = None,
+    groups: int = 1,
     extrapolate: bool = False,
 ) -> np.ndarray:
     """Give the counters that the machine would have after a program.
@@ -41,6 +42,8 @@ def count_program(
     architecture : Architecture
     counted : Counted, optional
         What the program has moved.
+    groups : int
+        Groups that the channels work in.
     extrapolate : bool
         Count turns of loops that have become steady without going through them.
 
@@ -55,7 +58,7 @@ def count_program(
     """
     division = architecture.division
     shares = (division.elementwise, division.forward, division.backward) if division else (0, 0, 0)
-    sizes = sizes_of(config, skips=architecture.skips, shares=shares)
+    sizes = sizes_of(config, skips=architecture.skips, shares=shares, batch_groups=groups)
     machine = make_machine(sizes, config.queue_depth)
     program = tables_of(*tables(config, words, operands), extrapolate=extrapolate)
     if counted is not None:
@@ -66,10 +69,12 @@ def count_program(
 
 
 def _of_all_channels(machine, sizes: Sizes) -> np.ndarray:
-    """Add what every channel counts."""
-    counters = machine.counted.copy()
-    counters[Counter.CYCLE_KINDS : Counter.SCALARS_SEEN] *= sizes.channels
-    counters[Counter.WRITE_BEATS : Counter.WRITE_BEATS + len(Traffic)] *= sizes.channels
+    """Add what every channel counts, and every group."""
+    counters, channels = machine.counted.copy(), sizes.channels * sizes.batch_groups
+    counters[Counter.CYCLE_KINDS : Counter.SCALARS_SEEN] *= channels
+    counters[Counter.SCALARS_SEEN : Counter.SCALARS_SKIPPED + 1] *= sizes.batch_groups
+    counters[Counter.READ_BEATS : Counter.READ_BEATS + len(Traffic)] *= sizes.batch_groups
+    counters[Counter.WRITE_BEATS : Counter.WRITE_BEATS + len(Traffic)] *= channels
     return counters
 
 
@@ -87,7 +92,9 @@ def count_iteration(
         name: named_counters(
             [
                 int(word)
-                for word in count_program(config, program.words, operands, architecture, extrapolate=extrapolate)
+                for word in count_program(
+                    config, program.words, operands, architecture, groups=plan.groups, extrapolate=extrapolate
+                )
             ],
             config.beat_bytes,
         )

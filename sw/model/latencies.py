@@ -3,6 +3,8 @@
 A test holds those that a module declares (`LATENCY`, `PEArray.multiply_latency`, …) to the module.
 """
 
+from etalstm.hw.distance import JOIN_STAGES, ROUND_TRIP, STAGES
+
 # hw/fp/multiply.py, hw/fp/add.py, hw/fp/activation.py: LATENCY
 MULTIPLIER, ADDER, ACTIVATION = 3, 5, 9
 
@@ -32,8 +34,14 @@ BURST, ADDRESS = 1, 1
 # hw/dma/load.py, hw/dma/writer.py: `done` is a register. hw/channel.py: so is the count of completed instructions.
 DONE, COUNTED = 1, 1
 
-# hw/rendezvous.py: cycles from a channel's pulse to the count of what every channel has stored.
-RENDEZVOUS = 2
+# hw/tree.py: cycles from a channel's word of its room to the broadcaster or the sequencer.
+NEWS = STAGES + JOIN_STAGES
+
+# hw/rendezvous.py: cycles from a channel's pulse to the count, in the middle, of what every channel has stored.
+RENDEZVOUS = STAGES + 2
+
+# hw/top.py: cycles from the end of the last program's work in the channels to the end of the drain.
+DRAIN = ROUND_TRIP
 
 # hw/top.py and hw/dma/: depths that are no parameter of the configuration.
 PROGRAM_DEPTH, PROGRAM_BURSTS = 32, 2

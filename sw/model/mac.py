@@ -2,27 +2,19 @@
 
 from numba import njit
 
-from etalstm.model.latencies import BUFFERED_FIFO, MAC_SUM
+from etalstm.model.latencies import BUFFERED_FIFO, MAC_SUM, NEWS
+from etalstm.model.links import PLACES, TIMES, record_pop
 from etalstm.model.queues import offered, take
 from etalstm.model.state import EMITTER, MAC, MACS, NEVER, RING, complete, record, wake
 from etalstm.model.vector import slot
 
 FIRST, EMPTY, NULL, LAST = 1, 2, 4, 8  # flags of a scalar
 
-SCALARS = record("head", "tail", pushed=RING, inner=RING, marks=RING)
+SCALARS = record(*PLACES, inner=RING, marks=RING, **TIMES)
 """Scalars on their way to the channels."""
 
 ENGINE = record("valid", "mac", "begins", "address", "backward", "end", "tile", "issued_at", "since")
 """The step at hand, and the number of the next tile."""
-
-
-@njit
-def scalar_room(scalars, depth, cycle):
-    """Tell whether a scalar can enter the FIFO."""
-    level = scalars.tail - scalars.head
-    if level == 0:
-        return True
-    return level - (scalars.pushed[scalars.head % RING] + BUFFERED_FIFO <= cycle) < depth - 1
 
 
 @njit
@@ -71,8 +63,8 @@ def _make_step(cycle, engine, queue, scalars, instruction, wakes):
     engine.valid, engine.since = 1, cycle + 1
     engine.tile = 0 if last_tile else engine.tile + 1
     if last_tile:
-        scalars.head += 1
-        wake(wakes, EMITTER, cycle + 1)
+        record_pop(scalars, cycle)
+        wake(wakes, EMITTER, cycle + NEWS + 1)
     if engine.end:
         take(queue, wakes, cycle)
 

@@ -1,11 +1,14 @@
 """The machine as the model has it: parts that act cycle by cycle, and cycles left out in which none does."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from etalstm.hw import contract, distance
 from etalstm.hw.contract import LOOP_DEPTH, Counter, Cycle
+from etalstm.hw.distance import ROUND_TRIP, STAGES
 from etalstm.model import (
     codec,
     emitter,
@@ -24,7 +27,7 @@ from etalstm.model import (
 from etalstm.model import vector as vectors
 from etalstm.model import writer as writers
 from etalstm.model.classify import idle_kind, kind
-from etalstm.model.latencies import PROGRAM_BURSTS, PROGRAM_DEPTH, QUIET, READER_DEPTH
+from etalstm.model.latencies import DRAIN, PROGRAM_BURSTS, PROGRAM_DEPTH, QUIET, READER_DEPTH
 from etalstm.model.loops import make_stack
 from etalstm.model.state import (
     CAST,
@@ -46,9 +49,14 @@ from etalstm.model.state import (
     Sizes,
 )
 from etalstm.model.table import INSTRUCTION
+from etalstm.stale import drop_older_code
 
 _CYCLES, _KINDS, _PHASE = int(Counter.CYCLES), int(Counter.CYCLE_KINDS), int(Counter.MAC_PHASE)
 _MAC = int(Cycle.MAC)
+_MOVED = int(Counter.SCALARS_SEEN)  # the first of the counters that stand still with the machine
+_PATIENCE = 1 << 18  # turns of `run` without any progress before it gives up
+
+drop_older_code(Path(__file__).parent, (Path(module.__file__) for module in (contract, distance)))
 
 
 class Machine(NamedTuple):
@@ -176,6 +184,7 @@ def _reset(machine: Machine, sizes: Sizes) -> None:
     shared = sizes.managers > 1
     machine.ports["managers"], machine.ports["hops"] = (1, 1, sizes.managers), (1, 0, int(shared))
     machine.ports["accepted"] = -1
+    machine.ports["outstanding"] = (0, 0, sizes.outstanding if shared else 0)
     machine.writer["managers"], machine.writer["hops"], machine.writer["accepted"] = sizes.managers, int(shared), -1
     depths = (PROGRAM_DEPTH, READER_DEPTH, READER_DEPTH)
     bursts = (PROGRAM_BURSTS, sizes.outstanding, sizes.outstanding)
@@ -233,11 +242,16 @@ def _others(wakes):
 
 
 @njit
+def _in_mac_phase(cycle, engine, queue):
+    """Tell whether an instruction has MACs to issue."""
+    return engine.valid != 0 or (queue.current >= 0 and queue.valid_from <= cycle)
+
+
+@njit
 def _count(cycle, until, m, sizes):
     """Count the cycles from one in which something was done to the next."""
     m.counted[_KINDS + kind(cycle, m, m.instances, sizes)] += 1
-    queue = m.queues[MAC]
-    if m.mac[0].valid or (queue.current >= 0 and queue.valid_from <= cycle):
+    if _in_mac_phase(cycle, m.mac[0], m.queues[MAC]):
         m.counted[_PHASE] += until - cycle
     if until > cycle + 1:
         m.counted[_KINDS + idle_kind(cycle + 1, m, m.instances, sizes)] += until - cycle - 1
@@ -250,9 +264,9 @@ def run(m, p, sizes, limit):
     Returns
     -------
     cycles : int
-        Those of turns that were only counted included; -1 if nothing happens any more before the HALT.
+        Those of turns that were only counted included; -1 if nothing moves any more before the HALT.
     """
-    cycle = 0
+    cycle = turns = moved = 0
     m.sequencer[0].halted_at = NEVER
     m.sequencer[0].length = len(p.table)
     while cycle < limit:
@@ -263,18 +277,26 @@ def run(m, p, sizes, limit):
             last = mac.run_tiles(cycle, others, m.mac[0], m.queues[MAC], m.instances, m.sums, sizes)
             tiles = last - cycle
         following = max(min(others, max(m.wakes[MACS], cycle + 1 + tiles)), cycle + 1)
-        end = _end(m)
         if following == NEVER:
             if m.sequencer[0].halted_at < NEVER:
-                _count(cycle, end, m, sizes)
+                _count(cycle, _end(m), m, sizes)
             break
         if tiles:
             m.counted[_KINDS + kind(cycle, m, m.instances, sizes)] += 1
             m.counted[_KINDS + _MAC] += tiles
             m.counted[_PHASE] += following - cycle
+        elif m.mac[0].issued_at == cycle and following == cycle + 1:  # the most frequent case, without a call
+            m.counted[_KINDS + _MAC] += 1
+            m.counted[_PHASE] += _in_mac_phase(cycle, m.mac[0], m.queues[MAC])
         else:
             _count(cycle, following, m, sizes)
         cycle = following
+        turns += 1
+        if turns % _PATIENCE == 0:
+            now = _progress(m)
+            if now == moved:
+                return -1
+            moved = now
     if m.sequencer[0].halted_at == NEVER:
         return -1
     m.counted[_CYCLES] = _end(m) + m.sequencer[0].skipped
@@ -282,13 +304,23 @@ def run(m, p, sizes, limit):
 
 
 @njit
+def _progress(m):
+    """Give a sum that grows as long as instructions, scalars or beats move."""
+    moved = m.sequencer[0].instance + m.scalars[0].head + m.writer[0].head
+    for engine in range(CAST + 1):
+        moved += m.done[engine].count + m.queues[engine].head
+    return moved + m.counted[_MOVED:].sum()
+
+
+@njit
 def _end(m):
     """Give the cycles of a program whose parts have all come to rest."""
-    busy = m.sequencer[0].halted_at
+    busy = 0
     for engine in (LOAD, STORE):
         if m.done[engine].count:
             busy = max(busy, queues.completed_at(m.done, engine, m.done[engine].count) - 1)
     for engine in (MAC, VECTOR):
         if m.done[engine].count:
             busy = max(busy, queues.completed_at(m.done, engine, m.done[engine].count))
-    return busy + QUIET + 3
+    busy = max(busy + STAGES, m.sequencer[0].halted_at, m.sequencer[0].sent_at + ROUND_TRIP)
+    return busy + QUIET + 4 + DRAIN

@@ -19,11 +19,14 @@ BANK = record(
 
 @njit
 def _random(state):
-    """Give 32 random bits: xorshift."""
-    state[0] ^= (state[0] << 13) & 0xFFFFFFFFFFFFFFFF
-    state[0] ^= state[0] >> 7
-    state[0] ^= (state[0] << 17) & 0xFFFFFFFFFFFFFFFF
-    return (state[0] >> 16) & 0xFFFFFFFF
+    """Give 32 random bits, int64: xorshift.
+
+    Every operand is unsigned, because Numba makes a float of one that is and one that is not.
+    """
+    state[0] ^= state[0] << np.uint64(13)
+    state[0] ^= state[0] >> np.uint64(7)
+    state[0] ^= state[0] << np.uint64(17)
+    return np.int64(state[0] >> np.uint64(32))
 
 
 @njit
@@ -33,7 +36,7 @@ def _draw(asked, bits, threshold, state):
         return asked
     mask = 0
     for bit in range(bits):
-        if asked >> bit & 1 and np.int64(_random(state)) < threshold:
+        if asked >> bit & 1 and _random(state) < threshold:
             mask |= 1 << bit
     return mask
 

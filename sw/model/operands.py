@@ -1,5 +1,7 @@
 """What the model knows of the numbers that a program moves: which of them are zero."""
 
+import numpy as np
+
 from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.hw.contract import STREAM_BLOCK
@@ -26,7 +28,7 @@ class Densities:
         self._config = config
         self._threshold = {contract.Traffic.DELTAS: round(delta * CERTAIN)}
         self._kept = {contract.Traffic.DELTAS: delta, contract.Traffic.INTERMEDIATES: local}
-        self._batch = plan.map.batch.size
+        self._batch = plan.map.batch.size * plan.groups  # of which any may need a row
         self._shares = sorted(self._arrays(plan))
         self._indices = sorted(self._index_arrays(plan))
 
@@ -94,5 +96,14 @@ class Densities:
 
     def _size(self, address: int, elements: int, kind: int, bf16: bool) -> tuple[int, int]:
         kept = round(self._occupied(address, elements) * self._kept[kind])
-        words = -(-elements // STREAM_BLOCK) + (-(-kept // 2) if bf16 else kept)
-        return -(-words // self._config.beat_words), kept
+        return -(-count_words(elements, kept, bf16) // self._config.beat_words), kept
+
+
+def count_words(elements: int, kept: int, bf16: bool) -> int:
+    """Count the words of a stream whose kept elements are spread evenly, as in :mod:`etalstm.model.codec`.
+
+    Each block has a mask. A block of halves fills its last word.
+    """
+    places = np.minimum(np.arange(0, elements + STREAM_BLOCK, STREAM_BLOCK), elements)
+    of_block = np.diff(places * kept // elements)
+    return len(of_block) + int(((of_block + 1) // 2 if bf16 else of_block).sum())

@@ -2,7 +2,9 @@
 
 from numba import njit
 
+from etalstm.hw.distance import STAGES
 from etalstm.model.latencies import BUFFERED_FIFO, COUNTED, RENDEZVOUS
+from etalstm.model.links import PLACES, TIMES, record_pop, shows_room
 from etalstm.model.state import (
     CAST,
     FETCHER,
@@ -23,13 +25,18 @@ from etalstm.model.state import (
     wake,
 )
 
-QUEUE = record("head", "tail", "valid_from", "current", "taken", pushed=RING, index=RING)
+QUEUE = record(*PLACES, "valid_from", "current", "taken", index=RING, **TIMES)
 """FIFO of instructions (numbers in the table) and the one at the output, -1 if there is none."""
 
 
 @njit
-def has_room(queue, depth, cycle):
-    """Tell whether an instruction can enter in this cycle: the FIFO's register holds one besides its memory."""
+def has_room(queue, engine, depth, cycle):
+    """Tell whether an instruction can be sent to a queue in this cycle.
+
+    The broadcaster's queue lies in the middle. Its FIFO's register holds an instruction besides its memory.
+    """
+    if engine != CAST:
+        return shows_room(queue, depth, cycle)
     level = queue.tail - queue.head
     if level == 0:
         return True
@@ -37,10 +44,10 @@ def has_room(queue, depth, cycle):
 
 
 @njit
-def push(queue, wakes, instruction, cycle):
-    """Put an instruction in."""
+def push(queue, wakes, instruction, engine, cycle):
+    """Send an instruction to a queue."""
     place = queue.tail % RING
-    queue.pushed[place] = cycle
+    queue.pushed[place] = cycle if engine == CAST else cycle + STAGES
     queue.index[place] = instruction
     queue.tail += 1
     wake(wakes, QUEUES, cycle + 1)
@@ -57,7 +64,9 @@ def met_at(instruction, done):
     if instruction.wait_vector:
         met = max(met, completed_at(done, VECTOR, instruction.wait_vector) + COUNTED)
     if instruction.wait_store:
-        later = RENDEZVOUS if instruction.everyone else COUNTED
+        later = COUNTED
+        if instruction.everyone:
+            later = RENDEZVOUS if instruction.engine == CAST else RENDEZVOUS + STAGES
         met = max(met, completed_at(done, STORE, instruction.wait_store) + later)
     return met
 
@@ -92,7 +101,7 @@ def step_queues(cycle, queues, table, done, wakes):
         if ready > cycle:
             following = min(following, ready)
             continue
-        queue.head += 1
+        record_pop(queue, cycle)
         queue.current = first
         queue.valid_from = cycle + 1
         wake(wakes, _owner(engine), cycle + 1)

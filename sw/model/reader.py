@@ -8,8 +8,11 @@ from numba import njit
 from etalstm.model.latencies import ADDRESS, BUFFERED_FIFO, MEMORY_BURSTS
 from etalstm.model.state import BURST_BEATS, NEVER, RING, record
 
-PORT = record("managers", "hops", "free", "accepted", "count", ends=RING)
-"""Read channel of a port: managers and cycles before it, when it is free, the last address, the ends of bursts."""
+PORT = record("managers", "hops", "outstanding", "free", "accepted", "count", ends=RING)
+"""Read channel of a port: managers and cycles before it, when it is free, the last address, the ends of bursts.
+
+``outstanding`` bursts of all managers are in flight at most; 0: each manager has a limit of its own alone.
+"""
 
 READER = record(
     "depth", "outstanding", "active_from", "left", "beat", "free", "head", "ended", "tail", "taken", "address_from",
@@ -37,6 +40,8 @@ def _send(port, offered, length, latency):
     for _ in range(port.managers):
         if port.count >= MEMORY_BURSTS:
             accepted = max(accepted, port.ends[(port.count - MEMORY_BURSTS) % RING] + 1)
+        if port.outstanding and port.count >= port.outstanding:
+            accepted = max(accepted, port.ends[(port.count - port.outstanding) % RING] + 1 + port.hops)
         start = max(accepted + latency, port.free)
         port.accepted, port.free = accepted, start + length
         port.ends[port.count % RING] = start + length - 1

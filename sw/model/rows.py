@@ -32,8 +32,9 @@ def _next_map(cycle, rows, instance, m, sizes):
     rows.tile = 0 if last else rows.tile + 1
     beats = MOST_GATES * sizes.vector_beats
     first = rows.asked + BURST + ADDRESS + MERGE + sizes.latency + BUFFERED_FIFO
-    rows.map_at = max(first, cycle + 1) + beats
-    rows.asked += MAP_REQUEST
+    # The maps of all groups follow each other; each is asked for before the one before it has come.
+    rows.map_at = max(first, cycle + 1) + beats + (sizes.batch_groups - 1) * (beats + MAP_REQUEST)
+    rows.asked += MAP_REQUEST * sizes.batch_groups
     m.counted[_MAP_BEATS] += beats
 
 
@@ -41,7 +42,7 @@ def _next_map(cycle, rows, instance, m, sizes):
 def _offer(cycle, rows, instance, m, more, sizes, wakes):
     """Give the run of rows that was found to the LOAD queue; tell whether it was taken."""
     queue = m.queues[LOAD]
-    if not has_room(queue, sizes.instruction_queue, cycle):
+    if not has_room(queue, LOAD, sizes.instruction_queue, cycle):
         return False
     engine = m.sequencer[0]
     slot = engine.instance % len(m.instances)
@@ -52,7 +53,8 @@ def _offer(cycle, rows, instance, m, more, sizes, wakes):
     beats = load.inner * sizes.vector_beats
     load.address += rows.run * beats
     load.beats = rows.length * beats
-    push(queue, wakes, slot, cycle)
+    push(queue, wakes, slot, LOAD, cycle)
+    engine.sent_at = cycle
     return True
 
 

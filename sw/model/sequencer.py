@@ -4,6 +4,7 @@ from numba import njit
 
 from etalstm.hw.contract import ADDRESS_REGISTERS, Counter, Opcode
 from etalstm.model.latencies import PROGRAM_RING
+from etalstm.model.links import room_at
 from etalstm.model.loops import turn_ends
 from etalstm.model.queues import has_room, push
 from etalstm.model.reader import beat_at, give_transfer, step_reader, take_beat, takes_transfer
@@ -28,7 +29,7 @@ ENGINE = record(
     "length", "asking", "asked_count", "following", "ready", "behind", "pending", "dropped", "beats",  # buffer
     "index", "held", "held_index", "depth",  # loops
     "checked", "checked_index", "pairs", "out", "out_slot", "instance",  # dispatch
-    "halted_at", "skipped", "position", "streams", "blocks", "row_lanes",
+    "halted_at", "sent_at", "skipped", "position", "streams", "blocks", "row_lanes",
     registers=ADDRESS_REGISTERS, dispatched=CAST + 1,
 )  # fmt: skip
 """The ring of instructions, the loop that is at hand, the two registers of the dispatch."""
@@ -105,9 +106,10 @@ def _hand_on(cycle, engine, m, p, sizes):
         moved, leaves = step_rows(cycle, m, p, sizes, m.wakes)
         engine.out = not leaves
         return moved
-    if not has_room(m.queues[instance.engine], sizes.instruction_queue, cycle):
+    if not has_room(m.queues[instance.engine], instance.engine, sizes.instruction_queue, cycle):
         return False
-    push(m.queues[instance.engine], m.wakes, engine.out_slot, cycle)
+    push(m.queues[instance.engine], m.wakes, engine.out_slot, instance.engine, cycle)
+    engine.sent_at = cycle
     engine.out = 0
     return True
 
@@ -148,7 +150,7 @@ def _loop(cycle, engine, m, p):
     if engine.held and p.table[engine.held_index].opcode == LOOP:
         row, body = p.table[engine.held_index], m.stack[engine.depth]
         body.start, body.end, body.turns = engine.index, engine.index + row.length, row.turns
-        body.done, body.last, body.begun_at = 0, 0, cycle + engine.skipped
+        body.done, body.last, body.total, body.begun_at = 0, 0, 0, cycle + engine.skipped
         m.before[engine.depth, :] = m.counted
         engine.held = 0
         engine.depth += 1
@@ -195,11 +197,14 @@ def step_sequencer(cycle, m, p, sizes):
 
 @njit
 def _blocked_until(cycle, m, sizes):
-    """Give when to ask again for an instruction that could not be handed on; a queue that gives room asks, too."""
+    """Give when to ask again for an instruction that could not be handed on; a queue that lets one go asks, too."""
     instance = m.instances[m.sequencer[0].out_slot]
     if instance.opcode == LOAD_ROWS:
         return cycle + 1
-    return cycle + 1 if has_room(m.queues[instance.engine], sizes.instruction_queue, cycle + 2) else NEVER
+    queue, engine = m.queues[instance.engine], instance.engine
+    if engine != CAST:
+        return cycle + 1 if has_room(queue, engine, sizes.instruction_queue, cycle + 1) else room_at(queue)
+    return cycle + 1 if has_room(queue, engine, sizes.instruction_queue, cycle + 2) else NEVER
 
 
 @njit

@@ -10,6 +10,7 @@ from numba import njit
 
 from etalstm.hw import contract
 from etalstm.hw.config import Config
+from etalstm.hw.distance import ROUND_TRIP
 from etalstm.model import latencies
 
 NEVER = 1 << 60  # a cycle that does not come
@@ -30,14 +31,15 @@ def record(*names: str, **arrays: int) -> np.dtype:
 class Sizes(NamedTuple):
     """Numbers of a configuration and of the way that it runs."""
 
-    channels: int
+    channels: int  # of a group: all groups do the same at the same time
+    batch_groups: int
     managers: int  # channels that share a port
     lanes: int
     beat_words: int
     vector_beats: int
     instruction_beats: int
     instruction_queue: int
-    scalar_fifo: int
+    scalar_fifo: int  # scalars that wait in a channel before it says that it has no room
     scratch_reads: int
     groups: int  # cycles in which an activation unit does its lanes of a vector
     units: int
@@ -52,17 +54,20 @@ class Sizes(NamedTuple):
     latency: int
 
 
-def sizes_of(config: Config, *, skips: bool = True, shares: tuple[int, int, int] = (0, 0, 0)) -> Sizes:
-    """Take from a configuration what the model needs."""
+def sizes_of(
+    config: Config, *, skips: bool = True, shares: tuple[int, int, int] = (0, 0, 0), batch_groups: int = 1
+) -> Sizes:
+    """Take from a configuration what the model needs, if its channels work in so many groups."""
     return Sizes(
-        channels=config.channels,
+        channels=config.channels // batch_groups,
+        batch_groups=batch_groups,
         managers=config.channels_per_port,
         lanes=config.lanes,
         beat_words=config.beat_words,
         vector_beats=config.vector_beats,
         instruction_beats=config.instruction_beats,
         instruction_queue=config.instruction_queue,
-        scalar_fifo=config.scalar_fifo,
+        scalar_fifo=config.scalar_fifo + ROUND_TRIP,
         scratch_reads=config.scratch_reads,
         groups=config.lanes // config.activation_units,
         units=config.activation_units,

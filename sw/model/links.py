@@ -1,0 +1,41 @@
+"""FIFOs in the channels, and what the middle of the machine knows of their room: see hw/tree.py, hw/channel.py.
+
+The two ends have one clock: ``pushed`` is the cycle in which an entry arrives at the channel.
+"""
+
+from numba import njit
+
+from etalstm.model.latencies import NEWS
+from etalstm.model.state import NEVER, RING
+
+PLACES = ("head", "tail", "known_head", "known_tail")
+"""Entries taken and sent, and how many of each the middle knows of."""
+
+TIMES = {"pushed": RING, "popped": RING}
+
+
+@njit
+def record_pop(fifo, cycle):
+    """Take the first entry."""
+    fifo.popped[fifo.head % RING] = cycle
+    fifo.head += 1
+
+
+@njit
+def shows_room(fifo, depth, cycle):
+    """Tell whether fewer than `depth` entries waited when the news that the middle has in this cycle set out.
+
+    Cycles must not go back from one call to the next.
+    """
+    said = cycle - NEWS
+    while fifo.known_tail < fifo.tail and fifo.pushed[fifo.known_tail % RING] < said:
+        fifo.known_tail += 1
+    while fifo.known_head < fifo.head and fifo.popped[fifo.known_head % RING] < said:
+        fifo.known_head += 1
+    return fifo.known_tail - fifo.known_head < depth
+
+
+@njit
+def room_at(fifo):
+    """Give the cycle in which the middle knows of the next entry that was taken, NEVER if none was."""
+    return fifo.popped[fifo.known_head % RING] + NEWS + 1 if fifo.known_head < fifo.head else NEVER

@@ -1,0 +1,42 @@
+"""Streams whose elements are not spread as the model spreads them."""
+
+import numpy as np
+import pytest
+
+from etalstm.model.codec import DECOMPRESSOR, begin_decompression, step_decompressor
+from etalstm.model.operands import count_words
+
+ELEMENTS, WORDS, FACTOR, MOST_CYCLES = 512, 2, 4, 10_000
+
+
+def decompress(kept, bf16, beats):
+    """Give the cycles that a stream of so many beats takes, and how many beats were given; it must end."""
+    codec = np.zeros(1, DECOMPRESSOR)[0]
+    codec["words"], codec["factor"] = WORDS, FACTOR
+    begin_decompression(codec, ELEMENTS, kept, bf16)
+    taken = given = 0
+    for cycle in range(MOST_CYCLES):
+        took, gave, last = step_decompressor(codec, taken < beats, taken == beats - 1, True)
+        taken, given = taken + bool(took), given + bool(gave)
+        if last:
+            return cycle, given
+    raise AssertionError(f"{taken} of {beats} beats were taken, {given} given, and the stream does not end")
+
+
+@pytest.mark.parametrize("bf16", [False, True])
+@pytest.mark.parametrize("kept", [0, 1, 112, 255, 512])
+def test_a_stream_ends_with_its_last_beat(kept, bf16):
+    beats = -(-count_words(ELEMENTS, kept, bf16) // (WORDS * FACTOR))
+    assert decompress(kept, bf16, beats)[1] == ELEMENTS // (WORDS * FACTOR)
+
+
+@pytest.mark.parametrize("beats", [-1, 1])
+def test_a_stream_ends_if_its_blocks_have_other_words_than_an_even_spread(beats):
+    even = -(-count_words(ELEMENTS, 112, True) // (WORDS * FACTOR))
+    assert decompress(112, True, even + beats)[1] == ELEMENTS // (WORDS * FACTOR)
+
+
+def test_blocks_of_halves_are_rounded_each():
+    assert count_words(64, 2, True) == 2 + 2
+    assert count_words(64, 2, False) == 2 + 2
+    assert count_words(64, 64, True) == 2 + 32
