@@ -8,8 +8,8 @@ from etalstm.model.indexed import INDEX, STREAM, VECTORS, drop_plan, give_index,
 from etalstm.model.latencies import BLOCK_PLANS
 from etalstm.model.masks import fill_masks
 from etalstm.model.queues import offered, take
-from etalstm.model.reader import beat_at, last_beat, step_reader, take_beat
-from etalstm.model.state import EMITTER, FETCHER, RING, record, wake
+from etalstm.model.reader import beat_at, lacks_room, last_beat, step_reader, take_beat
+from etalstm.model.state import EMITTER, FETCHER, NEVER, RING, record, wake
 
 # States of hw/broadcast/requests.py: TAKE has a cycle, LOCATE and CHECK have one each, OFFER as many as it takes.
 _TAKE, _LOCATE, _CHECK, _OFFER = range(4)
@@ -105,12 +105,20 @@ def _take(cycle, engine, asked, reader, codec, blocks, table, counted):
 
 
 @njit
+def _waits_for_buffer(engine, asked):
+    """Tell whether nothing can be asked for or taken before the emitter has taken, or sent, a block."""
+    if asked.tail - asked.head < BLOCK_PLANS:
+        return False
+    return engine.full != 0 or not (engine.filling or engine.free or asked.parts[asked.head % RING] == INDEX)
+
+
+@njit
 def step_fetcher(
     cycle, engine, queue, asked, reader, port, codec, table, blocks, banks, masks, values, given, random, sizes,
     counted, wakes,
 ):  # fmt: skip
     """Ask for blocks, fill a buffer, hand a full one to the emitter."""
-    following = step_reader(cycle, reader, port, sizes.latency)
+    following = reading = step_reader(cycle, reader, port, sizes.latency)
     if _walk(cycle, engine, queue, asked, reader, table, blocks, given, wakes):
         following = cycle + 1
     if engine.filling and engine.filling_from <= cycle:
@@ -136,4 +144,6 @@ def step_fetcher(
         elif engine.free:
             _begin(cycle, engine, asked, codec, table, blocks, given)
             following = min(following, cycle + 1 if engine.filling else max(cycle + 1, plan_at(asked)))
+    if _waits_for_buffer(engine, asked):
+        following = NEVER if lacks_room(reader) else reading
     wakes[FETCHER] = following

@@ -29,6 +29,7 @@ from etalstm.model import writer as writers
 from etalstm.model.classify import idle_kind, kind
 from etalstm.model.latencies import DRAIN, PROGRAM_BURSTS, PROGRAM_DEPTH, QUIET, READER_DEPTH
 from etalstm.model.loops import make_stack
+from etalstm.model.queues import offered
 from etalstm.model.state import (
     CAST,
     DONE,
@@ -48,12 +49,14 @@ from etalstm.model.state import (
     VECTORS,
     Sizes,
 )
+from etalstm.model.stretch import others, shift, skip_scalars
 from etalstm.model.table import INSTRUCTION
 from etalstm.stale import drop_older_code
 
 _CYCLES, _KINDS, _PHASE = int(Counter.CYCLES), int(Counter.CYCLE_KINDS), int(Counter.MAC_PHASE)
 _MAC = int(Cycle.MAC)
 _MOVED = int(Counter.SCALARS_SEEN)  # the first of the counters that stand still with the machine
+_STRETCH = 64  # cycles without anything but MACs that are worth a look
 _PATIENCE = 1 << 18  # turns of `run` without any progress before it gives up
 
 drop_older_code(Path(__file__).parent, (Path(module.__file__) for module in (contract, distance)))
@@ -267,16 +270,17 @@ def run(m, p, sizes, limit):
         Those of turns that were only counted included; -1 if nothing moves any more before the HALT.
     """
     cycle = turns = moved = 0
+    fixed = sizes.elementwise + sizes.forward + sizes.backward > 0  # shares of the PEs
     m.sequencer[0].halted_at = NEVER
     m.sequencer[0].length = len(p.table)
     while cycle < limit:
         _step(cycle, m, p, sizes)
-        others = _others(m.wakes)
+        soonest = _others(m.wakes)
         tiles = 0
-        if m.wakes[MACS] == cycle + 1 < others:
-            last = mac.run_tiles(cycle, others, m.mac[0], m.queues[MAC], m.instances, m.sums, sizes)
+        if m.wakes[MACS] == cycle + 1 < soonest:
+            last = mac.run_tiles(cycle, soonest, m.mac[0], m.queues[MAC], m.instances, m.sums, sizes)
             tiles = last - cycle
-        following = max(min(others, max(m.wakes[MACS], cycle + 1 + tiles)), cycle + 1)
+        following = max(min(soonest, max(m.wakes[MACS], cycle + 1 + tiles)), cycle + 1)
         if following == NEVER:
             if m.sequencer[0].halted_at < NEVER:
                 _count(cycle, _end(m), m, sizes)
@@ -290,6 +294,15 @@ def run(m, p, sizes, limit):
             m.counted[_PHASE] += _in_mac_phase(cycle, m.mac[0], m.queues[MAC])
         else:
             _count(cycle, following, m, sizes)
+        rest = others(m.wakes)
+        if rest > following + _STRETCH and m.mac[0].mac and not fixed and offered(m.queues[MAC], cycle):
+            tiles = m.instances[m.queues[MAC].current].tiles
+            scalars = skip_scalars(rest - following, m.emitter[0], m.banks, m.masks, m.scalars[0], tiles, sizes)
+            if scalars:
+                shift(following, scalars * tiles, m.scalars[0], m.sums, m.wakes)
+                m.counted[_KINDS + _MAC] += scalars * tiles
+                m.counted[_PHASE] += scalars * tiles
+                following += scalars * tiles
         cycle = following
         turns += 1
         if turns % _PATIENCE == 0:

@@ -12,7 +12,8 @@ GIVEN = np.dtype(np.uint32)
 """Masks that were counted from data: of each block its groups' in the order in which they are sent."""
 
 BANK = record(
-    "block", "groups", "nonzero", "begins", "finish", "last", "sums", "batch_outer", "gates", "chunks", "batch", "lane",
+    "block", "groups", "nonzero", "wanted", "begins", "finish", "last", "sums", "batch_outer", "gates", "chunks",
+    "batch", "lane",
 )  # fmt: skip
 """A buffer: what is to be sent of it."""
 
@@ -48,7 +49,8 @@ def draw_bits(state, bits, threshold):
 
 
 @njit
-def _count(mask):
+def count_bits(mask):
+    """Count the bits of a mask that are set."""
     count = 0
     while mask:
         mask &= mask - 1
@@ -93,7 +95,7 @@ def fill_masks(number, bank, block, index, cast, masks, values, given, random, s
     else:
         bank.groups = block.lanes * cast.gates * bank.chunks
         bank.sums = cast.batch
-    bank.nonzero = 0
+    bank.nonzero = bank.wanted = 0
     bits = sizes.chunk if not cast.batch_outer else MOST_GATES * sizes.beat_words
     for group in range(bank.groups):
         asked, held = _asked(bank, group, block.occupied, block, cast, sizes)
@@ -103,6 +105,8 @@ def fill_masks(number, bank, block, index, cast, masks, values, given, random, s
             value = _draw(held, bits, block.threshold, random)
         values[number, group] = value
         masks[number, group] = asked if sizes.send_zeros else value
-        counted[_SEEN] += _count(asked)
-        counted[_SKIPPED] += 0 if sizes.send_zeros else _count(asked) - _count(value)
-        bank.nonzero += _count(masks[number, group])
+        sent, wanted = count_bits(masks[number, group]), count_bits(asked)
+        counted[_SEEN] += wanted
+        counted[_SKIPPED] += wanted - sent
+        bank.nonzero += sent
+        bank.wanted += wanted

@@ -82,6 +82,12 @@ def step_reader(cycle, reader, port, latency):
 
 
 @njit
+def lacks_room(reader):
+    """Tell whether the next burst waits until beats are taken."""
+    return reader.left != 0 and reader.free < min(BURST_BEATS - reader.beat % BURST_BEATS, reader.left)
+
+
+@njit
 def beat_at(reader):
     """Give the cycle in which the next beat is at the output, NEVER if it was not requested."""
     if reader.head == reader.tail:
