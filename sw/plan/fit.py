@@ -60,15 +60,15 @@ def plan_within(budget: int, make: Callable[..., Plan], groups: Sequence[int] = 
     plan = _first_that_fits(budget, make, groups)
     if plan:
         return plan
-    plan = make()
-    estimates, needed = _estimates(plan), plan.memory_bytes
+    tried = [make()]
+    estimates = _estimates(tried[0])
     likely = [count for count, size in estimates.items() if size <= budget]
     # Estimates leave out that every segment has programs of its own: a number of segments that seems to fit may not.
     for count in [*likely, *(count for count in estimates if count not in likely)]:
-        plan = make(segments=_divided(plan, count))
-        if _fits(plan, budget):
-            return plan
-        needed = min(needed, plan.memory_bytes)
+        tried.append(make(segments=_divided(tried[0], count)))
+        if _fits(tried[-1], budget):
+            return tried[-1]
+    needed = min(plan.memory_bytes for plan in tried)
     raise PlanError(f"a memory budget of {budget:,} bytes is too small: this network needs at least {needed:,}")
 
 

@@ -20,7 +20,7 @@ def test_a_run_on_the_machine_leaves_golden_checkpoint(tmp_path, options):
 
 @pytest.mark.parametrize("option", ["--memory-budget", "--offload"])
 def test_intermediates_on_the_host_leave_golden_checkpoint(tmp_path, capsys, option):
-    common = ["train", "--dataset", "digits", "--preset", "test", "--hidden", "9", "--batch", "16", "--iterations", "2"]
+    common = ["train", "--dataset", "digits", "--preset", "test", "--hidden", "19", "--batch", "8", "--iterations", "2"]
     common += ["--evaluation-batches", "1", "--storage", "ms1"]
     value = [str(least_memory(capsys))] if option == "--memory-budget" else []
     for device, options in (("golden", []), ("sim", [option, *value])):
@@ -34,5 +34,5 @@ def test_intermediates_on_the_host_leave_golden_checkpoint(tmp_path, capsys, opt
 
 def least_memory(capsys):
     """What the run needs in as many segments as it takes, should nothing be dropped."""
-    run(["plan", "--preset", "test", "--hidden", "9", "--batch", "16", "--storage", "ms1", "--memory-budget", "1"])
+    run(["plan", "--preset", "test", "--hidden", "19", "--batch", "8", "--storage", "ms1", "--memory-budget", "1"])
     return int(re.search(r"needs at least ([\d,]+)", capsys.readouterr().err)[1].replace(",", ""))
