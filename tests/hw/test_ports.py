@@ -55,7 +55,8 @@ def machine(config: Config) -> Top:
 
 def smallest(config: Config) -> Config:
     """The machine of a preset with no more channels than share a port, so that it is elaborated quickly."""
-    return replace(config, channels=config.channels_per_port, port_bytes=0)
+    channels = config.channels_per_port
+    return replace(config, channels=channels, broadcasters=min(channels, config.broadcasters), port_bytes=0)
 
 
 KINDS = {smallest(config): name for name, config in PRESETS.items()}
