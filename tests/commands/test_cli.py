@@ -161,7 +161,7 @@ def test_report_resources_prints_every_kind_and_what_it_can_say(monkeypatch, cap
         ("top.abacus", 12, 1_042_000, None),
         ("top.abacus", 12, 1_044_000, "80.1% of the part's lut, the limit is 80%"),
         ("top.abacus", 13, 1_000, "13 levels to b in top.abacus, the limit is 12"),
-        ("channel.compute", 13, 1_000, None),  # of which limits.py says why
+        ("channel.load", 13, 1_000, None),  # of which limits.py says why
     ],
 )
 def test_report_resources_checks_the_limits(monkeypatch, capsys, name, levels, lut, message):
