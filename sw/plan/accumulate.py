@@ -8,7 +8,7 @@ from etalstm.hw.contract import Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter, Operand, Place, Scratch
 from etalstm.plan.memory import Array
-from etalstm.plan.tiling import Span
+from etalstm.plan.shards import Columns
 from etalstm.plan.vectors import ZERO
 from etalstm.slices import most_totals, tree_total
 
@@ -26,9 +26,10 @@ class Accumulation(Enum):
 
 
 class GradientPass(ABC):
-    """Goes through one layer's dW and db, some rows at a time.
+    """Goes through one layer's dW and db, some rows at a time: each group through its shard of dW, and all of db.
 
-    Wherever dW changes, the columns' share of its norm is computed anew, rows in ascending order.
+    Wherever dW changes, the columns' share of its norm is computed anew, rows in ascending order. A sum over rows
+    cannot be divided, so with several groups each of them reads the new dW of all groups for it.
 
     Parameters
     ----------
@@ -42,46 +43,78 @@ class GradientPass(ABC):
     """
 
     def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays, buffers: int, normed: bool):
-        self._emitter, self._layer, self._normed = emitter, layer, normed
+        self._emitter, self._layer = emitter, layer
+        self._normed_here = normed and layer.shards.groups == 1
+        self._normed_behind = normed and layer.shards.groups > 1
         scratch = Scratch(config)
-        widest = max(group.count for group in layer.tiling.column_groups)
+        widest = max(columns.count for columns in layer.shards.columns)
         self._norms = scratch.take("norms", widest)
         self._room = (config.scratch_depth - widest) // (buffers * _SETS)
         self._sets = [[scratch.take("gradients", self._room) for _ in range(buffers)] for _ in range(_SETS)]
 
     def emit(self) -> None:
         """Append the layer's instructions."""
-        first = 0
-        for group in self._layer.tiling.column_groups:
-            self._columns(group, first)
-            first += self._layer.tiling.rows * group.count
+        for columns in self._layer.shards.columns:
+            self._columns(columns)
 
         def biases(turn, count=self._room):
-            self._move(1, turn * self._room, count, self._buffers(turn))
+            self._move(None, turn * self._room, count, self._buffers(turn))
 
         self._in_turns(self._layer.tiling.gates * self._layer.tiling.units.tiles, self._room, biases)
+        if self._normed_behind:
+            for columns in self._layer.shards.columns:
+                self._norms_of(columns)
 
     @abstractmethod
-    def _move(self, number: int, vector: int, vectors: int, buffers: list[Operand]) -> None:
-        """Move or add some vectors of dW (number 0) or db (1); the first buffer has the result."""
+    def _move(self, columns: Columns | None, vector: int, vectors: int, buffers: list[Operand]) -> None:
+        """Move or add some vectors of a column group of dW, or of db; the first buffer has the result.
 
-    def _columns(self, group: Span, first: int) -> None:
-        """Append what is done with dW of a column group, whose vectors begin with `first`."""
-        rows, norms = self._room // group.count, self._norms.at(0, outer=0)
-        self._emitter.vector(VectorOp.MULTIPLY, self._norms, ZERO, ZERO, inner=group.count)
+        `vector` is the first of them, from the column group's first in the shard on.
+        """
+
+    def _columns(self, columns: Columns) -> None:
+        """Append what is done with a group's rows of a column group."""
+        rows = self._room // columns.count
+        if self._normed_here:
+            self._begin_norms(columns)
 
         def some_rows(turn, count=rows):
-            vector, vectors = first + turn * rows * group.count, count * group.count
             total, free, *_ = buffers = self._buffers(turn)
-            self._move(0, vector, vectors, buffers)
-            if self._normed:
-                self._emitter.vector(VectorOp.MULTIPLY, free, total, total, inner=vectors)
-                squares = free.at(0, outer=group.count)
-                self._emitter.vector(VectorOp.ADD, norms, norms, squares, outer=count, inner=group.count, serial=True)
+            self._move(columns, turn * rows * columns.count, count * columns.count, buffers)
+            if self._normed_here:
+                self._add_squares(total, free, count, columns.count)
 
-        self._in_turns(self._layer.tiling.rows, rows, some_rows)
-        if self._normed:
-            self._emitter.store(self._norms, Place(self._layer.norms, group.first), Traffic.WEIGHTS, 1, group.count)
+        self._in_turns(self._layer.shards.rows, rows, some_rows)
+        if self._normed_here:
+            self._store_norms(columns)
+
+    def _norms_of(self, columns: Columns) -> None:
+        """Append the norms of a column group, from the rows of all groups."""
+        some, layer = self._room // columns.count, self._layer
+        self._begin_norms(columns)
+        for group, rows in layer.shards.owners(range(layer.tiling.rows)):
+
+            def some_rows(turn, count=some, group=group):
+                total, free, *_ = self._buffers(turn)
+                place = Place(layer.gradient, columns.first_in_shard + turn * some * columns.count)
+                self._emitter.load(total, place, Traffic.WEIGHTS, 1, count * columns.count, group=group)
+                self._add_squares(total, free, count, columns.count)
+
+            self._in_turns(len(rows), some, some_rows)
+        self._store_norms(columns)
+
+    def _begin_norms(self, columns: Columns) -> None:
+        self._emitter.vector(VectorOp.MULTIPLY, self._norms, ZERO, ZERO, inner=columns.count)
+
+    def _add_squares(self, total: Operand, free: Operand, rows: int, count: int) -> None:
+        """Add the squares of some rows of `count` column tiles to the norms."""
+        self._emitter.vector(VectorOp.MULTIPLY, free, total, total, inner=rows * count)
+        norms, squares = self._norms.at(0, outer=0), free.at(0, outer=count)
+        self._emitter.vector(VectorOp.ADD, norms, norms, squares, outer=rows, inner=count, serial=True)
+
+    def _store_norms(self, columns: Columns) -> None:
+        place = Place(self._layer.norms, columns.first_tile)
+        self._emitter.store(self._norms, place, Traffic.WEIGHTS, 1, columns.count)
 
     def _in_turns(self, total: int, of_turn: int, emit) -> None:
         turns, rest = divmod(total, of_turn)
@@ -112,8 +145,9 @@ class AccumulateLayer(GradientPass):
         self._present: Sums = layer.gradient, layer.bias_gradient
         self._how = how
 
-    def _move(self, number, vector, vectors, buffers):
+    def _move(self, columns, vector, vectors, buffers):
         emitter, how, (total, free) = self._emitter, self._how, buffers
+        number, vector = (0, columns.first_in_shard + vector) if columns else (1, vector)
         aside, gradients = (Place(sums[number], vector, (vector,)) for sums in (self._aside, self._present))
         emitter.load(total, gradients if how == Accumulation.KEEP else aside, Traffic.WEIGHTS, 1, vectors)
         if how == Accumulation.ADD:
@@ -125,30 +159,32 @@ class AccumulateLayer(GradientPass):
 class TotalLayer(GradientPass):
     """Emits the addition of what all groups have for one layer's dW and db, as the tree of the groups.
 
-    Every group reads the sums of all groups, and stores the same total in an array of its own. So no group overwrites
-    what another still reads.
+    Each group adds the rows of its shard, and stores their total in an array of its own. So no group overwrites what
+    another still reads. db is small: each group adds and keeps all of it.
 
     Parameters
     ----------
     config : Config
     emitter : Emitter
     layer : LayerArrays
-    groups : int
-        Two at least.
+        Its `group_sums` have what the groups have.
     """
 
-    def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays, groups: int):
-        super().__init__(config, emitter, layer, buffers=most_totals(groups), normed=True)
-        self._groups = groups
-        self._total: Sums = layer.gradient, layer.bias_gradient
+    def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays):
+        self._groups = layer.shards.groups
+        super().__init__(config, emitter, layer, buffers=most_totals(self._groups), normed=True)
 
-    def _move(self, number, vector, vectors, buffers):
-        free, source = list(reversed(buffers)), Place(self._layer.sums[number], vector)
+    def _move(self, columns, vector, vectors, buffers):
+        layer, stride, free = self._layer, 0, list(reversed(buffers))
+        source, target = (Place(array, vector) for array in (layer.group_sums[1], layer.bias_gradient))
+        if columns:
+            source, stride = Place(layer.group_sums[0], columns.first + vector), layer.shards.stride * columns.count
+            target = Place(layer.gradient, columns.first_in_shard + vector)
 
         def terms():
             for group in range(self._groups):
                 term = free.pop()
-                self._emitter.load(term, source, Traffic.WEIGHTS, 1, vectors, group=group)
+                self._emitter.load(term, source, Traffic.WEIGHTS, 1, vectors, group=group, group_stride=stride)
                 yield term
 
         def add(left, right):
@@ -157,4 +193,4 @@ class TotalLayer(GradientPass):
             return left
 
         total = tree_total(terms(), self._groups, add)
-        self._emitter.store(total, Place(self._total[number], vector), Traffic.WEIGHTS, 1, vectors)
+        self._emitter.store(total, target, Traffic.WEIGHTS, 1, vectors, made_of=source.array)

@@ -12,6 +12,7 @@ from etalstm.network import NetworkShape
 from etalstm.plan import layout
 from etalstm.plan.arrays import LayerArrays, Sequence
 from etalstm.plan.memory import Array, MemoryMap
+from etalstm.plan.shards import EXCHANGED_SHARDS, Shards
 from etalstm.plan.tiling import NEEDED_ARRAYS, BatchTiles, LayerTiling, Share, tile_batch, tile_layer
 from etalstm.plan.weights import stay
 from etalstm.storage import LayerStorage
@@ -19,8 +20,6 @@ from etalstm.storage import LayerStorage
 # The bias of lanes that hold no unit. From a state of 0 a cell with these sums must give an output, a state and local
 # gradients of 0: no stream keeps them, and nothing is broadcast.
 CLOSED = -200.0
-
-SUMMED = ("gradient", "bias_gradient")  # of parts of a batch
 
 MOST_KINDS = PARAMETER_DELTA_THRESHOLD - PARAMETER_THRESHOLDS
 
@@ -68,8 +67,6 @@ class LayerAllocation:
     cell : Cell
     number : int
         Of the layer.
-    below : LayerArrays or None
-        The layer below.
     batch : BatchTiles
     steps : int
     storage : LayerStorage
@@ -79,26 +76,37 @@ class LayerAllocation:
     """
 
     def __init__(
-        self, config: Config, into: MemoryMap, network: NetworkShape, cell: Cell, number: int,
-        below: LayerArrays | None, batch: BatchTiles, steps: int, storage: LayerStorage, masked: bool, partials: int,
+        self, config: Config, into: MemoryMap, network: NetworkShape, cell: Cell, number: int, batch: BatchTiles,
+        steps: int, storage: LayerStorage, masked: bool, partials: int,
     ):  # fmt: skip
         self._lanes, self._memory, self._network, self._cell = share_of_lanes(config, cell), into, network, cell
-        self._number, self._below, self._storage, self._masked = number, below, storage, masked
+        self._number, self._storage, self._masked = number, storage, masked
         self._batch, self._steps, self._partials = batch, steps, partials
         self._units = Share(network.hidden_size, config.channels, config.lanes)
         self._shared: dict[str, Sequence] = {}
+        self.shards = [Shards(self._tiling(stage), into.groups) for stage in cell.stages]
 
-    def allocate(self) -> LayerArrays:
-        """Allocate all stages; gives the last."""
-        arrays = None
-        for stage in self._cell.stages:
-            arrays = self._stage(stage, arrays.stages if arrays else ())
+    def _tiling(self, stage: Stage) -> LayerTiling:
+        inputs = self._network.inputs_of(self._number) if stage.operands[0] == "x" else 0
+        return tile_layer(self._lanes, stage, self._batch, inputs, self._network.hidden_size)
+
+    def allocate(self, below: LayerArrays | None, exchange: Array | None) -> LayerArrays:
+        """Allocate all stages; gives the last.
+
+        Parameters
+        ----------
+        below : LayerArrays or None
+            The layer below.
+        exchange : Array or None
+            Of all layers, see :func:`allocate_exchange`.
+        """
+        self._below, self._exchange, arrays = below, exchange, None
+        for stage, shards in zip(self._cell.stages, self.shards, strict=True):
+            arrays = self._stage(stage, shards, arrays.stages if arrays else ())
         return arrays
 
-    def _stage(self, stage: Stage, earlier: tuple[LayerArrays, ...]) -> LayerArrays:
-        takes_x, is_last = stage.operands[0] == "x", stage is self._cell.stages[-1]
-        inputs = self._network.inputs_of(self._number) if takes_x else 0
-        tiling = tile_layer(self._lanes, stage, self._batch, inputs, self._network.hidden_size)
+    def _stage(self, stage: Stage, shards: Shards, earlier: tuple[LayerArrays, ...]) -> LayerArrays:
+        takes_x, is_last, tiling = stage.operands[0] == "x", stage is self._cell.stages[-1], shards.tiling
         suffix = f"{self._number}" if is_last else f"{self._number}_{stage.output}"
         return LayerArrays(
             number=self._number,
@@ -107,41 +115,47 @@ class LayerAllocation:
             earlier=earlier,
             lanes=self._lanes,
             tiling=tiling,
+            shards=shards,
             storage=self._storage,
-            **self._parameters(tiling, inputs, suffix),
+            **self._parameters(shards, suffix),
             **self._operands(stage, tiling, takes_x),
             c=self._state() if is_last else None,
             **self._kept(stage, tiling, suffix),
             **self._gradients(stage, tiling, takes_x, is_last),
         )
 
-    def _parameters(self, tiling: LayerTiling, inputs: int, suffix: str) -> dict[str, Array]:
+    def _parameters(self, shards: Shards, suffix: str) -> dict[str, Array]:
         """Allocate a stage's matrix and bias, and what belongs to them."""
-        hidden = self._network.hidden_size
-        matrix, vector = (tiling.gates * hidden, inputs + hidden), (tiling.gates * hidden,)
+        tiling, add = shards.tiling, self._memory.add
+        width, height = tiling.inputs.size + tiling.units.size, tiling.gates * tiling.units.size
         of_unit = tiling.gates * tiling.units.tiles
-        columns = tiling.rows * tiling.columns, _once(layout.column_copy_index, tiling)
-        biases = of_unit, _once(layout.bias_index, tiling)
-        layouts = {
-            "rows": ("weights", tiling.depth * of_unit, partial(layout.row_copy_index, tiling), matrix),
-            "columns": ("weights", *columns, matrix),
-            "gradient": ("optimizer", *columns, matrix),
-            "velocity": ("optimizer", *columns, matrix),
-            "bias": ("weights", *biases, vector, CLOSED),
-            "bias_gradient": ("optimizer", *biases, vector),
-            "bias_velocity": ("optimizer", *biases, vector),
-            "norms": ("optimizer", tiling.columns, partial(layout.column_index, tiling), (inputs + hidden,)),
-        }
-        arrays = {name: self._memory.add(f"{name}{suffix}", *each) for name, each in layouts.items()}
+        rows = tiling.depth * of_unit, partial(layout.row_copy_index, tiling), (height, width)
+        columns = tiling.rows * tiling.columns, partial(layout.column_copy_index, tiling), (height, width)
+        state = "optimizer", shards.vectors, _once(layout.shards_index, shards), (height, width)
+        biases = of_unit, _once(layout.bias_index, tiling), (height,)
 
-        def sums(of: str) -> tuple[Array, ...]:
-            return tuple(self._memory.add(f"{name}{suffix}_{of}", *layouts[name]) for name in SUMMED)
+        def gradient(of: str = "") -> tuple[Array, Array]:
+            whole = add(f"bias_gradient{suffix}{of}", "optimizer", *biases)
+            return self._memory.add_shards(f"gradient{suffix}{of}", *state), whole
 
-        return arrays | {
+        total = gradient()
+        return {
+            "rows": add(f"rows{suffix}", "weights", *rows),
+            "columns": add(f"columns{suffix}", "weights", *columns),
+            "gradient": total[0],
+            "velocity": self._memory.add_shards(f"velocity{suffix}", *state),
+            "bias": add(f"bias{suffix}", "weights", *biases, CLOSED),
+            "bias_gradient": total[1],
+            "bias_velocity": add(f"bias_velocity{suffix}", "optimizer", *biases),
+            "norms": add(f"norms{suffix}", "optimizer", tiling.columns, partial(layout.column_index, tiling), (width,)),
             "bias_sums": self._bias_sums(f"bias_sums{suffix}", of_unit),
-            "group_sums": sums("group") if self._memory.groups > 1 else None,
-            "partial": [sums(f"aside{n}") for n in range(self._partials)],
+            "group_sums": self._group_sums(f"bias_gradient{suffix}_group", biases),
+            "partial": [gradient(f"_aside{n}") for n in range(self._partials)],
         }
+
+    def _group_sums(self, name: str, biases: tuple) -> tuple[Array, Array] | None:
+        """Allocate db of a group's part of the batch, where there are several; dW is in the exchange."""
+        return (self._exchange, self._memory.add(name, "optimizer", *biases)) if self._exchange else None
 
     def _bias_sums(self, name: str, vectors: int) -> Array | None:
         """Allocate db of every slice, where there are several."""
@@ -218,6 +232,19 @@ class LayerAllocation:
         tiles = tiling.gates * tiling.units.tiles
         vectors = self._steps * self._batch.vectors * tiles
         return Sequence(self._memory.add(name, "deltas", vectors, index, shape, batch_axis=1), tiles, self._batch)
+
+
+def allocate_exchange(into: MemoryMap, layers: list[LayerAllocation]) -> Array | None:
+    """Allocate what groups of channels read of each other: dW of one stage, later updated weights of two shards.
+
+    Gives None if there is one group.
+    """
+    if into.groups == 1:
+        return None
+    shards = [shards for layer in layers for shards in layer.shards]
+    sums = max(each.tiling.rows * each.tiling.columns for each in shards)
+    updated = EXCHANGED_SHARDS * max(each.vectors for each in shards)
+    return into.add_raw("exchange", "optimizer", max(sums, updated), exchanged=True)
 
 
 def _once(make: Callable, *arguments):

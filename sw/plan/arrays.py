@@ -9,6 +9,7 @@ from etalstm.cells.cell import Cell, Stage
 from etalstm.hw.config import Config
 from etalstm.plan.emit import Place, RowMap
 from etalstm.plan.memory import Array
+from etalstm.plan.shards import Shards
 from etalstm.plan.tiling import BatchTiles, LayerTiling, Span
 from etalstm.storage import LayerStorage
 
@@ -63,11 +64,13 @@ class LayerArrays:
         The stages before this one.
     lanes : Config        the machine with the share of the lane memories that this stage has
     tiling : LayerTiling
+    shards : Shards       which rows of `gradient` and `velocity` each group of channels has
     rows, columns : the two copies of the matrix; the column copy is the master
-    gradient, velocity : like the column copy
+    gradient, velocity : like the column copy, each group's rows
     bias, bias_gradient, bias_velocity : [unit tile][gate]
     group_sums : (Array, Array)
-        dW and db of a group's part of the batch; None if there is one group
+        dW, laid out as the column copy, and db of a group's part of the batch; None if there is one group. All layers
+        have dW at the same place, which holds updated weights while groups exchange these
     partial : list of (Array, Array)    dW and db of parts of the batch that wait for those before them
     bias_sums : Array     db of each slice, while segments follow one another; None if there is one slice
     norms : Σ dW² of each column
@@ -96,6 +99,7 @@ class LayerArrays:
     earlier: tuple["LayerArrays", ...]
     lanes: Config
     tiling: LayerTiling
+    shards: Shards
     rows: Array
     columns: Array
     gradient: Array

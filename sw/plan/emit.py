@@ -158,10 +158,23 @@ class Emitter:
         self._program.loop(turns, emit_turn)
 
     def load(
-        self, to: Operand, source: Place, kind: Traffic, outer: int, inner: int, *, group: int | None = None
+        self,
+        to: Operand,
+        source: Place,
+        kind: Traffic,
+        outer: int,
+        inner: int,
+        *,
+        group: int | None = None,
+        group_stride: int = 0,
     ) -> None:
-        """Copy outer·inner contiguous vectors of an array into a lane memory; with `group`, of that group's array."""
+        """Copy outer·inner contiguous vectors of an array into a lane memory; with `group`, of that group's array.
+
+        With `group_stride` they begin so many vectors later in each group of channels than in the group before.
+        """
         fields = {} if group is None else {"group": group + 1, "everyone": 1}
+        if group_stride:
+            fields["group_stride"] = group_stride * self._config.vector_beats
         for part in _parts(to, source, outer, inner):
             self._transfer(Opcode.LOAD, part[0], part[1], kind, *part[2:], **fields)
 
@@ -177,10 +190,20 @@ class Emitter:
             lanes=needed.share.lanes_of(0), last_lanes=needed.share.lanes_of(needed.share.tiles - 1),
         )  # fmt: skip
 
-    def store(self, source: Operand, to: Place, kind: Traffic, outer: int, inner: int) -> None:
-        """Copy vectors of the scratch memory or the queue to outer·inner contiguous vectors of an array."""
+    def store(
+        self, source: Operand, to: Place, kind: Traffic, outer: int, inner: int, *, made_of: Array | None = None
+    ) -> None:
+        """Copy vectors of the scratch memory or the queue to outer·inner contiguous vectors of an array.
+
+        An array that groups exchange is overwritten when every channel has stored what it has `made_of` the array.
+        """
+        also_reads, fields = (_used(to.array), {"everyone": 1}) if to.array.exchanged else (None, {})
+        also_writes = _used(made_of) if made_of and made_of.exchanged else None
         for part in _parts(source, to, outer, inner):
-            self._transfer(Opcode.STORE, part[0], part[1], kind, *part[2:])
+            self._transfer(
+                Opcode.STORE, part[0], part[1], kind, *part[2:], also_reads=also_reads, also_writes=also_writes,
+                **fields,
+            )  # fmt: skip
 
     def compress(
         self, source: Operand, index: Place, log: Log, kind: Traffic, threshold: int, bf16: bool, outer: int, inner: int
@@ -345,13 +368,13 @@ class Emitter:
             channel_beats=channel_beats,
         )
 
-    def _transfer(self, opcode, lane, place, kind, outer, inner, also_reads=None, **fields):
+    def _transfer(self, opcode, lane, place, kind, outer, inner, also_reads=None, also_writes=None, **fields):
         lane_resource, place_resource = self._touched(lane, outer, inner), place.resource
         loads = opcode != Opcode.STORE
         self._program.emit(
             opcode,
             reads=[place_resource if loads else lane_resource] + ([also_reads] if also_reads else []),
-            writes=[lane_resource if loads else place_resource],
+            writes=[lane_resource if loads else place_resource] + ([also_writes] if also_writes else []),
             address=self._beat(place),
             kind=kind,
             memory=lane.memory,
@@ -375,6 +398,11 @@ class Emitter:
                 raise PlanError(f"{operand} reaches {last}, its memory has {self._depths[operand.memory]} vectors")
             self._known[key] = self._program.vectors(operand.memory, _mask(operand, outer, inner))
         return self._known[key]
+
+
+def _used(array: Array) -> Part:
+    """Name what every STORE writes that stores what was made of an array."""
+    return Part(f"{array.name} used")
 
 
 @cache

@@ -15,8 +15,8 @@ from etalstm.plan.segments import REGIONS, divide
 def plan_whole(memory_bytes: int | None, make: Callable[..., Plan], groups: Sequence[int] = (1,)) -> Plan:
     """Plan for a memory, with the first number of groups that fits.
 
-    If the memory has no room for δ of all layers at once, however many groups there are, there is room for one layer's
-    at a time. Only :meth:`etalstm.device.api.Session.contributions` needs δ of all layers.
+    Where the memory has no room for δ of all layers at once, there is room for one layer's at a time. More groups come
+    first: only :meth:`etalstm.device.api.Session.contributions` needs δ of all layers.
 
     Parameters
     ----------
@@ -33,8 +33,12 @@ def plan_whole(memory_bytes: int | None, make: Callable[..., Plan], groups: Sequ
         If the network does not fit; the message says what is needed.
     """
     one_delta = partial(make, every_delta=False)
-    plan = _first_that_fits(memory_bytes, make, groups) or _first_that_fits(memory_bytes, one_delta, groups)
-    return plan or one_delta(memory_bytes=memory_bytes)
+    for count in groups:
+        for made in (make, one_delta):
+            plan = _first_that_fits(memory_bytes, made, [count])
+            if plan:
+                return plan
+    return one_delta(memory_bytes=memory_bytes)
 
 
 def plan_within(budget: int, make: Callable[..., Plan], groups: Sequence[int] = (1,)) -> Plan:

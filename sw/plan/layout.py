@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from etalstm.hw.config import Config
+from etalstm.plan.shards import Shards
 from etalstm.plan.tiling import BatchTiles, LayerTiling, Share
 from etalstm.slices import Parts
 
@@ -95,10 +96,14 @@ def _columns(layer: LayerTiling) -> np.ndarray:
     return np.concatenate([inputs, units], axis=1)
 
 
-def column_copy_index(layer: LayerTiling) -> np.ndarray:
-    """Index of a matrix (4H, K) that lies as [column group][row][column tile][lane] in its column owners' windows."""
+def column_copy_index(layer: LayerTiling, some: range | None = None) -> np.ndarray:
+    """Index of a matrix (4H, K) that lies as [column group][row][column tile][lane] in its column owners' windows.
+
+    With `some`, index of those of the machine's rows only.
+    """
     columns, width = _columns(layer), layer.inputs.size + layer.units.size
-    rows = _rows(layer)[None, :, None, None]
+    some = some or range(layer.rows)
+    rows = _rows(layer)[None, some.start : some.stop, None, None]
     groups = [
         _combine((rows, width), (columns[:, None, g.first : g.first + g.count], 1)).reshape(
             columns.shape[0], -1, columns.shape[2]
@@ -106,6 +111,12 @@ def column_copy_index(layer: LayerTiling) -> np.ndarray:
         for g in layer.column_groups
     ]
     return np.concatenate(groups, axis=1)
+
+
+def shards_index(shards: Shards) -> np.ndarray:
+    """Index of a matrix (4H, K) of which each group has its rows, which lie as in the column copy."""
+    groups = range(shards.groups)
+    return np.concatenate([column_copy_index(shards.tiling, shards.rows_of(group)) for group in groups])
 
 
 def row_copy_index(layer: LayerTiling) -> np.ndarray:

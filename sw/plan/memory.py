@@ -40,6 +40,8 @@ class Array:
         What words hold that are no element.
     copies : int
         1, or the number of groups of channels if each group holds the whole array.
+    exchanged : bool
+        Groups read what other groups have stored there, more than once in a program.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Array:
     make_index: Callable[[], np.ndarray] = field(compare=False)
     padding: float = 0.0
     copies: int = 1
+    exchanged: bool = False
 
     @property
     def copy_words(self) -> tuple[int, int, int]:
@@ -81,8 +84,8 @@ class Array:
 class MemoryMap:
     """Allocates arrays one after the other; every channel's window has the same layout.
 
-    Arrays with a batch axis are divided among the groups of channels: group g holds part g of the batch. Every group
-    holds a copy of any other array.
+    Arrays with a batch axis are divided among the groups of channels: group g holds part g of the batch. Arrays in
+    shards are divided, too: each group holds some of the rows. Every group holds a copy of any other array.
 
     Parameters
     ----------
@@ -124,6 +127,15 @@ class MemoryMap:
         make_index, shape = self.of_batch(index, shape, batch_axis)
         return self._add(Array(name, kind, self._vectors, words, shape, make_index, padding))
 
+    def add_shards(
+        self, name: str, kind: str, vectors: int, index: Callable[[], np.ndarray], shape: tuple[int, ...]
+    ) -> Array:
+        """Allocate an array of which each group holds a part, `vectors` in each window.
+
+        `index` is that of all groups' channels. Elements that several groups hold must be equal.
+        """
+        return self._add(Array(name, kind, self._vectors, (self.channels, vectors, self._config.lanes), shape, index))
+
     def of_batch(self, index: Callable[[], np.ndarray], shape: tuple[int, ...], axis: int):
         """Give what makes the index of all groups' words, and the host's shape, from those of one part of the batch."""
         whole = *shape[:axis], self._parts.batch, *shape[axis + 1 :]
@@ -136,11 +148,11 @@ class MemoryMap:
         self._vectors += array.vectors
         return array
 
-    def add_raw(self, name: str, kind: str, vectors: int) -> Array:
+    def add_raw(self, name: str, kind: str, vectors: int, *, exchanged: bool = False) -> Array:
         """Allocate memory that holds no array of the host's."""
         words = self.channels, vectors, self._config.lanes
         make_index = partial(np.broadcast_to, np.int64(-1), words)
-        return self._add(Array(name, kind, self._vectors, words, (0,), make_index))
+        return self._add(Array(name, kind, self._vectors, words, (0,), make_index, exchanged=exchanged))
 
     @property
     def vector_bytes(self) -> int:

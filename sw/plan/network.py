@@ -8,7 +8,7 @@ from etalstm.cells.lstm import LSTM
 from etalstm.hw.config import Config
 from etalstm.network import NetworkShape
 from etalstm.plan import layout
-from etalstm.plan.allocation import LayerAllocation, batch_of, check_plannable
+from etalstm.plan.allocation import LayerAllocation, allocate_exchange, batch_of, check_plannable
 from etalstm.plan.arrays import LayerArrays, Sequence
 from etalstm.plan.emit import Log, Place
 from etalstm.plan.held import Held, Kept, whole
@@ -83,14 +83,16 @@ class NetworkMap:
         self.mask = self._masks() if masked or not division.full else None
         masked = self.mask is not None
         partials = most_totals(parts, backwards=True) - 1
+        allocations = [
+            LayerAllocation(
+                config, self.memory, network, cell, number, self.batch, steps, storage.layer(number), masked, partials
+            )
+            for number in range(network.layers)
+        ]
+        exchange = allocate_exchange(self.memory, allocations)
         self.layers: list[LayerArrays] = []
-        for number in range(network.layers):
-            below = self.layers[-1] if self.layers else None
-            layer = LayerAllocation(
-                config, self.memory, network, cell, number, below, self.batch, steps, storage.layer(number), masked,
-                partials,
-            )  # fmt: skip
-            self.layers.append(layer.allocate())
+        for allocation in allocations:
+            self.layers.append(allocation.allocate(self.layers[-1] if self.layers else None, exchange))
         segments = segments or everything(network.layers, steps)
         self.kept = Kept(config, self.memory, self.layers, share, segments, every_delta)
 

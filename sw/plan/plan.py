@@ -24,6 +24,7 @@ from etalstm.plan.network import NetworkMap
 from etalstm.plan.placement import Placement, place
 from etalstm.plan.program import Program
 from etalstm.plan.segments import Segment
+from etalstm.plan.spread import SharedUpdate
 from etalstm.plan.streams import NO_STEPS
 from etalstm.plan.update import UpdateLayer
 from etalstm.slices import Parts
@@ -272,14 +273,18 @@ class Plan:
                 for arrays in layer.stages:
                     GradientLayer(self.config, emitter, self.map, arrays, steps).emit()
                     if self.groups > 1:
-                        TotalLayer(self.config, emitter, arrays, self.groups).emit()
+                        TotalLayer(self.config, emitter, arrays).emit()
         program.halt()
         return program
 
     def _update(self) -> Program:
         program = self._program()
-        for arrays in (arrays for layer in self.map.layers for arrays in layer.stages):
-            UpdateLayer(self.config, Emitter(self.config, program), arrays).emit()
+        emitter, stages = Emitter(self.config, program), [stage for layer in self.map.layers for stage in layer.stages]
+        if self.groups > 1:
+            SharedUpdate(self.config, emitter, stages).emit()
+        else:
+            for stage in stages:
+                UpdateLayer(self.config, emitter, stage).emit()
         program.halt()
         return program
 

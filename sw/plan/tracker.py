@@ -105,8 +105,8 @@ class Tracker:
 
     An instruction waits for the last writer of what it reads, and for the last writer and all later readers of what it
     writes. Engines work in order. So an instruction waits for its own engine only where the engine's pipeline does not
-    interlock: VECTOR reading what VECTOR wrote. And nothing waits for what an earlier instruction of its engine has
-    waited for.
+    interlock, VECTOR reading what VECTOR wrote, and where a STORE waits for those of every channel. And nothing waits
+    for what an earlier instruction of its engine has waited for.
 
     Members
     -------
@@ -147,7 +147,7 @@ class Tracker:
             By engine, how many instructions back the one is that it has to wait for, `most` at most; 0: none.
         """
         engine = ENGINE_OF[opcode]
-        needs = self._needs(engine, reads, writes)
+        needs = self._needs(engine, reads, writes, everyone)
         waits = self._distances((engine, everyone or opcode in EVERYONE), needs, most)
         dispatched = self.dispatched
         dispatched[engine] += 1
@@ -171,7 +171,7 @@ class Tracker:
             resource.write(engine, dispatched[engine])
         return waits
 
-    def _needs(self, engine, reads, writes) -> Counts:
+    def _needs(self, engine, reads, writes, everyone) -> Counts:
         """Tell how many instructions of each engine must be completed."""
         needs = none()
         for resource in writes:
@@ -192,7 +192,7 @@ class Tracker:
                 array = self._arrays[resource.array]
                 array.parts[resource.part].need_written(needs)
                 _raise(needs, array.floor_writes)
-        if engine != Engine.VECTOR:
+        if engine != Engine.VECTOR and not (everyone and engine == Engine.STORE):
             needs[engine] = 0
         return needs
 

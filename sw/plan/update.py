@@ -5,7 +5,8 @@ from etalstm.hw.config import Config
 from etalstm.hw.contract import Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter, Operand, Parameter, Place, Scratch
-from etalstm.plan.tiling import UPDATE_ARRAYS, Span
+from etalstm.plan.refresh import RowRefresh
+from etalstm.plan.tiling import UPDATE_ARRAYS
 
 SCALE = Parameter(contract.PARAMETER_SCALE)
 WEIGHT_DECAY = Parameter(contract.PARAMETER_WEIGHT_DECAY)
@@ -14,60 +15,46 @@ MOMENTUM = Parameter(contract.PARAMETER_MOMENTUM)
 LEARNING_RATE = Parameter(contract.PARAMETER_LEARNING_RATE)
 
 
-class UpdateLayer:
-    """Emits one layer's update.
+class Steps:
+    """Emits updates of some vectors at a time. Two sets of buffers alternate where the scratch memory holds them.
 
-    As many units at a time as a transposer's square has rows: their gates' rows of one column group are loaded with
-    gradient and velocity, updated, stored, and written transposed into the row copy of the units' owner. Two sets of
-    buffers alternate where the scratch memory holds them. All channels go through the owners in the same order, so one
-    memory takes what all of them write: an instruction is the same for all, and has no address that rotates with the
-    channel.
+    Parameters
+    ----------
+    config : Config
+    emitter : Emitter
+    most : int
+        Vectors at a time.
     """
 
-    def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays):
-        self._config, self._emitter, self._layer = config, emitter, layer
-        tiling = layer.tiling
-        widest = max(group.count for group in tiling.column_groups)
-        self._gates = tiling.gates
-        self._chunk = chunk = self._gates * config.beat_words * widest
-        sets = 2 if 2 * UPDATE_ARRAYS * chunk <= config.scratch_depth else 1
+    def __init__(self, config: Config, emitter: Emitter, most: int):
+        self._emitter, self.most, self._turn = emitter, most, 0
+        sets = 2 if 2 * UPDATE_ARRAYS * most <= config.scratch_depth else 1
         scratch = Scratch(config)
         names = ("weights", "gradients", "velocities", "products")
-        self._sets = [tuple(scratch.take(name, chunk) for name in names) for _ in range(sets)]
-        self._turn = 0
+        self._sets = [tuple(scratch.take(name, most) for name in names) for _ in range(sets)]
 
-    def emit(self) -> None:
-        """Append the layer's instructions."""
-        layer, tiling = self._layer, self._layer.tiling
-        offset = 0
-        for group in tiling.column_groups:
-            row = 0
-            for target in range(tiling.units.channels):
-                for first in range(0, tiling.units.share, self._config.beat_words):
-                    units = min(self._config.beat_words, tiling.units.share - first)
-                    vector = offset + row * group.count
-                    weights = self._step(
-                        (layer.columns, layer.gradient, layer.velocity),
-                        vector,
-                        self._gates * units * group.count,
-                        WEIGHT_DECAY,
-                    )
-                    self._refresh(group, weights, target, first, units)
-                    row += self._gates * units
-            offset += tiling.rows * group.count
-        biases = self._gates * tiling.units.tiles
-        for first in range(0, biases, self._chunk):
-            arrays = (layer.bias, layer.bias_gradient, layer.bias_velocity)
-            self._step(arrays, first, min(self._chunk, biases - first), ZERO)
+    def step(
+        self, weights: Place, gradient: Place, velocity: Place, count: int, decay: Parameter,
+        updated: Place | None = None, group_stride: int = 0,
+    ) -> Operand:  # fmt: skip
+        """Update `count` vectors; the weights stay in the scratch memory.
 
-    def _step(self, arrays, vector: int, count: int, decay: Parameter) -> Operand:
-        """Update `count` vectors; the weights stay in the scratch memory."""
+        Parameters
+        ----------
+        weights, gradient, velocity : Place
+        count : int
+        decay : Parameter
+        updated : Place, optional
+            Where the weights go; by default they replace the old ones.
+        group_stride : int
+            See :meth:`etalstm.plan.emit.Emitter.load`; of the old weights.
+        """
         emitter = self._emitter
-        w, g, v, product = buffers = self._sets[self._turn % len(self._sets)]
+        w, g, v, product = self._sets[self._turn % len(self._sets)]
         self._turn += 1
-        places = [Place(array, vector, (vector,)) for array in arrays]
-        for to, place in zip(buffers, places, strict=False):
-            emitter.load(to, place, Traffic.WEIGHTS, 1, count)
+        emitter.load(w, weights, Traffic.WEIGHTS, 1, count, group_stride=group_stride)
+        emitter.load(g, gradient, Traffic.WEIGHTS, 1, count)
+        emitter.load(v, velocity, Traffic.WEIGHTS, 1, count)
 
         def run(op, d, a, b):
             emitter.vector(op, d, a, b, inner=count)
@@ -79,39 +66,38 @@ class UpdateLayer:
         run(VectorOp.ADD, v, v, g)
         run(VectorOp.MULTIPLY, product, LEARNING_RATE, v)
         run(VectorOp.SUBTRACT, w, w, product)
-        emitter.store(w, places[0], Traffic.WEIGHTS, 1, count)
-        emitter.store(v, places[2], Traffic.WEIGHTS, 1, count)
+        emitter.store(w, updated or weights, Traffic.WEIGHTS, 1, count)
+        emitter.store(v, velocity, Traffic.WEIGHTS, 1, count)
         return w
 
-    def _refresh(self, columns: Span, weights: Operand, target: int, first: int, units: int) -> None:
-        """Write the rows of some units, transposed, into their owner's row copy."""
-        config, tiling = self._config, self._layer.tiling
-        tile, lane = divmod(first, tiling.units.lanes)
-        base = 0
-        for group in tiling.unit_groups:
-            if tile < group.first + group.count:
-                break
-            base += tiling.depth * self._gates * group.count
-        stride = self._gates * group.count  # vectors from one column to the next
-        for position in range(columns.count):
-            column = columns.first + position
-            of_units = column >= tiling.inputs.tiles
-            share = tiling.units if of_units else tiling.inputs
-            start = (
-                (column - tiling.inputs.tiles) * share.lanes + tiling.inputs.padded
-                if of_units
-                else (column * share.lanes)
-            )
-            vector = base + start * stride + self._gates * (tile - group.first)
-            self._emitter.transpose(
-                weights.at(position, outer=columns.count, inner=self._gates * columns.count),
-                Place(self._layer.rows, vector),
-                gates=self._gates,
-                target=target,
-                beat=lane // config.beat_words,
-                rows=units,
-                lanes=tiling.lanes_of_column(column),
-                outer_beats=config.vector_beats,
-                lane_beats=stride * config.vector_beats,
-                channel_beats=share.share * stride * config.vector_beats,
-            )
+    def biases(self, layer: LayerArrays) -> None:
+        """Update a layer's bias."""
+        total = layer.tiling.gates * layer.tiling.units.tiles
+        for first in range(0, total, self.most):
+            arrays = layer.bias, layer.bias_gradient, layer.bias_velocity
+            places = [Place(array, first, (first,)) for array in arrays]
+            self.step(*places, min(self.most, total - first), ZERO)
+
+
+class UpdateLayer:
+    """Emits one layer's update by channels that are one group.
+
+    As many units at a time as a transposer's square has rows: their gates' rows of one column group are loaded with
+    gradient and velocity, updated, stored, and written transposed into the row copy of the units' owner.
+    """
+
+    def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays):
+        self._layer, self._refresh = layer, RowRefresh(config, emitter, layer)
+        self._steps = Steps(config, emitter, self._refresh.most_rows * max(c.count for c in layer.shards.columns))
+
+    def emit(self) -> None:
+        """Append the layer's instructions."""
+        layer = self._layer
+        for columns in layer.shards.columns:
+            for units in self._refresh.squares():
+                vector = columns.first + units.rows.start * columns.count
+                arrays = layer.columns, layer.gradient, layer.velocity
+                places = [Place(array, vector, (vector,)) for array in arrays]
+                weights = self._steps.step(*places, len(units.rows) * columns.count, WEIGHT_DECAY)
+                self._refresh.write(columns, weights, units)
+        self._steps.biases(layer)

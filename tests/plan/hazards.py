@@ -12,25 +12,35 @@ class Hazards:
     """Executes a program's waits, and notes for each vector who has touched it last.
 
     An instruction knows an earlier one to be completed if it waits for it, or for one that knows it, or if both are of
-    one engine. What one channel knows of its own STOREs is not known of those of others. CAST, LOAD_ROWS and a LOAD of
-    a group read what other channels have written, and only their own waits and those of their engine tell them. No
-    instruction knows which LOADs other channels have completed, so nothing may overwrite what a group has read. Where
-    LOAD_ROWS leaves rows out is not looked at.
+    one engine. What one channel has completed, others may not have. Of every channel an instruction knows the STORE
+    that it waits for everywhere, and what this STORE knew: each channel has executed it. CAST, LOAD_ROWS and a LOAD of
+    a group read what other channels have written. What a LOAD of a group has read may be overwritten when every
+    channel is known to have completed it. Where LOAD_ROWS leaves rows out is not looked at.
+
+    Parameters
+    ----------
+    config : Config
+    groups : int
+        Of channels.
     """
 
-    def __init__(self, config):
-        self._config = config
+    def __init__(self, config, groups=1):
+        self._config, self._groups = config, groups
         self._known = {engine: [0] * len(Engine) for engine in Engine}  # what an engine's last instruction knew
-        self._history = defaultdict(lambda: [None])  # by engine, what each of its instructions knew
-        self._everyones = dict.fromkeys((Engine.CAST, Engine.LOAD), 0)  # STOREs known to be completed by all channels
+        self._known_of_all = {engine: [0] * len(Engine) for engine in Engine}  # ... of every channel
+        self._history = defaultdict(lambda: [None])  # by engine, what each of its instructions knew, of all and of one
         self._done = [0] * len(Engine)
         self._written, self._read = {}, defaultdict(dict)
         self._tiles = None
-        self._read_by_groups = set()
+        self._read_by_groups = {}  # by vector, the last LOAD of a group that has read it
 
     @staticmethod
     def _reads_others(step):
         return step.opcode in (Opcode.CAST, Opcode.LOAD_ROWS) or bool(step.fields.get("group"))
+
+    @staticmethod
+    def _waits_for_all(step):
+        return step.opcode in (Opcode.CAST, Opcode.LOAD_ROWS) or bool(step.fields["everyone"])
 
     def check(self, words):
         """Give the number of instructions; raise AssertionError with the first one that may start too early."""
@@ -38,37 +48,36 @@ class Hazards:
             if step.opcode == Opcode.HALT:
                 return count
             engine = ENGINE_OF[step.opcode]
-            knows = self._known[engine]
+            knows, of_all = self._known[engine], self._known_of_all[engine]
             for other, target in enumerate(step.waits):
                 assert target <= self._done[other], f"{count}: {step} waits for what comes later"
                 if target:
-                    completed = self._history[other][target]
-                    knows = [max(a, b) for a, b in zip(knows, completed, strict=True)]
-                    knows[other] = max(knows[other], target)
-            if self._reads_others(step):
-                assert step.opcode != Opcode.LOAD or step.fields["everyone"], (
-                    f"{count}: {step} waits for its own STOREs"
-                )
-                self._everyones[engine] = max(self._everyones[engine], step.waits[Engine.STORE])
+                    completed, completed_by_all = self._history[other][target]
+                    knows, of_all = _most(knows, completed), _most(of_all, completed_by_all)
+                    if other == Engine.STORE and self._waits_for_all(step):
+                        of_all = _most(of_all, completed)
+            if step.opcode == Opcode.MAC:
+                of_all = _most(of_all, self._known_of_all[Engine.CAST])
             self._done[engine] += 1
-            self._check(count, step, engine, knows)
-            knows = list(knows)
-            self._known[engine] = knows
+            self._check(count, step, engine, knows, of_all)
+            self._known[engine], self._known_of_all[engine] = knows, of_all
             completed = list(knows)
             completed[engine] = self._done[engine]
-            self._history[engine].append(completed)
+            self._history[engine].append((completed, of_all))
         raise AssertionError("the program ended without HALT")
 
-    def _check(self, count, step, engine, knows):
+    def _check(self, count, step, engine, knows, of_all):
         reads, writes = self._touched(step)
         others = self._reads_others(step)
+        for place in writes & self._read_by_groups.keys():
+            number = self._read_by_groups[place]
+            assert of_all[Engine.LOAD] >= number, f"{count}: {step} overwrites {place}, read by others' LOAD {number}"
         if step.opcode == Opcode.LOAD and step.fields["group"]:
-            self._read_by_groups |= reads
-        assert not self._read_by_groups & writes, f"{count}: {step} overwrites what other channels may not have read"
+            self._read_by_groups |= dict.fromkeys(reads, self._done[engine])
         for place in reads:
             writer = self._written.get(place)
             if writer and (writer[0] != engine or engine == Engine.VECTOR):
-                known = self._everyones[engine] if others and writer[0] == Engine.STORE else knows[writer[0]]
+                known = (of_all if others and writer[0] == Engine.STORE else knows)[writer[0]]
                 assert known >= writer[1], f"{count}: {step} reads {place}, written by {writer}, knows {knows}"
         for place in writes:
             touched = [*self._read[place].items(), *([self._written[place]] if place in self._written else [])]
@@ -135,4 +144,9 @@ class Hazards:
         first = step.address // self._config.vector_beats
         if step.fields.get("compressed") and step.opcode != Opcode.CAST:
             vectors = 1
-        return {("beats", first + n) for n in range(vectors)}
+        stride = step.fields.get("group_stride", 0) // self._config.vector_beats
+        return {("beats", first + group * stride + n) for group in range(self._groups) for n in range(vectors)}
+
+
+def _most(one, other):
+    return [max(a, b) for a, b in zip(one, other, strict=True)]

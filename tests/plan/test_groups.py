@@ -11,6 +11,7 @@ from etalstm.device import OffloadDevice, TrainingShape, open_device
 from etalstm.device.hardware import HardwareDevice
 from etalstm.hw.config import preset
 from etalstm.network import NetworkShape
+from etalstm.plan.fit import plan_best_slices, plan_whole
 from etalstm.plan.groups import group_counts, mac_cycles
 from etalstm.plan.plan import Plan
 from etalstm.plan.segments import divide
@@ -45,6 +46,12 @@ def assert_same(device, shape, groups, **run):
 @pytest.mark.parametrize(("groups", "slices"), [(2, 2), (2, 8), (4, 4), (4, 8), (2, 6)])
 def test_groups_keep_golden_bits(grouped, groups, slices):
     assert_same(grouped(groups, FOUR), replace(SHAPE, slices=slices), groups)
+
+
+def test_more_groups_than_rows_keep_golden_bits(grouped):
+    config, shape = replace(FOUR, channels=6, broadcasters=6), TrainingShape(NetworkShape(2, 1), 6, 2, slices=6)
+    session = assert_same(grouped(6, config), shape, 6)
+    assert session.plan.map.layers[0].shards.stride == 0
 
 
 def test_groups_of_weights_that_do_not_stay_in_the_lanes_keep_golden_bits(grouped):
@@ -110,20 +117,23 @@ def test_usage_and_contributions_count_the_sequences_of_all_groups(grouped, stor
 
 
 @pytest.mark.parametrize("policy", ["dense", "ms1-bf16"])
-def test_no_group_reads_or_overwrites_what_another_needs(policy):
+@pytest.mark.parametrize("sizes", [(8, 20, 3), (3, 4, 3)], ids=["several column groups", "one column group"])
+def test_no_group_reads_or_overwrites_what_another_needs(sizes, policy):
     for groups in (2, 4):
         options = {"slices": 4, "groups": groups, "parts": 2, "storage": Storage(policy)}
-        plan = Plan(FOUR, NetworkShape(8, 20, 2), 10, 14, **options)
-        for program in plan.programs.values():
-            assert Hazards(plan.config).check(program.words) >= len(program.words) // 2
+        plan = Plan(FOUR, NetworkShape(*sizes), 10, 14, **options)
+        skipped = np.zeros((3, 14), bool)
+        skipped[1] = True  # nothing is broadcast between the gradients of its neighbours
+        for program in [*plan.programs.values(), *plan.named(*plan.passes(skipped)).values()]:
+            assert Hazards(plan.config, groups).check(program.words) >= len(program.words) // 2
 
 
 def test_a_session_takes_the_fastest_groups_that_fit():
-    shape = TrainingShape(NetworkShape(17, 17), 8, 2, slices=8)
+    shape = TrainingShape(NetworkShape(33, 33), 8, 2, slices=8)
     counts = group_counts(FOUR, shape.network, 8, 8)
     assert counts == [4, 2, 1]
-    sizes = {count: Plan(FOUR, shape.network, 8, 2, slices=8, groups=count).memory_bytes for count in counts}
-    for memory, fits in ((1 << 26, counts[0]), (sizes[1], 1)):
+    for fits in counts:
+        memory = Plan(FOUR, shape.network, 8, 2, slices=8, groups=fits).memory_bytes
         accelerator = InterpretedAccelerator(FOUR)
         accelerator.transport.memory_bytes = memory
         assert HardwareDevice("interpreter", "test", accelerator).create(shape).plan.groups == fits
@@ -144,6 +154,20 @@ def test_slices_are_as_many_as_groups_fit_the_memory():
         accelerator = InterpretedAccelerator(FOUR)
         accelerator.transport.memory_bytes = memory
         assert HardwareDevice("interpreter", "test", accelerator).best_slices(shape) == slices
+
+
+def test_more_groups_with_one_layers_delta_come_before_fewer_with_all():
+    network = NetworkShape(33, 33, 2)
+    make = partial(Plan, FOUR, network, 8, 20, storage=Storage("ms1"))
+    memory = make(slices=4, groups=4, every_delta=False).memory_bytes
+    every = [make(slices=4, groups=count).memory_bytes for count in (4, 2, 1)]
+    assert every[0] > memory > max(every[1:])
+
+    def plan(slices, groups):
+        return plan_whole(memory, partial(make, slices=slices), groups)
+
+    for found in (plan(4, [4, 2, 1]), plan_best_slices(FOUR, network, 8, plan)):
+        assert found.groups == 4 and not found.map.kept.every_delta
 
 
 def test_lanes_without_units_and_places_without_sequences_cost_cycles():

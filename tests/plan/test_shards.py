@@ -1,0 +1,68 @@
+"""How groups of channels divide the optimiser's state."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from etalstm.hw.config import preset
+from etalstm.network import NetworkShape
+from etalstm.plan.memory import pack, unpack
+from etalstm.plan.plan import Plan
+
+CONFIG = replace(preset("test"), channels=12, broadcasters=6)
+NETWORK = NetworkShape(5, 29, 2)
+
+
+def layer(groups):
+    return Plan(CONFIG, NETWORK, 12, 2, slices=groups, groups=groups, parts=3).map.layers[-1]
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3, 4, 6])
+def test_every_row_has_one_owner_that_keeps_it(groups):
+    shards = layer(groups).shards
+    rows = range(shards.tiling.rows)
+    owned = [(group, row) for group, some in shards.owners(rows) for row in some]
+    assert [row for _, row in owned] == list(rows)
+    assert all(row in shards.rows_of(group) for group, row in owned)
+    assert shards.rows_of(groups - 1).stop == shards.tiling.rows
+    assert groups * shards.rows - shards.tiling.rows < groups**2, "neighbours overlap by more than the remainder"
+
+
+def test_rows_that_are_asked_for_are_cut_where_owners_change():
+    shards = layer(4).shards
+    edge = shards.stride
+    assert list(shards.owners(range(edge - 3, edge + 2))) == [(0, range(edge - 3, edge)), (1, range(edge, edge + 2))]
+    assert list(shards.owners(range(edge, edge + 2))) == [(1, range(edge, edge + 2))]
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+@pytest.mark.parametrize("name", ["gradient", "velocity"])
+def test_a_divided_array_comes_back_as_it_was_written(name, groups):
+    array = getattr(layer(groups), name)
+    values = np.random.default_rng(1).random(array.shape, np.float32)
+    words = pack(array, values)
+    assert words.shape[0] == CONFIG.channels
+    np.testing.assert_array_equal(unpack(array, words), values)
+
+
+def test_groups_hold_gradients_and_velocities_once():
+    """Or twice, where the rows cannot be divided equally."""
+    arrays = layer(4)
+    overlap = arrays.shards.rows - arrays.shards.stride
+    assert len(arrays.partial) == 2 and overlap < 4
+    for divided in (arrays.gradient, arrays.velocity, *(dw for dw, _ in arrays.partial)):
+        copies = np.bincount(divided.index[divided.index >= 0])
+        assert copies.size == np.prod(divided.shape) and set(copies) <= {1, 2}
+        assert np.count_nonzero(copies == 2) <= 3 * overlap * divided.shape[1]
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_the_exchange_has_room_for_one_layers_sums_only(groups):
+    plan = Plan(CONFIG, NETWORK, 12, 2, slices=groups, groups=groups)
+    exchange = plan.map.memory.arrays.get("exchange")
+    if groups == 1:
+        assert exchange is None
+        return
+    largest = max(arrays.columns.vectors for arrays in plan.map.layers)
+    assert largest <= exchange.vectors <= largest + 2 * groups * plan.map.layers[-1].tiling.columns
