@@ -8,6 +8,7 @@ from etalstm.hw.contract import Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter, Operand, Place, Scratch
 from etalstm.plan.memory import Array
+from etalstm.plan.norms import NormLayer
 from etalstm.plan.shards import Columns
 from etalstm.plan.vectors import ZERO
 from etalstm.slices import most_totals, tree_total
@@ -28,8 +29,7 @@ class Accumulation(Enum):
 class GradientPass(ABC):
     """Goes through one layer's dW and db, some rows at a time: each group through its shard of dW, and all of db.
 
-    Wherever dW changes, the columns' share of its norm is computed anew, rows in ascending order. A sum over rows
-    cannot be divided, so with several groups each of them reads the new dW of all groups for it.
+    Wherever dW changes, the columns' share of its norm is computed anew, rows in ascending order.
 
     Parameters
     ----------
@@ -44,8 +44,9 @@ class GradientPass(ABC):
 
     def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays, buffers: int, normed: bool):
         self._emitter, self._layer = emitter, layer
-        self._normed_here = normed and layer.shards.groups == 1
-        self._normed_behind = normed and layer.shards.groups > 1
+        several = layer.shards.groups > 1
+        self._normed_here = normed and not several
+        self._normed_behind = NormLayer(config, emitter, layer) if normed and several else None
         scratch = Scratch(config)
         widest = max(columns.count for columns in layer.shards.columns)
         self._norms = scratch.take("norms", widest)
@@ -62,8 +63,7 @@ class GradientPass(ABC):
 
         self._in_turns(self._layer.tiling.gates * self._layer.tiling.units.tiles, self._room, biases)
         if self._normed_behind:
-            for columns in self._layer.shards.columns:
-                self._norms_of(columns)
+            self._normed_behind.emit()
 
     @abstractmethod
     def _move(self, columns: Columns | None, vector: int, vectors: int, buffers: list[Operand]) -> None:
@@ -75,46 +75,23 @@ class GradientPass(ABC):
     def _columns(self, columns: Columns) -> None:
         """Append what is done with a group's rows of a column group."""
         rows = self._room // columns.count
+        norms = self._norms.at(0, outer=0)
         if self._normed_here:
-            self._begin_norms(columns)
+            self._emitter.vector(VectorOp.MULTIPLY, self._norms, ZERO, ZERO, inner=columns.count)
 
         def some_rows(turn, count=rows):
+            vectors = count * columns.count
             total, free, *_ = buffers = self._buffers(turn)
-            self._move(columns, turn * rows * columns.count, count * columns.count, buffers)
+            self._move(columns, turn * rows * columns.count, vectors, buffers)
             if self._normed_here:
-                self._add_squares(total, free, count, columns.count)
+                self._emitter.vector(VectorOp.MULTIPLY, free, total, total, inner=vectors)
+                squares = free.at(0, outer=columns.count)
+                self._emitter.vector(VectorOp.ADD, norms, norms, squares, outer=count, inner=columns.count, serial=True)
 
         self._in_turns(self._layer.shards.rows, rows, some_rows)
         if self._normed_here:
-            self._store_norms(columns)
-
-    def _norms_of(self, columns: Columns) -> None:
-        """Append the norms of a column group, from the rows of all groups."""
-        some, layer = self._room // columns.count, self._layer
-        self._begin_norms(columns)
-        for group, rows in layer.shards.owners(range(layer.tiling.rows)):
-
-            def some_rows(turn, count=some, group=group):
-                total, free, *_ = self._buffers(turn)
-                place = Place(layer.gradient, columns.first_in_shard + turn * some * columns.count)
-                self._emitter.load(total, place, Traffic.WEIGHTS, 1, count * columns.count, group=group)
-                self._add_squares(total, free, count, columns.count)
-
-            self._in_turns(len(rows), some, some_rows)
-        self._store_norms(columns)
-
-    def _begin_norms(self, columns: Columns) -> None:
-        self._emitter.vector(VectorOp.MULTIPLY, self._norms, ZERO, ZERO, inner=columns.count)
-
-    def _add_squares(self, total: Operand, free: Operand, rows: int, count: int) -> None:
-        """Add the squares of some rows of `count` column tiles to the norms."""
-        self._emitter.vector(VectorOp.MULTIPLY, free, total, total, inner=rows * count)
-        norms, squares = self._norms.at(0, outer=0), free.at(0, outer=count)
-        self._emitter.vector(VectorOp.ADD, norms, norms, squares, outer=rows, inner=count, serial=True)
-
-    def _store_norms(self, columns: Columns) -> None:
-        place = Place(self._layer.norms, columns.first_tile)
-        self._emitter.store(self._norms, place, Traffic.WEIGHTS, 1, columns.count)
+            place = Place(self._layer.norms, columns.first_tile)
+            self._emitter.store(self._norms, place, Traffic.WEIGHTS, 1, columns.count)
 
     def _in_turns(self, total: int, of_turn: int, emit) -> None:
         turns, rest = divmod(total, of_turn)

@@ -134,23 +134,22 @@ class LayerAllocation:
         state = "optimizer", shards.vectors, _once(layout.shards_index, shards), (height, width)
         biases = of_unit, _once(layout.bias_index, tiling), (height,)
 
-        def gradient(of: str = "") -> tuple[Array, Array]:
-            whole = add(f"bias_gradient{suffix}{of}", "optimizer", *biases)
-            return self._memory.add_shards(f"gradient{suffix}{of}", *state), whole
+        def sums(of: str) -> tuple[Array, Array]:
+            gradient = self._memory.add_shards(f"gradient{suffix}_{of}", *state)
+            return gradient, add(f"bias_gradient{suffix}_{of}", "optimizer", *biases)
 
-        total = gradient()
         return {
             "rows": add(f"rows{suffix}", "weights", *rows),
             "columns": add(f"columns{suffix}", "weights", *columns),
-            "gradient": total[0],
+            "gradient": self._memory.add_shards(f"gradient{suffix}", *state),
             "velocity": self._memory.add_shards(f"velocity{suffix}", *state),
             "bias": add(f"bias{suffix}", "weights", *biases, CLOSED),
-            "bias_gradient": total[1],
+            "bias_gradient": add(f"bias_gradient{suffix}", "optimizer", *biases),
             "bias_velocity": add(f"bias_velocity{suffix}", "optimizer", *biases),
             "norms": add(f"norms{suffix}", "optimizer", tiling.columns, partial(layout.column_index, tiling), (width,)),
             "bias_sums": self._bias_sums(f"bias_sums{suffix}", of_unit),
             "group_sums": self._group_sums(f"bias_gradient{suffix}_group", biases),
-            "partial": [gradient(f"_aside{n}") for n in range(self._partials)],
+            "partial": [sums(f"aside{n}") for n in range(self._partials)],
         }
 
     def _group_sums(self, name: str, biases: tuple) -> tuple[Array, Array] | None:
