@@ -5,7 +5,7 @@ from etalstm.hw.config import Config
 from etalstm.hw.contract import Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter, Operand, Parameter, Place, Scratch
-from etalstm.plan.tiling import UPDATE_ARRAYS, Span
+from etalstm.plan.tiling import UPDATE_ARRAYS, UPDATE_SETS, Span
 
 SCALE = Parameter(contract.PARAMETER_SCALE)
 WEIGHT_DECAY = Parameter(contract.PARAMETER_WEIGHT_DECAY)
@@ -30,7 +30,7 @@ class UpdateLayer:
         widest = max(group.count for group in tiling.column_groups)
         self._gates = tiling.gates
         self._chunk = chunk = self._gates * config.beat_words * widest
-        sets = 2 if 2 * UPDATE_ARRAYS * chunk <= config.scratch_depth else 1
+        sets = UPDATE_SETS if UPDATE_SETS * UPDATE_ARRAYS * chunk <= config.scratch_depth else 1
         scratch = Scratch(config)
         names = ("weights", "gradients", "velocities", "products")
         self._sets = [tuple(scratch.take(name, chunk) for name in names) for _ in range(sets)]
