@@ -11,7 +11,7 @@ from etalstm.network import NetworkShape
 from etalstm.plan.allocation import batch_of
 from etalstm.plan.tiling import Share
 from etalstm.plan.weights import stay
-from etalstm.slices import Parts, part_counts
+from etalstm.slices import AUTO, Parts, part_counts
 
 
 def machine_of_group(config: Config, groups: int) -> Config:
@@ -24,20 +24,28 @@ def machine_of_group(config: Config, groups: int) -> Config:
     return replace(config, channels=config.channels // groups, channels_per_port=1, broadcasters=1, port_bytes=0)
 
 
-def group_counts(config: Config, network: NetworkShape, batch: int, slices: int) -> list[int]:
-    """Give the numbers of groups that the slices of a batch can be arranged for, the fastest first.
+def group_costs(config: Config, network: NetworkShape, batch: int, slices: int | str) -> dict[int, float]:
+    """Give the numbers of groups that a batch can be arranged for, and what each costs: see :func:`step_cycles`.
 
-    A group works on equal parts of the batch, each a node of the tree of slices. Of equally fast numbers the smallest
-    comes first: every group holds weights and gradients of its own.
+    A group works on equal parts of the batch, each a node of the tree of slices. With ``auto`` slices each group has
+    one slice. The fastest number comes first; of equally fast ones the smallest: every group holds weights of its own.
     """
-    possible = [count for count in part_counts(slices) if count in config.group_counts]
-    return sorted(possible, key=lambda count: step_cycles(config, network, Parts(batch, slices, count)))
+    if slices == AUTO:
+        divisions = [Parts(batch, count, count) for count in config.group_counts if count <= batch]
+    else:
+        divisions = [Parts(batch, slices, count) for count in part_counts(slices) if count in config.group_counts]
+    costs = {parts.count: step_cycles(config, network, parts) for parts in divisions}
+    return dict(sorted(costs.items(), key=lambda cost: cost[1]))
+
+
+def group_counts(config: Config, network: NetworkShape, batch: int, slices: int) -> list[int]:
+    """Give the numbers of groups that the slices of a batch can be arranged for, the fastest first."""
+    return list(group_costs(config, network, batch, slices))
 
 
 def best_slices(config: Config, network: NetworkShape, batch: int) -> list[int]:
     """Give numbers of slices for which each group of channels has one slice, the fastest first."""
-    possible = [count for count in config.group_counts if count <= batch]
-    return sorted(possible, key=lambda count: step_cycles(config, network, Parts(batch, count, count)))
+    return list(group_costs(config, network, batch, AUTO))
 
 
 def step_cycles(config: Config, network: NetworkShape, parts: Parts, cell: Cell = LSTM) -> float:
