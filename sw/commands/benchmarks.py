@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from etalstm.benchmarks import Benchmark
-from etalstm.commands.planner import Planner
+from etalstm.commands.planner import Planner, runner_up
 from etalstm.plan.plan import Plan
 
 
@@ -35,7 +35,8 @@ def costs(benchmark: Benchmark, planner: Planner, storage: str) -> dict:
     -------
     dict
         ``benchmark``, ``storage``, ``program_bytes``, ``plan_seconds``, ``memory_bytes``, ``groups``,
-        ``slices``; and ``dense_bytes``, what dense storage would take of the memory without programs.
+        ``slices``; ``step_cycles``, what the products of a step cost by number of groups, fits the memory or not; and
+        ``dense_bytes``, what dense storage would take of the memory without programs.
     """
     sizes = benchmark.network, benchmark.batch, benchmark.steps
     start = time.perf_counter()
@@ -50,6 +51,7 @@ def costs(benchmark: Benchmark, planner: Planner, storage: str) -> dict:
         "memory_bytes": plan.memory_bytes,
         "groups": plan.groups,
         "slices": plan.map.division.slices,
+        "step_cycles": planner.alternatives(benchmark.network, benchmark.batch),
         "dense_bytes": Plan(planner.config, *sizes, masked=planner.masked).windows_bytes,
     }
 
@@ -57,12 +59,16 @@ def costs(benchmark: Benchmark, planner: Planner, storage: str) -> dict:
 def show(found: list[dict], memory: int) -> None:
     """Print a table, and which benchmarks would not fit the memory with dense storage."""
     table = Table(title=f"Plans with storage {found[0]['storage']}", title_justify="left")
-    for number, column in enumerate(("benchmark", "program bytes", "seconds", "memory bytes", "groups", "slices")):
+    for number, column in enumerate(
+        ("benchmark", "program bytes", "seconds", "memory bytes", "groups", "slices", "runner-up")
+    ):
         table.add_column(column, justify="right" if number else "left")
     for cost in found:
+        other = runner_up(cost["groups"], cost["step_cycles"])
         table.add_row(
             cost["benchmark"], f"{cost['program_bytes']:,}", f"{cost['plan_seconds']:.2f}",
             f"{cost['memory_bytes']:,}", str(cost["groups"]), str(cost["slices"]),
+            f"{other}: × {cost['step_cycles'][other] / cost['step_cycles'][cost['groups']]:.3f}" if other else "",
         )  # fmt: skip
     console = Console()
     console.print(table)

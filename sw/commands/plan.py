@@ -12,7 +12,7 @@ from typer import Option
 from etalstm.benchmarks import STORAGE, named
 from etalstm.commands.benchmarks import plan_benchmarks
 from etalstm.commands.options import SLICES_HELP, slices_or_auto
-from etalstm.commands.planner import Planner
+from etalstm.commands.planner import Planner, runner_up
 from etalstm.hw.config import preset as named_preset
 from etalstm.network import NetworkShape, check_size
 from etalstm.plan.placement import Placement
@@ -65,24 +65,25 @@ def plan(
     planned = partial(planner.plan, NetworkShape(inputs, hidden, layers), batch, steps)
     if storage == "all":
         return show_policies({policy: planned(policy) for policy in POLICIES}, as_json)
-    chosen = planned(storage or "dense")
+    chosen, step_cycles = planned(storage or "dense"), planner.alternatives(NetworkShape(inputs, hidden, layers), batch)
     if disassemble:
         for name, program in chosen.programs.items():
             print(f"{name}:")
             for line in lines_of(program.words):
                 print(line)
         return None
-    return show(chosen, as_json)
+    return show(chosen, step_cycles, as_json)
 
 
-def show(planned: Plan, as_json: bool) -> None:
-    """Print one plan."""
+def show(planned: Plan, step_cycles: dict[int, float], as_json: bool) -> None:
+    """Print one plan, and what other numbers of groups would cost: the cycles of a step's products."""
     footprint, traffic, placement = planned.footprint(), planned.traffic(), planned.place()
     instructions = {name: len(program.words) for name, program in planned.programs.items()}
     if as_json:
         costs = {"footprint": footprint, "traffic": traffic, "instructions": instructions}
         costs |= {"segments": len(planned.map.kept.held), "placement": asdict(placement)}
         costs |= {"groups": planned.groups, "slices": planned.map.division.slices}
+        costs |= {"step_cycles": step_cycles}
         print(json.dumps(costs | {"spareable_bytes": planned.spareable_bytes}))
         return
     console = Console()
@@ -95,6 +96,9 @@ def show(planned: Plan, as_json: bool) -> None:
     print(where(placement, planned.config.port_bytes))
     if planned.groups > 1:
         print(f"{planned.groups} groups of channels, each works on its own part of the batch.")
+    if other := runner_up(planned.groups, step_cycles):
+        cycles, others = step_cycles[planned.groups], step_cycles[other]
+        print(f"The products of a step take about {cycles:,} cycles; in {other} groups, the runner-up, {others:,}.")
 
 
 def where(placement: Placement, port_bytes: int) -> str:

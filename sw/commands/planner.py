@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import isfinite
 
 from etalstm.hw.config import Config
 from etalstm.hw.contract import STREAM_BLOCK
 from etalstm.network import NetworkShape
 from etalstm.plan.fit import plan_best_slices, plan_whole, plan_within
-from etalstm.plan.groups import group_counts
+from etalstm.plan.groups import group_costs, group_counts
 from etalstm.plan.held import LOCAL_GRADIENTS
 from etalstm.plan.plan import Plan
 from etalstm.slices import AUTO, check_slices
@@ -55,6 +56,11 @@ class Planner:
         slices = check_slices(self.slices, batch)
         return make(slices, group_counts(self.config, network, batch, slices))
 
+    def alternatives(self, network: NetworkShape, batch: int) -> dict[int, float]:
+        """Give what each number of groups costs that the batch can be arranged for: cycles of a step's products."""
+        costs = group_costs(self.config, network, batch, self.slices)
+        return {count: cycles for count, cycles in costs.items() if isfinite(cycles)}
+
     def _plan(
         self, network: NetworkShape, batch: int, steps: int, policy: str, slices: int, groups: Sequence[int]
     ) -> Plan:
@@ -71,3 +77,8 @@ def share_of(density: float, bf16: bool, log: int) -> float:
     """Give the room that a log's streams need at a density, as a share of what they need if they keep everything."""
     full = 1 / 2 if bf16 and log == LOCAL_GRADIENTS else 1
     return (1 / STREAM_BLOCK + density * full) / (1 / STREAM_BLOCK + full)
+
+
+def runner_up(groups: int, step_cycles: dict[int, float]) -> int | None:
+    """Give the fastest number of groups besides the chosen one, if there is any."""
+    return next((count for count in step_cycles if count != groups), None)

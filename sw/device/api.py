@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from etalstm.device.checks import check_delta_threshold, check_lengths, check_skipped, check_state
 from etalstm.device.hooks import SessionHooks
 from etalstm.device.results import InputGradients, Outputs
 from etalstm.device.shape import TrainingShape
@@ -26,7 +27,7 @@ from etalstm.network import (
     zero_velocities,
 )
 from etalstm.optimizer import UpdateRule, check_hyperparameters, clip_scale, gradient_norm
-from etalstm.storage import KINDS, Storage, Usage, check_threshold
+from etalstm.storage import KINDS, Storage, Usage
 
 
 class Session(SessionHooks):
@@ -146,9 +147,9 @@ class Session(SessionHooks):
         """
         self._require("forward", "load", "loaded", "forward", "backward", "updated")
         x = check_float32("x", x, self.shape.x_shape)
-        lengths = self._check_lengths(lengths)
-        h0 = self._check_state("h0", h0)
-        c0 = self._check_state("c0", c0)
+        lengths = check_lengths(self.shape, lengths)
+        h0 = check_state(self.shape, "h0", h0)
+        c0 = check_state(self.shape, "c0", c0)
         self._skipped = self._check_skipped(skipped_cells)
         self._generation += 1
         self._stage = "loaded"  # if the device fails below, there is no pass to go back through
@@ -220,7 +221,7 @@ class Session(SessionHooks):
         x = check_float32("x", x, self.shape.x_shape)
         layers, batch, units = self.shape.state_shape
         h = check_float32("h", h, (layers, self.shape.steps + 1, batch, units))
-        lengths = self._check_lengths(lengths)
+        lengths = check_lengths(self.shape, lengths)
         self._skipped = self._check_skipped(skipped_cells)
         self._generation += 1
         self._stage = "loaded"
@@ -257,9 +258,9 @@ class Session(SessionHooks):
         """
         self._require("backward", "forward", "forward")
         dy = self._without_padding(check_float32("dy", dy, self.shape.y_shape))
-        dh = self._check_state("dh", dh)
-        dc = self._check_state("dc", dc)
-        delta_threshold = self._check_delta_threshold(delta_threshold)
+        dh = check_state(self.shape, "dh", dh)
+        dc = check_state(self.shape, "dc", dc)
+        delta_threshold = check_delta_threshold(self.shape, delta_threshold)
         self._stage = "loaded"
         self._backward(dy, dh, dc, delta_threshold)
         self._stage = "backward"
@@ -372,41 +373,11 @@ class Session(SessionHooks):
         except ValueError as error:  # LayerParameters found a value that an update made infinite
             raise DivergedError(f"the {what} on the device have overflowed: {error}") from error
 
-    def _check_lengths(self, lengths) -> np.ndarray:
-        steps, batch = self.shape.steps, self.shape.batch
-        if lengths is None:
-            return np.full(batch, steps)
-        if not self.shape.masked:
-            raise ValueError("lengths were given to a session whose TrainingShape is not masked")
-        array = np.asarray(lengths)
-        if array.shape != (batch,) or array.dtype.kind not in "iu":
-            raise ValueError(f"lengths must be {batch} integers, got {array.dtype} of shape {array.shape}")
-        outside = np.flatnonzero((array < 1) | (array > steps))
-        if outside.size:
-            raise ValueError(f"lengths must be 1 to {steps}, got {array[outside[0]]} at index {outside[0]}")
-        return array.astype(np.int64)
-
-    def _check_state(self, name: str, state) -> np.ndarray:
-        if state is None:
-            return np.zeros(self.shape.state_shape, np.float32)
-        return check_float32(name, state, self.shape.state_shape)
-
     def _check_skipped(self, skipped) -> np.ndarray:
-        shape = self.shape.network.layers, self.shape.steps
-        if skipped is None:
-            return np.zeros(shape, bool)
-        if not isinstance(skipped, np.ndarray) or skipped.dtype != bool or skipped.shape != shape:
-            raise ValueError(f"skipped_cells must be an array of bool, {shape}, got {np.shape(skipped)}")
+        skipped = check_skipped(self.shape, skipped)
         if skipped.any() and not self.reduces:
             raise DeviceError("this device skips no cells")
-        return skipped.copy()
-
-    def _check_delta_threshold(self, value: float) -> float:
-        value = check_threshold("delta_threshold", value)
-        for number in range(self.shape.network.layers):
-            if value and not self.shape.storage.layer(number).compressed:
-                raise ValueError(f"layer {number} is dense and keeps δ whole: delta_threshold must be 0, got {value}")
-        return value
+        return skipped
 
     def _without_padding(self, steps: np.ndarray) -> np.ndarray:
         padded = np.arange(self.shape.steps)[:, None] >= self._lengths[None, :]

@@ -10,7 +10,7 @@ from etalstm.hw.contract import COUNT_BITS, Memory, Opcode, Source, Start, Traff
 from etalstm.plan.memory import Array
 from etalstm.plan.program import Program
 from etalstm.plan.tiling import Share
-from etalstm.plan.tracker import Part, Vectors
+from etalstm.plan.tracker import Part, VectorSet
 
 MOST_COUNTED = (1 << COUNT_BITS) - 1  # runs of a transfer's outer loop, and vectors of its inner one
 
@@ -151,7 +151,7 @@ class Emitter:
             Memory.QUEUE: config.queue_depth,
         }
         self._depths = depths
-        self._known: dict[tuple, Vectors] = {}
+        self._known: dict[tuple, VectorSet] = {}
 
     def loop(self, turns: int, emit_turn: Callable[[int], None]) -> None:
         """Append a loop: see :meth:`etalstm.plan.program.Program.loop`."""
@@ -389,7 +389,7 @@ class Emitter:
     def _beat(self, place: Place) -> int:
         return (place.array.first + place.vector) * self._config.vector_beats
 
-    def _touched(self, operand: Operand, outer: int, inner: int) -> Vectors:
+    def _touched(self, operand: Operand, outer: int, inner: int) -> VectorSet:
         """Give the vectors that an operand's loops run through."""
         key = operand, outer, inner
         if key not in self._known:

@@ -41,9 +41,12 @@ class GradientLayer:
         self._kept = [step for step in reversed(range(network.steps)) if step not in skipped]
         self._runs = strided(self._kept[:-1])
         scratch = Scratch(config)
-        results, arrays = self._gates * tiling.row_lanes * widest, gradient_arrays(network.batch.slices)
-        self._totals = [scratch.take("gradients", results) for _ in range(arrays)]
+        results, totals = self._gates * tiling.row_lanes * widest, gradient_arrays(network.batch.slices)
         self._norms = scratch.take("norms", widest)
+        self._totals = [scratch.take("gradients", results) for _ in range(totals)]
+        # Squares are taken when only the first total is left: they overwrite the others, if there are any.
+        self._most_squares = min(results, config.scratch_depth - widest - results)
+        self._squares = self._totals[1] if totals > 1 else scratch.take("squares", self._most_squares)
 
     def emit(self) -> None:
         """Append the layer's instructions; gradients and norms are left in memory."""
@@ -154,11 +157,17 @@ class GradientLayer:
 
     def _keep(self, group: Span, rows: int, vector: int) -> None:
         """Store the gradients of some rows and add their squares to the norms of their columns."""
-        emitter, count, (total, squares) = self._emitter, rows * group.count, self._totals[:2]
-        place = Place(self._layer.sums[0], vector)
-        emitter.store(total.at(0, outer=group.count), place, Traffic.WEIGHTS, rows, group.count)
+        total, place = self._totals[0].at(0, outer=group.count), Place(self._layer.sums[0], vector)
+        self._emitter.store(total, place, Traffic.WEIGHTS, rows, group.count)
         if not self._is_total:
             return
-        emitter.vector(VectorOp.MULTIPLY, squares, total, total, inner=count)
-        norms, squares = self._norms.at(0, outer=0), squares.at(0, outer=group.count)
-        emitter.vector(VectorOp.ADD, norms, norms, squares, outer=rows, inner=group.count, serial=True)
+        most = self._most_squares // group.count
+        for first in range(0, rows, most):
+            self._add_norms(group.count, first, min(most, rows - first))
+
+    def _add_norms(self, columns: int, first: int, rows: int) -> None:
+        """Add the squares of some rows, one row after the other, to the norms of their columns."""
+        emitter, total, squares = self._emitter, self._totals[0].at(first * columns), self._squares
+        emitter.vector(VectorOp.MULTIPLY, squares, total, total, inner=rows * columns)
+        norms, squares = self._norms.at(0, outer=0), squares.at(0, outer=columns)
+        emitter.vector(VectorOp.ADD, norms, norms, squares, outer=rows, inner=columns, serial=True)

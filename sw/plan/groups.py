@@ -1,11 +1,17 @@
 """Batch groups: the channels of a machine work on several parts of a batch at once."""
 
+import math
 from dataclasses import replace
 
+from etalstm.cells.cell import Cell
+from etalstm.cells.lstm import LSTM
+from etalstm.errors import PlanError
 from etalstm.hw.config import Config
 from etalstm.network import NetworkShape
+from etalstm.plan.allocation import batch_of
 from etalstm.plan.tiling import Share
-from etalstm.slices import Parts, part_counts
+from etalstm.plan.weights import stay
+from etalstm.slices import AUTO, Parts, part_counts
 
 
 def machine_of_group(config: Config, groups: int) -> Config:
@@ -18,34 +24,56 @@ def machine_of_group(config: Config, groups: int) -> Config:
     return replace(config, channels=config.channels // groups, channels_per_port=1, broadcasters=1, port_bytes=0)
 
 
-def group_counts(config: Config, network: NetworkShape, batch: int, slices: int) -> list[int]:
-    """Give the numbers of groups that the slices of a batch can be arranged for, the fastest first.
+def group_costs(config: Config, network: NetworkShape, batch: int, slices: int | str) -> dict[int, float]:
+    """Give the numbers of groups that a batch can be arranged for, and what each costs: see :func:`step_cycles`.
 
-    A group works on equal parts of the batch, each a node of the tree of slices. Of equally fast numbers the smallest
-    comes first: every group holds weights and gradients of its own.
+    A group works on equal parts of the batch, each a node of the tree of slices. With ``auto`` slices each group has
+    one slice. The fastest number comes first; of equally fast ones the smallest: every group holds weights of its own.
     """
-    possible = [count for count in part_counts(slices) if count in config.group_counts]
-    return sorted(possible, key=lambda count: mac_cycles(config, network, Parts(batch, slices, count)))
+    if slices == AUTO:
+        divisions = [Parts(batch, count, count) for count in config.group_counts if count <= batch]
+    else:
+        divisions = [Parts(batch, slices, count) for count in part_counts(slices) if count in config.group_counts]
+    costs = {parts.count: step_cycles(config, network, parts) for parts in divisions}
+    return dict(sorted(costs.items(), key=lambda cost: cost[1]))
+
+
+def group_counts(config: Config, network: NetworkShape, batch: int, slices: int) -> list[int]:
+    """Give the numbers of groups that the slices of a batch can be arranged for, the fastest first."""
+    return list(group_costs(config, network, batch, slices))
 
 
 def best_slices(config: Config, network: NetworkShape, batch: int) -> list[int]:
     """Give numbers of slices for which each group of channels has one slice, the fastest first."""
-    possible = [count for count in config.group_counts if count <= batch]
-    return sorted(possible, key=lambda count: mac_cycles(config, network, Parts(batch, count, count)))
+    return list(group_costs(config, network, batch, AUTO))
 
 
-def mac_cycles(config: Config, network: NetworkShape, parts: Parts) -> int:
-    """Estimate the cycles that the MACs of a time step take, if each group works on a part of the batch.
+def step_cycles(config: Config, network: NetworkShape, parts: Parts, cell: Cell = LSTM) -> float:
+    """Estimate the cycles that the products of a time step take, if each group works on a part of the batch.
 
-    A scalar takes a cycle for each tile that a channel has. For each sequence the forward pass broadcasts a layer's
-    inputs and units to the tiles of the gates. The backward pass and the weights' gradient broadcast the gates to the
-    tiles of inputs and units. Nothing is taken to be zero.
+    Forward pass, backward pass and weights' gradient each use every vector of a channel's weights once for each
+    sequence; a MAC takes a cycle. In forward and backward pass the memory port brings the next vector meanwhile, for
+    each batch tile anew, unless the weights of a layer stay in the lanes. Nothing is taken to be zero.
+
+    Returns
+    -------
+    float
+        Infinity if not even one sequence fits the lanes' memories.
     """
     machine = machine_of_group(config, parts.count)
-    units = Share(network.hidden_size, machine.channels, machine.lanes).tiles
-    cycles = 0
+    try:
+        tiles = batch_of(machine, cell, network.hidden_size, parts.places, parts.slices_of_part).count
+    except PlanError:
+        return math.inf
+    port_cycles = tiles * config.vector_beats * config.channels_per_port
+    units = Share(network.hidden_size, machine.channels, machine.lanes)
+    gates, cycles = sum(len(stage.gates) for stage in cell.stages), 0
     for layer in range(network.layers):
-        inputs = network.inputs_of(layer)
-        columns = Share(inputs, machine.channels, machine.lanes).tiles + units
-        cycles += units * (inputs + network.hidden_size) + 2 * columns * network.hidden_size
-    return parts.places * cycles
+        inputs = Share(network.inputs_of(layer), machine.channels, machine.lanes)
+        forward = gates * units.tiles, inputs.size + units.size
+        backward = inputs.tiles + units.tiles, gates * units.size
+        for vectors, scalars in (forward, backward):
+            streams = not stay(machine, vectors, scalars)
+            cycles += vectors * scalars * (max(parts.places, port_cycles) if streams else parts.places)
+        cycles += math.prod(backward) * parts.places
+    return cycles

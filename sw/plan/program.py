@@ -18,7 +18,7 @@ from etalstm.plan.fold import (
     steady,
 )
 from etalstm.plan.lower import lowered
-from etalstm.plan.tracker import Part, Tracker, Vectors
+from etalstm.plan.tracker import Part, Tracker, VectorSet
 from etalstm.plan.volume import Volume
 
 _MOST_BACK = (1 << contract.WAIT_BITS) - 1
@@ -70,7 +70,7 @@ class Program:
         ----------
         opcode : Opcode
         reads, writes : resources
-            Vectors of lane memories, as the member `vectors` gives them, and parts of arrays; or any other names.
+            VectorSet of lane memories, as the member `vectors` gives them, and parts of arrays; or any other names.
         fields : values of the instruction's fields; the header is filled in here
 
         Raises
@@ -81,7 +81,7 @@ class Program:
         reads, writes = _resources(reads), _resources(writes)
         everyone = bool(fields.get("everyone"))
         waits = self._tracker.access(opcode, reads, writes, _MOST_BACK, everyone)
-        touched = tuple([name if type(name) is Vectors else name.array for name in reads + writes])
+        touched = tuple([name if type(name) is VectorSet else name.array for name in reads + writes])
         instruction = Instruction(opcode, waits, fields.pop("address", 0), fields, touched)
         if self._open:
             self._open[-1].outline.append(instruction)
@@ -180,5 +180,5 @@ class Program:
         return b"".join(word.to_bytes(contract.INSTRUCTION_BITS // 8, "little") for word in self.words)
 
 
-def _resources(names: Iterable[Hashable]) -> list[Vectors | Part]:
-    return [name if type(name) is Vectors or type(name) is Part else Part(name) for name in names]
+def _resources(names: Iterable[Hashable]) -> list[VectorSet | Part]:
+    return [name if type(name) is VectorSet or type(name) is Part else Part(name) for name in names]

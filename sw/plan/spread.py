@@ -19,7 +19,7 @@ from etalstm.plan.emit import Emitter, Place, Scratch
 from etalstm.plan.memory import Array
 from etalstm.plan.refresh import RowRefresh, Square
 from etalstm.plan.shards import EXCHANGED_SHARDS, Columns
-from etalstm.plan.tiling import UPDATE_ARRAYS
+from etalstm.plan.tiling import UPDATE_ARRAYS, UPDATE_SETS
 from etalstm.plan.update import WEIGHT_DECAY, Steps
 
 _SETS = 2  # buffers that alternate: one is loaded while another is stored
@@ -37,7 +37,7 @@ class SharedUpdate:
     """
 
     def __init__(self, config: Config, emitter: Emitter, layers: list[LayerArrays]):
-        most = config.scratch_depth // (2 * UPDATE_ARRAYS)
+        most = config.scratch_depth // (UPDATE_SETS * UPDATE_ARRAYS)
         self._emitter, self._steps = emitter, Steps(config, emitter, most)
         self._layers = [
             _Layer(config, emitter, self._steps, layer, number % EXCHANGED_SHARDS)

@@ -19,6 +19,9 @@ NEEDED_ARRAYS = MOST_GATES
 # Scratch vectors that the update needs for each weight of a lane: weight, gradient, velocity, a temporary.
 UPDATE_ARRAYS = 4
 
+# Sets of these vectors that alternate: one is loaded while another is updated.
+UPDATE_SETS = 2
+
 
 def ceil_div(a: int, b: int) -> int:
     """Divide, rounding up."""
@@ -217,12 +220,25 @@ def tile_batch(config: Config, stage: Stage, hidden_size: int, batch: int, slice
 
 
 def gradient_arrays(slices: int) -> int:
-    """Give how many arrays of a range of rows the scratch memory holds for dW: totals of slices, and the squares.
+    """Give how many totals of slices the scratch memory holds for a range of rows of dW.
 
-    The youngest of :func:`etalstm.slices.most_totals` is added as it leaves the queue, unless it is the only one. The
-    squares are taken when only the first total is left.
+    The youngest of :func:`etalstm.slices.most_totals` is added as it leaves the queue, unless it is the only one.
     """
-    return max(2, most_totals(slices) - 1)
+    return max(1, most_totals(slices) - 1)
+
+
+def _row_lanes(config: Config, units: Share, gates: int, widest: int, slices: int) -> int:
+    """Choose how many lanes' rows of a δ block are summed together in dW.
+
+    The xh of all steps is loaded once for each such range of rows. So they are as many as half of the queue and the
+    scratch memory hold, and all ranges of a block are of about one length. A single total leaves half as much room for
+    its squares.
+    """
+    totals, free = gradient_arrays(slices), config.scratch_depth - widest
+    results = min(config.queue_depth // 2, free // totals if totals > 1 else 2 * free // 3)
+    lanes = min(units.lanes, units.share)
+    most = max(1, min(lanes, results // (gates * widest)))
+    return ceil_div(lanes, ceil_div(lanes, most))
 
 
 def tile_layer(config: Config, stage: Stage, batch: BatchTiles, input_size: int, hidden_size: int) -> LayerTiling:
@@ -241,16 +257,15 @@ def tile_layer(config: Config, stage: Stage, batch: BatchTiles, input_size: int,
         config.queue_depth // max(size, 2 * gates),
         config.weight_depth // (2 * gates * config.lanes),
         config.weight_depth // (2 * size),
-        config.scratch_depth // (UPDATE_ARRAYS * gates * config.beat_words),
+        config.scratch_depth // (UPDATE_SETS * UPDATE_ARRAYS * gates * config.beat_words),
     )
     column_groups = spans(inputs.tiles + units.tiles, max(1, most_columns))
     widest = max(group.count for group in column_groups)
-    results = min(config.queue_depth // 2, (config.scratch_depth - widest) // gradient_arrays(batch.slices))
     return LayerTiling(
         gates=gates,
         inputs=inputs,
         units=units,
         unit_groups=spans(units.tiles, max(1, most_units)),
         column_groups=column_groups,
-        row_lanes=max(1, min(units.lanes, units.share, results // (gates * widest))),
+        row_lanes=_row_lanes(config, units, gates, widest, batch.slices),
     )

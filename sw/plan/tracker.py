@@ -55,7 +55,7 @@ class _Uses:
         self.reads = {e: count + by[e] if count > after[e] else count for e, count in self.reads.items()}
 
 
-class Vectors(_Uses):
+class VectorSet(_Uses):
     """A set of vectors of a lane memory, made by :meth:`Tracker.vectors`."""
 
     __slots__ = ("contained", "mask", "overlapping")
@@ -63,10 +63,10 @@ class Vectors(_Uses):
     def __init__(self, mask: int):
         super().__init__()
         self.mask = mask
-        self.overlapping: list[Vectors] = [self]  # sets that share a vector with it
-        self.contained: list[Vectors] = []  # other sets that have no further vector
+        self.overlapping: list[VectorSet] = [self]  # sets that share a vector with it
+        self.contained: list[VectorSet] = []  # other sets that have no further vector
 
-    def meet(self, other: "Vectors") -> None:
+    def meet(self, other: "VectorSet") -> None:
         """Note how two different sets overlap."""
         common = self.mask & other.mask
         if not common:
@@ -116,16 +116,16 @@ class Tracker:
 
     def __init__(self):
         self.dispatched = none()
-        self._vectors: dict[Memory, dict[int, Vectors]] = {memory: {} for memory in Memory}
+        self._vectors: dict[Memory, dict[int, VectorSet]] = {memory: {} for memory in Memory}
         self._arrays: dict[Hashable, _Array] = defaultdict(_Array)
         # What engines have waited for: by (engine, whether wait_store was about every channel).
         self._waited = {(engine, everyone): none() for engine in Engine for everyone in (False, True)}
 
-    def vectors(self, memory: Memory, mask: int) -> Vectors:
+    def vectors(self, memory: Memory, mask: int) -> VectorSet:
         """Give the resource of a lane memory's vectors whose bits are set in `mask`."""
         known = self._vectors[memory]
         if mask not in known:
-            known[mask] = new = Vectors(mask)
+            known[mask] = new = VectorSet(mask)
             for other in known.values():
                 if other is not new:
                     new.meet(other)
@@ -134,8 +134,8 @@ class Tracker:
     def access(
         self,
         opcode: Opcode,
-        reads: Iterable[Vectors | Part],
-        writes: Iterable[Vectors | Part],
+        reads: Iterable[VectorSet | Part],
+        writes: Iterable[VectorSet | Part],
         most: int,
         everyone: bool = False,
     ) -> tuple[int, ...]:
@@ -155,13 +155,13 @@ class Tracker:
         reader = Engine.MAC if engine == Engine.CAST else engine
         read = dispatched[Engine.MAC] + 1 if engine == Engine.CAST else dispatched[engine]
         for resource in reads:
-            if type(resource) is not Vectors:
+            if type(resource) is not VectorSet:
                 array = self._arrays[resource.array]
                 array.reads[reader] = read
                 resource = array.parts[resource.part]
             resource.reads[reader] = read
         for resource in writes:
-            if type(resource) is not Vectors:
+            if type(resource) is not VectorSet:
                 array = self._arrays[resource.array]
                 array.writes[engine] = dispatched[engine]
                 resource = array.parts[resource.part]
@@ -175,7 +175,7 @@ class Tracker:
         """Tell how many instructions of each engine must be completed."""
         needs = none()
         for resource in writes:
-            if type(resource) is Vectors:
+            if type(resource) is VectorSet:
                 for other in resource.overlapping:
                     other.need_all(needs)
             else:
@@ -185,7 +185,7 @@ class Tracker:
                 _raise(needs, array.floor_reads)
         needs[engine] = 0
         for resource in reads:
-            if type(resource) is Vectors:
+            if type(resource) is VectorSet:
                 for other in resource.overlapping:
                     other.need_written(needs)
             else:

@@ -6,7 +6,7 @@ from etalstm.hw.contract import Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter, Operand, Parameter, Place, Scratch
 from etalstm.plan.refresh import RowRefresh
-from etalstm.plan.tiling import UPDATE_ARRAYS
+from etalstm.plan.tiling import UPDATE_ARRAYS, UPDATE_SETS
 
 SCALE = Parameter(contract.PARAMETER_SCALE)
 WEIGHT_DECAY = Parameter(contract.PARAMETER_WEIGHT_DECAY)
@@ -28,7 +28,7 @@ class Steps:
 
     def __init__(self, config: Config, emitter: Emitter, most: int):
         self._emitter, self.most, self._turn = emitter, most, 0
-        sets = 2 if 2 * UPDATE_ARRAYS * most <= config.scratch_depth else 1
+        sets = UPDATE_SETS if UPDATE_SETS * UPDATE_ARRAYS * most <= config.scratch_depth else 1
         scratch = Scratch(config)
         names = ("weights", "gradients", "velocities", "products")
         self._sets = [tuple(scratch.take(name, most) for name in names) for _ in range(sets)]

@@ -12,7 +12,7 @@ from etalstm.device.hardware import HardwareDevice
 from etalstm.hw.config import preset
 from etalstm.network import NetworkShape
 from etalstm.plan.fit import plan_best_slices, plan_whole
-from etalstm.plan.groups import group_counts, mac_cycles
+from etalstm.plan.groups import group_counts, step_cycles
 from etalstm.plan.plan import Plan
 from etalstm.plan.segments import divide
 from etalstm.slices import Parts
@@ -172,6 +172,14 @@ def test_more_groups_with_one_layers_delta_come_before_fewer_with_all():
 
 def test_lanes_without_units_and_places_without_sequences_cost_cycles():
     network = NetworkShape(16, 16)
-    for groups, expected in ((1, 8 * (32 + 64)), (2, 4 * 2 * (32 + 64)), (4, 2 * 4 * (32 + 64))):
-        assert mac_cycles(FOUR, network, Parts(8, 4, groups)) == expected
-    assert mac_cycles(FOUR, network, Parts(5, 4, 4)) == mac_cycles(FOUR, network, Parts(8, 4, 4))
+    for groups, expected in ((1, 8 * 4 * 96), (2, 4 * 4 * 2 * 96), (4, 2 * 4 * 4 * 96)):
+        assert step_cycles(FOUR, network, Parts(8, 4, groups)) == expected
+    assert step_cycles(FOUR, network, Parts(5, 4, 4)) == step_cycles(FOUR, network, Parts(8, 4, 4))
+
+
+def test_few_sequences_wait_for_weights_that_do_not_stay_in_the_lanes():
+    """A vector of weights takes the shared port two cycles: as long as two MACs."""
+    config = replace(FOUR, channels_per_port=2)
+    wide, narrow = NetworkShape(320, 320), NetworkShape(4, 4)
+    assert step_cycles(config, wide, Parts(4, 4, 4)) * 3 == 5 * step_cycles(FOUR, wide, Parts(4, 4, 4))
+    assert step_cycles(config, narrow, Parts(4, 4, 4)) == step_cycles(FOUR, narrow, Parts(4, 4, 4))

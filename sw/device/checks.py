@@ -1,0 +1,72 @@
+"""What the arguments of a session must be: each check gives the argument in canonical form."""
+
+import numpy as np
+
+from etalstm.device.shape import TrainingShape
+from etalstm.network import check_float32
+from etalstm.storage import check_threshold
+
+
+def check_lengths(shape: TrainingShape, lengths) -> np.ndarray:
+    """Give the steps of each sequence: int64, (B,), all steps by default.
+
+    Raises
+    ------
+    ValueError
+        If they are not B integers from 1 to T, or the shape is not masked.
+    """
+    if lengths is None:
+        return np.full(shape.batch, shape.steps)
+    if not shape.masked:
+        raise ValueError("lengths were given to a session whose TrainingShape is not masked")
+    array = np.asarray(lengths)
+    if array.shape != (shape.batch,) or array.dtype.kind not in "iu":
+        raise ValueError(f"lengths must be {shape.batch} integers, got {array.dtype} of shape {array.shape}")
+    outside = np.flatnonzero((array < 1) | (array > shape.steps))
+    if outside.size:
+        raise ValueError(f"lengths must be 1 to {shape.steps}, got {array[outside[0]]} at index {outside[0]}")
+    return array.astype(np.int64)
+
+
+def check_state(shape: TrainingShape, name: str, state) -> np.ndarray:
+    """Give a state or its gradient, float32, (L, B, H); zeros by default.
+
+    Raises
+    ------
+    ValueError
+        If dtype, shape or a value is wrong.
+    """
+    if state is None:
+        return np.zeros(shape.state_shape, np.float32)
+    return check_float32(name, state, shape.state_shape)
+
+
+def check_skipped(shape: TrainingShape, skipped) -> np.ndarray:
+    """Give a copy of the cells to skip, bool, (L, T); none by default.
+
+    Raises
+    ------
+    ValueError
+        If dtype or shape is wrong.
+    """
+    expected = shape.network.layers, shape.steps
+    if skipped is None:
+        return np.zeros(expected, bool)
+    if not isinstance(skipped, np.ndarray) or skipped.dtype != bool or skipped.shape != expected:
+        raise ValueError(f"skipped_cells must be an array of bool, {expected}, got {np.shape(skipped)}")
+    return skipped.copy()
+
+
+def check_delta_threshold(shape: TrainingShape, value: float) -> float:
+    """Give the threshold below which gradients of gates count as zero.
+
+    Raises
+    ------
+    ValueError
+        If it is negative or not finite, or not 0 although a layer keeps δ whole.
+    """
+    value = check_threshold("delta_threshold", value)
+    for number in range(shape.network.layers):
+        if value and not shape.storage.layer(number).compressed:
+            raise ValueError(f"layer {number} is dense and keeps δ whole: delta_threshold must be 0, got {value}")
+    return value
