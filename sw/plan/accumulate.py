@@ -1,7 +1,9 @@
 """Programs that add the gradients of parts of a batch: of groups of channels, or of parts that follow one another."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from enum import Enum
+from itertools import pairwise
 
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Traffic, VectorOp
@@ -57,6 +59,10 @@ class GradientPass(ABC):
         """Append the layer's instructions."""
         for columns in self._layer.shards.columns:
             self._columns(columns)
+        self._finish()
+
+    def _finish(self) -> None:
+        """Append what is done when all of dW is through."""
 
         def biases(turn, count=self._room):
             self._move(None, turn * self._room, count, self._buffers(turn))
@@ -144,19 +150,29 @@ class TotalLayer(GradientPass):
     config : Config
     emitter : Emitter
     layer : LayerArrays
-        Its `group_sums` have what the groups have.
     """
 
     def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays):
         self._groups = layer.shards.groups
         super().__init__(config, emitter, layer, buffers=most_totals(self._groups), normed=True)
 
+    def emit_behind(self, summed: Iterator[int]) -> None:
+        """Append the layer's instructions between those of its dW: a column group's when the next one has been summed.
+
+        So no group waits for what others have of it. `summed` appends a column group's dW and gives its number.
+        """
+        each = self._layer.shards.columns
+        for before, _ in pairwise(summed):
+            self._columns(each[before])
+        self._columns(each[-1])
+        self._finish()
+
     def _move(self, columns, vector, vectors, buffers):
         layer, stride, free = self._layer, 0, list(reversed(buffers))
-        source, target = (Place(array, vector) for array in (layer.group_sums[1], layer.bias_gradient))
+        source, target = Place(layer.db, vector), Place(layer.bias_gradient, vector)
         if columns:
-            source, stride = Place(layer.group_sums[0], columns.first + vector), layer.shards.stride * columns.count
-            target = Place(layer.gradient, columns.first_in_shard + vector)
+            source, target = (at(columns.number).at(vector) for at in (layer.dw_at, layer.gradient_at))
+            stride = layer.shards.stride * columns.count
 
         def terms():
             for group in range(self._groups):

@@ -11,8 +11,9 @@ from etalstm.hw.contract import MOST_GATES, PARAMETER_DELTA_THRESHOLD, PARAMETER
 from etalstm.network import NetworkShape
 from etalstm.plan import layout
 from etalstm.plan.arrays import LayerArrays, Sequence
+from etalstm.plan.exchange import Exchange
 from etalstm.plan.memory import Array, MemoryMap
-from etalstm.plan.shards import EXCHANGED_SHARDS, Shards
+from etalstm.plan.shards import Shards
 from etalstm.plan.tiling import NEEDED_ARRAYS, BatchTiles, LayerTiling, Share, tile_batch, tile_layer
 from etalstm.plan.weights import stay
 from etalstm.storage import LayerStorage
@@ -90,15 +91,15 @@ class LayerAllocation:
         inputs = self._network.inputs_of(self._number) if stage.operands[0] == "x" else 0
         return tile_layer(self._lanes, stage, self._batch, inputs, self._network.hidden_size)
 
-    def allocate(self, below: LayerArrays | None, exchange: Array | None) -> LayerArrays:
+    def allocate(self, below: LayerArrays | None, exchange: Exchange | None) -> LayerArrays:
         """Allocate all stages; gives the last.
 
         Parameters
         ----------
         below : LayerArrays or None
             The layer below.
-        exchange : Array or None
-            Of all layers, see :func:`allocate_exchange`.
+        exchange : Exchange or None
+            Of all layers; None if there is one group of channels.
         """
         self._below, self._exchange, arrays = below, exchange, None
         for stage, shards in zip(self._cell.stages, self.shards, strict=True):
@@ -148,13 +149,10 @@ class LayerAllocation:
             "bias_velocity": add(f"bias_velocity{suffix}", "optimizer", *biases),
             "norms": add(f"norms{suffix}", "optimizer", tiling.columns, partial(layout.column_index, tiling), (width,)),
             "bias_sums": self._bias_sums(f"bias_sums{suffix}", of_unit),
-            "group_sums": self._group_sums(f"bias_gradient{suffix}_group", biases),
+            "exchange": self._exchange,
+            "group_bias": add(f"bias_gradient{suffix}_group", "optimizer", *biases) if self._exchange else None,
             "partial": [sums(f"aside{n}") for n in range(self._partials)],
         }
-
-    def _group_sums(self, name: str, biases: tuple) -> tuple[Array, Array] | None:
-        """Allocate db of a group's part of the batch, where there are several; dW is in the exchange."""
-        return (self._exchange, self._memory.add(name, "optimizer", *biases)) if self._exchange else None
 
     def _bias_sums(self, name: str, vectors: int) -> Array | None:
         """Allocate db of every slice, where there are several."""
@@ -231,19 +229,6 @@ class LayerAllocation:
         tiles = tiling.gates * tiling.units.tiles
         vectors = self._steps * self._batch.vectors * tiles
         return Sequence(self._memory.add(name, "deltas", vectors, index, shape, batch_axis=1), tiles, self._batch)
-
-
-def allocate_exchange(into: MemoryMap, layers: list[LayerAllocation]) -> Array | None:
-    """Allocate what groups of channels read of each other: dW of one stage, later updated weights of two shards.
-
-    Gives None if there is one group.
-    """
-    if into.groups == 1:
-        return None
-    shards = [shards for layer in layers for shards in layer.shards]
-    sums = max(each.tiling.rows * each.tiling.columns for each in shards)
-    updated = EXCHANGED_SHARDS * max(each.vectors for each in shards)
-    return into.add_raw("exchange", "optimizer", max(sums, updated), exchanged=True)
 
 
 def _once(make: Callable, *arguments):

@@ -8,6 +8,7 @@ import numpy as np
 from etalstm.cells.cell import Cell, Stage
 from etalstm.hw.config import Config
 from etalstm.plan.emit import Place, RowMap
+from etalstm.plan.exchange import Exchange
 from etalstm.plan.memory import Array
 from etalstm.plan.shards import Shards
 from etalstm.plan.tiling import BatchTiles, LayerTiling, Span
@@ -68,9 +69,9 @@ class LayerArrays:
     rows, columns : the two copies of the matrix; the column copy is the master
     gradient, velocity : like the column copy, each group's rows
     bias, bias_gradient, bias_velocity : [unit tile][gate]
-    group_sums : (Array, Array)
-        dW, laid out as the column copy, and db of a group's part of the batch; None if there is one group. All layers
-        have dW at the same place, which holds updated weights while groups exchange these
+    exchange : Exchange   where groups of channels exchange dW of their parts of the batch, and weights; None if there
+        is one group, as `group_bias`
+    group_bias : db of a group's part of the batch
     partial : list of (Array, Array)    dW and db of parts of the batch that wait for those before them
     bias_sums : Array     db of each slice, while segments follow one another; None if there is one slice
     norms : Σ dW² of each column
@@ -107,7 +108,8 @@ class LayerArrays:
     bias: Array
     bias_gradient: Array
     bias_sums: Array | None
-    group_sums: tuple[Array, Array] | None
+    exchange: Exchange | None
+    group_bias: Array | None
     partial: list[tuple[Array, Array]]
     bias_velocity: Array
     norms: Array
@@ -165,10 +167,18 @@ class LayerArrays:
         batch = self.h.batch
         return self.tiling.gates * self.tiling.units.tiles * batch.size * batch.count
 
+    def dw_at(self, number: int) -> Place:
+        """Where a backward pass leaves dW of a column group, of a group's part of the batch."""
+        return Place(self.exchange.sums(number), 0) if self.exchange else self.gradient_at(number)
+
+    def gradient_at(self, number: int) -> Place:
+        """Where a group's rows of a column group of the whole batch's dW begin."""
+        return Place(self.gradient, self.shards.columns[number].first_in_shard)
+
     @property
-    def sums(self) -> tuple[Array, Array]:
-        """Where a backward pass leaves dW and db of a group's part of the batch."""
-        return self.group_sums or (self.gradient, self.bias_gradient)
+    def db(self) -> Array:
+        """Where a backward pass leaves db of a group's part of the batch."""
+        return self.group_bias or self.bias_gradient
 
     def c_at(self, step: int) -> int:
         """Which step of `c` holds the state after so many steps."""

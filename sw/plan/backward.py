@@ -173,7 +173,7 @@ class BackwardStage:
             self._emitter.store(self._bias[0], self._bias_sums, Traffic.WEIGHTS, 1, len(self._bias) * self._biases)
             return
         total = tree_total(self._bias, len(self._bias), self._add_bias)
-        self._emitter.store(total, Place(self._layer.sums[1], 0), Traffic.WEIGHTS, 1, self._biases)
+        self._emitter.store(total, Place(self._layer.db, 0), Traffic.WEIGHTS, 1, self._biases)
 
     def _add_bias(self, left: Operand, right: Operand) -> Operand:
         """Add to the db of some slices that of those that follow."""
@@ -183,7 +183,7 @@ class BackwardStage:
     @property
     def _bias_sums(self) -> Place:
         """Where db lies between segments."""
-        return Place(self._layer.bias_sums or self._layer.sums[1], 0)
+        return Place(self._layer.bias_sums or self._layer.db, 0)
 
     def groups(self, step: int, batch_tile: int) -> Iterator[Cells]:
         """Give the groups of cells of a step and batch tile."""

@@ -1,5 +1,7 @@
 """Programs of the weights' gradient: dW += δ ⊗ xh over all steps, and the columns' share of its norm."""
 
+from collections.abc import Iterator
+
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
@@ -33,7 +35,7 @@ class GradientLayer:
     ):
         self._emitter, self._network, self._layer, self._skipped = emitter, network, layer, skipped
         self._weight_depth, self._half = config.weight_depth, config.queue_depth // 2
-        self._is_total = layer.group_sums is None
+        self._is_total = layer.exchange is None
         tiling = layer.tiling
         self._gates = tiling.gates
         widest = max(group.count for group in tiling.column_groups)
@@ -50,9 +52,14 @@ class GradientLayer:
 
     def emit(self) -> None:
         """Append the layer's instructions; gradients and norms are left in memory."""
+        for _ in self.column_groups():
+            pass
+
+    def column_groups(self) -> Iterator[int]:
+        """Append the instructions of a column group after the other; give the number of each."""
         tiling = self._layer.tiling
-        offset = 0
-        for group in tiling.column_groups:
+        for number, group in enumerate(tiling.column_groups):
+            sums = self._layer.dw_at(number)
             if self._is_total:
                 self._emitter.vector(VectorOp.MULTIPLY, self._norms, ZERO, ZERO, inner=group.count)
             brought = self._bring_all(group)
@@ -62,12 +69,12 @@ class GradientLayer:
                 for first in range(0, lanes, tiling.row_lanes):
                     rows = range(first, min(first + tiling.row_lanes, lanes))
                     self._sum_slices(group, block, rows, brought)
-                    self._keep(group, self._gates * len(rows), offset + row * group.count)
+                    self._keep(group, self._gates * len(rows), sums.at(row * group.count))
                     row += self._gates * len(rows)
-            offset += tiling.rows * group.count
             if self._is_total:
                 norms = Place(self._layer.norms, group.first)
                 self._emitter.store(self._norms, norms, Traffic.WEIGHTS, 1, group.count)
+            yield number
 
     def _bring_all(self, group: Span) -> dict | None:
         """Load a column group's xh of all steps, if they are few and fit the weight memory; where each part lies."""
@@ -155,10 +162,9 @@ class GradientLayer:
         sums = self._gates * len(rows) * group.count
         self._emitter.mac(weights, size * group.count, queue, sums, group.count, backward=True)
 
-    def _keep(self, group: Span, rows: int, vector: int) -> None:
+    def _keep(self, group: Span, rows: int, place: Place) -> None:
         """Store the gradients of some rows and add their squares to the norms of their columns."""
-        total, place = self._totals[0].at(0, outer=group.count), Place(self._layer.sums[0], vector)
-        self._emitter.store(total, place, Traffic.WEIGHTS, rows, group.count)
+        self._emitter.store(self._totals[0].at(0, outer=group.count), place, Traffic.WEIGHTS, rows, group.count)
         if not self._is_total:
             return
         most = self._most_squares // group.count

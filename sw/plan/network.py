@@ -8,9 +8,10 @@ from etalstm.cells.lstm import LSTM
 from etalstm.hw.config import Config
 from etalstm.network import NetworkShape
 from etalstm.plan import layout
-from etalstm.plan.allocation import LayerAllocation, allocate_exchange, batch_of, check_plannable
+from etalstm.plan.allocation import LayerAllocation, batch_of, check_plannable
 from etalstm.plan.arrays import LayerArrays, Sequence
 from etalstm.plan.emit import Log, Place
+from etalstm.plan.exchange import allocate_exchange
 from etalstm.plan.held import Held, Kept, whole
 from etalstm.plan.memory import MemoryMap
 from etalstm.plan.segments import Segment, everything
@@ -89,7 +90,7 @@ class NetworkMap:
             )
             for number in range(network.layers)
         ]
-        exchange = allocate_exchange(self.memory, allocations)
+        exchange = allocate_exchange(self.memory, [shards for layer in allocations for shards in layer.shards])
         self.layers: list[LayerArrays] = []
         for allocation in allocations:
             self.layers.append(allocation.allocate(self.layers[-1] if self.layers else None, exchange))

@@ -54,7 +54,7 @@ class NormLayer:
         def some_rows(turn, count=most):
             squares, norms = self._buffers[turn % _SETS], self._norms.at(0, outer=0)
             for columns in batch:
-                place = Place(self._layer.gradient, columns.first_in_shard + turn * most * columns.count)
+                place = self._layer.gradient_at(columns.number).at(turn * most * columns.count)
                 to = squares.at(columns.first_tile - batch[0].first_tile, outer=tiles)
                 self._emitter.load(to, place, Traffic.WEIGHTS, count, columns.count, group=group)
             self._emitter.vector(VectorOp.MULTIPLY, squares, squares, squares, inner=count * tiles)

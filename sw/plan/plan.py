@@ -271,9 +271,11 @@ class Plan:
             BackwardLayer(self.config, emitter, self.map, layer, steps, above, self._skips).emit(piece.steps)
             if piece.steps.start == 0:
                 for arrays in layer.stages:
-                    GradientLayer(self.config, emitter, self.map, arrays, steps).emit()
+                    gradient = GradientLayer(self.config, emitter, self.map, arrays, steps)
                     if self.groups > 1:
-                        TotalLayer(self.config, emitter, arrays).emit()
+                        TotalLayer(self.config, emitter, arrays).emit_behind(gradient.column_groups())
+                    else:
+                        gradient.emit()
         program.halt()
         return program
 

@@ -6,8 +6,6 @@ from functools import cached_property
 
 from etalstm.plan.tiling import LayerTiling
 
-EXCHANGED_SHARDS = 2  # of updated weights: one is read by other groups while the next is written
-
 
 @dataclass(frozen=True)
 class Columns:

@@ -11,7 +11,7 @@ from etalstm.plan.memory import pack, unpack
 from etalstm.plan.plan import Plan
 
 CONFIG = replace(preset("test"), channels=12, broadcasters=6)
-NETWORK = NetworkShape(5, 29, 2)
+NETWORK = NetworkShape(5, 61, 2)
 
 
 def layer(groups):
@@ -58,11 +58,13 @@ def test_groups_hold_gradients_and_velocities_once():
 
 
 @pytest.mark.parametrize("groups", [1, 2, 4])
-def test_the_exchange_has_room_for_one_layers_sums_only(groups):
+def test_the_exchange_has_room_for_two_column_groups_of_any_layer(groups):
     plan = Plan(CONFIG, NETWORK, 12, 2, slices=groups, groups=groups)
-    exchange = plan.map.memory.arrays.get("exchange")
-    if groups == 1:
-        assert exchange is None
-        return
-    largest = max(arrays.columns.vectors for arrays in plan.map.layers)
-    assert largest <= exchange.vectors <= largest + 2 * groups * plan.map.layers[-1].tiling.columns
+    exchange, several = plan.map.layers[0].exchange, groups > 1
+    assert (exchange is not None) == several == ("exchange" in plan.map.memory.arrays)
+    if several:
+        sizes = [a.tiling.rows * columns.count for a in plan.map.layers for columns in a.shards.columns]
+        assert exchange.array.vectors == 2 * max(sizes) < max(arrays.columns.vectors for arrays in plan.map.layers)
+        slots = [exchange.sums(number) for number in range(3)]
+        assert slots[0] == slots[2] and slots[0].first + slots[0].vectors == slots[1].first
+        assert all(exchange.updated(turn).vectors >= a.shards.rows for turn in range(4) for a in plan.map.layers)
