@@ -255,11 +255,13 @@ class Emitter:
         tiles: int,
         start: bool,
         finish: bool,
+        first_sum: int = 0,
         rows: range | None = None,
     ) -> None:
         """Broadcast blocks of an array: by rows, or with `rows` (a range of lanes of one block) by batch.
 
-        With `compressed` the blocks are streams, and `place` has the index of the first tile's.
+        With `compressed` the blocks are streams, and `place` has the index of the first tile's. CASTs from one `start`
+        to its `finish` may each have sums of their own, `first_sum` is the number of a CAST's first one.
         """
         channel, tile = divmod(first_block, share.tiles)
         lanes = {"lanes": share.lanes_of(0), "last_lanes": share.lanes_of(share.tiles - 1)}
@@ -278,6 +280,7 @@ class Emitter:
             gates=gates,
             batch=batch,
             tiles=tiles,
+            first_sum=first_sum,
             start=start,
             finish=finish,
             **lanes,
