@@ -153,9 +153,9 @@ class Emitter:
         self._depths = depths
         self._known: dict[tuple, Vectors] = {}
 
-    def loop(self, turns: int, emit_turn: Callable[[int], None]) -> None:
+    def loop(self, turns: int, emit_turn: Callable[[int], None], period: int = 1) -> None:
         """Append a loop: see :meth:`etalstm.plan.program.Program.loop`."""
-        self._program.loop(turns, emit_turn)
+        self._program.loop(turns, emit_turn, period)
 
     def load(
         self, to: Operand, source: Place, kind: Traffic, outer: int, inner: int, *, group: int | None = None
