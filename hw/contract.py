@@ -342,13 +342,14 @@ FIELDS = {
     # With `compressed` a block is a stream that a compressed STORE without `bf16` wrote, of the same words in the same
     # order; its index beat is at beat address + tile·(beats per vector).
     # Order of scalars, and their indices:  by rows (batch_outer = 0): for block, lane, gate: for b, with outer = number
-    # of (block, lane, gate), inner = b;  by batch (batch_outer = 1): for block: for b: for lane, gate, with
-    # outer = block·batch + b, inner = number of (lane, gate).
+    # of (block, lane, gate), inner = first_sum + b;  by batch (batch_outer = 1): for block: for b: for lane, gate, with
+    # outer = block·batch + b, inner = first_sum + number of (lane, gate).
     # (whose blocks are then of one size: lanes = last_lanes).
-    # `start` begins new sums, `finish` ends them (sums that got no scalar are then set to their start). A CAST without
-    # `start` must have as many inner indices as the one before: the sums are the same.
+    # `start` begins new sums: none of them has a scalar yet. CASTs without `start` go on with these sums, each from its
+    # own `first_sum` on, so that several arrays can share one load of weights. `finish` ends all sums from 0 to the
+    # last one that a CAST since `start` has: those that got no scalar are set to their start.
     # BAD_FIELD: a count of 0; more than four gates; a block larger than the broadcaster's buffer; lanes that a vector
-    # does not have.
+    # does not have; a sum beyond those that the broadcaster knows (see `cast_sums`).
     Opcode.CAST: {
         "address": ADDRESS_BITS,
         "kind": KIND_BITS,  # a Traffic
@@ -363,12 +364,26 @@ FIELDS = {
         "lanes": 6,
         "last_lanes": 6,
         "tiles": COUNT_BITS,  # of the paired MAC: what the offsets are multiplied by
+        "first_sum": COUNT_BITS,  # inner index of the first sum
         "batch_outer": 1,
         "start": 1,
         "finish": 1,
     },
 }
 ADVANCES = len(FIELDS[Opcode.ADVANCE]) // 2  # additions of an ADVANCE
+
+
+def cast_sums(lanes: int, broadcast_words: int) -> int:
+    """Give how many sums the broadcaster knows between a `start` and its `finish`: inner indices of CAST are below.
+
+    They are those of the largest block in either order.
+
+    Parameters
+    ----------
+    lanes, broadcast_words : int
+        Words of a vector, and of one of the broadcaster's buffers.
+    """
+    return max(broadcast_words // lanes, MOST_GATES * lanes)
 
 
 @cache
@@ -514,7 +529,7 @@ class BoardStatus(IntFlag):
 BOARD_SPACE_BYTES = 0x2000  # of both kinds of registers together
 BOARD_RESET = 1  # lets the memory finish what is under way, then resets the machine; its memory keeps its bytes
 MAGIC = 0x4554414C  # "ETAL"
-VERSION = 5
+VERSION = 6
 PARAMETERS = 16
 PARAMETER_ONE = 0  # reads as 1.0 whatever is written
 PARAMETER_ZERO = 1  # reads as +0.0 whatever is written

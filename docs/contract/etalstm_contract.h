@@ -39,7 +39,7 @@
 #define ETALSTM_BOARD_SPACE_BYTES 0x2000u /* of both kinds of registers together */
 #define ETALSTM_BOARD_RESET 1u /* lets the memory finish what is under way, then resets the machine; its memory keeps its bytes */
 #define ETALSTM_MAGIC 0x4554414cu /* "ETAL" */
-#define ETALSTM_VERSION 5u
+#define ETALSTM_VERSION 6u
 #define ETALSTM_PARAMETERS 16u
 #define ETALSTM_PARAMETER_ONE 0u /* reads as 1.0 whatever is written */
 #define ETALSTM_PARAMETER_ZERO 1u /* reads as +0.0 whatever is written */
@@ -271,9 +271,10 @@
 #define ETALSTM_CAST_LANES 137u, 6u
 #define ETALSTM_CAST_LAST_LANES 143u, 6u
 #define ETALSTM_CAST_TILES 149u, 12u
-#define ETALSTM_CAST_BATCH_OUTER 161u, 1u
-#define ETALSTM_CAST_START 162u, 1u
-#define ETALSTM_CAST_FINISH 163u, 1u
+#define ETALSTM_CAST_FIRST_SUM 161u, 12u
+#define ETALSTM_CAST_BATCH_OUTER 173u, 1u
+#define ETALSTM_CAST_START 174u, 1u
+#define ETALSTM_CAST_FINISH 175u, 1u
 
 /* Fields of LOAD_ROWS: offset and width in bits. */
 #define ETALSTM_LOAD_ROWS_ADDRESS 41u, 28u

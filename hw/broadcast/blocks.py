@@ -21,7 +21,9 @@ class BlockLayout(data.StructLayout):
     lane, lanes : first lane that is sent, and how many
     gates, batch, tiles, batch_outer : as in the CAST instruction
     outer : outer offset of its first words, see :func:`~etalstm.hw.stream.lane_offset`
-    sums : inner indices that it has
+    index : inner index of its first word; if batch_outer, of the first word of its first beat, which may be a word
+        before `lane`: modulo a power of two
+    sums : inner indices of all blocks since `start`, this one too
     start : sums start anew with this block
     finish : sums that got no scalar are set to their start after this block
     last : the instruction's last block
@@ -39,6 +41,7 @@ class BlockLayout(data.StructLayout):
                 "bank": 1,
                 **{name: cast[name] for name in ("lane", "lanes", "gates", "batch", "tiles", "batch_outer")},
                 "outer": LANE_OFFSET_BITS,
+                "index": range(words),
                 "sums": range(words + 1),
                 "start": 1,
                 "finish": 1,

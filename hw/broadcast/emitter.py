@@ -36,9 +36,9 @@ class ScalarEmitter(wiring.Component):
     Three pipeline stages after the mask: the buffer's address, its data, the output register. A stalled output stalls
     all three; groups without scalars are passed over meanwhile.
 
-    Which sums have begun is kept in a bit for each inner index: a scalar that is the first of its sums says so, and
-    after the last block with ``finish`` the sums that never began are sent as ``first`` and ``empty``, one a cycle,
-    after one idle cycle.
+    Which sums have begun is kept in a bit for each inner index: a scalar that is the first of its sums says so. A block
+    with ``start`` clears all bits. After a block with ``finish`` the sums that never began are sent as ``first`` and
+    ``empty``, one a cycle, after one idle cycle.
 
     Parameters
     ----------

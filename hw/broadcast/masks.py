@@ -8,7 +8,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from etalstm.hw.broadcast.blocks import BlockLayout
-from etalstm.hw.contract import MOST_GATES, FloatFormat
+from etalstm.hw.contract import MOST_GATES, FloatFormat, cast_sums
 
 _WIDEST = 32  # bits of a mask by rows: more would save nothing, a mask holds several scalars even if few are kept
 
@@ -59,8 +59,8 @@ class GroupSizes:
 
     @property
     def sums(self) -> int:
-        """Inner indices that a block can have at most."""
-        return max(self.words // self.lanes, MOST_GATES * self.lanes)
+        """Inner indices that there are, a power of two."""
+        return cast_sums(self.lanes, self.words)
 
 
 class MaskRead(wiring.Signature):

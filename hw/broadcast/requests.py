@@ -11,6 +11,8 @@ from etalstm.hw.dma.bursts import Transfer
 from etalstm.hw.dma.indexed import Index, IndexedReads, Part
 from etalstm.hw.stream import LANE_OFFSET_BITS, Place, Windows, instruction_layout, lane_offset
 
+_SUM_BITS = contract.COUNT_BITS + 1  # of a number of sums before it is checked
+
 
 class BlockRequests(wiring.Component):
     """Turns each block of each CAST into a transfer and its plan; a compressed one into two, its index and its stream.
@@ -47,7 +49,7 @@ class BlockRequests(wiring.Component):
     def __init__(self, *, beat_words, vector_beats, width, words, address_bits):
         self._beat_words, self._vector_beats = beat_words, vector_beats
         self._lanes, self._rows = beat_words * vector_beats, words // beat_words
-        self._plan = BlockPlan(words, width)
+        self._plan, self._most_sums = BlockPlan(words, width), contract.cast_sums(self._lanes, words)
         self._sizes = (width, beat_words, address_bits, contract.ADDRESS_BITS)
         super().__init__(
             {
@@ -70,6 +72,9 @@ class BlockRequests(wiring.Component):
         connect(m, reads.plans, flipped(self.plans))
         connect(m, flipped(self.index), reads.index)
         cast = Signal(self.i.p.shape())
+        index, own_end = Signal(contract.COUNT_BITS), Signal(_SUM_BITS)
+        sums, sums_before = Signal(_SUM_BITS), Signal(_SUM_BITS)  # since the last start
+        words_before = cast.gates * cast.lane[: (self._beat_words - 1).bit_length()]  # of the first lane's beat
         remaining, channel, tile = Signal(contract.COUNT_BITS), Signal(8), Signal(8)
         fresh, lanes, rows = Signal(), Signal(6), Signal(range(MOST_GATES * self._lanes + 1))
         outer, verdict = Signal(LANE_OFFSET_BITS), Signal(Status)
@@ -88,8 +93,10 @@ class BlockRequests(wiring.Component):
             request.plan.kind.eq(cast.kind),
             request.plan.extent.eq((beats * self._beat_words)[: self._sizes[0]]),  # the index knows what is kept
             request.plan.fresh.eq(fresh),
+            own_end.eq(cast.first_sum + Mux(cast.batch_outer, rows, cast.batch)),
+            sums_before.eq(Mux(cast.start & fresh, 0, sums)),
         ]
-        self._describe(m, request.plan.block, cast, fresh, last_block, lanes, rows, outer)
+        self._describe(m, request.plan.block, cast, fresh, last_block, lanes, outer, index, sums)
 
         with m.FSM() as fsm:
             m.d.comb += self.busy.eq(~fsm.ongoing("TAKE") | self.i.valid | reads.busy)
@@ -106,12 +113,15 @@ class BlockRequests(wiring.Component):
                     window.eq(self.windows.base + (self.place.first + channel) * self.windows.stride),
                     lanes.eq(Mux(last_tile, cast.last_lanes, cast.lanes)),
                     rows.eq(cast.gates * Mux(last_tile, cast.last_lanes, cast.lanes)),
+                    index.eq(cast.first_sum - Mux(cast.batch_outer, words_before, 0)),
                 ]
                 m.next = "CHECK"
             with m.State("CHECK"):
-                m.d.sync += verdict.eq(
-                    self._verdict(cast, beats, lanes, channel, offset + request.transfer.beats, reads.size)
-                )
+                end = offset + request.transfer.beats
+                m.d.sync += [
+                    verdict.eq(self._verdict(cast, beats, lanes, channel, own_end, end, reads.size)),
+                    sums.eq(Mux(own_end > sums_before, own_end, sums_before)),
+                ]
                 m.next = "OFFER"
             with m.State("OFFER"):
                 m.d.comb += reads.i.valid.eq(1)
@@ -132,19 +142,20 @@ class BlockRequests(wiring.Component):
                 pass
         return m
 
-    def _describe(self, m, block, cast, fresh, last_block, lanes, rows, outer):
+    def _describe(self, m, block, cast, fresh, last_block, lanes, outer, index, sums):
         """Fill in what is to be sent of a block."""
         m.d.comb += [
             *(block[name].eq(cast[name]) for name in ("lane", "gates", "batch", "tiles", "batch_outer")),
             block.lanes.eq(lanes),
             block.outer.eq(outer),
-            block.sums.eq(Mux(cast.batch_outer, rows, cast.batch)),
+            block.index.eq(index),
+            block.sums.eq(sums),
             block.start.eq(cast.start & fresh),
             block.finish.eq(cast.finish & last_block),
             block.last.eq(last_block),
         ]
 
-    def _verdict(self, cast, beats, lanes, channel, end, size):
+    def _verdict(self, cast, beats, lanes, channel, own_end, end, size):
         """Say why a block cannot be read, or IDLE."""
         counts = [cast[name] for name in ("gates", "batch", "blocks", "tiles_per_channel", "tiles")]
         bad_field = (
@@ -152,6 +163,7 @@ class BlockRequests(wiring.Component):
             | (beats > self._rows)
             | (cast.gates > MOST_GATES)
             | (cast.lane + lanes > self._lanes)
+            | (own_end > self._most_sums)
         )
         bad_address = (channel >= self.place.size) | (end > size)
         return Mux(bad_field, Status.BAD_FIELD, Mux(bad_address, Status.BAD_ADDRESS, Status.IDLE))

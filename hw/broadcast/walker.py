@@ -118,7 +118,7 @@ class GroupWalker(wiring.Component):
             here.row.eq(row),
             here.word.eq(word),
             here.outer.eq(outer),
-            here.index.eq(Mux(by_batch, index, batch)),
+            here.index.eq(index),
             here.bank.eq(block.bank),
             here.void.eq(void),
             self.masks.by_batch.eq(by_batch),
@@ -131,19 +131,21 @@ class GroupWalker(wiring.Component):
             with m.If(lane_ends):
                 m.d.sync += [
                     lane.eq(block.lane),
-                    index.eq(self._first_index(block)),
+                    index.eq(block.index),
                     outer.eq(lane_offset(outer + block.tiles)),
                     batch.eq(batch + 1),
                     batch_row.eq(batch_row + sizes.vector_beats),
                 ]
         with m.Elif(self.masks.enable):
             m.d.sync += [
+                index.eq(index + sizes.chunk),
                 batch.eq(batch + sizes.chunk),
                 batch_row.eq(batch_row + sizes.chunk * sizes.vector_beats),
                 slot.eq(slot + 1),
             ]
             with m.If(batch_ends):
                 m.d.sync += [
+                    index.eq(block.index),
                     batch.eq(0),
                     batch_row.eq(0),
                     outer.eq(lane_offset(outer + block.tiles)),
@@ -154,8 +156,4 @@ class GroupWalker(wiring.Component):
                     m.d.sync += [gate.eq(0), gate_row.eq(0), slot.eq(0), lane.eq(lane + 1)]
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += [counter.eq(0) for counter in (gate, batch, slot, gate_row, batch_row)]
-            m.d.sync += [lane.eq(self.i.p.lane), outer.eq(self.i.p.outer), index.eq(self._first_index(self.i.p))]
-
-    def _first_index(self, block):
-        """Give the index that the beat's first word would have, below 0 if lanes before ``lane`` are in the beat."""
-        return -(block.gates * block.lane[: (self._sizes.beat_words - 1).bit_length()])
+            m.d.sync += [lane.eq(self.i.p.lane), outer.eq(self.i.p.outer), index.eq(self.i.p.index)]

@@ -14,7 +14,7 @@ ENGINE = record(
     "held", "held_bank", "held_group", "held_void", "held_mask", "remaining",  # what is left of a group
     "picked", "picked_bank", "picked_inner", "picked_zero", "picked_starts", "picked_ends", "picked_none",
     "read", "read_bank", "read_inner", "read_zero", "read_starts", "read_ends", "read_none", "read_empty",
-    "out", "out_inner", "out_flags", "sweeping", "sweep_bank", "count", fresh=2,
+    "out", "out_inner", "out_flags", "sweeping", "sweep_bank", "count", "sums", fresh=2,
 )  # fmt: skip
 """Walker, the three stages after the pick, and the sums that have begun."""
 
@@ -31,11 +31,11 @@ def _lowest(mask):
 def _inner(bank, group, bit, sizes):
     """Give the inner index of a bit of a group."""
     if not bank.batch_outer:
-        return group % bank.chunks * sizes.chunk + bit
+        return bank.first_sum + group % bank.chunks * sizes.chunk + bit
     first = bank.lane // sizes.beat_words
-    beats = (bank.lane + bank.sums // bank.gates - 1) // sizes.beat_words - first + 1
+    beats = bank.groups // bank.batch
     lane = (first + group % beats) * sizes.beat_words + bit // MOST_GATES
-    return (lane - bank.lane) * bank.gates + bit % MOST_GATES
+    return bank.first_sum + (lane - bank.lane) * bank.gates + bit % MOST_GATES
 
 
 @njit
@@ -61,12 +61,13 @@ def _send(cycle, engine, banks, scalars, begun, fetcher, sizes, wakes):
         begins = begins and (engine.read_starts or not begun[engine.read_inner])
         if not engine.read_empty:
             if engine.read_starts:
-                engine.count = 0
-                begun[: bank.sums] = 0
+                engine.count = engine.sums = 0
+                begun[:] = 0
             engine.count += begins
+            engine.sums = max(engine.sums, bank.first_sum + bank.sums)
             if begins:
                 begun[engine.read_inner] = 1
-            hold = engine.read_ends and bank.finish and engine.count != bank.sums
+            hold = engine.read_ends and bank.finish and engine.count != engine.sums
         last = engine.read_ends and bank.last and not hold
         engine.out = not engine.read_none or last
         engine.out_inner = engine.read_inner
@@ -83,12 +84,12 @@ def _send(cycle, engine, banks, scalars, begun, fetcher, sizes, wakes):
             engine.sweeping, engine.sweep_bank = 1, engine.read_bank
             engine.read = 0
     if sweeping:
-        _sweep(engine, banks[engine.sweep_bank], begun)
+        _sweep(engine, begun)
     return not hold and not sweeping
 
 
 @njit
-def _sweep(engine, bank, begun):
+def _sweep(engine, begun):
     """Put the lowest sum that never began into the stage before the output."""
     index = 0
     while begun[index]:
@@ -98,7 +99,7 @@ def _sweep(engine, bank, begun):
     engine.read_zero = engine.read_starts = engine.read_none = 0
     engine.read_empty = 1
     engine.count += 1
-    engine.read_ends = engine.count == bank.sums
+    engine.read_ends = engine.count == engine.sums
     engine.sweeping = not engine.read_ends
 
 

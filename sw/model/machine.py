@@ -136,7 +136,7 @@ def tables_of(table: np.ndarray, blocks: np.ndarray, *, extrapolate: bool = Fals
 def make_machine(sizes: Sizes, queue_depth: int, seed: int = 1) -> Machine:
     """Make a machine that is reset."""
     groups = sizes.broadcast_words
-    inner = max(sizes.broadcast_words // sizes.lanes, 4 * sizes.lanes)
+    inner = contract.cast_sums(sizes.lanes, sizes.broadcast_words)
     machine = Machine(
         queues=np.zeros(CAST + 1, queues.QUEUE),
         done=np.zeros(CAST + 1, DONE),

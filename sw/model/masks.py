@@ -13,7 +13,7 @@ GIVEN = np.dtype(np.uint32)
 
 BANK = record(
     "block", "groups", "nonzero", "wanted", "begins", "finish", "last", "sums", "batch_outer", "gates", "chunks",
-    "batch", "lane",
+    "batch", "lane", "first_sum",
 )  # fmt: skip
 """A buffer: what is to be sent of it."""
 
@@ -83,7 +83,7 @@ def _asked(bank, group, real, block, cast, sizes):
 def fill_masks(number, bank, block, index, cast, masks, values, given, random, sizes, counted):
     """Describe a block that is full, and find its masks: given ones, or drawn with the block's density."""
     bank.block, bank.batch_outer, bank.gates = index, cast.batch_outer, cast.gates
-    bank.batch, bank.lane = cast.batch, cast.lane
+    bank.batch, bank.lane, bank.first_sum = cast.batch, cast.lane, cast.first_sum
     bank.begins = cast.begins and index == 0
     bank.last = index == cast.blocks - 1
     bank.finish = cast.finish and bank.last

@@ -14,8 +14,7 @@ from etalstm.plan.arrays import LayerArrays, Sequence
 from etalstm.plan.exchange import Exchange
 from etalstm.plan.memory import Array, MemoryMap
 from etalstm.plan.shards import Shards
-from etalstm.plan.tiling import NEEDED_ARRAYS, BatchTiles, LayerTiling, Share, tile_batch, tile_layer
-from etalstm.plan.weights import stay
+from etalstm.plan.tiling import NEEDED_ARRAYS, BatchTiles, LayerTiling, Share, stay, tile_batch, tile_layer
 from etalstm.storage import LayerStorage
 
 # The bias of lanes that hold no unit. From a state of 0 a cell with these sums must give an output, a state and local

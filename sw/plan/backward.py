@@ -1,7 +1,9 @@
 """Programs of the backward pass: from dy to δ, and from δ to the gradients of what entered the layer."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from etalstm.cells.cell import Stage
 from etalstm.cells.operation import split_after
@@ -14,7 +16,7 @@ from etalstm.plan.network import NetworkMap
 from etalstm.plan.propagation import Propagation
 from etalstm.plan.steps import alike
 from etalstm.plan.streams import NO_STEPS, Steps, Streams
-from etalstm.plan.tiling import NEEDED_ARRAYS, Span
+from etalstm.plan.tiling import NEEDED_ARRAYS, Span, spans
 from etalstm.plan.vectors import ONE, ZERO, Vectors
 from etalstm.slices import tree_total
 
@@ -25,13 +27,17 @@ _LATENCY_BEATS = 64
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of one step, batch tile and group of units, in one of their stages."""
+    """The cells of one step, batch tile and group of units, in one of their stages.
+
+    `is_first` tells that the batch tile is the first of those that share loads of weights.
+    """
 
     stage: Stage
     step: int
     batch_tile: int
     group: Span
     size: int
+    is_first: bool
 
     @property
     def vectors(self) -> int:
@@ -43,15 +49,16 @@ class BackwardLayer:
     """Emits one layer's backward pass, last step first, and of each step the last stage first.
 
     Everything of a cell that does not depend on the gradients (its local gradients) is computed ahead, while the sums
-    of the cell after it run.
+    of the cell after it run. Sums that no later step waits for are left to run beside the element-wise work of the
+    steps that follow, see :class:`Propagation`.
 
     Cells of steps in `skipped` cost nothing: what they would have passed on is known to be zero where it is read, as is
     the dy that skipped cells of the layer `above` would have left.
 
     Each slice of the batch has a db of its own in the scratch memory; after the first step they are added as a tree.
 
-    With `skips`, where a layer has a row map, weights are brought for those rows only whose δ is not zero for the whole
-    batch tile; but of all rows as long as δ is computed.
+    With `skips`, where a layer has a row map, weights are brought for those rows only whose δ is not zero for all
+    sequences that share a load; but of all rows as long as δ is computed.
     """
 
     def __init__(
@@ -66,8 +73,8 @@ class BackwardLayer:
     ):
         self._emitter, self._steps, self._tiles = emitter, network.steps, network.batch.count
         self._skipped, self._above, scratch = skipped, above, Scratch(config)
-        stages = [BackwardStage(emitter, scratch, network, arrays, skipped, above, skips) for arrays in layer.stages]
-        self._stages = stages[::-1]
+        context = config, emitter, scratch, network
+        self._stages = [BackwardStage(*context, arrays, skipped, above, skips) for arrays in reversed(layer.stages)]
 
     def emit(self, steps: range) -> None:
         """Append the instructions of some steps; those after them have run. The bias gradients are left in memory."""
@@ -76,46 +83,59 @@ class BackwardLayer:
         kept = [step for step in reversed(steps) if step not in self._skipped]
         if kept:
             self._prepare_first(self._parts(kept[0]))
-        for run in alike(zip(kept, [*kept[1:], None], strict=False), self._kind):
-            self._emitter.loop(len(run), lambda turn, run=run: self._step(*run[turn]))
+        for run in alike(range(len(kept)), lambda index: self._kind(*kept[index : index + 2])):
+            self._emitter.loop(len(run), lambda turn, run=run: self._step(kept, run[turn]), self._period)
         for stage in self._stages:
+            stage.propagation.rest(kept)
             stage.end_bias(steps)
 
-    def _kind(self, pair) -> tuple:
+    @property
+    def _period(self) -> int:
+        """Steps after which what they do may repeat."""
+        return math.lcm(*(stage.propagation.steps for stage in self._stages))
+
+    def _kind(self, step: int, following: int | None = None) -> tuple:
         """Tell in what a step, with the one that follows it, may differ from others."""
-        step, following = pair
         apart = 0 if following is None else step - following
         return step + 1 in self._skipped, step in self._above, apart, following in self._above
 
-    def _step(self, step: int, following: int | None) -> None:
-        """Emit a step, whose first cells are prepared, and prepare those of the one that follows."""
-        parts = self._parts(step)
-        after = [] if following is None else self._parts(following)
-        for position, (stage, step, tile) in enumerate(parts):
-            for number, cells in enumerate(stage.groups(step, tile)):
+    def _step(self, kept: list[int], index: int) -> None:
+        """Emit one of the kept steps, whose first cells are prepared, and prepare those of the one that follows."""
+        parts = self._parts(kept[index])
+        after = [part for step in kept[index + 1 : index + 2] for part in self._parts(step)]
+        for position, (stage, step, tiles) in enumerate(parts):
+            for number, cells in enumerate(stage.groups(step, tiles)):
                 if number:
                     stage.prepare(cells)
                 stage.deltas(cells)
-            stage.propagate(step, tile)
+            stage.propagation.units(step, tiles)
             self._prepare_first(parts[position + 1 :] or after)
+            stage.propagation.inputs(kept, index, tiles)
 
     @staticmethod
     def _prepare_first(parts) -> None:
         """Prepare the first cells of the first of some parts, if there are any."""
-        for stage, step, tile in parts[:1]:
-            stage.prepare(next(stage.groups(step, tile)))
+        for stage, step, tiles in parts[:1]:
+            stage.prepare(next(stage.groups(step, tiles)))
 
     def emit_products(self) -> None:
         """Append Wᵀδ of all steps and nothing else, of a δ that lies in memory; its rows have no map there."""
+        steps = range(self._steps)[::-1]
 
         def of_step(turn):
-            for stage, step, tile in self._parts(self._steps - 1 - turn):
-                stage.propagate(step, tile)
+            for stage, step, tiles in self._parts(steps[turn]):
+                stage.propagation.units(step, tiles)
+                stage.propagation.inputs(steps, turn, tiles)
 
-        self._emitter.loop(self._steps, of_step)
+        self._emitter.loop(self._steps, of_step, self._period)
+        for stage in self._stages:
+            stage.propagation.rest(steps)
 
-    def _parts(self, step: int) -> list[tuple["BackwardStage", int, int]]:
-        return [(stage, step, tile) for tile in range(self._tiles) for stage in self._stages]
+    def _parts(self, step: int) -> list[tuple["BackwardStage", int, range]]:
+        """Give stages and batch tiles of a step in order; batch tiles that share loads of weights are one part."""
+        most = min(stage.propagation.most_tiles for stage in self._stages)
+        runs = [range(span.first, span.first + span.count) for span in spans(self._tiles, most)]
+        return [(stage, step, tiles) for tiles in runs for stage in self._stages]
 
 
 class BackwardStage:
@@ -123,6 +143,7 @@ class BackwardStage:
 
     def __init__(
         self,
+        config: Config,
         emitter: Emitter,
         scratch: Scratch,
         network: NetworkMap,
@@ -136,6 +157,7 @@ class BackwardStage:
         self._cell, self._stage, tiling = layer.cell, layer.stage, layer.tiling
         self._streams = Streams(emitter, network, layer)
         self._take(scratch, max(group.count for group in tiling.unit_groups), network.batch.size, skips)
+        self.propagation = Propagation(config, emitter, network, layer, self._row_map, self._whole_beats, self._masking)
 
     def _take(self, scratch: Scratch, most: int, size: int, skips: bool) -> None:
         """Reserve scratch memory for groups of `most` tiles of units and `size` sequences."""
@@ -146,18 +168,15 @@ class BackwardStage:
         self._biases, slices = tiling.gates * tiling.units.tiles, self._network.batch.slices
         bias = scratch.take("the bias gradients", slices * self._biases)
         self._bias = [bias.at(number * self._biases) for number in range(slices)]
-        self._row_map, whole_beats = self._layer.row_map if skips else None, 0
+        self._row_map, self._whole_beats = self._layer.row_map if skips else None, 0
         if self._row_map:
             operations = 1 + len(split_after(self._stage.backward, self._stage.deltas)[0])
             self._rows = scratch.take("the rows that are needed", NEEDED_ARRAYS * most)
             beats = operations + tiling.gates * self._layer.lanes.vector_beats
-            whole_beats = _LATENCY_BEATS + beats * vectors
+            self._whole_beats = _LATENCY_BEATS + beats * vectors
         names = ("the mask", "a merged gradient", "a passed gradient") if self._network.mask else ()
-        masking = [scratch.take(name, size) for name in names]
-        self._mask = masking[0] if masking else None
-        self.propagate = Propagation(
-            self._emitter, self._network, self._layer, self._row_map, whole_beats, masking
-        ).emit
+        self._masking = [scratch.take(name, size) for name in names]
+        self._mask = self._masking[0] if self._masking else None
 
     def begin_bias(self, steps: range) -> None:
         """Have every slice's db of the steps that have run."""
@@ -185,11 +204,10 @@ class BackwardStage:
         """Where db lies between segments."""
         return Place(self._layer.bias_sums or self._layer.db, 0)
 
-    def groups(self, step: int, batch_tile: int) -> Iterator[Cells]:
-        """Give the groups of cells of a step and batch tile."""
-        size = self._network.batch.size_of(batch_tile)
-        for group in self._layer.tiling.unit_groups:
-            yield Cells(self._stage, step, batch_tile, group, size)
+    def groups(self, step: int, tiles: range) -> Iterator[Cells]:
+        """Give the groups of cells of a step, batch tile by batch tile."""
+        for tile, group in product(tiles, self._layer.tiling.unit_groups):
+            yield Cells(self._stage, step, tile, group, self._network.batch.size_of(tile), tile == tiles[0])
 
     def prepare(self, cells: Cells) -> None:
         """Bring the local gradients, or what they are computed from, and the gradient from above."""
@@ -285,12 +303,15 @@ class BackwardStage:
             self._keep_rows(cells)
 
     def _keep_rows(self, cells: Cells) -> None:
-        """Store 1 for each row whose δ is not zero for all sequences, [tile][gate]."""
+        """Store 1 for each row whose δ is not zero for all sequences that share a load so far, [tile][gate]."""
         emitter, rows, group = self._emitter, NEEDED_ARRAYS * cells.group.count, cells.group
-        emitter.vector(VectorOp.MULTIPLY, self._rows, ZERO, ZERO, inner=rows)
+        place = Place(self._layer.needed, NEEDED_ARRAYS * group.first)
+        if cells.is_first:
+            emitter.vector(VectorOp.MULTIPLY, self._rows, ZERO, ZERO, inner=rows)
+        else:
+            emitter.load(self._rows, place, Traffic.DELTAS, 1, rows)
         each = {"outer": cells.size, "inner": rows, "serial": True}
         emitter.vector(
             VectorOp.SELECT, self._rows.at(0, outer=0), self._delta.at(0, outer=1, inner=cells.size), ONE, **each
         )
-        place = Place(self._layer.needed, NEEDED_ARRAYS * group.first)
         emitter.store(self._rows, place, Traffic.DELTAS, 1, rows)

@@ -153,9 +153,9 @@ class Emitter:
         self._depths = depths
         self._known: dict[tuple, VectorSet] = {}
 
-    def loop(self, turns: int, emit_turn: Callable[[int], None]) -> None:
+    def loop(self, turns: int, emit_turn: Callable[[int], None], period: int = 1) -> None:
         """Append a loop: see :meth:`etalstm.plan.program.Program.loop`."""
-        self._program.loop(turns, emit_turn)
+        self._program.loop(turns, emit_turn, period)
 
     def load(
         self,
@@ -278,11 +278,13 @@ class Emitter:
         tiles: int,
         start: bool,
         finish: bool,
+        first_sum: int = 0,
         rows: range | None = None,
     ) -> None:
         """Broadcast blocks of an array: by rows, or with `rows` (a range of lanes of one block) by batch.
 
-        With `compressed` the blocks are streams, and `place` has the index of the first tile's.
+        With `compressed` the blocks are streams, and `place` has the index of the first tile's. CASTs from one `start`
+        to its `finish` may each have sums of their own, `first_sum` is the number of a CAST's first one.
         """
         channel, tile = divmod(first_block, share.tiles)
         lanes = {"lanes": share.lanes_of(0), "last_lanes": share.lanes_of(share.tiles - 1)}
@@ -301,6 +303,7 @@ class Emitter:
             gates=gates,
             batch=batch,
             tiles=tiles,
+            first_sum=first_sum,
             start=start,
             finish=finish,
             **lanes,

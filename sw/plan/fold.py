@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from etalstm.hw.contract import Opcode
 
 FEWEST_TURNS = 4  # below that, turns are written out: two that repeat, one that is left out, the last one
-MOST_PERIOD = 4  # turns that a body may hold: halves of two memories alternate
-MOST_WRITTEN = 16  # turns that are written before they must repeat
+MOST_PERIOD = 8  # turns that a body may hold: halves of two memories alternate, and a few turns may share work
+MOST_WRITTEN = 32  # turns that are written before they must repeat
 
 
 class FoldError(RuntimeError):
@@ -127,9 +127,9 @@ class Steady:
     strides: list[list[int]]
 
 
-def steady(turns: list[Turn]) -> Steady | None:
-    """Tell whether the last turns repeat those before them, by the smallest period."""
-    for period in range(1, min(MOST_PERIOD, len(turns) // 2) + 1):
+def steady(turns: list[Turn], multiple: int) -> Steady | None:
+    """Tell whether the last turns repeat those before them, by the smallest period that is a multiple of a number."""
+    for period in range(multiple, min(MOST_PERIOD, len(turns) // 2) + 1, multiple):
         first = len(turns) - 2 * period
         strides = [_stride(turns, first + n, period) for n in range(period)]
         if None not in strides:

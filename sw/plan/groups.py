@@ -9,8 +9,7 @@ from etalstm.errors import PlanError
 from etalstm.hw.config import Config
 from etalstm.network import NetworkShape
 from etalstm.plan.allocation import batch_of
-from etalstm.plan.tiling import Share
-from etalstm.plan.weights import stay
+from etalstm.plan.tiling import Share, stay
 from etalstm.slices import AUTO, Parts, part_counts
 
 

@@ -87,7 +87,7 @@ class Program:
             self._open[-1].outline.append(instruction)
         self._append(instruction)
 
-    def loop(self, turns: int, emit_turn: Callable[[int], None]) -> None:
+    def loop(self, turns: int, emit_turn: Callable[[int], None], period: int = 1) -> None:
         """Append the turns of a loop, written once if they repeat.
 
         `emit_turn` is called for the first turns, in order, until they repeat what came before, and then for the last
@@ -100,6 +100,8 @@ class Program:
         turns : int
         emit_turn : function
             From a turn's number; appends its instructions.
+        period : int
+            Turns repeat after a multiple of so many.
 
         Raises
         ------
@@ -113,7 +115,7 @@ class Program:
         while len(written) < turns:
             written.append(self._turn(emit_turn, len(written)))
             marks.append(self._mark())
-            found = steady(written)
+            found = steady(written, period)
             if found and turns - len(written) > found.period:
                 self._fold(turns, emit_turn, written, marks, found)
                 return

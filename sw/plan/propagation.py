@@ -1,31 +1,57 @@
 """Wᵀδ of a stage, and where the gradients of what it broadcast go."""
 
-from etalstm.hw.contract import Memory, Traffic, VectorOp
+import math
+from collections.abc import Sequence
+
+from etalstm.hw.config import Config
+from etalstm.hw.contract import Memory, Traffic, VectorOp, cast_sums
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter, Operand, RowMap
 from etalstm.plan.network import NetworkMap
+from etalstm.plan.tiling import Span, ceil_div, stay
 from etalstm.plan.vectors import MINUS_ZERO
 from etalstm.plan.weights import WeightStore
 
+# Steps that share a load of weights at most. A loop's body has as many turns.
+MOST_STEPS = 4
+
+# The density that a compressed δ is taken to have, where loads of weights are weighed against products: what pruning
+# aims at. A denser δ loses nothing by sharing loads.
+SPARSE = 0.1
+
+Part = tuple[int, int]  # step and batch tile
+
 
 class Propagation:
-    """Emits the sums Wᵀδ of a stage.
+    """Emits the sums Wᵀδ of a stage: of its units' columns when δ of a step is there, of its inputs' columns later.
+
+    No later step waits for the sums of the inputs. They are left for the time in which the next δ is computed. Where
+    weights do not stay in the lanes, batch tiles share loads of weights, and for the inputs steps do: as many as let
+    the products of a vector of weights take as long as its way through the memory port, if the queue holds their sums.
 
     Parameters
     ----------
+    config : Config
+        The whole machine.
     emitter : Emitter
     network : NetworkMap
     layer : LayerArrays
     row_map : RowMap or None
-        Which rows of weights δ needs, if that is known.
+        Which rows of weights the present δ needs, if that is known.
     whole_beats : int
         Beats of weights that are brought before the map is known.
     masking : list of Operand
         Where sequences have ended: the mask, which the stage has brought, and room for two vectors of each sequence.
+
+    Members
+    -------
+    most_tiles, steps : int
+        Batch tiles that share loads of weights at most; and steps, for the inputs' columns.
     """
 
     def __init__(
         self,
+        config: Config,
         emitter: Emitter,
         network: NetworkMap,
         layer: LayerArrays,
@@ -34,37 +60,106 @@ class Propagation:
         masking: list[Operand],
     ):
         self._emitter, self._layer, self._batch = emitter, layer, network.batch
-        self._row_map, self._whole_beats, self._masking = row_map, whole_beats, masking
+        self._row_map, self._whole_beats = row_map, whole_beats
+        self._masks, self._masking = network.mask, masking
         groups = [group.count for group in layer.tiling.column_groups]
         self._weights = WeightStore(layer.lanes, emitter, layer.columns, groups, layer.tiling.rows, layer.first_weight)
         self._half, self._turn = layer.lanes.queue_depth // 2, 0
+        wanted, most, batch = self._sequences_per_load(config), self._most_sequences, network.batch
+        self.most_tiles = max(1, min(ceil_div(wanted, batch.size), most // batch.size))
+        sharing = min(MOST_STEPS, ceil_div(wanted, batch.batch), most // batch.batch)
+        self.steps = max(1, sharing) if layer.tiling.input_groups else 1
 
-    def emit(self, step: int, batch_tile: int) -> None:
-        """Sum Wᵀδ: the inputs' part leaves the layer, the units' part goes to the step or stage before."""
-        layer, size = self._layer, self._batch.size_of(batch_tile)
-        place = layer.delta_at(step, batch_tile)
-        for number, group in enumerate(layer.tiling.column_groups):
-            sums = group.count * size
-            queue = Operand(Memory.QUEUE, self._half * (self._turn % 2) if sums <= self._half else 0)
-            self._turn += 1
-            for run in (runs := self._weights.runs(layer.tiling.units, layer.tiling.gates, number)):
-                self._emitter.cast(
-                    place,
-                    layer.tiling.units,
-                    Traffic.DELTAS,
-                    compressed=layer.storage.compressed,
-                    first_block=run.first_block,
-                    blocks=run.blocks,
-                    gates=layer.tiling.gates,
-                    batch=size,
-                    tiles=group.count,
-                    start=run is runs[0],
-                    finish=run is runs[-1],
-                )
-                whole_beats = self._whole_beats if number == 0 and run is runs[0] else 0
-                weights = self._weights.bring(number, run, needed=self._row_map, whole_beats=whole_beats)
+    def _sequences_per_load(self, config: Config) -> int:
+        """Tell for how many sequences a load of weights should be used; 1 if weights are loaded only once."""
+        tiling, lanes = self._layer.tiling, self._layer.lanes
+        if stay(lanes, tiling.columns, tiling.rows):
+            return 1
+        density = SPARSE if self._layer.storage.compressed else 1
+        return math.ceil(config.vector_beats * config.channels_per_port / density)
+
+    @property
+    def _most_sequences(self) -> int:
+        """Sequences whose sums the queue, and the broadcaster, have room for, in the widest column group."""
+        lanes, widest = self._layer.lanes, max(group.count for group in self._layer.tiling.column_groups)
+        return min(lanes.queue_depth // widest, cast_sums(lanes.lanes, lanes.broadcast_words))
+
+    def units(self, step: int, tiles: range) -> None:
+        """Sum the units' columns of some batch tiles for the step or stage before; their δ is the present one."""
+        first = len(self._layer.tiling.input_groups)
+        parts = [(step, tile) for tile in tiles]
+        for number, group in enumerate(self._layer.tiling.column_groups[first:], start=first):
+            self._sum(number, group, parts, self._row_map, self._whole_beats if number == first else 0)
+
+    def inputs(self, steps: Sequence[int], index: int, tiles: range) -> None:
+        """Sum some of the inputs' columns, which leave the layer, after those of the units.
+
+        If several steps share loads, what they need is cut into as many pieces, one for each of the steps that follow.
+
+        Parameters
+        ----------
+        steps : sequence of int
+            All steps, in the order in which they are worked on.
+        index : int
+            Which of them the units' columns have just been summed of.
+        tiles : range
+            In which batch tiles they have.
+        """
+        if self.steps == 1:
+            self._sum_inputs([(steps[index], tile) for tile in tiles], range(1), self._row_map)
+        elif index >= self.steps and tiles.stop == self._batch.count:
+            block, piece = divmod(index, self.steps)
+            self._sum_inputs(self._block(steps, block - 1), range(piece, piece + 1))
+
+    def rest(self, steps: Sequence[int]) -> None:
+        """Sum the inputs' columns that are left after the last step."""
+        if self.steps == 1 or not steps:
+            return
+        block, piece = divmod(len(steps) - 1, self.steps)
+        if block:
+            self._sum_inputs(self._block(steps, block - 1), range(piece + 1, self.steps))
+        self._sum_inputs(self._block(steps, block), range(self.steps))
+
+    def _block(self, steps: Sequence[int], number: int) -> list[Part]:
+        """Give the parts of some steps that share loads."""
+        shared = steps[number * self.steps : (number + 1) * self.steps]
+        return [(step, tile) for step in shared for tile in range(self._batch.count)]
+
+    def _sum_inputs(self, parts: list[Part], pieces: range, row_map: RowMap | None = None) -> None:
+        """Sum the inputs' column groups that belong to some pieces."""
+        groups = self._layer.tiling.input_groups
+        first, end = (piece * len(groups) // self.steps for piece in (pieces.start, pieces.stop))
+        for number in range(first, end):
+            self._sum(number, groups[number], parts, row_map)
+
+    def _sum(self, number: int, group: Span, parts: list[Part], row_map: RowMap | None, whole_beats: int = 0) -> None:
+        """Sum a column group of parts that share each load of weights, and store the sums."""
+        sizes = [self._batch.size_of(tile) for _, tile in parts]
+        firsts = [sum(sizes[:n]) for n in range(len(sizes))]
+        sums = group.count * sum(sizes)
+        queue = Operand(Memory.QUEUE, self._half * (self._turn % 2) if sums <= self._half else 0)
+        self._turn += 1
+        tiling = self._layer.tiling
+        for run in (runs := self._weights.runs(tiling.units, tiling.gates, number)):
+            for part, size, first in zip(parts, sizes, firsts, strict=True):
+                begins, finishes = part is parts[0], part is parts[-1]
+                ends = {"start": run is runs[0] and begins, "finish": run is runs[-1] and finishes}
+                self._cast(part, run, group, size, first, **ends)
+                if begins:
+                    beats = whole_beats if run is runs[0] else 0
+                    weights = self._weights.bring(number, run, needed=row_map, whole_beats=beats)
                 self._emitter.mac(weights, run.rows * group.count, queue, sums, group.count, backward=True)
-            self._keep_sums(step, batch_tile, group, queue, size)
+        for (step, tile), size, first in zip(parts, sizes, firsts, strict=True):
+            self._keep_sums(step, tile, group, queue.at(first * group.count), size)
+
+    def _cast(self, part: Part, run, group: Span, size: int, first_sum: int, **ends: bool) -> None:
+        """Broadcast a run of a part's δ."""
+        layer = self._layer
+        self._emitter.cast(
+            layer.delta_at(*part), layer.tiling.units, Traffic.DELTAS, compressed=layer.storage.compressed,
+            first_block=run.first_block, blocks=run.blocks, gates=layer.tiling.gates, batch=size, tiles=group.count,
+            first_sum=first_sum, **ends,
+        )  # fmt: skip
 
     def _keep_sums(self, step, batch_tile, group, queue, size):
         """Store a column group's sums as the gradients of x and of the other operand."""
@@ -83,6 +178,8 @@ class Propagation:
             place = layer.operand_gradient.part(0, batch_tile, first)
             self._emitter.store(sums, place, Traffic.ACTIVATIONS, count, size)
             return
+        if self._batch.count > 1:  # the mask that the stage has brought is another tile's
+            self._emitter.load(self._masking[0], self._masks.part(step, batch_tile), Traffic.ACTIVATIONS, 1, size)
         for tile in range(count):
             self._merge(batch_tile, first + tile, sums.at(tile), size)
 

@@ -187,6 +187,11 @@ class LayerTiling:
         """Columns of the matrix as the row copy holds it: padded inputs, then padded units."""
         return self.inputs.padded + self.units.padded
 
+    @property
+    def input_groups(self) -> list[Span]:
+        """The column groups of inputs alone, which come first."""
+        return [group for group in self.column_groups if group.first + group.count <= self.inputs.tiles]
+
     def lanes_of_column(self, tile: int) -> int:
         """Lanes of a column tile that hold columns."""
         if tile < self.inputs.tiles:
@@ -217,6 +222,11 @@ def tile_batch(config: Config, stage: Stage, hidden_size: int, batch: int, slice
             f"and its bias gradients in {slices} slices alone need {reserved} vectors"
         )
     return BatchTiles(batch, fits, slices)
+
+
+def stay(config: Config, tiles: int, rows: int) -> bool:
+    """Tell whether `rows` rows of `tiles` vectors each fit the weight memory, so that they are loaded once."""
+    return tiles * rows <= config.weight_depth
 
 
 def gradient_arrays(slices: int) -> int:
@@ -259,7 +269,7 @@ def tile_layer(config: Config, stage: Stage, batch: BatchTiles, input_size: int,
         config.weight_depth // (2 * size),
         config.scratch_depth // (UPDATE_SETS * UPDATE_ARRAYS * gates * config.beat_words),
     )
-    column_groups = spans(inputs.tiles + units.tiles, max(1, most_columns))
+    column_groups = _column_groups(config, inputs, units, gates, max(1, most_columns))
     widest = max(group.count for group in column_groups)
     return LayerTiling(
         gates=gates,
@@ -269,3 +279,15 @@ def tile_layer(config: Config, stage: Stage, batch: BatchTiles, input_size: int,
         column_groups=column_groups,
         row_lanes=_row_lanes(config, units, gates, widest, batch.slices),
     )
+
+
+def _column_groups(config: Config, inputs: Share, units: Share, gates: int, most: int) -> list[Span]:
+    """Cut the columns into groups of at most `most` tiles.
+
+    Inputs and units have groups of their own where weights are loaded again for each use: several steps then share the
+    loads of the inputs' groups, see :mod:`etalstm.plan.propagation`.
+    """
+    columns = inputs.tiles + units.tiles
+    if not inputs.tiles or stay(config, columns, gates * units.padded):
+        return spans(columns, most)
+    return spans(inputs.tiles, most) + [Span(inputs.tiles + s.first, s.count) for s in spans(units.tiles, most)]

@@ -8,7 +8,7 @@ from etalstm.hw.config import Config
 from etalstm.hw.contract import MOST_GATES, Memory, Traffic
 from etalstm.plan.emit import MOST_COUNTED, Emitter, Operand, Place, RowMap
 from etalstm.plan.memory import Array
-from etalstm.plan.tiling import Share
+from etalstm.plan.tiling import Share, stay
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,6 @@ def runs(share: Share, elements_per_unit: int, most_rows: int) -> list[Run]:
         row += rows
     result.append(Run(first_block, total - first_block, first_row, row - first_row))
     return result
-
-
-def stay(config: Config, tiles: int, rows: int) -> bool:
-    """Tell whether `rows` rows of `tiles` vectors each fit the weight memory, so that they are loaded once."""
-    return tiles * rows <= config.weight_depth
 
 
 class WeightStore:

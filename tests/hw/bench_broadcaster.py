@@ -10,7 +10,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from etalstm.hw.config import preset
-from etalstm.hw.contract import BINARY32, STREAM_INDEX, Opcode, Status, encode
+from etalstm.hw.contract import BINARY32, COUNT_BITS, STREAM_INDEX, Opcode, Status, cast_sums, encode
 from etalstm.hw.stream import Place, Scalar
 from etalstm.sim.axi_memory import AxiMemory
 from etalstm.sim.unkindness import pauses
@@ -20,6 +20,7 @@ from tests.hw.stimulus import send
 
 CONFIG = preset(os.environ["PRESET"])
 BASE, STRIDE, MEMORY_BYTES = 0x4000, 0x20000, 0x80000
+SUMS = cast_sums(CONFIG.lanes, CONFIG.broadcast_words)
 STREAMS = 0x200  # first beat that no dense CAST reads
 MODEL = CastModel(CONFIG.lanes, CONFIG.beat_words, CONFIG.broadcast_words, STRIDE)
 CASTS, SEED = 60, 8
@@ -123,7 +124,8 @@ def one_block(**changes):
     """A CAST of 4 × 4 vectors from beat 8 of the first window."""
     return {
         "address": 8, "channel": 0, "tile": 0, "tiles_per_channel": 1, "blocks": 1, "gates": 4, "batch": 4, "lane": 0,
-        "lanes": CONFIG.lanes, "last_lanes": CONFIG.lanes, "tiles": 2, "batch_outer": 0, "start": 1, "finish": 1,
+        "lanes": CONFIG.lanes, "last_lanes": CONFIG.lanes, "tiles": 2, "first_sum": 0, "batch_outer": 0, "start": 1,
+        "finish": 1,
     } | changes  # fmt: skip
 
 
@@ -228,7 +230,7 @@ async def refuses_streams_that_nothing_writes(dut, damage, stall):
     await bench.idle()
     assert bench.status is Status.BAD_STREAM, bench.status.name
     assert int(dut.completed.value) == 1, f"{int(dut.completed.value)} completed, expected 1"
-    sent = MODEL.messages(good, bench.words, set())
+    sent = MODEL.messages(good, bench.words, {})
     await ClockCycles(dut.clk, 4 * len(sent))  # that the machine goes on until it is reset
     assert len(bench.received) >= len(sent), f"{len(bench.received)} messages, expected {len(sent)} of the first CAST"
     index[:], beats[:] = before, stream
@@ -313,11 +315,14 @@ async def refuses_blocks_outside_the_windows(dut, bad):
         one_block(batch=CONFIG.broadcast_words // 4 // CONFIG.lanes + 1),
         one_block(gates=5, batch=1),
         one_block(lane=1),
+        one_block(first_sum=SUMS - 3),
+        one_block(first_sum=(1 << COUNT_BITS) - 1),
+        one_block(first_sum=SUMS - 4 * CONFIG.lanes + 1, batch_outer=1),
         *(one_block(**{name: 0}) for name in ("gates", "batch", "blocks", "tiles_per_channel", "last_lanes", "tiles")),
     ]
 )
 async def refuses_blocks_that_cannot_be(dut, bad):
-    """A count of 0, a block that is larger than a buffer, gates and lanes that there are not."""
+    """A count of 0, a block that is larger than a buffer, gates, lanes and sums that there are not."""
     await refuses(dut, bad, Status.BAD_FIELD)
 
 

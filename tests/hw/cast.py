@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from etalstm import codec
-from etalstm.hw.contract import LANE_ADDRESS_BITS
+from etalstm.hw.contract import LANE_ADDRESS_BITS, cast_sums
 
 _BEYOND = 1 << LANE_ADDRESS_BITS  # the largest offset that is sent: no lane memory has this address
 
@@ -44,14 +44,20 @@ class CastModel:
         return channel * self.stride + (cast["address"] + tile * beats) * self.beat_words * 4, lanes
 
     def messages(self, cast, memory, begun):
-        """The messages of one CAST; ``begun`` holds the sums that have begun, for the next one."""
-        messages, outer, indices, tiles = [], 0, set(), cast["tiles"]
+        """The messages of one CAST.
+
+        ``begun`` tells of each sum since the last ``start`` whether it has begun; it is brought up to date.
+        """
+        messages, outer, tiles = [], 0, cast["tiles"]
+        first, own = cast["first_sum"], self._sums(cast)
 
         def offset(index):
             return min(index * tiles, _BEYOND)
 
         if cast["start"]:
             begun.clear()
+        for index in range(first + own):
+            begun.setdefault(index, False)
         for number in range(cast["blocks"]):
             address, lanes = self._block(cast, number)
             rows = [(lane, gate) for lane in range(cast["lane"], cast["lane"] + lanes) for gate in range(cast["gates"])]
@@ -61,18 +67,22 @@ class CastModel:
             )
             for (lane, gate), b in walk:
                 row = rows.index((lane, gate))
-                o, index = (outer + b, row) if cast["batch_outer"] else (outer + row, b)
-                indices.add(index)
+                o, index = (outer + b, first + row) if cast["batch_outer"] else (outer + row, first + b)
                 word = memory[address // 4 + (gate * cast["batch"] + b) * self.lanes + lane]
                 if word & 0x7F800000:
-                    messages.append((word, offset(o), offset(index), tiles, index not in begun, 0, 0, 0))
-                    begun.add(index)
+                    messages.append((word, offset(o), offset(index), tiles, not begun[index], 0, 0, 0))
+                    begun[index] = True
                 elif self.send_zeros:
                     messages.append((None, None, offset(index), tiles, 0, 1, 0, 0))
             outer += cast["batch"] if cast["batch_outer"] else len(rows)
         if cast["finish"]:
-            messages += [(None, None, offset(i), tiles, 1, 1, 0, 0) for i in sorted(indices - begun)]
+            messages += [(None, None, offset(i), tiles, 1, 1, 0, 0) for i in sorted(begun) if not begun[i]]
+            begun.update(dict.fromkeys(begun, True))
         return messages
+
+    def _sums(self, cast):
+        """Inner indices that a CAST has itself; its blocks are of one size."""
+        return cast["gates"] * cast["lanes"] if cast["batch_outer"] else cast["batch"]
 
     def compress(self, casts, memory, first):
         """Write every block of some CASTs as a stream, from beat `first` of the windows on; give CASTs that read them.
@@ -104,14 +114,14 @@ class CastModel:
         return compressed
 
     def random_casts(self, rng, count):
-        """CASTs that start new sums, on the first 64 beats and what follows."""
-        return [self._random_cast(rng) for _ in range(count)]
+        """CASTs on the first 64 beats and what follows; the first starts new sums, others may go on with them."""
+        return [self._random_cast(rng) | ({} if number else {"start": 1}) for number in range(count)]
 
     def _random_cast(self, rng):
         gates, batch_outer = rng.choice([1, 4]), rng.randrange(2)
         tiles_per_channel = rng.choice([1, 2, 3])
         lanes = rng.randint(1, self.lanes)
-        return {
+        cast = {
             "address": rng.randrange(64),
             "channel": 0,
             "tile": rng.randrange(tiles_per_channel),
@@ -124,13 +134,14 @@ class CastModel:
             "last_lanes": lanes if batch_outer else rng.randint(1, lanes),
             "tiles": rng.choice([*range(1, 6), 255]),
             "batch_outer": batch_outer,
-            "start": 1,
+            "start": rng.randrange(2),
             "finish": rng.randrange(2),
         }
+        return cast | {"first_sum": rng.randint(0, cast_sums(self.lanes, self.words) - self._sums(cast))}
 
     def check(self, casts, memory, received):
         """Fail unless ``received`` are the messages of all CASTs, and each ends once."""
-        begun = set()
+        begun = {}
         for number, cast in enumerate(casts):
             expected = self.messages(cast, memory, begun)
             ends = [n for n, message in enumerate(received) if message[-1]]

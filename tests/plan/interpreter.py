@@ -49,7 +49,7 @@ class Interpreter:
             Memory.QUEUE: config.queue_depth,
         }
         self.lanes = {m: np.full((config.channels, d, config.lanes), np.nan, np.float32) for m, d in depths.items()}
-        self._begun = [set() for _ in self.groups]
+        self._begun, self._sums = [set() for _ in self.groups], 0
         self._pending = None
 
     def run(self, words):
@@ -193,8 +193,8 @@ class Interpreter:
                 return np.where(a == 0, b, before)
 
     def _scalars(self, f, group):
-        """(value, outer, inner) of a CAST in order in a group, and the inner offsets there are."""
-        result, outer, offsets = [], 0, set()
+        """(value, outer, inner) of a CAST in order in a group, and the inner index after its last one."""
+        result, outer, first, end = [], 0, f["first_sum"], 0
         for block in range(f["blocks"]):
             place = f["tile"] + block
             channel, tile = f["channel"] + place // f["tiles_per_channel"], place % f["tiles_per_channel"]
@@ -203,16 +203,24 @@ class Interpreter:
             words = self._block(f, group.start + channel, tile).reshape(f["gates"], f["batch"], -1)
             rows = [(lane, gate) for lane in lanes for gate in range(f["gates"])]
             if f["batch_outer"]:
-                walk = [(lane, gate, b, outer + b, n) for b in range(f["batch"]) for n, (lane, gate) in enumerate(rows)]
+                walk = [
+                    (lane, gate, b, outer + b, first + n)
+                    for b in range(f["batch"])
+                    for n, (lane, gate) in enumerate(rows)
+                ]
                 outer += f["batch"]
             else:
-                walk = [(lane, gate, b, outer + n, b) for n, (lane, gate) in enumerate(rows) for b in range(f["batch"])]
+                walk = [
+                    (lane, gate, b, outer + n, first + b)
+                    for n, (lane, gate) in enumerate(rows)
+                    for b in range(f["batch"])
+                ]
                 outer += len(rows)
             for lane, gate, b, o, i in walk:
-                offsets.add(i)
+                end = max(end, i + 1)
                 if words[gate, b, lane] != 0:
                     result.append((words[gate, b, lane], o * f["tiles"], i * f["tiles"]))
-        return result, sorted(i * f["tiles"] for i in offsets)
+        return result, end
 
     def _block(self, f, channel, tile):
         """The words of a block of a CAST."""
@@ -229,11 +237,12 @@ class Interpreter:
         cast, sent = self._pending
         assert cast["tiles"] == f["tiles"], "CAST and MAC disagree"
         if cast["start"]:
-            self._begun = [set() for _ in self.groups]
-        for group, begun, (scalars, offsets) in zip(self.groups, self._begun, sent, strict=True):
-            self._accumulate(f, cast, group, begun, scalars, offsets)
+            self._begun, self._sums = [set() for _ in self.groups], 0
+        self._sums = max([self._sums, *(end for _, end in sent)])
+        for group, begun, (scalars, _) in zip(self.groups, self._begun, sent, strict=True):
+            self._accumulate(f, cast, group, begun, scalars)
 
-    def _accumulate(self, f, cast, group, begun, scalars, offsets):
+    def _accumulate(self, f, cast, group, begun, scalars):
         """A MAC in a group, in which the sums of the inner offsets ``begun`` have a term already."""
         tiles = np.arange(f["tiles"])
         queue, weights = self.lanes[Memory.QUEUE][group], self.lanes[Memory.WEIGHTS][group]
@@ -245,6 +254,6 @@ class Interpreter:
             begun.add(inner)
             queue[:, slots] = add(multiply(weights[:, f["weights"] + outer + tiles], value), before)
         if cast["finish"]:
-            for inner in offsets:
+            for inner in range(0, self._sums * f["tiles"], f["tiles"]):
                 if inner not in begun:
                     queue[:, f["queue"] + inner + tiles] = bias if f["start"] == Start.BIAS else np.float32(0)

@@ -143,7 +143,7 @@ def test_after_a_loop_what_any_of_its_turns_touched_is_waited_for():
             "turn 99 of a loop has other instructions than turn 0",
         ),
         (lambda made, n: [load(made, 0) for _ in range(1 + (n == 99))], "turn 99 of a loop has other instructions"),
-        (lambda made, n: load(made, 0, lane_address=n), "the first 16 of 100 turns of a loop do not repeat"),
+        (lambda made, n: load(made, 0, lane_address=n), "the first 32 of 100 turns of a loop do not repeat"),
     ],
     ids=["address", "field", "instruction", "no pattern"],
 )
