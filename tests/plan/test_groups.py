@@ -117,12 +117,14 @@ def test_usage_and_contributions_count_the_sequences_of_all_groups(grouped, stor
 
 
 @pytest.mark.parametrize("policy", ["dense", "ms1-bf16"])
-@pytest.mark.parametrize("sizes", [(8, 20, 3), (3, 4, 3)], ids=["several column groups", "one column group"])
+@pytest.mark.parametrize(
+    "sizes", [(8, 20, 3), (3, 4, 3), (90, 4, 2)], ids=["several column groups", "one column group", "many inputs"]
+)
 def test_no_group_reads_or_overwrites_what_another_needs(sizes, policy):
     for groups in (2, 4):
         options = {"slices": 4, "groups": groups, "parts": 2, "storage": Storage(policy)}
         plan = Plan(FOUR, NetworkShape(*sizes), 10, 14, **options)
-        skipped = np.zeros((3, 14), bool)
+        skipped = np.zeros((sizes[2], 14), bool)
         skipped[1] = True  # nothing is broadcast between the gradients of its neighbours
         for program in [*plan.programs.values(), *plan.named(*plan.passes(skipped)).values()]:
             assert Hazards(plan.config, groups).check(program.words) >= len(program.words) // 2
