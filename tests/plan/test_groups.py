@@ -48,6 +48,14 @@ def test_groups_keep_golden_bits(grouped, groups, slices):
     assert_same(grouped(groups, FOUR), replace(SHAPE, slices=slices), groups)
 
 
+def test_every_group_has_all_updated_weights(grouped):
+    session = assert_same(grouped(4, FOUR), replace(SHAPE, slices=4), 4)
+    for layer in session.plan.map.layers:
+        for array in (layer.columns, layer.rows, layer.bias):
+            first, *others = session.windows.read_words(array).view(np.uint32).reshape(4, -1)
+            assert first.any() and all(np.array_equal(words, first) for words in others), array.name
+
+
 def test_more_groups_than_rows_keep_golden_bits(grouped):
     config, shape = replace(FOUR, channels=6, broadcasters=6), TrainingShape(NetworkShape(2, 1), 6, 2, slices=6)
     session = assert_same(grouped(6, config), shape, 6)
