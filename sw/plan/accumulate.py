@@ -69,6 +69,7 @@ class GradientPass(ABC):
 
         self._in_turns(self._layer.tiling.gates * self._layer.tiling.units.tiles, self._room, biases)
         if self._normed_behind:
+            self._emitter.join_parts()  # norms read column groups, dW was written in other parts
             self._normed_behind.emit()
 
     @abstractmethod

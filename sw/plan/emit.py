@@ -157,6 +157,10 @@ class Emitter:
         """Append a loop: see :meth:`etalstm.plan.program.Program.loop`."""
         self._program.loop(turns, emit_turn, period)
 
+    def join_parts(self) -> None:
+        """Let what follows name other parts of arrays: see :meth:`etalstm.plan.program.Program.join_parts`."""
+        self._program.join_parts()
+
     def load(
         self,
         to: Operand,

@@ -44,8 +44,8 @@ def plan_whole(memory_bytes: int | None, make: Callable[..., Plan], groups: Sequ
 def plan_within(budget: int, make: Callable[..., Plan], groups: Sequence[int] = (1,)) -> Plan:
     """Plan with as few segments as a budget allows.
 
-    The channels work in groups only where one segment is enough: each group has weights and gradients of its own, which
-    leave less room for what cells keep.
+    The channels work in groups only where one segment is enough: each group has weights of its own, which leave less
+    room for what cells keep.
 
     Parameters
     ----------

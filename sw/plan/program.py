@@ -123,6 +123,10 @@ class Program:
                 raise FoldError(f"the first {MOST_WRITTEN} of {turns} turns of a loop do not repeat")
         self._close(written, turns, written[-1:])
 
+    def join_parts(self) -> None:
+        """Have what follows wait for whatever has touched any part of its arrays: the parts may be named anew."""
+        self._tracker.collapse()
+
     def _mark(self):
         return self._tracker.dispatched.copy(), self._tracker.waited()
 

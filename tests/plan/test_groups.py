@@ -48,6 +48,14 @@ def test_groups_keep_golden_bits(grouped, groups, slices):
     assert_same(grouped(groups, FOUR), replace(SHAPE, slices=slices), groups)
 
 
+def test_every_group_has_all_updated_weights(grouped):
+    session = assert_same(grouped(4, FOUR), replace(SHAPE, slices=4), 4)
+    for layer in session.plan.map.layers:
+        for array in (layer.columns, layer.rows, layer.bias):
+            first, *others = session.windows.read_words(array).view(np.uint32).reshape(4, -1)
+            assert first.any() and all(np.array_equal(words, first) for words in others), array.name
+
+
 def test_more_groups_than_rows_keep_golden_bits(grouped):
     config, shape = replace(FOUR, channels=6, broadcasters=6), TrainingShape(NetworkShape(2, 1), 6, 2, slices=6)
     session = assert_same(grouped(6, config), shape, 6)
@@ -117,12 +125,14 @@ def test_usage_and_contributions_count_the_sequences_of_all_groups(grouped, stor
 
 
 @pytest.mark.parametrize("policy", ["dense", "ms1-bf16"])
-@pytest.mark.parametrize("sizes", [(8, 20, 3), (3, 4, 3)], ids=["several column groups", "one column group"])
+@pytest.mark.parametrize(
+    "sizes", [(8, 20, 3), (3, 4, 3), (90, 4, 2)], ids=["several column groups", "one column group", "many inputs"]
+)
 def test_no_group_reads_or_overwrites_what_another_needs(sizes, policy):
     for groups in (2, 4):
         options = {"slices": 4, "groups": groups, "parts": 2, "storage": Storage(policy)}
         plan = Plan(FOUR, NetworkShape(*sizes), 10, 14, **options)
-        skipped = np.zeros((3, 14), bool)
+        skipped = np.zeros((sizes[2], 14), bool)
         skipped[1] = True  # nothing is broadcast between the gradients of its neighbours
         for program in [*plan.programs.values(), *plan.named(*plan.passes(skipped)).values()]:
             assert Hazards(plan.config, groups).check(program.words) >= len(program.words) // 2

@@ -154,3 +154,24 @@ def test_only_vectors_that_overlap_are_waited_for():
     program.emit(Opcode.STORE, reads=[odd], **FIELDS)
     program.emit(Opcode.VECTOR, reads=[low], **FIELDS)
     assert [step.waits for step in walk(program.words)] == [(0, 0, 0, 0), (0, 0, 0, 0), (1, 0, 0, 0)]
+
+
+def test_a_store_waits_for_stores_of_every_channel_once():
+    """Of its own channel it need not: the engine works in order."""
+    program = Program(preset("test"))
+    program.emit(Opcode.STORE, writes=["used"], **FIELDS)
+    for everyone in (0, 1, 1):
+        program.emit(Opcode.STORE, reads=["used"], everyone=everyone, **FIELDS)
+    program.halt()
+    assert [step.fields["wait_store"] for step in list(walk(program.words))[:-1]] == [0, 0, 2, 0]
+
+
+def test_joined_parts_are_waited_for_whatever_their_names():
+    for joined, wait in ((False, 0), (True, 1)):
+        program = Program(preset("test"))
+        program.emit(Opcode.STORE, writes=[Part("array", (1,))], **FIELDS)
+        if joined:
+            program.join_parts()
+        program.emit(Opcode.LOAD, reads=[Part("array", (2,))], **FIELDS)
+        program.halt()
+        assert list(walk(program.words))[1].fields["wait_store"] == wait
