@@ -8,16 +8,12 @@ from etalstm.hw.contract import Memory, Traffic, VectorOp, cast_sums
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter, Operand, RowMap
 from etalstm.plan.network import NetworkMap
-from etalstm.plan.tiling import Span, ceil_div, stay
+from etalstm.plan.tiling import SPARSE_DELTA, Span, ceil_div, stay
 from etalstm.plan.vectors import MINUS_ZERO
 from etalstm.plan.weights import WeightStore
 
 # Steps that share a load of weights at most. A loop's body has as many turns.
 MOST_STEPS = 4
-
-# The density that a compressed δ is taken to have, where loads of weights are weighed against products: what pruning
-# aims at. A denser δ loses nothing by sharing loads.
-SPARSE = 0.1
 
 Part = tuple[int, int]  # step and batch tile
 
@@ -75,7 +71,7 @@ class Propagation:
         tiling, lanes = self._layer.tiling, self._layer.lanes
         if stay(lanes, tiling.columns, tiling.rows):
             return 1
-        density = SPARSE if self._layer.storage.compressed else 1
+        density = SPARSE_DELTA if self._layer.storage.compressed else 1
         return math.ceil(config.vector_beats * config.channels_per_port / density)
 
     @property

@@ -16,6 +16,9 @@ MASK_ARRAYS = 3
 # Scratch vectors that a tile of units needs besides in the backward pass: which rows of weights its δ needs, by gate.
 NEEDED_ARRAYS = MOST_GATES
 
+# The density that a compressed δ is taken to have, where reads are weighed against products: what pruning aims at.
+SPARSE_DELTA = 0.1
+
 # Scratch vectors that the update needs for each weight of a lane: weight, gradient, velocity, a temporary.
 UPDATE_ARRAYS = 4
 
@@ -284,10 +287,14 @@ def tile_layer(config: Config, stage: Stage, batch: BatchTiles, input_size: int,
 def _column_groups(config: Config, inputs: Share, units: Share, gates: int, most: int) -> list[Span]:
     """Cut the columns into groups of at most `most` tiles.
 
-    Inputs and units have groups of their own where weights are loaded again for each use: several steps then share the
-    loads of the inputs' groups, see :mod:`etalstm.plan.propagation`.
+    Where weights are loaded again for each use, inputs and units have groups of their own: several steps then share the
+    loads of the inputs' groups, see :mod:`etalstm.plan.propagation`. But no group may become so narrow that reading a
+    sparse δ takes longer than its products. The weights' gradient reads each block of δ twice or more.
     """
     columns = inputs.tiles + units.tiles
+    mixed = spans(columns, most)
     if not inputs.tiles or stay(config, columns, gates * units.padded):
-        return spans(columns, most)
-    return spans(inputs.tiles, most) + [Span(inputs.tiles + s.first, s.count) for s in spans(units.tiles, most)]
+        return mixed
+    apart = spans(inputs.tiles, most) + [Span(inputs.tiles + s.first, s.count) for s in spans(units.tiles, most)]
+    narrowest = min(group.count for group in apart)
+    return apart if narrowest * SPARSE_DELTA * config.beat_words >= 2 else mixed

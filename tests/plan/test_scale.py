@@ -27,10 +27,11 @@ SEED = 20
     ("name", "network", "batch", "few"),
     [
         ("test", (3, 5, 2), 3, 10),
+        ("test", (8, 33, 1), 9, 10),
         ("sim", (8, 32, 1), 32, 10),
         ("vcu128", (256, 256, 2), 64, 10),
         # Steps share loads of weights: a loop's body has several, and what they leave depends on T modulo these.
-        ("test", (8, 33, 1), 9, 40),
+        ("test", (20, 20, 2), 3, 40),
         ("slice", (300, 300, 1), 26, 40),
     ],
     ids=str,

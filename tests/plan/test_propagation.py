@@ -1,0 +1,83 @@
+"""Loads of weights that batch tiles and steps share in Wᵀδ: how many there are, and that no bit depends on them."""
+
+import pytest
+
+from etalstm.device import TrainingShape, open_device
+from etalstm.device.hardware import HardwareDevice
+from etalstm.hw.config import preset
+from etalstm.hw.contract import Memory, Opcode
+from etalstm.network import NetworkShape
+from etalstm.plan.plan import Plan
+from etalstm.plan.segments import divide
+from etalstm.plan.tiling import Span
+from etalstm.plan.walk import walk
+from etalstm.storage import Storage
+from tests.plan.machine import InterpretedAccelerator
+from tests.training import assert_same_training
+
+NETWORK = NetworkShape(20, 20)  # three vectors of inputs and three of units, of 80 rows: they do not stay in the lanes
+LAYERS = NetworkShape(20, 20, 2)
+STEPS = 23
+SEED = 9
+
+
+def loaded_vectors(program):
+    """Vectors of weights that a program brings."""
+    return sum(
+        step.fields["outer"] * step.fields["inner"]
+        for step in walk(program.words)
+        if step.opcode in (Opcode.LOAD, Opcode.LOAD_ROWS) and step.fields["memory"] == Memory.WEIGHTS
+    )
+
+
+# Batch, storage; how often weights of the units and of the inputs are brought. A vector takes a cycle of the port. So
+# ten sequences should share a load if δ is sparse, and the queue holds the sums of 21. There are tiles of 3; 5 and 4;
+# 7, 7 and 6 sequences.
+@pytest.mark.parametrize(
+    ("batch", "policy", "of_units", "of_inputs"),
+    [
+        (3, "ms1", STEPS, 6),  # four steps share
+        (9, "ms1", STEPS, 12),  # both tiles of two steps
+        (20, "ms1", 2 * STEPS, 2 * STEPS),  # two of three tiles
+        (9, "dense", 2 * STEPS, 2 * STEPS),
+    ],
+)
+def test_weights_are_brought_as_often_as_the_port_and_the_queue_want(batch, policy, of_units, of_inputs):
+    plan = Plan(preset("test"), NETWORK, batch, STEPS, storage=Storage(policy))
+    assert plan.map.layers[0].tiling.column_groups == [Span(0, 3), Span(3, 3)]
+    of_operands = STEPS * 6 * batch  # x and h, for the weights' gradient
+    expected = 80 * 3 * (of_units + of_inputs) + of_operands * blocks_of_gradient(plan)
+    assert loaded_vectors(plan.programs["backward"]) == expected
+
+
+def blocks_of_gradient(plan):
+    """How often the weights' gradient brings x and h: for each range of rows."""
+    tiling = plan.map.layers[0].tiling
+    lanes = [tiling.units.lanes_of(tile) for tile in range(tiling.units.tiles)]
+    return tiling.units.channels * sum(-(-count // tiling.row_lanes) for count in lanes)
+
+
+@pytest.mark.parametrize("skip_cells", [0.0, 0.4])
+@pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
+@pytest.mark.parametrize("batch", [3, 9, 20])
+def test_shared_loads_keep_golden_bits(batch, masked, skip_cells):
+    shape = TrainingShape(LAYERS, batch, STEPS, masked, Storage("ms1", 0.1))
+    device = HardwareDevice("interpreter", "test", InterpretedAccelerator(preset("test")))
+    assert_same_training(device, shape, iterations=1, seed=SEED, skip_cells=skip_cells)
+
+
+def test_shared_loads_keep_golden_bits_in_segments():
+    """The steps of a segment share loads among themselves."""
+    plan = Plan(preset("test"), LAYERS, 3, STEPS, storage=Storage("ms1"))
+    segments = divide(plan.map.kept.needs(), STEPS, 5)
+    divided = Plan(preset("test"), LAYERS, 3, STEPS, storage=Storage("ms1"), segments=segments)
+    whole = loaded_vectors(plan.programs["backward"])
+    parts = [loaded_vectors(divided.programs[f"backward {number}"]) for number in range(len(segments))]
+    assert whole < sum(parts) < 1.2 * whole, parts
+
+
+@pytest.mark.parametrize("stall", [0.0, 0.5])
+def test_the_machine_shares_loads_with_golden_bits(stall):
+    shape = TrainingShape(NETWORK, 3, 9, storage=Storage("ms1-bf16", 0.1))
+    with open_device("sim", "test", stall=stall, seed=3) as device:
+        assert_same_training(device, shape, iterations=2, seed=SEED)
