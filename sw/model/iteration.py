@@ -14,6 +14,7 @@ from etalstm.model.operands import Densities
 from etalstm.model.repeats import Repeats
 from etalstm.model.run import STUCK, run
 from etalstm.model.state import Sizes, sizes_of
+from etalstm.model.stuck import describe
 from etalstm.model.table import tables, tables_of
 from etalstm.plan.plan import Plan
 
@@ -72,7 +73,7 @@ def count_program(
         ended = run(machine, program, sizes) != STUCK
         machine.counted[Counter.CYCLES] = machine.sequencer["cycle"][0]
     if not ended:
-        raise ModelError("nothing happens any more, but the program has not come to its HALT")
+        raise ModelError(f"the model has come to a stop before the HALT: {describe(machine, program.table)}")
     return of_all_channels(machine, sizes)
 
 

@@ -157,10 +157,19 @@ def run(m, p, sizes):
             if now == moved:
                 return STUCK
             moved = now
-    if m.sequencer[0].halted_at == NEVER:
+    if m.sequencer[0].halted_at == NEVER or not _at_rest(m):
         return STUCK
     m.sequencer[0].cycle = _end(m)
     return ENDED
+
+
+@compiled
+def _at_rest(m):
+    """Tell whether every engine has taken all of its instructions."""
+    for engine in range(CAST + 1):
+        if m.queues[engine].current >= 0 or m.queues[engine].head < m.queues[engine].tail:
+            return False
+    return True
 
 
 @compiled
