@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from etalstm.network import NetworkShape
 
+V100_OPERATIONS = 15.7e12  # float32 operations a second at most: NVIDIA's data sheet of the V100 SXM2
+
 
 @dataclass(frozen=True)
 class Benchmark:
@@ -25,6 +27,14 @@ class Benchmark:
     steps: int
     batch: int
     v100_milliseconds: float | None = None
+
+    @property
+    def v100_utilization(self) -> float | None:
+        """Operations of the published time's work, the recurrent products, over those of a V100's peak in that time."""
+        if self.v100_milliseconds is None:
+            return None
+        operations = 2 * 3 * (4 * self.hidden) * self.hidden * self.batch * self.steps
+        return operations / (self.v100_milliseconds * 1e-3 * V100_OPERATIONS)
 
     @property
     def network(self) -> NetworkShape:

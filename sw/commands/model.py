@@ -13,6 +13,7 @@ from etalstm.benchmarks import STORAGE, named
 from etalstm.commands.bench import operations
 from etalstm.commands.devices import ARCHITECTURE_HELP
 from etalstm.commands.model_check import check as check_model
+from etalstm.commands.model_check import chosen
 from etalstm.commands.options import SLICES_HELP, slices_or_auto
 from etalstm.hw.config import Config
 from etalstm.hw.config import preset as named_preset
@@ -25,9 +26,13 @@ from etalstm.plan.plan import Plan
 from etalstm.slices import AUTO, check_slices
 from etalstm.storage import Storage
 
+PRESET = "vcu128"
+
 
 def model(
-    preset: Annotated[str, Option(help="Configuration of the accelerator")] = "vcu128",
+    preset: Annotated[
+        str | None, Option(help="Configuration of the accelerator [default: vcu128; with --check: all but that]")
+    ] = None,
     benchmark: Annotated[str | None, Option(help="Named network, or all; instead of the sizes")] = None,
     inputs: Annotated[int | None, Option("--input", help="Inputs; default: as many as units")] = None,
     hidden: Annotated[int, Option(help="Units of a layer")] = 256,
@@ -45,23 +50,24 @@ def model(
 ) -> None:
     """Tell the cycles of a training iteration from a timing model of the machine."""
     if check:
-        check_model(as_json=as_json)
+        check_model(chosen(preset), as_json=as_json)
         return
     for name, share in (("density", density), ("local_density", local_density)):
         if not 0 <= share <= 1:
             raise ValueError(f"{name} must be 0 to 1, got {share}")
-    config = named_preset(preset)
+    config = named_preset(preset or PRESET)
     for name, size in (("batch", batch), ("steps", steps)):
         check_size(name, size)
     if benchmark is None:
         network = NetworkShape(hidden if inputs is None else inputs, hidden, layers)
-        chosen = [(f"{network.input_size}-{hidden}-{batch}", network, batch, steps)]
+        shapes = [(f"{network.input_size}-{hidden}-{batch}", network, batch, steps, None)]
     else:
-        chosen = [(one.name, one.network, one.batch, one.steps) for one in named(benchmark)]
+        shapes = [(one.name, one.network, one.batch, one.steps, one.v100_utilization) for one in named(benchmark)]
     options = {"storage": storage, "delta": density, "local": local_density, "architecture": architecture}
     options["slices"] = slices_or_auto(slices)
-    for name, network, sequences, length in chosen:
+    for name, network, sequences, length, of_v100 in shapes:
         found = {"benchmark": name} | measure(network, sequences, length, config, forward=forward, **options)
+        found |= {} if of_v100 is None else {"v100_utilization": of_v100}
         print(json.dumps(found) if as_json else _line(found), flush=True)
 
 
@@ -83,8 +89,10 @@ def measure(
     Returns
     -------
     dict
-        ``groups`` of channels, ``cycles``, ``utilization`` (useful MACs over PEs times cycles), ``milliseconds`` at
-        the configuration's clock, ``bytes`` by kind, read and written, and ``passes``: cycles of each program.
+        ``groups`` of channels, ``cycles``, ``utilization`` (MACs that are made, of the network's, over PEs times
+        cycles), ``dense_equivalent`` (the same of all of the network's MACs, those that are skipped included),
+        ``milliseconds`` at the configuration's clock, ``bytes`` by kind, read and written, and ``passes``: cycles of
+        each program. On an architecture that skips nothing everything is dense, whatever the densities.
 
     Raises
     ------
@@ -104,10 +112,13 @@ def measure(
         plan = plan_best_slices(config, network, batch, plan_with)
     else:
         plan = plan_with(check_slices(slices, batch), group_counts(config, network, batch, slices))
+    if not machine.skips:
+        delta = local = 1.0
     operands = Densities(config, plan, delta=delta, local=local)
     passes = count_iteration(config, plan, operands, machine, only="forward" if forward else "")
     cycles = sum(counters["cycles"] for counters in passes.values())
-    macs = operations(network, batch, steps) // (6 if forward else 2)
+    of_pass = operations(network, batch, steps) // 6
+    macs, made = (of_pass, of_pass) if forward else (3 * of_pass, (1 + 2 * delta) * of_pass)
     moved = {
         f"{way}_{kind}": sum(counters[f"{way}_bytes"][kind] for counters in passes.values())
         for way in ("read", "write")
@@ -116,7 +127,8 @@ def measure(
     return {
         "groups": plan.groups,
         "cycles": cycles,
-        "utilization": macs / (config.pes * cycles),
+        "utilization": made / (config.pes * cycles),
+        "dense_equivalent": macs / (config.pes * cycles),
         "milliseconds": cycles / config.clock_mhz / 1000,
         "bytes": moved | {"program": sum(counters["program_bytes"] for counters in passes.values())},
         "passes": {name: counters["cycles"] for name, counters in passes.items()},
@@ -125,7 +137,8 @@ def measure(
 
 def _line(found: dict) -> str:
     gigabytes = sum(found["bytes"].values()) / 1e9
+    of_v100 = f"  V100 {found['v100_utilization']:.3f}" if "v100_utilization" in found else ""
     return (
         f"{found['benchmark']:20s} {found['groups']} groups {found['cycles']:15,} cycles "
-        f"{found['milliseconds']:10.1f} ms utilization {found['utilization']:.3f} {gigabytes:8.1f} GB"
+        f"{found['milliseconds']:10.1f} ms utilization {found['utilization']:.3f} {gigabytes:8.1f} GB{of_v100}"
     )

@@ -2,8 +2,9 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,8 +37,10 @@ class Configuration:
     storage, architecture : str
     theta : float
         Local gradients below it are dropped, and so δ is sparse.
-    budget : int or None
-        Bytes of memory, so that cells spill.
+    delta_threshold : float
+        Elements of δ below it are dropped.
+    budget : float
+        Share of the memory that the network takes which it may have; below 1 cells spill.
     slices : int
         Of the batch; so the channels work in groups.
     """
@@ -53,7 +56,8 @@ class Configuration:
     storage: str = "dense"
     architecture: str = "swing"
     theta: float = 0.0
-    budget: int | None = None
+    delta_threshold: float = 0.0
+    budget: float = 1.0
     slices: int = 1
     seed: int = 1
 
@@ -62,8 +66,7 @@ class Configuration:
         """What a session is made for."""
         return TrainingShape(
             NetworkShape(self.inputs, self.hidden, self.layers), self.batch, self.steps, masked=self.masked,
-            storage=Storage(self.storage, self.theta), architecture=self.architecture, memory_budget=self.budget,
-            slices=self.slices,
+            storage=Storage(self.storage, self.theta), architecture=self.architecture, slices=self.slices,
         )  # fmt: skip
 
 
@@ -82,6 +85,7 @@ CONFIGURATIONS = (
     Configuration("sim sparse", "sim", 24, 64, 1, 16, 6, storage="ms1-bf16", theta=0.1),
     Configuration("sim static", "sim", 20, 40, 1, 16, 4, architecture="static"),
     Configuration("sim dynamic streams", "sim", 20, 40, 1, 16, 4, storage="ms1", architecture="dynamic"),
+    Configuration("test spill", "test", 5, 19, 2, 12, 32, storage="ms1", theta=0.1, budget=0.95),
     Configuration("test groups", "test", 9, 20, 2, 8, 4, slices=2),
     Configuration("test groups sparse", "test", 9, 20, 2, 8, 6, storage="ms1-bf16", theta=0.1, slices=2),
     Configuration("slice groups", "slice", 40, 64, 1, 16, 4, storage="ms1-bf16", slices=2),
@@ -90,10 +94,30 @@ CONFIGURATIONS = (
     Configuration("slice streams", "slice", 48, 96, 2, 16, 3, storage="ms1"),
     Configuration("slice sparse", "slice", 64, 128, 1, 16, 4, storage="ms1-bf16", theta=0.1),
     Configuration("slice dynamic", "slice", 40, 160, 1, 16, 3, architecture="dynamic"),
+    Configuration("vcu128 dense", "vcu128", 512, 512, 1, 16, 2, storage="ms1-bf16"),
+    # so 0.1 of δ is not zero
+    Configuration("vcu128 sparse", "vcu128", 512, 512, 1, 16, 2, storage="ms1-bf16", delta_threshold=0.17),
 )
+SLOW = "vcu128"  # its simulator takes minutes to build, and minutes to run
 
 
-def check(configurations: tuple[Configuration, ...] = CONFIGURATIONS, as_json: bool = False) -> float:
+def chosen(preset_name: str | None) -> list[Configuration]:
+    """Give the configurations of a preset, or of all but the slow one.
+
+    Raises
+    ------
+    ValueError
+        If there is none of that preset.
+    """
+    names = dict.fromkeys(one.preset for one in CONFIGURATIONS)
+    if preset_name is None:
+        return [one for one in CONFIGURATIONS if one.preset != SLOW]
+    if preset_name not in names:
+        raise ValueError(f"the model is checked on the presets {', '.join(names)}, got {preset_name!r}")
+    return [one for one in CONFIGURATIONS if one.preset == preset_name]
+
+
+def check(configurations: Sequence[Configuration], as_json: bool = False) -> float:
     """Run configurations on both; print a line for each, and the largest error. Give it."""
     largest = 0.0
     for configuration in configurations:
@@ -157,6 +181,9 @@ def compare(configuration: Configuration) -> dict:
     ) as device:
         accelerator = device.accelerator
         accelerator.session = session = device.create(shape)
+        if configuration.budget < 1:
+            shape = replace(shape, memory_budget=int(configuration.budget * session.plan.memory_bytes))
+            accelerator.session = session = device.create(shape)
         run(session, shape, configuration)
     return {
         "configuration": configuration.name,
@@ -177,5 +204,5 @@ def run(session, shape: TrainingShape, configuration: Configuration) -> None:
     x, dy, h0, c0 = (draw(size) for size in (shape.x_shape, shape.y_shape, shape.state_shape, shape.state_shape))
     lengths = generator.integers(1, shape.steps + 1, shape.batch) if shape.masked else None
     session.forward(x, lengths, h0, c0)
-    session.backward(dy)
+    session.backward(dy, delta_threshold=configuration.delta_threshold)
     session.update(0.1, 0.9, 1.0)

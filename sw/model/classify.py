@@ -1,17 +1,15 @@
 """What a channel's PEs do in a cycle: see hw/compute.py and hw/channel.py, `_classify`."""
 
-from numba import njit
-
 from etalstm.hw.contract import Cycle
 from etalstm.model.latencies import BUFFERED_FIFO, MAC_SUM
 from etalstm.model.queues import completed_at, met_at
-from etalstm.model.state import DONE_RING, LOAD, MAC, RING, STORE, VECTOR
+from etalstm.model.state import DONE_RING, LOAD, MAC, RING, STORE, VECTOR, compiled
 
 _MAC, _ELEMENTWISE, _QUEUE_PORT, _HAZARD, _EMPTY = (int(kind) for kind in list(Cycle)[:5])
 _WAIT_LOAD, _WAIT_VECTOR, _WAIT_STORE, _NO_MAC, _IDLE, _SHARE = (int(kind) for kind in list(Cycle)[5:])
 
 
-@njit
+@compiled
 def kind(cycle, m, table, sizes):
     """Say what the PEs did in a cycle, or why they did nothing: see hw/compute.py and hw/channel.py, `_classify`."""
     engine, vector = m.mac[0], m.vector[0]
@@ -22,7 +20,7 @@ def kind(cycle, m, table, sizes):
     return idle_kind(cycle, m, table, sizes)
 
 
-@njit
+@compiled
 def idle_kind(cycle, m, table, sizes):
     """Say why the PEs did nothing in a cycle."""
     engine, vector = m.mac[0], m.vector[0]
@@ -48,7 +46,7 @@ def idle_kind(cycle, m, table, sizes):
     return _NO_MAC if _busy(cycle, m) else _IDLE
 
 
-@njit
+@compiled
 def _busy(cycle, m):
     """Tell whether anything is left to do in the channel."""
     if m.scalars[0].head < m.scalars[0].tail:
@@ -63,7 +61,7 @@ def _busy(cycle, m):
     return _transfers(m)
 
 
-@njit
+@compiled
 def _transfers(m):
     """Tell whether LOAD or STORE have taken an instruction that is not completed."""
     store = m.store[0]

@@ -3,10 +3,8 @@
 Which elements are kept is not known here, only how many of a stream: they are taken to be spread evenly.
 """
 
-from numba import njit
-
 from etalstm.hw.contract import STREAM_BLOCK
-from etalstm.model.state import record
+from etalstm.model.state import compiled, record
 
 DECOMPRESSOR = record(
     "words", "factor", "active", "rows", "row", "all_rows", "kept", "bf16", "have", "place", "mask_rows", "ended",
@@ -20,13 +18,13 @@ COMPRESSOR = record(
 _ROW_BITS_LEAST = 4
 
 
-@njit
+@compiled
 def _kept(codec, row):
     """Give how many elements of a row are kept."""
     return (row + 1) * codec.kept // codec.all_rows - row * codec.kept // codec.all_rows
 
 
-@njit
+@compiled
 def begin_decompression(codec, elements, kept, bf16):
     """Announce a stream."""
     codec.active = 1
@@ -34,7 +32,16 @@ def begin_decompression(codec, elements, kept, bf16):
     codec.kept, codec.bf16, codec.row = kept, bf16, 0
 
 
-@njit
+@compiled
+def window_of(codec):
+    """Give what a decompressor holds; once a cycle changes nothing of it, only a beat or room does."""
+    return (
+        codec.active, codec.have, codec.place, codec.row, codec.mask_rows, codec.ended, codec.fits, codec.valid,
+        codec.part, codec.packed, codec.full,
+    )  # fmt: skip
+
+
+@compiled
 def step_decompressor(codec, beat_there, beat_last, out_ready):
     """Do a cycle's work; tell whether the beat was taken, and whether one was given, and whether it was the last."""
     words, factor = codec.words, codec.factor
@@ -70,7 +77,7 @@ def step_decompressor(codec, beat_there, beat_last, out_ready):
     return took_beat, gave, gave_last
 
 
-@njit
+@compiled
 def _move(codec, takes, fetches, rest, place, ready, factor):
     """Update window, mask and output."""
     if factor > 1:
@@ -91,13 +98,13 @@ def _move(codec, takes, fetches, rest, place, ready, factor):
     codec.have, codec.place = rest, place
 
 
-@njit
+@compiled
 def begin_compression(codec, elements, kept, bf16):
     """Announce a stream, whose first row may come in the next cycle."""
     codec.all_rows, codec.kept, codec.bf16, codec.row = elements // codec.words, kept, bf16, 0
 
 
-@njit
+@compiled
 def step_compressor(codec, beat_there, beat_last, out_ready):
     """Do a cycle's work; tell whether the beat was taken, and whether one was given, and whether it was the last."""
     words, factor = codec.words, codec.factor
@@ -127,7 +134,7 @@ def step_compressor(codec, beat_there, beat_last, out_ready):
     return took_beat, gave, gave_last
 
 
-@njit
+@compiled
 def _bit_length(number):
     bits = 0
     while number:
@@ -136,7 +143,7 @@ def _bit_length(number):
     return bits
 
 
-@njit
+@compiled
 def _place_row(codec):
     """Place the words of a row that is kept."""
     count = _kept(codec, codec.row)
@@ -155,7 +162,7 @@ def _place_row(codec):
     codec.masking, codec.closing = ends, codec.second_last
 
 
-@njit
+@compiled
 def _give(codec, ready, factor):
     """Put a row that is complete to the output, and what is there into the packer."""
     words = codec.words

@@ -7,8 +7,8 @@ import numpy as np
 from etalstm.codec import decode
 from etalstm.hw.config import Config
 from etalstm.hw.contract import MOST_GATES, Opcode
-from etalstm.model.machine import Tables
 from etalstm.model.state import sizes_of
+from etalstm.model.table import Tables
 from etalstm.plan.walk import walk
 
 Read = Callable[[int, int, int], np.ndarray]

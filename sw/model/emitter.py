@@ -1,13 +1,11 @@
 """The broadcaster from its block buffers on: see hw/broadcast/walker.py and hw/broadcast/emitter.py."""
 
-from numba import njit
-
 from etalstm.hw.contract import MOST_GATES
 from etalstm.hw.distance import STAGES
 from etalstm.model.latencies import BUFFERED_FIFO
 from etalstm.model.links import room_at, shows_room
 from etalstm.model.mac import EMPTY, FIRST, LAST, NULL
-from etalstm.model.state import EMITTER, FETCHER, MACS, NEVER, RING, record, wake
+from etalstm.model.state import EMITTER, FETCHER, MACS, NEVER, RING, compiled, record, wake
 
 ENGINE = record(
     "walking", "walk_bank", "walk_group", "asked", "asked_bank", "asked_group", "asked_void",  # walker
@@ -19,7 +17,7 @@ ENGINE = record(
 """Walker, the three stages after the pick, and the sums that have begun."""
 
 
-@njit
+@compiled
 def _lowest(mask):
     bit = 0
     while not mask >> bit & 1:
@@ -27,7 +25,7 @@ def _lowest(mask):
     return bit
 
 
-@njit
+@compiled
 def _inner(bank, group, bit, sizes):
     """Give the inner index of a bit of a group."""
     if not bank.batch_outer:
@@ -38,7 +36,7 @@ def _inner(bank, group, bit, sizes):
     return bank.first_sum + (lane - bank.lane) * bank.gates + bit % MOST_GATES
 
 
-@njit
+@compiled
 def _send(cycle, engine, banks, scalars, begun, fetcher, sizes, wakes):
     """Move the stages behind the pick; tell whether a pick can follow."""
     ready = engine.out and shows_room(scalars, sizes.scalar_fifo, cycle)
@@ -88,7 +86,7 @@ def _send(cycle, engine, banks, scalars, begun, fetcher, sizes, wakes):
     return not hold and not sweeping
 
 
-@njit
+@compiled
 def _sweep(engine, begun):
     """Put the lowest sum that never began into the stage before the output."""
     index = 0
@@ -103,7 +101,7 @@ def _sweep(engine, begun):
     engine.sweeping = not engine.read_ends
 
 
-@njit
+@compiled
 def _shift(engine):
     """Move the pick on to the stage before the output."""
     engine.read, engine.read_bank, engine.read_inner = engine.picked, engine.picked_bank, engine.picked_inner
@@ -114,7 +112,7 @@ def _shift(engine):
     engine.picked = 0
 
 
-@njit
+@compiled
 def _pick(engine, banks, masks, values, there, flow, sizes):
     """Take the next scalar of the group at hand; tell whether it is its block's last."""
     if not engine.held:
@@ -142,7 +140,7 @@ def _pick(engine, banks, masks, values, there, flow, sizes):
     return engine.picked_ends != 0
 
 
-@njit
+@compiled
 def step_emitter(cycle, engine, banks, masks, values, scalars, begun, fetcher, sizes, wakes):
     """Send a scalar, pick the next, walk on, take a block that is offered."""
     flow = _send(cycle, engine, banks, scalars, begun, fetcher, sizes, wakes)

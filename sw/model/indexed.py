@@ -1,10 +1,8 @@
 """Transfers that are asked for ahead, and those of streams by way of their indices: see hw/dma/indexed.py."""
 
-from numba import njit
-
 from etalstm.model.latencies import FIFO, STREAMS_AHEAD
-from etalstm.model.reader import give_transfer, takes_transfer
-from etalstm.model.state import NEVER, RING, record
+from etalstm.model.reader import beat_at, give_transfer, takes_transfer
+from etalstm.model.state import BURST_BEATS, NEVER, RING, compiled, record
 
 VECTORS, INDEX, STREAM = range(3)  # hw.dma.indexed.Part
 
@@ -15,13 +13,13 @@ ASKED = record(
 """Plans of transfers under way; requests that wait for their index; indices that have come."""
 
 
-@njit
+@compiled
 def plan_at(asked):
     """Give the cycle in which the next plan can be read."""
     return asked.pushed[asked.head % RING] + FIFO if asked.head < asked.tail else NEVER
 
 
-@njit
+@compiled
 def drop_plan(asked):
     """Take the next plan: its item and part."""
     place = asked.head % RING
@@ -29,7 +27,7 @@ def drop_plan(asked):
     return asked.items[place], asked.parts[place]
 
 
-@njit
+@compiled
 def _ask(cycle, asked, reader, item, part, beat, beats):
     give_transfer(reader, beat, beats, cycle)
     place = asked.tail % RING
@@ -37,20 +35,45 @@ def _ask(cycle, asked, reader, item, part, beat, beats):
     asked.tail += 1
 
 
-@njit
+@compiled
 def give_index(cycle, asked):
     """Hand over an index that was read."""
     asked.indices[asked.index_tail % RING] = cycle
     asked.index_tail += 1
 
 
-@njit
+@compiled
 def stream_item(asked):
     """Give the item whose stream is asked for next, -1 if there is none."""
     return asked.waiting[asked.wait_head % RING] if asked.wait_head < asked.wait_tail else -1
 
 
-@njit
+@compiled
+def progress_of(asked, reader):
+    """Give a number that grows whenever a request or a beat moves."""
+    moved = asked.head + asked.tail + asked.wait_head + asked.wait_tail + asked.index_head + asked.index_tail
+    return moved + reader.tail + reader.head * BURST_BEATS + reader.taken
+
+
+@compiled
+def following_event(cycle, asked, reader):
+    """Give the next cycle in which what has been asked for comes, if nothing moves before."""
+    soonest = NEVER
+    for time in (plan_at(asked), asked.checked_at, beat_at(reader)):
+        if time > cycle:
+            soonest = min(soonest, time)
+    if asked.index_head < asked.index_tail:
+        time = asked.indices[asked.index_head % RING] + FIFO
+        if time > cycle:
+            soonest = min(soonest, time)
+    if asked.wait_head < asked.wait_tail:
+        time = asked.waiting_since[asked.wait_head % RING] + FIFO
+        if time > cycle:
+            soonest = min(soonest, time)
+    return soonest
+
+
+@compiled
 def step_requests(cycle, asked, reader, depth, item, part, beat, beats, stream_start, stream_beats):
     """Ask for a request (none if `item` is below 0) or, if it cannot be offered, for the first stream whose index came.
 

@@ -9,10 +9,13 @@ from etalstm.counters import named_counters
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Counter, Traffic
 from etalstm.model.counted import Counted
-from etalstm.model.machine import make_machine, run, tables_of
+from etalstm.model.machine import make_machine
 from etalstm.model.operands import Densities
-from etalstm.model.state import NEVER, Sizes, sizes_of
-from etalstm.model.table import tables
+from etalstm.model.repeats import Repeats
+from etalstm.model.run import STUCK, run
+from etalstm.model.state import Sizes, sizes_of
+from etalstm.model.stuck import describe
+from etalstm.model.table import tables, tables_of
 from etalstm.plan.plan import Plan
 
 
@@ -28,7 +31,7 @@ def count_program(
     *,
     counted: Counted | None = None,
     groups: int = 1,
-    extrapolate: bool = False,
+    repeats: bool = True,
 ) -> np.ndarray:
     """Give the counters that the machine would have after a program.
 
@@ -44,8 +47,9 @@ def count_program(
         What the program has moved.
     groups : int
         Groups that the channels work in.
-    extrapolate : bool
-        Count turns of loops that have become steady without going through them.
+    repeats : bool
+        Leave out what was gone through before, see :mod:`etalstm.model.repeats`; the counters are the same. Where
+        something was counted, everything is gone through.
 
     Returns
     -------
@@ -59,16 +63,21 @@ def count_program(
     division = architecture.division
     shares = (division.elementwise, division.forward, division.backward) if division else (0, 0, 0)
     sizes = sizes_of(config, skips=architecture.skips, shares=shares, batch_groups=groups)
-    machine = make_machine(sizes, config.queue_depth)
-    program = tables_of(*tables(config, words, operands), extrapolate=extrapolate)
+    program = tables_of(*tables(config, words, operands))
+    machine = make_machine(sizes, config.queue_depth, len(program.table))
     if counted is not None:
         program = counted.fill(words, program)
-    if run(machine, program, sizes, NEVER) < 0:
-        raise ModelError("nothing happens any more, but the program has not come to its HALT")
-    return _of_all_channels(machine, sizes)
+    if repeats and counted is None:
+        ended = Repeats(machine, program, sizes).run()
+    else:
+        ended = run(machine, program, sizes) != STUCK
+        machine.counted[Counter.CYCLES] = machine.sequencer["cycle"][0]
+    if not ended:
+        raise ModelError(f"the model has come to a stop before the HALT: {describe(machine, program.table)}")
+    return of_all_channels(machine, sizes)
 
 
-def _of_all_channels(machine, sizes: Sizes) -> np.ndarray:
+def of_all_channels(machine, sizes: Sizes) -> np.ndarray:
     """Add what every channel counts, and every group."""
     counters, channels = machine.counted.copy(), sizes.channels * sizes.batch_groups
     counters[Counter.CYCLE_KINDS : Counter.SCALARS_SEEN] *= channels
@@ -85,7 +94,7 @@ def count_iteration(
     architecture: Architecture = SWING,
     *,
     only: str = "",
-    extrapolate: bool = True,
+    repeats: bool = True,
 ) -> dict[str, dict]:
     """Give the counters of an iteration's programs, or of those whose name begins with `only`, by their names."""
     return {
@@ -93,7 +102,7 @@ def count_iteration(
             [
                 int(word)
                 for word in count_program(
-                    config, program.words, operands, architecture, groups=plan.groups, extrapolate=extrapolate
+                    config, program.words, operands, architecture, groups=plan.groups, repeats=repeats
                 )
             ],
             config.beat_bytes,

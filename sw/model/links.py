@@ -3,10 +3,8 @@
 The two ends have one clock: ``pushed`` is the cycle in which an entry arrives at the channel.
 """
 
-from numba import njit
-
 from etalstm.model.latencies import NEWS
-from etalstm.model.state import NEVER, RING
+from etalstm.model.state import NEVER, RING, compiled
 
 PLACES = ("head", "tail", "known_head", "known_tail")
 """Entries taken and sent, and how many of each the middle knows of."""
@@ -14,14 +12,14 @@ PLACES = ("head", "tail", "known_head", "known_tail")
 TIMES = {"pushed": RING, "popped": RING}
 
 
-@njit
+@compiled
 def record_pop(fifo, cycle):
     """Take the first entry."""
     fifo.popped[fifo.head % RING] = cycle
     fifo.head += 1
 
 
-@njit
+@compiled
 def shows_room(fifo, depth, cycle):
     """Tell whether fewer than `depth` entries waited when the news that the middle has in this cycle set out.
 
@@ -35,7 +33,7 @@ def shows_room(fifo, depth, cycle):
     return fifo.known_tail - fifo.known_head < depth
 
 
-@njit
+@compiled
 def room_at(fifo):
     """Give the cycle in which the middle knows of the next entry that was taken, NEVER if none was."""
     return fifo.popped[fifo.known_head % RING] + NEWS + 1 if fifo.known_head < fifo.head else NEVER

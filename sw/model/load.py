@@ -1,14 +1,23 @@
 """The LOAD engine: see hw/dma/load.py and hw/dma/requests.py."""
 
-from numba import njit
-
 from etalstm.hw.contract import Counter, Memory
-from etalstm.model.codec import begin_decompression, step_decompressor
-from etalstm.model.indexed import INDEX, STREAM, VECTORS, drop_plan, give_index, plan_at, step_requests, stream_item
+from etalstm.model.codec import begin_decompression, step_decompressor, window_of
+from etalstm.model.indexed import (
+    INDEX,
+    STREAM,
+    VECTORS,
+    drop_plan,
+    following_event,
+    give_index,
+    plan_at,
+    progress_of,
+    step_requests,
+    stream_item,
+)
 from etalstm.model.latencies import DONE, LOAD_PLANS
 from etalstm.model.queues import offered, take
 from etalstm.model.reader import beat_at, last_beat, step_reader, take_beat
-from etalstm.model.state import LOAD, LOADS, NEVER, complete, record
+from etalstm.model.state import LOAD, LOADS, NEVER, compiled, complete, record
 from etalstm.model.vector import WRITES
 
 SCRATCH, _READ = int(Memory.SCRATCH), int(Counter.READ_BEATS)
@@ -17,9 +26,9 @@ ENGINE = record("prepared_at", "active", "part", "current", "reading", "busy_unt
 """The instruction that is being requested, and the plan whose beats are taken."""
 
 
-@njit
+@compiled
 def _request(cycle, engine, queue, asked, reader, table, wakes):
-    """Ask for the instruction at the queue, two cycles after the one before, or for a stream; tell if one waits."""
+    """Ask for the instruction at the queue, two cycles after the one before, or for a stream."""
     item, part, beat, beats = -1, VECTORS, 0, 0
     if offered(queue, cycle):
         engine.prepared_at = min(engine.prepared_at, cycle + 1)
@@ -33,10 +42,9 @@ def _request(cycle, engine, queue, asked, reader, table, wakes):
     if step_requests(cycle, asked, reader, LOAD_PLANS, item, part, beat, beats, start, length):
         take(queue, wakes, cycle)
         engine.prepared_at = NEVER
-    return item >= 0 or head >= 0 or engine.prepared_at < NEVER
 
 
-@njit
+@compiled
 def _begin(cycle, engine, asked, codec, table):
     """Take the next plan if there is one."""
     engine.active = plan_at(asked) <= cycle
@@ -48,7 +56,7 @@ def _begin(cycle, engine, asked, codec, table):
             begin_decompression(codec, instruction.elements, instruction.kept, instruction.bf16)
 
 
-@njit
+@compiled
 def _take(cycle, engine, asked, reader, codec, instruction, vector, sizes, counted):
     """Take a beat and write one, as far as they are there; tell whether the plan at hand ends."""
     writable = instruction.memory != SCRATCH or vector.writes[cycle % WRITES] != cycle
@@ -70,20 +78,29 @@ def _take(cycle, engine, asked, reader, codec, instruction, vector, sizes, count
     return ends
 
 
-@njit
+@compiled
+def _write(cycle, engine, asked, reader, codec, table, vector, sizes, done, counted, wakes):
+    """Go on with the plan at hand; tell whether it ends, and whether to ask again though nothing comes."""
+    instruction, before = table[engine.current], window_of(codec)
+    ends = _take(cycle, engine, asked, reader, codec, instruction, vector, sizes, counted)
+    if ends and engine.part != INDEX and not instruction.more:
+        complete(done, wakes, LOAD, cycle + DONE)
+    if engine.part == STREAM:
+        return ends, window_of(codec) != before or codec.valid != 0 or codec.full != 0
+    return ends, beat_at(reader) <= cycle  # the lanes write something else
+
+
+@compiled
 def step_load(cycle, engine, queue, asked, reader, port, codec, table, vector, sizes, done, counted, wakes):
     """Request what instructions ask for, and write what has come."""
-    following = step_reader(cycle, reader, port, sizes.latency)
-    if _request(cycle, engine, queue, asked, reader, table, wakes):
-        following = cycle + 1
-    ends = False
+    before = (progress_of(asked, reader), engine.active, engine.prepared_at)
+    following, ends = step_reader(cycle, reader, port, sizes.latency), False
+    _request(cycle, engine, queue, asked, reader, table, wakes)
     if engine.active:
-        instruction = table[engine.current]
-        ends = _take(cycle, engine, asked, reader, codec, instruction, vector, sizes, counted)
-        if ends and engine.part != INDEX and not instruction.more:
-            complete(done, wakes, LOAD, cycle + DONE)
-        following = min(following, cycle + 1 if ends or engine.part == STREAM else max(cycle + 1, beat_at(reader)))
+        ends, again = _write(cycle, engine, asked, reader, codec, table, vector, sizes, done, counted, wakes)
+        following = cycle + 1 if again else following
     if not engine.active or ends:
         _begin(cycle, engine, asked, codec, table)
-        following = min(following, cycle + 1 if engine.active else max(cycle + 1, plan_at(asked)))
-    wakes[LOADS] = following
+    if ends or before != (progress_of(asked, reader), engine.active, engine.prepared_at):
+        following = cycle + 1
+    wakes[LOADS] = min(following, following_event(cycle, asked, reader))

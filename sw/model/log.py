@@ -1,9 +1,7 @@
 """Logs of compressed streams: see hw/dma/log.py."""
 
-from numba import njit
-
 from etalstm.model.latencies import FIFO, LOG_BEATS
-from etalstm.model.state import BURST_BEATS, RING, record
+from etalstm.model.state import BURST_BEATS, RING, compiled, record
 from etalstm.model.writer import give_writes, takes_writes
 
 IDLE, BEGIN, LOOK, GATHER, BURST, INDEX, CONCLUDE = range(7)
@@ -15,19 +13,19 @@ LOG = record(
 """The state machine; `level` beats wait, `left` of them may be written; `transfer` is 1 while one is offered."""
 
 
-@njit
+@compiled
 def log_busy(log):
     """Tell whether a stream is being written."""
     return log.state != IDLE or log.transfer != 0
 
 
-@njit
+@compiled
 def collects(log):
     """Tell whether a beat of a stream is taken."""
     return log.level < LOG_BEATS and log.total_tail - log.total_head < 2
 
 
-@njit
+@compiled
 def collect(cycle, log, last):
     """Take a beat."""
     log.level += 1
@@ -38,13 +36,13 @@ def collect(cycle, log, last):
         log.entered = 0
 
 
-@njit
+@compiled
 def begin_log(log, item):
     """Take a stream."""
     log.stream, log.state = item, BEGIN
 
 
-@njit
+@compiled
 def step_log(cycle, log, instruction, hold, writer, data_taken, entered):
     """Do a cycle's work; `data_taken`: a beat of `data` went out; `entered`: beats of the stream before this cycle."""
     wanted = log.state == INDEX or log.state == BURST
@@ -88,7 +86,7 @@ def step_log(cycle, log, instruction, hold, writer, data_taken, entered):
         log.state = CONCLUDE
 
 
-@njit
+@compiled
 def offers_data(log):
     """Tell whether a beat can be written."""
     return log.left != 0 or log.state == CONCLUDE

@@ -1,11 +1,9 @@
 """The MAC engine and the FIFO of scalars in front of it: see hw/mac.py."""
 
-from numba import njit
-
 from etalstm.model.latencies import BUFFERED_FIFO, MAC_SUM, NEWS
 from etalstm.model.links import PLACES, TIMES, record_pop
 from etalstm.model.queues import offered, take
-from etalstm.model.state import EMITTER, MAC, MACS, NEVER, RING, complete, record, wake
+from etalstm.model.state import EMITTER, MAC, MACS, NEVER, RING, compiled, complete, record, wake
 from etalstm.model.vector import slot
 
 FIRST, EMPTY, NULL, LAST = 1, 2, 4, 8  # flags of a scalar
@@ -17,12 +15,12 @@ ENGINE = record("valid", "mac", "begins", "address", "backward", "end", "tile", 
 """The step at hand, and the number of the next tile."""
 
 
-@njit
+@compiled
 def _scalar_there(scalars, cycle):
     return scalars.tail > scalars.head and scalars.pushed[scalars.head % RING] + BUFFERED_FIFO <= cycle
 
 
-@njit
+@compiled
 def _may_use_pes(cycle, engine, vector, sizes):
     if vector.pe_at == cycle:
         return False
@@ -32,7 +30,7 @@ def _may_use_pes(cycle, engine, vector, sizes):
     return 0 <= number < (sizes.backward if engine.backward else sizes.forward)
 
 
-@njit
+@compiled
 def _leave(cycle, engine, vector, store, sums, sizes, done, wakes):
     """Tell whether the step at hand leaves in this cycle, which issues its MAC if it has one."""
     if engine.mac:
@@ -48,7 +46,7 @@ def _leave(cycle, engine, vector, store, sums, sizes, done, wakes):
     return True
 
 
-@njit
+@compiled
 def _make_step(cycle, engine, queue, scalars, instruction, wakes):
     """Combine instruction and scalar; take them with the last step that they have."""
     place = scalars.head % RING
@@ -69,7 +67,7 @@ def _make_step(cycle, engine, queue, scalars, instruction, wakes):
         take(queue, wakes, cycle)
 
 
-@njit
+@compiled
 def step_mac(cycle, engine, queue, scalars, table, vector, store, sums, sizes, done, wakes):
     """Issue the step at hand and make the next one."""
     leaves = engine.valid and _leave(cycle, engine, vector, store, sums, sizes, done, wakes)
@@ -85,7 +83,7 @@ def step_mac(cycle, engine, queue, scalars, table, vector, store, sums, sizes, d
     wakes[MACS] = following
 
 
-@njit
+@compiled
 def run_tiles(cycle, until, engine, queue, table, sums, sizes):
     """Issue the following tiles of the scalar at hand while nothing else acts; give the cycle of the last one.
 

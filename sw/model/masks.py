@@ -1,10 +1,9 @@
 """Which words of a block are not zero, group by group: see hw/broadcast/masks.py."""
 
 import numpy as np
-from numba import njit
 
 from etalstm.hw.contract import MOST_GATES, Counter
-from etalstm.model.state import record
+from etalstm.model.state import compiled, record
 
 _SEEN, _SKIPPED = int(Counter.SCALARS_SEEN), int(Counter.SCALARS_SKIPPED)
 
@@ -12,13 +11,13 @@ GIVEN = np.dtype(np.uint32)
 """Masks that were counted from data: of each block its groups' in the order in which they are sent."""
 
 BANK = record(
-    "block", "groups", "nonzero", "wanted", "begins", "finish", "last", "sums", "batch_outer", "gates", "chunks",
-    "batch", "lane", "first_sum",
+    "text", "block", "groups", "nonzero", "wanted", "begins", "finish", "last", "sums", "batch_outer", "gates",
+    "chunks", "batch", "lane", "first_sum",
 )  # fmt: skip
-"""A buffer: what is to be sent of it."""
+"""A buffer: what is to be sent of it. Masks that are not given follow from ``text`` of the CAST and ``block``."""
 
 
-@njit
+@compiled
 def _random(state):
     """Give 32 random bits, int64: xorshift.
 
@@ -30,25 +29,41 @@ def _random(state):
     return np.int64(state[0] >> np.uint64(32))
 
 
-@njit
-def _draw(asked, bits, threshold, state):
-    """Keep a random share of the bits of a mask."""
-    if threshold >= 1 << 32:
-        return asked
+@compiled
+def seed(state, text, number):
+    """Begin the random bits of a part of an instruction: equal instructions draw equal bits, whenever they run."""
+    state[0] = np.uint64(text * 64 + 1) ^ (np.uint64(number + 1) * np.uint64(0x9E3779B97F4A7C15))
+    for _ in range(3):  # neighbours differ in few bits
+        _random(state)
+
+
+@compiled
+def draw_bits(state, bits, threshold):
+    """Draw some bits, each set with a probability of `threshold` in 2^32."""
     mask = 0
     for bit in range(bits):
-        if asked >> bit & 1 and _random(state) < threshold:
+        if _random(state) < threshold:
             mask |= 1 << bit
     return mask
 
 
-@njit
-def draw_bits(state, bits, threshold):
-    """Draw some bits, each set with a probability of `threshold` in 2^32."""
-    return _draw((1 << bits) - 1, bits, threshold, state)
+@compiled
+def draw_some(held, bits, left, kept, state):
+    """Keep bits of a mask: of `left` bits, those of the masks after it included, `kept` at random places are kept.
+
+    Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S.
+    """
+    mask = 0
+    for bit in range(bits):
+        if held >> bit & 1:
+            if _random(state) * left < kept << 32:
+                mask |= 1 << bit
+                kept -= 1
+            left -= 1
+    return mask
 
 
-@njit
+@compiled
 def count_bits(mask):
     """Count the bits of a mask that are set."""
     count = 0
@@ -58,7 +73,7 @@ def count_bits(mask):
     return count
 
 
-@njit
+@compiled
 def _asked(bank, group, real, block, cast, sizes):
     """Give the words of a group that are sent, and those of them that hold an element of the network."""
     if not bank.batch_outer:
@@ -79,10 +94,10 @@ def _asked(bank, group, real, block, cast, sizes):
     return asked, held
 
 
-@njit
+@compiled
 def fill_masks(number, bank, block, index, cast, masks, values, given, random, sizes, counted):
-    """Describe a block that is full, and find its masks: given ones, or drawn with the block's density."""
-    bank.block, bank.batch_outer, bank.gates = index, cast.batch_outer, cast.gates
+    """Describe a block that is full, and find its masks: given ones, or drawn so that the block has its density."""
+    bank.text, bank.block, bank.batch_outer, bank.gates = cast.text, index, cast.batch_outer, cast.gates
     bank.batch, bank.lane, bank.first_sum = cast.batch, cast.lane, cast.first_sum
     bank.begins = cast.begins and index == 0
     bank.last = index == cast.blocks - 1
@@ -97,12 +112,22 @@ def fill_masks(number, bank, block, index, cast, masks, values, given, random, s
         bank.sums = cast.batch
     bank.nonzero = bank.wanted = 0
     bits = sizes.chunk if not cast.batch_outer else MOST_GATES * sizes.beat_words
+    left = kept = 0
+    if block.threshold < 1 << 32 and not len(given.masks):
+        seed(random, cast.text, index)
+        for group in range(bank.groups):
+            left += count_bits(_asked(bank, group, block.occupied, block, cast, sizes)[1])
+        kept = (left * block.threshold + (1 << 31)) >> 32
     for group in range(bank.groups):
         asked, held = _asked(bank, group, block.occupied, block, cast, sizes)
         if len(given.masks):
             value = np.int64(given.masks[given.places[cast.given_block + index] + group])
+        elif block.threshold >= 1 << 32:
+            value = held
         else:
-            value = _draw(held, bits, block.threshold, random)
+            value = draw_some(held, bits, left, kept, random)
+            left -= count_bits(held)
+            kept -= count_bits(value)
         values[number, group] = value
         masks[number, group] = asked if sizes.send_zeros else value
         sent, wanted = count_bits(masks[number, group]), count_bits(asked)

@@ -13,7 +13,10 @@ CERTAIN = 1 << 32  # a threshold of 32 random bits below which an element is kep
 
 
 class Densities:
-    """Operands of which a share is not zero, drawn at random; what is padding is zero.
+    """Operands of which a share is not zero, at places drawn at random; what is padding is zero.
+
+    Every block of δ that is broadcast has this share of nonzero scalars, to the nearest scalar. Equal instructions draw
+    equal places.
 
     Parameters
     ----------

@@ -1,7 +1,5 @@
 """The instruction queues: see hw/queue.py."""
 
-from numba import njit
-
 from etalstm.hw.distance import STAGES
 from etalstm.model.latencies import BUFFERED_FIFO, COUNTED, RENDEZVOUS
 from etalstm.model.links import PLACES, TIMES, record_pop, shows_room
@@ -20,6 +18,7 @@ from etalstm.model.state import (
     STORES,
     VECTOR,
     VECTORS,
+    compiled,
     completed_at,
     record,
     wake,
@@ -29,7 +28,7 @@ QUEUE = record(*PLACES, "valid_from", "current", "taken", index=RING, **TIMES)
 """FIFO of instructions (numbers in the table) and the one at the output, -1 if there is none."""
 
 
-@njit
+@compiled
 def has_room(queue, engine, depth, cycle):
     """Tell whether an instruction can be sent to a queue in this cycle.
 
@@ -43,7 +42,7 @@ def has_room(queue, engine, depth, cycle):
     return level - (queue.pushed[queue.head % RING] + BUFFERED_FIFO <= cycle) < depth - 1
 
 
-@njit
+@compiled
 def push(queue, wakes, instruction, engine, cycle):
     """Send an instruction to a queue."""
     place = queue.tail % RING
@@ -53,7 +52,7 @@ def push(queue, wakes, instruction, engine, cycle):
     wake(wakes, QUEUES, cycle + 1)
 
 
-@njit
+@compiled
 def met_at(instruction, done):
     """Give the cycle in which an instruction's waits are met."""
     met = 0
@@ -71,7 +70,7 @@ def met_at(instruction, done):
     return met
 
 
-@njit
+@compiled
 def _owner(engine):
     """Give the part that takes an engine's instructions."""
     if engine == LOAD:
@@ -83,7 +82,7 @@ def _owner(engine):
     return STORES if engine == STORE else FETCHER
 
 
-@njit
+@compiled
 def step_queues(cycle, queues, table, done, wakes):
     """Let the first instruction of each queue go that may."""
     following = NEVER
@@ -109,13 +108,13 @@ def step_queues(cycle, queues, table, done, wakes):
     wakes[QUEUES] = following
 
 
-@njit
+@compiled
 def offered(queue, cycle):
     """Tell whether an instruction is at the queue's output."""
     return queue.current >= 0 and queue.valid_from <= cycle and not queue.taken
 
 
-@njit
+@compiled
 def take(queue, wakes, cycle):
     """Take the instruction at the output; the next may be there in the following cycle."""
     queue.taken = 1

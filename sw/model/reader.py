@@ -3,10 +3,8 @@
 A shared port is seen by the channel that is served last: the others, which do the same, come before it.
 """
 
-from numba import njit
-
 from etalstm.model.latencies import ADDRESS, BUFFERED_FIFO, MEMORY_BURSTS
-from etalstm.model.state import BURST_BEATS, NEVER, RING, record
+from etalstm.model.state import BURST_BEATS, NEVER, RING, compiled, record
 
 PORT = record("managers", "hops", "outstanding", "free", "accepted", "count", ends=RING)
 """Read channel of a port: managers and cycles before it, when it is free, the last address, the ends of bursts.
@@ -21,19 +19,19 @@ READER = record(
 """The transfer that is being cut (none if `left` is 0) and the bursts under way; `head` is the one being taken."""
 
 
-@njit
+@compiled
 def takes_transfer(reader):
     """Tell whether a transfer can be taken in this cycle, in which :func:`step_reader` has been asked already."""
     return reader.left == 0
 
 
-@njit
+@compiled
 def give_transfer(reader, beat, beats, cycle):
     """Have so many beats read from `beat` on."""
     reader.beat, reader.left, reader.active_from = beat, beats, cycle + 1
 
 
-@njit
+@compiled
 def _send(port, offered, length, latency):
     """Pass an address that stands at the reader in cycle `offered` to the memory; give its data's first cycle."""
     accepted = max(offered + port.hops, port.accepted + 1)
@@ -50,9 +48,9 @@ def _send(port, offered, length, latency):
     return start
 
 
-@njit
+@compiled
 def step_reader(cycle, reader, port, latency):
-    """Request the next burst if there is room; give the cycle in which to ask again."""
+    """Request the next burst if there is room; give the cycle in which to ask again, unless a beat is taken before."""
     if reader.left == 0:
         return NEVER
     while reader.ended < reader.tail:
@@ -68,7 +66,7 @@ def step_reader(cycle, reader, port, latency):
     if earliest > cycle:
         return earliest
     if reader.free < length:
-        return cycle + 1
+        return NEVER  # until beats are taken
     place = reader.tail % RING
     reader.starts[place] = _send(port, cycle + ADDRESS, length, latency)
     reader.address_from = max(cycle + 1, port.accepted - port.hops)
@@ -81,13 +79,7 @@ def step_reader(cycle, reader, port, latency):
     return cycle + 1 if reader.left else NEVER
 
 
-@njit
-def lacks_room(reader):
-    """Tell whether the next burst waits until beats are taken."""
-    return reader.left != 0 and reader.free < min(BURST_BEATS - reader.beat % BURST_BEATS, reader.left)
-
-
-@njit
+@compiled
 def beat_at(reader):
     """Give the cycle in which the next beat is at the output, NEVER if it was not requested."""
     if reader.head == reader.tail:
@@ -95,7 +87,7 @@ def beat_at(reader):
     return reader.starts[reader.head % RING] + reader.taken + BUFFERED_FIFO
 
 
-@njit
+@compiled
 def take_beat(reader):
     """Take a beat; tell whether it is the last of its transfer."""
     place = reader.head % RING
@@ -108,7 +100,7 @@ def take_beat(reader):
     return reader.lasts[place] != 0
 
 
-@njit
+@compiled
 def last_beat(reader):
     """Tell whether the next beat is the last of its transfer."""
     place = reader.head % RING

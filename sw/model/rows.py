@@ -1,12 +1,10 @@
 """LOAD_ROWS as LOADs of the rows that are needed: see hw/dma/rows.py and hw/dma/rowmaps.py."""
 
-from numba import njit
-
 from etalstm.hw.contract import MOST_GATES, Counter, Opcode, Traffic
 from etalstm.model.latencies import ADDRESS, BUFFERED_FIFO, BURST, MAP_REQUEST, MERGE, RENDEZVOUS
-from etalstm.model.masks import draw_bits
+from etalstm.model.masks import draw_bits, seed
 from etalstm.model.queues import has_room, push
-from etalstm.model.state import LOAD, STORE, completed_at, record
+from etalstm.model.state import LOAD, STORE, compiled, completed_at, record
 
 LOAD_CODE = int(Opcode.LOAD)
 _SEEN, _SKIPPED = int(Counter.ROWS_SEEN), int(Counter.ROWS_SKIPPED)
@@ -24,7 +22,7 @@ in which the map before it was taken; ``needed`` has a bit for each gate of the 
 """
 
 
-@njit
+@compiled
 def _next_map(cycle, rows, instance, m, sizes):
     """Find when the map of the next block is there; maps are asked for while another is looked at."""
     last = rows.tile == instance.tiles_per_channel - 1
@@ -38,7 +36,7 @@ def _next_map(cycle, rows, instance, m, sizes):
     m.counted[_MAP_BEATS] += beats
 
 
-@njit
+@compiled
 def _offer(cycle, rows, instance, m, more, sizes, wakes):
     """Give the run of rows that was found to the LOAD queue; tell whether it was taken."""
     queue = m.queues[LOAD]
@@ -58,14 +56,16 @@ def _offer(cycle, rows, instance, m, more, sizes, wakes):
     return True
 
 
-@njit
+@compiled
 def _look(cycle, rows, instance, m, given, sizes, wakes):
     """Look at a row, or at those of a lane that are not needed."""
     gate = rows.row % MOST_GATES
     if gate == 0 and rows.needed < 0:
-        rows.needed = draw_bits(m.random, MOST_GATES, instance.row_threshold)
         if len(given.rows):
             rows.needed = given.rows[m.sequencer[0].row_lanes]
+        else:
+            seed(m.random, instance.text, rows.base + rows.row)
+            rows.needed = draw_bits(m.random, MOST_GATES, instance.row_threshold)
         m.sequencer[0].row_lanes += 1
     left = rows.needed >> gate
     begins = left & 1 and rows.ended
@@ -85,7 +85,7 @@ def _look(cycle, rows, instance, m, given, sizes, wakes):
     return True
 
 
-@njit
+@compiled
 def step_rows(cycle, m, given, sizes, wakes):
     """Do a cycle's work on the LOAD_ROWS at the output; tell whether anything moved, and whether it leaves."""
     rows, engine = m.rows[0], m.sequencer[0]

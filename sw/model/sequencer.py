@@ -1,11 +1,8 @@
 """Fetching, repeating and dispatching a program: see hw/program/."""
 
-from numba import njit
-
-from etalstm.hw.contract import ADDRESS_REGISTERS, Counter, Opcode
+from etalstm.hw.contract import ADDRESS_REGISTERS, LOOP_DEPTH, Counter, Opcode
 from etalstm.model.latencies import PROGRAM_RING
 from etalstm.model.links import room_at
-from etalstm.model.loops import turn_ends
 from etalstm.model.queues import has_room, push
 from etalstm.model.reader import beat_at, give_transfer, step_reader, take_beat, takes_transfer
 from etalstm.model.rows import step_rows
@@ -18,24 +15,33 @@ from etalstm.model.state import (
     SEQUENCER,
     STORE,
     VECTOR,
+    compiled,
     record,
 )
 
 HALT, LOOP, ADVANCE, LOAD_ROWS = (int(code) for code in (Opcode.HALT, Opcode.LOOP, Opcode.ADVANCE, Opcode.LOAD_ROWS))
-INSTANCES = 512  # instructions that are under way
+INSTANCES = 256  # instructions that are under way
 PROGRAM = int(Counter.PROGRAM_BEATS)
 
 ENGINE = record(
     "length", "asking", "asked_count", "following", "ready", "behind", "pending", "dropped", "beats",  # buffer
     "index", "held", "held_index", "depth",  # loops
     "checked", "checked_index", "pairs", "out", "out_slot", "instance",  # dispatch
-    "halted_at", "sent_at", "skipped", "position", "streams", "blocks", "row_lanes",
+    "halted_at", "sent_at", "streams", "blocks", "row_lanes", "arrived", "cycle",
     registers=ADDRESS_REGISTERS, dispatched=CAST + 1,
 )  # fmt: skip
-"""The ring of instructions, the loop that is at hand, the two registers of the dispatch."""
+"""The ring of instructions, the loop that is at hand, the two registers of the dispatch.
+
+``arrived`` is set when the first instruction of a part of the program, or the end of a loop's body, is the next; then
+``cycle`` is the machine's time.
+"""
+
+LOOP_BODY = record("start", "end", "turns")
+"""A loop that is executed: where its body begins and ends, and turns to go."""
+STACK_DEPTH = LOOP_DEPTH + 1
 
 
-@njit
+@compiled
 def _ask(cycle, engine, reader, sizes):
     """Ask for the next burst of the program in every other cycle; give how many instructions are asked for now."""
     burst = BURST_BEATS // sizes.instruction_beats
@@ -54,7 +60,7 @@ def _ask(cycle, engine, reader, sizes):
     return engine.asked_count
 
 
-@njit
+@compiled
 def _arrive(cycle, engine, reader, sizes, counted):
     """Take a beat; give whether an instruction is whole with it."""
     if beat_at(reader) > cycle:
@@ -65,7 +71,7 @@ def _arrive(cycle, engine, reader, sizes, counted):
     return engine.beats == 0
 
 
-@njit
+@compiled
 def _resolve(engine, m, p):
     """Make an instance of the instruction that is checked: its address and its waits."""
     slot = engine.instance % INSTANCES
@@ -89,14 +95,14 @@ def _resolve(engine, m, p):
         if len(p.streams):
             found = p.streams[engine.streams]
             instance.kept, instance.stream_start, instance.stream_beats = found[0], found[1], found[2]
-        else:
-            instance.stream_start = engine.position
-            engine.position += instance.stream_beats
+        else:  # of streams that follow each other, each begins anywhere in a burst
+            instance.stream_start = instance.start = instance.text % BURST_BEATS
+            instance.first = 1
         engine.streams += 1
     return slot
 
 
-@njit
+@compiled
 def _hand_on(cycle, engine, m, p, sizes):
     """Hand the instruction at the output on; tell whether anything moved."""
     if not engine.out:
@@ -114,7 +120,7 @@ def _hand_on(cycle, engine, m, p, sizes):
     return True
 
 
-@njit
+@compiled
 def _dispatch(cycle, engine, m, p, sizes):
     """Move the instruction that is checked to the output; tell whether anything moved."""
     occupied = engine.out
@@ -141,8 +147,8 @@ def _dispatch(cycle, engine, m, p, sizes):
     return moved
 
 
-@njit
-def _loop(cycle, engine, m, p):
+@compiled
+def _loop(engine, m, p):
     """Take an instruction from the ring, or go on with a loop.
 
     Give whether one was taken, how far to go back, and whether anything moved.
@@ -150,16 +156,14 @@ def _loop(cycle, engine, m, p):
     if engine.held and p.table[engine.held_index].opcode == LOOP:
         row, body = p.table[engine.held_index], m.stack[engine.depth]
         body.start, body.end, body.turns = engine.index, engine.index + row.length, row.turns
-        body.done, body.last, body.total, body.begun_at = 0, 0, 0, cycle + engine.skipped
-        m.before[engine.depth, :] = m.counted
         engine.held = 0
         engine.depth += 1
+        engine.arrived = 1
         return False, 0, True
     if engine.depth and engine.index == m.stack[engine.depth - 1].end:
         body = m.stack[engine.depth - 1]
-        now, before = cycle + engine.skipped, m.before[engine.depth - 1]
-        engine.skipped += turn_ends(body, now, m.counted, before, p.extrapolate)
         body.turns -= 1
+        engine.arrived = 1
         if body.turns == 0:
             engine.depth -= 1
             return False, 0, True
@@ -169,25 +173,27 @@ def _loop(cycle, engine, m, p):
         return False, 0, False
     engine.held, engine.held_index = 1, engine.index
     engine.index += 1
+    if p.table[engine.held_index].opcode != LOOP and p.boundaries[engine.index]:
+        engine.arrived = 1
     return True, 0, True
 
 
-@njit
+@compiled
 def step_sequencer(cycle, m, p, sizes):
     """Move what is fetched on by a stage."""
     engine, reader = m.sequencer[0], m.readers[0]
     following = step_reader(cycle, reader, m.ports[0], sizes.latency)
-    was_asking = engine.asking
+    was_asking, beats = engine.asking, reader.free
     asked = _ask(cycle, engine, reader, sizes)
     whole = _arrive(cycle, engine, reader, sizes, m.counted)
     moved = _dispatch(cycle, engine, m, p, sizes)
     if engine.held and p.table[engine.held_index].opcode != LOOP and not engine.checked:
         engine.checked, engine.checked_index, engine.held = 1, engine.held_index, 0
         moved = True
-    took, back, looped = _loop(cycle, engine, m, p)
+    took, back, looped = _loop(engine, m, p)
     stored = whole and engine.dropped == 0
     _account(engine, took, back, asked, stored, whole)
-    if moved or looped or asked or whole or engine.asking != was_asking:
+    if moved or looped or asked or reader.free != beats or engine.asking != was_asking:
         following = cycle + 1
     following = min(following, max(cycle + 1, beat_at(reader)))
     if engine.out:
@@ -195,7 +201,7 @@ def step_sequencer(cycle, m, p, sizes):
     m.wakes[SEQUENCER] = following
 
 
-@njit
+@compiled
 def _blocked_until(cycle, m, sizes):
     """Give when to ask again for an instruction that could not be handed on; a queue that lets one go asks, too."""
     instance = m.instances[m.sequencer[0].out_slot]
@@ -207,7 +213,7 @@ def _blocked_until(cycle, m, sizes):
     return cycle + 1 if has_room(queue, engine, sizes.instruction_queue, cycle + 2) else NEVER
 
 
-@njit
+@compiled
 def _account(engine, took, back, asked, stored, whole):
     """Update the counts of instructions in the ring."""
     if back and back > engine.behind:

@@ -1,13 +1,11 @@
 """The STORE engine: see hw/dma/store.py, hw/dma/vectors.py, hw/dma/scatter.py, hw/dma/transpose.py."""
 
-from numba import njit
-
 from etalstm.hw.contract import Memory, Opcode
 from etalstm.model.codec import begin_compression, step_compressor
 from etalstm.model.latencies import FIFO
 from etalstm.model.log import begin_log, collect, collects, log_busy, offers_data, step_log
 from etalstm.model.queues import offered, take
-from etalstm.model.state import NEVER, RING, STORES, record
+from etalstm.model.state import NEVER, RING, STORES, compiled, record
 from etalstm.model.writer import data_room, give_data, give_writes, step_writer, takes_writes
 
 SCRATCH, TRANSPOSE = int(Memory.SCRATCH), int(Opcode.TRANSPOSE)
@@ -23,7 +21,7 @@ TRANSPOSER = record("filling", "emptying", "rows", "lane", full=2, lanes=2)
 """Two pages: which one is filled and which is emptied, and the lanes that each gives."""
 
 
-@njit
+@compiled
 def _take(cycle, engine, queue, log, codec, table, sizes, wakes):
     """Hand an instruction to the reader of vectors and to scatter or log; tell whether one is at the queue."""
     if not offered(queue, cycle):
@@ -57,7 +55,7 @@ def _take(cycle, engine, queue, log, codec, table, sizes, wakes):
     return True
 
 
-@njit
+@compiled
 def _begin_vectors(cycle, engine, instruction, number, sizes):
     """Read the vectors of an instruction from the next cycle on."""
     engine.reading, engine.cut_from = number, max(engine.cut_from, cycle + 1)
@@ -70,7 +68,7 @@ def _begin_vectors(cycle, engine, instruction, number, sizes):
         engine.span = sizes.vector_beats
 
 
-@njit
+@compiled
 def _read(cycle, engine, vector, table):
     """Read a vector if its port is free and the FIFO has room; its beats follow each other from the next cycle on."""
     if engine.vectors_left == 0 or engine.cut_from > cycle or engine.free < engine.span:
@@ -95,12 +93,12 @@ def _read(cycle, engine, vector, table):
         engine.inner_left = instruction.rows
 
 
-@njit
+@compiled
 def _beat_there(cycle, engine):
     return engine.beats_head < engine.beats_tail and engine.pushed[engine.beats_head % RING] + FIFO <= cycle
 
 
-@njit
+@compiled
 def _scatter(cycle, engine, writer, table, sizes):
     """Give the writer the next transfer of the instruction at hand."""
     if engine.scatter_left == 0 or engine.scatter_from > cycle or not takes_writes(writer):
@@ -111,7 +109,7 @@ def _scatter(cycle, engine, writer, table, sizes):
     give_writes(writer, instruction.address, beats, engine.scatter_left == 0, instruction.kind, cycle)
 
 
-@njit
+@compiled
 def _fill(engine, square, item, instruction):
     """Put the beat at hand into the transposer's page; give whether it was taken."""
     page = square.filling
@@ -123,7 +121,7 @@ def _fill(engine, square, item, instruction):
     return True
 
 
-@njit
+@compiled
 def _empty(square):
     """Take a beat out of the transposer."""
     page = square.emptying
@@ -133,13 +131,13 @@ def _empty(square):
         square.emptying = 1 - page
 
 
-@njit
+@compiled
 def _drop(engine):
     engine.beats_head += 1
     engine.free += 1
 
 
-@njit
+@compiled
 def _move_data(cycle, engine, square, log, codec, writer, table, done, wakes, counted, latency):
     """Pass a beat to the writer and one into transposer or compressor; give if one came from the log, and its level."""
     room, logged = data_room(cycle, writer), False
@@ -174,7 +172,7 @@ def _move_data(cycle, engine, square, log, codec, writer, table, done, wakes, co
     return logged, entered
 
 
-@njit
+@compiled
 def step_store(cycle, engine, queue, square, log, codec, writer, table, vector, sizes, done, counted, wakes):
     """Take instructions, read vectors, and write what they become."""
     waiting = step_writer(cycle, writer)

@@ -5,17 +5,15 @@ each scalar takes a cycle for each of its tiles. Whole groups of scalars are lef
 they take: all else stays as it is, later.
 """
 
-from numba import njit
-
 from etalstm.model.latencies import MAC_SUM
 from etalstm.model.masks import count_bits
-from etalstm.model.state import EMITTER, MACS, NEVER, PARTS
+from etalstm.model.state import EMITTER, MACS, NEVER, PARTS, RING, compiled
 
 _LEAST = 16  # scalars that are worth it
 _MARGIN = 8  # scalars that are gone through before something else happens
 
 
-@njit
+@compiled
 def others(wakes):
     """Give the next cycle in which a part other than the broadcaster's emitter and the MAC engine acts."""
     soonest = NEVER
@@ -25,7 +23,7 @@ def others(wakes):
     return soonest
 
 
-@njit
+@compiled
 def _is_steady(engine, bank, scalars, tiles, sizes):
     """Tell whether scalars pass as fast as the MAC engine takes them."""
     number = engine.held_bank
@@ -40,7 +38,7 @@ def _is_steady(engine, bank, scalars, tiles, sizes):
     return dense and repeats and engine.count == bank.sums and scalars.tail - scalars.head >= sizes.scalar_fifo
 
 
-@njit
+@compiled
 def skip_scalars(room, engine, banks, masks, scalars, tiles, sizes):
     """Leave out groups of the block at hand whose scalars fit into `room` cycles; give how many scalars they have."""
     bank = banks[engine.held_bank]
@@ -59,11 +57,12 @@ def skip_scalars(room, engine, banks, masks, scalars, tiles, sizes):
     return skipped
 
 
-@njit
+@compiled
 def shift(cycle, cycles, scalars, sums, wakes):
     """Have what the emitter and the MAC engine do, and have done just before `cycle`, happen so many cycles later."""
-    scalars.pushed[:] += cycles
-    scalars.popped[:] += cycles
+    for place in range(RING):
+        scalars.pushed[place] += cycles
+        scalars.popped[place] += cycles
     for address in range(len(sums)):
         if sums[address] >= cycle - 2 * MAC_SUM:
             sums[address] += cycles

@@ -1,23 +1,25 @@
 """Programs as tables: the fields that take time, one record an instruction; the blocks of each CAST."""
 
 from collections.abc import Iterable
+from hashlib import blake2b
+from typing import NamedTuple
 
 import numpy as np
 
 from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.hw.contract import ADVANCES, Opcode
-from etalstm.model.state import record
+from etalstm.model.state import BURST_BEATS, record
 
 INSTRUCTION = record(
     "opcode", "engine", "wait_load", "wait_mac", "wait_vector", "wait_store", "everyone", "address", "kind", "memory",
     "outer", "inner", "more", "compressed", "bf16", "first", "start", "log", "beats", "elements", "kept",
     "stream_start", "stream_beats", "queue", "tiles", "backward", "op", "a_source", "b_source", "serial", "rows",
     "lanes", "lane", "gates", "batch", "batch_outer", "first_sum", "begins", "finish", "blocks", "first_block",
-    "given_block", "last_lanes", "tile", "tiles_per_channel", "row_threshold", "register", "turns", "length", "pairs",
+    "given_block", "last_lanes", "tile", "tiles_per_channel", "row_threshold", "register", "turns", "length", "pairs", "text",
     registers=ADVANCES, amounts=ADVANCES,
 )  # fmt: skip
-"""Fields of all opcodes; those of streams hold what was found of the stream."""
+"""Fields of all opcodes; those of streams hold what was found of the stream. ``text`` is :func:`_text`."""
 
 BLOCK = record(
     "address", "beats", "elements", "lanes", "occupied", "threshold", "kept", "stream_start", "stream_beats",
@@ -26,6 +28,40 @@ BLOCK = record(
 
 _SAME = frozenset(INSTRUCTION.names)
 _MODULUS = 1 << contract.ADDRESS_BITS
+
+
+class Tables(NamedTuple):
+    """A program, and what is known of its operands; what was not counted from data is empty, and drawn.
+
+    Members
+    -------
+    table, blocks : arrays of INSTRUCTION and BLOCK
+    masks : array, uint32
+        Of each group of every block that is broadcast, in order.
+    places : array, int64
+        Where the masks of each block begin.
+    block_streams, streams : arrays, int64, (n, 3)
+        Kept elements, first beat and beats of every stream: of blocks that are broadcast, of LOAD and STORE.
+    rows : array, int64
+        A bit for each gate that is needed, of every lane of the maps of LOAD_ROWS.
+    boundaries : array of bool
+        Whether a part of the program begins at each instruction, and behind the last; one False: nothing is a boundary.
+    """
+
+    table: np.ndarray
+    blocks: np.ndarray
+    masks: np.ndarray
+    places: np.ndarray
+    block_streams: np.ndarray
+    streams: np.ndarray
+    rows: np.ndarray
+    boundaries: np.ndarray
+
+
+def tables_of(table: np.ndarray, blocks: np.ndarray) -> Tables:
+    """Give a program of which nothing was counted, and that has no boundaries."""
+    none, boundaries = np.zeros(0, np.int64), np.zeros(1, np.bool_)
+    return Tables(table, blocks, none.astype(np.uint32), none, none.reshape(0, 3), none.reshape(0, 3), none, boundaries)
 
 
 def tables(config: Config, words: Iterable[int], operands) -> tuple[np.ndarray, np.ndarray]:
@@ -58,7 +94,23 @@ def tables(config: Config, words: Iterable[int], operands) -> tuple[np.ndarray, 
         elif opcode == Opcode.CAST:
             row["everyone"], row["begins"], row["first_block"] = 1, fields["start"], len(blocks)
             blocks += _blocks(config, fields, operands)
-    return table, np.array(blocks or [(0,) * len(BLOCK.names)], BLOCK)
+    of_blocks = np.array(blocks or [(0,) * len(BLOCK.names)], BLOCK)
+    table["text"] = [_text(row, of_blocks) for row in table]
+    return table, of_blocks
+
+
+def _text(row, blocks: np.ndarray) -> int:
+    """Give a number that instructions share which take the same time in the same state of the machine.
+
+    Of addresses only the place within a burst takes part. Which turn of a loop it is does not show in its LOOP.
+    """
+    same = row.copy()
+    same["address"] %= BURST_BEATS
+    same["amounts"] %= BURST_BEATS
+    same["first_block"] = same["turns"] = same["length"] = 0
+    of_cast = blocks[row["first_block"] : row["first_block"] + row["blocks"]] if row["blocks"] else blocks[:0]
+    digest = blake2b(same.tobytes() + of_cast.tobytes(), digest_size=7).digest()
+    return int.from_bytes(digest, "little")
 
 
 def _advance(row, fields) -> None:

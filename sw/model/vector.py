@@ -1,11 +1,9 @@
 """The VECTOR engine: see hw/elementwise.py and hw/elements.py."""
 
-from numba import njit
-
 from etalstm.hw.contract import SLOTS, Counter, Source, VectorOp
 from etalstm.model.latencies import ACTIVATION, WRITE_ACTIVATION, WRITE_PRODUCT, WRITE_SUM
 from etalstm.model.queues import offered, take
-from etalstm.model.state import NEVER, VECTOR, VECTORS, complete, record
+from etalstm.model.state import NEVER, VECTOR, VECTORS, compiled, complete, record
 
 _ACTIVATION = int(Counter.ACTIVATION)
 WRITES = 128  # cycles ahead that writes of the scratch memory are known
@@ -19,7 +17,7 @@ ENGINE = record(
 """The element at the output, what has been read of it, and until when what is issued keeps ports and units busy."""
 
 
-@njit
+@compiled
 def slot(cycle):
     """Give the number of a cycle's slot, its bits reversed: see hw/shares.py."""
     number, reverse = cycle % SLOTS, 0
@@ -29,7 +27,7 @@ def slot(cycle):
     return reverse
 
 
-@njit
+@compiled
 def _blocked_until(cycle, engine, sizes):
     """Read ahead what the element needs; give the first cycle in which it may be issued, as far as the PEs let it."""
     activation = engine.op == SIGMOID or engine.op == TANH
@@ -49,7 +47,7 @@ def _blocked_until(cycle, engine, sizes):
     return max(first, engine.last_write - earliest + 1)
 
 
-@njit
+@compiled
 def _issue(cycle, engine, sizes, done, counted, wakes):
     """Note what the element occupies, and its instruction's completion with the last one."""
     if engine.op == SIGMOID or engine.op == TANH:
@@ -71,7 +69,7 @@ def _issue(cycle, engine, sizes, done, counted, wakes):
         complete(done, wakes, VECTOR, last)
 
 
-@njit
+@compiled
 def _advance(engine, instruction):
     """Put the instruction's next element to the output; tell whether it is the last."""
     engine.valid = 1
@@ -87,7 +85,7 @@ def _advance(engine, instruction):
     return engine.end
 
 
-@njit
+@compiled
 def step_vector(cycle, engine, queue, table, sizes, done, counted, wakes):
     """Issue the element at the output if nothing keeps it, and bring the next."""
     issued, following = False, cycle + 1

@@ -3,11 +3,9 @@
 A shared port is seen by the channel that is served last: the others, which do the same, come before it.
 """
 
-from numba import njit
-
 from etalstm.hw.contract import Counter
 from etalstm.model.latencies import ADDRESS, DONE, FIFO, MEMORY_BURSTS, WRITES_AHEAD, WRITES_OUTSTANDING
-from etalstm.model.state import BURST_BEATS, NEVER, RING, STORE, complete, record
+from etalstm.model.state import BURST_BEATS, NEVER, RING, STORE, compiled, complete, record
 
 _WRITTEN = int(Counter.WRITE_BEATS)
 
@@ -20,20 +18,20 @@ WRITER = record(
 the port is free again, `answers` the cycles of the responses."""
 
 
-@njit
+@compiled
 def takes_writes(writer):
     """Tell whether a transfer can be taken in this cycle, in which :func:`step_writer` has been asked already."""
     return writer.left == 0
 
 
-@njit
+@compiled
 def give_writes(writer, beat, beats, final, kind, cycle):
     """Have so many beats written from `beat` on; `final` with the last transfer of an instruction."""
     writer.beat, writer.left, writer.active_from = beat, beats, cycle + 1
     writer.final, writer.kind = final, kind
 
 
-@njit
+@compiled
 def step_writer(cycle, writer):
     """Begin the next burst if there is room; tell whether one is waiting."""
     if writer.left == 0:
@@ -69,7 +67,7 @@ def step_writer(cycle, writer):
     return True
 
 
-@njit
+@compiled
 def _settle(writer):
     """Find the cycle in which the address that stands at the port is accepted, once that is known."""
     if writer.offered_until < NEVER:
@@ -83,7 +81,7 @@ def _settle(writer):
         writer.offered_until = writer.accepted - writer.hops
 
 
-@njit
+@compiled
 def data_room(cycle, writer):
     """Tell whether a beat can be given in this cycle."""
     if writer.head == writer.tail or writer.begins[writer.head % RING] + FIFO > cycle:
@@ -91,7 +89,7 @@ def data_room(cycle, writer):
     return writer.data_at <= cycle
 
 
-@njit
+@compiled
 def give_data(cycle, writer, done, wakes, counted, latency):
     """Give a beat; it is at the port in the next cycle, and there until the memory takes it."""
     place = writer.head % RING

@@ -1,0 +1,254 @@
+"""What waits in the machine's rings, in order, for :mod:`etalstm.model.fingerprint`.
+
+Entries are collected from the oldest that matters to the newest. Cycles count from now on. An instruction is told by
+its text, its place within a burst, and how many completions of each engine it still waits for.
+"""
+
+from etalstm.model.fetcher import ITEM_BLOCKS
+from etalstm.model.latencies import MEMORY_BURSTS
+from etalstm.model.sequencer import INSTANCES
+from etalstm.model.state import (
+    BURST_BEATS,
+    CAST,
+    DONE_RING,
+    LOAD,
+    MAC,
+    NEVER,
+    RING,
+    STORE,
+    VECTOR,
+    compiled,
+    entry_point,
+)
+from etalstm.model.vector import WRITES
+
+ELSEWHERE = {
+    "queues": "head tail known_head known_tail current index pushed popped",
+    "done": "count times",
+    "sequencer": (
+        "length following held_index checked_index depth out_slot instance streams blocks row_lanes arrived cycle "
+        "dispatched"
+    ),
+    "readers": "head ended tail starts lengths lasts",
+    "ports": "count ends",
+    "asked": ("head tail wait_head wait_tail index_head index_tail items parts pushed waiting waiting_since indices"),
+    "fetcher": "cast current",
+    "scalars": "head tail known_head known_tail inner marks pushed popped",
+    "vector": "writes",
+    "load": "current",
+    "store": "reading scatter beats_head beats_tail stream_head stream_tail items pushed lasts streams",
+    "compressor": "place mask_place read",
+    "log": "stream transfer total_head total_tail totals total_at",
+    "writer": "head tail answered lengths begins finals kinds accepts answers",
+}
+"""Fields that are collected here, or that no part looks at any more."""
+
+_PAST = 256  # cycles, and completions, after which it does not matter any more how long ago
+_FAR = 1 << 40
+
+
+@compiled
+def _put(out, value):
+    out[0] += 1
+    out[out[0]] = value
+
+
+@compiled
+def _put_time(out, time, cycle):
+    _put(out, _FAR if time >= NEVER else max(time - cycle, -_PAST))
+
+
+@compiled
+def _put_times(out, ring, first, last, size, cycle):
+    """Collect the times of a ring's entries."""
+    _put(out, last - first)
+    for entry in range(first, last):
+        _put_time(out, ring[entry % size], cycle)
+
+
+@compiled
+def _put_recent(out, ring, count, size, cycle):
+    """Collect the times of a ring's newest entries, as far as they matter."""
+    first = count
+    while first > max(0, count - size) and ring[(first - 1) % size] >= cycle - _PAST:
+        first -= 1
+    _put_times(out, ring, first, count, size, cycle)
+
+
+@compiled
+def _put_values(out, ring, first, last):
+    _put(out, last - first)
+    for entry in range(first, last):
+        _put(out, ring[entry % RING])
+
+
+@compiled
+def _put_wait(out, wait, done, engine):
+    """Collect how many completions are missing; with 0 an instruction does not wait."""
+    _put(out, _FAR if wait == 0 else max(wait - done[engine].count, -_PAST))
+
+
+@compiled
+def _put_instruction(out, slot, m):
+    """Collect an instruction that is under way."""
+    one = m.instances[slot % INSTANCES]
+    _put(out, one.text)
+    _put(out, one.opcode)
+    _put(out, one.address % BURST_BEATS)
+    _put(out, one.outer)
+    _put(out, one.beats)
+    _put(out, one.more)
+    _put(out, one.stream_start % BURST_BEATS)
+    _put_wait(out, one.wait_load, m.done, LOAD)
+    _put_wait(out, one.wait_mac, m.done, MAC)
+    _put_wait(out, one.wait_vector, m.done, VECTOR)
+    _put_wait(out, one.wait_store, m.done, STORE)
+
+
+@compiled
+def _put_instructions(out, ring, first, last, m):
+    _put(out, last - first)
+    for entry in range(first, last):
+        _put_instruction(out, ring[entry % RING], m)
+
+
+@compiled
+def _put_item(out, item, m):
+    """Collect a block of a CAST."""
+    _put_instruction(out, item // ITEM_BLOCKS, m)
+    _put(out, item % ITEM_BLOCKS)
+
+
+@compiled
+def _put_requests(out, ring, first, last, m, of_blocks):
+    """Collect instructions, or blocks of CASTs."""
+    _put(out, last - first)
+    for entry in range(first, last):
+        if of_blocks:
+            _put_item(out, ring[entry % RING], m)
+        else:
+            _put_instruction(out, ring[entry % RING], m)
+
+
+@compiled
+def _put_link(out, fifo, cycle):
+    """Collect when entries came and went, as far as the middle of the machine does not know of it yet."""
+    _put(out, fifo.head - fifo.known_head)
+    _put_times(out, fifo.pushed, min(fifo.head, fifo.known_tail), fifo.tail, RING, cycle)
+    _put_times(out, fifo.popped, fifo.known_head, fifo.head, RING, cycle)
+    _put(out, fifo.tail - fifo.head)
+
+
+@compiled
+def _queues(out, cycle, m):
+    for engine in range(CAST + 1):
+        queue, done = m.queues[engine], m.done[engine]
+        if engine == CAST:  # in the middle itself
+            _put_times(out, queue.pushed, queue.head, queue.tail, RING, cycle)
+        else:
+            _put_link(out, queue, cycle)
+        _put_instructions(out, queue.index, queue.head, queue.tail, m)
+        _put(out, queue.current >= 0)
+        if queue.current >= 0:
+            _put_instruction(out, queue.current, m)
+        _put_recent(out, done.times, done.count, DONE_RING, cycle)
+    _put_link(out, m.scalars[0], cycle)
+    _put_values(out, m.scalars[0].inner, m.scalars[0].head, m.scalars[0].tail)
+    _put_values(out, m.scalars[0].marks, m.scalars[0].head, m.scalars[0].tail)
+
+
+@compiled
+def _sequencer(out, m, table):
+    engine = m.sequencer[0]
+    for number in range(CAST):
+        _put(out, engine.dispatched[number] - m.done[number].count)
+    _put(out, engine.following - engine.index)
+    if engine.held:
+        _put(out, table[engine.held_index].text)
+    if engine.checked:
+        _put(out, table[engine.checked_index].text)
+    if engine.out:
+        _put_instruction(out, engine.out_slot, m)
+
+
+@compiled
+def _reads(out, cycle, m):
+    for number in range(len(m.readers)):
+        reader, port = m.readers[number], m.ports[number]
+        first = min(reader.head, reader.ended)
+        _put(out, reader.head - first)
+        _put(out, reader.ended - first)
+        _put_times(out, reader.starts, first, reader.tail, RING, cycle)
+        _put_values(out, reader.lengths, first, reader.tail)
+        _put_values(out, reader.lasts, first, reader.tail)
+        _put_recent(out, port.ends, port.count, RING, cycle)
+
+
+@compiled
+def _requests(out, cycle, m):
+    fetcher, load = m.fetcher[0], m.load[0]
+    for number in range(len(m.asked)):
+        asked = m.asked[number]
+        _put_values(out, asked.parts, asked.head, asked.tail)
+        _put_times(out, asked.pushed, asked.head, asked.tail, RING, cycle)
+        _put_times(out, asked.waiting_since, asked.wait_head, asked.wait_tail, RING, cycle)
+        _put_times(out, asked.indices, asked.index_head, asked.index_tail, RING, cycle)
+        _put_requests(out, asked.items, asked.head, asked.tail, m, number == 0)
+        _put_requests(out, asked.waiting, asked.wait_head, asked.wait_tail, m, number == 0)
+    if fetcher.state:
+        _put_instruction(out, fetcher.cast, m)
+    if fetcher.filling:
+        _put_item(out, fetcher.current, m)
+    if load.active:
+        _put_instruction(out, load.current, m)
+
+
+@compiled
+def _store(out, cycle, m):
+    store, log, codec = m.store[0], m.log[0], m.compressor[0]
+    _put_times(out, store.pushed, store.beats_head, store.beats_tail, RING, cycle)
+    _put_values(out, store.lasts, store.beats_head, store.beats_tail)
+    _put_instructions(out, store.items, store.beats_head, store.beats_tail, m)
+    _put_instructions(out, store.streams, store.stream_head, store.stream_tail, m)
+    if store.vectors_left:
+        _put_instruction(out, store.reading, m)
+    if store.scatter_left:
+        _put_instruction(out, store.scatter, m)
+    if log.state or log.transfer:
+        _put_instruction(out, log.stream, m)
+    _put(out, 1 + (log.transfer - 1) % BURST_BEATS if log.transfer else 0)
+    _put_values(out, log.totals, log.total_head, log.total_tail)
+    _put_times(out, log.total_at, log.total_head, log.total_tail, RING, cycle)
+    given = codec.read * codec.words
+    _put(out, codec.place - given)
+    _put(out, codec.mask_place - given if codec.open else 0)
+
+
+@compiled
+def _writes(out, cycle, m):
+    writer, vector = m.writer[0], m.vector[0]
+    first = max(0, min(writer.answered, writer.tail - 1 - MEMORY_BURSTS))
+    _put(out, writer.head - writer.answered)
+    _put(out, writer.tail - writer.head)
+    _put_times(out, writer.answers, first, writer.head, RING, cycle)
+    _put_times(out, writer.accepts, writer.head, writer.tail, RING, cycle)
+    _put_times(out, writer.begins, writer.head, writer.tail, RING, cycle)
+    _put_values(out, writer.lengths, writer.head, writer.tail)
+    _put_values(out, writer.finals, writer.head, writer.tail)
+    _put_values(out, writer.kinds, writer.head, writer.tail)
+    for ahead in range(WRITES):
+        if vector.writes[(cycle + ahead) % WRITES] == cycle + ahead:
+            _put(out, ahead)
+
+
+@entry_point
+def collect_rings(cycle, m, table, out):
+    """Collect what waits in all rings; give the length of it in `out`."""
+    out[0] = 0
+    _queues(out, cycle, m)
+    _sequencer(out, m, table)
+    _reads(out, cycle, m)
+    _requests(out, cycle, m)
+    _store(out, cycle, m)
+    _writes(out, cycle, m)
+    return out[0] + 1

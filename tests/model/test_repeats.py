@@ -1,0 +1,84 @@
+"""What the model leaves out because it went through the like before: the counters are those of going through all."""
+
+import numpy as np
+import pytest
+
+from etalstm.architecture import architecture
+from etalstm.hw.config import preset
+from etalstm.model.iteration import count_program, of_all_channels
+from etalstm.model.machine import make_machine
+from etalstm.model.operands import Densities
+from etalstm.model.repeats import Repeats
+from etalstm.model.state import sizes_of
+from etalstm.model.table import tables, tables_of
+from etalstm.network import NetworkShape
+from etalstm.plan.plan import Plan
+from etalstm.storage import Storage
+
+WITHIN = 1000  # one cycle in so many
+MOST_WALKED = 10_000  # cycles of a forward pass, of 28,000 with 40 steps
+
+# preset, inputs, units, layers, sequences, steps, groups, density, storage, architecture
+SHAPES = {
+    "test dense": ("test", 9, 20, 2, 7, 12, 1, 1.0, "dense", "swing"),
+    "test streams": ("test", 9, 20, 1, 7, 12, 1, 1.0, "ms1", "swing"),
+    "test long": ("test", 9, 20, 1, 7, 60, 1, 0.5, "ms1-bf16", "swing"),
+    "test sparse groups": ("test", 9, 20, 2, 8, 12, 2, 0.3, "ms1-bf16", "swing"),
+    "test dynamic": ("test", 9, 20, 1, 7, 12, 1, 0.3, "dense", "dynamic"),
+    "test static": ("test", 9, 20, 1, 7, 12, 1, 1.0, "dense", "static"),
+    "sim sparse": ("sim", 20, 48, 1, 16, 12, 1, 0.1, "ms1-bf16", "swing"),
+    "slice dense": ("slice", 40, 96, 1, 16, 12, 1, 1.0, "ms1", "swing"),
+    "slice sparse groups": ("slice", 40, 64, 1, 16, 12, 2, 0.1, "ms1-bf16", "swing"),
+}
+
+
+def plan_of(shape):
+    name, inputs, hidden, layers, batch, steps, groups, density, storage, architecture_name = shape
+    config, machine = preset(name), architecture(architecture_name)
+    plan = Plan(
+        config, NetworkShape(inputs, hidden, layers), batch, steps, storage=Storage(storage), skips=machine.skips,
+        slices=groups, groups=groups,
+    )  # fmt: skip
+    return config, plan, Densities(config, plan, delta=density, local=density), machine
+
+
+def run_with(config, plan, operands, machine, name, *, settles):
+    """Run a program of a plan without what repeats; give what ran it, and the machine's counters."""
+    division = machine.division
+    shares = (division.elementwise, division.forward, division.backward) if division else (0, 0, 0)
+    sizes = sizes_of(config, skips=machine.skips, shares=shares, batch_groups=plan.groups)
+    program = tables_of(*tables(config, plan.programs[name].words, operands))
+    modelled = make_machine(sizes, config.queue_depth, len(program.table))
+    repeats = Repeats(modelled, program, sizes, settles=settles)
+    assert repeats.run()
+    return repeats, of_all_channels(modelled, sizes)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_what_comes_again_in_the_same_state_counts_the_same(name):
+    config, plan, operands, machine = plan_of(SHAPES[name])
+    for program_name, program in plan.programs.items():
+        short = run_with(config, plan, operands, machine, program_name, settles=False)[1]
+        full = count_program(config, program.words, operands, machine, groups=plan.groups, repeats=False)
+        different = np.flatnonzero(short != full)
+        assert not different.size, f"{program_name}: counters {different}: {short[different]}, not {full[different]}"
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_what_has_settled_takes_what_it_took(name):
+    config, plan, operands, machine = plan_of(SHAPES[name])
+    short, full = (
+        sum(
+            int(count_program(config, program.words, operands, machine, groups=plan.groups, repeats=repeats)[0])
+            for program in plan.programs.values()
+        )
+        for repeats in (True, False)
+    )
+    assert abs(short - full) * WITHIN <= full, f"{short} cycles, {full} if all are gone through"
+
+
+@pytest.mark.parametrize("steps", [40, 400])
+def test_what_is_gone_through_does_not_grow_with_the_steps(steps):
+    of_plan = plan_of(("test", 8, 8, 1, 8, steps, 1, 0.5, "ms1-bf16", "swing"))
+    repeats, _ = run_with(*of_plan, "forward", settles=False)
+    assert repeats.walked < MOST_WALKED, f"{repeats.walked} cycles were gone through"
