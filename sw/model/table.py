@@ -16,7 +16,8 @@ INSTRUCTION = record(
     "outer", "inner", "more", "compressed", "bf16", "first", "start", "log", "beats", "elements", "kept",
     "stream_start", "stream_beats", "queue", "tiles", "backward", "op", "a_source", "b_source", "serial", "rows",
     "lanes", "lane", "gates", "batch", "batch_outer", "first_sum", "begins", "finish", "blocks", "first_block",
-    "given_block", "last_lanes", "tile", "tiles_per_channel", "row_threshold", "register", "turns", "length", "pairs", "text",
+    "given_block", "last_lanes", "tile", "tiles_per_channel", "row_threshold", "register", "turns", "length", "pairs",
+    "text",
     registers=ADVANCES, amounts=ADVANCES,
 )  # fmt: skip
 """Fields of all opcodes; those of streams hold what was found of the stream. ``text`` is :func:`_text`."""

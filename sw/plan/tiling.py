@@ -289,7 +289,7 @@ def _column_groups(config: Config, inputs: Share, units: Share, gates: int, most
 
     Where weights are loaded again for each use, inputs and units have groups of their own: several steps then share the
     loads of the inputs' groups, see :mod:`etalstm.plan.propagation`. But no group may become so narrow that reading a
-    sparse δ takes longer than its products. The weights' gradient reads each block of δ twice or more.
+    sparse δ takes longer than its products.
     """
     columns = inputs.tiles + units.tiles
     mixed = spans(columns, most)
@@ -297,4 +297,4 @@ def _column_groups(config: Config, inputs: Share, units: Share, gates: int, most
         return mixed
     apart = spans(inputs.tiles, most) + [Span(inputs.tiles + s.first, s.count) for s in spans(units.tiles, most)]
     narrowest = min(group.count for group in apart)
-    return apart if narrowest * SPARSE_DELTA * config.beat_words >= 2 else mixed
+    return apart if narrowest * SPARSE_DELTA * config.beat_words >= 1 else mixed
