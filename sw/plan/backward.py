@@ -12,12 +12,13 @@ from etalstm.hw.config import Config
 from etalstm.hw.contract import Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter, Operand, Parameter, Place, Scratch
+from etalstm.plan.needed import NeededRows
 from etalstm.plan.network import NetworkMap
 from etalstm.plan.propagation import Propagation
 from etalstm.plan.steps import alike
 from etalstm.plan.streams import NO_STEPS, Steps, Streams
-from etalstm.plan.tiling import NEEDED_ARRAYS, Span, spans
-from etalstm.plan.vectors import ONE, ZERO, Vectors
+from etalstm.plan.tiling import Span, spans
+from etalstm.plan.vectors import ZERO, Vectors
 from etalstm.slices import tree_total
 
 # While δ is computed, the port is free for weights: for the vectors of each operation and of the gates' streams, and
@@ -134,8 +135,8 @@ class BackwardLayer:
     def _parts(self, step: int) -> list[tuple["BackwardStage", int, range]]:
         """Give stages and batch tiles of a step in order; batch tiles that share loads of weights are one part."""
         most = min(stage.propagation.most_tiles for stage in self._stages)
-        runs = [range(span.first, span.first + span.count) for span in spans(self._tiles, most)]
-        return [(stage, step, tiles) for tiles in runs for stage in self._stages]
+        shared = [range(span.first, span.first + span.count) for span in spans(self._tiles, most)]
+        return [(stage, step, tiles) for tiles in shared for stage in self._stages]
 
 
 class BackwardStage:
@@ -171,7 +172,7 @@ class BackwardStage:
         self._row_map, self._whole_beats = self._layer.row_map if skips else None, 0
         if self._row_map:
             operations = 1 + len(split_after(self._stage.backward, self._stage.deltas)[0])
-            self._rows = scratch.take("the rows that are needed", NEEDED_ARRAYS * most)
+            self._needed = NeededRows(self._emitter, scratch, self._layer, most)
             beats = operations + tiling.gates * self._layer.lanes.vector_beats
             self._whole_beats = _LATENCY_BEATS + beats * vectors
         names = ("the mask", "a merged gradient", "a passed gradient") if self._network.mask else ()
@@ -300,18 +301,4 @@ class BackwardStage:
                 stream, place, log, Traffic.DELTAS, contract.PARAMETER_DELTA_THRESHOLD, False, outer=1, inner=vectors
             )
         if self._row_map:
-            self._keep_rows(cells)
-
-    def _keep_rows(self, cells: Cells) -> None:
-        """Store 1 for each row whose δ is not zero for all sequences that share a load so far, [tile][gate]."""
-        emitter, rows, group = self._emitter, NEEDED_ARRAYS * cells.group.count, cells.group
-        place = Place(self._layer.needed, NEEDED_ARRAYS * group.first)
-        if cells.is_first:
-            emitter.vector(VectorOp.MULTIPLY, self._rows, ZERO, ZERO, inner=rows)
-        else:
-            emitter.load(self._rows, place, Traffic.DELTAS, 1, rows)
-        each = {"outer": cells.size, "inner": rows, "serial": True}
-        emitter.vector(
-            VectorOp.SELECT, self._rows.at(0, outer=0), self._delta.at(0, outer=1, inner=cells.size), ONE, **each
-        )
-        emitter.store(self._rows, place, Traffic.DELTAS, 1, rows)
+            self._needed.keep(self._delta, cells.group, cells.size, anew=cells.is_first)

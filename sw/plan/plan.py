@@ -203,7 +203,7 @@ class Plan:
 
     @property
     def spareable_bytes(self) -> int:
-        """Bytes of weights in :meth:`traffic` that need not be read if δ is zero in all of a batch tile's sequences."""
+        """Bytes of weights in :meth:`traffic` that need not be read if δ is zero in all sequences that share a load."""
         return sum(program.volume.spareable_bytes for program in self.programs.values())
 
     def product_programs(self) -> dict[str, Program]:
