@@ -1,5 +1,7 @@
 """``eta-lstm model``: what it refuses."""
 
+import json
+
 import pytest
 
 from etalstm.benchmarks import named
@@ -50,3 +52,23 @@ def test_the_share_of_a_v100_is_that_of_its_published_time(capsys):
     share = named("deepbench-1024-128")[0].v100_utilization
     assert share == pytest.approx(9.6 / 15.7, abs=0.005)  # 9.6 TFLOP/s in 8.37 ms
     assert named("trec10")[0].v100_utilization is None
+
+
+def test_shares_of_a_trained_run_are_those_that_its_next_batch_has(tmp_path, capsys):
+    sizes = ["--batch", "16", "--hidden", "8", "--iterations", "2"]
+    assert run(["train", "--dataset", "digits", *sizes, "--theta", "0.1", "--out", str(tmp_path)]) == 0
+    capsys.readouterr()
+    assert run(["model", "--preset", "test", "--weights", str(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["benchmark"] == "digits"
+    assert 0.1 < found["density"] < 0.9 and 0.1 < found["local_density"] < 0.9
+    assert run(["train", "--dataset", "digits", *sizes, "--out", str(tmp_path / "dense")]) == 0
+    capsys.readouterr()
+    assert run(["model", "--preset", "test", "--weights", str(tmp_path / "dense"), "--json"]) == 0
+    dense = json.loads(capsys.readouterr().out)
+    assert dense["density"] > found["density"] and dense["local_density"] == 1
+
+
+def test_refuses_a_folder_without_a_run(tmp_path, capsys):
+    assert run(["model", "--weights", str(tmp_path)]) == BAD_INPUT
+    assert f"{tmp_path} must be the folder of a run of eta-lstm train" in capsys.readouterr().err
