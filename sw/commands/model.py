@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 from typer import Option
@@ -14,6 +15,7 @@ from etalstm.commands.bench import operations
 from etalstm.commands.devices import ARCHITECTURE_HELP
 from etalstm.commands.model_check import check as check_model
 from etalstm.commands.model_check import chosen
+from etalstm.commands.model_weights import measure_run
 from etalstm.commands.options import SLICES_HELP, slices_or_auto
 from etalstm.hw.config import Config
 from etalstm.hw.config import preset as named_preset
@@ -43,6 +45,10 @@ def model(
     slices: Annotated[str, Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best")] = AUTO,
     density: Annotated[float, Option(help="Share of δ that is not zero")] = 1.0,
     local_density: Annotated[float, Option(help="Share of local gradients that is not zero")] = 1.0,
+    weights: Annotated[
+        Path | None, Option(help="Folder of a training run: its network, and the shares that are zero in an iteration")
+    ] = None,
+    data: Annotated[Path | None, Option(help="With --weights: directory of the data set's files (trec, ptb)")] = None,
     architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
     forward: Annotated[bool, Option("--forward", help="The forward pass alone")] = False,
     check: Annotated[bool, Option("--check", help="Compare the model with the Verilog")] = False,
@@ -65,9 +71,14 @@ def model(
         shapes = [(one.name, one.network, one.batch, one.steps, one.v100_utilization) for one in named(benchmark)]
     options = {"storage": storage, "delta": density, "local": local_density, "architecture": architecture}
     options["slices"] = slices_or_auto(slices)
+    if weights is not None:
+        run = measure_run(weights, data)
+        shapes = [(run.name, run.shape.network, run.shape.batch, run.shape.steps, None)]
+        options |= {"delta": run.delta, "local": run.local, "masked": run.shape.masked}
     for name, network, sequences, length, of_v100 in shapes:
         found = {"benchmark": name} | measure(network, sequences, length, config, forward=forward, **options)
         found |= {} if of_v100 is None else {"v100_utilization": of_v100}
+        found |= {} if weights is None else {"density": run.delta, "local_density": run.local}
         print(json.dumps(found) if as_json else _line(found), flush=True)
 
 
@@ -82,6 +93,7 @@ def measure(
     local: float = 1.0,
     architecture: str = SWING.name,
     slices: int | str = AUTO,
+    masked: bool = False,
     forward: bool = False,
 ) -> dict:
     """Plan a network and model an iteration of it, or its forward pass.
@@ -105,7 +117,9 @@ def measure(
     machine.check_storage(kept)
 
     def plan_with(slices: int, groups: Sequence[int]) -> Plan:
-        make = partial(Plan, config, network, batch, steps, storage=kept, skips=machine.skips, slices=slices)
+        make = partial(
+            Plan, config, network, batch, steps, masked=masked, storage=kept, skips=machine.skips, slices=slices
+        )
         return plan_whole(1 << config.address_bits, make, groups)
 
     if slices == AUTO:

@@ -94,7 +94,7 @@ def _shapes(sizes: Sizes, queue_depth: int) -> dict[str, tuple]:
         "writer": (writers.WRITER, 1),
         "counted": (np.int64, int(Counter.COUNT)),
         "rows": (rows.ROWS, 1),
-        "instances": (INSTRUCTION, sequencer.INSTANCES),
+        "instances": (INSTRUCTION, rows.INSTANCES + rows.OFFERED),
         "stack": (sequencer.LOOP_BODY, sequencer.STACK_DEPTH),
     }
 

@@ -6,7 +6,6 @@ its text, its place within a burst, and how many completions of each engine it s
 
 from etalstm.model.fetcher import ITEM_BLOCKS
 from etalstm.model.latencies import MEMORY_BURSTS
-from etalstm.model.sequencer import INSTANCES
 from etalstm.model.state import (
     BURST_BEATS,
     CAST,
@@ -39,6 +38,7 @@ ELSEWHERE = {
     "store": "reading scatter beats_head beats_tail stream_head stream_tail items pushed lasts streams",
     "compressor": "place mask_place read",
     "log": "stream transfer total_head total_tail totals total_at",
+    "rows": "offered",
     "writer": "head tail answered lengths begins finals kinds accepts answers",
 }
 """Fields that are collected here, or that no part looks at any more."""
@@ -91,7 +91,7 @@ def _put_wait(out, wait, done, engine):
 @compiled
 def _put_instruction(out, slot, m):
     """Collect an instruction that is under way."""
-    one = m.instances[slot % INSTANCES]
+    one = m.instances[slot]
     _put(out, one.text)
     _put(out, one.opcode)
     _put(out, one.address % BURST_BEATS)

@@ -10,10 +10,12 @@ LOAD_CODE = int(Opcode.LOAD)
 _SEEN, _SKIPPED = int(Counter.ROWS_SEEN), int(Counter.ROWS_SKIPPED)
 _MAP_BEATS = int(Counter.READ_BEATS) + int(Traffic.DELTAS)
 PASS, TAKE, LOOK, END = range(4)
+INSTANCES = 256  # instructions of the program that are under way
+OFFERED = 256  # LOADs that a LOAD_ROWS has become and that are under way: they must not take the places of the others
 
 ROWS = record(
     "state", "tile", "row", "rows", "left", "run", "length", "found", "ended", "map_at", "asked", "took", "base",
-    "needed",
+    "needed", "offered",
 )  # fmt: skip
 """The block whose map is looked at, its next row, and the run of rows that was found last.
 
@@ -43,8 +45,8 @@ def _offer(cycle, rows, instance, m, more, sizes, wakes):
     if not has_room(queue, LOAD, sizes.instruction_queue, cycle):
         return False
     engine = m.sequencer[0]
-    slot = engine.instance % len(m.instances)
-    engine.instance += 1
+    slot = INSTANCES + rows.offered % OFFERED
+    rows.offered += 1
     m.instances[slot] = m.instances[engine.out_slot]
     load = m.instances[slot]
     load.opcode, load.more, load.outer = LOAD_CODE, more, rows.length

@@ -5,7 +5,7 @@ from etalstm.model.latencies import PROGRAM_RING
 from etalstm.model.links import room_at
 from etalstm.model.queues import has_room, push
 from etalstm.model.reader import beat_at, give_transfer, step_reader, take_beat, takes_transfer
-from etalstm.model.rows import step_rows
+from etalstm.model.rows import INSTANCES, step_rows
 from etalstm.model.state import (
     BURST_BEATS,
     CAST,
@@ -20,7 +20,6 @@ from etalstm.model.state import (
 )
 
 HALT, LOOP, ADVANCE, LOAD_ROWS = (int(code) for code in (Opcode.HALT, Opcode.LOOP, Opcode.ADVANCE, Opcode.LOAD_ROWS))
-INSTANCES = 256  # instructions that are under way
 PROGRAM = int(Counter.PROGRAM_BEATS)
 
 ENGINE = record(

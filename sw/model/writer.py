@@ -56,7 +56,9 @@ def step_writer(cycle, writer):
     if writer.tail > slots:
         before = writer.tail - 1 - slots
         # Where the response before is not known, the address stands until it is.
-        accepted = NEVER if before >= writer.head else max(accepted, writer.answers[before % RING] + 1)
+        # The first manager's response came as much earlier as its address is accepted.
+        freed = writer.answers[before % RING] + 2 - writer.managers
+        accepted = NEVER if before >= writer.head else max(accepted, freed)
     writer.accepts[place] = accepted
     if accepted < NEVER:
         writer.accepted = accepted + writer.managers - 1
@@ -75,7 +77,8 @@ def _settle(writer):
     place = (writer.tail - 1) % RING
     before = writer.tail - 1 - MEMORY_BURSTS // writer.managers
     if before < writer.head:
-        accepted = max(writer.begins[place] + ADDRESS + writer.hops, writer.answers[before % RING] + 1)
+        freed = writer.answers[before % RING] + 2 - writer.managers
+        accepted = max(writer.begins[place] + ADDRESS + writer.hops, freed)
         writer.accepted = max(accepted, writer.accepted + 1) + writer.managers - 1
         writer.accepts[place] = writer.accepted
         writer.offered_until = writer.accepted - writer.hops
@@ -96,8 +99,10 @@ def give_data(cycle, writer, done, wakes, counted, latency):
     counted[_WRITTEN + writer.kinds[place]] += 1
     writer.sent += 1
     taken = max(cycle + 1, writer.accepts[place] + 1)
-    if writer.sent == 1 and writer.managers > 1:
-        taken += (writer.managers - 1) * writer.lengths[place]
+    if writer.sent == 1:  # the others' data come before, the first one's as soon as its address is accepted
+        others = writer.managers - 1
+        first = max(cycle + 1, writer.accepts[place] + 1 - others)
+        taken = max(taken, first + others * writer.lengths[place])
     writer.data_at = taken
     if writer.sent < writer.lengths[place]:
         return

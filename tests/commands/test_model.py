@@ -1,8 +1,14 @@
 """``eta-lstm model``: what it refuses."""
 
+import json
+
 import pytest
 
+from etalstm.benchmarks import named
 from etalstm.cli import BAD_INPUT, run
+from etalstm.commands.model import measure
+from etalstm.hw.config import preset
+from etalstm.network import NetworkShape
 
 
 @pytest.mark.parametrize("option", ["--density", "--local-density"])
@@ -21,3 +27,48 @@ def test_lists_the_benchmarks_if_there_is_none_of_that_name(capsys):
 def test_refuses_streams_where_the_architecture_does_not_compress(capsys):
     assert run(["model", "--preset", "test", "--hidden", "6", "--architecture", "inference"]) == BAD_INPUT
     assert "inference keeps its intermediates dense" in capsys.readouterr().err
+
+
+def test_lists_the_presets_that_the_model_is_checked_on(capsys):
+    assert run(["model", "--check", "--preset", "bench"]) == BAD_INPUT
+    assert "checked on the presets test, sim, slice, vcu128, got 'bench'" in capsys.readouterr().err
+
+
+def test_an_architecture_that_skips_nothing_takes_as_long_at_any_density():
+    network, config = NetworkShape(9, 20, 1), preset("test")
+    found = [measure(network, 7, 4, config, delta=delta, architecture="dynamic") for delta in (1.0, 0.1)]
+    assert found[0] == found[1]
+    assert found[0]["utilization"] == found[0]["dense_equivalent"]
+
+
+def test_macs_that_are_skipped_are_not_utilization():
+    network, config = NetworkShape(9, 20, 1), preset("test")
+    dense, sparse = (measure(network, 7, 4, config, delta=delta, local=delta) for delta in (1.0, 0.1))
+    assert sparse["cycles"] < dense["cycles"]
+    assert sparse["utilization"] * 3 == pytest.approx(sparse["dense_equivalent"] * (1 + 2 * 0.1))
+
+
+def test_the_share_of_a_v100_is_that_of_its_published_time(capsys):
+    share = named("deepbench-1024-128")[0].v100_utilization
+    assert share == pytest.approx(9.6 / 15.7, abs=0.005)  # 9.6 TFLOP/s in 8.37 ms
+    assert named("trec10")[0].v100_utilization is None
+
+
+def test_shares_of_a_trained_run_are_those_that_its_next_batch_has(tmp_path, capsys):
+    sizes = ["--batch", "16", "--hidden", "8", "--iterations", "2"]
+    assert run(["train", "--dataset", "digits", *sizes, "--theta", "0.1", "--out", str(tmp_path)]) == 0
+    capsys.readouterr()
+    assert run(["model", "--preset", "test", "--weights", str(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["benchmark"] == "digits"
+    assert 0.1 < found["density"] < 0.9 and 0.1 < found["local_density"] < 0.9
+    assert run(["train", "--dataset", "digits", *sizes, "--out", str(tmp_path / "dense")]) == 0
+    capsys.readouterr()
+    assert run(["model", "--preset", "test", "--weights", str(tmp_path / "dense"), "--json"]) == 0
+    dense = json.loads(capsys.readouterr().out)
+    assert dense["density"] > found["density"] and dense["local_density"] == 1
+
+
+def test_refuses_a_folder_without_a_run(tmp_path, capsys):
+    assert run(["model", "--weights", str(tmp_path)]) == BAD_INPUT
+    assert f"{tmp_path} must be the folder of a run of eta-lstm train" in capsys.readouterr().err
