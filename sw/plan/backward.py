@@ -1,7 +1,7 @@
 """Programs of the backward pass: from dy to δ, and from δ to the gradients of what entered the layer."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -14,7 +14,7 @@ from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter, Operand, Parameter, Place, Scratch
 from etalstm.plan.needed import NeededRows
 from etalstm.plan.network import NetworkMap
-from etalstm.plan.propagation import Propagation
+from etalstm.plan.propagation import Emit, Propagation, emit_all
 from etalstm.plan.steps import alike
 from etalstm.plan.streams import NO_STEPS, Steps, Streams
 from etalstm.plan.tiling import Span, spans
@@ -102,16 +102,22 @@ class BackwardLayer:
 
     def _step(self, kept: list[int], index: int) -> None:
         """Emit one of the kept steps, whose first cells are prepared, and prepare those of the one that follows."""
-        parts = self._parts(kept[index])
+        parts, late = self._parts(kept[index]), self._late(kept, index)
         after = [part for step in kept[index + 1 : index + 2] for part in self._parts(step)]
         for position, (stage, step, tiles) in enumerate(parts):
-            for number, cells in enumerate(stage.groups(step, tiles)):
-                if number:
-                    stage.prepare(cells)
-                stage.deltas(cells)
+            stage.all_deltas(step, tiles, *late)
+            late = [], []
             stage.propagation.units(step, tiles)
             self._prepare_first(parts[position + 1 :] or after)
-            stage.propagation.inputs(kept, index, tiles)
+            stage.propagation.inputs(step, tiles)
+
+    def _late(self, kept: Sequence[int], index: int) -> tuple[list[Emit], list[Emit]]:
+        """Give the products, and then the stores, that were left for the time in which a step's first δ is computed."""
+        products, stores = [], []
+        for stage in self._stages:
+            more, last = stage.propagation.shared_inputs(kept, index - 1)
+            products, stores = products + stores + more, last
+        return products, stores
 
     @staticmethod
     def _prepare_first(parts) -> None:
@@ -124,9 +130,10 @@ class BackwardLayer:
         steps = range(self._steps)[::-1]
 
         def of_step(turn):
+            emit_all(*self._late(steps, turn))
             for stage, step, tiles in self._parts(steps[turn]):
                 stage.propagation.units(step, tiles)
-                stage.propagation.inputs(steps, turn, tiles)
+                stage.propagation.inputs(step, tiles)
 
         self._emitter.loop(self._steps, of_step, self._period)
         for stage in self._stages:
@@ -209,6 +216,22 @@ class BackwardStage:
         """Give the groups of cells of a step, batch tile by batch tile."""
         for tile, group in product(tiles, self._layer.tiling.unit_groups):
             yield Cells(self._stage, step, tile, group, self._network.batch.size_of(tile), tile == tiles[0])
+
+    def all_deltas(self, step: int, tiles: range, products: list[Emit], stores: list[Emit]) -> None:
+        """Compute δ of some batch tiles, whose first cells are prepared.
+
+        The given products run beside this element-wise work. So each group of cells is followed by some of them: loads
+        work in order, and those for the next cells must not wait behind all weights. Their stores come last, since δ's
+        must not wait for the sums.
+        """
+        every = list(self.groups(step, tiles))
+        for number, cells in enumerate(every):
+            if number:
+                self.prepare(cells)
+            self.deltas(cells)
+            first, end = (count * len(products) // len(every) for count in (number, number + 1))
+            emit_all(products[first:end])
+        emit_all(stores)
 
     def prepare(self, cells: Cells) -> None:
         """Bring the local gradients, or what they are computed from, and the gradient from above."""

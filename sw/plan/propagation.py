@@ -1,7 +1,8 @@
 """Wᵀδ of a stage, and where the gradients of what it broadcast go."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic, VectorOp, cast_sums
@@ -16,6 +17,15 @@ from etalstm.plan.weights import WeightStore
 MOST_STEPS = 4
 
 Part = tuple[int, int]  # step and batch tile
+
+Emit = Callable[[], None]  # appends some instructions
+
+
+def emit_all(*parts: list[Emit]) -> None:
+    """Append what some functions emit, in order."""
+    for part in parts:
+        for emit in part:
+            emit()
 
 
 class Propagation:
@@ -87,10 +97,16 @@ class Propagation:
         for number, group in enumerate(self._layer.tiling.column_groups[first:], start=first):
             self._sum(number, group, parts, self._row_map, self._whole_beats if number == first else 0)
 
-    def inputs(self, steps: Sequence[int], index: int, tiles: range) -> None:
-        """Sum some of the inputs' columns, which leave the layer, after those of the units.
+    def inputs(self, step: int, tiles: range) -> None:
+        """Sum the inputs' columns, which leave the layer, after those of the units; unless steps share loads."""
+        if self.steps == 1:
+            for number, group in enumerate(self._layer.tiling.input_groups):
+                self._sum(number, group, [(step, tile) for tile in tiles], self._row_map)
 
-        If several steps share loads, what they need is cut into as many pieces, one for each of the steps that follow.
+    def shared_inputs(self, steps: Sequence[int], index: int) -> tuple[list[Emit], list[Emit]]:
+        """Give a piece of the inputs' columns of steps that share loads, to be emitted in parts.
+
+        What such steps need is cut into as many pieces, one for each of the steps that follow.
 
         Parameters
         ----------
@@ -98,45 +114,65 @@ class Propagation:
             All steps, in the order in which they are worked on.
         index : int
             Which of them the units' columns have just been summed of.
-        tiles : range
-            In which batch tiles they have.
+
+        Returns
+        -------
+        products, stores : lists of function
+            Emit the products, run by run; and the stores that are left after all of them.
         """
-        if self.steps == 1:
-            self._sum_inputs([(steps[index], tile) for tile in tiles], range(1), self._row_map)
-        elif index >= self.steps and tiles.stop == self._batch.count:
-            block, piece = divmod(index, self.steps)
-            self._sum_inputs(self._block(steps, block - 1), range(piece, piece + 1))
+        if self.steps == 1 or index < self.steps:
+            return [], []
+        block, piece = divmod(index, self.steps)
+        return self._pieces(self._block(steps, block - 1), range(piece, piece + 1))
 
     def rest(self, steps: Sequence[int]) -> None:
         """Sum the inputs' columns that are left after the last step."""
         if self.steps == 1 or not steps:
             return
         block, piece = divmod(len(steps) - 1, self.steps)
-        if block:
-            self._sum_inputs(self._block(steps, block - 1), range(piece + 1, self.steps))
-        self._sum_inputs(self._block(steps, block), range(self.steps))
+        left = [(block - 1, range(piece, self.steps))] if block else []
+        for number, pieces in [*left, (block, range(self.steps))]:
+            emit_all(*self._pieces(self._block(steps, number), pieces))
 
     def _block(self, steps: Sequence[int], number: int) -> list[Part]:
         """Give the parts of some steps that share loads."""
         shared = steps[number * self.steps : (number + 1) * self.steps]
         return [(step, tile) for step in shared for tile in range(self._batch.count)]
 
-    def _sum_inputs(self, parts: list[Part], pieces: range, row_map: RowMap | None = None) -> None:
-        """Sum the inputs' column groups that belong to some pieces."""
+    def _pieces(self, parts: list[Part], pieces: range) -> tuple[list[Emit], list[Emit]]:
+        """Give the products and the last stores of the inputs' column groups that belong to some pieces.
+
+        A group's sums are stored when the queue has no room for those of another group.
+        """
         groups = self._layer.tiling.input_groups
         first, end = (piece * len(groups) // self.steps for piece in (pieces.start, pieces.stop))
+        emits, stores = [], []
         for number in range(first, end):
-            self._sum(number, groups[number], parts, row_map)
+            products, store, room = self._products(number, groups[number], parts)
+            if len(stores) == room:
+                emits.append(stores.pop(0))
+            emits += products
+            stores.append(store)
+        return emits, stores
 
     def _sum(self, number: int, group: Span, parts: list[Part], row_map: RowMap | None, whole_beats: int = 0) -> None:
         """Sum a column group of parts that share each load of weights, and store the sums."""
+        products, store, _ = self._products(number, group, parts, row_map, whole_beats)
+        emit_all(products, [store])
+
+    def _products(
+        self, number: int, group: Span, parts: list[Part], row_map: RowMap | None = None, whole_beats: int = 0
+    ) -> tuple[list[Emit], Emit, int]:
+        """Give what emits a column group's products, run by run, and its sums' stores; and how many such sums fit."""
         sizes = [self._batch.size_of(tile) for _, tile in parts]
         firsts = [sum(sizes[:n]) for n in range(len(sizes))]
-        sums = group.count * sum(sizes)
-        queue = Operand(Memory.QUEUE, self._half * (self._turn % 2) if sums <= self._half else 0)
+        sums, tiling = group.count * sum(sizes), self._layer.tiling
+        room = 2 if sums <= self._half else 1
+        queue = Operand(Memory.QUEUE, self._half * (self._turn % 2) if room == 2 else 0)
         self._turn += 1
-        tiling = self._layer.tiling
-        for run in (runs := self._weights.runs(tiling.units, tiling.gates, number)):
+        runs = self._weights.runs(tiling.units, tiling.gates, number)
+
+        def products(run):
             for part, size, first in zip(parts, sizes, firsts, strict=True):
                 begins, finishes = part is parts[0], part is parts[-1]
                 ends = {"start": run is runs[0] and begins, "finish": run is runs[-1] and finishes}
@@ -145,8 +181,12 @@ class Propagation:
                     beats = whole_beats if run is runs[0] else 0
                     weights = self._weights.bring(number, run, needed=row_map, whole_beats=beats)
                 self._emitter.mac(weights, run.rows * group.count, queue, sums, group.count, backward=True)
-        for (step, tile), size, first in zip(parts, sizes, firsts, strict=True):
-            self._keep_sums(step, tile, group, queue.at(first * group.count), size)
+
+        def store():
+            for (step, tile), size, first in zip(parts, sizes, firsts, strict=True):
+                self._keep_sums(step, tile, group, queue.at(first * group.count), size)
+
+        return [partial(products, run) for run in runs], store, room
 
     def _cast(self, part: Part, run, group: Span, size: int, first_sum: int, **ends: bool) -> None:
         """Broadcast a run of a part's δ."""

@@ -15,8 +15,8 @@ from etalstm.storage import Storage
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training
 
-NETWORK = NetworkShape(20, 20)  # three vectors of inputs and three of units, of 80 rows: they do not stay in the lanes
-LAYERS = NetworkShape(20, 20, 2)
+NETWORK = NetworkShape(32, 32)  # four vectors of inputs and four of units, of 128 rows: they do not stay in the lanes
+LAYERS = NetworkShape(32, 32, 2)
 STEPS = 23
 SEED = 9
 
@@ -31,7 +31,7 @@ def loaded_vectors(program):
 
 
 # Batch, storage; how often weights of the units and of the inputs are brought. A vector takes a cycle of the port. So
-# ten sequences should share a load if δ is sparse, and the queue holds the sums of 21. There are tiles of 3; 5 and 4;
+# ten sequences should share a load if δ is sparse, and the queue holds the sums of 32. There are tiles of 3; 5 and 4;
 # 7, 7 and 6 sequences.
 @pytest.mark.parametrize(
     ("batch", "policy", "of_units", "of_inputs"),
@@ -44,9 +44,9 @@ def loaded_vectors(program):
 )
 def test_weights_are_brought_as_often_as_the_port_and_the_queue_want(batch, policy, of_units, of_inputs):
     plan = Plan(preset("test"), NETWORK, batch, STEPS, storage=Storage(policy))
-    assert plan.map.layers[0].tiling.column_groups == [Span(0, 3), Span(3, 3)]
-    of_operands = STEPS * 6 * batch  # x and h, for the weights' gradient
-    expected = 80 * 3 * (of_units + of_inputs) + of_operands * blocks_of_gradient(plan)
+    assert plan.map.layers[0].tiling.column_groups == [Span(first, 2) for first in (0, 2, 4, 6)]
+    of_operands = STEPS * 8 * batch  # x and h, for the weights' gradient
+    expected = 128 * 4 * (of_units + of_inputs) + of_operands * blocks_of_gradient(plan)
     assert loaded_vectors(plan.programs["backward"]) == expected
 
 
@@ -61,7 +61,7 @@ def blocks_of_gradient(plan):
 @pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
 @pytest.mark.parametrize("batch", [3, 9, 20])
 def test_shared_loads_keep_golden_bits(batch, masked, skip_cells):
-    shape = TrainingShape(LAYERS, batch, STEPS, masked, Storage("ms1", 0.1))
+    shape = TrainingShape(LAYERS, batch, STEPS // 2, masked, Storage("ms1", 0.1))
     device = HardwareDevice("interpreter", "test", InterpretedAccelerator(preset("test")))
     assert_same_training(device, shape, iterations=1, seed=SEED, skip_cells=skip_cells)
 
