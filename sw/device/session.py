@@ -23,8 +23,8 @@ from etalstm.hw.contract import Traffic
 from etalstm.network import LayerGradients, LayerParameters, canonical_rows
 from etalstm.optimizer import contribution_norms
 from etalstm.plan.arrays import LayerArrays
-from etalstm.plan.emit import Place
 from etalstm.plan.held import LOCAL_GRADIENTS
+from etalstm.plan.operands import Place
 from etalstm.plan.placement import Placement
 from etalstm.plan.plan import Plan
 from etalstm.plan.program import Program

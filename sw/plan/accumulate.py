@@ -8,9 +8,10 @@ from itertools import pairwise
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
-from etalstm.plan.emit import Emitter, Operand, Place, Scratch
+from etalstm.plan.emit import Emitter
 from etalstm.plan.memory import Array
 from etalstm.plan.norms import NormLayer
+from etalstm.plan.operands import Operand, Place, Scratch
 from etalstm.plan.shards import Columns
 from etalstm.plan.vectors import ZERO
 from etalstm.slices import most_totals, tree_total

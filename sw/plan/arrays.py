@@ -7,9 +7,9 @@ import numpy as np
 
 from etalstm.cells.cell import Cell, Stage
 from etalstm.hw.config import Config
-from etalstm.plan.emit import Place, RowMap
 from etalstm.plan.exchange import Exchange
 from etalstm.plan.memory import Array
+from etalstm.plan.operands import Place, RowMap
 from etalstm.plan.shards import Shards
 from etalstm.plan.tiling import BatchTiles, LayerTiling, Span
 from etalstm.storage import LayerStorage

@@ -11,9 +11,10 @@ from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
-from etalstm.plan.emit import Emitter, Operand, Parameter, Place, Scratch
+from etalstm.plan.emit import Emitter
 from etalstm.plan.needed import NeededRows
 from etalstm.plan.network import NetworkMap
+from etalstm.plan.operands import Operand, Parameter, Place, Scratch
 from etalstm.plan.propagation import Emit, Propagation, emit_all
 from etalstm.plan.steps import alike
 from etalstm.plan.streams import NO_STEPS, Steps, Streams

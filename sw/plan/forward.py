@@ -7,8 +7,9 @@ from etalstm.cells.operation import split_after
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
-from etalstm.plan.emit import Emitter, Operand, Parameter, Place, Scratch
+from etalstm.plan.emit import Emitter
 from etalstm.plan.network import NetworkMap
+from etalstm.plan.operands import Operand, Parameter, Place, Scratch
 from etalstm.plan.steps import alike
 from etalstm.plan.streams import NO_STEPS, Steps, Streams
 from etalstm.plan.tiling import Share, Span

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
-from etalstm.plan.emit import Emitter, Operand, Place, Scratch
+from etalstm.plan.emit import Emitter
 from etalstm.plan.network import NetworkMap
+from etalstm.plan.operands import Operand, Place, Scratch
 from etalstm.plan.steps import strided
 from etalstm.plan.streams import NO_STEPS, Steps
 from etalstm.plan.tiling import Span, gradient_arrays

@@ -9,8 +9,8 @@ from itertools import product
 from etalstm.hw.config import Config
 from etalstm.hw.contract import STREAM_BLOCK
 from etalstm.plan.arrays import LayerArrays
-from etalstm.plan.emit import Log
 from etalstm.plan.memory import Array, MemoryMap
+from etalstm.plan.operands import Log
 from etalstm.plan.segments import REGIONS, Piece, Segment
 from etalstm.plan.tiling import ceil_div
 

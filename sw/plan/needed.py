@@ -2,7 +2,8 @@
 
 from etalstm.hw.contract import Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
-from etalstm.plan.emit import Emitter, Operand, Place, Scratch
+from etalstm.plan.emit import Emitter
+from etalstm.plan.operands import Operand, Place, Scratch
 from etalstm.plan.tiling import NEEDED_ARRAYS, Span
 from etalstm.plan.vectors import ONE, ZERO
 

@@ -10,10 +10,10 @@ from etalstm.network import NetworkShape
 from etalstm.plan import layout
 from etalstm.plan.allocation import LayerAllocation, batch_of, check_plannable
 from etalstm.plan.arrays import LayerArrays, Sequence
-from etalstm.plan.emit import Log, Place
 from etalstm.plan.exchange import allocate_exchange
 from etalstm.plan.held import Held, Kept, whole
 from etalstm.plan.memory import MemoryMap
+from etalstm.plan.operands import Log, Place
 from etalstm.plan.segments import Segment, everything
 from etalstm.plan.tiling import Span
 from etalstm.slices import Parts, most_totals

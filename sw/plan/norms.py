@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
-from etalstm.plan.emit import Emitter, Place, Scratch
+from etalstm.plan.emit import Emitter
+from etalstm.plan.operands import Place, Scratch
 from etalstm.plan.shards import Columns
 from etalstm.plan.vectors import ZERO
 

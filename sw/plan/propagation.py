@@ -7,8 +7,9 @@ from functools import partial
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic, VectorOp, cast_sums
 from etalstm.plan.arrays import LayerArrays
-from etalstm.plan.emit import Emitter, Operand, RowMap
+from etalstm.plan.emit import Emitter
 from etalstm.plan.network import NetworkMap
+from etalstm.plan.operands import Operand, RowMap
 from etalstm.plan.tiling import SPARSE_DELTA, Span, ceil_div, stay
 from etalstm.plan.vectors import MINUS_ZERO
 from etalstm.plan.weights import WeightStore

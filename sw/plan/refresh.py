@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from etalstm.hw.config import Config
 from etalstm.plan.arrays import LayerArrays
-from etalstm.plan.emit import Emitter, Operand, Place
+from etalstm.plan.emit import Emitter
+from etalstm.plan.operands import Operand, Place
 from etalstm.plan.shards import Columns
 
 

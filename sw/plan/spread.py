@@ -11,8 +11,9 @@ Groups wait for each other only before they read what others have updated. Meanw
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Traffic
 from etalstm.plan.arrays import LayerArrays
-from etalstm.plan.emit import Emitter, Operand, Place, Scratch
+from etalstm.plan.emit import Emitter
 from etalstm.plan.memory import Array
+from etalstm.plan.operands import Operand, Place, Scratch
 from etalstm.plan.refresh import RowRefresh, Square
 from etalstm.plan.shards import Columns
 from etalstm.plan.tiling import UPDATE_ARRAYS, UPDATE_SETS

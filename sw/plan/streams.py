@@ -3,8 +3,9 @@
 from etalstm.hw import contract
 from etalstm.hw.contract import Traffic
 from etalstm.plan.arrays import LayerArrays
-from etalstm.plan.emit import Emitter, Operand
+from etalstm.plan.emit import Emitter
 from etalstm.plan.network import NetworkMap
+from etalstm.plan.operands import Operand
 from etalstm.plan.tiling import Span
 
 Steps = frozenset[int]

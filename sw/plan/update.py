@@ -4,7 +4,8 @@ from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
-from etalstm.plan.emit import Emitter, Operand, Parameter, Place, Scratch
+from etalstm.plan.emit import Emitter
+from etalstm.plan.operands import Operand, Parameter, Place, Scratch
 from etalstm.plan.refresh import RowRefresh
 from etalstm.plan.tiling import UPDATE_ARRAYS, UPDATE_SETS
 

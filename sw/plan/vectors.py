@@ -4,7 +4,8 @@ from etalstm.cells.cell import Array
 from etalstm.cells.operation import Operation
 from etalstm.hw import contract
 from etalstm.hw.contract import VectorOp
-from etalstm.plan.emit import Emitter, Operand, Parameter, Scratch
+from etalstm.plan.emit import Emitter
+from etalstm.plan.operands import Operand, Parameter, Scratch
 
 ONE = Parameter(contract.PARAMETER_ONE)
 ZERO = Parameter(contract.PARAMETER_ZERO)

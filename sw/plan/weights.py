@@ -6,8 +6,9 @@ from functools import cache
 from etalstm.errors import PlanError
 from etalstm.hw.config import Config
 from etalstm.hw.contract import MOST_GATES, Memory, Traffic
-from etalstm.plan.emit import MOST_COUNTED, Emitter, Operand, Place, RowMap
+from etalstm.plan.emit import MOST_COUNTED, Emitter
 from etalstm.plan.memory import Array
+from etalstm.plan.operands import Operand, Place, RowMap
 from etalstm.plan.tiling import Share, stay
 
 

@@ -8,7 +8,8 @@ from etalstm.errors import PlanError
 from etalstm.hw import contract
 from etalstm.hw.config import PRESETS
 from etalstm.hw.contract import Memory, Source, VectorOp
-from etalstm.plan.emit import Emitter, Operand, Scratch
+from etalstm.plan.emit import Emitter
+from etalstm.plan.operands import Operand, Scratch
 from etalstm.plan.program import Program
 from etalstm.plan.vectors import Vectors
 
