@@ -118,7 +118,7 @@ class ForwardStage:
         self.tiling = tiling = layer.tiling
         groups = [tiling.gates * group.count for group in tiling.unit_groups]
         self._weights = WeightStore(layer.lanes, emitter, layer.rows, groups, tiling.depth, layer.first_weight)
-        self._bias_depth, self._bias_loaded = layer.lanes.bias_depth, False
+        self._bias_depth, self._has_biases = layer.lanes.bias_depth, False
         self._cell, self._stage = layer.cell, layer.stage
         self._vectors = Vectors(emitter, scratch, max(group.count for group in tiling.unit_groups) * network.batch.size)
         self._vectors.take(self._stage.forward_arrays)
@@ -176,7 +176,7 @@ class ForwardStage:
 
     def _sum(self, job: Job, place: Place, share: Share, row_offset: int, start: bool, finish: bool) -> None:
         """Add the terms of one broadcast array to a job's sums; `start` begins them, `finish` ends them."""
-        bias = self._bias(job)
+        bias = self._bias(job, start)
         for run in (runs := self._weights.runs(share, 1, job.number)):
             weights = self._weights.bring(job.number, run, row_offset)
             self._emitter.cast(
@@ -195,19 +195,34 @@ class ForwardStage:
                 weights, run.rows * job.row_tiles, job.queue, job.row_tiles * job.size, job.row_tiles, bias=bias
             )
 
-    def _bias(self, job: Job) -> Operand:
-        """Have the biases of a job's rows in the bias memory: all groups' at once, if they fit."""
-        everything = job.gates * self._layer.tiling.units.tiles
-        fits = everything <= self._bias_depth
-        first = self._layer.first_bias
-        bias = Operand(Memory.BIAS, first + (job.gates * job.group.first if fits else 0))
-        if fits and self._bias_loaded:
-            return bias
-        self._bias_loaded = True
-        vectors, vector = (everything, 0) if fits else (job.row_tiles, job.gates * job.group.first)
+    def _bias(self, job: Job, start: bool) -> Operand:
+        """Have the biases of a job's rows in the bias memory: all groups' at once, if they fit, else the job's own.
+
+        The job's own come when its sums `start`.
+        """
+        first, gates = self._layer.first_bias, job.gates
+        everything = gates * self._layer.tiling.units.tiles
+        if everything <= self._bias_depth:
+            if not self._has_biases:
+                self._bring_biases(first, 0, everything)
+            self._has_biases = True
+            return Operand(Memory.BIAS, first + gates * job.group.first)
+        first += self._bias_half(job)
+        if start:
+            self._bring_biases(first, gates * job.group.first, job.row_tiles)
+        return Operand(Memory.BIAS, first)
+
+    def _bias_half(self, job: Job) -> int:
+        """Choose where a job's own biases go: jobs alternate halves, as those of the queue, if they fit a half.
+
+        So the next job's biases come while the sums of this one are still finished with its own.
+        """
+        half = self._bias_depth // 2
+        return half if job.row_tiles <= half and job.queue.address else 0
+
+    def _bring_biases(self, to: int, vector: int, vectors: int) -> None:
         place = Place(self._layer.bias, vector)
-        self._emitter.load(Operand(Memory.BIAS, first), place, Traffic.WEIGHTS, outer=1, inner=vectors)
-        return bias
+        self._emitter.load(Operand(Memory.BIAS, to), place, Traffic.WEIGHTS, outer=1, inner=vectors)
 
     def cells(self, job: Job) -> None:
         """Activate the gates, update the state and keep what the backward pass needs."""

@@ -11,9 +11,10 @@ from etalstm.device.hardware import HardwareDevice
 from etalstm.errors import PlanError
 from etalstm.hw import contract
 from etalstm.hw.config import PRESETS, preset
-from etalstm.hw.contract import Opcode
+from etalstm.hw.contract import Memory, Opcode
 from etalstm.network import NetworkShape
 from etalstm.plan.plan import Plan
+from etalstm.plan.walk import walk
 from etalstm.storage import Storage
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training
@@ -152,3 +153,13 @@ def test_traffic_counts_every_array_that_moves():
     assert traffic["intermediates"]["written"] == 5 * cells
     assert traffic["deltas"]["written"] == 4 * cells
     assert np.all([kind["read"] > 0 for kind in traffic.values()])
+
+
+def test_biases_that_do_not_fit_come_once_for_each_job_to_alternating_halves():
+    config, steps = preset("test"), 20
+    plan = Plan(config, NetworkShape(40, 70), 9, steps)
+    fields = [step.fields for step in walk(plan.programs["forward"].words) if step.opcode == Opcode.LOAD]
+    addresses = [each["lane_address"] for each in fields if each["memory"] == Memory.BIAS]
+    jobs = steps * plan.map.batch.count * len(plan.map.layers[0].tiling.unit_groups)
+    assert set(addresses) == {0, config.bias_depth // 2}
+    assert len(addresses) == jobs
