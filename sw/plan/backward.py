@@ -15,7 +15,7 @@ from etalstm.plan.emit import Emitter
 from etalstm.plan.needed import NeededRows
 from etalstm.plan.network import NetworkMap
 from etalstm.plan.operands import Operand, Parameter, Place, Scratch
-from etalstm.plan.propagation import Emit, Propagation, emit_all
+from etalstm.plan.propagation import Emit, Masking, Propagation, emit_all
 from etalstm.plan.steps import alike
 from etalstm.plan.streams import NO_STEPS, Steps, Streams
 from etalstm.plan.tiling import Span, spans
@@ -183,9 +183,10 @@ class BackwardStage:
             self._needed = NeededRows(self._emitter, scratch, self._layer, most)
             beats = operations + tiling.gates * self._layer.lanes.vector_beats
             self._whole_beats = _LATENCY_BEATS + beats * vectors
-        names = ("the mask", "a merged gradient", "a passed gradient") if self._network.mask else ()
-        self._masking = [scratch.take(name, size) for name in names]
-        self._mask = self._masking[0] if self._masking else None
+        self._masking = None
+        if self._network.mask:
+            passed = tuple(self._delta.at(n * size) for n in range(len(self._stage.deltas) * most))
+            self._masking = Masking(scratch.take("the mask", size), scratch.take("merged dh", size), passed)
 
     def begin_bias(self, steps: range) -> None:
         """Have every slice's db of the steps that have run."""
@@ -269,8 +270,8 @@ class BackwardStage:
         self._run(cells, deltas, given)
         if self._network.mask:
             place = self._network.mask.part(cells.step, cells.batch_tile)
-            self._emitter.load(self._mask, place, Traffic.ACTIVATIONS, 1, cells.size)
-            self._vectors.select_zero(self._mask, stage.deltas, cells.group.count, cells.size)
+            self._emitter.load(self._masking.mask, place, Traffic.ACTIVATIONS, 1, cells.size)
+            self._vectors.select_zero(self._masking.mask, stage.deltas, cells.group.count, cells.size)
             if self._layer.is_last:
                 self._store(stage.gradient, cells, self._layer.dh_sum)
         self._keep_deltas(cells)
@@ -299,7 +300,7 @@ class BackwardStage:
         """Store the gradient of the state before; sequences that have ended pass on the one that arrives."""
         before = self._cell.state_gradient_before
         if self._network.mask:
-            values, mask = self._vectors.operand(before, cells.size), self._mask.at(0, outer=0)
+            values, mask = self._vectors.operand(before, cells.size), self._masking.mask.at(0, outer=0)
             each = {"outer": cells.group.count, "inner": cells.size}
             self._emitter.vector(VectorOp.SELECT_ZERO, values, mask, arriving, **each)
         self._store(before, cells, self._layer.dc)

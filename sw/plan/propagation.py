@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from etalstm.hw.config import Config
@@ -29,6 +30,27 @@ def emit_all(*parts: list[Emit]) -> None:
             emit()
 
 
+@dataclass(frozen=True)
+class Masking:
+    """Scratch vectors for sequences that have ended, one of each for every sequence of a batch tile.
+
+    Members
+    -------
+    mask : Operand
+        0 for each sequence that has ended.
+    merged : Operand
+        A tile of dh.
+    passed : tuple of Operand
+        Tiles of dh as they reached the step. They are loaded before their sums are there. With several places, such a
+        load waits for no other tile's sums, and the weights behind it in the load queue do not either. δ has no use for
+        these vectors until all of dh is there.
+    """
+
+    mask: Operand
+    merged: Operand
+    passed: tuple[Operand, ...]
+
+
 class Propagation:
     """Emits the sums Wᵀδ of a stage: of its units' columns when δ of a step is there, of its inputs' columns later.
 
@@ -47,8 +69,8 @@ class Propagation:
         Which rows of weights the present δ needs, if that is known.
     whole_beats : int
         Beats of weights that are brought before the map is known.
-    masking : list of Operand
-        Where sequences have ended: the mask, which the stage has brought, and room for two vectors of each sequence.
+    masking : Masking or None
+        Where sequences may have ended; the stage has brought the mask.
 
     Members
     -------
@@ -64,7 +86,7 @@ class Propagation:
         layer: LayerArrays,
         row_map: RowMap | None,
         whole_beats: int,
-        masking: list[Operand],
+        masking: Masking | None,
     ):
         self._emitter, self._layer, self._batch = emitter, layer, network.batch
         self._row_map, self._whole_beats = row_map, whole_beats
@@ -184,8 +206,8 @@ class Propagation:
                 self._emitter.mac(weights, run.rows * group.count, queue, sums, group.count, backward=True)
 
         def store():
-            for (step, tile), size, first in zip(parts, sizes, firsts, strict=True):
-                self._keep_sums(step, tile, group, queue.at(first * group.count), size)
+            for number, ((step, tile), size, first) in enumerate(zip(parts, sizes, firsts, strict=True)):
+                self._keep_sums(number, step, tile, group, queue.at(first * group.count), size)
 
         return [partial(products, run) for run in runs], store, room
 
@@ -198,8 +220,8 @@ class Propagation:
             first_sum=first_sum, **ends,
         )  # fmt: skip
 
-    def _keep_sums(self, step, batch_tile, group, queue, size):
-        """Store a column group's sums as the gradients of x and of the other operand."""
+    def _keep_sums(self, number, step, batch_tile, group, queue, size):
+        """Store the sums of a column group's part `number` as the gradients of x and of the other operand."""
         layer, inputs = self._layer, self._layer.tiling.inputs.tiles
         dx_count = max(0, min(group.count, inputs - group.first))
         if dx_count:
@@ -216,13 +238,14 @@ class Propagation:
             self._emitter.store(sums, place, Traffic.ACTIVATIONS, count, size)
             return
         if self._batch.count > 1:  # the mask that the stage has brought is another tile's
-            self._emitter.load(self._masking[0], self._masks.part(step, batch_tile), Traffic.ACTIVATIONS, 1, size)
+            self._emitter.load(self._masking.mask, self._masks.part(step, batch_tile), Traffic.ACTIVATIONS, 1, size)
         for tile in range(count):
-            self._merge(batch_tile, first + tile, sums.at(tile), size)
+            passed = self._masking.passed[(number * count + tile) % len(self._masking.passed)]
+            self._merge(batch_tile, first + tile, sums.at(tile), size, passed)
 
-    def _merge(self, batch_tile, tile, sums, size):
+    def _merge(self, batch_tile, tile, sums, size, passed):
         """Store one tile of dh; sequences that have ended pass on the gradient that reached them."""
-        layer, emitter, (mask, merged, passed) = self._layer, self._emitter, self._masking
+        layer, emitter, merged, mask = self._layer, self._emitter, self._masking.merged, self._masking.mask
         emitter.load(passed, layer.dh_sum.part(0, batch_tile, tile), Traffic.ACTIVATIONS, 1, size)
         emitter.vector(VectorOp.ADD, merged, sums, MINUS_ZERO, inner=size)
         emitter.vector(VectorOp.SELECT_ZERO, merged, mask, passed, inner=size)

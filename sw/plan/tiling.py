@@ -11,7 +11,7 @@ from etalstm.hw.contract import MOST_GATES
 from etalstm.slices import most_totals, slice_ranges
 
 # Scratch vectors that the mask and the merge of masked gradients need for each sequence, besides the cell's own.
-MASK_ARRAYS = 3
+MASK_ARRAYS = 2
 
 # Scratch vectors that a tile of units needs besides in the backward pass: which rows of weights its δ needs, by gate.
 NEEDED_ARRAYS = MOST_GATES
