@@ -65,8 +65,8 @@ class Counters(wiring.Component):
 
     Parameters
     ----------
-    most : int
-        The most that is added to one counter in a cycle, less one.
+    channels : int
+        Channels whose activity is added up: up to 32 for each of them in a cycle, and one more.
 
     Members
     -------

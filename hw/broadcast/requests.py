@@ -75,7 +75,8 @@ class BlockRequests(wiring.Component):
         index, own_end = Signal(contract.COUNT_BITS), Signal(_SUM_BITS)
         sums, sums_before = Signal(_SUM_BITS), Signal(_SUM_BITS)  # since the last start
         words_before = cast.gates * cast.lane[: (self._beat_words - 1).bit_length()]  # of the first lane's beat
-        remaining, channel, tile = Signal(contract.COUNT_BITS), Signal(8), Signal(8)
+        remaining = Signal(contract.COUNT_BITS)
+        channel, tile = Signal(contract.CHANNEL_BITS), Signal(contract.TILE_BITS)
         fresh, lanes, rows = Signal(), Signal(6), Signal(range(MOST_GATES * self._lanes + 1))
         outer, verdict = Signal(LANE_OFFSET_BITS), Signal(Status)
         beats, offset = Signal(contract.ADDRESS_BITS), Signal(contract.ADDRESS_BITS + 1)

@@ -32,11 +32,6 @@ class FloatView(data.View):
         return self.exponent == 0
 
     @property
-    def is_inf(self):
-        """Infinity of either sign."""
-        return self.exponent.all() & ~self.fraction.any()
-
-    @property
     def is_nan(self):
         """Any NaN."""
         return self.exponent.all() & self.fraction.any()
@@ -45,11 +40,6 @@ class FloatView(data.View):
     def significand(self):
         """The fraction under its leading one; meaningless for a zero."""
         return Cat(self.fraction, 1)
-
-    @property
-    def magnitude(self):
-        """Exponent and fraction: orders like the absolute value, infinity included."""
-        return Cat(self.fraction, self.exponent)
 
 
 OUTCOME = data.StructLayout({"sign": 1, "zero": 1, "infinite": 1, "nan": 1})

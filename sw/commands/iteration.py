@@ -82,6 +82,8 @@ def iteration(
 ) -> None:
     """Measure one training iteration on the simulated accelerator, of random data or of a trained network."""
     if weights is not None:
+        if slices != "1":
+            raise ValueError(f"--weights takes the slices of its run, got --slices {slices}")
         chosen = {"preset": preset, "storage": storage, "theta": read_thresholds(theta)}
         chosen["delta_target"] = number_or_off("delta_target", delta_target)
         trained_iteration(weights, dataset, data, batches, stall, as_json, **chosen)

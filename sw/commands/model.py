@@ -64,6 +64,10 @@ def model(
     config = named_preset(preset or PRESET)
     for name, size in (("batch", batch), ("steps", steps)):
         check_size(name, size)
+    if weights is not None and (benchmark is not None or density != 1 or local_density != 1):
+        raise ValueError(
+            "--weights has a network and densities of its own: --benchmark and densities do not go with it"
+        )
     if benchmark is None:
         network = NetworkShape(hidden if inputs is None else inputs, hidden, layers)
         shapes = [(f"{network.input_size}-{hidden}-{batch}", network, batch, steps, None)]

@@ -81,9 +81,10 @@ class Session(SessionHooks):
         if velocities is None:
             velocities = zero_velocities(self.shape.network)
         velocities = check_parameters(self.shape.network, velocities, "velocities")
+        self._generation += 1
+        self._stage = "new"  # if the device fails below, some weights are new and some are old
         self._load(parameters, velocities)
         self._stage = "loaded"
-        self._generation += 1
 
     def store_as(self, storage: Storage) -> None:
         """Keep intermediates another way from the next forward pass on; weights and velocities stay.
@@ -286,6 +287,8 @@ class Session(SessionHooks):
     def contributions(self) -> np.ndarray:
         """Measure every cell: the 2-norm of what each sequence added to its layer's dW there.
 
+        To be called before ``update``: a device may run passes again, with the weights that they had.
+
         Returns
         -------
         array, float64, (L, T, B)
@@ -296,7 +299,7 @@ class Session(SessionHooks):
         DeviceError
             If the device is not one that :attr:`reduces`, or its memory has room for one layer's δ at a time only.
         """
-        self._require("contributions", "backward", "backward", "updated")
+        self._require("contributions", "backward", "backward")
         return self._contributions()
 
     def update(
@@ -331,10 +334,11 @@ class Session(SessionHooks):
         if not 0 < compensation < math.inf:
             raise ValueError(f"compensation must be finite and above 0, got {compensation}")
         scale = np.float32(compensation * clip_scale(self._norm() * compensation, clip))
+        self._stage = "new"  # if the device fails below, some weights are new and some are old
         self._update(UpdateRule(learning_rate, momentum, weight_decay, scale))
         self._stage = "updated"
 
-    def counters(self) -> dict[str, int]:
+    def counters(self) -> dict:
         """Read the counters since the last forward began: of it and of the backward and update that followed it.
 
         Every device has ``cycles`` (0 where there is no clock); the others' names are the device's.

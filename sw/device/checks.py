@@ -53,7 +53,10 @@ def check_skipped(shape: TrainingShape, skipped) -> np.ndarray:
     if skipped is None:
         return np.zeros(expected, bool)
     if not isinstance(skipped, np.ndarray) or skipped.dtype != bool or skipped.shape != expected:
-        raise ValueError(f"skipped_cells must be an array of bool, {expected}, got {np.shape(skipped)}")
+        kind = getattr(skipped, "dtype", type(skipped).__name__)
+        raise ValueError(
+            f"skipped_cells must be an array of bool of shape {expected}, got {kind} of {np.shape(skipped)}"
+        )
     return skipped.copy()
 
 

@@ -132,8 +132,8 @@ def _place(engine: int, count: int, words, length: int) -> str:
         except ValueError as error:  # of a loop that the sequencer had not come to
             return f"{count} of its own; which that is cannot be told, for {error}"
     if found is None:
-        return f"after its {count}th, the program's end" if count else "before its first"
-    number, turns = found[:2]
+        return f"behind its last, number {count}" if count else "before its first"
+    number, turns = found
     within = f" (turn {', '.join(map(str, turns))})" if turns else ""
     return f"{number}{within}: {describe(program[number])}"
 

@@ -60,7 +60,19 @@ class HardwareDevice(Device):
         try:
             return plan_best_slices(self.accelerator.config, shape.network, shape.batch, plan).map.division.slices
         except PlanError:
-            return 1
+            return self._fewest_slices(shape)
+
+    def _fewest_slices(self, shape: TrainingShape) -> int:
+        """Give the smallest power of two of slices one of which fits the memory; 1 if none does."""
+        for exponent in range(shape.batch.bit_length()):
+            parts = Parts(shape.batch, 1 << exponent, 1 << exponent)
+            try:
+                of_part = shape_of_part(replace(shape, slices=1 << exponent), parts)
+                plan_session(self.accelerator, of_part, first_room(shape), parts=parts.count)
+                return 1 << exponent
+            except PlanError:
+                continue
+        return 1
 
     def close(self) -> None:
         """Let go of the machine."""

@@ -68,7 +68,7 @@ class SessionHooks(ABC):
         raise DeviceError("this device does not measure what its cells contribute")
 
     @abstractmethod
-    def _counters(self) -> dict[str, int]:
+    def _counters(self) -> dict:
         """Read the counters."""
 
     def _store_as(self, shape: TrainingShape) -> None:  # noqa: B027  a device that plans nothing has nothing to do

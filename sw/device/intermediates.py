@@ -159,7 +159,7 @@ class Intermediates:
             If the region has no room for them; nothing was written.
         """
         streams, extents, bodies = self.place(held, sealed)
-        self._write_region(held, bodies, int((extents[:, :, START] + extents[:, :, BEATS]).max(initial=0)))
+        self._write_region(held, bodies, self._vectors(extents))
         self._write_indices(held, streams, extents)
 
     def place(self, held: Held, sealed: Iterable[bytes]):
@@ -174,7 +174,7 @@ class Intermediates:
 
         Raises
         ------
-        StreamError
+        StreamError, OutgrownError
             As :meth:`write` does.
         """
         streams, sealed = list(self.streams(held)), iter(sealed)
@@ -192,7 +192,16 @@ class Intermediates:
                     ends[channel] += beats
                 extents[channel, number] = start, beats, header.elements, header.kept
                 bodies[channel, start] = words.reshape(beats, -1)
+        missing = self._vectors(extents) - held.region.vectors
+        if missing > 0:
+            needed = (missing + held.log.array.vectors) / held.log.worst
+            raise OutgrownError(f"streams need {missing} vectors more than a region of {held.region.vectors}", needed)
         return streams, extents, bodies
+
+    def _vectors(self, extents: np.ndarray) -> int:
+        """Count the vectors of a region that streams take."""
+        beats = int((extents[:, :, START] + extents[:, :, BEATS]).max(initial=0))
+        return -(-beats // self._config.vector_beats)
 
     def _next(self, sealed: Iterator[bytes], stream: Stream, channel: int):
         """Take the next stream and check that it is the one that is expected."""
@@ -255,11 +264,7 @@ class Intermediates:
         words = self._windows.read_words(held.region.part(0, vectors)).view(np.uint32)
         return words.reshape(self._channels, -1, self._config.beat_words)
 
-    def _write_region(self, held: Held, bodies: dict[tuple[int, int], np.ndarray], beats: int) -> None:
-        vectors = -(-beats // self._config.vector_beats)
-        if vectors > held.region.vectors:
-            needed = (vectors - held.region.vectors + held.log.array.vectors) / held.log.worst
-            raise OutgrownError(f"streams need {vectors} vectors of a region of {held.region.vectors}", needed)
+    def _write_region(self, held: Held, bodies: dict[tuple[int, int], np.ndarray], vectors: int) -> None:
         shape = (self._channels, vectors * self._config.vector_beats, self._config.beat_words)
         words = np.zeros(shape, np.uint32)
         for (channel, start), body in bodies.items():

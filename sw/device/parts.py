@@ -1,10 +1,9 @@
 """Sessions whose batch does not fit the machine's memory: parts of it are worked on one after the other."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial, reduce
-from itertools import islice
+from functools import reduce
+from itertools import chain, islice
 from operator import add
 
 import numpy as np
@@ -46,7 +45,8 @@ class PartedSession(Session):
     def __init__(self, shape: TrainingShape, parts: Parts, inner: HardwareSession):
         super().__init__(shape)
         self._parts, self._inner = parts, inner
-        self._bring: list[Callable[[], object]] = []  # by part: have its forward pass in the memory
+        self._inputs: list[list] = []  # by part: of its forward pass
+        self._sealed: list[list[bytes]] | None = None  # by part: what the host gave in place of the pass
         self._present: int | None = None  # the part whose forward pass is there
         self._counts: dict[str, dict] = {}
         self._moved: dict[str, dict[str, int]] = {"read": {}, "written": {}}
@@ -66,29 +66,32 @@ class PartedSession(Session):
     def _forward(self, x, lengths, h0, c0):
         self._begin()
         inputs = (x, 1), (lengths, 0), (h0, 1), (c0, 1)
-        self._bring = [partial(self._inner._forward, *self._of(part, *inputs)) for part in self._each]
+        self._inputs, self._sealed = [self._of(part, *inputs) for part in self._each], None
         outputs = [self._run(part) for part in self._each]
         return Outputs(*(self._joined([getattr(out, name) for out in outputs], 1) for name in ("y", "h", "c")))
 
     def _encode(self, layers, skipped):
-        for part in self._each:
-            yield from self._inner._encode(self._of(part, *((layer, 2) for layer in layers)), skipped)
+        parts = [self._of(part, *((layer, 2) for layer in layers)) for part in self._each]
+        return chain.from_iterable([self._inner._encode(part, skipped) for part in parts])
 
     def _load_intermediates(self, x, h, streams, lengths):
         self._begin()
         count, streams = self._inner.count_streams(), iter(streams)
-        self._bring = []
+        self._inputs, self._sealed = [self._of(part, (x, 1), (h, 2), (lengths, 0)) for part in self._each], []
         for part in self._each:
-            inputs = self._of(part, (x, 1), (h, 2), (lengths, 0))
-            sealed = list(streams if part == self._each[-1] else islice(streams, count))
-            self._bring.append(partial(self._take, *inputs, sealed))
+            self._sealed.append(list(streams if part == self._each[-1] else islice(streams, count)))
             self._run(part)
 
-    def _take(self, x, h, lengths, sealed):
-        self._inner._load_intermediates(x, h, sealed, lengths)
+    def _bring(self, part: int) -> Outputs | None:
+        """Have the forward pass of a part in the memory."""
+        if self._sealed is None:
+            return self._inner._forward(*self._inputs[part])
+        x, h, lengths = self._inputs[part]
+        return self._inner._load_intermediates(x, h, self._sealed[part], lengths)
 
     def _backward(self, dy, dh, dc, delta_threshold):
-        self._gradients_of_part = partial(self._backward_of, (dy, 1), (dh, 1), (dc, 1), delta_threshold)
+        self._arriving = (dy, 1), (dh, 1), (dc, 1)
+        self._delta_threshold = delta_threshold
         self._of_parts, aside = defaultdict(dict), 0
         for part, merges in zip(reversed(self._each), additions(self._parts.count, backwards=True), strict=True):
             self._gradients_of_part(part)
@@ -102,11 +105,11 @@ class PartedSession(Session):
                 self._note()
                 aside += 1
 
-    def _backward_of(self, dy, dh, dc, delta_threshold, part):
+    def _gradients_of_part(self, part: int) -> None:
         """Have the gradients of a part in the memory."""
         if part != self._present:
             self._run(part)
-        self._inner._backward(*self._of(part, dy, dh, dc), delta_threshold)
+        self._inner._backward(*self._of(part, *self._arriving), self._delta_threshold)
         self._present = None
         self._note()
 
@@ -147,6 +150,7 @@ class PartedSession(Session):
     def _contributions(self):
         """Go through all parts again; the gradients of the whole batch are put aside meanwhile."""
         self._inner.accumulate("keep 0")
+        self._note()
         factors = []
         try:
             for part in self._each:
@@ -196,7 +200,7 @@ class PartedSession(Session):
     def _run(self, part: int):
         """Have a part's forward pass in the memory."""
         self._present, self._moved = None, self._moved_so_far()  # a part's forward pass begins to count anew
-        result = self._bring[part]()
+        result = self._bring(part)
         self._present = part
         self._note()
         return result

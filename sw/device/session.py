@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -85,6 +86,7 @@ class HardwareSession(Session):
         self._identity = network_id(shape.network, shape.batch, shape.steps, shape.slices)
         self._wasteful = False
         self._program_room: dict[str, int] = {}  # what programs are given at least
+        self._from_host: tuple | None = None  # what the host gave in place of a forward pass
         self._map = self.windows = None
         self._adopt(self._planned(self.shape))
 
@@ -132,7 +134,7 @@ class HardwareSession(Session):
         self.windows.count_anew()
         if self._wasteful:
             self._adopt(self._planned(self.shape))
-        self._leave_intermediates = self._run_forward
+        self._from_host = None
         self._until_it_fits(self._run_forward)
         layers, steps = self._map.layers, self.shape.steps
         y = self.windows.read(layers[-1].h.array)[1:]
@@ -150,28 +152,35 @@ class HardwareSession(Session):
     def _encode(self, layers, skipped):
         self._refuse_dense()
         streams = self._streams(skipped)
-        for held in self._map.kept.held:
-            yield from streams.encode(held, layers)
+        return chain.from_iterable(streams.encode(held, layers) for held in self._map.kept.held)
 
     def _load_intermediates(self, x, h, streams, lengths):
         self._refuse_dense()
-        sealed = list(streams)
+        self._from_host = x, h, list(streams), lengths
         self._counts = {}
         self.windows.count_anew()
+        self._leave_intermediates()
 
-        def place():
-            self._prepare(x, lengths)
-            for arrays, states in zip(self._map.layers, h, strict=True):
-                self.windows.write(arrays.h.array, states)
-            self.spill.take(sealed)
+    def _leave_intermediates(self) -> None:
+        """Have in the memory what the forward pass has left, or what the host gave in its place."""
+        if self._from_host is None:
+            self._run_forward()
+            return
+        while True:
+            try:
+                self._place_intermediates(*self._from_host)
+                return
+            except OutgrownError as error:
+                if self._room.share(LOCAL_GRADIENTS) >= 1:  # the room of the worst case
+                    raise
+                self._room.give(LOCAL_GRADIENTS, error.needed)
+                self._adopt(self._planned(self.shape))
 
-        self._leave_intermediates = place
-        try:
-            place()
-        except OutgrownError as error:
-            self._room.give(LOCAL_GRADIENTS, error.needed)
-            self._adopt(self._planned(self.shape))
-            place()
+    def _place_intermediates(self, x, h, sealed, lengths) -> None:
+        self._prepare(x, lengths)
+        for arrays, states in zip(self._map.layers, h, strict=True):
+            self.windows.write(arrays.h.array, states)
+        self.spill.take(sealed)
 
     def _refuse_dense(self) -> None:
         for number in range(self.shape.network.layers):
@@ -212,7 +221,6 @@ class HardwareSession(Session):
         for arrays, h, c in zip(layers, dh, dc, strict=True):
             self.windows.write(arrays.dh.array, h[None])
             self.windows.write(arrays.dc.array, c[None])
-        self.spill.before_backward()
         self._run_pass("backward", reversed(range(len(self._map.kept.held))), self.spill.during_backward)
 
     def _dx(self):

@@ -52,10 +52,6 @@ class Spill:
         if first < len(sealed):
             raise StreamError(f"{len(sealed)} streams came, expected were {first}")
 
-    def before_backward(self) -> None:
-        """Have what the last segment keeps in memory."""
-        self._bring(len(self._held) - 1)
-
     def during_backward(self, number: int) -> None:
         """Bring back what the segment before the one that runs keeps: the region of the one after it is free."""
         self._bring(number - 1)

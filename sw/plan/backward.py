@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 
 from etalstm.cells.cell import Stage
 from etalstm.cells.operation import split_after
@@ -85,7 +85,7 @@ class BackwardLayer:
         kept = [step for step in reversed(steps) if step not in self._skipped]
         if kept:
             self._prepare_first(self._parts(kept[0]))
-        for run in alike(range(len(kept)), lambda index: self._kind(*kept[index : index + 2])):
+        for run in alike(range(len(kept)), lambda index: self._kind(kept, index)):
             self._emitter.loop(len(run), lambda turn, run=run: self._step(kept, run[turn]), self._period)
         for stage in self._stages:
             stage.propagation.rest(kept)
@@ -96,10 +96,17 @@ class BackwardLayer:
         """Steps after which what they do may repeat."""
         return math.lcm(*(stage.propagation.steps for stage in self._stages))
 
-    def _kind(self, step: int, following: int | None = None) -> tuple:
-        """Tell in what a step, with the one that follows it, may differ from others."""
+    def _kind(self, kept: Sequence[int], index: int) -> tuple:
+        """Tell in what a step, with the one that follows it, may differ from others.
+
+        The products that are left for a step belong to steps up to two periods before it. So a step with a gap among
+        those is of a kind of its own: addresses do not advance evenly there, and no loop may go over it.
+        """
+        step, following = kept[index], kept[index + 1] if index + 1 < len(kept) else None
         apart = 0 if following is None else step - following
-        return step + 1 in self._skipped, step in self._above, apart, following in self._above
+        before = kept[max(0, index - 2 * self._period) : index + 1]
+        even = len({a - b for a, b in pairwise(before)}) < 2
+        return step + 1 in self._skipped, step in self._above, apart, following in self._above, even or -index
 
     def _step(self, kept: list[int], index: int) -> None:
         """Emit one of the kept steps, whose first cells are prepared, and prepare those of the one that follows."""

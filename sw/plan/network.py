@@ -4,14 +4,13 @@ from collections.abc import Callable
 from functools import partial
 
 from etalstm.cells.cell import Cell
-from etalstm.cells.lstm import LSTM
 from etalstm.hw.config import Config
 from etalstm.network import NetworkShape
 from etalstm.plan import layout
 from etalstm.plan.allocation import LayerAllocation, batch_of, check_plannable
 from etalstm.plan.arrays import LayerArrays, Sequence
 from etalstm.plan.exchange import allocate_exchange
-from etalstm.plan.held import Held, Kept, whole
+from etalstm.plan.held import Held, Kept
 from etalstm.plan.memory import MemoryMap
 from etalstm.plan.operands import Log, Place
 from etalstm.plan.segments import Segment, everything
@@ -70,12 +69,12 @@ class NetworkMap:
         division: Parts,
         steps: int,
         masked: bool,
-        storage: Storage = Storage(),  # noqa: B008  frozen
-        share: Callable[[int], float] = whole,
-        segments: list[Segment] | None = None,
-        every_delta: bool = True,
-        parts: int = 1,
-        cell: Cell = LSTM,
+        storage: Storage,
+        share: Callable[[int], float],
+        segments: list[Segment] | None,
+        every_delta: bool,
+        parts: int,
+        cell: Cell,
     ):
         check_plannable(cell)
         self.config, self.network, self.division, self.steps = config, network, division, steps

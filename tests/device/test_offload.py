@@ -10,7 +10,7 @@ from etalstm.comparison import RandomRun, compare
 from etalstm.device import OffloadDevice, TrainingShape, open_device
 from etalstm.device.feed import StreamTimeoutError, receive
 from etalstm.device.hardware import HardwareDevice
-from etalstm.errors import DeviceError, StreamError
+from etalstm.errors import DeviceError, PlanError, StreamError
 from etalstm.hw.config import preset
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.storage import Storage
@@ -55,6 +55,14 @@ def test_segments_take_turns_with_what_the_host_sends():
     whole = interpreted().create(shape).plan.memory_bytes
     memory = compare_offloaded(interpreted(), dataclasses.replace(shape, memory_budget=whole - 8000))
     assert memory["segments"] > 2
+
+
+def test_a_budget_that_never_holds_what_the_host_sends_is_told():
+    """The first plan is too small, the second one has segments that are too small again, a third one does not fit."""
+    shape = TrainingShape(NETWORK, 8, 24, storage=Storage("ms1", 1e-6), log_share=0.1)
+    whole = interpreted().create(dataclasses.replace(shape, log_share=1.0)).plan.memory_bytes
+    with pytest.raises(PlanError, match=r"budget of .* bytes is too small"):
+        compare_offloaded(interpreted(), dataclasses.replace(shape, memory_budget=whole * 99 // 100))
 
 
 def streams_of_golden(session, x):

@@ -1,5 +1,6 @@
 """A batch that does not fit the memory is worked on in parts, with the bits of one that does."""
 
+import gc
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from etalstm.device.parts import PartedSession, shape_of_part
 from etalstm.device.session import HardwareSession
 from etalstm.errors import DeviceError, PlanError
 from etalstm.hw.config import preset
+from etalstm.hw.contract import Traffic
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.plan.plan import Plan
 from etalstm.plan.segments import divide
@@ -159,3 +161,42 @@ def test_a_batch_has_as_few_parts_as_fit_the_memory():
         assert session.memory().get("parts", 1) == count
     with pytest.raises(PlanError, match=r"one of 4 slices does not fit: the network needs [\d,]+ bytes of memory"):
         device_of(sizes[4] - 4096).create(shape)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_session_that_is_dropped_leaves_its_memory(always, count):
+    """At once, whatever it has done: nothing waits for the collector of reference cycles."""
+    device = always(count)
+    gc.disable()
+    try:
+        session = device.create(SHAPE)
+        session.load(initial_parameters(SHAPE.network, 1))
+        session.forward(np.zeros(SHAPE.x_shape, np.float32))
+        session.backward(np.ones(SHAPE.y_shape, np.float32))
+        assert len(device._sessions) == 1
+        del session
+        assert len(device._sessions) == 0
+    finally:
+        gc.enable()
+
+
+def test_slices_for_a_memory_that_holds_no_whole_batch():
+    shape = replace(SHAPE, steps=100, slices=1)
+    half = Plan(preset("test"), shape.network, 4, shape.steps, masked=True, parts=2).memory_bytes
+    device = device_of(half)
+    slices = device.best_slices(shape)
+    assert device.create(replace(shape, slices=slices)).memory()["parts"] == slices == 2
+    with pytest.raises(PlanError):
+        device.create(shape)
+
+
+def test_measuring_contributions_counts_all_that_it_runs(always):
+    session = assert_same_in_parts(always(2), SHAPE, 2)
+    generator = np.random.default_rng(1)
+    session.forward(generator.standard_normal(SHAPE.x_shape, np.float32))
+    session.backward(generator.standard_normal(SHAPE.y_shape, np.float32))
+    before, plan = session.counters()["read_bytes"]["weights"], session._inner.plan
+    session.contributions()
+    added = session.counters()["read_bytes"]["weights"] - before
+    names = ("keep 0", "restore 0", "forward", "backward", "backward")  # the forward pass of the last part is there
+    assert added >= sum(plan.programs[name].volume.read_bytes[Traffic.WEIGHTS] for name in names)

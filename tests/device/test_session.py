@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from etalstm.device import TrainingShape, open_device
-from etalstm.errors import CallOrderError, DivergedError
+from etalstm.errors import CallOrderError, DeviceError, DivergedError
 from etalstm.network import LayerParameters, NetworkShape, initial_parameters
 
 SHAPE = TrainingShape(NetworkShape(3, 4, 2), batch=2, steps=5, masked=True)
@@ -166,3 +166,39 @@ def test_weights_that_overflow_are_divergence(session):
     session.update(3e38)
     with pytest.raises(DivergedError, match="overflowed"):
         session.parameters()
+
+
+@pytest.mark.parametrize("call", ["_load", "_update"])
+def test_weights_of_a_call_that_failed_are_not_used(call, monkeypatch):
+    """Some may be new and some old: an update that is repeated would be applied twice."""
+    session = open_device("golden").create(SHAPE)
+    session.load(initial_parameters(SHAPE.network, 1))
+    session.forward(normal(5, 2, 3))
+    session.backward(normal(5, 2, 4))
+
+    def fail(*arguments):
+        raise DeviceError("the link is down")
+
+    monkeypatch.setattr(session, call, fail)
+    with pytest.raises(DeviceError, match="link"):
+        session.update(0.1) if call == "_update" else session.load(initial_parameters(SHAPE.network, 2))
+    for refused in (lambda: session.update(0.1), session.parameters, lambda: session.forward(normal(5, 2, 3))):
+        with pytest.raises(CallOrderError, match=r"needs (load|backward)\(\) first"):
+            refused()
+    monkeypatch.undo()
+    session.load(initial_parameters(SHAPE.network, 1))
+    session.forward(normal(5, 2, 3))
+
+
+def test_contributions_are_measured_before_the_update(session):
+    session.forward(normal(5, 2, 3))
+    session.backward(normal(5, 2, 4))
+    session.contributions()
+    session.update(0.1)
+    with pytest.raises(CallOrderError, match=r"contributions\(\) needs backward\(\)"):
+        session.contributions()
+
+
+def test_skipped_cells_of_the_wrong_type_are_named(session):
+    with pytest.raises(ValueError, match=r"must be an array of bool .*, got int64 of"):
+        session.forward(normal(5, 2, 3), skipped_cells=np.zeros((SHAPE.network.layers, 5), np.int64))

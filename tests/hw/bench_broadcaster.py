@@ -146,6 +146,16 @@ async def sends_nonzero_scalars_in_canonical_order(dut, stall, density):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
+async def reads_tiles_beyond_the_first_256(dut):
+    bench = await Bench.begin(dut, 0.5)
+    many = one_block(gates=1, batch=1, tile=254, blocks=4, tiles_per_channel=300)
+    await bench.execute([many])
+    await bench.idle()
+    assert bench.status is Status.IDLE, bench.status.name
+    MODEL.check([many], bench.words, bench.received)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(stall=[0.0, 0.5, 0.9], density=[0.3, 0.0])
 async def sends_zeros_as_no_terms_where_they_are_not_skipped(dut, stall, density):
     """Every word once, in order, of dense blocks and of streams; zeros count as seen only, and are in no sum."""

@@ -1,5 +1,8 @@
 """Loads of weights that batch tiles and steps share in Wᵀδ: how many there are, and that no bit depends on them."""
 
+from itertools import product
+
+import numpy as np
 import pytest
 
 from etalstm.device import TrainingShape, open_device
@@ -66,6 +69,34 @@ def test_shared_loads_keep_golden_bits(batch, masked, skip_cells):
     shape = TrainingShape(LAYERS, batch, STEPS // 2, masked, Storage("ms1", 0.1))
     device = HardwareDevice("interpreter", "test", InterpretedAccelerator(preset("test")))
     assert_same_training(device, shape, iterations=1, seed=SEED, skip_cells=skip_cells)
+
+
+@pytest.mark.parametrize("gap", [range(10, 11), range(4, 9), range(25, 27)], ids=str)
+def test_loops_leave_out_gaps_between_the_steps_that_share_loads(gap):
+    """The products of a turn may belong to steps before the last gap: their addresses jump there."""
+    plan = Plan(preset("test"), NetworkShape(17, 19), 8, 60, storage=Storage("ms1"))
+    skipped = np.zeros((1, 60), bool)
+    skipped[0, gap] = True
+    steps = {part.resource.part[0] for part in deltas_of(plan, plan.passes(skipped)[1][0])}
+    assert steps == set(range(60)) - set(gap)
+
+
+def deltas_of(plan, program):
+    """Where the CASTs of Wᵀδ and dW read δ."""
+    layer, beats = plan.map.layers[0], plan.config.vector_beats
+    places = {
+        (place.array.first + place.vector) * beats: place
+        for step, tile in product(range(60), range(plan.map.batch.count))
+        for place in [layer.delta_at(step, tile)]
+    }
+    casts = [step for step in walk(program.words) if step.opcode == Opcode.CAST]
+    return [places[cast.address] for cast in casts if cast.address in places]
+
+
+def test_shared_loads_keep_golden_bits_beside_gaps():
+    shape = TrainingShape(NetworkShape(17, 19), 8, 30, storage=Storage("ms1", 0.1))
+    device = HardwareDevice("interpreter", "test", InterpretedAccelerator(preset("test")))
+    assert_same_training(device, shape, iterations=2, seed=SEED, skip_cells=0.04)
 
 
 def test_shared_loads_keep_golden_bits_in_segments():
