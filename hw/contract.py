@@ -540,6 +540,7 @@ PARAMETER_MOMENTUM = 5
 PARAMETER_LEARNING_RATE = 6
 PARAMETER_THRESHOLDS = 8  # the first of six: thresholds of P_i, P_f, P_g, P_o, P_s, P_r
 PARAMETER_DELTA_THRESHOLD = 14  # of the gradients of gates
+PARAMETER_NEEDED_SCALE = 15  # what gradients of gates are multiplied by: those below their threshold become ±0
 
 
 class Cycle(IntEnum):

@@ -29,15 +29,19 @@ class Arrival(data.StructLayout):
 class VectorEngine(wiring.Component):
     """Executes VECTOR instructions in order, one element a cycle, σ and tanh one every ``lanes / units`` cycles.
 
-    An element's operands are read in the cycle of its issue and are there in the next one; with one read port of the
-    scratch memory b is read a cycle earlier, so elements whose b is a scratch word take two cycles each, and those of
-    two parameters always do. The write follows ``multiply_latency + 1`` cycles after the issue of a product,
-    ``add_latency + 1`` after that of a sum, a difference or a selection, which is the sum of b and nothing, and
-    ``activation_latency + 2`` to ``activation_latency + 1 + lanes / units`` after an activation, of which each write
-    has ``units`` lanes. The results pass the PEs' output MUXes, which this engine sets.
-    Writes keep the order of the elements: an element whose write would not be the last waits, and in ``serial``
-    instructions each run of the inner loop until nothing is in flight. There is no other interlock: operands must have
-    been written before the instruction comes, which is what its waits are for. Reset forgets everything.
+    An element's operands are read in the cycle of its issue, and are there in the next one. With one read port of the
+    scratch memory, b is read one cycle before the issue: an element whose b is a scratch word takes two cycles. An
+    element of two parameters always takes two. From issue to write it takes
+
+    - a product: ``multiply_latency + 1`` cycles;
+    - a sum, a difference, or a selection, which adds nothing to b: ``add_latency + 1`` cycles;
+    - an activation: ``activation_latency + 2`` to ``activation_latency + 1 + lanes / units`` cycles. Each of its writes
+      has ``units`` lanes.
+
+    The results pass the PEs' output MUXes, which this engine sets.
+    Writes keep the order of the elements: an element that would overtake another one waits. In ``serial`` instructions
+    each run of the inner loop waits until nothing is in flight. There is no other interlock: the instruction's waits
+    have to see to it that its operands are written. Reset forgets everything.
     ::
 
         i ─► loop ─► element ─► issue ─┬─► PEs ──────────────────────────────────┬─output MUX─► results

@@ -1,9 +1,8 @@
 """Registers between the middle of the machine and its channels, which lie all over the chip.
 
 What goes to all channels, and what comes back from them, passes a tree of registers: a trunk to each branch of at most
-``FAN_OUT`` channels, then a leaf at each channel. Either way takes
-``distance.STAGES`` cycles for every channel. Nothing waits
-in the tree: a receiver says early that it runs out of room, and takes what is still under way.
+``FAN_OUT`` channels, then a leaf at each channel. Either way takes ``distance.STAGES`` cycles for every channel.
+Nothing waits in the tree: a receiver says early that it runs out of room, and takes what is still under way.
 """
 
 from amaranth.hdl import Module, Signal

@@ -4,9 +4,9 @@ from etalstm.comparison import RandomRun, compare
 from etalstm.device import open_device
 
 
-def assert_same_training(device, shape, iterations, seed, loss="per-step", skip_cells=0.0):
+def assert_same_training(device, shape, iterations, seed, loss="per-step", skip_cells=0.0, delta_threshold=0.0):
     sessions = {"golden": open_device("golden").create(shape), device.name: device.create(shape)}
-    found = compare(sessions, shape, RandomRun(iterations, loss, seed, skip_cells))
+    found = compare(sessions, shape, RandomRun(iterations, loss, seed, skip_cells, delta_threshold))
     assert found.words > 0
     assert not found.mismatched_words, f"seed {seed}: {found}"
     return sessions[device.name]

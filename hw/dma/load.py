@@ -25,10 +25,9 @@ class LoadEngine(wiring.Component):
                 └─────── plans ──── LaneLoop
 
     An instruction is taken every 2 cycles, its first address goes out 2 cycles later, and each beat becomes a write 2
-    cycles after it arrived. Up to ``instructions`` are taken ahead of the one whose data arrive, so that the memory's
-    latency is seen once, not once for each instruction, of however few rows; of compressed ones two, and their index
-    beats besides. A stalled ``write`` stops requests, never the data channel. Between two streams at most 12 cycles
-    are lost.
+    cycles after it arrived. Up to ``instructions`` are taken ahead of the one whose data arrive. So the latency of the
+    memory is seen once, however few rows an instruction has. Of compressed LOADs two are taken ahead, and their index
+    beats. A stalled ``write`` stops requests, never the data channel. Between two streams at most 12 cycles are lost.
 
     Errors are precise: instructions before the refused one complete (with ``done``), it and those after it do not.
     Then, as under ``abort``, nothing more is requested or written, outstanding data are dropped, and the engine waits

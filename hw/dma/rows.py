@@ -25,9 +25,9 @@ class RowLoads(wiring.Component):
 
     All channels need the same rows, so this is done once, between the sequencer and them. A LOAD_ROWS waits here until
     every channel has stored what its map is made of, and no later instruction passes it: what it waits for was handed
-    on before. A row takes a cycle, as do all of a lane that are not needed; a run ends with its block. A LOAD goes out
-    when the run after it begins, the last, without ``more``, when all maps have been looked at. Others pass in the same
-    cycle.
+    on before. A row takes one cycle. The rows of a lane take one cycle together if none is needed. A run ends with its
+    block. Its LOAD goes out when the next run begins. The last LOAD goes out, without ``more``, when all maps have been
+    looked at. Other instructions pass in the same cycle.
 
     Parameters
     ----------

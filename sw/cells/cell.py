@@ -7,7 +7,8 @@ cell with gate ``i``, state ``c`` and output ``h``:
 ``z_i``        the sum that the stage's matrix gives for gate i, bias included
 ``delta_i``    the gradient of ``z_i``
 ``c_before``   the state that enters the step; ``c`` is the one that leaves it
-``dc_next``    the gradient of the state that leaves the step; ``dc_before``, of the other
+``dc_next``    the gradient of the state that leaves the step
+``dc_before``  the gradient of the state that enters the step
 ``dy``         the gradient of the output that the layer above gives; takes part in no equation
 ``dh``         the gradient of the output: ``dy`` and that of the step after, added
 ``dv``         the gradient of ``v``, the output of a stage before the last
@@ -53,12 +54,12 @@ class Stage:
     kept : dict from a kind's name to the vector
         Local gradients that compressed storage keeps for the backward pass.
     rebuild : tuple of Operation
-        With dense storage only the gates and states are kept: this gives back what ``local`` takes besides.
+        Dense storage keeps gates and states only. These compute the other inputs of ``local`` again.
     backward : tuple of Operation
         From the gradient of the output to those of the sums, and to what is passed on element by element.
     forward_arrays, local_arrays, backward_arrays : tuple of Array
         Vectors of the scratch memory: of ``forward``; besides these of ``local`` in the forward pass; and of the
-        backward pass. Names that share a vector follow each other in time.
+        backward pass. Names that share a vector are never needed at the same time.
     """
 
     gates: tuple[str, ...]

@@ -79,4 +79,4 @@ def _show_whole(found):
     for name in ("whole", "apart"):
         speed, seconds = found[f"{name}_cycles_per_second"], found[f"{name}_build_seconds"]
         print(f"{name}  {found['cycles']:10,} cycles  {speed:10,.0f} cycles/s  built in {seconds:8,.1f} s of CPU time")
-    print(f"apart it is {found['ratio']:.1f} times as fast, and built in 1/{found['build_ratio']:.1f} of the time")
+    print(f"compiled by channel: {found['ratio']:.1f} times as fast, built in 1/{found['build_ratio']:.1f} of the time")

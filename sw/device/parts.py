@@ -27,9 +27,9 @@ def shape_of_part(shape: TrainingShape, parts: Parts) -> TrainingShape:
 class PartedSession(Session):
     """A session that accumulates the gradients of several parts of its batch, with the bits of one that has them all.
 
-    The forward pass runs part by part. The memory holds what cells keep of one part only, so the backward pass runs the
-    forward pass of each part again, but for the part that ran last: it begins with that one. The gradients stay on the
-    machine, and so does the update.
+    The forward pass runs part by part. The memory holds the intermediates of one part. So the backward pass repeats the
+    forward pass of each part but the last, whose intermediates are still there: it begins with that one. The gradients
+    stay on the machine, and so does the update.
 
     Parameters
     ----------

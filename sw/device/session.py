@@ -25,6 +25,7 @@ from etalstm.network import LayerGradients, LayerParameters, canonical_rows
 from etalstm.optimizer import contribution_norms
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.held import LOCAL_GRADIENTS
+from etalstm.plan.needed import needed_scale
 from etalstm.plan.operands import Place
 from etalstm.plan.placement import Placement
 from etalstm.plan.plan import Plan
@@ -216,6 +217,7 @@ class HardwareSession(Session):
 
     def _run_backward(self, dy, dh, dc, delta_threshold):
         self._accelerator.set_parameter(contract.PARAMETER_DELTA_THRESHOLD, delta_threshold)
+        self._accelerator.set_parameter(contract.PARAMETER_NEEDED_SCALE, needed_scale(delta_threshold))
         layers = self._map.layers
         self.windows.write(layers[-1].dy.array, dy)
         for arrays, h, c in zip(layers, dh, dc, strict=True):

@@ -76,7 +76,7 @@ class LayerArrays:
     bias_sums : Array     db of each slice, while segments follow one another; None if there is one slice
     norms : Σ dW² of each column
     x : Sequence          what enters the layer, and the step it starts at; None if another stage takes it
-    operand : Sequence    the other thing that the matrix acts on, and the step it starts at: the cell's output of the
+    operand : Sequence    the operand of the matrix that is not x, and the step it starts at: the cell's output of the
         step before, or an earlier stage's of this step
     operand_gradient : Sequence    its gradient, one step
     h : Sequence          the stage's output: T + 1 steps, the cell's first is the initial state
@@ -89,8 +89,8 @@ class LayerArrays:
         gate, which rows the present δ needs
     dy : Sequence         gradients that arrive from above; of the last stage
     dx : Sequence         gradients that leave below; of the stage that takes x
-    dh, dc : Sequence     running gradients of output and state, one step: of the last stage the final states' before,
-        the initial states' after; an earlier one has no dc
+    dh, dc : Sequence     gradients of output and state, of one step. In the last stage these are the final states'
+        before the backward pass, and the initial states' after it. Earlier stages have no dc
     dh_sum : Sequence     dy + dh of a step, kept where the batch is masked
     """
 

@@ -22,8 +22,8 @@ from etalstm.plan.tiling import Span, spans
 from etalstm.plan.vectors import ZERO, Vectors
 from etalstm.slices import tree_total
 
-# While δ is computed, the port is free for weights: for the vectors of each operation and of the gates' streams, and
-# for what the memory takes to answer.
+# Beats of weights that are loaded before the row map is known, besides one for each vector that δ takes to compute and
+# to store: about as many as the memory takes to answer.
 _LATENCY_BEATS = 64
 
 
@@ -54,13 +54,13 @@ class BackwardLayer:
     of the cell after it run. Sums that no later step waits for are left to run beside the element-wise work of the
     steps that follow, see :class:`Propagation`.
 
-    Cells of steps in `skipped` cost nothing: what they would have passed on is known to be zero where it is read, as is
-    the dy that skipped cells of the layer `above` would have left.
+    Cells of steps in `skipped` emit nothing. The gradients that they would pass on are zero. Their readers take the
+    constant 0 instead: the step before, and this layer where the cell of the layer `above` is skipped.
 
     Each slice of the batch has a db of its own in the scratch memory; after the first step they are added as a tree.
 
-    With `skips`, where a layer has a row map, weights are brought for those rows only whose δ is not zero for all
-    sequences that share a load; but of all rows as long as δ is computed.
+    With `skips`, a layer with a row map loads a row of weights only if its δ is nonzero in at least one sequence that
+    shares the load. Two loads take all rows: those before the map is known, and those that several steps share.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class BackwardStage:
         self._bias = [bias.at(number * self._biases) for number in range(slices)]
         self._row_map, self._whole_beats = self._layer.row_map if skips else None, 0
         if self._row_map:
-            operations = 1 + len(split_after(self._stage.backward, self._stage.deltas)[0])
+            operations = 1 + len(self._stage.backward) + tiling.gates
             self._needed = NeededRows(self._emitter, scratch, self._layer, most)
             beats = operations + tiling.gates * self._layer.lanes.vector_beats
             self._whole_beats = _LATENCY_BEATS + beats * vectors
@@ -285,6 +285,9 @@ class BackwardStage:
         if self._layer.is_last:
             self._run(cells, state, given)
             self._pass_on_state(cells, given[self._cell.state_gradient])
+        if self._row_map:
+            gates = self._vectors.array(stage.gates[0])  # of no use any more
+            self._needed.keep(self._delta, gates, cells.group, cells.size, anew=cells.is_first)
         self._add_to_bias(cells)
 
     def _arriving(self, cells: Cells) -> dict[str, Operand | Parameter]:
@@ -332,5 +335,3 @@ class BackwardStage:
             emitter.compress(
                 stream, place, log, Traffic.DELTAS, contract.PARAMETER_DELTA_THRESHOLD, False, outer=1, inner=vectors
             )
-        if self._row_map:
-            self._needed.keep(self._delta, cells.group, cells.size, anew=cells.is_first)

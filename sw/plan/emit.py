@@ -82,7 +82,8 @@ class Emitter:
     ) -> None:
         """Copy vectors of the scratch memory or the queue to outer·inner contiguous vectors of an array.
 
-        An array that groups exchange is overwritten when every channel has stored what it has `made_of` the array.
+        An array that groups exchange is overwritten only after every channel has stored what it computed from the old
+        content. `made_of` is the array that the stored values were computed from.
         """
         also_reads, fields = (_used(to.array), {"everyone": 1}) if to.array.exchanged else (None, {})
         also_writes = _used(made_of) if made_of and made_of.exchanged else None

@@ -15,8 +15,8 @@ from etalstm.plan.segments import REGIONS, divide
 def plan_whole(memory_bytes: int | None, make: Callable[..., Plan], groups: Sequence[int] = (1,)) -> Plan:
     """Plan for a memory, with the first number of groups that fits.
 
-    Where the memory has no room for δ of all layers at once, there is room for one layer's at a time. More groups come
-    first: only :meth:`etalstm.device.api.Session.contributions` needs δ of all layers.
+    For each number of groups, δ of all layers is kept if that fits, else of one layer at a time. Only then the next
+    number is tried. Only :meth:`etalstm.device.api.Session.contributions` needs δ of all layers.
 
     Parameters
     ----------

@@ -109,8 +109,8 @@ class ForwardLayer:
 class ForwardStage:
     """Emits the parts of one stage's forward pass.
 
-    Where a sequence has ended, c stays what it was, as the next step finds it where it is; the output is 0, so that no
-    product is spent on it in the next step, stage or layer.
+    Where a sequence has ended, its state keeps its value: the next step reads it from the same place. Its output is 0,
+    so that it costs no product in the next step, stage or layer.
     """
 
     def __init__(self, emitter: Emitter, scratch: Scratch, network: NetworkMap, layer: LayerArrays, skipped: Steps):

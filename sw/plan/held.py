@@ -1,4 +1,4 @@
-"""Where what cells keep lies: regions of memory that segments share, logs in them, and a log of δ."""
+"""Addresses of the stored intermediates: memory regions that segments share, the logs in them, and a log of δ."""
 
 import math
 from bisect import bisect

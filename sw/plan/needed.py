@@ -1,11 +1,34 @@
 """The map of the rows of weights that δ needs, as the machine makes it."""
 
-from etalstm.hw.contract import Traffic, VectorOp
+import numpy as np
+
+from etalstm.hw.contract import PARAMETER_NEEDED_SCALE, Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter
-from etalstm.plan.operands import Operand, Place, Scratch
+from etalstm.plan.operands import Operand, Parameter, Place, Scratch
 from etalstm.plan.tiling import NEEDED_ARRAYS, Span
 from etalstm.plan.vectors import ONE, ZERO
+
+_LEAST = np.finfo(np.float32).smallest_normal  # what is less becomes 0
+
+
+def needed_scale(threshold: float) -> np.float32:
+    """Give the largest factor that is known to make products of δ below a threshold 0, and of no other δ.
+
+    The machine has no operation that compares. But it has no subnormals either: with `_LEAST` / `threshold`, rounded
+    up, a product is 0 if δ is below the threshold. Products of elements that are less than a rounding error below it
+    may stay; so may those of elements above 1 if the threshold is larger still. Their rows are loaded in vain.
+
+    Parameters
+    ----------
+    threshold : float
+        Elements of δ whose size is below are dropped; 0: none.
+    """
+    if threshold <= _LEAST:
+        return np.float32(1)
+    exact = float(_LEAST) / threshold
+    scale = np.float32(exact)
+    return max(_LEAST, scale if scale >= exact else np.nextafter(scale, np.float32(1)))
 
 
 class NeededRows:
@@ -24,13 +47,15 @@ class NeededRows:
         self._emitter, self._layer = emitter, layer
         self._rows = scratch.take("the rows that are needed", NEEDED_ARRAYS * most)
 
-    def keep(self, delta: Operand, group: Span, size: int, *, anew: bool) -> None:
-        """Store 1 for each row of a group of units whose δ is not zero for some sequence, [tile][gate].
+    def keep(self, delta: Operand, kept: Operand, group: Span, size: int, *, anew: bool) -> None:
+        """Store 1 for each row of a group of units of which δ is kept for some sequence, [tile][gate].
 
         Parameters
         ----------
         delta : Operand
             δ of the group, [tile][gate][b].
+        kept : Operand
+            Vectors that are overwritten by as many elements, which are 0 where δ is dropped.
         group : Span
             Tiles of units.
         size : int
@@ -39,11 +64,12 @@ class NeededRows:
             Forget what the map says; else its rows are still needed.
         """
         emitter, rows = self._emitter, NEEDED_ARRAYS * group.count
+        emitter.vector(VectorOp.MULTIPLY, kept, Parameter(PARAMETER_NEEDED_SCALE), delta, inner=rows * size)
         place = Place(self._layer.needed, NEEDED_ARRAYS * group.first)
         if anew:
             emitter.vector(VectorOp.MULTIPLY, self._rows, ZERO, ZERO, inner=rows)
         else:
             emitter.load(self._rows, place, Traffic.DELTAS, 1, rows)
         each = {"outer": size, "inner": rows, "serial": True}
-        emitter.vector(VectorOp.SELECT, self._rows.at(0, outer=0), delta.at(0, outer=1, inner=size), ONE, **each)
+        emitter.vector(VectorOp.SELECT, self._rows.at(0, outer=0), kept.at(0, outer=1, inner=size), ONE, **each)
         emitter.store(self._rows, place, Traffic.DELTAS, 1, rows)

@@ -54,9 +54,9 @@ class Masking:
 class Propagation:
     """Emits the sums Wᵀδ of a stage: of its units' columns when δ of a step is there, of its inputs' columns later.
 
-    No later step waits for the sums of the inputs. They are left for the time in which the next δ is computed. Where
-    weights do not stay in the lanes, batch tiles share loads of weights, and for the inputs steps do: as many as let
-    the products of a vector of weights take as long as its way through the memory port, if the queue holds their sums.
+    No later step waits for the sums of the inputs. So they run while the next δ is computed. Weights that do not stay
+    in the lanes are loaded for several batch tiles at once, and those of the inputs for several steps. These are as few
+    as let the products of a vector of weights take as long as its load. The queue must hold all their sums.
 
     Parameters
     ----------
@@ -127,9 +127,9 @@ class Propagation:
                 self._sum(number, group, [(step, tile) for tile in tiles], self._row_map)
 
     def shared_inputs(self, steps: Sequence[int], index: int) -> tuple[list[Emit], list[Emit]]:
-        """Give a piece of the inputs' columns of steps that share loads, to be emitted in parts.
+        """Give a piece of the inputs' sums of a block, which is `steps` steps that share loads.
 
-        What such steps need is cut into as many pieces, one for each of the steps that follow.
+        A block's work is cut into as many pieces as it has steps. Each step of the next block emits one of them.
 
         Parameters
         ----------

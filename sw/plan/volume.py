@@ -12,8 +12,8 @@ from etalstm.plan.fold import Instruction, Repeat
 class Volume:
     """Counts what the instructions of a program move, all channels together.
 
-    Compressed streams count as if they kept a share `density` of their elements. Those of LOAD_ROWS count as if every
-    row were needed: real ones are at most as many.
+    Compressed streams count as if they kept a share `density` of their elements. LOAD_ROWS counts as if every row were
+    needed. The machine reads as many at most.
 
     Parameters
     ----------

@@ -14,6 +14,13 @@ STORED = [("dense", 0.0), ("ms1", 0.1), ("ms1-bf16", 0.1)]
 
 
 def trained(storage, skipped=None, lengths=None, compensation=1.0):
+    session = passed(storage, skipped, lengths)
+    session.update(0.1, clip=1.0, compensation=compensation)
+    return session
+
+
+def passed(storage, skipped=None, lengths=None):
+    """A session that has run forward and backward."""
     network = NetworkShape(6, 40, 2)
     shape = TrainingShape(network, 3, 5, masked=lengths is not None, storage=storage)
     session = open_device("golden").create(shape)
@@ -21,7 +28,6 @@ def trained(storage, skipped=None, lengths=None, compensation=1.0):
     generator = np.random.default_rng(2)
     session.forward(generator.normal(size=shape.x_shape).astype(np.float32), lengths, skipped_cells=skipped)
     session.backward(generator.normal(size=shape.y_shape).astype(np.float32))
-    session.update(0.1, clip=1.0, compensation=compensation)
     return session
 
 
@@ -44,7 +50,7 @@ def test_usage_counts_what_streams_hold(policy, theta):
 
 def test_skipped_cells_keep_nothing_and_are_counted():
     skipped = np.array([[1, 1, 0, 0, 0], [1, 0, 0, 0, 1]], bool)
-    whole, less = trained(Storage("ms1", 0.1)), trained(Storage("ms1", 0.1), skipped)
+    whole, less = passed(Storage("ms1", 0.1)), passed(Storage("ms1", 0.1), skipped)
     assert [usage.skipped for usage in less.usage()] == [2, 2]
     assert all(a.words < b.words and a.stored == b.stored * 3 // 5 for a, b in zip(less.usage(), whole.usage()))  # noqa: B905
     contributions = less.contributions()
@@ -54,7 +60,7 @@ def test_skipped_cells_keep_nothing_and_are_counted():
 
 
 def test_contributions_are_norms_of_products():
-    session = trained(Storage())
+    session = passed(Storage())
     forward, back = session._passes[1], session._results[1]
     product = np.outer(back.delta[2, 1], np.concatenate([forward.x[2, 1], forward.h[2, 1]]))
     assert session.contributions()[1, 2, 1] == pytest.approx(np.linalg.norm(product), rel=1e-6)

@@ -11,6 +11,7 @@ from etalstm.hw import contract
 from etalstm.hw.config import PRESETS
 from etalstm.network import NetworkShape
 from etalstm.optimizer import UpdateRule
+from etalstm.plan.needed import needed_scale
 from etalstm.plan.plan import Plan
 from etalstm.storage import LayerStorage, Storage
 from tests.cells.two_stages import TWO_STAGES
@@ -165,7 +166,7 @@ def test_two_stages_train_with_the_bits_of_the_reference(accelerator, policy, le
     machine = Machine(accelerator, plan)
     load(machine, plan, data)
     machine.set_parameters(contract.PARAMETER_THRESHOLDS, *thresholds)
-    machine.set_parameters(contract.PARAMETER_DELTA_THRESHOLD, delta_threshold)
+    machine.set_parameters(contract.PARAMETER_DELTA_THRESHOLD, delta_threshold, needed_scale(delta_threshold))
     machine.set_parameters(contract.PARAMETER_SCALE, RULE.scale, RULE.weight_decay, RULE.momentum, RULE.learning_rate)
     forward, backward = plan.passes(cells)
     machine.run(forward)

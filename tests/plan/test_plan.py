@@ -9,10 +9,12 @@ from etalstm.comparison import RandomRun, training_run
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.hardware import HardwareDevice
 from etalstm.errors import PlanError
+from etalstm.golden import arithmetic
 from etalstm.hw import contract
 from etalstm.hw.config import PRESETS, preset
 from etalstm.hw.contract import Memory, Opcode
 from etalstm.network import NetworkShape
+from etalstm.plan.needed import needed_scale
 from etalstm.plan.plan import Plan
 from etalstm.plan.walk import walk
 from etalstm.storage import Storage
@@ -57,6 +59,7 @@ def test_usage_is_golden_apart_from_the_masks_of_padding_lanes():
     usages = []
     for device in (open_device("golden"), interpreted("test")):
         session = device.create(shape)
+        session.update = lambda *arguments: None  # after an update nothing is measured
         for _ in training_run(session, shape, RandomRun(1, "per-step", 5, 0.3)):
             pass
         usages.append((session.usage(), session.contributions()))
@@ -84,6 +87,28 @@ def test_rows_of_weights_without_delta_are_left_out(masked):
     assert 0.2 * seen < left_out < seen, (seen, left_out)
     config, width = preset("test"), 2  # tiles of each column group
     assert spared == left_out * width * config.channels * config.lanes * 4, (left_out, spared)
+
+
+def test_rows_whose_delta_is_pruned_are_left_out():
+    shape = TrainingShape(NetworkShape(40, 70), 1, 3, storage=Storage("ms1", 0.2))
+    (seen, left_out, _), (_, pruned, _) = (
+        rows_of(shape, iterations=2, seed=2, delta_threshold=threshold) for threshold in (0.0, 0.05)
+    )
+    assert left_out + (seen - left_out) // 4 < pruned < seen, (seen, left_out, pruned)
+
+
+@pytest.mark.parametrize("threshold", [1e-38, 3e-5, 0.1, 0.75, 1.0, 1.25, 3e38])
+def test_no_delta_that_is_kept_is_taken_for_a_pruned_one(threshold):
+    """And none is taken for a kept one, but for those that a rounding error lets pass, and above 1."""
+    generator, threshold = np.random.default_rng(3), np.float32(threshold)
+    delta = (threshold / 4 * 2 ** generator.uniform(0, 2.2, 100_000)).astype(np.float32)
+    delta = np.concatenate([delta, [threshold, np.nextafter(threshold, np.float32(0))]]).astype(np.float32)
+    least = np.finfo(np.float32).smallest_normal
+    delta = delta[np.isfinite(delta) & (delta >= least)]
+    kept = arithmetic.multiply(delta, needed_scale(threshold)) != 0
+    assert kept[delta >= threshold].all()
+    pruned = delta < min(threshold, np.float32(1)) * np.float32(1 - 1e-6)
+    assert threshold <= least or not kept[pruned].any()
 
 
 def test_rows_of_weights_are_looked_at_for_every_batch_tile():
