@@ -83,22 +83,26 @@ class Steps:
 class UpdateLayer:
     """Emits one layer's update by channels that are one group.
 
-    As many units at a time as a transposer's square has rows: their gates' rows of one column group are loaded with
-    gradient and velocity, updated, stored, and written transposed into the row copy of the units' owner.
+    As many units at a time as the scratch memory holds: their gates' rows of one column group are loaded with gradient
+    and velocity, updated, stored, and written transposed into the row copy of the units' owner.
     """
 
     def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays):
-        self._layer, self._refresh = layer, RowRefresh(config, emitter, layer)
-        self._steps = Steps(config, emitter, self._refresh.most_rows * max(c.count for c in layer.shards.columns))
+        room = config.scratch_depth // (UPDATE_SETS * UPDATE_ARRAYS)
+        self._layer = layer
+        self._pieces = [
+            (columns, RowRefresh(config, emitter, layer, columns, room)) for columns in layer.shards.columns
+        ]
+        self._steps = Steps(config, emitter, max(refresh.most_vectors for _, refresh in self._pieces))
 
     def emit(self) -> None:
         """Append the layer's instructions."""
         layer = self._layer
-        for columns in layer.shards.columns:
-            for units in self._refresh.squares():
+        for columns, refresh in self._pieces:
+            for units in refresh.squares():
                 vector = columns.first + units.rows.start * columns.count
                 arrays = layer.columns, layer.gradient, layer.velocity
                 places = [Place(array, vector, (vector,)) for array in arrays]
                 weights = self._steps.step(*places, len(units.rows) * columns.count, WEIGHT_DECAY)
-                self._refresh.write(columns, weights, units)
+                refresh.write(weights, units)
         self._steps.biases(layer)
