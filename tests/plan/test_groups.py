@@ -210,4 +210,4 @@ def test_squares_of_several_beats_keep_golden_bits(grouped, groups):
 def test_norms_that_groups_share_keep_golden_bits(grouped):
     shape = replace(SHAPE, network=NetworkShape(22, 21), steps=2, slices=4)
     shards = assert_same(grouped(4, FOUR), shape, 4).plan.map.layers[0].shards
-    assert 0 < shards.normed_stride and len(shards.normed) < len(shards.columns), "every group sums all norms"
+    assert len(shards.normed) < len(shards.columns), "every group sums all norms"
