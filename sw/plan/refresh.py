@@ -43,8 +43,8 @@ class RowRefresh:
     layer : LayerArrays
     columns : Columns
         The column group whose columns of the row copy are written.
-    room : int
-        Vectors of the scratch memory for a square, if the smallest square needs no more.
+    room : int, optional
+        Vectors of the scratch memory that a square may take. Without room for more, squares are the smallest ones.
 
     Members
     -------
@@ -52,7 +52,7 @@ class RowRefresh:
         Of the largest square.
     """
 
-    def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays, columns: Columns, room: int):
+    def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays, columns: Columns, room: int = 0):
         self._config, self._emitter, self._layer, self._columns = config, emitter, layer, columns
         self._gates = layer.tiling.gates
         of_unit = self._gates * columns.count

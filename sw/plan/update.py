@@ -83,16 +83,15 @@ class Steps:
 class UpdateLayer:
     """Emits one layer's update by channels that are one group.
 
-    As many units at a time as the scratch memory holds: their gates' rows of one column group are loaded with gradient
-    and velocity, updated, stored, and written transposed into the row copy of the units' owner.
+    As many units at a time as the smallest square has: their gates' rows of one column group are loaded with gradient
+    and velocity, updated, stored, and written transposed into the row copy of the units' owner. Larger squares would
+    make longer bursts. But nothing overlaps with the reads of the first step and with the writes of the last one, so
+    steps are short.
     """
 
     def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays):
-        room = config.scratch_depth // (UPDATE_SETS * UPDATE_ARRAYS)
         self._layer = layer
-        self._pieces = [
-            (columns, RowRefresh(config, emitter, layer, columns, room)) for columns in layer.shards.columns
-        ]
+        self._pieces = [(columns, RowRefresh(config, emitter, layer, columns)) for columns in layer.shards.columns]
         self._steps = Steps(config, emitter, max(refresh.most_vectors for _, refresh in self._pieces))
 
     def emit(self) -> None:
