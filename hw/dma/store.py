@@ -44,11 +44,11 @@ class StoreEngine(wiring.Component):
     vectors are read and compressed while the one before it is still written; an instruction without `compressed` is
     taken only when the index beat of the stream before it was handed to the port.
 
-    Errors are precise: instructions before the refused one complete (with ``done``), and of a TRANSPOSE the lanes
-    before the one outside the window, of a stream the bursts before the one outside its log; no later beat is written.
-    Then, as under ``abort``, no new burst begins, those
-    that have begun end with strobes of 0, and the engine waits for its reset, which may come when ``busy`` has gone.
-    When ``abort`` is set, ``read.valid`` may fall without a transfer.
+    Errors are precise: instructions before the refused one complete (with ``done``). Of a TRANSPOSE the lanes before
+    the one that reaches beyond the window are written, of a stream the bursts before the one outside its log; no later
+    beat is. Then, as under ``abort``, no new burst begins, those that have begun end with strobes of 0, and the engine
+    waits for its reset, which may come when ``busy`` has gone. When ``abort`` is set, ``read.valid`` may fall without a
+    transfer.
 
     Parameters
     ----------
