@@ -315,11 +315,12 @@ FIELDS = {
         "d_inner": COUNT_BITS,
         "serial": 1,  # each run of the inner loop waits until the results of the run before are written
     },
-    # Transposes squares of `words per beat` vectors. Square q (of `outer`) reads vectors lane_address + q·outer_stride
-    # + i·inner_stride for i < rows (vectors beyond `rows` count as zeros) from the scratch memory, and writes for each
-    # lane l < lanes one beat, word i of which is lane l of vector i, at beat address + q·outer_beats + l·lane_beats +
-    # n·channel_beats (n: the position in its group of the channel that executes) of the window of the channel at
-    # position `target` of the same group.
+    # Transposes squares of vectors. Square q (of `outer`) reads vectors lane_address + q·outer_stride + i·inner_stride
+    # for i < rows from the scratch memory. For each lane l < lanes it writes the words of that lane, word i that of
+    # vector i, as consecutive beats, the last one filled up with zeros. They begin at beat address + q·outer_beats +
+    # l·lane_beats + n·channel_beats (n: the position in its group of the channel that executes) of the window of the
+    # channel at position `target` of the same group.
+    # BAD_FIELD: a count of 0; more rows, or more lanes, than a vector has words.
     Opcode.TRANSPOSE: {
         "address": ADDRESS_BITS,
         "kind": KIND_BITS,  # a Traffic
@@ -328,7 +329,7 @@ FIELDS = {
         "outer": 8,
         "outer_stride": LANE_ADDRESS_BITS,
         "inner_stride": LANE_ADDRESS_BITS,
-        "rows": 4,
+        "rows": 8,
         "lanes": 8,
         "outer_beats": 20,
         "lane_beats": 20,
@@ -529,7 +530,7 @@ class BoardStatus(IntFlag):
 BOARD_SPACE_BYTES = 0x2000  # of both kinds of registers together
 BOARD_RESET = 1  # lets the memory finish what is under way, then resets the machine; its memory keeps its bytes
 MAGIC = 0x4554414C  # "ETAL"
-VERSION = 6
+VERSION = 7
 PARAMETERS = 16
 PARAMETER_ONE = 0  # reads as 1.0 whatever is written
 PARAMETER_ZERO = 1  # reads as +0.0 whatever is written

@@ -39,7 +39,7 @@
 #define ETALSTM_BOARD_SPACE_BYTES 0x2000u /* of both kinds of registers together */
 #define ETALSTM_BOARD_RESET 1u /* lets the memory finish what is under way, then resets the machine; its memory keeps its bytes */
 #define ETALSTM_MAGIC 0x4554414cu /* "ETAL" */
-#define ETALSTM_VERSION 6u
+#define ETALSTM_VERSION 7u
 #define ETALSTM_PARAMETERS 16u
 #define ETALSTM_PARAMETER_ONE 0u /* reads as 1.0 whatever is written */
 #define ETALSTM_PARAMETER_ZERO 1u /* reads as +0.0 whatever is written */
@@ -251,11 +251,11 @@
 #define ETALSTM_TRANSPOSE_OUTER 92u, 8u
 #define ETALSTM_TRANSPOSE_OUTER_STRIDE 100u, 13u
 #define ETALSTM_TRANSPOSE_INNER_STRIDE 113u, 13u
-#define ETALSTM_TRANSPOSE_ROWS 126u, 4u
-#define ETALSTM_TRANSPOSE_LANES 130u, 8u
-#define ETALSTM_TRANSPOSE_OUTER_BEATS 138u, 20u
-#define ETALSTM_TRANSPOSE_LANE_BEATS 158u, 20u
-#define ETALSTM_TRANSPOSE_CHANNEL_BEATS 178u, 24u
+#define ETALSTM_TRANSPOSE_ROWS 126u, 8u
+#define ETALSTM_TRANSPOSE_LANES 134u, 8u
+#define ETALSTM_TRANSPOSE_OUTER_BEATS 142u, 20u
+#define ETALSTM_TRANSPOSE_LANE_BEATS 162u, 20u
+#define ETALSTM_TRANSPOSE_CHANNEL_BEATS 182u, 24u
 
 /* Fields of CAST: offset and width in bits. */
 #define ETALSTM_CAST_ADDRESS 41u, 28u

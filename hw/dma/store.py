@@ -44,11 +44,11 @@ class StoreEngine(wiring.Component):
     vectors are read and compressed while the one before it is still written; an instruction without `compressed` is
     taken only when the index beat of the stream before it was handed to the port.
 
-    Errors are precise: instructions before the refused one complete (with ``done``), and of a TRANSPOSE the beats
-    before the one outside the window, of a stream the bursts before the one outside its log; no later beat is written.
-    Then, as under ``abort``, no new burst begins, those
-    that have begun end with strobes of 0, and the engine waits for its reset, which may come when ``busy`` has gone.
-    When ``abort`` is set, ``read.valid`` may fall without a transfer.
+    Errors are precise: instructions before the refused one complete (with ``done``). Of a TRANSPOSE the lanes before
+    the one that reaches beyond the window are written, of a stream the bursts before the one outside its log; no later
+    beat is. Then, as under ``abort``, no new burst begins, those that have begun end with strobes of 0, and the engine
+    waits for its reset, which may come when ``busy`` has gone. When ``abort`` is set, ``read.valid`` may fall without a
+    transfer.
 
     Parameters
     ----------
@@ -235,6 +235,7 @@ class StoreEngine(wiring.Component):
             fields(self.i.payload[: fields.size])
             for fields in (instruction_layout(Opcode.STORE), instruction_layout(Opcode.TRANSPOSE))
         )
+        beats_of_lane = (square.rows + self._beat_words - 1) >> (self._beat_words.bit_length() - 1)
         transpose, compress, bad_field, bad_target = (Signal() for _ in range(4))
         prepared, settled, to_vectors, to_writer = (Signal() for _ in range(4))  # `to_`: is still to take it
         read, sent = Signal(), Signal()
@@ -246,14 +247,14 @@ class StoreEngine(wiring.Component):
         m.d.comb += compress.eq((store.opcode != Opcode.TRANSPOSE) & store.compressed)
         m.d.comb += transpose.eq(store.opcode == Opcode.TRANSPOSE)
         m.d.sync += [
-            beats.eq(Mux(transpose, 1, store.outer * store.inner * self._vector_beats)),
+            beats.eq(Mux(transpose, beats_of_lane, store.outer * store.inner * self._vector_beats)),
             skip.eq((self.place.first + Mux(transpose, square.target, self.place.position)) * self.windows.stride),
         ]
         with m.If(transpose):
             m.d.comb += bad_field.eq(
                 (square.outer == 0)
                 | (square.rows == 0)
-                | (square.rows > self._beat_words)
+                | (square.rows > self._lanes)
                 | (square.lanes == 0)
                 | (square.lanes > self._lanes)
             )

@@ -23,14 +23,16 @@ class SquareBeat(data.StructLayout):
 
 
 class Transposer(wiring.Component):
-    """Takes up to ``words`` vectors and gives, for each lane, a beat of that lane's words, zeros for missing vectors.
+    """Takes a square of vectors and gives, lane after lane, the words of that lane.
 
-    Vectors come in as the first ``ceil(lanes / words)`` of their beats, first beat first. Two squares are held: while
-    one is written out the next is filled, so that in the long run a beat goes in or out in every cycle. The first beat
-    of a square can be taken 1 cycle after its last beat came in. Without room the input stalls.
+    A square has 1 to ``words``·``vector_beats`` vectors. A lane's words come out as ``ceil(vectors / words)``
+    consecutive beats; the last one is filled up with zeros. Vectors come in as the first
+    ``ceil(lanes / words)`` of their beats, first beat first. Two squares are held: while one is written out the next is
+    filled, so that in the long run a beat goes in or out in every cycle. The first beat of a square can be taken 1
+    cycle after its last beat came in. Without room the input stalls.
 
-    Word i of lane l lies in memory (i + l) mod ``words``, so that the words of a beat, be it a row or a column, are all
-    in different memories. Cost: ``words`` memories of a word's width and 2·``words``·``vector_beats`` words
+    Word r of lane l lies in memory (r + l) mod ``words``. So the words of a beat, be it of a row or of a column, are
+    all in different memories. Cost: ``words`` memories of a word's width and 2·``words``·``vector_beats``² words
     (distributed RAM), two rotators.
 
     Parameters
@@ -64,24 +66,23 @@ class Transposer(wiring.Component):
         """Fill one page, empty the other."""
         m = Module()
         words, lanes = self._words, self._words * self._vector_beats
-        shape = {"shape": self._word_bits, "depth": 2 * lanes, "init": []}
+        shape = {"shape": self._word_bits, "depth": 2 * lanes * self._vector_beats, "init": []}
         memories = [Memory(**shape) for _ in range(words)]
         for n, memory in enumerate(memories):
             m.submodules[f"memory{n}"] = memory
         full = Array(Signal(name=f"full{n}") for n in range(2))
-        rows = Array(Signal(range(words), name=f"last_row{n}", reset_less=True) for n in range(2))
+        last_rows = Array(Signal(range(lanes), name=f"last_row{n}", reset_less=True) for n in range(2))
         last_lanes = Array(Signal(range(lanes), name=f"last_lane{n}", reset_less=True) for n in range(2))
-        self._fill(m, memories, full, rows, last_lanes)
-        self._empty(m, memories, full, rows, last_lanes)
+        self._fill(m, memories, full, last_rows, last_lanes)
+        self._empty(m, memories, full, last_rows, last_lanes)
         return m
 
-    def _fill(self, m, memories, full, rows, last_lanes):
-        words, beat = self._words, self.i.p
+    def _fill(self, m, memories, full, last_rows, last_lanes):
+        words, lanes, beat = self._words, self._words * self._vector_beats, self.i.p
         shift = words.bit_length() - 1
         page, taken = Signal(), Signal()
-        row = Signal(range(words))
-        group = Signal(range(max(self._vector_beats, 2)))
-        last_lane = Signal(range(words * self._vector_beats))
+        row, last_lane = Signal(range(lanes)), Signal(range(lanes))
+        group = Signal(range(max(self._vector_beats, 2)))  # of lanes: the beat of the vector
         m.d.comb += [
             self.i.ready.eq(~full[page]),
             taken.eq(self.i.valid & self.i.ready),
@@ -93,7 +94,7 @@ class Transposer(wiring.Component):
             column = Signal(range(words), name=f"column{n}")
             m.d.comb += [
                 column.eq(n - row),
-                port.addr.eq(Cat(column, group[: self._vector_beats.bit_length() - 1], page)),
+                port.addr.eq(Cat(column, group[: self._vector_beats.bit_length() - 1], row[shift:], page)),
                 port.data.eq(arriving[column]),
                 port.en.eq(taken),
             ]
@@ -104,22 +105,27 @@ class Transposer(wiring.Component):
                 m.d.sync += group.eq(group + 1)
             with m.If(beat.last):
                 m.d.sync += [row.eq(0), page.eq(~page), full[page].eq(1)]
-                m.d.sync += [rows[page].eq(row), last_lanes[page].eq(last_lane)]
+                m.d.sync += [last_rows[page].eq(row), last_lanes[page].eq(last_lane)]
 
-    def _empty(self, m, memories, full, rows, last_lanes):
+    def _empty(self, m, memories, full, last_rows, last_lanes):
         words = self._words
-        page, lane = Signal(), Signal(range(words * self._vector_beats))
         shift = words.bit_length() - 1
+        page, lane = Signal(), Signal(range(words * self._vector_beats))
+        block = Signal(range(max(self._vector_beats, 2)))  # of rows: the beat of the lane
+        last_row, ends_lane = last_rows[page], Signal()
         out = Array(Signal(self._word_bits, name=f"out{n}") for n in range(words))
         for n, memory in enumerate(memories):
             port = memory.read_port(domain="comb")
-            m.d.comb += [port.addr.eq(Cat(lane, page)), out[n].eq(port.data)]
+            m.d.comb += port.addr.eq(Cat(lane, block[: self._vector_beats.bit_length() - 1], page))
+            m.d.comb += out[n].eq(port.data)
         for n in range(words):
             place = Signal(range(words), name=f"place{n}")
-            exists = n <= rows[page] if n else 1
+            exists = ~ends_lane | (n <= last_row[:shift]) if n else 1
             m.d.comb += [place.eq(n + lane[:shift]), self.o.p[n].eq(Mux(exists, out[place], 0))]
-        m.d.comb += self.o.valid.eq(full[page])
+        m.d.comb += [self.o.valid.eq(full[page]), ends_lane.eq(block == last_row >> shift)]
         with m.If(self.o.valid & self.o.ready):
-            m.d.sync += lane.eq(lane + 1)
-            with m.If(lane == last_lanes[page]):
-                m.d.sync += [lane.eq(0), page.eq(~page), full[page].eq(0)]
+            m.d.sync += block.eq(block + 1)
+            with m.If(ends_lane):
+                m.d.sync += [block.eq(0), lane.eq(lane + 1)]
+                with m.If(lane == last_lanes[page]):
+                    m.d.sync += [lane.eq(0), page.eq(~page), full[page].eq(0)]

@@ -17,8 +17,8 @@ ENGINE = record(
 )  # fmt: skip
 """Which of reader and writer has still to take the instruction; the vectors being read, in beats that are queued."""
 
-TRANSPOSER = record("filling", "emptying", "rows", "lane", full=2, lanes=2)
-"""Two pages: which one is filled and which is emptied, and the lanes that each gives."""
+TRANSPOSER = record("filling", "emptying", "beat", full=2, beats=2)
+"""Two pages: which one is filled and which is emptied, and the beats that each gives."""
 
 
 @compiled
@@ -100,13 +100,16 @@ def _beat_there(cycle, engine):
 
 @compiled
 def _scatter(cycle, engine, writer, table, sizes):
-    """Give the writer the next transfer of the instruction at hand."""
+    """Give the writer the next transfer of the instruction at hand.
+
+    The lanes of a TRANSPOSE are transfers of their own. Where each begins makes no difference: it lies within a vector,
+    and vectors do not cross the end of a burst.
+    """
     if engine.scatter_left == 0 or engine.scatter_from > cycle or not takes_writes(writer):
         return
     instruction = table[engine.scatter]
     engine.scatter_left -= 1
-    beats = 1 if instruction.opcode == TRANSPOSE else instruction.beats
-    give_writes(writer, instruction.address, beats, engine.scatter_left == 0, instruction.kind, cycle)
+    give_writes(writer, instruction.address, instruction.beats, engine.scatter_left == 0, instruction.kind, cycle)
 
 
 @compiled
@@ -116,7 +119,7 @@ def _fill(engine, square, item, instruction):
     if square.full[page]:
         return False
     if engine.lasts[engine.beats_head % RING]:
-        square.lanes[page], square.full[page] = instruction.lanes, 1
+        square.beats[page], square.full[page] = instruction.lanes * instruction.beats, 1
         square.filling = 1 - page
     return True
 
@@ -125,9 +128,9 @@ def _fill(engine, square, item, instruction):
 def _empty(square):
     """Take a beat out of the transposer."""
     page = square.emptying
-    square.lane += 1
-    if square.lane == square.lanes[page]:
-        square.lane = square.full[page] = 0
+    square.beat += 1
+    if square.beat == square.beats[page]:
+        square.beat = square.full[page] = 0
         square.emptying = 1 - page
 
 

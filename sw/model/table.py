@@ -10,6 +10,7 @@ from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.hw.contract import ADVANCES, Opcode
 from etalstm.model.state import BURST_BEATS, record
+from etalstm.plan.tiling import ceil_div
 
 INSTRUCTION = record(
     "opcode", "engine", "wait_load", "wait_mac", "wait_vector", "wait_store", "everyone", "address", "kind", "memory",
@@ -92,6 +93,8 @@ def tables(config: Config, words: Iterable[int], operands) -> tuple[np.ndarray, 
             _advance(row, fields)
         elif opcode in (Opcode.LOAD, Opcode.LOAD_ROWS, Opcode.STORE):
             _transfer(config, row, opcode, fields, operands)
+        elif opcode == Opcode.TRANSPOSE:
+            row["beats"] = ceil_div(fields["rows"], config.beat_words)  # of a lane
         elif opcode == Opcode.CAST:
             row["everyone"], row["begins"], row["first_block"] = 1, fields["start"], len(blocks)
             blocks += _blocks(config, fields, operands)

@@ -132,6 +132,7 @@ class LayerAllocation:
         rows = tiling.depth * of_unit, partial(layout.row_copy_index, tiling), (height, width)
         columns = tiling.rows * tiling.columns, partial(layout.column_copy_index, tiling), (height, width)
         state = "optimizer", shards.vectors, _once(layout.shards_index, shards), (height, width)
+        norms = "optimizer", sum(c.count for c in shards.normed), partial(layout.norms_index, shards), (width,)
         biases = of_unit, _once(layout.bias_index, tiling), (height,)
 
         def sums(of: str) -> tuple[Array, Array]:
@@ -146,7 +147,7 @@ class LayerAllocation:
             "bias": add(f"bias{suffix}", "weights", *biases, CLOSED),
             "bias_gradient": add(f"bias_gradient{suffix}", "optimizer", *biases),
             "bias_velocity": add(f"bias_velocity{suffix}", "optimizer", *biases),
-            "norms": add(f"norms{suffix}", "optimizer", tiling.columns, partial(layout.column_index, tiling), (width,)),
+            "norms": self._memory.add_shards(f"norms{suffix}", *norms),
             "bias_sums": self._bias_sums(f"bias_sums{suffix}", of_unit),
             "exchange": self._exchange,
             "group_bias": add(f"bias_gradient{suffix}_group", "optimizer", *biases) if self._exchange else None,

@@ -147,9 +147,14 @@ def bias_index(layer: LayerTiling) -> np.ndarray:
     )
 
 
-def column_index(layer: LayerTiling) -> np.ndarray:
-    """Index of a vector (K,) that lies as [column tile][lane] in its column owners' windows."""
-    return _columns(layer)
+def norms_index(shards: Shards) -> np.ndarray:
+    """Index of a vector (K,) that lies as [column tile][lane] in its column owners' windows.
+
+    Each group has the columns of those column groups whose norms it sums.
+    """
+    columns, width = _columns(shards.tiling), sum(group.count for group in shards.normed)
+    firsts = [shards.columns[group * shards.normed_stride].first_tile for group in range(shards.groups)]
+    return np.concatenate([columns[:, first : first + width] for first in firsts])
 
 
 def gates_index(share: Share, gates: int, steps: int, batch: BatchTiles) -> np.ndarray:

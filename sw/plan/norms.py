@@ -18,9 +18,9 @@ _MOST_VECTORS = 128  # loaded at a time: the first additions wait for so many
 class NormLayer:
     """Emits Σ dW² of each of a layer's columns, rows in ascending order.
 
-    A sum over rows cannot be divided, so every group reads the rows of all groups. Each addition to a column waits for
-    the one before. So as many columns as possible take turns: the rows of several column groups lie beside each other
-    in the scratch memory.
+    A sum over rows cannot be divided, so a group reads the rows of all groups. The columns are divided: each group sums
+    the norms of its column groups (:attr:`Shards.normed`). Each addition to a column waits for the one before. So as
+    many columns as possible take turns: the rows of several column groups lie beside each other in the scratch memory.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class NormLayer:
     def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays):
         self._emitter, self._layer = emitter, layer
         most = min(_MOST_TILES, config.scratch_depth // (_SETS + 1))
-        self._batches = list(_batches(layer.shards.columns, most))
+        self._batches = list(_batches(layer.shards.normed, most))
         widest = max(map(_tiles, self._batches))
         scratch = Scratch(config)
         self._norms = scratch.take("norms", widest)
@@ -50,14 +50,17 @@ class NormLayer:
 
     def _rows_of_group(self, batch: list[Columns], tiles: int, group: int, rows: int) -> None:
         """Add the squares of the first rows of a group's shard."""
-        most = self._room // tiles
+        most, shards = self._room // tiles, self._layer.shards
 
         def some_rows(turn, count=most):
             squares, norms = self._buffers[turn % _SETS], self._norms.at(0, outer=0)
             for columns in batch:
                 place = self._layer.gradient_at(columns.number).at(turn * most * columns.count)
                 to = squares.at(columns.first_tile - batch[0].first_tile, outer=tiles)
-                self._emitter.load(to, place, Traffic.WEIGHTS, count, columns.count, group=group)
+                stride = shards.normed_stride * shards.rows * columns.count
+                self._emitter.load(
+                    to, place, Traffic.WEIGHTS, count, columns.count, group=group, group_stride=stride
+                )  # fmt: skip
             self._emitter.vector(VectorOp.MULTIPLY, squares, squares, squares, inner=count * tiles)
             squares = squares.at(0, outer=tiles)
             self._emitter.vector(VectorOp.ADD, norms, norms, squares, outer=count, inner=tiles, serial=True)

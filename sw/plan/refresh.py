@@ -36,30 +36,42 @@ class RowRefresh:
     All channels go through the owners in the same order, so one memory takes what all of them write: an instruction is
     the same for all, and has no address that rotates with the channel.
 
+    Parameters
+    ----------
+    config : Config
+    emitter : Emitter
+    layer : LayerArrays
+    columns : Columns
+        The column group whose columns of the row copy are written.
+    room : int, optional
+        Vectors of the scratch memory that a square may take. Without room for more, squares are the smallest ones.
+
     Members
     -------
-    most_rows : int
-        Rows of the largest square.
+    most_vectors : int
+        Of the largest square.
     """
 
-    def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays):
-        self._config, self._emitter, self._layer = config, emitter, layer
+    def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays, columns: Columns, room: int = 0):
+        self._config, self._emitter, self._layer, self._columns = config, emitter, layer, columns
         self._gates = layer.tiling.gates
-        self.most_rows = self._gates * config.beat_words
+        of_unit = self._gates * columns.count
+        self._most_units = _units_of_a_square(config, room // of_unit)
+        self.most_vectors = of_unit * self._most_units
 
     def squares(self) -> Iterator[Square]:
-        """Go through all rows: as many units at a time as a transposer's square has rows."""
+        """Go through all rows, as many units at a time as there is room for."""
         units, row = self._layer.tiling.units, 0
         for owner in range(units.channels):
-            for first in range(0, units.share, self._config.beat_words):
-                count = min(self._config.beat_words, units.share - first)
+            for first in range(0, units.share, self._most_units):
+                count = min(self._most_units, units.share - first)
                 rows = range(row, row + self._gates * count)
                 yield Square(owner, first, count, rows)
                 row = rows.stop
 
-    def write(self, columns: Columns, weights: Operand, square: Square) -> None:
+    def write(self, weights: Operand, square: Square) -> None:
         """Write the rows of a square, transposed, into their owner's row copy."""
-        config, tiling = self._config, self._layer.tiling
+        config, columns, tiling = self._config, self._columns, self._layer.tiling
         tile, lane = divmod(square.first, tiling.units.lanes)
         base = 0
         for group in tiling.unit_groups:
@@ -89,3 +101,15 @@ class RowRefresh:
                 lane_beats=stride * config.vector_beats,
                 channel_beats=share.share * stride * config.vector_beats,
             )
+
+
+def _units_of_a_square(config: Config, most: int) -> int:
+    """Give how many units are transposed together, at most `most` of them if that is possible.
+
+    Their words of a row are one burst: the longer it is, the fewer responses the memory owes. A square is a tile, or a
+    half of one, and so on. So no square crosses the end of a tile, and each begins with a beat.
+    """
+    units = config.lanes
+    while units > max(most, config.beat_words):
+        units //= 2
+    return units

@@ -73,6 +73,22 @@ class Shards:
                 yield group, range(first, stop)
                 first = stop
 
+    @property
+    def normed_stride(self) -> int:
+        """Column groups from the first one whose norms a group sums to that of the next group: see :attr:`normed`."""
+        alike = len({columns.count for columns in self.columns}) == 1
+        return len(self.columns) // self.groups if alike else 0
+
+    @property
+    def normed(self) -> tuple[Columns, ...]:
+        """The column groups whose norms the first group of channels sums.
+
+        Group g sums those of as many, `normed_stride`·g further on. So the programs of all groups differ in an address
+        alone. Where the column groups cannot be divided equally, neighbours overlap. If they are of different widths,
+        each group sums all norms.
+        """
+        return self.columns[: len(self.columns) - (self.groups - 1) * self.normed_stride]
+
     @cached_property
     def columns(self) -> tuple[Columns, ...]:
         """The layer's column groups."""

@@ -72,9 +72,9 @@ class _ColumnGroup:
     ):
         self._emitter, self._steps, self._layer = emitter, steps, layer
         self._columns, self._updated = columns, updated
-        self._refresh, scratch = RowRefresh(config, emitter, layer), Scratch(config)
-        size = self._refresh.most_rows * columns.count
-        self._buffers = [scratch.take("updated weights", size) for _ in range(_SETS)]
+        self._refresh = RowRefresh(config, emitter, layer, columns, config.scratch_depth // _SETS)
+        scratch = Scratch(config)
+        self._buffers = [scratch.take("updated weights", self._refresh.most_vectors) for _ in range(_SETS)]
 
     def update(self) -> None:
         """Update a group's rows."""
@@ -107,7 +107,7 @@ class _ColumnGroup:
             place = Place(self._layer.columns, columns.first + square.rows.start * columns.count, (columns.number,))
             count = len(square.rows) * columns.count
             self._emitter.store(buffer, place, Traffic.WEIGHTS, 1, count, made_of=self._updated)
-            self._refresh.write(columns, buffer, square)
+            self._refresh.write(buffer, square)
 
     def _load(self, square: Square, buffer: Operand) -> None:
         shards, rows, count = self._layer.shards, square.rows, self._columns.count

@@ -83,22 +83,25 @@ class Steps:
 class UpdateLayer:
     """Emits one layer's update by channels that are one group.
 
-    As many units at a time as a transposer's square has rows: their gates' rows of one column group are loaded with
-    gradient and velocity, updated, stored, and written transposed into the row copy of the units' owner.
+    As many units at a time as the smallest square has: their gates' rows of one column group are loaded with gradient
+    and velocity, updated, stored, and written transposed into the row copy of the units' owner. Larger squares would
+    make longer bursts. But nothing overlaps with the reads of the first step and with the writes of the last one, so
+    steps are short.
     """
 
     def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays):
-        self._layer, self._refresh = layer, RowRefresh(config, emitter, layer)
-        self._steps = Steps(config, emitter, self._refresh.most_rows * max(c.count for c in layer.shards.columns))
+        self._layer = layer
+        self._pieces = [(columns, RowRefresh(config, emitter, layer, columns)) for columns in layer.shards.columns]
+        self._steps = Steps(config, emitter, max(refresh.most_vectors for _, refresh in self._pieces))
 
     def emit(self) -> None:
         """Append the layer's instructions."""
         layer = self._layer
-        for columns in layer.shards.columns:
-            for units in self._refresh.squares():
+        for columns, refresh in self._pieces:
+            for units in refresh.squares():
                 vector = columns.first + units.rows.start * columns.count
                 arrays = layer.columns, layer.gradient, layer.velocity
                 places = [Place(array, vector, (vector,)) for array in arrays]
                 weights = self._steps.step(*places, len(units.rows) * columns.count, WEIGHT_DECAY)
-                self._refresh.write(columns, weights, units)
+                refresh.write(weights, units)
         self._steps.biases(layer)

@@ -7,6 +7,7 @@ from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Opcode, Traffic
 from etalstm.plan.fold import Instruction, Repeat
+from etalstm.plan.tiling import ceil_div
 
 
 class Volume:
@@ -56,7 +57,8 @@ class Volume:
     def _moved(self, opcode, fields) -> int:
         config = self._config
         if opcode == Opcode.TRANSPOSE:
-            return fields["outer"] * fields["lanes"] * config.beat_bytes * config.channels
+            beats = ceil_div(fields["rows"], config.beat_words)
+            return fields["outer"] * fields["lanes"] * beats * config.beat_bytes * config.channels
         if opcode == Opcode.CAST:
             return self._bytes_of(fields["gates"] * fields["batch"], fields) * fields["blocks"] * self._groups
         return self._bytes_of(fields["outer"] * fields["inner"], fields) * config.channels

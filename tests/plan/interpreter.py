@@ -7,6 +7,7 @@ from etalstm.golden import activation
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.hw import contract
 from etalstm.hw.contract import Engine, Memory, Opcode, Source, Start, Traffic, VectorOp
+from etalstm.plan.tiling import ceil_div
 from etalstm.plan.volume import blocks_of
 from etalstm.plan.walk import walk
 
@@ -148,10 +149,10 @@ class Interpreter:
             beats = self.windows[group][f["target"]].reshape(-1, config.beat_words)
             for q, lane, n in np.ndindex(f["outer"], f["lanes"], group.stop - group.start):
                 beat = f["address"] + q * f["outer_beats"] + lane * f["lane_beats"] + n * f["channel_beats"]
-                beats[beat] = 0
+                beats[beat : beat + ceil_div(f["rows"], config.beat_words)] = 0
                 for i in range(f["rows"]):
                     vector = f["lane_address"] + q * f["outer_stride"] + i * f["inner_stride"]
-                    beats[beat, i] = scratch[group][n, vector, lane]
+                    beats[beat + i // config.beat_words, i % config.beat_words] = scratch[group][n, vector, lane]
 
     def _vector(self, f):
         assert f["b_source"] != Source.QUEUE, "operand b never comes from the queue"

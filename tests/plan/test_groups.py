@@ -10,11 +10,13 @@ from etalstm.comparison import RandomRun, training_run
 from etalstm.device import OffloadDevice, TrainingShape, open_device
 from etalstm.device.hardware import HardwareDevice
 from etalstm.hw.config import preset
+from etalstm.hw.contract import Opcode
 from etalstm.network import NetworkShape
 from etalstm.plan.fit import plan_best_slices, plan_whole
 from etalstm.plan.groups import group_counts, step_cycles
 from etalstm.plan.plan import Plan
 from etalstm.plan.segments import divide
+from etalstm.plan.walk import walk
 from etalstm.slices import Parts
 from etalstm.storage import Storage
 from tests.plan.hazards import Hazards
@@ -193,3 +195,19 @@ def test_few_sequences_wait_for_weights_that_do_not_stay_in_the_lanes():
     wide, narrow = NetworkShape(320, 320), NetworkShape(4, 4)
     assert step_cycles(config, wide, Parts(4, 4, 4)) * 3 == 5 * step_cycles(FOUR, wide, Parts(4, 4, 4))
     assert step_cycles(config, narrow, Parts(4, 4, 4)) == step_cycles(FOUR, narrow, Parts(4, 4, 4))
+
+
+def test_squares_of_several_beats_keep_golden_bits(grouped):
+    """The last square of a channel is a part of a tile."""
+    config = replace(TWO, lanes=16, scratch_depth=1024)
+    shape = replace(SHAPE, network=NetworkShape(7, 41), steps=2, slices=2)
+    session = assert_same(grouped(2, config), shape, 2)
+    steps = walk(session.plan.programs["update"].words)
+    rows = {step.fields["rows"] for step in steps if step.opcode == Opcode.TRANSPOSE}
+    assert max(rows) == 16 and min(rows) % config.beat_words, f"squares of {rows} rows"
+
+
+def test_norms_that_groups_share_keep_golden_bits(grouped):
+    shape = replace(SHAPE, network=NetworkShape(22, 21), steps=2, slices=4)
+    shards = assert_same(grouped(4, FOUR), shape, 4).plan.map.layers[0].shards
+    assert len(shards.normed) < len(shards.columns), "every group sums all norms"

@@ -12,10 +12,11 @@ from etalstm.plan.plan import Plan
 
 CONFIG = replace(preset("test"), channels=12, broadcasters=6)
 NETWORK = NetworkShape(5, 61, 2)
+UNLIKE = NetworkShape(40, 61)  # two groups cut its columns into column groups of 1, 2 and 2 tiles
 
 
-def layer(groups):
-    return Plan(CONFIG, NETWORK, 12, 2, slices=groups, groups=groups, parts=3).map.layers[-1]
+def layer(groups, network=NETWORK):
+    return Plan(CONFIG, network, 12, 2, slices=groups, groups=groups, parts=3).map.layers[-1]
 
 
 @pytest.mark.parametrize("groups", [1, 2, 3, 4, 6])
@@ -36,8 +37,24 @@ def test_rows_that_are_asked_for_are_cut_where_owners_change():
     assert list(shards.owners(range(edge, edge + 2))) == [(1, range(edge, edge + 2))]
 
 
+@pytest.mark.parametrize("groups", [1, 2, 3, 4, 6])
+def test_every_column_group_has_its_norms_summed(groups):
+    shards = layer(groups).shards
+    firsts = [group * shards.normed_stride for group in range(groups)]
+    summed = [shards.columns[first : first + len(shards.normed)] for first in firsts]
+    assert {columns for some in summed for columns in some} == set(shards.columns)
+    assert {len(some) for some in summed} == {len(shards.normed)}
+    assert groups * len(shards.normed) - len(shards.columns) < groups**2
+
+
+def test_column_groups_of_different_widths_are_summed_by_every_group():
+    shards = layer(2, UNLIKE).shards
+    assert len({columns.count for columns in shards.columns}) == 2
+    assert shards.normed == shards.columns and shards.normed_stride == 0
+
+
 @pytest.mark.parametrize("groups", [1, 2, 4])
-@pytest.mark.parametrize("name", ["gradient", "velocity"])
+@pytest.mark.parametrize("name", ["gradient", "velocity", "norms"])
 def test_a_divided_array_comes_back_as_it_was_written(name, groups):
     array = getattr(layer(groups), name)
     values = np.random.default_rng(1).random(array.shape, np.float32)

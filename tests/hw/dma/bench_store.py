@@ -66,8 +66,11 @@ def writes_of(instruction):
     for q in range(n["outer"]):
         for lane in range(n["lanes"]):
             beat = n["address"] + q * n["outer_beats"] + lane * n["lane_beats"] + CHANNEL * n["channel_beats"]
-            words = [word(SCRATCH, lane_address(n, q, i), lane) if i < n["rows"] else 0 for i in range(BEAT_WORDS)]
-            writes.append((window(n["target"]) + beat * BEAT_BYTES, words))
+            words = [word(SCRATCH, lane_address(n, q, i), lane) for i in range(n["rows"])]
+            words += [0] * (-len(words) % BEAT_WORDS)
+            for first in range(0, len(words), BEAT_WORDS):
+                position = window(n["target"]) + (beat + first // BEAT_WORDS) * BEAT_BYTES
+                writes.append((position, words[first : first + BEAT_WORDS]))
     return writes
 
 
@@ -140,6 +143,8 @@ PROGRAM = [
     transpose(0, 2, 1, BEAT_WORDS - 1, target=0, outer_stride=8190, inner_stride=5, outer_beats=1, lane_beats=100),
     store(3, 1, 1, kind=3, memory=QUEUE, lane_address=8191),
     transpose(WINDOW_BEATS - 1, 1, 2, 1, target=1),
+    transpose(600, 2, LANES, LANES, target=1, outer_stride=32, outer_beats=VECTOR_BEATS, lane_beats=2 * VECTOR_BEATS),
+    transpose(700, 1, LANES - 1, 2, target=2, lane_address=5, lane_beats=19, channel_beats=3),
     store(WINDOW_BEATS - 1 - 4 * VECTOR_BEATS, 4, 1, memory=QUEUE, lane_address=8, outer_stride=2, inner_stride=0),
 ]
 
@@ -173,6 +178,10 @@ async def writes_what_the_lanes_hold(dut, stall):
     program=[
         [store(0, 1, 64), store(300, 2, 32)],
         [transpose(n * 200, 4, BEAT_WORDS, LANES, outer_beats=LANES, outer_stride=8) for n in range(4)],
+        [
+            transpose(n * 80, 2, LANES, LANES, outer_beats=LANES * VECTOR_BEATS, lane_beats=VECTOR_BEATS)
+            for n in range(4)
+        ],
     ]
 )
 async def writes_a_beat_every_cycle(dut, program):
@@ -201,10 +210,11 @@ BAD = [
     transpose(0, 0, 1, 1),
     transpose(0, 1, 0, 1),
     transpose(0, 1, 1, 0),
-    transpose(0, 1, BEAT_WORDS + 1, 1),
+    transpose(0, 1, LANES + 1, 1),
     transpose(0, 1, 1, LANES + 1),
     transpose(WINDOW_BEATS - 4, 2, BEAT_WORDS, LANES, lane_beats=2, outer_beats=1),
     transpose(WINDOW_BEATS - LANES, 2, BEAT_WORDS, LANES, outer_beats=LANES),
+    transpose(WINDOW_BEATS - 2 * VECTOR_BEATS + 1, 1, LANES, 2, lane_beats=VECTOR_BEATS),
 ]
 BAD_FIELDS = (2, 4, 8, 9, 10, 11, 12)
 
@@ -221,11 +231,9 @@ async def refuses_what_is_malformed_after_completing_the_rest(dut, bad, stall):
     opcode, n = BAD[bad]
     write(image, writes_of(good))
     if opcode is Opcode.TRANSPOSE and bad not in BAD_FIELDS and n["target"] < CHANNELS:
-        end = window(n["target"] + 1)
-        for address, words in writes_of(BAD[bad]):
-            if address >= end:
-                break
-            write(image, [(address, words)])
+        end, writes = window(n["target"] + 1), iter(writes_of(BAD[bad]))
+        while (lane := [next(writes) for _ in range(0, n["rows"], BEAT_WORDS)])[-1][0] < end:
+            write(image, lane)
     check(ram, image)
     assert len(trace.done) == 1
     expected = Status.BAD_FIELD if bad in BAD_FIELDS else Status.BAD_ADDRESS

@@ -12,12 +12,16 @@ WORD_BITS = 8
 
 
 def columns(square, words, lanes):
-    """What must come out: for each lane its words, zeros where vectors are missing."""
-    return [[square[i][lane] if i < len(square) else 0 for i in range(words)] for lane in range(lanes)]
+    """What must come out: for each lane its words in beats, the last one filled up with zeros."""
+    return [
+        [square[i][lane] if i < len(square) else 0 for i in range(first, first + words)]
+        for lane in range(lanes)
+        for first in range(0, len(square), words)
+    ]
 
 
 def run(squares, words, vector_beats, stall):
-    """Columns that come out for [(vectors, lanes)], and the cycle of each."""
+    """Beats that come out for [(vectors, lanes)], and the cycle of each."""
     dut = Transposer(WORD_BITS, words, vector_beats)
     out, cycles = [], []
 
@@ -38,7 +42,7 @@ def run(squares, words, vector_beats, stall):
 
     async def sink(ctx):
         rng = random.Random(SEED + 1)
-        wanted = sum(lanes for _, lanes in squares)
+        wanted = sum(len(columns(square, words, lanes)) for square, lanes in squares)
         for cycle in range(20 * wanted):
             ctx.set(dut.o.ready, rng.random() >= stall)
             _, _, taken, beat = await ctx.tick().sample(dut.o.valid & dut.o.ready, dut.o.payload)
@@ -67,18 +71,20 @@ def squares_of(rng, words, vector_beats, sizes):
 @pytest.mark.parametrize(("words", "vector_beats"), [(4, 1), (8, 1), (8, 4)])
 def test_gives_columns_of_whole_and_partial_squares(words, vector_beats, stall):
     rng, lanes = random.Random(SEED), words * vector_beats
-    sizes = [(words, lanes), (1, 1), (words - 1, lanes - 1), (words, 1), (1, lanes), (2, words - 1), (words, lanes)]
+    sizes = [(words, lanes), (1, 1), (words - 1, lanes - 1), (words, 1), (1, lanes), (2, words - 1), (lanes, lanes)]
+    sizes += [(min(rows, lanes), lanes) for rows in (words + 1, lanes - 1, 2 * words)] + [(lanes, 1), (lanes, lanes)]
     squares = squares_of(rng, words, vector_beats, sizes)
     out, _ = run(squares, words, vector_beats, stall)
-    expected = [column for square, lanes in squares for column in columns(square, words, lanes)]
+    expected = [beat for square, lanes in squares for beat in columns(square, words, lanes)]
     for n, (got, want) in enumerate(zip(out, expected, strict=True)):
         assert got == want, f"seed {SEED}, beat {n}: {got}, expected {want}"
 
 
-def test_takes_and_gives_a_beat_every_cycle():
-    squares = squares_of(random.Random(SEED), 8, 2, [(8, 16)] * 6)
+@pytest.mark.parametrize("rows", [8, 16])
+def test_takes_and_gives_a_beat_every_cycle(rows):
+    squares = squares_of(random.Random(SEED), 8, 2, [(rows, 16)] * 6)
     cycles = run(squares, 8, 2, 0.0)[1]
-    assert cycles[-1] - cycles[0] + 1 == 6 * 16
+    assert cycles[-1] - cycles[0] + 1 == 6 * 16 * rows // 8
 
 
 def test_refuses_sizes_that_are_no_power_of_two():

@@ -1,0 +1,14 @@
+"""Bytes that instructions move."""
+
+from etalstm.hw.config import preset
+from etalstm.hw.contract import Opcode, Traffic
+from etalstm.plan.fold import Instruction
+from etalstm.plan.volume import Volume
+
+
+def test_each_lane_of_a_square_is_written_as_whole_beats():
+    config = preset("bench")
+    volume = Volume(config, density=1.0)
+    square = {"kind": Traffic.WEIGHTS, "outer": 4, "rows": config.beat_words + 1, "lanes": 10}
+    volume.count(Instruction(Opcode.TRANSPOSE, (0, 0, 0, 0), 0, square, ()))
+    assert volume.write_bytes[Traffic.WEIGHTS] == 4 * 10 * 2 * config.beat_bytes * config.channels
