@@ -4,7 +4,7 @@ import pytest
 
 from etalstm.commands.model_check import CONFIGURATIONS, compare
 
-QUICK = ("test dense", "test masked", "test layers", "test static", "test sparse", "test groups")
+QUICK = ("test dense", "test masked", "test layers", "test static", "test sparse", "test pruned", "test groups")
 MOST = 0.01  # of an iteration's cycles
 
 
