@@ -76,7 +76,7 @@ CONFIGURATIONS = (
     Configuration("test masked", "test", 5, 6, 1, 3, 3, masked=True),
     Configuration("test streams", "test", 9, 20, 2, 7, 4, storage="ms1"),
     Configuration("test sparse", "test", 9, 20, 2, 7, 6, storage="ms1-bf16", theta=0.1),
-    Configuration("test pruned", "test", 9, 20, 2, 7, 6, storage="ms1-bf16", delta_threshold=0.1),
+    Configuration("test pruned", "test", 9, 40, 1, 2, 4, storage="ms1-bf16", delta_threshold=0.3),
     Configuration("test dynamic", "test", 9, 20, 1, 7, 4, architecture="dynamic"),
     Configuration("test static", "test", 9, 20, 1, 7, 4, architecture="static"),
     Configuration("test inference", "test", 9, 20, 1, 7, 4, architecture="inference"),
