@@ -23,7 +23,7 @@ from etalstm.model import (
 )
 from etalstm.model import vector as vectors
 from etalstm.model import writer as writers
-from etalstm.model.latencies import PROGRAM_BURSTS, PROGRAM_DEPTH, READER_DEPTH
+from etalstm.model.latencies import MERGE, PROGRAM_BURSTS, PROGRAM_DEPTH, READER_DEPTH
 from etalstm.model.state import CAST, DONE, NEVER, PARTS, Sizes
 from etalstm.model.table import INSTRUCTION
 
@@ -135,7 +135,7 @@ def _reset(machine: Machine, sizes: Sizes) -> None:
         machine.vector[name] = -1
     machine.vector["writes"] = -1
     machine.store["queue_at"] = machine.mac["issued_at"] = -1
-    machine.ports["accepted"] = -1
+    machine.ports["accepted"], machine.ports["hops"] = -1, (MERGE, 0)
     channels = sizes.managers
     machine.load["stands_for"][0] = sizes.channels
     machine.readers["offered"] = machine.writer["offered"] = machine.writer["shown_from"] = NEVER

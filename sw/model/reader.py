@@ -3,8 +3,8 @@
 from etalstm.model.latencies import ADDRESS, BUFFERED_FIFO, MEMORY_BURSTS
 from etalstm.model.state import BURST_BEATS, NEVER, PORT_READS, RING, compiled, record, wake
 
-PORT = record("free", "accepted", "count", ends=RING)
-"""Read channel of a port: when its data are free, the last address, the ends of bursts."""
+PORT = record("hops", "free", "accepted", "count", ends=RING)
+"""Read channel of a port: registers before it, when its data are free, the last address, the ends of bursts."""
 
 READER = record(
     "depth", "outstanding", "active_from", "left", "beat", "free", "head", "ended", "tail", "taken", "address_from",
@@ -30,9 +30,9 @@ def give_transfer(reader, beat, beats, cycle):
 
 
 @compiled
-def _send(cycle, port, length, latency):
-    """Pass an address to the memory, which stands at the port in this cycle; give its data's first cycle."""
-    accepted = max(cycle, port.accepted + 1)
+def _send(offered, port, length, latency):
+    """Pass an address to the memory that stands at the reader in cycle `offered`; give its data's first cycle."""
+    accepted = max(offered + port.hops, port.accepted + 1)
     if port.count >= MEMORY_BURSTS:
         accepted = max(accepted, port.ends[(port.count - MEMORY_BURSTS) % RING] + 1)
     start = max(accepted + latency, port.free)
@@ -79,7 +79,7 @@ def step_reader(cycle, reader, port, latency):
         return following
     place = (reader.tail - 1) % RING
     reader.starts[place] = _send(cycle + ADDRESS, port, reader.lengths[place], latency)
-    reader.address_from = max(cycle + 1, port.accepted)
+    reader.address_from = max(cycle + 1, port.accepted - port.hops)
     return cycle + 1 if reader.left else NEVER
 
 
