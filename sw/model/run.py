@@ -19,7 +19,6 @@ from etalstm.model.state import (
     MAC,
     MACS,
     NEVER,
-    PARTS,
     PORT_READS,
     PORT_WRITES,
     QUEUES,
@@ -47,14 +46,22 @@ drop_older_code(Path(__file__).parent, (Path(module.__file__) for module in (con
 
 
 @compiled
+def _soonest(wakes, part):
+    """Give the next cycle in which a part has something to do, in any channel."""
+    soonest = NEVER
+    for channel in range(len(wakes)):
+        soonest = min(soonest, wakes[channel, part])
+    return soonest
+
+
+@compiled
 def _turn(cycle, wakes, part):
     """Tell whether a part that there is once has something to do; it is to say itself when to ask again."""
-    due = False
+    if _soonest(wakes, part) > cycle:
+        return False
     for channel in range(len(wakes)):
-        due = due or wakes[channel, part] <= cycle
-    for channel in range(len(wakes) if due else 0):
         wakes[channel, part] = NEVER
-    return due
+    return True
 
 
 @compiled
@@ -103,26 +110,6 @@ def _step_channel(cycle, channel, m, table, sizes):
         )  # fmt: skip
     if wakes[QUEUES] <= cycle:
         queues.step_queues(cycle, m.queues, channel, table, m.done, m.wakes)
-
-
-@compiled
-def _others(wakes):
-    """Give the next cycle in which a part other than the MAC engines has something to do."""
-    soonest = NEVER
-    for channel in range(len(wakes)):
-        for part in range(PARTS):
-            if part != MACS:
-                soonest = min(soonest, wakes[channel, part])
-    return soonest
-
-
-@compiled
-def _soonest_mac(wakes):
-    """Give the next cycle in which a MAC engine has something to do."""
-    soonest = NEVER
-    for channel in range(len(wakes)):
-        soonest = min(soonest, wakes[channel, MACS])
-    return soonest
 
 
 @compiled
@@ -193,9 +180,10 @@ def run(m, p, sizes):
     m.sequencer[0].arrived = 0
     while True:
         _step(cycle, m, p, sizes)
-        soonest = _others(m.wakes)
+        rest = others(m.wakes)
+        soonest = min(rest, _soonest(m.wakes, EMITTER))
         tiles = _pass_tiles(cycle, soonest, m, sizes)
-        following = max(min(soonest, max(_soonest_mac(m.wakes), cycle + 1 + tiles)), cycle + 1)
+        following = max(min(soonest, max(_soonest(m.wakes, MACS), cycle + 1 + tiles)), cycle + 1)
         if following == NEVER:
             if m.sequencer[0].halted_at < NEVER:
                 _count(cycle, _end(m), m, sizes)
@@ -211,7 +199,6 @@ def run(m, p, sizes):
                 m.counted[_PHASE] += _in_mac_phase(cycle, m.mac[channel], m.queues[channel, MAC])
         else:
             _count(cycle, following, m, sizes)
-        rest = others(m.wakes)
         if rest > following + _STRETCH and not fixed and _may_skip(cycle, m, sizes):
             tiles = m.instances[m.queues[0, MAC].current].tiles
             scalars = skip_scalars(rest - following, m.emitter[0], m.banks, m.masks, m.scalars, tiles, sizes)

@@ -172,7 +172,8 @@ def _loop(engine, m, p):
         return False, 0, False
     engine.held, engine.held_index = 1, engine.index
     engine.index += 1
-    if p.table[engine.held_index].opcode != LOOP and p.boundaries[engine.index]:
+    bounded = len(p.boundaries) > 1
+    if bounded and p.table[engine.held_index].opcode != LOOP and p.boundaries[engine.index]:
         engine.arrived = 1
     return True, 0, True
 
