@@ -61,7 +61,7 @@ class Machine(NamedTuple):
     compressor: np.ndarray
     log: np.ndarray
     writer: np.ndarray
-    counted: np.ndarray  # in the order of Counter: of one channel, and of what there is once; reads of all channels
+    counted: np.ndarray  # in the order of Counter: of these channels, and of what there is once; reads of all channels
     rows: np.ndarray
     instances: np.ndarray
     stack: np.ndarray
