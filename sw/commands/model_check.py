@@ -12,8 +12,8 @@ from etalstm.device import TrainingShape
 from etalstm.device.accelerator import Accelerator
 from etalstm.device.faults import INSTRUCTION_BYTES
 from etalstm.device.hardware import HardwareDevice
-from etalstm.hw.config import preset
-from etalstm.hw.contract import Counter
+from etalstm.hw.config import Config, preset
+from etalstm.hw.contract import PARAMETER_DELTA_THRESHOLD, Counter
 from etalstm.model.counted import Counted
 from etalstm.model.iteration import count_program
 from etalstm.model.operands import Densities
@@ -76,6 +76,7 @@ CONFIGURATIONS = (
     Configuration("test masked", "test", 5, 6, 1, 3, 3, masked=True),
     Configuration("test streams", "test", 9, 20, 2, 7, 4, storage="ms1"),
     Configuration("test sparse", "test", 9, 20, 2, 7, 6, storage="ms1-bf16", theta=0.1),
+    Configuration("test pruned", "test", 9, 40, 1, 2, 4, storage="ms1-bf16", delta_threshold=0.3),
     Configuration("test dynamic", "test", 9, 20, 1, 7, 4, architecture="dynamic"),
     Configuration("test static", "test", 9, 20, 1, 7, 4, architecture="static"),
     Configuration("test inference", "test", 9, 20, 1, 7, 4, architecture="inference"),
@@ -162,9 +163,13 @@ class ModelledAccelerator(Accelerator):
         ]
         counters = count_program(
             self.config, words, Densities(self.config, self.session.plan), self.session.shape.architecture,
-            counted=Counted(self.config, self._read_window, self.session.plan.groups), groups=self.session.plan.groups,
+            counted=self._counted(), groups=self.session.plan.groups,
         )  # fmt: skip
         self.model_cycles += int(counters[Counter.CYCLES])
+
+    def _counted(self) -> Counted:
+        pruned = self._parameters[PARAMETER_DELTA_THRESHOLD] > 0
+        return Counted(self.config, self._read_window, self.session.plan.groups, pruned=bool(pruned))
 
     def _read_window(self, channel: int, beat: int, beats: int) -> np.ndarray:
         base, stride, _ = self._windows
@@ -172,13 +177,18 @@ class ModelledAccelerator(Accelerator):
         return self.transport.read_memory(base + channel * stride + beat * size, beats * size).view(np.uint32)
 
 
-def compare(configuration: Configuration) -> dict:
-    """Run an iteration on the Verilog, and each of its programs through the model."""
-    shape = configuration.shape
-    transport = SimTransport(preset(configuration.preset), log=lambda text: print(text, file=sys.stderr, flush=True))
-    with HardwareDevice(
-        "sim", configuration.preset, ModelledAccelerator(transport, preset(configuration.preset))
-    ) as device:
+def compare(configuration: Configuration, machine: Config | None = None) -> dict:
+    """Run an iteration on the Verilog, and each of its programs through the model.
+
+    Parameters
+    ----------
+    configuration : Configuration
+    machine : Config, optional
+        The machine to take instead of the preset.
+    """
+    shape, config = configuration.shape, machine or preset(configuration.preset)
+    transport = SimTransport(config, log=lambda text: print(text, file=sys.stderr, flush=True))
+    with HardwareDevice("sim", configuration.preset, ModelledAccelerator(transport, config)) as device:
         accelerator = device.accelerator
         accelerator.session = session = device.create(shape)
         if configuration.budget < 1:

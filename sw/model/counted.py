@@ -26,10 +26,14 @@ class Counted:
     read : Read
     groups : int
         Groups that the channels work in: the first is looked at.
+    pruned : bool
+        Small elements of δ were dropped when it was stored. Maps of rows are made before that, and each layer's last
+        one is left in memory. The maps before are taken to be like that one.
     """
 
-    def __init__(self, config: Config, read: Read, groups: int = 1):
+    def __init__(self, config: Config, read: Read, groups: int = 1, *, pruned: bool = False):
         self._config, self._read, self._channels = config, read, config.channels // groups
+        self._pruned = pruned
         self._chunk = sizes_of(config).chunk
 
     def fill(self, words: Iterable[int], tables: Tables) -> Tables:
@@ -49,7 +53,10 @@ class Counted:
                     block_streams.append(stream)
                     total += len(masks[-1])
             elif step.opcode == Opcode.LOAD_ROWS:
-                rows += self._rows(fields, {**self._whole(cast, fields), **found})
+                if self._pruned:
+                    rows += self._mapped_rows(fields)
+                else:
+                    rows += self._rows(fields, {**self._whole(cast, fields), **found})
             elif step.opcode in (Opcode.LOAD, Opcode.STORE) and fields["compressed"]:
                 indices = [self._index(channel, step.address) for channel in range(self._channels)]
                 streams.append(max(indices))
@@ -109,6 +116,16 @@ class Counted:
             (channel, tile): self._block(cast, channel, tile)[0]
             for channel, tile, _ in _blocks_of({**rows, "blocks": _count_blocks(rows)})
         }
+
+    def _mapped_rows(self, rows: dict) -> list[int]:
+        """Give a bit for each gate that is needed, of every lane of the maps of a LOAD_ROWS, as they lie in memory."""
+        shape, beats, needed = (MOST_GATES, self._config.lanes), MOST_GATES * self._config.vector_beats, []
+        for channel, tile, lanes in _blocks_of({**rows, "blocks": _count_blocks(rows)}):
+            windows = range(channel, self._config.channels, self._channels)  # that of every group
+            words = [self._read(window, rows["map"] + tile * beats, beats) for window in windows]
+            bits = (np.array(words) & _MAGNITUDE != 0).any(axis=0).reshape(shape)
+            needed += (bits.T[:lanes] @ (1 << np.arange(MOST_GATES))).tolist()
+        return needed
 
     @staticmethod
     def _rows(rows: dict, found: dict) -> list[int]:

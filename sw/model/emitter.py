@@ -3,7 +3,7 @@
 from etalstm.hw.contract import MOST_GATES
 from etalstm.hw.distance import STAGES
 from etalstm.model.latencies import BUFFERED_FIFO
-from etalstm.model.links import room_at, shows_room
+from etalstm.model.links import room_at, show_room
 from etalstm.model.mac import EMPTY, FIRST, LAST, NULL
 from etalstm.model.state import EMITTER, FETCHER, MACS, NEVER, RING, compiled, record, wake
 
@@ -39,13 +39,15 @@ def _inner(bank, group, bit, sizes):
 @compiled
 def _send(cycle, engine, banks, scalars, begun, fetcher, sizes, wakes):
     """Move the stages behind the pick; tell whether a pick can follow."""
-    ready = engine.out and shows_room(scalars, sizes.scalar_fifo, cycle)
+    ready = engine.out and show_room(scalars, sizes.scalar_fifo, cycle)
     if ready:
-        place = scalars.tail % RING
-        scalars.pushed[place], scalars.inner[place] = cycle + STAGES, engine.out_inner
-        scalars.marks[place] = engine.out_flags
-        scalars.tail += 1
-        wake(wakes, MACS, cycle + STAGES + BUFFERED_FIFO)
+        for channel in range(len(scalars)):
+            fifo = scalars[channel]
+            place = fifo.tail % RING
+            fifo.pushed[place], fifo.inner[place] = cycle + STAGES, engine.out_inner
+            fifo.marks[place] = engine.out_flags
+            fifo.tail += 1
+            wake(wakes[channel], MACS, cycle + STAGES + BUFFERED_FIFO)
     advance = not engine.out or ready
     if not advance:
         return False
@@ -77,7 +79,7 @@ def _send(cycle, engine, banks, scalars, begun, fetcher, sizes, wakes):
         )
         if engine.read_ends and not hold:
             fetcher.free += 1
-            wake(wakes, FETCHER, cycle + 1)
+            wake(wakes[0], FETCHER, cycle + 1)
         if hold:
             engine.sweeping, engine.sweep_bank = 1, engine.read_bank
             engine.read = 0
@@ -173,9 +175,9 @@ def step_emitter(cycle, engine, banks, masks, values, scalars, begun, fetcher, s
         fetcher.full = fetcher.filling = 0
         fetcher.bank = 1 - fetcher.bank
         fetcher.free -= 1
-        wake(wakes, FETCHER, cycle + 1)
+        wake(wakes[0], FETCHER, cycle + 1)
     busy = engine.walking or there or unwanted or engine.picked or engine.read or engine.sweeping
-    if engine.out and not shows_room(scalars, sizes.scalar_fifo, cycle + 1) and not (unwanted or moves):
-        wakes[EMITTER] = room_at(scalars)
+    if engine.out and not show_room(scalars, sizes.scalar_fifo, cycle + 1) and not (unwanted or moves):
+        wakes[0, EMITTER] = max(room_at(scalars, sizes.scalar_fifo), cycle + 1)
     else:
-        wakes[EMITTER] = cycle + 1 if busy or engine.out or engine.asked else NEVER
+        wakes[0, EMITTER] = cycle + 1 if busy or engine.out or engine.asked else NEVER

@@ -24,15 +24,16 @@ _AHEAD = 1 << 40
 _TIMES = {
     "queues": "valid_from",
     "sequencer": "halted_at sent_at",
-    "readers": "active_from address_from",
+    "readers": "active_from address_from offered",
     "ports": "free accepted",
+    "read_port": "free accepted",
     "asked": "checked_at",
     "fetcher": "filling_from",
     "vector": "last_write units_free pe_at scratch_at queue_at waiting_at",
     "mac": "issued_at since",
     "load": "prepared_at",
     "store": "prepared_at cut_from scatter_from queue_at",
-    "writer": "active_from data_at accepted offered_until last_answer",
+    "writer": "active_from offered shown_from",
     "rows": "map_at asked took",
 }
 """Fields that are cycles."""
@@ -69,15 +70,16 @@ class Fingerprints:
         """Give the fingerprint of the machine as it is now, with a program's `table`."""
         machine, words = self._machine, self._machine.words
         cycle = int(machine.sequencer["cycle"][0])
-        times = np.concatenate((words[self._times], machine.wakes))
-        recent = np.flatnonzero(machine.sums >= cycle - 2 * MAC_SUM)
+        times = np.concatenate((words[self._times], machine.wakes.ravel()))
+        sums = machine.sums.ravel()
+        recent = np.flatnonzero(sums >= cycle - 2 * MAC_SUM)
         length = collect_rings(cycle, machine, table, self._rings)
         parts = (
             words[self._plain],
             words[self._places] % BURST_BEATS,
             relative(times, cycle),
             recent,
-            machine.sums[recent] - cycle,
+            sums[recent] - cycle,
             self._rings[:length],
             [cycle % SLOTS if self._fixed else 0],
         )

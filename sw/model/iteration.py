@@ -79,11 +79,11 @@ def count_program(
 
 def of_all_channels(machine, sizes: Sizes) -> np.ndarray:
     """Add what every channel counts, and every group."""
-    counters, channels = machine.counted.copy(), sizes.channels * sizes.batch_groups
-    counters[Counter.CYCLE_KINDS : Counter.SCALARS_SEEN] *= channels
+    counters, ports = machine.counted.copy(), sizes.channels * sizes.batch_groups // sizes.managers
+    counters[Counter.CYCLE_KINDS : Counter.SCALARS_SEEN] *= ports
     counters[Counter.SCALARS_SEEN : Counter.SCALARS_SKIPPED + 1] *= sizes.batch_groups
     counters[Counter.READ_BEATS : Counter.READ_BEATS + len(Traffic)] *= sizes.batch_groups
-    counters[Counter.WRITE_BEATS : Counter.WRITE_BEATS + len(Traffic)] *= channels
+    counters[Counter.WRITE_BEATS : Counter.WRITE_BEATS + len(Traffic)] *= ports
     return counters
 
 

@@ -51,7 +51,7 @@ BLOCK_PLANS = 4
 MAP_PLANS, MAP_DEPTH = 2, 32
 STREAMS_AHEAD = 2
 VECTOR_BEATS_AHEAD = 16
-WRITES_OUTSTANDING, WRITES_AHEAD = 32, 8
+WRITES_OUTSTANDING, WRITES_AHEAD, WRITES_SHARED = 32, 8, 16
 LOG_BEATS = 32
 
 # sim/simulation.py and sim/transport.py: the memory behind a port that the Verilog is simulated with.

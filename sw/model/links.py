@@ -34,6 +34,26 @@ def shows_room(fifo, depth, cycle):
 
 
 @compiled
-def room_at(fifo):
-    """Give the cycle in which the middle knows of the next entry that was taken, NEVER if none was."""
-    return fifo.popped[fifo.known_head % RING] + NEWS + 1 if fifo.known_head < fifo.head else NEVER
+def show_room(fifos, depth, cycle):
+    """Tell whether all of the channels' FIFOs show room."""
+    room = True
+    for channel in range(len(fifos)):
+        room = shows_room(fifos[channel], depth, cycle) and room
+    return room
+
+
+@compiled
+def room_at(fifos, depth):
+    """Give the cycle in which the middle knows of room in all FIFOs, as far as entries were taken; else NEVER.
+
+    :func:`show_room` has been asked before.
+    """
+    latest = 0
+    for channel in range(len(fifos)):
+        fifo = fifos[channel]
+        if fifo.known_tail - fifo.known_head < depth:
+            continue
+        if fifo.known_head == fifo.head:
+            return NEVER
+        latest = max(latest, fifo.popped[fifo.known_head % RING] + NEWS + 1)
+    return latest

@@ -16,14 +16,17 @@ from etalstm.model.indexed import (
 )
 from etalstm.model.latencies import DONE, LOAD_PLANS
 from etalstm.model.queues import offered, take
-from etalstm.model.reader import beat_at, last_beat, step_reader, take_beat
+from etalstm.model.reader import beat_at, last_beat, step_sharing_reader, take_beat
 from etalstm.model.state import LOAD, LOADS, NEVER, compiled, complete, record
 from etalstm.model.vector import WRITES
 
 SCRATCH, _READ = int(Memory.SCRATCH), int(Counter.READ_BEATS)
 
-ENGINE = record("prepared_at", "active", "part", "current", "reading", "busy_until")
-"""The instruction that is being requested, and the plan whose beats are taken."""
+ENGINE = record("prepared_at", "active", "part", "current", "reading", "stands_for")
+"""The instruction that is being requested, and the plan whose beats are taken.
+
+What is read is counted for all channels that the engine `stands_for`.
+"""
 
 
 @compiled
@@ -67,11 +70,11 @@ def _take(cycle, engine, asked, reader, codec, instruction, vector, sizes, count
         if took:
             take_beat(reader)
             engine.reading = not beat_last
-            counted[_READ + instruction.kind] += sizes.channels
+            counted[_READ + instruction.kind] += engine.stands_for
         return ends
     if not there or (engine.part == VECTORS and not writable):
         return False
-    counted[_READ + instruction.kind] += sizes.channels
+    counted[_READ + instruction.kind] += engine.stands_for
     ends = take_beat(reader)
     if engine.part == INDEX:
         give_index(cycle, asked)
@@ -91,10 +94,10 @@ def _write(cycle, engine, asked, reader, codec, table, vector, sizes, done, coun
 
 
 @compiled
-def step_load(cycle, engine, queue, asked, reader, port, codec, table, vector, sizes, done, counted, wakes):
+def step_load(cycle, engine, queue, asked, reader, codec, table, vector, sizes, done, counted, wakes):
     """Request what instructions ask for, and write what has come."""
     before = (progress_of(asked, reader), engine.active, engine.prepared_at)
-    following, ends = step_reader(cycle, reader, port, sizes.latency), False
+    following, ends = step_sharing_reader(cycle, reader, wakes), False
     _request(cycle, engine, queue, asked, reader, table, wakes)
     if engine.active:
         ends, again = _write(cycle, engine, asked, reader, codec, table, vector, sizes, done, counted, wakes)

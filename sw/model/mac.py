@@ -84,19 +84,26 @@ def step_mac(cycle, engine, queue, scalars, table, vector, store, sums, sizes, d
 
 
 @compiled
-def run_tiles(cycle, until, engine, queue, table, sums, sizes):
-    """Issue the following tiles of the scalar at hand while nothing else acts; give the cycle of the last one.
+def coming_tiles(cycle, until, engine, queue, table, sums, sizes):
+    """Count the tiles of the scalar at hand that can follow in the cycles behind this one and before `until`.
 
     The last two tiles are left to :func:`step_mac`: with the making of the last one the scalar is taken.
     """
     if not (engine.valid and engine.mac and engine.tile) or sizes.elementwise + sizes.forward + sizes.backward:
-        return cycle
-    tiles = table[queue.current].tiles
-    while cycle + 1 < until and 0 < engine.tile < tiles - 1:
-        if not engine.begins and cycle + 1 - sums[engine.address] <= MAC_SUM:
-            break
-        cycle += 1
-        sums[engine.address] = cycle
-        engine.address += 1
-        engine.tile += 1
-    return cycle
+        return 0
+    most = min(until - cycle - 1, table[queue.current].tiles - 1 - engine.tile)
+    if engine.begins:
+        return max(most, 0)
+    tiles = 0
+    while tiles < most and cycle + 1 + tiles - sums[engine.address + tiles] > MAC_SUM:
+        tiles += 1
+    return tiles
+
+
+@compiled
+def pass_tiles(cycle, tiles, engine, sums):
+    """Issue so many tiles of the scalar at hand in the cycles behind this one."""
+    for tile in range(tiles):
+        sums[engine.address + tile] = cycle + 1 + tile
+    engine.address += tiles
+    engine.tile += tiles

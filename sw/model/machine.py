@@ -18,24 +18,30 @@ from etalstm.model import (
     reader,
     rows,
     sequencer,
+    share,
     store,
 )
 from etalstm.model import vector as vectors
 from etalstm.model import writer as writers
-from etalstm.model.latencies import PROGRAM_BURSTS, PROGRAM_DEPTH, READER_DEPTH
+from etalstm.model.latencies import MERGE, PROGRAM_BURSTS, PROGRAM_DEPTH, READER_DEPTH
 from etalstm.model.state import CAST, DONE, NEVER, PARTS, Sizes
 from etalstm.model.table import INSTRUCTION
 
 
 class Machine(NamedTuple):
-    """Records of all parts."""
+    """Records of all parts: those of a channel for each channel at a memory port, in their order.
+
+    The port serves one channel after the other, and so they drift apart.
+    """
 
     queues: np.ndarray
     done: np.ndarray
     wakes: np.ndarray
     sequencer: np.ndarray
-    readers: np.ndarray  # of the program, the broadcaster, LOAD
-    ports: np.ndarray
+    readers: np.ndarray  # of the program, the broadcaster, the channels' LOAD
+    ports: np.ndarray  # of the program, the broadcaster
+    read_port: np.ndarray  # of the channels
+    write_port: np.ndarray
     asked: np.ndarray  # by the broadcaster, by LOAD
     decompressors: np.ndarray
     fetcher: np.ndarray
@@ -55,7 +61,7 @@ class Machine(NamedTuple):
     compressor: np.ndarray
     log: np.ndarray
     writer: np.ndarray
-    counted: np.ndarray  # in the order of Counter: of one channel, and of what there is once; reads of all channels
+    counted: np.ndarray  # in the order of Counter: of these channels, and of what there is once; reads of all channels
     rows: np.ndarray
     instances: np.ndarray
     stack: np.ndarray
@@ -64,17 +70,19 @@ class Machine(NamedTuple):
 
 def _shapes(sizes: Sizes, queue_depth: int) -> dict[str, tuple]:
     """Give the records of each part: their dtype and how many there are."""
-    groups = sizes.broadcast_words
+    groups, channels = sizes.broadcast_words, sizes.managers
     inner = cast_sums(sizes.lanes, sizes.broadcast_words)
     return {
-        "queues": (queues.QUEUE, CAST + 1),
-        "done": (DONE, CAST + 1),
-        "wakes": (np.int64, PARTS),
+        "queues": (queues.QUEUE, (channels, CAST + 1)),
+        "done": (DONE, (channels, CAST + 1)),
+        "wakes": (np.int64, (channels, PARTS)),
         "sequencer": (sequencer.ENGINE, 1),
-        "readers": (reader.READER, 3),
-        "ports": (reader.PORT, 3),
-        "asked": (indexed.ASKED, 2),
-        "decompressors": (codec.DECOMPRESSOR, 2),
+        "readers": (reader.READER, 2 + channels),
+        "ports": (reader.PORT, 2),
+        "read_port": (share.READ_PORT, 1),
+        "write_port": (share.WRITE_PORT, 1),
+        "asked": (indexed.ASKED, 1 + channels),
+        "decompressors": (codec.DECOMPRESSOR, 1 + channels),
         "fetcher": (fetcher.ENGINE, 1),
         "emitter": (emitter.ENGINE, 1),
         "banks": (masks.BANK, 2),
@@ -82,16 +90,16 @@ def _shapes(sizes: Sizes, queue_depth: int) -> dict[str, tuple]:
         "values": (np.int64, (2, groups)),
         "begun": (np.int64, inner),
         "random": (np.uint64, 1),
-        "scalars": (mac.SCALARS, 1),
-        "vector": (vectors.ENGINE, 1),
-        "mac": (mac.ENGINE, 1),
-        "sums": (np.int64, queue_depth + 1),
-        "load": (load.ENGINE, 1),
-        "store": (store.ENGINE, 1),
-        "transposer": (store.TRANSPOSER, 1),
-        "compressor": (codec.COMPRESSOR, 1),
-        "log": (log.LOG, 1),
-        "writer": (writers.WRITER, 1),
+        "scalars": (mac.SCALARS, channels),
+        "vector": (vectors.ENGINE, channels),
+        "mac": (mac.ENGINE, channels),
+        "sums": (np.int64, (channels, queue_depth + 1)),
+        "load": (load.ENGINE, channels),
+        "store": (store.ENGINE, channels),
+        "transposer": (store.TRANSPOSER, channels),
+        "compressor": (codec.COMPRESSOR, channels),
+        "log": (log.LOG, channels),
+        "writer": (writers.WRITER, channels),
         "counted": (np.int64, int(Counter.COUNT)),
         "rows": (rows.ROWS, 1),
         "instances": (INSTRUCTION, rows.INSTANCES + rows.OFFERED),
@@ -127,16 +135,15 @@ def _reset(machine: Machine, sizes: Sizes) -> None:
         machine.vector[name] = -1
     machine.vector["writes"] = -1
     machine.store["queue_at"] = machine.mac["issued_at"] = -1
-    shared = sizes.managers > 1
-    machine.ports["managers"], machine.ports["hops"] = (1, 1, sizes.managers), (1, 0, int(shared))
-    machine.ports["accepted"] = -1
-    machine.ports["outstanding"] = (0, 0, sizes.outstanding if shared else 0)
-    machine.writer["managers"], machine.writer["hops"], machine.writer["accepted"] = sizes.managers, int(shared), -1
-    depths = (PROGRAM_DEPTH, READER_DEPTH, READER_DEPTH)
-    bursts = (PROGRAM_BURSTS, sizes.outstanding, sizes.outstanding)
+    machine.ports["accepted"], machine.ports["hops"] = -1, (MERGE, 0)
+    channels = sizes.managers
+    machine.load["stands_for"][0] = sizes.channels
+    machine.readers["offered"] = machine.writer["offered"] = machine.writer["shown_from"] = NEVER
+    depths = [PROGRAM_DEPTH, *[READER_DEPTH] * (1 + channels)]
+    bursts = [PROGRAM_BURSTS, *[sizes.outstanding] * (1 + channels)]
     machine.readers["depth"], machine.readers["free"], machine.readers["outstanding"] = depths, depths, bursts
     machine.rows["needed"] = -1
-    words = sizes.beat_words, sizes.codec_words  # the broadcaster's decompressor takes whole beats
+    words = [sizes.beat_words, *[sizes.codec_words] * channels]  # the broadcaster's decompressor takes whole beats
     machine.decompressors["words"] = words
     machine.decompressors["factor"] = [sizes.beat_words // count for count in words]
     machine.compressor["words"], machine.compressor["factor"] = words[1], sizes.beat_words // words[1]

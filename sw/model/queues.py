@@ -2,7 +2,7 @@
 
 from etalstm.hw.distance import STAGES
 from etalstm.model.latencies import BUFFERED_FIFO, COUNTED, RENDEZVOUS
-from etalstm.model.links import PLACES, TIMES, record_pop, shows_room
+from etalstm.model.links import PLACES, TIMES, record_pop, show_room
 from etalstm.model.state import (
     CAST,
     FETCHER,
@@ -29,13 +29,14 @@ QUEUE = record(*PLACES, "valid_from", "current", "taken", index=RING, **TIMES)
 
 
 @compiled
-def has_room(queue, engine, depth, cycle):
-    """Tell whether an instruction can be sent to a queue in this cycle.
+def has_room(queues, engine, depth, cycle):
+    """Tell whether an instruction can be sent to the queues of an engine in this cycle.
 
     The broadcaster's queue lies in the middle. Its FIFO's register holds an instruction besides its memory.
     """
     if engine != CAST:
-        return shows_room(queue, depth, cycle)
+        return show_room(queues[:, engine], depth, cycle)
+    queue = queues[0, CAST]
     level = queue.tail - queue.head
     if level == 0:
         return True
@@ -43,19 +44,30 @@ def has_room(queue, engine, depth, cycle):
 
 
 @compiled
-def push(queue, wakes, instruction, engine, cycle):
-    """Send an instruction to a queue."""
-    place = queue.tail % RING
-    queue.pushed[place] = cycle if engine == CAST else cycle + STAGES
-    queue.index[place] = instruction
-    queue.tail += 1
-    wake(wakes, QUEUES, cycle + 1)
+def push(queues, wakes, instruction, engine, cycle):
+    """Send an instruction to the queues of an engine."""
+    for channel in range(1 if engine == CAST else len(queues)):
+        queue = queues[channel, engine]
+        place = queue.tail % RING
+        queue.pushed[place] = cycle if engine == CAST else cycle + STAGES
+        queue.index[place] = instruction
+        queue.tail += 1
+        wake(wakes[channel], QUEUES, cycle + 1)
 
 
 @compiled
-def met_at(instruction, done):
-    """Give the cycle in which an instruction's waits are met."""
-    met = 0
+def stored_by_all(done, count):
+    """Give the cycle in which the last channel completes its STORE number `count`."""
+    latest = 0
+    for channel in range(len(done)):
+        latest = max(latest, completed_at(done[channel], STORE, count))
+    return latest
+
+
+@compiled
+def met_at(instruction, everyone, channel):
+    """Give the cycle in which an instruction's waits are met in a channel; `everyone`: completions of all of them."""
+    met, done = 0, everyone[channel]
     if instruction.wait_load:
         met = max(met, completed_at(done, LOAD, instruction.wait_load) + COUNTED)
     if instruction.wait_mac:
@@ -63,10 +75,11 @@ def met_at(instruction, done):
     if instruction.wait_vector:
         met = max(met, completed_at(done, VECTOR, instruction.wait_vector) + COUNTED)
     if instruction.wait_store:
-        later = COUNTED
         if instruction.everyone:
             later = RENDEZVOUS if instruction.engine == CAST else RENDEZVOUS + STAGES
-        met = max(met, completed_at(done, STORE, instruction.wait_store) + later)
+            met = max(met, stored_by_all(everyone, instruction.wait_store) + later)
+        else:
+            met = max(met, completed_at(done, STORE, instruction.wait_store) + COUNTED)
     return met
 
 
@@ -83,11 +96,11 @@ def _owner(engine):
 
 
 @compiled
-def step_queues(cycle, queues, table, done, wakes):
-    """Let the first instruction of each queue go that may."""
+def step_queues(cycle, queues, channel, table, done, wakes):
+    """Let the first instruction of each queue of a channel go that may; the broadcaster's queue is the first one's."""
     following = NEVER
-    for engine in range(CAST + 1):
-        queue = queues[engine]
+    for engine in range(CAST + 1 if channel == 0 else CAST):
+        queue = queues[channel, engine]
         if queue.current >= 0 and not queue.taken:
             continue
         if queue.taken:
@@ -96,16 +109,16 @@ def step_queues(cycle, queues, table, done, wakes):
         if queue.tail == queue.head:
             continue
         first = queue.index[queue.head % RING]
-        ready = max(queue.pushed[queue.head % RING] + BUFFERED_FIFO, met_at(table[first], done))
+        ready = max(queue.pushed[queue.head % RING] + BUFFERED_FIFO, met_at(table[first], done, channel))
         if ready > cycle:
             following = min(following, ready)
             continue
         record_pop(queue, cycle)
         queue.current = first
         queue.valid_from = cycle + 1
-        wake(wakes, _owner(engine), cycle + 1)
-        wake(wakes, SEQUENCER, cycle + 1)
-    wakes[QUEUES] = following
+        wake(wakes[channel], _owner(engine), cycle + 1)
+        wake(wakes[channel], SEQUENCER, cycle + 1)
+    wakes[channel, QUEUES] = following
 
 
 @compiled

@@ -1,22 +1,20 @@
-"""Memory ports and the readers behind them: see hw/dma/reader.py, hw/dma/bursts.py, hw/dma/share.py, sim/memory.cpp.
-
-A shared port is seen by the channel that is served last: the others, which do the same, come before it.
-"""
+"""Readers, and memory ports that belong to one alone: see hw/dma/reader.py, hw/dma/bursts.py, sim/memory.cpp."""
 
 from etalstm.model.latencies import ADDRESS, BUFFERED_FIFO, MEMORY_BURSTS
-from etalstm.model.state import BURST_BEATS, NEVER, RING, compiled, record
+from etalstm.model.state import BURST_BEATS, NEVER, PORT_READS, RING, compiled, record, wake
 
-PORT = record("managers", "hops", "outstanding", "free", "accepted", "count", ends=RING)
-"""Read channel of a port: managers and cycles before it, when it is free, the last address, the ends of bursts.
-
-``outstanding`` bursts of all managers are in flight at most; 0: each manager has a limit of its own alone.
-"""
+PORT = record("hops", "free", "accepted", "count", ends=RING)
+"""Read channel of a port: registers before it, when its data are free, the last address, the ends of bursts."""
 
 READER = record(
     "depth", "outstanding", "active_from", "left", "beat", "free", "head", "ended", "tail", "taken", "address_from",
-    starts=RING, lengths=RING, lasts=RING,
+    "offered", starts=RING, lengths=RING, lasts=RING,
 )  # fmt: skip
-"""The transfer that is being cut (none if `left` is 0) and the bursts under way; `head` is the one being taken."""
+"""The transfer that is being cut (none if `left` is 0) and the bursts under way; `head` is the one being taken.
+
+At a port for channels the newest burst's address stands from `offered` on, NEVER if none does. When its data come is
+known as soon as the port has taken it.
+"""
 
 
 @compiled
@@ -32,27 +30,23 @@ def give_transfer(reader, beat, beats, cycle):
 
 
 @compiled
-def _send(port, offered, length, latency):
-    """Pass an address that stands at the reader in cycle `offered` to the memory; give its data's first cycle."""
+def _send(offered, port, length, latency):
+    """Pass an address to the memory that stands at the reader in cycle `offered`; give its data's first cycle."""
     accepted = max(offered + port.hops, port.accepted + 1)
-    for _ in range(port.managers):
-        if port.count >= MEMORY_BURSTS:
-            accepted = max(accepted, port.ends[(port.count - MEMORY_BURSTS) % RING] + 1)
-        if port.outstanding and port.count >= port.outstanding:
-            accepted = max(accepted, port.ends[(port.count - port.outstanding) % RING] + 1 + port.hops)
-        start = max(accepted + latency, port.free)
-        port.accepted, port.free = accepted, start + length
-        port.ends[port.count % RING] = start + length - 1
-        port.count += 1
-        accepted += 1
+    if port.count >= MEMORY_BURSTS:
+        accepted = max(accepted, port.ends[(port.count - MEMORY_BURSTS) % RING] + 1)
+    start = max(accepted + latency, port.free)
+    port.accepted, port.free = accepted, start + length
+    port.ends[port.count % RING] = start + length - 1
+    port.count += 1
     return start
 
 
 @compiled
-def step_reader(cycle, reader, port, latency):
-    """Request the next burst if there is room; give the cycle in which to ask again, unless a beat is taken before."""
+def _begin_burst(cycle, reader):
+    """Cut the next burst if there is room; tell whether there is one, else in which cycle to ask again."""
     if reader.left == 0:
-        return NEVER
+        return False, NEVER
     while reader.ended < reader.tail:
         place = reader.ended % RING
         if reader.starts[place] + reader.lengths[place] - 1 >= cycle:
@@ -64,19 +58,41 @@ def step_reader(cycle, reader, port, latency):
         place = reader.ended % RING
         earliest = max(earliest, reader.starts[place] + reader.lengths[place])
     if earliest > cycle:
-        return earliest
+        return False, min(earliest, NEVER)
     if reader.free < length:
-        return NEVER  # until beats are taken
+        return False, NEVER  # until beats are taken
     place = reader.tail % RING
-    reader.starts[place] = _send(port, cycle + ADDRESS, length, latency)
-    reader.address_from = max(cycle + 1, port.accepted - port.hops)
     reader.lengths[place] = length
     reader.left -= length
     reader.lasts[place] = reader.left == 0
     reader.beat += length
     reader.free -= length
     reader.tail += 1
+    return True, NEVER
+
+
+@compiled
+def step_reader(cycle, reader, port, latency):
+    """Request the next burst if there is room; give the cycle in which to ask again, unless a beat is taken before."""
+    begins, following = _begin_burst(cycle, reader)
+    if not begins:
+        return following
+    place = (reader.tail - 1) % RING
+    reader.starts[place] = _send(cycle + ADDRESS, port, reader.lengths[place], latency)
+    reader.address_from = max(cycle + 1, port.accepted - port.hops)
     return cycle + 1 if reader.left else NEVER
+
+
+@compiled
+def step_sharing_reader(cycle, reader, wakes):
+    """Offer the next burst to the port if there is room; like :func:`step_reader`."""
+    begins, following = _begin_burst(cycle, reader)
+    if not begins:
+        return following
+    reader.starts[(reader.tail - 1) % RING] = reader.address_from = NEVER
+    reader.offered = cycle + ADDRESS
+    wake(wakes, PORT_READS, cycle + ADDRESS)
+    return NEVER  # until the port has taken the address
 
 
 @compiled

@@ -30,6 +30,8 @@ ELSEWHERE = {
     ),
     "readers": "head ended tail starts lengths lasts",
     "ports": "count ends",
+    "read_port": "count ends",
+    "write_port": "granted accepted landed owners accepts answers",
     "asked": ("head tail wait_head wait_tail index_head index_tail items parts pushed waiting waiting_since indices"),
     "fetcher": "cast current",
     "scalars": "head tail known_head known_tail inner marks pushed popped",
@@ -39,7 +41,7 @@ ELSEWHERE = {
     "compressor": "place mask_place read",
     "log": "stream transfer total_head total_tail totals total_at",
     "rows": "offered",
-    "writer": "head tail answered lengths begins finals kinds accepts answers",
+    "writer": "head tail landed answered lengths begins finals kinds answers",
 }
 """Fields that are collected here, or that no part looks at any more."""
 
@@ -99,10 +101,11 @@ def _put_instruction(out, slot, m):
     _put(out, one.beats)
     _put(out, one.more)
     _put(out, one.stream_start % BURST_BEATS)
-    _put_wait(out, one.wait_load, m.done, LOAD)
-    _put_wait(out, one.wait_mac, m.done, MAC)
-    _put_wait(out, one.wait_vector, m.done, VECTOR)
-    _put_wait(out, one.wait_store, m.done, STORE)
+    for channel in range(len(m.done)):
+        _put_wait(out, one.wait_load, m.done[channel], LOAD)
+        _put_wait(out, one.wait_mac, m.done[channel], MAC)
+        _put_wait(out, one.wait_vector, m.done[channel], VECTOR)
+        _put_wait(out, one.wait_store, m.done[channel], STORE)
 
 
 @compiled
@@ -140,9 +143,9 @@ def _put_link(out, fifo, cycle):
 
 
 @compiled
-def _queues(out, cycle, m):
+def _queues(out, cycle, channel, m):
     for engine in range(CAST + 1):
-        queue, done = m.queues[engine], m.done[engine]
+        queue, done = m.queues[channel, engine], m.done[channel, engine]
         if engine == CAST:  # in the middle itself
             _put_times(out, queue.pushed, queue.head, queue.tail, RING, cycle)
         else:
@@ -152,16 +155,18 @@ def _queues(out, cycle, m):
         if queue.current >= 0:
             _put_instruction(out, queue.current, m)
         _put_recent(out, done.times, done.count, DONE_RING, cycle)
-    _put_link(out, m.scalars[0], cycle)
-    _put_values(out, m.scalars[0].inner, m.scalars[0].head, m.scalars[0].tail)
-    _put_values(out, m.scalars[0].marks, m.scalars[0].head, m.scalars[0].tail)
+    scalars = m.scalars[channel]
+    _put_link(out, scalars, cycle)
+    _put_values(out, scalars.inner, scalars.head, scalars.tail)
+    _put_values(out, scalars.marks, scalars.head, scalars.tail)
 
 
 @compiled
 def _sequencer(out, m, table):
     engine = m.sequencer[0]
     for number in range(CAST):
-        _put(out, engine.dispatched[number] - m.done[number].count)
+        for channel in range(len(m.done)):
+            _put(out, engine.dispatched[number] - m.done[channel, number].count)
     _put(out, engine.following - engine.index)
     if engine.held:
         _put(out, table[engine.held_index].text)
@@ -174,19 +179,21 @@ def _sequencer(out, m, table):
 @compiled
 def _reads(out, cycle, m):
     for number in range(len(m.readers)):
-        reader, port = m.readers[number], m.ports[number]
+        reader = m.readers[number]
         first = min(reader.head, reader.ended)
         _put(out, reader.head - first)
         _put(out, reader.ended - first)
         _put_times(out, reader.starts, first, reader.tail, RING, cycle)
         _put_values(out, reader.lengths, first, reader.tail)
         _put_values(out, reader.lasts, first, reader.tail)
-        _put_recent(out, port.ends, port.count, RING, cycle)
+    for number in range(len(m.ports)):
+        _put_recent(out, m.ports[number].ends, m.ports[number].count, RING, cycle)
+    _put_recent(out, m.read_port[0].ends, m.read_port[0].count, RING, cycle)
 
 
 @compiled
 def _requests(out, cycle, m):
-    fetcher, load = m.fetcher[0], m.load[0]
+    fetcher = m.fetcher[0]
     for number in range(len(m.asked)):
         asked = m.asked[number]
         _put_values(out, asked.parts, asked.head, asked.tail)
@@ -199,13 +206,14 @@ def _requests(out, cycle, m):
         _put_instruction(out, fetcher.cast, m)
     if fetcher.filling:
         _put_item(out, fetcher.current, m)
-    if load.active:
-        _put_instruction(out, load.current, m)
+    for channel in range(len(m.load)):
+        if m.load[channel].active:
+            _put_instruction(out, m.load[channel].current, m)
 
 
 @compiled
-def _store(out, cycle, m):
-    store, log, codec = m.store[0], m.log[0], m.compressor[0]
+def _store(out, cycle, channel, m):
+    store, log, codec = m.store[channel], m.log[channel], m.compressor[channel]
     _put_times(out, store.pushed, store.beats_head, store.beats_tail, RING, cycle)
     _put_values(out, store.lasts, store.beats_head, store.beats_tail)
     _put_instructions(out, store.items, store.beats_head, store.beats_tail, m)
@@ -225,30 +233,38 @@ def _store(out, cycle, m):
 
 
 @compiled
-def _writes(out, cycle, m):
-    writer, vector = m.writer[0], m.vector[0]
-    first = max(0, min(writer.answered, writer.tail - 1 - MEMORY_BURSTS))
-    _put(out, writer.head - writer.answered)
+def _writes(out, cycle, channel, m):
+    writer, vector = m.writer[channel], m.vector[channel]
+    _put(out, writer.landed - writer.answered)
+    _put(out, writer.head - writer.landed)
     _put(out, writer.tail - writer.head)
-    _put_times(out, writer.answers, first, writer.head, RING, cycle)
-    _put_times(out, writer.accepts, writer.head, writer.tail, RING, cycle)
+    _put_times(out, writer.answers, writer.answered, writer.landed, RING, cycle)
     _put_times(out, writer.begins, writer.head, writer.tail, RING, cycle)
-    _put_values(out, writer.lengths, writer.head, writer.tail)
-    _put_values(out, writer.finals, writer.head, writer.tail)
+    _put_values(out, writer.lengths, writer.landed, writer.tail)
+    _put_values(out, writer.finals, writer.landed, writer.tail)
     _put_values(out, writer.kinds, writer.head, writer.tail)
     for ahead in range(WRITES):
         if vector.writes[(cycle + ahead) % WRITES] == cycle + ahead:
             _put(out, ahead)
 
 
+@compiled
+def _write_port(out, cycle, port):
+    _put_values(out, port.owners, port.landed, port.granted)
+    _put_times(out, port.accepts, port.landed, port.accepted, RING, cycle)
+    _put_times(out, port.answers, max(0, port.landed - MEMORY_BURSTS), port.landed, RING, cycle)
+
+
 @entry_point
 def collect_rings(cycle, m, table, out):
     """Collect what waits in all rings; give the length of it in `out`."""
     out[0] = 0
-    _queues(out, cycle, m)
     _sequencer(out, m, table)
     _reads(out, cycle, m)
     _requests(out, cycle, m)
-    _store(out, cycle, m)
-    _writes(out, cycle, m)
+    _write_port(out, cycle, m.write_port[0])
+    for channel in range(len(m.store)):
+        _queues(out, cycle, channel, m)
+        _store(out, cycle, channel, m)
+        _writes(out, cycle, channel, m)
     return out[0] + 1

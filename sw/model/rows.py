@@ -3,8 +3,8 @@
 from etalstm.hw.contract import MOST_GATES, Counter, Opcode, Traffic
 from etalstm.model.latencies import ADDRESS, BUFFERED_FIFO, BURST, MAP_REQUEST, MERGE, RENDEZVOUS
 from etalstm.model.masks import draw_bits, seed
-from etalstm.model.queues import has_room, push
-from etalstm.model.state import LOAD, STORE, compiled, completed_at, record
+from etalstm.model.queues import has_room, push, stored_by_all
+from etalstm.model.state import LOAD, compiled, record
 
 LOAD_CODE = int(Opcode.LOAD)
 _SEEN, _SKIPPED = int(Counter.ROWS_SEEN), int(Counter.ROWS_SKIPPED)
@@ -41,8 +41,7 @@ def _next_map(cycle, rows, instance, m, sizes):
 @compiled
 def _offer(cycle, rows, instance, m, more, sizes, wakes):
     """Give the run of rows that was found to the LOAD queue; tell whether it was taken."""
-    queue = m.queues[LOAD]
-    if not has_room(queue, LOAD, sizes.instruction_queue, cycle):
+    if not has_room(m.queues, LOAD, sizes.instruction_queue, cycle):
         return False
     engine = m.sequencer[0]
     slot = INSTANCES + rows.offered % OFFERED
@@ -53,7 +52,7 @@ def _offer(cycle, rows, instance, m, more, sizes, wakes):
     beats = load.inner * sizes.vector_beats
     load.address += rows.run * beats
     load.beats = rows.length * beats
-    push(queue, wakes, slot, LOAD, cycle)
+    push(m.queues, wakes, slot, LOAD, cycle)
     engine.sent_at = cycle
     return True
 
@@ -93,7 +92,7 @@ def step_rows(cycle, m, given, sizes, wakes):
     rows, engine = m.rows[0], m.sequencer[0]
     instance = m.instances[engine.out_slot]
     if rows.state == PASS:
-        if completed_at(m.done, STORE, instance.wait_store) + (RENDEZVOUS if instance.wait_store else 0) > cycle:
+        if stored_by_all(m.done, instance.wait_store) + (RENDEZVOUS if instance.wait_store else 0) > cycle:
             return False, False
         rows.tile, rows.left, rows.base, rows.asked = instance.tile, instance.outer, 0, cycle + MAP_REQUEST
         rows.run, rows.length, rows.found, rows.needed = 0, 1, 0, -1

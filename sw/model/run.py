@@ -5,7 +5,7 @@ from pathlib import Path
 from etalstm.hw import contract, distance
 from etalstm.hw.contract import Counter, Cycle
 from etalstm.hw.distance import ROUND_TRIP, STAGES
-from etalstm.model import emitter, fetcher, load, mac, queues, sequencer, store
+from etalstm.model import emitter, fetcher, load, mac, queues, sequencer, share, store
 from etalstm.model import vector as vectors
 from etalstm.model.classify import idle_kind, kind
 from etalstm.model.latencies import DRAIN, QUIET
@@ -19,7 +19,8 @@ from etalstm.model.state import (
     MAC,
     MACS,
     NEVER,
-    PARTS,
+    PORT_READS,
+    PORT_WRITES,
     QUEUES,
     SEQUENCER,
     STORE,
@@ -45,48 +46,107 @@ drop_older_code(Path(__file__).parent, (Path(module.__file__) for module in (con
 
 
 @compiled
-def _step(cycle, m, p, sizes):
-    """Ask every part that has something to do."""
-    wakes, table = m.wakes, m.instances
-    if wakes[SEQUENCER] <= cycle:
-        sequencer.step_sequencer(cycle, m, p, sizes)
-    if wakes[FETCHER] <= cycle:
-        fetcher.step_fetcher(
-            cycle, m.fetcher[0], m.queues[CAST], m.asked[0], m.readers[1], m.ports[1], m.decompressors[0], table,
-            p.blocks, m.banks, m.masks, m.values, p, m.random, sizes, m.counted, wakes,
-        )  # fmt: skip
-    if wakes[EMITTER] <= cycle:
-        emitter.step_emitter(
-            cycle, m.emitter[0], m.banks, m.masks, m.values, m.scalars[0], m.begun, m.fetcher[0], sizes, wakes
-        )
-    if wakes[VECTORS] <= cycle:
-        vectors.step_vector(cycle, m.vector[0], m.queues[VECTOR], table, sizes, m.done, m.counted, wakes)
-    if wakes[STORES] <= cycle:
-        store.step_store(
-            cycle, m.store[0], m.queues[STORE], m.transposer[0], m.log[0], m.compressor[0], m.writer[0], table,
-            m.vector[0], sizes, m.done, m.counted, wakes,
-        )  # fmt: skip
-    if wakes[LOADS] <= cycle:
-        load.step_load(
-            cycle, m.load[0], m.queues[LOAD], m.asked[1], m.readers[2], m.ports[2], m.decompressors[1], table,
-            m.vector[0], sizes, m.done, m.counted, wakes,
-        )  # fmt: skip
-    if wakes[MACS] <= cycle:
-        mac.step_mac(
-            cycle, m.mac[0], m.queues[MAC], m.scalars[0], table, m.vector[0], m.store[0], m.sums, sizes, m.done, wakes
-        )
-    if wakes[QUEUES] <= cycle:
-        queues.step_queues(cycle, m.queues, table, m.done, wakes)
+def _soonest(wakes, part):
+    """Give the next cycle in which a part has something to do, in any channel."""
+    soonest = NEVER
+    for channel in range(len(wakes)):
+        soonest = min(soonest, wakes[channel, part])
+    return soonest
 
 
 @compiled
-def _others(wakes):
-    """Give the next cycle in which a part other than the MAC engine has something to do."""
-    soonest = NEVER
-    for part in range(PARTS):
-        if part != MACS:
-            soonest = min(soonest, wakes[part])
-    return soonest
+def _turn(cycle, wakes, part):
+    """Tell whether a part that there is once has something to do; it is to say itself when to ask again."""
+    if _soonest(wakes, part) > cycle:
+        return False
+    for channel in range(len(wakes)):
+        wakes[channel, part] = NEVER
+    return True
+
+
+@compiled
+def _step(cycle, m, p, sizes):
+    """Ask every part that has something to do."""
+    wakes, table = m.wakes, m.instances
+    if _turn(cycle, wakes, SEQUENCER):
+        sequencer.step_sequencer(cycle, m, p, sizes)
+    if _turn(cycle, wakes, FETCHER):
+        fetcher.step_fetcher(
+            cycle, m.fetcher[0], m.queues[0, CAST], m.asked[0], m.readers[1], m.ports[1], m.decompressors[0], table,
+            p.blocks, m.banks, m.masks, m.values, p, m.random, sizes, m.counted, wakes[0],
+        )  # fmt: skip
+    if _turn(cycle, wakes, EMITTER):
+        emitter.step_emitter(
+            cycle, m.emitter[0], m.banks, m.masks, m.values, m.scalars, m.begun, m.fetcher[0], sizes, wakes
+        )
+    if _turn(cycle, wakes, PORT_READS):
+        share.step_read_port(cycle, m.read_port[0], m.readers[2:], sizes.outstanding, sizes.latency, wakes)
+    if _turn(cycle, wakes, PORT_WRITES):
+        share.step_write_port(cycle, m.write_port[0], m.writer, m.done, wakes, sizes.latency)
+    for channel in range(sizes.managers):
+        _step_channel(cycle, channel, m, table, sizes)
+
+
+@compiled
+def _step_channel(cycle, channel, m, table, sizes):
+    """Ask those parts of a channel that have something to do."""
+    wakes, queues_of, vector, done = m.wakes[channel], m.queues[channel], m.vector[channel], m.done[channel]
+    if wakes[VECTORS] <= cycle:
+        vectors.step_vector(cycle, vector, queues_of[VECTOR], table, sizes, done, m.counted, wakes)
+    if wakes[STORES] <= cycle:
+        store.step_store(
+            cycle, m.store[channel], queues_of[STORE], m.transposer[channel], m.log[channel], m.compressor[channel],
+            m.writer[channel], table, vector, sizes, m.counted, wakes,
+        )  # fmt: skip
+    if wakes[LOADS] <= cycle:
+        load.step_load(
+            cycle, m.load[channel], queues_of[LOAD], m.asked[1 + channel], m.readers[2 + channel],
+            m.decompressors[1 + channel], table, vector, sizes, done, m.counted, wakes,
+        )  # fmt: skip
+    if wakes[MACS] <= cycle:
+        mac.step_mac(
+            cycle, m.mac[channel], queues_of[MAC], m.scalars[channel], table, vector, m.store[channel],
+            m.sums[channel], sizes, done, wakes,
+        )  # fmt: skip
+    if wakes[QUEUES] <= cycle:
+        queues.step_queues(cycle, m.queues, channel, table, m.done, m.wakes)
+
+
+@compiled
+def _pass_tiles(cycle, until, m, sizes):
+    """Issue tiles of the scalars at hand in every channel while nothing else acts; give how many."""
+    tiles = until - cycle - 1
+    for channel in range(sizes.managers):
+        if m.wakes[channel, MACS] != cycle + 1:
+            return 0
+        queue = m.queues[channel, MAC]
+        coming = mac.coming_tiles(cycle, until, m.mac[channel], queue, m.instances, m.sums[channel], sizes)
+        tiles = min(tiles, coming)
+        if tiles <= 0:
+            return 0
+    for channel in range(sizes.managers):
+        mac.pass_tiles(cycle, tiles, m.mac[channel], m.sums[channel])
+    return tiles
+
+
+@compiled
+def _all_issue(cycle, m, sizes):
+    """Tell whether every channel has issued a MAC."""
+    issued = 0
+    for channel in range(sizes.managers):
+        issued += m.mac[channel].issued_at == cycle
+    return issued == sizes.managers
+
+
+@compiled
+def _may_skip(cycle, m, sizes):
+    """Tell whether every channel works on MACs of the same instruction."""
+    current = m.queues[0, MAC].current
+    for channel in range(sizes.managers):
+        queue = m.queues[channel, MAC]
+        if not m.mac[channel].mac or not offered(queue, cycle) or queue.current != current:
+            return False
+    return True
 
 
 @compiled
@@ -98,11 +158,12 @@ def _in_mac_phase(cycle, engine, queue):
 @compiled
 def _count(cycle, until, m, sizes):
     """Count the cycles from one in which something was done to the next."""
-    m.counted[_KINDS + kind(cycle, m, m.instances, sizes)] += 1
-    if _in_mac_phase(cycle, m.mac[0], m.queues[MAC]):
-        m.counted[_PHASE] += until - cycle
-    if until > cycle + 1:
-        m.counted[_KINDS + idle_kind(cycle + 1, m, m.instances, sizes)] += until - cycle - 1
+    for channel in range(sizes.managers):
+        m.counted[_KINDS + kind(cycle, channel, m, m.instances, sizes)] += 1
+        if _in_mac_phase(cycle, m.mac[channel], m.queues[channel, MAC]):
+            m.counted[_PHASE] += until - cycle
+        if until > cycle + 1:
+            m.counted[_KINDS + idle_kind(cycle + 1, channel, m, m.instances, sizes)] += until - cycle - 1
 
 
 @entry_point
@@ -119,34 +180,32 @@ def run(m, p, sizes):
     m.sequencer[0].arrived = 0
     while True:
         _step(cycle, m, p, sizes)
-        soonest = _others(m.wakes)
-        tiles = 0
-        if m.wakes[MACS] == cycle + 1 < soonest:
-            last = mac.run_tiles(cycle, soonest, m.mac[0], m.queues[MAC], m.instances, m.sums, sizes)
-            tiles = last - cycle
-        following = max(min(soonest, max(m.wakes[MACS], cycle + 1 + tiles)), cycle + 1)
+        rest = others(m.wakes)
+        soonest = min(rest, _soonest(m.wakes, EMITTER))
+        tiles = _pass_tiles(cycle, soonest, m, sizes)
+        following = max(min(soonest, max(_soonest(m.wakes, MACS), cycle + 1 + tiles)), cycle + 1)
         if following == NEVER:
             if m.sequencer[0].halted_at < NEVER:
                 _count(cycle, _end(m), m, sizes)
             m.sequencer[0].cycle = cycle
             break
         if tiles:
-            m.counted[_KINDS + kind(cycle, m, m.instances, sizes)] += 1
-            m.counted[_KINDS + _MAC] += tiles
-            m.counted[_PHASE] += following - cycle
-        elif m.mac[0].issued_at == cycle and following == cycle + 1:  # the most frequent case, without a call
-            m.counted[_KINDS + _MAC] += 1
-            m.counted[_PHASE] += _in_mac_phase(cycle, m.mac[0], m.queues[MAC])
+            _count(cycle, cycle + 1, m, sizes)
+            m.counted[_KINDS + _MAC] += tiles * sizes.managers
+            m.counted[_PHASE] += tiles * sizes.managers
+        elif following == cycle + 1 and _all_issue(cycle, m, sizes):  # the most frequent case
+            for channel in range(sizes.managers):
+                m.counted[_KINDS + _MAC] += 1
+                m.counted[_PHASE] += _in_mac_phase(cycle, m.mac[channel], m.queues[channel, MAC])
         else:
             _count(cycle, following, m, sizes)
-        rest = others(m.wakes)
-        if rest > following + _STRETCH and m.mac[0].mac and not fixed and offered(m.queues[MAC], cycle):
-            tiles = m.instances[m.queues[MAC].current].tiles
-            scalars = skip_scalars(rest - following, m.emitter[0], m.banks, m.masks, m.scalars[0], tiles, sizes)
+        if rest > following + _STRETCH and not fixed and _may_skip(cycle, m, sizes):
+            tiles = m.instances[m.queues[0, MAC].current].tiles
+            scalars = skip_scalars(rest - following, m.emitter[0], m.banks, m.masks, m.scalars, tiles, sizes)
             if scalars:
-                shift(following, scalars * tiles, m.scalars[0], m.sums, m.wakes)
-                m.counted[_KINDS + _MAC] += scalars * tiles
-                m.counted[_PHASE] += scalars * tiles
+                shift(following, scalars * tiles, m.scalars, m.sums, m.wakes)
+                m.counted[_KINDS + _MAC] += scalars * tiles * sizes.managers
+                m.counted[_PHASE] += scalars * tiles * sizes.managers
                 following += scalars * tiles
         cycle = m.sequencer[0].cycle = following
         if m.sequencer[0].arrived and len(p.boundaries) > 1:
@@ -166,18 +225,22 @@ def run(m, p, sizes):
 @compiled
 def _at_rest(m):
     """Tell whether every engine has taken all of its instructions."""
-    for engine in range(CAST + 1):
-        if m.queues[engine].current >= 0 or m.queues[engine].head < m.queues[engine].tail:
-            return False
+    for channel in range(len(m.queues)):
+        for engine in range(CAST + 1):
+            queue = m.queues[channel, engine]
+            if queue.current >= 0 or queue.head < queue.tail:
+                return False
     return True
 
 
 @compiled
 def _progress(m):
     """Give a sum that grows as long as instructions, scalars or beats move."""
-    moved = m.sequencer[0].instance + m.scalars[0].head + m.writer[0].head
-    for engine in range(CAST + 1):
-        moved += m.done[engine].count + m.queues[engine].head
+    moved = m.sequencer[0].instance
+    for channel in range(len(m.queues)):
+        moved += m.scalars[channel].head + m.writer[channel].head
+        for engine in range(CAST + 1):
+            moved += m.done[channel, engine].count + m.queues[channel, engine].head
     for counter in range(_MOVED, len(m.counted)):
         moved += m.counted[counter]
     return moved
@@ -187,11 +250,13 @@ def _progress(m):
 def _end(m):
     """Give the cycles of a program whose parts have all come to rest."""
     busy = 0
-    for engine in (LOAD, STORE):
-        if m.done[engine].count:
-            busy = max(busy, queues.completed_at(m.done, engine, m.done[engine].count) - 1)
-    for engine in (MAC, VECTOR):
-        if m.done[engine].count:
-            busy = max(busy, queues.completed_at(m.done, engine, m.done[engine].count))
+    for channel in range(len(m.done)):
+        done = m.done[channel]
+        for engine in (LOAD, STORE):
+            if done[engine].count:
+                busy = max(busy, queues.completed_at(done, engine, done[engine].count) - 1)
+        for engine in (MAC, VECTOR):
+            if done[engine].count:
+                busy = max(busy, queues.completed_at(done, engine, done[engine].count))
     busy = max(busy + STAGES, m.sequencer[0].halted_at, m.sequencer[0].sent_at + ROUND_TRIP)
     return busy + QUIET + 4 + DRAIN

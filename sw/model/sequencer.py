@@ -111,9 +111,9 @@ def _hand_on(cycle, engine, m, p, sizes):
         moved, leaves = step_rows(cycle, m, p, sizes, m.wakes)
         engine.out = not leaves
         return moved
-    if not has_room(m.queues[instance.engine], instance.engine, sizes.instruction_queue, cycle):
+    if not has_room(m.queues, instance.engine, sizes.instruction_queue, cycle):
         return False
-    push(m.queues[instance.engine], m.wakes, engine.out_slot, instance.engine, cycle)
+    push(m.queues, m.wakes, engine.out_slot, instance.engine, cycle)
     engine.sent_at = cycle
     engine.out = 0
     return True
@@ -172,7 +172,8 @@ def _loop(engine, m, p):
         return False, 0, False
     engine.held, engine.held_index = 1, engine.index
     engine.index += 1
-    if p.table[engine.held_index].opcode != LOOP and p.boundaries[engine.index]:
+    bounded = len(p.boundaries) > 1
+    if bounded and p.table[engine.held_index].opcode != LOOP and p.boundaries[engine.index]:
         engine.arrived = 1
     return True, 0, True
 
@@ -197,7 +198,7 @@ def step_sequencer(cycle, m, p, sizes):
     following = min(following, max(cycle + 1, beat_at(reader)))
     if engine.out:
         following = min(following, _blocked_until(cycle, m, sizes))
-    m.wakes[SEQUENCER] = following
+    m.wakes[0, SEQUENCER] = following
 
 
 @compiled
@@ -206,10 +207,11 @@ def _blocked_until(cycle, m, sizes):
     instance = m.instances[m.sequencer[0].out_slot]
     if instance.opcode == LOAD_ROWS:
         return cycle + 1
-    queue, engine = m.queues[instance.engine], instance.engine
+    depth, engine = sizes.instruction_queue, instance.engine
     if engine != CAST:
-        return cycle + 1 if has_room(queue, engine, sizes.instruction_queue, cycle + 1) else room_at(queue)
-    return cycle + 1 if has_room(queue, engine, sizes.instruction_queue, cycle + 2) else NEVER
+        room = has_room(m.queues, engine, depth, cycle + 1)
+        return cycle + 1 if room else max(room_at(m.queues[:, engine], depth), cycle + 1)
+    return cycle + 1 if has_room(m.queues, engine, depth, cycle + 2) else NEVER
 
 
 @compiled

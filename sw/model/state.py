@@ -25,8 +25,9 @@ DONE_RING = 256  # completions of an engine that are remembered: more than any h
 BURST_BEATS = 16
 
 LOAD, MAC, VECTOR, STORE, CAST = (int(engine) for engine in contract.Engine)
-# Who acts in a cycle, in the order in which they are asked: who offers before who takes.
-SEQUENCER, FETCHER, EMITTER, VECTORS, STORES, LOADS, MACS, QUEUES, PARTS = range(9)
+# Who acts in a cycle, in the order in which they are asked: who offers before who takes. From VECTORS on every channel
+# has its own.
+SEQUENCER, FETCHER, EMITTER, PORT_READS, PORT_WRITES, VECTORS, STORES, LOADS, MACS, QUEUES, PARTS = range(11)
 
 
 def record(*names: str, **arrays: int) -> np.dtype:
@@ -39,7 +40,7 @@ class Sizes(NamedTuple):
 
     channels: int  # of a group: all groups do the same at the same time
     batch_groups: int
-    managers: int  # channels that share a port
+    managers: int  # channels that share a port: those are gone through, the others do what they do
     lanes: int
     beat_words: int
     vector_beats: int
@@ -107,8 +108,6 @@ def complete(done, wakes, engine, cycle):
     one.times[one.count % DONE_RING] = cycle
     one.count += 1
     wakes[QUEUES] = 0
-    if engine == STORE:  # a LOAD_ROWS may wait for it
-        wake(wakes, SEQUENCER, cycle + latencies.RENDEZVOUS)
 
 
 @compiled

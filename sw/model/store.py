@@ -141,7 +141,7 @@ def _drop(engine):
 
 
 @compiled
-def _move_data(cycle, engine, square, log, codec, writer, table, done, wakes, counted, latency):
+def _move_data(cycle, engine, square, log, codec, writer, table, counted):
     """Pass a beat to the writer and one into transposer or compressor; give if one came from the log, and its level."""
     room, logged = data_room(cycle, writer), False
     entered = log.entered
@@ -153,14 +153,14 @@ def _move_data(cycle, engine, square, log, codec, writer, table, done, wakes, co
         _drop(engine)
     if empties:
         if room:
-            give_data(cycle, writer, done, wakes, counted, latency)
+            give_data(cycle, writer, counted)
             _empty(square)
     elif offers_data(log):
         if room:
-            give_data(cycle, writer, done, wakes, counted, latency)
+            give_data(cycle, writer, counted)
             logged = True
     elif there and opcode != TRANSPOSE and not compressed and room:
-        give_data(cycle, writer, done, wakes, counted, latency)
+        give_data(cycle, writer, counted)
         _drop(engine)
     there = there and compressed
     if engine.stream_head < engine.stream_tail and codec.row == codec.all_rows:
@@ -176,15 +176,15 @@ def _move_data(cycle, engine, square, log, codec, writer, table, done, wakes, co
 
 
 @compiled
-def step_store(cycle, engine, queue, square, log, codec, writer, table, vector, sizes, done, counted, wakes):
+def step_store(cycle, engine, queue, square, log, codec, writer, table, vector, sizes, counted, wakes):
     """Take instructions, read vectors, and write what they become."""
-    waiting = step_writer(cycle, writer)
+    waiting = step_writer(cycle, writer, wakes)
     busy = log_busy(log)
     scattering = engine.scatter_left != 0
     _scatter(cycle, engine, writer, table, sizes)
     _read(cycle, engine, vector, table)
     active = _take(cycle, engine, queue, log, codec, table, sizes, wakes)
-    logged, entered = _move_data(cycle, engine, square, log, codec, writer, table, done, wakes, counted, sizes.latency)
+    logged, entered = _move_data(cycle, engine, square, log, codec, writer, table, counted)
     if busy:
         step_log(cycle, log, table[log.stream], scattering, writer, logged, entered)
     more = active or waiting or engine.vectors_left or engine.beats_head < engine.beats_tail or engine.scatter_left

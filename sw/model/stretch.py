@@ -17,9 +17,10 @@ _MARGIN = 8  # scalars that are gone through before something else happens
 def others(wakes):
     """Give the next cycle in which a part other than the broadcaster's emitter and the MAC engine acts."""
     soonest = NEVER
-    for part in range(PARTS):
-        if part != MACS and part != EMITTER:
-            soonest = min(soonest, wakes[part])
+    for channel in range(len(wakes)):
+        for part in range(PARTS):
+            if part != MACS and part != EMITTER:
+                soonest = min(soonest, wakes[channel, part])
     return soonest
 
 
@@ -35,7 +36,10 @@ def _is_steady(engine, bank, scalars, tiles, sizes):
         return False
     dense = bank.nonzero * 10 >= bank.wanted * 9
     repeats = bank.sums * tiles > 2 * MAC_SUM
-    return dense and repeats and engine.count == bank.sums and scalars.tail - scalars.head >= sizes.scalar_fifo
+    waiting = 0  # in the channel that is behind the others
+    for channel in range(len(scalars)):
+        waiting = max(waiting, scalars[channel].tail - scalars[channel].head)
+    return dense and repeats and engine.count == bank.sums and waiting >= sizes.scalar_fifo
 
 
 @compiled
@@ -59,13 +63,14 @@ def skip_scalars(room, engine, banks, masks, scalars, tiles, sizes):
 
 @compiled
 def shift(cycle, cycles, scalars, sums, wakes):
-    """Have what the emitter and the MAC engine do, and have done just before `cycle`, happen so many cycles later."""
-    for place in range(RING):
-        scalars.pushed[place] += cycles
-        scalars.popped[place] += cycles
-    for address in range(len(sums)):
-        if sums[address] >= cycle - 2 * MAC_SUM:
-            sums[address] += cycles
-    for part in (EMITTER, MACS):
-        if wakes[part] < NEVER:
-            wakes[part] += cycles
+    """Have what the emitter and the MAC engines do, and have done just before `cycle`, happen so many cycles later."""
+    for channel in range(len(wakes)):
+        for place in range(RING):
+            scalars[channel].pushed[place] += cycles
+            scalars[channel].popped[place] += cycles
+        for address in range(sums.shape[1]):
+            if sums[channel, address] >= cycle - 2 * MAC_SUM:
+                sums[channel, address] += cycles
+        for part in (EMITTER, MACS):
+            if wakes[channel, part] < NEVER:
+                wakes[channel, part] += cycles

@@ -23,7 +23,7 @@ def describe(machine: Machine, table: np.ndarray) -> str:
         opcode = Opcode(int(machine.instances[sequencer["out_slot"]]["opcode"])).name
         found.append(f"the sequencer waits to hand on a {opcode}")
     for engine in Engine:
-        queue = machine.queues[engine]
+        queue = machine.queues[0, engine]
         if queue["current"] >= 0:
             one = machine.instances[queue["current"]]
             found.append(f"{engine.name} has not taken its {Opcode(int(one['opcode'])).name}{_supply(machine, engine)}")
@@ -46,7 +46,7 @@ def _unmet(machine: Machine, instruction: np.void) -> str:
     """Name the completions that an instruction waits for."""
     waits = []
     for engine, name in enumerate(_WAITS):
-        wanted, done = int(instruction[name]), int(machine.done[engine]["count"])
+        wanted, done = int(instruction[name]), int(machine.done[0, engine]["count"])
         if wanted > done:
             waits.append(f"{Engine(engine).name} number {wanted}, of which {done} are completed")
     return " and ".join(waits)

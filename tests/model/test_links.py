@@ -1,10 +1,10 @@
-"""What the middle of the machine knows of a FIFO in the channels."""
+"""What the middle of the machine knows of FIFOs in the channels."""
 
 import numpy as np
 
 from etalstm.hw.distance import STAGES
 from etalstm.model.latencies import NEWS
-from etalstm.model.links import PLACES, TIMES, record_pop, room_at, shows_room
+from etalstm.model.links import PLACES, TIMES, record_pop, room_at, show_room, shows_room
 from etalstm.model.state import NEVER, record
 
 FIFO = record(*PLACES, **TIMES)
@@ -24,13 +24,16 @@ def test_entries_are_sent_until_the_news_of_the_full_fifo_has_come():
     assert sent == depth + STAGES + NEWS
 
 
-def test_room_is_known_of_when_the_news_has_come():
-    fifo, depth = np.zeros(1, FIFO)[0], 1
-    send(fifo, 0)
+def test_room_is_known_of_when_the_news_of_every_channel_has_come():
+    fifos, depth = np.zeros(2, FIFO), 1
+    for fifo in fifos:
+        send(fifo, 0)
     full_at = STAGES + NEWS + 1
-    assert shows_room(fifo, depth, full_at - 1) and not shows_room(fifo, depth, full_at)
-    assert room_at(fifo) == NEVER
-    record_pop(fifo, 20)
-    assert not shows_room(fifo, depth, 20 + NEWS)
-    assert room_at(fifo) == 20 + NEWS + 1
-    assert shows_room(fifo, depth, room_at(fifo))
+    assert show_room(fifos, depth, full_at - 1) and not show_room(fifos, depth, full_at)
+    record_pop(fifos[0], 10)
+    assert not show_room(fifos, depth, 10 + NEWS + 1)
+    assert room_at(fifos, depth) == NEVER
+    record_pop(fifos[1], 20)
+    assert not show_room(fifos, depth, 20 + NEWS)
+    assert room_at(fifos, depth) == 20 + NEWS + 1
+    assert show_room(fifos, depth, room_at(fifos, depth))
