@@ -13,7 +13,7 @@ from etalstm.device.accelerator import Accelerator
 from etalstm.device.faults import INSTRUCTION_BYTES
 from etalstm.device.hardware import HardwareDevice
 from etalstm.hw.config import Config, preset
-from etalstm.hw.contract import PARAMETER_DELTA_THRESHOLD, Counter
+from etalstm.hw.contract import Counter
 from etalstm.model.counted import Counted
 from etalstm.model.iteration import count_program
 from etalstm.model.operands import Densities
@@ -163,13 +163,10 @@ class ModelledAccelerator(Accelerator):
         ]
         counters = count_program(
             self.config, words, Densities(self.config, self.session.plan), self.session.shape.architecture,
-            counted=self._counted(), groups=self.session.plan.groups,
+            counted=Counted(self.config, self._read_window, self.session.plan.groups),
+            groups=self.session.plan.groups,
         )  # fmt: skip
         self.model_cycles += int(counters[Counter.CYCLES])
-
-    def _counted(self) -> Counted:
-        pruned = self._parameters[PARAMETER_DELTA_THRESHOLD] > 0
-        return Counted(self.config, self._read_window, self.session.plan.groups, pruned=bool(pruned))
 
     def _read_window(self, channel: int, beat: int, beats: int) -> np.ndarray:
         base, stride, _ = self._windows

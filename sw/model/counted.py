@@ -9,7 +9,7 @@ from etalstm.hw.config import Config
 from etalstm.hw.contract import MOST_GATES, Opcode
 from etalstm.model.state import sizes_of
 from etalstm.model.table import Tables
-from etalstm.plan.walk import walk
+from etalstm.plan.walk import Step, walk
 
 Read = Callable[[int, int, int], np.ndarray]
 """Gives words (uint32) of a channel's window: from its number, the first beat, and how many beats."""
@@ -25,38 +25,29 @@ class Counted:
     config : Config
     read : Read
     groups : int
-        Groups that the channels work in: the first is looked at.
-    pruned : bool
-        Small elements of δ were dropped when it was stored. Maps of rows are made before that, and each layer's last
-        one is left in memory. The maps before are taken to be like that one.
+        Groups that the channels work in: the first is looked at, but where maps of rows are of all.
     """
 
-    def __init__(self, config: Config, read: Read, groups: int = 1, *, pruned: bool = False):
+    def __init__(self, config: Config, read: Read, groups: int = 1):
         self._config, self._read, self._channels = config, read, config.channels // groups
-        self._pruned = pruned
         self._chunk = sizes_of(config).chunk
 
     def fill(self, words: Iterable[int], tables: Tables) -> Tables:
         """Put into a program's tables what is found, in the order in which the program is executed."""
         masks, places, block_streams, streams, rows, total = [], [], [], [], [], 0
-        cast, found = {}, {}
-        for step in walk(words):
+        cast, steps = 0, list(walk(words))
+        for number, step in enumerate(steps):
             fields = step.fields
             if step.opcode == Opcode.CAST:
-                cast = fields | {"address": step.address}
-                found = {}
+                cast = number
                 for channel, tile, lanes in _blocks_of(fields):
-                    nonzero, stream = self._block(cast, channel, tile)
-                    found[channel, tile] = nonzero
-                    masks.append(self._masks(cast, nonzero, lanes))
+                    nonzero, stream = self._block(step, channel, tile)
+                    masks.append(self._masks(fields, nonzero, lanes))
                     places.append(total)
                     block_streams.append(stream)
                     total += len(masks[-1])
             elif step.opcode == Opcode.LOAD_ROWS:
-                if self._pruned:
-                    rows += self._mapped_rows(fields)
-                else:
-                    rows += self._rows(fields, {**self._whole(cast, fields), **found})
+                rows += self._rows(fields, _sharing(steps, cast))
             elif step.opcode in (Opcode.LOAD, Opcode.STORE) and fields["compressed"]:
                 indices = [self._index(channel, step.address) for channel in range(self._channels)]
                 streams.append(max(indices))
@@ -74,14 +65,15 @@ class Counted:
         start, beats, _, kept = (int(word) for word in self._read(channel, beat, 1)[:4])
         return kept, start, beats
 
-    def _block(self, cast: dict, channel: int, tile: int) -> tuple[np.ndarray, tuple[int, int, int]]:
+    def _block(self, cast: Step, channel: int, tile: int) -> tuple[np.ndarray, tuple[int, int, int]]:
         """Tell which words of a block are not zero, (gate, b, lane); and what is known of its stream."""
-        config, shape = self._config, (cast["gates"], cast["batch"], self._config.lanes)
+        config, fields = self._config, cast.fields
+        shape = fields["gates"], fields["batch"], config.lanes
         beats = shape[0] * shape[1] * config.vector_beats
-        if not cast["compressed"]:
-            words = self._read(channel, cast["address"] + tile * beats, beats)
+        if not fields["compressed"]:
+            words = self._read(channel, cast.address + tile * beats, beats)
             return (words & _MAGNITUDE != 0).reshape(shape), (0, 0, 0)
-        index = self._index(channel, cast["address"] + tile * config.vector_beats)
+        index = self._index(channel, cast.address + tile * config.vector_beats)
         words = self._read(channel, index[1], index[2])
         values = decode(words, int(np.prod(shape)), beat_words=config.beat_words).view(np.uint32)
         return (values & _MAGNITUDE != 0).reshape(shape), index
@@ -110,31 +102,39 @@ class Counted:
         weights = np.uint64(1) << np.arange(words * MOST_GATES, dtype=np.uint64)
         return (bits.reshape(-1, words * MOST_GATES) * weights).sum(axis=1).astype(np.uint32)
 
-    def _whole(self, cast: dict, rows: dict) -> dict:
-        """Tell what is not zero of the blocks of a LOAD_ROWS, whose δ the CAST before it broadcasts."""
-        return {
-            (channel, tile): self._block(cast, channel, tile)[0]
-            for channel, tile, _ in _blocks_of({**rows, "blocks": _count_blocks(rows)})
-        }
+    def _rows(self, rows: dict, casts: list[Step]) -> list[int]:
+        """Give a bit for each gate that some group needs, of every lane of the blocks of a LOAD_ROWS.
 
-    def _mapped_rows(self, rows: dict) -> list[int]:
-        """Give a bit for each gate that is needed, of every lane of the maps of a LOAD_ROWS, as they lie in memory."""
-        shape, beats, needed = (MOST_GATES, self._config.lanes), MOST_GATES * self._config.vector_beats, []
+        Parameters
+        ----------
+        rows : dict
+            Its fields.
+        casts : list of Step
+            Those whose products take the rows.
+        """
+        needed, values = [], 1 << np.arange(MOST_GATES)
         for channel, tile, lanes in _blocks_of({**rows, "blocks": _count_blocks(rows)}):
             windows = range(channel, self._config.channels, self._channels)  # that of every group
-            words = [self._read(window, rows["map"] + tile * beats, beats) for window in windows]
-            bits = (np.array(words) & _MAGNITUDE != 0).any(axis=0).reshape(shape)
-            needed += (bits.T[:lanes] @ (1 << np.arange(MOST_GATES))).tolist()
+            blocks = [self._block(cast, window, tile)[0].any(axis=1) for cast in casts for window in windows]
+            bits = np.any(blocks, axis=0)  # (gate, lane)
+            needed += (values @ bits[:, :lanes]).tolist()
         return needed
 
-    @staticmethod
-    def _rows(rows: dict, found: dict) -> list[int]:
-        """Give a bit for each gate that is needed, of every lane of the blocks of a LOAD_ROWS."""
-        needed = []
-        for channel, tile, lanes in _blocks_of({**rows, "blocks": _count_blocks(rows)}):
-            any_batch = found[channel, tile].any(axis=1)  # (gate, lane)
-            needed += [sum(int(any_batch[gate, lane]) << gate for gate in range(MOST_GATES)) for lane in range(lanes)]
-        return needed
+
+def _sharing(steps: list[Step], first: int) -> list[Step]:
+    """Give the CASTs that share a load of rows with the one that comes before it.
+
+    They broadcast the same blocks of other arrays, and their sums begin and end together.
+    """
+    begun, blocks = steps[first], ("channel", "tile", "blocks")
+    casts = [begun]
+    for step in steps[first + 1 :]:
+        if step.opcode != Opcode.CAST:
+            continue
+        if step.fields["start"] or any(step.fields[name] != begun.fields[name] for name in blocks):
+            break
+        casts.append(step)
+    return casts
 
 
 def _blocks_of(fields: dict):
