@@ -5,7 +5,7 @@ from etalstm.model.latencies import PROGRAM_RING
 from etalstm.model.links import room_at
 from etalstm.model.queues import has_room, push
 from etalstm.model.reader import beat_at, give_transfer, step_reader, take_beat, takes_transfer
-from etalstm.model.rows import INSTANCES, step_rows
+from etalstm.model.rows import INSTANCES, offers_rows, step_rows, supplied_at
 from etalstm.model.state import (
     BURST_BEATS,
     CAST,
@@ -204,8 +204,8 @@ def step_sequencer(cycle, m, p, sizes):
 def _blocked_until(cycle, m, sizes):
     """Give when to ask again for an instruction that could not be handed on; a queue that lets one go asks, too."""
     instance = m.instances[m.sequencer[0].out_slot]
-    if instance.opcode == LOAD_ROWS:
-        return cycle + 1
+    if instance.opcode == LOAD_ROWS and not offers_rows(m.rows[0]):
+        return supplied_at(m.rows[0], instance, m.done)
     queue, engine = m.queues[instance.engine], instance.engine
     if engine != CAST:
         return cycle + 1 if has_room(queue, engine, sizes.instruction_queue, cycle + 1) else room_at(queue)
