@@ -10,6 +10,7 @@ from etalstm.model.state import (
     BURST_BEATS,
     CAST,
     DONE_RING,
+    FETCH,
     LOAD,
     MAC,
     NEVER,
@@ -25,8 +26,8 @@ ELSEWHERE = {
     "queues": "head tail known_head known_tail current index pushed popped",
     "done": "count times",
     "sequencer": (
-        "length following held_index checked_index depth out_slot instance streams blocks row_lanes arrived cycle "
-        "dispatched"
+        "length following held_index checked_index depth out_slot instance streams blocks row_lanes arrived starved "
+        "cycle dispatched"
     ),
     "readers": "head ended tail starts lengths lasts",
     "ports": "count ends",
@@ -162,7 +163,6 @@ def _sequencer(out, m, table):
     engine = m.sequencer[0]
     for number in range(CAST):
         _put(out, engine.dispatched[number] - m.done[number].count)
-    _put(out, engine.following - engine.index)
     if engine.held:
         _put(out, table[engine.held_index].text)
     if engine.checked:
@@ -172,16 +172,14 @@ def _sequencer(out, m, table):
 
 
 @compiled
-def _reads(out, cycle, m):
-    for number in range(len(m.readers)):
-        reader, port = m.readers[number], m.ports[number]
-        first = min(reader.head, reader.ended)
-        _put(out, reader.head - first)
-        _put(out, reader.ended - first)
-        _put_times(out, reader.starts, first, reader.tail, RING, cycle)
-        _put_values(out, reader.lengths, first, reader.tail)
-        _put_values(out, reader.lasts, first, reader.tail)
-        _put_recent(out, port.ends, port.count, RING, cycle)
+def _reads(out, cycle, reader, port):
+    first = min(reader.head, reader.ended)
+    _put(out, reader.head - first)
+    _put(out, reader.ended - first)
+    _put_times(out, reader.starts, first, reader.tail, RING, cycle)
+    _put_values(out, reader.lengths, first, reader.tail)
+    _put_values(out, reader.lasts, first, reader.tail)
+    _put_recent(out, port.ends, port.count, RING, cycle)
 
 
 @compiled
@@ -243,12 +241,19 @@ def _writes(out, cycle, m):
 
 @entry_point
 def collect_rings(cycle, m, table, out):
-    """Collect what waits in all rings; give the length of it in `out`."""
+    """Collect what waits in all rings, and last what is fetched of the program.
+
+    Give the length of it in `out` without the program's, and with it.
+    """
     out[0] = 0
     _queues(out, cycle, m)
     _sequencer(out, m, table)
-    _reads(out, cycle, m)
+    for number in range(FETCH + 1, len(m.readers)):
+        _reads(out, cycle, m.readers[number], m.ports[number])
     _requests(out, cycle, m)
     _store(out, cycle, m)
     _writes(out, cycle, m)
-    return out[0] + 1
+    length = out[0] + 1
+    _put(out, m.sequencer[0].following - m.sequencer[0].index)
+    _reads(out, cycle, m.readers[FETCH], m.ports[FETCH])
+    return length, out[0] + 1

@@ -9,6 +9,7 @@ from etalstm.model.rows import INSTANCES, offers_rows, step_rows, supplied_at
 from etalstm.model.state import (
     BURST_BEATS,
     CAST,
+    FETCH,
     LOAD,
     MAC,
     NEVER,
@@ -26,13 +27,13 @@ ENGINE = record(
     "length", "asking", "asked_count", "following", "ready", "behind", "pending", "dropped", "beats",  # buffer
     "index", "held", "held_index", "depth",  # loops
     "checked", "checked_index", "pairs", "out", "out_slot", "instance",  # dispatch
-    "halted_at", "sent_at", "streams", "blocks", "row_lanes", "arrived", "cycle",
+    "halted_at", "sent_at", "streams", "blocks", "row_lanes", "arrived", "starved", "cycle",
     registers=ADDRESS_REGISTERS, dispatched=CAST + 1,
 )  # fmt: skip
 """The ring of instructions, the loop that is at hand, the two registers of the dispatch.
 
 ``arrived`` is set when the first instruction of a part of the program, or the end of a loop's body, is the next; then
-``cycle`` is the machine's time.
+``cycle`` is the machine's time. ``starved`` is set when no instruction is ready that could be taken.
 """
 
 LOOP_BODY = record("start", "end", "turns")
@@ -168,7 +169,10 @@ def _loop(engine, m, p):
             return False, 0, True
         engine.index = body.start
         return False, body.end - body.start, True
-    if engine.held or not engine.ready:
+    if engine.held:
+        return False, 0, False
+    if not engine.ready:
+        engine.starved = 1
         return False, 0, False
     engine.held, engine.held_index = 1, engine.index
     engine.index += 1
@@ -180,8 +184,8 @@ def _loop(engine, m, p):
 @compiled
 def step_sequencer(cycle, m, p, sizes):
     """Move what is fetched on by a stage."""
-    engine, reader = m.sequencer[0], m.readers[0]
-    following = step_reader(cycle, reader, m.ports[0], sizes.latency)
+    engine, reader = m.sequencer[0], m.readers[FETCH]
+    following = step_reader(cycle, reader, m.ports[FETCH], sizes.latency)
     was_asking, beats = engine.asking, reader.free
     asked = _ask(cycle, engine, reader, sizes)
     whole = _arrive(cycle, engine, reader, sizes, m.counted)

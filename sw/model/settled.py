@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from etalstm.model.fingerprint import State
 from etalstm.model.trace import Trace
 
 ALIKE = 10_000  # two durations are alike if they differ by less than one cycle in so many
@@ -18,7 +19,7 @@ class Unit(NamedTuple):
     cycles : int
     counted : array, int64
         In the order of :class:`Counter`.
-    state : bytes
+    state : State
         The machine's behind it.
     settled : bool
         It took as long the time before.
@@ -26,7 +27,7 @@ class Unit(NamedTuple):
 
     cycles: int
     counted: np.ndarray
-    state: bytes
+    state: State
     settled: bool
 
 
@@ -44,12 +45,12 @@ class Units:
         self._begun: dict[int, tuple | None] = {_SECTION: None, _TURN: None}
         self._units: dict[tuple, Unit] = {}
 
-    def at_boundary(self, state: bytes, cycles: int, counted: np.ndarray) -> Unit | None:
+    def at_boundary(self, state: State, cycles: int, counted: np.ndarray) -> Unit | None:
         """Note what ends and begins at a boundary; give what begins if it is settled.
 
         Parameters
         ----------
-        state : bytes
+        state : State
             The machine's.
         cycles, counted : int, array
             Since the program's start.
@@ -73,7 +74,7 @@ class Units:
             self._begun[kind] = key, cycles, counted.copy()
         return None
 
-    def _end(self, kind: int, state: bytes, cycles: int, counted: np.ndarray) -> None:
+    def _end(self, kind: int, state: State, cycles: int, counted: np.ndarray) -> None:
         if self._begun[kind] is None:
             return
         key, began, before = self._begun[kind]
