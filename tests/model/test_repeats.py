@@ -5,6 +5,7 @@ import pytest
 
 from etalstm.architecture import architecture
 from etalstm.hw.config import preset
+from etalstm.hw.contract import Counter
 from etalstm.model.iteration import count_program, of_all_channels
 from etalstm.model.machine import make_machine
 from etalstm.model.operands import Densities
@@ -17,6 +18,7 @@ from etalstm.storage import Storage
 
 WITHIN = 1000  # one cycle in so many
 MOST_WALKED = 10_000  # cycles of a forward pass, of 28,000 with 40 steps
+MOST_OF_UPDATE = 0.25  # of the cycles of a program without loops
 
 # preset, inputs, units, layers, sequences, steps, groups, density, storage, architecture
 SHAPES = {
@@ -29,6 +31,10 @@ SHAPES = {
     "sim sparse": ("sim", 20, 48, 1, 16, 12, 1, 0.1, "ms1-bf16", "swing"),
     "slice dense": ("slice", 40, 96, 1, 16, 12, 1, 1.0, "ms1", "swing"),
     "slice sparse groups": ("slice", 40, 64, 1, 16, 12, 2, 0.1, "ms1-bf16", "swing"),
+    "vcu128 dense groups": ("vcu128", 1024, 1024, 1, 64, 8, 5, 1.0, "ms1-bf16", "swing"),
+    "vcu128 wide": ("vcu128", 1536, 1536, 1, 40, 8, 5, 1.0, "ms1-bf16", "swing"),
+    "vcu128 dynamic": ("vcu128", 512, 512, 1, 80, 24, 5, 0.1, "ms1-bf16", "dynamic"),
+    "vcu128 sparse groups": ("vcu128", 512, 512, 2, 80, 24, 5, 0.1, "ms1-bf16", "swing"),
 }
 
 
@@ -82,3 +88,9 @@ def test_what_is_gone_through_does_not_grow_with_the_steps(steps):
     of_plan = plan_of(("test", 8, 8, 1, 8, steps, 1, 0.5, "ms1-bf16", "swing"))
     repeats, _ = run_with(*of_plan, "forward", settles=False)
     assert repeats.walked < MOST_WALKED, f"{repeats.walked} cycles were gone through"
+
+
+def test_equal_parts_are_gone_through_once_wherever_in_a_burst_of_the_program_they_begin():
+    repeats, counters = run_with(*plan_of(SHAPES["vcu128 wide"]), "update", settles=False)
+    cycles = counters[Counter.CYCLES]
+    assert repeats.walked < MOST_OF_UPDATE * cycles, f"{repeats.walked} of {cycles} cycles were gone through"
