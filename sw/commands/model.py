@@ -1,7 +1,8 @@
 """``eta-lstm model``: how many cycles an iteration takes on a machine, without a machine."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -25,6 +26,7 @@ from etalstm.network import NetworkShape, check_size
 from etalstm.plan.fit import plan_best_slices, plan_whole
 from etalstm.plan.groups import group_counts
 from etalstm.plan.plan import Plan
+from etalstm.processors import count_processors
 from etalstm.slices import AUTO, check_slices
 from etalstm.storage import Storage
 
@@ -79,11 +81,37 @@ def model(
         run = measure_run(weights, data)
         shapes = [(run.name, run.shape.network, run.shape.batch, run.shape.steps, None)]
         options |= {"delta": run.delta, "local": run.local, "masked": run.shape.masked}
-    for name, network, sequences, length, of_v100 in shapes:
-        found = {"benchmark": name} | measure(network, sequences, length, config, forward=forward, **options)
+    sizes = [sizes for _, *sizes, _ in shapes]
+    measured = measure_all(sizes, count_processors(), config=config, forward=forward, **options)
+    for (name, *_, of_v100), found in zip(shapes, measured, strict=True):
+        found = {"benchmark": name} | found
         found |= {} if of_v100 is None else {"v100_utilization": of_v100}
         found |= {} if weights is None else {"density": run.delta, "local_density": run.local}
         print(json.dumps(found) if as_json else _line(found), flush=True)
+
+
+def measure_all(sizes: Sequence[tuple[NetworkShape, int, int]], processors: int, **options) -> Iterator[dict]:
+    """Measure several networks on so many processors.
+
+    Parameters
+    ----------
+    sizes : sequence of (network, batch, steps)
+    processors : int
+    **options
+        Of :func:`measure`, which says what is found and raised.
+
+    Yields
+    ------
+    dict
+        What is found, in the order of `sizes`.
+    """
+    one, columns = partial(measure, **options), zip(*sizes, strict=True)
+    workers = min(len(sizes), processors)
+    if workers == 1:
+        yield from map(one, *columns)
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        yield from pool.map(one, *columns)
 
 
 def measure(

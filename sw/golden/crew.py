@@ -3,6 +3,8 @@
 import os
 from concurrent.futures import ThreadPoolExecutor
 
+from etalstm.processors import count_processors
+
 SERIAL_PRODUCTS = 1_000_000  # below, waking other threads costs more than they save
 
 
@@ -14,7 +16,7 @@ class Crew:
     """
 
     def __init__(self):
-        self.size = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self.size = count_processors()
         self._start()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._start)  # a child has none of its parent's threads

@@ -1,5 +1,7 @@
 """What the model knows of the numbers that a program moves: which of them are zero."""
 
+from functools import cache
+
 import numpy as np
 
 from etalstm.hw import contract
@@ -102,6 +104,7 @@ class Densities:
         return -(-count_words(elements, kept, bf16) // self._config.beat_words), kept
 
 
+@cache
 def count_words(elements: int, kept: int, bf16: bool) -> int:
     """Count the words of a stream whose kept elements are spread evenly, as in :mod:`etalstm.model.codec`.
 

@@ -6,14 +6,8 @@ same part comes in the same state again, it is applied: cycles and counters are 
 one that was found before. This is exact: whatever is left out would have taken these cycles (memoized simulation, as in
 Schnarr and Larus, "Fast Out-Of-Order Processor Simulation Using Memoization", ASPLOS 1998).
 
-It holds for turns of loops as for parts that are written out several times.
-
-Some loops come in no state twice, because the phase between broadcaster and PEs drifts, though their turns take equally
-long. So there is a second rule, which is not exact. A unit is a turn of an outermost loop, or a section of the program
-from the end of one such loop to that of the next. It is settled once two with equal instructions, and equal sections
-before them, took as long, but for one cycle in 10,000. Those that follow are taken to do what the last one did. Turns
-of a loop are looked at only when the queues hold nothing else, and the last one is always gone through. Whole
-iterations come to within one cycle in 1000 of going through everything; a test holds them to it.
+It holds for turns of loops as for parts that are written out several times. How far the program was fetched ahead is no
+part of the state as long as the sequencer does not run out of instructions: it has no influence then.
 """
 
 from typing import NamedTuple
@@ -21,21 +15,18 @@ from typing import NamedTuple
 import numpy as np
 
 from etalstm.hw.contract import Counter
-from etalstm.model.fingerprint import Fingerprints
+from etalstm.model.fingerprint import Fingerprints, State
 from etalstm.model.machine import Machine
 from etalstm.model.run import AT_BOUNDARY, STUCK, run
-from etalstm.model.settled import Unit, Units
 from etalstm.model.state import Sizes
 from etalstm.model.table import Tables
 from etalstm.model.trace import Trace, boundaries_of
-
-_UNDER_WAY = 8  # instructions that an engine has taken, or that are on their way to its queue
 
 
 class _Effect(NamedTuple):
     """What a part of a program did: the state behind it, and what was counted."""
 
-    state: bytes
+    state: State
     cycles: int
     counted: np.ndarray
 
@@ -57,8 +48,6 @@ class Repeats:
     tables : Tables
         Of the program; nothing in it was counted from data.
     sizes : Sizes
-    settles : bool
-        Leave out units that have settled, too.
 
     Members
     -------
@@ -66,29 +55,25 @@ class Repeats:
         Cycles that were gone through.
     """
 
-    def __init__(self, machine: Machine, tables: Tables, sizes: Sizes, *, settles: bool = True):
+    def __init__(self, machine: Machine, tables: Tables, sizes: Sizes):
         boundaries = boundaries_of(tables.table)
         self._machine, self._sizes = machine, sizes
         self._tables = tables._replace(boundaries=boundaries)
-        self._trace = Trace(tables.table, boundaries, sizes.instruction_queue + _UNDER_WAY)
+        self._trace = Trace(tables.table, boundaries)
         self._fingerprints = Fingerprints(machine, sizes)
         self._saved: dict[bytes, _Saved] = {}
         self._effects: dict[tuple, _Effect] = {}
         self._counted = np.zeros_like(machine.counted)
         self._cycles = self.walked = 0
-        self._units = Units(self._trace) if settles else None
 
     def run(self) -> bool:
         """Run the program to its end; tell whether it came there. The machine's counters are the program's then."""
         state, status, left_out = self._save(), AT_BOUNDARY, False
         while status == AT_BOUNDARY:
-            unit = self._units and self._units.at_boundary(state, self._cycles, self._counted)
-            if unit:
-                state, left_out = self._leave_out(unit), False
-                continue
-            known = self._effects.get((state, self._trace.part))
+            known = self._known(state)
             if known is not None:
-                self._add(known)
+                self._cycles += known.cycles
+                self._counted += known.counted
                 self._trace.advance()
                 state, left_out = known.state, True
                 continue
@@ -100,48 +85,49 @@ class Repeats:
         self._machine.counted[Counter.CYCLES] = self._cycles
         return status != STUCK
 
-    def _add(self, known: Unit | _Effect, times: int = 1) -> None:
-        self._cycles += times * known.cycles
-        self._counted += times * known.counted
+    def _known(self, state: State) -> _Effect | None:
+        """Give what the next part does in a state, if it was gone through."""
+        part = self._trace.part
+        return self._effects.get((state.supplied, part)) or self._effects.get((state.exact, part))
 
-    def _leave_out(self, unit: Unit) -> bytes:
-        """Leave out what is settled, as often as it comes now; give the state behind it."""
-        times, advances = self._trace.leave_out()
-        self._add(unit, times)
-        self._restore(unit.state)
-        self._machine.sequencer["registers"] += advances
-        return self._save()
-
-    def _walk(self, state: bytes) -> tuple[int, bytes]:
+    def _walk(self, state: State) -> tuple[int, State]:
         """Go through the next part of the program; give how it ended, and the state behind it."""
         machine, part = self._machine, self._trace.part
-        begun, counted = int(machine.sequencer["cycle"][0]), machine.counted.copy()
+        begun, counted = int(machine.sequencer["cycle"][0]), self._count_taken()
         status = run(machine, self._tables, self._sizes)
-        cycles, counted = int(machine.sequencer["cycle"][0]) - begun, machine.counted - counted
+        cycles = int(machine.sequencer["cycle"][0]) - begun
+        counted = (self._count_taken() if status == AT_BOUNDARY else machine.counted) - counted
         self._cycles += cycles
         self.walked += cycles
         self._counted += counted
         if status == AT_BOUNDARY:
             self._trace.advance()
             behind = self._save()
-            self._effects[state, part] = _Effect(behind, cycles, counted)
+            starved = machine.sequencer["starved"][0]
+            self._effects[state.exact if starved else state.supplied, part] = _Effect(behind, cycles, counted)
             state = behind
         return status, state
 
-    def _save(self) -> bytes:
+    def _count_taken(self) -> np.ndarray:
+        """Give the machine's counters, without those beats of the program that no instruction was taken of yet."""
+        counted, engine = self._machine.counted.copy(), self._machine.sequencer[0]
+        counted[Counter.PROGRAM_BEATS] -= engine["ready"] * self._sizes.instruction_beats + engine["beats"]
+        return counted
+
+    def _save(self) -> State:
         """Give the fingerprint of the machine's state; a machine that was not in it before is saved."""
         state = self._fingerprints.take(self._tables.table)
-        if state not in self._saved:
-            self._saved[state] = _Saved(self._machine.words.copy(), self._trace.index)
+        if state.exact not in self._saved:
+            self._saved[state.exact] = _Saved(self._machine.words.copy(), self._trace.index)
         return state
 
-    def _restore(self, state: bytes) -> None:
+    def _restore(self, state: State) -> None:
         """Put the machine into a state, at the place where the program stands."""
-        saved, machine = self._saved[state], self._machine
+        saved, machine = self._saved[state.exact], self._machine
         machine.words[:] = saved.words
         engine, loops = machine.sequencer[0], self._trace.loops
         engine["index"] += self._trace.index - saved.index
         engine["following"] += self._trace.index - saved.index
         engine["depth"] = len(loops)
         for level, loop in enumerate(loops):
-            machine.stack[level] = tuple(loop[:3])
+            machine.stack[level] = tuple(loop)

@@ -10,6 +10,7 @@ from etalstm.model.state import (
     BURST_BEATS,
     CAST,
     DONE_RING,
+    FETCH,
     LOAD,
     MAC,
     NEVER,
@@ -25,8 +26,8 @@ ELSEWHERE = {
     "queues": "head tail known_head known_tail current index pushed popped",
     "done": "count times",
     "sequencer": (
-        "length following held_index checked_index depth out_slot instance streams blocks row_lanes arrived cycle "
-        "dispatched"
+        "length following held_index checked_index depth out_slot instance streams blocks row_lanes arrived starved "
+        "cycle dispatched"
     ),
     "readers": "head ended tail starts lengths lasts",
     "ports": "count ends",
@@ -167,7 +168,6 @@ def _sequencer(out, m, table):
     for number in range(CAST):
         for channel in range(len(m.done)):
             _put(out, engine.dispatched[number] - m.done[channel, number].count)
-    _put(out, engine.following - engine.index)
     if engine.held:
         _put(out, table[engine.held_index].text)
     if engine.checked:
@@ -177,18 +177,13 @@ def _sequencer(out, m, table):
 
 
 @compiled
-def _reads(out, cycle, m):
-    for number in range(len(m.readers)):
-        reader = m.readers[number]
-        first = min(reader.head, reader.ended)
-        _put(out, reader.head - first)
-        _put(out, reader.ended - first)
-        _put_times(out, reader.starts, first, reader.tail, RING, cycle)
-        _put_values(out, reader.lengths, first, reader.tail)
-        _put_values(out, reader.lasts, first, reader.tail)
-    for number in range(len(m.ports)):
-        _put_recent(out, m.ports[number].ends, m.ports[number].count, RING, cycle)
-    _put_recent(out, m.read_port[0].ends, m.read_port[0].count, RING, cycle)
+def _reads(out, cycle, reader):
+    first = min(reader.head, reader.ended)
+    _put(out, reader.head - first)
+    _put(out, reader.ended - first)
+    _put_times(out, reader.starts, first, reader.tail, RING, cycle)
+    _put_values(out, reader.lengths, first, reader.tail)
+    _put_values(out, reader.lasts, first, reader.tail)
 
 
 @compiled
@@ -257,14 +252,25 @@ def _write_port(out, cycle, port):
 
 @entry_point
 def collect_rings(cycle, m, table, out):
-    """Collect what waits in all rings; give the length of it in `out`."""
+    """Collect what waits in all rings, and last what is fetched of the program.
+
+    Give the length of it in `out` without the program's, and with it.
+    """
     out[0] = 0
     _sequencer(out, m, table)
-    _reads(out, cycle, m)
+    for number in range(FETCH + 1, len(m.readers)):
+        _reads(out, cycle, m.readers[number])
+    for number in range(FETCH + 1, len(m.ports)):
+        _put_recent(out, m.ports[number].ends, m.ports[number].count, RING, cycle)
+    _put_recent(out, m.read_port[0].ends, m.read_port[0].count, RING, cycle)
     _requests(out, cycle, m)
     _write_port(out, cycle, m.write_port[0])
     for channel in range(len(m.store)):
         _queues(out, cycle, channel, m)
         _store(out, cycle, channel, m)
         _writes(out, cycle, channel, m)
-    return out[0] + 1
+    length = out[0] + 1
+    _put(out, m.sequencer[0].following - m.sequencer[0].index)
+    _reads(out, cycle, m.readers[FETCH])
+    _put_recent(out, m.ports[FETCH].ends, m.ports[FETCH].count, RING, cycle)
+    return length, out[0] + 1

@@ -4,7 +4,7 @@ from etalstm.hw.contract import MOST_GATES, Counter, Opcode, Traffic
 from etalstm.model.latencies import ADDRESS, BUFFERED_FIFO, BURST, MAP_REQUEST, MERGE, RENDEZVOUS
 from etalstm.model.masks import draw_bits, seed
 from etalstm.model.queues import has_room, push, stored_by_all
-from etalstm.model.state import LOAD, compiled, record
+from etalstm.model.state import LOAD, NEVER, compiled, record
 
 LOAD_CODE = int(Opcode.LOAD)
 _SEEN, _SKIPPED = int(Counter.ROWS_SEEN), int(Counter.ROWS_SKIPPED)
@@ -22,6 +22,21 @@ ROWS = record(
 ``map_at`` is the cycle in which the block's map is there, ``asked`` the one in which it was asked for, ``took`` the one
 in which the map before it was taken; ``needed`` has a bit for each gate of the row's lane.
 """
+
+
+@compiled
+def offers_rows(rows):
+    """Tell whether rows are looked at, and wait for nothing but room in the LOAD queue."""
+    return rows.state == LOOK or rows.state == END
+
+
+@compiled
+def supplied_at(rows, instance, done):
+    """Give the cycle in which what a LOAD_ROWS waits for is stored, then the one in which its next map is there."""
+    if rows.state == TAKE:
+        return rows.map_at
+    stored = stored_by_all(done, instance.wait_store)
+    return stored + RENDEZVOUS if stored < NEVER else NEVER
 
 
 @compiled
@@ -92,7 +107,7 @@ def step_rows(cycle, m, given, sizes, wakes):
     rows, engine = m.rows[0], m.sequencer[0]
     instance = m.instances[engine.out_slot]
     if rows.state == PASS:
-        if stored_by_all(m.done, instance.wait_store) + (RENDEZVOUS if instance.wait_store else 0) > cycle:
+        if instance.wait_store and supplied_at(rows, instance, m.done) > cycle:
             return False, False
         rows.tile, rows.left, rows.base, rows.asked = instance.tile, instance.outer, 0, cycle + MAP_REQUEST
         rows.run, rows.length, rows.found, rows.needed = 0, 1, 0, -1

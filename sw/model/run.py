@@ -177,7 +177,7 @@ def run(m, p, sizes):
     """
     cycle, turns, moved = m.sequencer[0].cycle, 0, 0
     fixed = sizes.elementwise + sizes.forward + sizes.backward > 0  # shares of the PEs
-    m.sequencer[0].arrived = 0
+    m.sequencer[0].arrived = m.sequencer[0].starved = 0
     while True:
         _step(cycle, m, p, sizes)
         rest = others(m.wakes)

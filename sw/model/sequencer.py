@@ -5,10 +5,11 @@ from etalstm.model.latencies import PROGRAM_RING
 from etalstm.model.links import room_at
 from etalstm.model.queues import has_room, push
 from etalstm.model.reader import beat_at, give_transfer, step_reader, take_beat, takes_transfer
-from etalstm.model.rows import INSTANCES, step_rows
+from etalstm.model.rows import INSTANCES, offers_rows, step_rows, supplied_at
 from etalstm.model.state import (
     BURST_BEATS,
     CAST,
+    FETCH,
     LOAD,
     MAC,
     NEVER,
@@ -26,13 +27,13 @@ ENGINE = record(
     "length", "asking", "asked_count", "following", "ready", "behind", "pending", "dropped", "beats",  # buffer
     "index", "held", "held_index", "depth",  # loops
     "checked", "checked_index", "pairs", "out", "out_slot", "instance",  # dispatch
-    "halted_at", "sent_at", "streams", "blocks", "row_lanes", "arrived", "cycle",
+    "halted_at", "sent_at", "streams", "blocks", "row_lanes", "arrived", "starved", "cycle",
     registers=ADDRESS_REGISTERS, dispatched=CAST + 1,
 )  # fmt: skip
 """The ring of instructions, the loop that is at hand, the two registers of the dispatch.
 
 ``arrived`` is set when the first instruction of a part of the program, or the end of a loop's body, is the next; then
-``cycle`` is the machine's time.
+``cycle`` is the machine's time. ``starved`` is set when no instruction is ready that could be taken.
 """
 
 LOOP_BODY = record("start", "end", "turns")
@@ -168,7 +169,10 @@ def _loop(engine, m, p):
             return False, 0, True
         engine.index = body.start
         return False, body.end - body.start, True
-    if engine.held or not engine.ready:
+    if engine.held:
+        return False, 0, False
+    if not engine.ready:
+        engine.starved = 1
         return False, 0, False
     engine.held, engine.held_index = 1, engine.index
     engine.index += 1
@@ -181,8 +185,8 @@ def _loop(engine, m, p):
 @compiled
 def step_sequencer(cycle, m, p, sizes):
     """Move what is fetched on by a stage."""
-    engine, reader = m.sequencer[0], m.readers[0]
-    following = step_reader(cycle, reader, m.ports[0], sizes.latency)
+    engine, reader = m.sequencer[0], m.readers[FETCH]
+    following = step_reader(cycle, reader, m.ports[FETCH], sizes.latency)
     was_asking, beats = engine.asking, reader.free
     asked = _ask(cycle, engine, reader, sizes)
     whole = _arrive(cycle, engine, reader, sizes, m.counted)
@@ -205,8 +209,8 @@ def step_sequencer(cycle, m, p, sizes):
 def _blocked_until(cycle, m, sizes):
     """Give when to ask again for an instruction that could not be handed on; a queue that lets one go asks, too."""
     instance = m.instances[m.sequencer[0].out_slot]
-    if instance.opcode == LOAD_ROWS:
-        return cycle + 1
+    if instance.opcode == LOAD_ROWS and not offers_rows(m.rows[0]):
+        return supplied_at(m.rows[0], instance, m.done)
     depth, engine = sizes.instruction_queue, instance.engine
     if engine != CAST:
         room = has_room(m.queues, engine, depth, cycle + 1)

@@ -25,6 +25,7 @@ DONE_RING = 256  # completions of an engine that are remembered: more than any h
 BURST_BEATS = 16
 
 LOAD, MAC, VECTOR, STORE, CAST = (int(engine) for engine in contract.Engine)
+FETCH = 0  # the reader and the port of the program
 # Who acts in a cycle, in the order in which they are asked: who offers before who takes. From VECTORS on every channel
 # has its own.
 SEQUENCER, FETCHER, EMITTER, PORT_READS, PORT_WRITES, VECTORS, STORES, LOADS, MACS, QUEUES, PARTS = range(11)

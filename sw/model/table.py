@@ -21,7 +21,7 @@ INSTRUCTION = record(
     "text",
     registers=ADVANCES, amounts=ADVANCES,
 )  # fmt: skip
-"""Fields of all opcodes; those of streams hold what was found of the stream. ``text`` is :func:`_text`."""
+"""Fields of all opcodes; those of streams hold what was found of the stream. ``text`` is :func:`_texts`."""
 
 BLOCK = record(
     "address", "beats", "elements", "lanes", "occupied", "threshold", "kept", "stream_start", "stream_beats",
@@ -81,9 +81,11 @@ def tables(config: Config, words: Iterable[int], operands) -> tuple[np.ndarray, 
     -------
     instructions, blocks : arrays of INSTRUCTION and BLOCK
     """
-    program = [contract.decode(word) for word in words]
-    table, blocks = np.zeros(len(program), INSTRUCTION), []
-    for row, (opcode, fields) in zip(table, program, strict=True):
+    words = list(words)
+    places = {word: place for place, word in enumerate(dict.fromkeys(words))}  # of what is written often, in one table
+    table, blocks = np.zeros(len(places), INSTRUCTION), []
+    for row, word in zip(table, places, strict=True):
+        opcode, fields = contract.decode(word)
         row["opcode"] = opcode
         for name in _SAME & fields.keys():
             row[name] = fields[name]
@@ -99,22 +101,23 @@ def tables(config: Config, words: Iterable[int], operands) -> tuple[np.ndarray, 
             row["everyone"], row["begins"], row["first_block"] = 1, fields["start"], len(blocks)
             blocks += _blocks(config, fields, operands)
     of_blocks = np.array(blocks or [(0,) * len(BLOCK.names)], BLOCK)
-    table["text"] = [_text(row, of_blocks) for row in table]
-    return table, of_blocks
+    table["text"] = _texts(table, of_blocks)
+    return table[[places[word] for word in words]], of_blocks
 
 
-def _text(row, blocks: np.ndarray) -> int:
-    """Give a number that instructions share which take the same time in the same state of the machine.
+def _texts(table: np.ndarray, blocks: np.ndarray) -> list[int]:
+    """Give numbers that instructions share which take the same time in the same state of the machine.
 
     Of addresses only the place within a burst takes part. Which turn of a loop it is does not show in its LOOP.
     """
-    same = row.copy()
+    same = table.copy()
     same["address"] %= BURST_BEATS
     same["amounts"] %= BURST_BEATS
     same["first_block"] = same["turns"] = same["length"] = 0
-    of_cast = blocks[row["first_block"] : row["first_block"] + row["blocks"]] if row["blocks"] else blocks[:0]
-    digest = blake2b(same.tobytes() + of_cast.tobytes(), digest_size=7).digest()
-    return int.from_bytes(digest, "little")
+    firsts, counts = table["first_block"].tolist(), table["blocks"].tolist()
+    of_casts = (blocks[first : first + count].tobytes() for first, count in zip(firsts, counts, strict=True))
+    texts = (row.tobytes() + of_cast for row, of_cast in zip(same, of_casts, strict=True))
+    return [int.from_bytes(blake2b(text, digest_size=7).digest(), "little") for text in texts]
 
 
 def _advance(row, fields) -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from etalstm.benchmarks import named
 from etalstm.cli import BAD_INPUT, run
-from etalstm.commands.model import measure
+from etalstm.commands.model import measure, measure_all
+from etalstm.errors import PlanError
 from etalstm.hw.config import preset
 from etalstm.network import NetworkShape
 
@@ -46,6 +47,19 @@ def test_macs_that_are_skipped_are_not_utilization():
     dense, sparse = (measure(network, 7, 4, config, delta=delta, local=delta) for delta in (1.0, 0.1))
     assert sparse["cycles"] < dense["cycles"]
     assert sparse["utilization"] * 3 == pytest.approx(sparse["dense_equivalent"] * (1 + 2 * 0.1))
+
+
+@pytest.mark.parametrize("processors", [1, 2])
+def test_networks_come_in_their_order_however_many_processors_there_are(processors):
+    sizes = [(NetworkShape(9, 20, 1), 7, steps) for steps in (12, 1, 4)]  # the first takes longest
+    together = list(measure_all(sizes, processors, config=preset("test"), delta=0.5))
+    assert together == [measure(*one, preset("test"), delta=0.5) for one in sizes]
+
+
+def test_a_network_that_does_not_fit_is_refused_on_another_processor_too():
+    sizes = [(NetworkShape(9, 20, 1), 7, 2), (NetworkShape(9, 1 << 20, 1), 7, 2)]
+    with pytest.raises(PlanError):
+        list(measure_all(sizes, 2, config=preset("test")))
 
 
 def test_the_share_of_a_v100_is_that_of_its_published_time(capsys):

@@ -20,7 +20,7 @@ def program(*instructions):
 
 def executed(table):
     """Give the first instruction of every part that is executed, and the part."""
-    trace, found = Trace(table, boundaries_of(table), 4), []
+    trace, found = Trace(table, boundaries_of(table)), []
     while trace.index < len(table):
         found.append((trace.index, trace.part))
         trace.advance()
