@@ -96,12 +96,12 @@ class Fingerprints:
         """Give the fingerprint of the machine as it is now, with a program's `table`."""
         machine = self._machine
         cycle = int(machine.sequencer["cycle"][0])
-        sums, wakes = machine.sums.ravel(), machine.wakes.ravel()  # the first part to be woken is the sequencer
+        sums = machine.sums.ravel()
         recent = np.flatnonzero(sums >= cycle - 2 * MAC_SUM)
         without, length = collect_rings(cycle, machine, table, self._rings)
         supplied = _digest(
             *self._compared(self._words, cycle),
-            relative(wakes[SEQUENCER + 1 :], cycle),
+            relative(machine.wakes[:, SEQUENCER + 1 :].ravel(), cycle),
             recent,
             sums[recent] - cycle,
             self._rings[:without],
@@ -110,7 +110,7 @@ class Fingerprints:
         exact = _digest(
             np.frombuffer(supplied, np.int64),
             *self._compared(self._words_of_fetch, cycle),
-            relative(wakes[SEQUENCER : SEQUENCER + 1], cycle),
+            relative(machine.wakes[:, SEQUENCER], cycle),
             self._rings[without:length],
         )
         return State(exact, supplied if machine.sequencer["ready"][0] >= _ENOUGH else exact)

@@ -7,7 +7,8 @@ one that was found before. This is exact: whatever is left out would have taken 
 Schnarr and Larus, "Fast Out-Of-Order Processor Simulation Using Memoization", ASPLOS 1998).
 
 It holds for turns of loops as for parts that are written out several times. How far the program was fetched ahead is no
-part of the state as long as the sequencer does not run out of instructions: it has no influence then.
+part of the state as long as the sequencer does not run out of instructions: it has no influence then. Only the beats of
+the program that are fetched in vain, where a loop goes back, are counted as they came when the part was gone through.
 """
 
 from typing import NamedTuple

@@ -187,6 +187,11 @@ def _reads(out, cycle, reader):
 
 
 @compiled
+def _port(out, cycle, port):
+    _put_recent(out, port.ends, port.count, RING, cycle)
+
+
+@compiled
 def _requests(out, cycle, m):
     fetcher = m.fetcher[0]
     for number in range(len(m.asked)):
@@ -261,8 +266,8 @@ def collect_rings(cycle, m, table, out):
     for number in range(FETCH + 1, len(m.readers)):
         _reads(out, cycle, m.readers[number])
     for number in range(FETCH + 1, len(m.ports)):
-        _put_recent(out, m.ports[number].ends, m.ports[number].count, RING, cycle)
-    _put_recent(out, m.read_port[0].ends, m.read_port[0].count, RING, cycle)
+        _port(out, cycle, m.ports[number])
+    _port(out, cycle, m.read_port[0])
     _requests(out, cycle, m)
     _write_port(out, cycle, m.write_port[0])
     for channel in range(len(m.store)):
@@ -272,5 +277,5 @@ def collect_rings(cycle, m, table, out):
     length = out[0] + 1
     _put(out, m.sequencer[0].following - m.sequencer[0].index)
     _reads(out, cycle, m.readers[FETCH])
-    _put_recent(out, m.ports[FETCH].ends, m.ports[FETCH].count, RING, cycle)
+    _port(out, cycle, m.ports[FETCH])
     return length, out[0] + 1
