@@ -18,7 +18,7 @@ from tests.training import assert_same_training
 NETWORK = NetworkShape(5, 19, 2)
 
 
-SMALL, LONG = (8, 8), (12, 32)  # sequences and steps; programs do not grow with the steps, what cells keep does
+SMALL, LONG = (8, 8), (12, 40)  # sequences and steps; programs do not grow with the steps, what cells keep does
 
 
 def shape_of(policy="ms1", budget=None, masked=False, share=None, sizes=SMALL):

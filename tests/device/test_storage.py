@@ -95,7 +95,7 @@ def test_a_threshold_of_delta_is_refused_where_it_cannot_be():
         (lambda: Storage("dense", 0.1), "dense storage prunes nothing"),
         (lambda: TrainingShape(NetworkShape(1, 1, 2), 1, 1, storage=Storage(("ms1",))), "one for each of 2 layers"),
         (lambda: TrainingShape(NetworkShape(1, 1), 1, 1, storage="ms1"), "must be a Storage, got str"),
-        (lambda: trained(Storage(), np.zeros((2, 4), bool)), r"array of bool, \(2, 5\), got \(2, 4\)"),
+        (lambda: trained(Storage(), np.zeros((2, 4), bool)), r"array of bool of shape \(2, 5\), got bool of \(2, 4\)"),
         (lambda: trained(Storage(), np.zeros((2, 5))), "array of bool"),
     ],
 )

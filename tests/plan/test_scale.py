@@ -110,6 +110,8 @@ def test_a_memory_with_room_for_one_layers_delta_keeps_golden_bits(share):
         assert session.memory()["replays"]
         return
     assert [usage.delta_kept > 0 for usage in session.usage()] == [True] * 3
+    session.forward(np.zeros(shape.x_shape, np.float32))
+    session.backward(np.ones(shape.y_shape, np.float32))
     with pytest.raises(DeviceError, match="layer 0's gates were not kept"):
         session.contributions()
 
