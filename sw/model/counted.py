@@ -35,11 +35,11 @@ class Counted:
     def fill(self, words: Iterable[int], tables: Tables) -> Tables:
         """Put into a program's tables what is found, in the order in which the program is executed."""
         masks, places, block_streams, streams, rows, total = [], [], [], [], [], 0
-        cast, steps = 0, list(walk(words))
+        last_cast, steps = 0, list(walk(words))
         for number, step in enumerate(steps):
             fields = step.fields
             if step.opcode == Opcode.CAST:
-                cast = number
+                last_cast = number
                 for channel, tile, lanes in _blocks_of(fields):
                     nonzero, stream = self._block(step, channel, tile)
                     masks.append(self._masks(fields, nonzero, lanes))
@@ -47,7 +47,7 @@ class Counted:
                     block_streams.append(stream)
                     total += len(masks[-1])
             elif step.opcode == Opcode.LOAD_ROWS:
-                rows += self._rows(fields, _sharing(steps, cast))
+                rows += self._rows(fields, _sharing(steps, last_cast))
             elif step.opcode in (Opcode.LOAD, Opcode.STORE) and fields["compressed"]:
                 indices = [self._index(channel, step.address) for channel in range(self._channels)]
                 streams.append(max(indices))

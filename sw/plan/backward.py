@@ -286,8 +286,8 @@ class BackwardStage:
             self._run(cells, state, given)
             self._pass_on_state(cells, given[self._cell.state_gradient])
         if self._row_map:
-            gates = self._vectors.array(stage.gates[0])  # of no use any more
-            self._needed.keep(self._delta, gates, cells.group, cells.size, anew=cells.is_first)
+            free = self._vectors.array(stage.gates[0])  # nothing of these cells reads the gates any more
+            self._needed.keep(self._delta, free, cells.group, cells.size, anew=cells.is_first)
         self._add_to_bias(cells)
 
     def _arriving(self, cells: Cells) -> dict[str, Operand | Parameter]:

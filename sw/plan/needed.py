@@ -13,11 +13,11 @@ _LEAST = np.finfo(np.float32).smallest_normal  # what is less becomes 0
 
 
 def needed_scale(threshold: float) -> np.float32:
-    """Give the largest factor that is known to make products of δ below a threshold 0, and of no other δ.
+    """Give the smallest factor with which no product of a δ that is kept becomes 0.
 
     The machine has no operation that compares. But it has no subnormals either: with `_LEAST` / `threshold`, rounded
-    up, a product is 0 if δ is below the threshold. Products of elements that are less than a rounding error below it
-    may stay; so may those of elements above 1 if the threshold is larger still. Their rows are loaded in vain.
+    up, the product of a δ below the threshold is 0. There are two exceptions. A δ that is less than a rounding error
+    below the threshold may stay. With a threshold above 1 every δ above 1 may stay. Their rows are loaded in vain.
 
     Parameters
     ----------

@@ -58,9 +58,7 @@ class NormLayer:
                 place = self._layer.gradient_at(columns.number).at(turn * most * columns.count)
                 to = squares.at(columns.first_tile - batch[0].first_tile, outer=tiles)
                 stride = shards.normed_stride * shards.rows * columns.count
-                self._emitter.load(
-                    to, place, Traffic.WEIGHTS, count, columns.count, group=group, group_stride=stride
-                )  # fmt: skip
+                self._emitter.load(to, place, Traffic.WEIGHTS, count, columns.count, group=group, group_stride=stride)
             self._emitter.vector(VectorOp.MULTIPLY, squares, squares, squares, inner=count * tiles)
             squares = squares.at(0, outer=tiles)
             self._emitter.vector(VectorOp.ADD, norms, norms, squares, outer=count, inner=tiles, serial=True)
