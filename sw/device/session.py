@@ -10,9 +10,9 @@ import numpy as np
 from etalstm.device.accelerator import Accelerator, LoadedProgram
 from etalstm.device.api import Session
 from etalstm.device.counts import add_counts, all_counts
-from etalstm.device.deltas import DeltaReader
 from etalstm.device.faults import LogFullError
 from etalstm.device.intermediates import Intermediates, OutgrownError
+from etalstm.device.measures import Measures
 from etalstm.device.planning import first_room, plan_session
 from etalstm.device.results import Outputs
 from etalstm.device.shape import TrainingShape
@@ -32,7 +32,6 @@ from etalstm.plan.plan import Plan
 from etalstm.plan.program import Program
 from etalstm.plan.segments import REGIONS
 from etalstm.plan.walk import streams_before
-from etalstm.storage import DENSE_TENSORS, KINDS, Usage
 from etalstm.stream import network_id
 
 SURVIVING = ("weights", "optimizer")  # kinds of arrays that a new plan takes over
@@ -269,45 +268,17 @@ class HardwareSession(Session):
         return counts
 
     def _usage(self):
-        return [
-            Usage.counted(
-                x=x,
-                h=h,
-                delta_kept=deltas.kept(),
-                active=self._active,
-                skipped=skipped,
-                **self._kept(arrays, skipped),
-            )
-            for arrays, skipped, (x, h, deltas) in zip(self._map.layers, self._skipped, self._broadcast(), strict=True)
-        ]
+        return self._measures().usage(self._active)
 
     def _contributions(self):
         return np.stack([contribution_norms(delta, xh) for delta, xh in self.factors()])
 
     def factors(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Read the two factors of each layer's dW: δ (T, B, 4H), and xh (T, B, K), float32."""
-        return [(deltas.values(), np.concatenate([x, h], axis=2)) for x, h, deltas in self._broadcast()]
+        """Read the two factors of each layer's dW: see :meth:`Measures.factors`."""
+        return self._measures().factors()
 
-    def _broadcast(self):
-        """Read what each layer broadcast, x and the h of the step before; δ is read by who needs it."""
-        for arrays, skipped in zip(self._map.layers, self._skipped, strict=True):
-            x = self.windows.read(arrays.x.array)[arrays.x_step :]
-            deltas = DeltaReader(self._map, arrays, skipped, self.windows)
-            yield x, self.windows.read(arrays.h.array)[:-1], deltas
-
-    def _kept(self, arrays: LayerArrays, skipped: np.ndarray) -> dict:
-        """Count the kept elements of each kind, and the words of beats, that a layer's index tells."""
-        if not arrays.storage.compressed:
-            elements = int((~skipped).sum()) * self.shape.batch * self.shape.network.hidden_size
-            return {"kept": (0,) * len(KINDS), "words": DENSE_TENSORS * elements}
-        config = self._accelerator.config
-        words = self.windows.read_words(arrays.index).view(np.uint32)[:, :, : len(contract.STREAM_INDEX)]
-        index = words.reshape(config.channels, self.shape.steps, -1, len(KINDS), len(contract.STREAM_INDEX))[
-            :, ~skipped
-        ]
-        kept = index[..., contract.STREAM_INDEX.index("kept")].sum((0, 1, 2))
-        beats = index[..., contract.STREAM_INDEX.index("beats")].sum()
-        return {"kept": tuple(int(count) for count in kept), "words": int(beats) * config.beat_words}
+    def _measures(self) -> Measures:
+        return Measures(self._map, self.windows, self._skipped)
 
     def _choose_passes(self) -> None:
         """Have the programs in memory that skip the cells of this forward pass; where they are too long, plan again."""

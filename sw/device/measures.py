@@ -1,0 +1,71 @@
+"""What the last passes have broadcast and kept, read from a machine's memory."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from etalstm.device.deltas import DeltaReader
+from etalstm.device.windows import Windows
+from etalstm.hw.contract import STREAM_INDEX
+from etalstm.plan.arrays import LayerArrays
+from etalstm.plan.network import NetworkMap
+from etalstm.storage import DENSE_TENSORS, KINDS, Usage
+
+
+class Measures:
+    """Measures one iteration.
+
+    Parameters
+    ----------
+    network : NetworkMap
+    windows : Windows
+    skipped : array, bool, (L, T)
+        Cells that keep nothing.
+    """
+
+    def __init__(self, network: NetworkMap, windows: Windows, skipped: np.ndarray):
+        self._network, self._windows, self._skipped = network, windows, skipped
+
+    def usage(self, active: np.ndarray) -> list[Usage]:
+        """Count by layer what was kept and computed.
+
+        Parameters
+        ----------
+        active : array, bool, (T, B)
+            Steps that are no padding.
+        """
+        layers = zip(self._network.layers, self._skipped, self._broadcast(), strict=True)
+        return [
+            Usage.counted(
+                x=x,
+                h=h,
+                delta_kept=deltas.kept(),
+                active=active,
+                skipped=skipped,
+                **self._kept(arrays, skipped, active.shape[1]),
+            )
+            for arrays, skipped, (x, h, deltas) in layers
+        ]
+
+    def factors(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Read the two factors of each layer's dW: δ (T, B, 4H), and xh (T, B, K), float32."""
+        return [(deltas.values(), np.concatenate([x, h], axis=2)) for x, h, deltas in self._broadcast()]
+
+    def _broadcast(self) -> Iterator[tuple[np.ndarray, np.ndarray, DeltaReader]]:
+        """Read what each layer broadcast, x and the h of the step before; δ is read by who needs it."""
+        for arrays, skipped in zip(self._network.layers, self._skipped, strict=True):
+            x = self._windows.read(arrays.x.array)[arrays.x_step :]
+            deltas = DeltaReader(self._network, arrays, skipped, self._windows)
+            yield x, self._windows.read(arrays.h.array)[:-1], deltas
+
+    def _kept(self, arrays: LayerArrays, skipped: np.ndarray, batch: int) -> dict:
+        """Count the kept elements of each kind, and the words of beats, that a layer's index tells."""
+        if not arrays.storage.compressed:
+            elements = int((~skipped).sum()) * batch * self._network.network.hidden_size
+            return {"kept": (0,) * len(KINDS), "words": DENSE_TENSORS * elements}
+        words = self._windows.read_words(arrays.index).view(np.uint32)[:, :, : len(STREAM_INDEX)]
+        index = words.reshape(len(words), self._network.steps, -1, len(KINDS), len(STREAM_INDEX))[:, ~skipped]
+        kept = index[..., STREAM_INDEX.index("kept")].sum((0, 1, 2))
+        beats = index[..., STREAM_INDEX.index("beats")].sum()
+        words_of_beat = self._network.config.beat_words
+        return {"kept": tuple(int(count) for count in kept), "words": int(beats) * words_of_beat}
