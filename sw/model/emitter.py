@@ -3,7 +3,7 @@
 from etalstm.hw.contract import MOST_GATES
 from etalstm.hw.distance import STAGES
 from etalstm.model.latencies import BUFFERED_FIFO
-from etalstm.model.links import room_at, show_room
+from etalstm.model.links import all_show_room, room_at
 from etalstm.model.mac import EMPTY, FIRST, LAST, NULL
 from etalstm.model.state import EMITTER, FETCHER, MACS, NEVER, RING, compiled, record, wake
 
@@ -39,7 +39,7 @@ def _inner(bank, group, bit, sizes):
 @compiled
 def _send(cycle, engine, banks, scalars, begun, fetcher, sizes, wakes):
     """Move the stages behind the pick; tell whether a pick can follow."""
-    ready = engine.out and show_room(scalars, sizes.scalar_fifo, cycle)
+    ready = engine.out and all_show_room(scalars, sizes.scalar_fifo, cycle)
     if ready:
         for channel in range(len(scalars)):
             fifo = scalars[channel]
@@ -177,7 +177,7 @@ def step_emitter(cycle, engine, banks, masks, values, scalars, begun, fetcher, s
         fetcher.free -= 1
         wake(wakes[0], FETCHER, cycle + 1)
     busy = engine.walking or there or unwanted or engine.picked or engine.read or engine.sweeping
-    if engine.out and not show_room(scalars, sizes.scalar_fifo, cycle + 1) and not (unwanted or moves):
+    if engine.out and not all_show_room(scalars, sizes.scalar_fifo, cycle + 1) and not (unwanted or moves):
         wakes[0, EMITTER] = max(room_at(scalars, sizes.scalar_fifo), cycle + 1)
     else:
         wakes[0, EMITTER] = cycle + 1 if busy or engine.out or engine.asked else NEVER

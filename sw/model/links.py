@@ -34,7 +34,7 @@ def shows_room(fifo, depth, cycle):
 
 
 @compiled
-def show_room(fifos, depth, cycle):
+def all_show_room(fifos, depth, cycle):
     """Tell whether all of the channels' FIFOs show room."""
     room = True
     for channel in range(len(fifos)):
@@ -46,7 +46,7 @@ def show_room(fifos, depth, cycle):
 def room_at(fifos, depth):
     """Give the cycle in which the middle knows of room in all FIFOs, as far as entries were taken; else NEVER.
 
-    :func:`show_room` has been asked before.
+    :func:`all_show_room` has been asked before.
     """
     latest = 0
     for channel in range(len(fifos)):

@@ -2,7 +2,7 @@
 
 from etalstm.hw.distance import STAGES
 from etalstm.model.latencies import BUFFERED_FIFO, COUNTED, RENDEZVOUS
-from etalstm.model.links import PLACES, TIMES, record_pop, show_room
+from etalstm.model.links import PLACES, TIMES, all_show_room, record_pop
 from etalstm.model.state import (
     CAST,
     FETCHER,
@@ -35,7 +35,7 @@ def has_room(queues, engine, depth, cycle):
     The broadcaster's queue lies in the middle. Its FIFO's register holds an instruction besides its memory.
     """
     if engine != CAST:
-        return show_room(queues[:, engine], depth, cycle)
+        return all_show_room(queues[:, engine], depth, cycle)
     queue = queues[0, CAST]
     level = queue.tail - queue.head
     if level == 0:

@@ -4,7 +4,7 @@ import numpy as np
 
 from etalstm.hw.distance import STAGES
 from etalstm.model.latencies import NEWS
-from etalstm.model.links import PLACES, TIMES, record_pop, room_at, show_room, shows_room
+from etalstm.model.links import PLACES, TIMES, all_show_room, record_pop, room_at, shows_room
 from etalstm.model.state import NEVER, record
 
 FIFO = record(*PLACES, **TIMES)
@@ -29,11 +29,11 @@ def test_room_is_known_of_when_the_news_of_every_channel_has_come():
     for fifo in fifos:
         send(fifo, 0)
     full_at = STAGES + NEWS + 1
-    assert show_room(fifos, depth, full_at - 1) and not show_room(fifos, depth, full_at)
+    assert all_show_room(fifos, depth, full_at - 1) and not all_show_room(fifos, depth, full_at)
     record_pop(fifos[0], 10)
-    assert not show_room(fifos, depth, 10 + NEWS + 1)
+    assert not all_show_room(fifos, depth, 10 + NEWS + 1)
     assert room_at(fifos, depth) == NEVER
     record_pop(fifos[1], 20)
-    assert not show_room(fifos, depth, 20 + NEWS)
+    assert not all_show_room(fifos, depth, 20 + NEWS)
     assert room_at(fifos, depth) == 20 + NEWS + 1
-    assert show_room(fifos, depth, room_at(fifos, depth))
+    assert all_show_room(fifos, depth, room_at(fifos, depth))
