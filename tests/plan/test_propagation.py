@@ -41,7 +41,7 @@ def loaded_vectors(program):
 @pytest.mark.parametrize(
     ("batch", "policy", "of_units", "of_inputs"),
     [
-        (3, "ms1", STEPS, 6),  # four steps share
+        (3, "ms1", STEPS, 8),  # three steps share
         (9, "ms1", STEPS, 12),  # both tiles of two steps
         (20, "ms1", 2 * STEPS, 2 * STEPS),  # two of three tiles
         (9, "dense", 2 * STEPS, 2 * STEPS),
