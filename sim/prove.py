@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from etalstm.golden import activation
-from etalstm.golden.activation import BOUND_ABSOLUTE, BOUND_RELATIVE_TANH, BOUND_ULP, sigmoid_word, tanh_word
+from etalstm.golden.activation import BOUND_ABSOLUTE, BOUND_RELATIVE_TANH, BOUND_ULP, activation_of
 from etalstm.hw.contract import BINARY32
 from etalstm.hw.fp.activation import Activation
 from etalstm.hw.fp.tables import SIGMOID, TANH
@@ -38,13 +38,12 @@ def _judge(words, results, function, worst):
         ulp = math.ldexp(1.0, max(math.frexp(exact)[1], -125) - 24)
         relative = error / abs(exact) if exact != 0 else 0.0
         share = error / max(BOUND_ULP * ulp, BOUND_ABSOLUTE)
-        opposite = np.uint32(words[n] ^ 0x80000000)
+        opposite = activation_of(np.uint32(words[n] ^ 0x80000000).view(np.float32), function == TANH)
         if function == TANH:
             share = max(share, relative / BOUND_RELATIVE_TANH)
-            symmetry = 0.0 if tanh_word(opposite) == results[n] ^ 0x80000000 else math.inf
+            symmetry = 0.0 if opposite.view(np.uint32) == results[n] ^ 0x80000000 else math.inf
         else:
-            other = np.uint32(sigmoid_word(opposite)).view(np.float32)
-            symmetry = abs(np.float64(other) - (1 - z))
+            symmetry = abs(np.float64(opposite) - (1 - z))
         broken += share > 1 or symmetry > _BOUND_SYMMETRY
         # Ulps only where they are the promise: a small sigmoid is absolutely accurate.
         errors = (error / ulp if BOUND_ULP * ulp >= BOUND_ABSOLUTE else 0.0, error, relative, share, symmetry)

@@ -3,7 +3,8 @@
 import numpy as np
 from numba import njit
 
-from etalstm.hw.fp.tables import FIRST, FRACTION_BITS, LAST, OFFSET_BITS, SIGMOID, TANH, coefficients
+from etalstm.golden.arithmetic import NAN
+from etalstm.hw.fp.tables import FIRST, FRACTION_BITS, LAST, OFFSET_BITS, coefficients
 
 BOUND_ULP = 2
 """How far results may be from the function, in units of the last place of the exact value ..."""
@@ -14,96 +15,56 @@ BOUND_RELATIVE_TANH = 2.0**-20
 
 _C0, _C1, _C2 = (np.array(column, np.int64) for column in zip(*coefficients(), strict=True))
 _ONE = 1 << FRACTION_BITS
-_TOP = FRACTION_BITS + 1
-_DROPPED = _TOP - 23
-_NAN = 0x7FC00000
 
 
 @njit
 def _tangent(exponent, fraction):
     """Evaluate tanh(y) / 2^min(e, 0) of y = 2^e · (1 + fraction / 2^23), with ``FRACTION_BITS`` places."""
-    if exponent < FIRST:
-        return (fraction | 1 << 23) << FRACTION_BITS - 23
-    if exponent > LAST:
-        return _ONE
     offset = fraction & (1 << OFFSET_BITS) - 1
-    n = (exponent - FIRST << 23) + fraction >> OFFSET_BITS
-    return _C0[n] + ((_C1[n] - (_C2[n] * offset >> OFFSET_BITS)) * offset >> OFFSET_BITS)
+    n = (min(max(exponent, FIRST), LAST) - FIRST << 23) + fraction >> OFFSET_BITS
+    inside = _C0[n] + ((_C1[n] - (_C2[n] * offset >> OFFSET_BITS)) * offset >> OFFSET_BITS)
+    small = (fraction | 1 << 23) << FRACTION_BITS - 23
+    return small if exponent < FIRST else (_ONE if exponent > LAST else inside)
 
 
 @njit
-def _round(sign, exponent, number):
-    """Make the word of ``number`` · 2^exponent, rounded to nearest even; ``number`` has ``FRACTION_BITS`` places."""
-    if number == 0:
-        return sign << 31
-    exponent += 128
-    while number >> _TOP == 0:
-        number <<= 1
-        exponent -= 1
-    kept = number >> _DROPPED
-    lost = number & (1 << _DROPPED) - 1
-    half = 1 << _DROPPED - 1
-    up = 1 if lost > half or (lost == half and kept & 1) else 0
-    return (sign << 31) + (exponent - 1 << 23) + kept + up
+def _activate(word, is_tanh):
+    """Evaluate either function on the int64 value of a word; gives a float32.
+
+    There are no branches, so that loops over it become vector instructions. The last step makes a float64 of an integer
+    below 2^31, which is exact, and rounds it once, to nearest even.
+    """
+    sign, biased, fraction = word >> 31, word >> 23 & 0xFF, word & 0x7FFFFF
+    exponent = biased - (127 if is_tanh else 128)  # sigmoid(x) = (1 + tanh(x / 2)) / 2
+    tangent = _tangent(exponent, fraction)
+    half = tangent >> min(max(-exponent, 0), 31)
+    number = tangent if is_tanh else (_ONE - half if sign else _ONE + half)
+    scale = (1023 - FRACTION_BITS) + (min(exponent, 0) if is_tanh else -1)
+    size = np.float32(np.float64(number) * np.int64(scale << 52).view(np.float64))
+    size = np.float32(0) if is_tanh and biased == 0 else size
+    result = -size if is_tanh and sign else size
+    return NAN if biased == 255 and fraction != 0 else result
 
 
 @njit
-def _activate(word, function):
-    """Evaluate either function on the int64 value of a word."""
-    sign, exponent, fraction = word >> 31, word >> 23 & 0xFF, word & 0x7FFFFF
-    if exponent == 255 and fraction != 0:
-        return np.int64(_NAN)
-    if function == TANH:
-        if exponent == 0:
-            return sign << 31
-        return _round(sign, min(exponent - 127, 0), _tangent(exponent - 127, fraction))
-    # sigmoid(x) = (1 + tanh(x / 2)) / 2
-    exponent -= 128
-    tangent = _tangent(exponent, fraction) >> min(max(-exponent, 0), 31)
-    return _round(np.int64(0), np.int64(-1), _ONE - tangent if sign else _ONE + tangent)
-
-
-@njit
-def sigmoid_word(word):
-    """Evaluate the sigmoid of a binary32 word (uint32) in compiled code; returns a word.
+def activation_of(x, is_tanh):
+    """Evaluate the hyperbolic tangent or the sigmoid of a float32 in compiled code.
 
     Exactness: bit-identical to `Activation`.
     """
-    return np.uint32(_activate(np.int64(word), SIGMOID))
-
-
-@njit
-def tanh_word(word):
-    """Evaluate the hyperbolic tangent of a binary32 word (uint32) in compiled code; returns a word.
-
-    Exactness: bit-identical to `Activation`.
-    """
-    return np.uint32(_activate(np.int64(word), TANH))
-
-
-@njit
-def sigmoid_of(x):
-    """Evaluate the sigmoid of a float32 in compiled code: :func:`sigmoid` of a scalar."""
-    return np.uint32(sigmoid_word(np.float32(x).view(np.uint32))).view(np.float32)
-
-
-@njit
-def tanh_of(x):
-    """Evaluate the hyperbolic tangent of a float32 in compiled code: :func:`tanh` of a scalar."""
-    return np.uint32(tanh_word(np.float32(x).view(np.uint32))).view(np.float32)
+    return _activate(np.int64(np.float32(x).view(np.uint32)), is_tanh)
 
 
 @njit(nogil=True)
-def _each(words, function):
-    results = np.empty_like(words)
-    for n in range(len(words)):
-        results[n] = np.uint32(_activate(np.int64(words[n]), function))
+def _each(x, is_tanh):
+    results = np.empty_like(x)
+    for n in range(len(x)):
+        results[n] = activation_of(x[n], is_tanh)
     return results
 
 
-def _elementwise(x, function):
-    words = np.ascontiguousarray(x, np.float32).reshape(-1).view(np.uint32)
-    return _each(words, function).view(np.float32).reshape(np.shape(x))
+def _elementwise(x, is_tanh):
+    return _each(np.ascontiguousarray(x, np.float32).reshape(-1), is_tanh).reshape(np.shape(x))
 
 
 def sigmoid(x):
@@ -120,7 +81,7 @@ def sigmoid(x):
     Exactness: bit-identical to `Activation`; within ``BOUND_ULP`` or ``BOUND_ABSOLUTE`` of the function,
     whichever is larger (found: 0.85 ulp above 1/2).
     """
-    return _elementwise(x, SIGMOID)
+    return _elementwise(x, False)
 
 
 def tanh(x):
@@ -137,4 +98,4 @@ def tanh(x):
     Exactness: bit-identical to `Activation`; within ``BOUND_ULP`` or ``BOUND_ABSOLUTE`` of the function,
     whichever is larger (found: 1.2 ulp), and within ``BOUND_RELATIVE_TANH`` for every normal number. Odd.
     """
-    return _elementwise(x, TANH)
+    return _elementwise(x, True)

@@ -9,75 +9,95 @@ import numpy as np
 from numba import njit
 
 from etalstm.codec import is_kept, rounded
-from etalstm.golden.activation import sigmoid_word, tanh_word
+from etalstm.golden.activation import activation_of
 from etalstm.golden.arithmetic import finish, plus, times
 from etalstm.golden.crew import CREW
 from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps
 from etalstm.golden.reference import DENSE
-from etalstm.golden.sums import MINUS_ZERO, ZERO, accumulate, finish_empty, is_plain, mac_sums, magnitudes
+from etalstm.golden.sums import MINUS_ZERO, ZERO, accumulate, finish_empty, mac_sums, matrix_of, packed_sums
 from etalstm.slices import slice_ranges, tree_total
 
 ONE = np.float32(1)
 
 
-@njit
-def _sigmoid(x):
-    return np.uint32(sigmoid_word(np.float32(x).view(np.uint32))).view(np.float32)
-
-
-@njit
-def _tanh(x):
-    return np.uint32(tanh_word(np.float32(x).view(np.uint32))).view(np.float32)
+@njit(nogil=True, cache=True)
+def _activate(sums, gates):
+    """Apply the gates' functions to one sequence's sums: i, f, g, o of each unit in turn."""
+    for n in range(gates.size):
+        gates[n] = activation_of(sums[n], n & 3 == 2)
 
 
 @njit(nogil=True, cache=True)
-def _store(p, threshold, bf16):
-    """Give one local gradient as a stream leaves it: :func:`etalstm.golden.cell.stored`."""
-    if not is_kept(p, threshold):
-        return ZERO
-    return rounded(p) if bf16 else p
+def _cell_forward(gates, before, c, h, bent):
+    """Run the cells of one sequence: the equations of :data:`etalstm.cells.lstm.LSTM`; `bent` gets tanh of c."""
+    for u in range(c.size):
+        c[u] = plus(times(gates[4 * u + 1], before[u]), times(gates[4 * u], gates[4 * u + 2]))
+    for u in range(c.size):
+        bent[u] = activation_of(c[u], True)
+    for u in range(c.size):
+        h[u] = times(gates[4 * u + 3], bent[u])
+
+
+@njit(nogil=True, cache=True)
+def _local_gradients(gates, before, bent, intermediates, t, b):
+    """Compute the local gradients of one sequence's cells."""
+    p_i, p_f, p_g = intermediates[0, t, b], intermediates[1, t, b], intermediates[2, t, b]
+    p_o, p_s, p_r = intermediates[3, t, b], intermediates[4, t, b], intermediates[5, t, b]
+    for u in range(bent.size):
+        i, f, g, o = gates[4 * u], gates[4 * u + 1], gates[4 * u + 2], gates[4 * u + 3]
+        p_i[u] = times(times(g, i), plus(ONE, -i))
+        p_f[u] = times(times(before[u], f), plus(ONE, -f))
+        p_g[u] = times(i, plus(ONE, -times(g, g)))
+        p_o[u] = times(times(bent[u], o), plus(ONE, -o))
+        p_s[u] = times(o, plus(ONE, -times(bent[u], bent[u])))
+        p_r[u] = f
+
+
+@njit(nogil=True, cache=True)
+def _compress(intermediates, t, b, storage):
+    """Leave of one sequence's local gradients what a stream keeps: :func:`etalstm.golden.cell.stored`."""
+    compressed, bf16, thresholds = storage
+    for p in range(len(thresholds) if compressed else 0):
+        kept, threshold = intermediates[p, t, b], thresholds[p]
+        for u in range(kept.size):
+            value = kept[u] if is_kept(kept[u], threshold) else ZERO
+            kept[u] = rounded(value) if bf16 else value
 
 
 @njit(nogil=True, cache=True)
 def _cells_forward(z, t, active, skipped, storage, h, c, intermediates, begin, end):
-    """Run the cells of step t: the equations of :data:`etalstm.cells.lstm.LSTM`."""
-    compressed, bf16, thresholds = storage
+    """Run the cells of step t, whose sums are z, sequence by sequence."""
+    gates, bent = np.empty(4 * h.shape[2], np.float32), np.empty(h.shape[2], np.float32)
     for b in range(begin, end):
         if not active[t, b]:
             h[t + 1, b], c[t + 1, b] = h[t, b], c[t, b]
             intermediates[:, t, b] = ZERO
             continue
-        for u in range(h.shape[2]):
-            i, f = _sigmoid(z[t, b, 4 * u]), _sigmoid(z[t, b, 4 * u + 1])
-            g, o = _tanh(z[t, b, 4 * u + 2]), _sigmoid(z[t, b, 4 * u + 3])
-            before = c[t, b, u]
-            after = plus(times(f, before), times(i, g))
-            bent = _tanh(after)
-            c[t + 1, b, u] = after
-            h[t + 1, b, u] = times(o, bent)
-            if skipped[t]:
-                intermediates[:, t, b, u] = ZERO
-                continue
-            intermediates[0, t, b, u] = times(times(g, i), plus(ONE, -i))
-            intermediates[1, t, b, u] = times(times(before, f), plus(ONE, -f))
-            intermediates[2, t, b, u] = times(i, plus(ONE, -times(g, g)))
-            intermediates[3, t, b, u] = times(times(bent, o), plus(ONE, -o))
-            intermediates[4, t, b, u] = times(o, plus(ONE, -times(bent, bent)))
-            intermediates[5, t, b, u] = f
-            if compressed:
-                for p in range(6):
-                    intermediates[p, t, b, u] = _store(intermediates[p, t, b, u], thresholds[p], bf16)
+        _activate(z[b], gates)
+        _cell_forward(gates, c[t, b], c[t + 1, b], h[t + 1, b], bent)
+        if skipped[t]:
+            intermediates[:, t, b] = ZERO
+        else:
+            _local_gradients(gates, c[t, b], bent, intermediates, t, b)
+            _compress(intermediates, t, b, storage)
 
 
 @njit(nogil=True, cache=True)
 def _steps_forward(z, recurrent, active, skipped, storage, h, c, intermediates, begin, end):
-    """Take the sequences `begin` to `end` through all steps; z holds the x part of the gate sums and gets the rest."""
-    size = magnitudes(recurrent)
+    """Take the sequences `begin` to `end` through the steps of z, which holds the x part of the sums and gets the rest.
+
+    No product is spent on sequences that have ended: their scalars are zeros.
+    """
+    broadcast = np.zeros(h.shape[1:], np.float32)
     for t in range(z.shape[0]):
-        if active[t, begin:end].any():
-            plain = is_plain(recurrent.shape[0], size, magnitudes(h[t, begin:end]), magnitudes(z[t, begin:end]))
-            accumulate(z[t], recurrent, h[t], plain, begin, end)
-        _cells_forward(z, t, active, skipped, storage, h, c, intermediates, begin, end)
+        for b in range(begin, end):
+            if active[t, b]:
+                broadcast[b] = h[t, b]
+            else:
+                broadcast[b] = ZERO
+        accumulate(z[t], recurrent, broadcast, begin, end)
+        sums = z[t].reshape(z.shape[1], z.shape[2] * z.shape[3])
+        _cells_forward(sums, t, active, skipped, storage, h, c, intermediates, begin, end)
 
 
 @njit(nogil=True, cache=True)
@@ -110,8 +130,8 @@ def _steps_backward(recurrent, intermediates, active, skipped, threshold, dy, dh
 
     With a threshold above 0 `delta` gets what is left of `whole`; without one they are the same array.
     """
-    size, nothing = magnitudes(recurrent), (np.inf, 0.0)
-    below = np.empty_like(dh)
+    below = np.empty((len(dh), len(recurrent.panels), recurrent.panels.shape[2]), np.float32)
+    sums = below.reshape(len(dh), below.shape[1] * below.shape[2])
     for t in range(delta.shape[0] - 1, -1, -1):
         if skipped[t]:
             dh[begin:end], dc[begin:end], whole[t, begin:end], delta[t, begin:end] = ZERO, ZERO, ZERO, ZERO
@@ -120,12 +140,11 @@ def _steps_backward(recurrent, intermediates, active, skipped, threshold, dy, dh
         if threshold > ZERO:
             _prune(whole[t], threshold, delta[t], begin, end)
         below[begin:end] = MINUS_ZERO
-        plain = is_plain(recurrent.shape[0], size, magnitudes(delta[t, begin:end]), nothing)
-        accumulate(below, recurrent, delta[t], plain, begin, end)
+        accumulate(below, recurrent, delta[t], begin, end)
         finish_empty(below, delta[t], begin, end)
         for b in range(begin, end):
             if active[t, b]:
-                dh[b] = below[b]
+                dh[b] = sums[b, : dh.shape[1]]
 
 
 @njit(nogil=True, cache=True)
@@ -197,15 +216,16 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None)
     rule = storage.compressed, storage.bf16, np.array(storage.thresholds, np.float32)
     x = np.ascontiguousarray(x)
     used = int(np.flatnonzero(active.any(axis=1)).max(initial=-1)) + 1  # after it all is padding
-    z = np.empty((steps, batch, bias.size), np.float32)
+    present = np.where(active[:used, :, None], x[:used], ZERO)  # no product is spent on padding
     starts = np.broadcast_to(bias, (used * batch, bias.size))
-    z[:used] = mac_sums(starts, weights[:, :inputs].T, x[:used].reshape(-1, inputs)).reshape(used, batch, -1)
-    recurrent = np.ascontiguousarray(weights[:, inputs:].T)
+    z = packed_sums(starts, matrix_of(weights[:, :inputs].T), present.reshape(-1, inputs))
+    z, recurrent = z.reshape(used, batch, *z.shape[1:]), matrix_of(weights[:, inputs:].T)
 
     def piece(begin, end):
         _steps_forward(z, recurrent, active, skipped, rule, h, c, intermediates, begin, end)
 
     CREW.share(batch, z.size * h0.shape[1], piece)
+    h[used + 1 :], c[used + 1 :], intermediates[:, used:] = h[used], c[used], ZERO
     return LayerPass(x, h, c, intermediates, active, skipped)
 
 
@@ -213,7 +233,7 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     """Do what :func:`etalstm.golden.reference.layer_backward` does, bit for bit."""
     steps, batch, inputs = forward.x.shape
     rows = weights.shape[0]
-    recurrent = np.ascontiguousarray(weights[:, inputs:])
+    recurrent = matrix_of(weights[:, inputs:])
     whole = np.empty((steps, batch, rows), np.float32)
     delta = np.empty_like(whole) if delta_threshold > 0 else whole
     threshold = np.float32(delta_threshold)

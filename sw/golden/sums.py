@@ -1,18 +1,31 @@
-"""The MAC sums, compiled: the order of the reference, as fast as memory gives.
+"""The MAC sums, compiled: the order of the reference, as fast as the processor multiplies and adds.
 
-Threads share out independent sums only; no sum is ever reordered, no multiply fused with an add. Flushing costs more
-than the arithmetic, so before each block of sums the magnitudes of its operands are scanned, and where no product, no
-partial sum can be subnormal, infinite or no number, the plain loop runs (:func:`is_plain`).
+Threads share out independent sums only; no sum is ever reordered, no multiply fused with an add. Flushing costs several
+times the arithmetic. So the magnitudes of each block's operands are looked at first. Where no product and no partial
+sum can be subnormal, infinite or no number, nothing is flushed (:func:`is_plain`).
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from etalstm.golden.arithmetic import plus, times
 from etalstm.golden.cache import drop_stale
 from etalstm.golden.crew import CREW
+from etalstm.golden.tile import (
+    PANELS,
+    ROWS,
+    SIDE,
+    WIDTH,
+    add_column,
+    add_flushing,
+    add_strip,
+    add_tile,
+    add_vector,
+)
 
-ROWS, TERMS, CHUNK = 256, 64, 64  # sums side by side, terms, and n of one block: 64 KiB of matrix stay in the cache
+TILES, TERMS = 8, 256
+CHUNK = TILES * ROWS
 ZERO, MINUS_ZERO = np.float32(0), np.float32(-0.0)
 INFINITY_BITS = np.uint32(0x7F80_0000)
 PLAIN_MINIMUM = 2.0**-102  # 24 bits above the smallest normal number
@@ -21,18 +34,32 @@ PLAIN_MAXIMUM = 2.0**126
 drop_stale()
 
 
+class Matrix(NamedTuple):
+    """A matrix as the sums read it.
+
+    Members
+    -------
+    panels : array, float32, (panels, terms, WIDTH)      the columns, +0 beyond the last
+    sizes : array, float64, (blocks of terms, 2)         smallest and largest magnitude, see :func:`magnitudes`
+    """
+
+    panels: np.ndarray
+    sizes: np.ndarray
+
+
 @njit(nogil=True, cache=True)
 def magnitudes(array):
-    """Give the smallest nonzero and the largest magnitude of a contiguous float32 array; (inf, 0) if all are zero.
+    """Give the smallest nonzero and the largest magnitude of a float32 matrix in C order; (inf, 0) if all are zero.
 
     Infinity and NaN give (0, inf).
     """
-    bits = array.reshape(-1).view(np.uint32)
     low, high = np.uint32(0xFFFF_FFFF), np.uint32(0)
-    for n in range(bits.size):
-        word = np.uint32(bits[n] & np.uint32(0x7FFF_FFFF))
-        low = min(low, np.uint32(word - np.uint32(1)))  # zero wraps to the top, out of the way
-        high = max(high, word)
+    for n in range(len(array)):
+        bits = array[n].view(np.uint32)
+        for m in range(bits.size):
+            word = np.uint32(bits[m] & np.uint32(0x7FFF_FFFF))
+            low = min(low, np.uint32(word - np.uint32(1)))  # zero wraps to the top, out of the way
+            high = max(high, word)
     if high >= INFINITY_BITS:
         return 0.0, np.inf
     if high == 0:
@@ -53,101 +80,148 @@ def is_plain(terms, matrix, scalars, start):
     return smallest >= PLAIN_MINIMUM and terms * matrix[1] * scalars[1] + start[1] < PLAIN_MAXIMUM
 
 
-# The folds slice contiguous rows and run j from 0: only so does the compiler know that no index wraps, and vectorises.
+def matrix_of(array) -> Matrix:
+    """Lay a matrix out in panels; `array` is float32, (terms, columns)."""
+    terms, columns = array.shape
+    whole, rest = divmod(columns, WIDTH)
+    panels = np.zeros((whole + (rest > 0), terms, WIDTH), np.float32)
+    panels[:whole] = array[:, : whole * WIDTH].reshape(terms, whole, WIDTH).transpose(1, 0, 2)
+    if rest:
+        panels[whole, :, :rest] = array[:, whole * WIDTH :]
+    blocks = [np.ascontiguousarray(array[first : first + TERMS]) for first in range(0, terms, TERMS)]
+    return Matrix(panels, np.array([magnitudes(block) for block in blocks], np.float64).reshape(-1, 2))
 
 
 @njit(nogil=True, cache=True)
-def _fold_plain(total, matrix, scalars, picked, first, last):
-    """Add columns `first` to `last` of the picked rows of `matrix`, times their scalars, to `total`, four at a time."""
-    n = 0
-    while n + 4 <= picked.size:
-        s0, s1, s2, s3 = picked[n], picked[n + 1], picked[n + 2], picked[n + 3]
-        m0, m1, m2, m3 = matrix[s0, first:last], matrix[s1, first:last], matrix[s2, first:last], matrix[s3, first:last]
-        x0, x1, x2, x3 = scalars[s0], scalars[s1], scalars[s2], scalars[s3]
-        for j in range(total.size):
-            total[j] = (((total[j] + m0[j] * x0) + m1[j] * x1) + m2[j] * x2) + m3[j] * x3
-        n += 4
-    for p in range(n, picked.size):
-        row, x = matrix[picked[p], first:last], scalars[picked[p]]
-        for j in range(total.size):
-            total[j] = total[j] + row[j] * x
+def _pick(scalars, n, picks):
+    """Note which scalars of a row are not zero; gives how many."""
+    count = 0
+    for s in range(scalars.shape[1]):
+        picks[count] = s
+        count += scalars[n, s] != 0
+    return count
 
 
 @njit(nogil=True, cache=True)
-def _fold_four(total, matrix, scalars, begin, end, first, last):
-    """Do the same for four sums at once, n = 0 to 3, taking all terms `begin` to `end`: a matrix row is loaded once."""
-    t0, t1, t2, t3 = total[0, first:last], total[1, first:last], total[2, first:last], total[3, first:last]
-    s = begin
-    while s + 4 <= end:
-        m0, m1, m2, m3 = (matrix[s, first:last], matrix[s + 1, first:last], matrix[s + 2, first:last],
-                          matrix[s + 3, first:last])  # fmt: skip
-        a0, a1, a2, a3 = scalars[0, s], scalars[0, s + 1], scalars[0, s + 2], scalars[0, s + 3]
-        b0, b1, b2, b3 = scalars[1, s], scalars[1, s + 1], scalars[1, s + 2], scalars[1, s + 3]
-        c0, c1, c2, c3 = scalars[2, s], scalars[2, s + 1], scalars[2, s + 2], scalars[2, s + 3]
-        d0, d1, d2, d3 = scalars[3, s], scalars[3, s + 1], scalars[3, s + 2], scalars[3, s + 3]
-        for j in range(t0.size):
-            w0, w1, w2, w3 = m0[j], m1[j], m2[j], m3[j]
-            t0[j] = (((t0[j] + w0 * a0) + w1 * a1) + w2 * a2) + w3 * a3
-            t1[j] = (((t1[j] + w0 * b0) + w1 * b1) + w2 * b2) + w3 * b3
-            t2[j] = (((t2[j] + w0 * c0) + w1 * c1) + w2 * c2) + w3 * c3
-            t3[j] = (((t3[j] + w0 * d0) + w1 * d1) + w2 * d2) + w3 * d3
-        s += 4
-    for rest in range(s, end):
-        row = matrix[rest, first:last]
-        a0, b0, c0, d0 = scalars[0, rest], scalars[1, rest], scalars[2, rest], scalars[3, rest]
-        for j in range(t0.size):
-            t0[j] = t0[j] + row[j] * a0
-            t1[j] = t1[j] + row[j] * b0
-            t2[j] = t2[j] + row[j] * c0
-            t3[j] = t3[j] + row[j] * d0
+def _pick_any(scalars, n, picks):
+    """Note which terms have a scalar that is not zero in a tile; gives how many, and how many scalars are not zero."""
+    count, nonzero = 0, 0
+    for s in range(scalars.shape[1]):
+        present = 0
+        for r in range(ROWS):
+            present += scalars[n + r, s] != 0
+        picks[count] = s
+        count += present > 0
+        nonzero += present
+    return count, nonzero
 
 
 @njit(nogil=True, cache=True)
-def _fold_flushing(total, matrix, scalars, picked, first, last):
-    """Do the same with every product and sum flushed."""
-    for p in range(picked.size):
-        row, x = matrix[picked[p], first:last], scalars[picked[p]]
-        for j in range(total.size):
-            total[j] = plus(total[j], times(row[j], x))
+def _add_row(total, panels, scalars, n, picks, count, plain):
+    """Add the picked terms to one row."""
+    panel = 0
+    while plain and panel + PANELS <= len(panels):
+        add_strip(total, n, panels, panel, scalars, picks, count)
+        panel += PANELS
+    while panel < len(panels):
+        if plain:
+            add_vector(total, n, panels, panel, scalars, picks, count)
+        else:
+            add_flushing(total, n, panels, panel, scalars, picks, count)
+        panel += 1
 
 
 @njit(nogil=True, cache=True)
-def _all_nonzero(scalars, n, begin, end):
-    """Tell whether the scalars `begin` to `end` of four sums from n on are all nonzero."""
-    zeros = 0
-    for m in range(n, n + 4):
-        for s in range(begin, end):
-            zeros += scalars[m, s] == 0
-    return zeros == 0
+def _copy(total, n, before):
+    """Copy the sums of a tile's rows."""
+    for r in range(ROWS):
+        for p in range(total.shape[1]):
+            for j in range(WIDTH):
+                before[r, p, j] = total[n + r, p, j]
 
 
 @njit(nogil=True, cache=True)
-def accumulate(total, matrix, scalars, plain, begin, end):
-    """Add ``matrix[s, :] * scalars[n, s]`` to ``total[n, :]``, s ascending, zero scalars skipped, for n in a range."""
-    terms, rows = matrix.shape
-    picked = np.empty(TERMS, np.intp)
-    for chunk in range(begin, end, CHUNK):
-        chunk_end = min(chunk + CHUNK, end)
-        for first in range(0, rows, ROWS):
-            last = min(first + ROWS, rows)
-            for block in range(0, terms, TERMS):
-                stop = min(block + TERMS, terms)
-                n = chunk
-                while n < chunk_end:
-                    if plain and n + 4 <= chunk_end and _all_nonzero(scalars, n, block, stop):
-                        _fold_four(total[n : n + 4], matrix, scalars[n : n + 4], block, stop, first, last)
-                        n += 4
-                        continue
-                    taken = 0
-                    for s in range(block, stop):
-                        if scalars[n, s] != 0:
-                            picked[taken] = s
-                            taken += 1
-                    if plain:
-                        _fold_plain(total[n, first:last], matrix, scalars[n], picked[:taken], first, last)
-                    else:
-                        _fold_flushing(total[n, first:last], matrix, scalars[n], picked[:taken], first, last)
-                    n += 1
+def _mend(before, total, panels, scalars, n, picks):
+    """Repeat those rows of a tile in which a sum is zero: only its sign can differ if a product with 0 was added."""
+    for r in range(ROWS):
+        zeros = 0
+        for p in range(len(panels)):
+            for j in range(WIDTH):
+                zeros += total[n + r, p, j] == ZERO
+        if zeros:
+            total[n + r] = before[r, : len(panels)]
+            count = _pick(scalars, n + r, picks)
+            _add_row(total, panels, scalars, n + r, picks, count, True)
+
+
+@njit(nogil=True, cache=True)
+def _add_tiles(total, panels, scalars, tiles, picks, counts, mixed):
+    """Add the picked terms to several tiles, given by their first rows; the panels' terms stay in the cache."""
+    before, few = np.empty((ROWS, SIDE, WIDTH), np.float32), np.empty(scalars.shape[1], np.intp)
+    for panel in range(0, len(panels), SIDE):
+        sums, terms = total[:, panel : panel + SIDE], panels[panel : panel + SIDE]
+        for number in range(len(tiles)):
+            n = tiles[number]
+            if mixed[number]:
+                _copy(sums, n, before)
+            if len(terms) == SIDE:
+                add_tile(sums, n, terms, 0, scalars, picks[number], counts[number])
+            else:
+                add_column(sums, n, terms, 0, scalars, picks[number], counts[number])
+            if mixed[number]:
+                _mend(before, sums, terms, scalars, n, few)
+
+
+@njit(nogil=True, cache=True)
+def _add_block(total, panels, scalars, plain):
+    """Add all terms of a block to at most ``CHUNK`` rows.
+
+    A tile loads a term once for all its rows, and also multiplies it with the zeros among their scalars. So rows with
+    many zeros go one by one.
+    """
+    picks, counts = np.empty((TILES, scalars.shape[1]), np.intp), np.empty(TILES, np.intp)
+    tiles, mixed = np.empty(TILES, np.intp), np.empty(TILES, np.bool_)
+    found, n = 0, 0
+    while n < len(scalars):
+        rows = min(ROWS, len(scalars) - n)
+        if plain and rows == ROWS:
+            count, nonzero = _pick_any(scalars, n, picks[found])
+            if 2 * nonzero >= ROWS * count:
+                tiles[found], counts[found], mixed[found] = n, count, nonzero < ROWS * count
+                found += 1
+                n += rows
+                continue
+        for row in range(n, n + rows):
+            count = _pick(scalars, row, picks[found])
+            _add_row(total, panels, scalars, row, picks[found], count, plain)
+        n += rows
+    _add_tiles(total, panels, scalars, tiles[:found], picks, counts, mixed)
+
+
+@njit(nogil=True, cache=True)
+def accumulate(total, matrix, scalars, begin, end):
+    """Add ``matrix[s, :] * scalars[n, s]`` to ``total[n, :]``, s ascending, zero scalars skipped, for n in a range.
+
+    Parameters
+    ----------
+    total : array, float32, (N, panels, WIDTH), C order
+    matrix : Matrix
+    scalars : array, float32, (N, terms), any order
+    begin, end : int
+    """
+    terms = matrix.panels.shape[1]
+    for first in range(begin, end, CHUNK):
+        rows = total[first : min(first + CHUNK, end)]
+        flat = rows.reshape(len(rows), total.shape[1] * WIDTH)
+        start = magnitudes(flat)
+        for block in range(0, terms, TERMS):
+            stop = min(block + TERMS, terms)
+            part = scalars[first : first + len(rows), block:stop].copy()
+            size, factors = (matrix.sizes[block // TERMS, 0], matrix.sizes[block // TERMS, 1]), magnitudes(part)
+            plain = is_plain(stop - block, size, factors, start)
+            _add_block(rows, matrix.panels[:, block:stop], part, plain)
+            grown = PLAIN_MINIMUM, start[1] + (stop - block) * size[1] * factors[1]
+            start = grown if plain else magnitudes(flat)
 
 
 @njit(nogil=True, cache=True)
@@ -165,19 +239,21 @@ def finish_empty(total, scalars, begin, end):
 
 def mac_sums(start, matrix, scalars):
     """Do what :func:`etalstm.golden.reference.mac_sums` does, bit for bit."""
-    matrix, scalars = np.ascontiguousarray(matrix), np.ascontiguousarray(scalars)
-    if start is None:
-        total = np.full((scalars.shape[0], matrix.shape[1]), MINUS_ZERO)
-        start_magnitudes = (np.inf, 0.0)
-    else:
-        total = np.array(start, np.float32, order="C")
-        start_magnitudes = magnitudes(total)
-    plain = is_plain(matrix.shape[0], magnitudes(matrix), magnitudes(scalars), start_magnitudes)
+    columns = matrix.shape[1]
+    total = packed_sums(start, matrix_of(matrix), scalars)
+    return np.ascontiguousarray(total.reshape(len(total), -1)[:, :columns])
+
+
+def packed_sums(start, matrix: Matrix, scalars):
+    """Do the same and leave the sums in panels: array, float32, (N, panels, WIDTH)."""
+    total = np.full((len(scalars), len(matrix.panels), WIDTH), MINUS_ZERO if start is None else ZERO)
+    if start is not None:
+        total.reshape(len(total), -1)[:, : start.shape[1]] = start
 
     def piece(begin, end):
-        accumulate(total, matrix, scalars, plain, begin, end)
+        accumulate(total, matrix, scalars, begin, end)
         if start is None:
             finish_empty(total, scalars, begin, end)
 
-    CREW.share(total.shape[0], total.size * matrix.shape[0], piece)
+    CREW.share(total.shape[0], total.size * scalars.shape[1], piece)
     return total

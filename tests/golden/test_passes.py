@@ -163,6 +163,35 @@ def test_sums_ascend_and_skip_zero_broadcasts(engine, started):
             assert_same_bits(f"sum {n},{r}", actual[n, r], np.float32(expected))
 
 
+@pytest.mark.parametrize("zeros", [0, 0.05, 0.4, 0.9])
+@pytest.mark.parametrize("started", [True, False])
+def test_tiles_and_rows_with_any_share_of_zeros_have_the_bits_of_the_reference(started, zeros):
+    """More rows than a chunk, more terms than a block, columns that fill no panel; several tiles are mixed."""
+    generator = np.random.default_rng(13)
+    rows, terms, columns = sums.CHUNK + 13, 2 * sums.TERMS + 5, 3 * sums.WIDTH + 7
+    matrix = generator.normal(size=(terms, columns)).astype(np.float32)
+    matrix[:, 3], matrix[:, 40] = -0.0, 0.0
+    scalars = generator.normal(size=(rows, terms)).astype(np.float32)
+    scalars[generator.random(scalars.shape) < zeros] = generator.choice([0.0, -0.0])
+    scalars[2], scalars[-1] = 0.0, -0.0
+    start = np.where(generator.random((rows, columns)) < 0.1, -0.0, 1).astype(np.float32) if started else None
+    expected = reference.mac_sums(start, matrix, scalars)
+    assert_same_bits("sums", compiled.mac_sums(start, matrix, scalars), expected)
+    turned = np.asfortranarray(scalars)
+    assert_same_bits("sums of scalars in another order", compiled.mac_sums(start, matrix, turned), expected)
+
+
+def test_a_block_that_underflows_between_others_is_flushed():
+    """Some columns have terms in the middle block only, so that nothing hides what is not flushed."""
+    generator, terms = np.random.default_rng(14), 3 * sums.TERMS
+    matrix, scalars = (generator.normal(size=size).astype(np.float32) for size in ((terms, 20), (24, terms)))
+    middle = slice(sums.TERMS, 2 * sums.TERMS)
+    small = matrix[middle] * np.float32(1e-30)
+    matrix[:, :5], matrix[middle] = 0, small
+    scalars[:, middle] *= np.float32(1e-9)
+    assert_same_bits("sums", compiled.mac_sums(None, matrix, scalars), reference.mac_sums(None, matrix, scalars))
+
+
 @pytest.mark.parametrize("engine", [reference, compiled])
 def test_a_sum_of_negative_zeros_stays_negative_and_an_empty_one_is_positive(engine):
     matrix = np.full((2, 1), -0.0, np.float32)
@@ -255,7 +284,7 @@ def test_large_layers_take_the_plain_loop_and_still_give_the_bits():
     [([0, -0.0], (np.inf, 0.0)), ([0, -2, 0.5], (0.5, 2.0)), ([1, np.inf], (0.0, np.inf)), ([np.nan], (0.0, np.inf))],
 )
 def test_magnitudes_ignore_zeros_and_see_what_is_not_finite(values, expected):
-    assert sums.magnitudes(np.array(values, np.float32)) == expected
+    assert sums.magnitudes(np.array([values], np.float32)) == expected
 
 
 def test_pieces_of_the_crew_cover_the_range_once():
