@@ -41,5 +41,9 @@ class StreamError(EtaLstmError, ValueError):
     """A compressed stream that no encoder writes, or that belongs to something else."""
 
 
+class ModelError(EtaLstmError):
+    """A model that cannot be read or written in another program's format; the message names what is wrong."""
+
+
 class DataError(EtaLstmError):
     """Files of a data set that are missing or not what they should be."""

@@ -16,6 +16,7 @@ PLAIN = {
     "etalstm.cells",
     "etalstm.codec",
     "etalstm.counters",
+    "etalstm.durable",
     "etalstm.errors",
     "etalstm.network",
     "etalstm.optimizer",
@@ -44,6 +45,7 @@ LAYERS = {
     "etalstm.architecture": CONTRACT | {"etalstm.storage"},
     "etalstm.cells": CONTRACT,
     "etalstm.counters": CONTRACT,
+    "etalstm.durable": set(),
     "etalstm.errors": set(),
     "etalstm.network": {"etalstm.cells", "etalstm.errors"},
     "etalstm.optimizer": {"etalstm.errors", "etalstm.network"},
@@ -58,6 +60,7 @@ LAYERS = {
     "etalstm.device": PLAIN | CONTRACT | CONFIG | {"etalstm.plan", "etalstm.golden"},
     "etalstm.model": PLAIN | CONTRACT | CONFIG | DISTANCE | {"etalstm.plan"},
     "etalstm.data": PLAIN,
+    "etalstm.interchange": {"etalstm.durable", "etalstm.errors", "etalstm.network"},
     "etalstm.train": PLAIN | CONTRACT | {"etalstm.golden", "etalstm.device", "etalstm.data", "etalstm.plan"},
     "etalstm": {"etalstm"},  # the command line
 }
