@@ -15,8 +15,8 @@ from etalstm.plan.tiling import SPARSE_DELTA, Span, ceil_div, stay
 from etalstm.plan.vectors import MINUS_ZERO
 from etalstm.plan.weights import WeightStore
 
-# Steps that share a load of weights at most. A loop's body has as many turns. With four, five of the six benchmark shapes
-# take more cycles on the board, and larger programs.
+# Steps that share a load of weights at most. A loop's body has as many turns. With four, five of the six benchmark
+# shapes take more cycles on the board, and larger programs.
 MOST_STEPS = 3
 
 Part = tuple[int, int]  # step and batch tile
