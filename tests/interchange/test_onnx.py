@@ -1,6 +1,7 @@
 """ONNX files: other programs compute the same with them, and what they write is read."""
 
 import importlib
+import warnings
 
 import numpy as np
 import pytest
@@ -88,21 +89,36 @@ def test_equal_networks_give_equal_files(path, tmp_path):
     assert path.read_bytes() == other.read_bytes()
 
 
-@pytest.fixture(params=[1, 2], ids=["forward", "bidirectional"])
-def exported(request, path):
-    """A file that PyTorch's exporter writes, and the module."""
+EXPORTERS = [False, True]  # PyTorch's older exporter and its newer one
+
+
+def export(path, dynamo, **options):
+    """Have PyTorch write a file; gives the module."""
     torch = pytest.importorskip("torch", reason="torch is not installed: the extra torch")
+    if dynamo:
+        pytest.importorskip("onnxscript", reason="onnxscript is not installed: PyTorch's newer exporter needs it")
     torch.manual_seed(0)
-    module = torch.nn.LSTM(INPUTS, HIDDEN, 2, bidirectional=request.param == 2).eval()
-    torch.onnx.export(module, (torch.zeros(STEPS, BATCH, INPUTS),), path, dynamo=False, opset_version=17)
+    module = torch.nn.LSTM(INPUTS, HIDDEN, 2, **options).eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module, (torch.zeros(STEPS, BATCH, INPUTS),), path, dynamo=dynamo)
     return module
 
 
-def test_reads_what_pytorch_exports(path, exported):
+@pytest.mark.parametrize("dynamo", EXPORTERS)
+@pytest.mark.parametrize("options", [{}, {"bidirectional": True}, {"bias": False}], ids=str)
+def test_reads_what_pytorch_exports(path, dynamo, options):
+    theirs = {name: array.numpy() for name, array in export(path, dynamo, **options).state_dict().items()}
     state = read_onnx(path).arrays()
-    theirs = {name: array.numpy() for name, array in exported.state_dict().items()}
-    assert state.keys() == theirs.keys()
-    assert all((state[name] == theirs[name]).all() for name in theirs)
+    assert theirs.keys() <= state.keys()
+    assert all((state[name] == theirs.get(name, 0)).all() for name in state)
+
+
+def test_refuses_projections_as_pytorch_exports_them(path):
+    """The newer exporter writes the projection's size as the number of units, and says nothing."""
+    export(path, True, proj_size=2)
+    with pytest.raises(ModelError, match=r"its W has shape \(1, 2, 4\), expected \(1, 8, any\): a projection"):
+        read_onnx(path)
 
 
 def test_pytorch_computes_what_a_written_file_does(path):

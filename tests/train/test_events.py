@@ -1,0 +1,36 @@
+"""Event files: what TensorBoard reads in them."""
+
+import struct
+
+import pytest
+
+from etalstm.train.events import EventFile, masked_crc32c, record
+
+
+def test_checksums_are_those_of_the_standard():
+    """Check value of CRC-32C: 0xE3069283 of "123456789"; a record rotates it by 15 bits and adds a constant."""
+    crc = 0xE3069283
+    assert masked_crc32c(b"123456789") == ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def test_a_record_has_length_content_and_both_checksums():
+    data = record(b"abc")
+    length, check = struct.unpack("<QI", data[:12])
+    assert (length, check) == (3, masked_crc32c(data[:8]))
+    assert data[12:15] == b"abc" and struct.unpack("<I", data[15:]) == (masked_crc32c(b"abc"),)
+
+
+def test_tensorboard_reads_every_number_at_its_step(tmp_path):
+    accumulator = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator", reason="tensorboard is not installed"
+    )
+    with EventFile(tmp_path) as events:
+        for step in (0, 1, 127, 128, 300_000):
+            events.scalars(step, {"train/loss": step / 4, "train/δ": -1.5})
+        events.scalars(5, {"train/loss": float("nan")})
+    read = accumulator.EventAccumulator(str(tmp_path)).Reload()
+    assert set(read.Tags()["scalars"]) == {"train/loss", "train/δ"}
+    assert [(entry.step, entry.value) for entry in read.Scalars("train/loss")] == [
+        (step, step / 4) for step in (0, 1, 127, 128, 300_000)
+    ]
+    assert {entry.value for entry in read.Scalars("train/δ")} == {-1.5}
