@@ -17,6 +17,7 @@ from etalstm.commands.selftest import selftest
 from etalstm.commands.shares import shares
 from etalstm.commands.simulators import simulators
 from etalstm.commands.skip import skip
+from etalstm.commands.trace import trace
 from etalstm.commands.train import train
 from etalstm.commands.verilog import verilog
 
@@ -25,6 +26,7 @@ COMMANDS = {
     "compare": compare,
     "plan": plan,
     "model": model,
+    "trace": trace,
     "verilog": verilog,
     "build": build,
     "program": program,

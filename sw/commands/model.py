@@ -9,7 +9,7 @@ from typing import Annotated
 
 from typer import Option
 
-from etalstm.architecture import SWING
+from etalstm.architecture import SWING, Architecture
 from etalstm.architecture import architecture as named_architecture
 from etalstm.benchmarks import STORAGE, named
 from etalstm.commands.bench import operations
@@ -60,9 +60,6 @@ def model(
     if check:
         check_model(chosen(preset), as_json=as_json)
         return
-    for name, share in (("density", density), ("local_density", local_density)):
-        if not 0 <= share <= 1:
-            raise ValueError(f"{name} must be 0 to 1, got {share}")
     config = named_preset(preset or PRESET)
     for name, size in (("batch", batch), ("steps", steps)):
         check_size(name, size)
@@ -114,6 +111,53 @@ def measure_all(sizes: Sequence[tuple[NetworkShape, int, int]], processors: int,
         yield from pool.map(one, *columns)
 
 
+def plan_named(
+    config: Config,
+    network: NetworkShape,
+    batch: int,
+    steps: int,
+    storage: str,
+    architecture: Architecture,
+    slices: int | str,
+    masked: bool = False,
+) -> Plan:
+    """Plan a network as the options of a command name it.
+
+    Raises
+    ------
+    ValueError
+        If the architecture cannot keep intermediates like this, or there are more slices than sequences.
+    PlanError
+        If the network does not fit the memory.
+    """
+    kept = Storage(storage)
+    architecture.check_storage(kept)
+
+    def plan_with(slices: int, groups: Sequence[int]) -> Plan:
+        make = partial(
+            Plan, config, network, batch, steps, masked=masked, storage=kept, skips=architecture.skips, slices=slices
+        )
+        return plan_whole(1 << config.address_bits, make, groups)
+
+    if slices == AUTO:
+        return plan_best_slices(config, network, batch, plan_with)
+    return plan_with(check_slices(slices, batch), group_counts(config, network, batch, slices))
+
+
+def operands_of(config: Config, plan: Plan, architecture: Architecture, delta: float, local: float) -> Densities:
+    """Say what is not zero; on an architecture that skips nothing everything is dense.
+
+    Raises
+    ------
+    ValueError
+        If a share is outside [0, 1].
+    """
+    for name, share in (("density", delta), ("local_density", local)):
+        if not 0 <= share <= 1:
+            raise ValueError(f"{name} must be 0 to 1, got {share}")
+    return Densities(config, plan, delta=delta, local=local) if architecture.skips else Densities(config, plan)
+
+
 def measure(
     network: NetworkShape,
     batch: int,
@@ -145,22 +189,10 @@ def measure(
     PlanError
         If the network does not fit the memory.
     """
-    machine, kept = named_architecture(architecture), Storage(storage)
-    machine.check_storage(kept)
-
-    def plan_with(slices: int, groups: Sequence[int]) -> Plan:
-        make = partial(
-            Plan, config, network, batch, steps, masked=masked, storage=kept, skips=machine.skips, slices=slices
-        )
-        return plan_whole(1 << config.address_bits, make, groups)
-
-    if slices == AUTO:
-        plan = plan_best_slices(config, network, batch, plan_with)
-    else:
-        plan = plan_with(check_slices(slices, batch), group_counts(config, network, batch, slices))
-    if not machine.skips:
-        delta = local = 1.0
-    operands = Densities(config, plan, delta=delta, local=local)
+    machine = named_architecture(architecture)
+    plan = plan_named(config, network, batch, steps, storage, machine, slices, masked)
+    delta = delta if machine.skips else 1.0
+    operands = operands_of(config, plan, machine, delta, local)
     passes = count_iteration(config, plan, operands, machine, only="forward" if forward else "")
     cycles = sum(counters["cycles"] for counters in passes.values())
     of_pass = operations(network, batch, steps) // 6

@@ -65,7 +65,7 @@ def _turn(cycle, wakes, part):
 
 
 @compiled
-def _step(cycle, m, p, sizes):
+def step(cycle, m, p, sizes):
     """Ask every part that has something to do."""
     wakes, table = m.wakes, m.instances
     if _turn(cycle, wakes, SEQUENCER):
@@ -179,7 +179,7 @@ def run(m, p, sizes):
     fixed = sizes.elementwise + sizes.forward + sizes.backward > 0  # shares of the PEs
     m.sequencer[0].arrived = m.sequencer[0].starved = 0
     while True:
-        _step(cycle, m, p, sizes)
+        step(cycle, m, p, sizes)
         rest = others(m.wakes)
         soonest = min(rest, _soonest(m.wakes, EMITTER))
         tiles = _pass_tiles(cycle, soonest, m, sizes)
