@@ -43,3 +43,7 @@ class StreamError(EtaLstmError, ValueError):
 
 class DataError(EtaLstmError):
     """Files of a data set that are missing or not what they should be."""
+
+
+class RunError(EtaLstmError):
+    """A run's folder or settings cannot be used: in use, of another run, or holding a run that would be lost."""

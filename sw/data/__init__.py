@@ -2,13 +2,26 @@
 
 from pathlib import Path
 
-from etalstm.data.dataset import SPLITS, Batch, DataSet
+from etalstm.data.dataset import SPLITS, TASKS, Batch, DataSet
 from etalstm.data.digits import Digits
+from etalstm.data.encoding import UNITS, Encoding
 from etalstm.data.ptb import Ptb
 from etalstm.data.pydoc import Pydoc
 from etalstm.data.trec import Trec
 
-__all__ = ["BROUGHT", "BUNDLED", "DATASETS", "SPLITS", "Batch", "DataSet", "open_dataset"]
+__all__ = [
+    "BROUGHT",
+    "BUNDLED",
+    "DATASETS",
+    "SPLITS",
+    "TASKS",
+    "UNITS",
+    "Batch",
+    "DataSet",
+    "Encoding",
+    "open_data",
+    "open_dataset",
+]
 
 BUNDLED: dict[str, type[DataSet]] = {"digits": Digits, "pydoc": Pydoc}
 BROUGHT: dict[str, type[DataSet]] = {"ptb": Ptb, "trec": Trec}  # the user has their files
@@ -41,3 +54,8 @@ def open_dataset(name: str, directory: Path | str | None = None) -> DataSet:
     if directory is None:
         raise ValueError(f"data set {name} needs the directory of its files: --data DIR")
     return BROUGHT[name](Path(directory))
+
+
+def open_data(settings) -> DataSet:
+    """Load the data set of a run's settings; raises as :func:`open_dataset`."""
+    return open_dataset(settings.dataset, settings.data)

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from etalstm.data.dataset import Batch, DataSet, check_split
+from etalstm.data.dataset import CLASSIFY, Batch, DataSet, check_split
+from etalstm.data.encoding import UNKNOWN, WORDS, Encoding
 from etalstm.data.files import read_lines
 from etalstm.errors import DataError
 
@@ -37,8 +38,7 @@ class Trec(DataSet):
 
     name: ClassVar[str] = "trec"
     input_size: ClassVar[None] = None
-    per_step: ClassVar[bool] = False
-    stateful: ClassVar[bool] = False
+    task: ClassVar[str] = CLASSIFY
     masked: ClassVar[bool] = True
 
     def __init__(self, directory: Path):
@@ -46,6 +46,8 @@ class Trec(DataSet):
         counts = Counter(word for _, words in texts["train"] for word in words)
         self.vocabulary = [None, *sorted(word for word, count in counts.items() if count > 1)]
         self.classes, self.steps = len(KINDS), STEPS
+        tokens = (UNKNOWN, *self.vocabulary[1:])
+        self.encoding = Encoding(WORDS, lower=True, tokens=tokens, unknown=RARE, labels=KINDS)
         number = {word: n for n, word in enumerate(self.vocabulary)}
         kinds = {split: np.array([kind for kind, _ in questions], np.int64) for split, questions in texts.items()}
         tokens = {

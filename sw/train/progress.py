@@ -29,6 +29,9 @@ class ProgressReport:
             self._bar.update(self._task, completed=entry["iteration"], state=describe(entry))
         elif entry["kind"] == "interrupted":
             self._console.print(f"interrupted after iteration {entry['iteration']}; --resume goes on from there")
+        elif entry["kind"] == "resumed":
+            changes = ", ".join(f"{name} {old} → {new}" for name, (old, new) in entry["changed"].items())
+            self._console.print(f"goes on after iteration {entry['iteration']} with other settings: {changes}")
         else:
             self._console.print(
                 f"epoch {entry['epoch']}, iteration {entry['iteration']}: {entry['split']} {describe(entry)}"
