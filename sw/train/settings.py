@@ -3,9 +3,7 @@
 import dataclasses
 import tomllib
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
-from typing import get_type_hints
 
 import numpy as np
 
@@ -17,7 +15,7 @@ from etalstm.optimizer import check_hyperparameters
 from etalstm.slices import AUTO, check_slices
 from etalstm.storage import DENSE, POLICIES, Storage, check_threshold
 from etalstm.train.chooser import CHOOSING
-from etalstm.train.strict import check
+from etalstm.train.strict import check_fields
 from etalstm.train.toml import dump
 
 SGD, ADAM, ADAMW = OPTIMIZERS = ("sgd", "adam", "adamw")
@@ -170,13 +168,7 @@ class Settings:
             raise RunError(f"{path}: there is no such file of settings") from error
         except (ValueError, RecursionError) as error:
             raise RunError(f"{path}: not TOML: {error}") from error
-        kinds = get_type_hints(cls)
-        for name, value in table.items():
-            if name not in kinds:
-                near = "".join(f"; is it {other}?" for other in get_close_matches(name, kinds, 1))
-                raise RunError(f"{path}: there is no setting {name}{near}")
-            table[name] = check(kinds[name], tuple(value) if isinstance(value, list) else value, path, RunError, name)
-        return table
+        return check_fields(cls, table, path, RunError)
 
     @classmethod
     def load(cls, path: Path) -> "Settings":
