@@ -40,23 +40,26 @@ class Encoding:
     labels: tuple[str, ...] = ()
 
     @classmethod
-    def learn(cls, texts: Iterable[str], unit: str, lower: bool = False, most: int | None = None) -> "Encoding":
+    def learn(
+        cls, sequences: Iterable[Sequence], unit: str, lower: bool = False, most: int | None = None, labels=()
+    ) -> "Encoding":
         """Make an encoding of training texts.
 
         Parameters
         ----------
-        texts : iterable of str
-        unit, lower : see :class:`Encoding`
+        sequences : iterable
+            Of what :func:`split` gives for each text.
+        unit, lower, labels : see :class:`Encoding`
         most : int, optional
             Tokens in all, the unknown one included; the most frequent ones, of equally frequent ones the first in the
             order of their characters.
         """
         if unit == BYTES:
-            return cls(BYTES, lower)
-        counts = Counter(token for text in texts for token in split(text, unit, lower))
+            return cls(BYTES, lower, labels=labels)
+        counts = Counter(token for sequence in sequences for token in sequence if token != UNKNOWN)
         ranked = sorted(counts, key=lambda token: (-counts[token], token))
         kept = ranked if most is None else ranked[: most - 1]
-        return cls(unit, lower, (UNKNOWN, *sorted(token for token in kept if token != UNKNOWN)), 0)
+        return cls(unit, lower, (UNKNOWN, *sorted(kept)), 0, labels)
 
     @property
     def count(self) -> int:
@@ -68,19 +71,19 @@ class Encoding:
         return {token: number for number, token in enumerate(self.tokens)}
 
     def encode(self, text: str) -> np.ndarray:
-        """Give the tokens of a text, int64, (T,).
+        """Give the tokens of a text, int64, (T,); raises as :meth:`number`."""
+        return self.number(split(text, self.unit, self.lower))
+
+    def number(self, tokens: Sequence) -> np.ndarray:
+        """Give the numbers of tokens, int64, (T,).
 
         Raises
         ------
         DataError
-            If it has a token that is not known, and there is no number for such.
+            If one is not known, and there is no number for such.
         """
         if self.unit == BYTES:
-            return np.frombuffer((text.lower() if self.lower else text).encode(), np.uint8).astype(np.int64)
-        return self.number(split(text, self.unit, self.lower))
-
-    def number(self, tokens: Sequence[str]) -> np.ndarray:
-        """Give the numbers of tokens, int64, (T,); raises as :meth:`encode`."""
+            return np.frombuffer(tokens, np.uint8).astype(np.int64)
         numbers = [self._numbers.get(token, self.unknown) for token in tokens]
         if None in numbers:
             raise DataError(f"{tokens[numbers.index(None)]!r} is none of the {len(self.tokens)} tokens of the training")
@@ -107,7 +110,9 @@ class Encoding:
         return hashlib.sha256(self.text.encode(errors="surrogatepass")).hexdigest()
 
 
-def split(text: str, unit: str, lower: bool) -> Sequence[str]:
-    """Cut a text into characters, or words between white space."""
+def split(text: str, unit: str, lower: bool) -> Sequence:
+    """Cut a text into characters, words between white space, or the bytes of its UTF-8."""
     text = text.lower() if lower else text
+    if unit == BYTES:
+        return text.encode()
     return text.split() if unit == WORDS else text

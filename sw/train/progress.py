@@ -50,7 +50,7 @@ class ProgressReport:
 def describe(entry: dict) -> str:
     """Put loss, score and, where the device has a clock, cycles into words."""
     parts = [f"loss {entry['loss']:.4f}"]
-    parts += [f"{name} {entry[name]:.4g}" for name in ("accuracy", "perplexity") if name in entry]
+    parts += [f"{name} {entry[name]:.4g}" for name in ("accuracy", "perplexity", "rmse") if name in entry]
     parts += [f"{entry['cycles']:,} cycles"] if entry["cycles"] else []
     return ", ".join(parts)
 

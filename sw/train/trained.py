@@ -98,11 +98,16 @@ class TrainedModel:
         ValueError
             If the data are not what the network was trained for, or there is no such split.
         """
-        expected = self.identity.task, self.identity.outputs, self.identity.tokens, self.identity.encoding
-        found = data.task, data.classes, 0 if data.input_size else data.tokens, data.encoding.digest
-        for name, ours, theirs in zip(("task", "outputs", "tokens", "encoding"), expected, found, strict=True):
-            if ours != theirs:
+        identity = self.identity
+        found = {"task": data.task, "outputs": data.classes, "encoding": data.encoding.digest}
+        if data.input_size:
+            found |= {"input_size": data.input_size, "tokens": 0}
+        for name, theirs in found.items():
+            if getattr(identity, name) != theirs:
+                ours = getattr(identity, name)
                 raise ValueError(f"the network was trained for other data: its {name} is {ours}, theirs is {theirs}")
+        if not data.input_size and data.tokens > identity.tokens:
+            raise ValueError(f"the network knows {identity.tokens} tokens, the data have {data.tokens}")
         sizes = batch or self.settings.batch, steps or self.settings.steps or data.steps
         batches = data.epoch(split, *sizes)
         with threadpool_limits(1):
@@ -145,7 +150,7 @@ class TrainedModel:
         expected = () if identity.tokens else (identity.input_size,)
         if array.ndim != 1 + len(expected) or array.shape[1:] != expected or not len(array):
             raise DataError(f"sequence {number}: must have shape (T, *{expected}) with T above 0, got {array.shape}")
-        if identity.tokens and not (0 <= array.min() and array.max() < identity.tokens):
+        if identity.tokens and not (array.min() >= 0 and array.max() < identity.tokens):
             raise DataError(f"sequence {number}: tokens must be 0 to {identity.tokens - 1}, got {array.max()}")
         return array
 
