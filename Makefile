@@ -15,7 +15,7 @@ help: ## list the targets
 setup: $(INSTALLED) ## make the virtual environment and install everything in it
 
 train: setup ## train on handwritten digits, on the simulated accelerator
-	$(BIN)/eta-lstm train --dataset digits --device sim --epochs 6 --theta 0.1 --ms2 0.3 --out $(OUT)
+	$(BIN)/eta-lstm train --dataset digits --device sim --epochs 6 --theta 0.1 --ms2 0.3 --overwrite --out $(OUT)
 
 test: lint ## check the style, run every test
 	$(BIN)/python -m pytest -n 2

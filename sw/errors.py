@@ -47,3 +47,7 @@ class ModelError(EtaLstmError):
 
 class DataError(EtaLstmError):
     """Files of a data set that are missing or not what they should be."""
+
+
+class RunError(EtaLstmError):
+    """A run's folder or settings cannot be used: in use, of another run, or holding a run that would be lost."""

@@ -285,7 +285,7 @@ def test_bench_iteration_of_a_trained_network_compares_architectures(capsys, tra
 
 def test_bench_iteration_names_what_is_wrong_with_a_checkpoint(capsys, trained, tmp_path):
     for arguments, message in (
-        (["--weights", tmp_path], "there is no checkpoint"),
+        (["--weights", tmp_path], "must be the folder of a run of eta-lstm train, but holds no settings.toml"),
         (["--weights", trained, "--dataset", "trec"], "was trained on digits, not on trec"),
         (["--weights", trained, "--batches", 0], "batches must be above 0, got 0"),
         (["--weights", trained, "--theta", "-1"], "theta must be finite and at least 0, got -1"),

@@ -1,8 +1,16 @@
 """Options that several commands read alike."""
 
+from typer import Context
+
 from etalstm.slices import AUTO
 
 SLICES_HELP = "Slices of the batch, whose gradients are added as a tree: part of a run, the bits depend on it"
+
+
+def given(context: Context) -> dict:
+    """Give the options that stand on the command line, by the names of the command's parameters."""
+    written = {"COMMANDLINE", "ENVIRONMENT"}
+    return {name: value for name, value in context.params.items() if context.get_parameter_source(name).name in written}
 
 
 def number_or_off(name: str, text: str) -> float | None:

@@ -1,75 +1,167 @@
 """``eta-lstm train``."""
 
+import sys
+from contextlib import ExitStack
 from pathlib import Path
+from signal import Signals
 from typing import Annotated
 
-from typer import Option
+from typer import Context, Option
 
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
-from etalstm.commands.options import SLICES_HELP, number_or_off, slices_or_auto
-from etalstm.device import OffloadDevice
+from etalstm.commands.options import SLICES_HELP, given, number_or_off, slices_or_auto
+from etalstm.data import DATASETS, TASKS, UNITS, open_data
 from etalstm.storage import read_thresholds
+from etalstm.train.folder import RunFolder
 from etalstm.train.loop import Trainer
 from etalstm.train.progress import ProgressReport
-from etalstm.train.settings import Settings
+from etalstm.train.settings import OPTIMIZERS, RATES, SCHEDULES, Settings
+
+RUN, DATA, MODEL, LEARN = "The run", "Data", "Model", "Learning"
+KEPT, MACHINE = "What is kept and computed", "Machine"
+SIGNAL_EXIT = 128  # and the signal's number: what shells say of a process that a signal has ended
+
+# How texts of the command line become settings, where they are not the same.
+READ = {
+    "theta": read_thresholds,
+    "ms2": lambda text: number_or_off("ms2", text),
+    "delta_target": lambda text: number_or_off("delta_target", text),
+    "slices": slices_or_auto,
+    **dict.fromkeys(("data", "validation", "test"), lambda path: str(path.absolute())),
+}
+NAMES = {"lr": "learning_rate"}
+NO_SETTINGS = ("out", "resume", "overwrite", "config")
+
+
+def option(text: str, panel: str, *names: str) -> Option:
+    """Declare an option that stands in a group of the help."""
+    return Option(*names, help=text, rich_help_panel=panel)
 
 
 def train(
-    dataset: Annotated[str, Option(help="digits, pydoc, trec or ptb")],
-    out: Annotated[Path, Option(help="Folder for metrics.jsonl and checkpoint.safetensors")],
-    device: Annotated[str, Option(help="What trains")] = Settings.device,
-    preset: Annotated[str, Option(help="Configuration of the accelerator")] = Settings.preset,
-    hidden: Annotated[int, Option(help="Units of a layer")] = Settings.hidden,
-    layers: Annotated[int, Option(help="LSTM layers")] = Settings.layers,
-    batch: Annotated[int, Option(help="Sequences of an iteration")] = Settings.batch,
-    steps: Annotated[int | None, Option(help="Steps of an iteration [default: the data set's]")] = Settings.steps,
-    embedding: Annotated[int, Option(help="Size of a token's vector")] = Settings.embedding,
-    epochs: Annotated[int, Option(help="Passes over the training split")] = Settings.epochs,
-    iterations: Annotated[int | None, Option(help="At most so many iterations")] = Settings.iterations,
-    lr: Annotated[float, Option(help="Learning rate")] = Settings.learning_rate,
-    decay: Annotated[float, Option(help="An epoch's learning rate over that of the one before")] = Settings.decay,
-    momentum: Annotated[float, Option(help="Momentum")] = Settings.momentum,
-    clip: Annotated[float, Option(help="Largest norm of the gradient, 0 for any")] = Settings.clip,
-    weight_decay: Annotated[float, Option(help="Weight decay")] = Settings.weight_decay,
-    seed: Annotated[int, Option(help="Of first weights and order")] = Settings.seed,
-    evaluation_batches: Annotated[
-        int | None, Option(help="At most so many batches of an evaluation")
-    ] = Settings.evaluation_batches,
+    context: Context,
+    out: Annotated[Path, option("Folder for settings, metrics and checkpoints", RUN)],
+    resume: Annotated[
+        bool, option("Go on from the checkpoint in the folder, with its settings", RUN, "--resume")
+    ] = False,
+    overwrite: Annotated[bool, option("Begin anew in a folder that holds a run", RUN, "--overwrite")] = False,
+    config: Annotated[
+        Path | None, option("TOML file of settings, as a run's settings.toml; options come on top", RUN)
+    ] = None,
+    epochs: Annotated[int, option("Passes over the training split", RUN)] = Settings.epochs,
+    iterations: Annotated[int | None, option("At most so many iterations", RUN)] = Settings.iterations,
+    early_stopping: Annotated[
+        int | None, option("End after so many epochs without a better validation loss; test the best", RUN)
+    ] = Settings.early_stopping,
     checkpoint_every: Annotated[
-        int | None, Option(help="Iterations between checkpoints [default: only after epochs and at the end]")
+        int | None, option("Iterations between checkpoints [default: only after epochs and at the end]", RUN)
     ] = Settings.checkpoint_every,
-    data: Annotated[Path | None, Option(help="Directory of the data set's files (trec, ptb)")] = None,
-    theta: Annotated[str, Option(help="Drop local gradients below: one number, or six, for i,f,g,o,s,r")] = "0",
+    evaluation_batches: Annotated[
+        int | None, option("At most so many batches of an evaluation", RUN)
+    ] = Settings.evaluation_batches,
+    seed: Annotated[int, option("Of first weights and order", RUN)] = Settings.seed,
+    dataset: Annotated[str | None, option(", ".join(DATASETS), DATA)] = Settings.dataset,
+    data: Annotated[
+        Path | None, option("Directory of the data set's files (trec, ptb); with --task a file of one's own", DATA)
+    ] = None,
+    task: Annotated[str | None, option(f"What is learnt of that file: {', '.join(TASKS)}", DATA)] = Settings.task,
+    validation: Annotated[Path | None, option("File of the validation split [default: a share]", DATA)] = None,
+    test: Annotated[Path | None, option("File of the test split [default: a share]", DATA)] = None,
+    validation_share: Annotated[
+        float, option("Share for validation, where there is no file", DATA)
+    ] = Settings.validation_share,
+    test_share: Annotated[float, option("Share for the test, where there is no file", DATA)] = Settings.test_share,
+    split_seed: Annotated[int, option("Of the choice which example is in which split", DATA)] = Settings.split_seed,
+    tokens: Annotated[
+        str | None, option(f"{', '.join(UNITS)} [default: words, for language characters]", DATA)
+    ] = Settings.tokens,
+    lower: Annotated[bool, option("Texts in lower case", DATA, "--lower")] = Settings.lower,
+    vocabulary: Annotated[
+        int | None, option("At most so many tokens, the most frequent; others are unknown", DATA)
+    ] = Settings.vocabulary,
+    text: Annotated[str | None, option("Column of the text [default: guessed, and printed]", DATA)] = Settings.text,
+    label: Annotated[
+        str | None, option("Column of class, tag or number [default: guessed, and printed]", DATA)
+    ] = Settings.label,
+    sequence: Annotated[
+        str | None, option("Column that tells which sequence a row belongs to [default: sequence]", DATA)
+    ] = Settings.sequence,
+    hidden: Annotated[int, option("Units of a layer", MODEL)] = Settings.hidden,
+    layers: Annotated[int, option("LSTM layers", MODEL)] = Settings.layers,
+    embedding: Annotated[int, option("Size of a token's vector", MODEL)] = Settings.embedding,
+    tied: Annotated[bool, option("The output layer's weights are the embedding", MODEL, "--tied")] = Settings.tied,
+    dropout: Annotated[float, option("Share dropped between layers in training", MODEL)] = Settings.dropout,
+    batch: Annotated[int, option("Sequences of an iteration", LEARN)] = Settings.batch,
+    steps: Annotated[int | None, option("Steps of an iteration [default: the data set's]", LEARN)] = Settings.steps,
+    optimizer: Annotated[
+        str, option(f"{', '.join(OPTIMIZERS)}; adam and adamw update on the host, sgd on the device", LEARN)
+    ] = Settings.optimizer,
+    lr: Annotated[
+        float | None, option(f"Learning rate [default: {', '.join(f'{k} {v}' for k, v in RATES.items())}]", LEARN)
+    ] = Settings.learning_rate,
+    schedule: Annotated[str, option(f"Of the learning rate: {', '.join(SCHEDULES)}", LEARN)] = Settings.schedule,
+    decay: Annotated[
+        float, option("Factor of the learning rate every --step-epochs, or on a plateau", LEARN)
+    ] = Settings.decay,
+    step_epochs: Annotated[int, option("Epochs from one decay to the next (step)", LEARN)] = Settings.step_epochs,
+    patience: Annotated[int, option("Epochs without a better loss until a decay (plateau)", LEARN)] = Settings.patience,
+    warmup: Annotated[int, option("Iterations in which the learning rate rises", LEARN)] = Settings.warmup,
+    floor: Annotated[float, option("Share of the learning rate at the end (cosine)", LEARN)] = Settings.floor,
+    momentum: Annotated[float, option("Momentum (sgd)", LEARN)] = Settings.momentum,
+    beta1: Annotated[float, option("Of adam, adamw", LEARN)] = Settings.beta1,
+    beta2: Annotated[float, option("Of adam, adamw", LEARN)] = Settings.beta2,
+    epsilon: Annotated[float, option("Of adam, adamw", LEARN)] = Settings.epsilon,
+    clip: Annotated[float, option("Largest norm of the gradient, 0 for any", LEARN)] = Settings.clip,
+    weight_decay: Annotated[float, option("Weight decay", LEARN)] = Settings.weight_decay,
+    slices: Annotated[
+        str, option(f"{SLICES_HELP}; auto: what the device uses best", LEARN)
+    ] = str(Settings.slices),
+    theta: Annotated[str, option("Drop local gradients below: one number, or six, for i,f,g,o,s,r", KEPT)] = "0",
     storage: Annotated[
         str | None,
-        Option(
-            help="What cells keep: dense, ms1, ms1-bf16, auto (the smaller) or auto-fastest "
-            "[default: ms1 with a theta or delta target, else dense]"
+        option(
+            "What cells keep: dense, ms1, ms1-bf16, auto (the smaller) or auto-fastest "
+            "[default: ms1 with a theta or delta target, else dense]", KEPT,
         ),
     ] = Settings.storage,
-    ms2: Annotated[str, Option(help="Skip cells predicted to add less than this share of the largest, or off")] = "off",
-    delta_target: Annotated[
-        str, Option(help="Leave this share of the gates' gradients, the largest, for the products; or off")
+    ms2: Annotated[
+        str, option("Skip cells predicted to add less than this share of the largest, or off", KEPT)
     ] = "off",
-    architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = Settings.architecture,
+    delta_target: Annotated[
+        str, option("Leave this share of the gates' gradients, the largest, for the products; or off", KEPT)
+    ] = "off",
+    device: Annotated[str, option("What trains", MACHINE)] = Settings.device,
+    preset: Annotated[str, option("Configuration of the accelerator", MACHINE)] = Settings.preset,
+    architecture: Annotated[str, option(ARCHITECTURE_HELP, MACHINE)] = Settings.architecture,
     memory_budget: Annotated[
         int | None,
-        Option(help="Bytes of the device's memory (not golden's); what cells keep beyond it goes to the host and back"),
+        option("Bytes of the device's memory (not golden's); what cells keep beyond it goes to the host and back",
+               MACHINE),
     ] = Settings.memory_budget,
-    slices: Annotated[str, Option(help=f"{SLICES_HELP}; auto: what the device uses best")] = str(Settings.slices),
     offload: Annotated[
-        bool, Option("--offload", help="The host runs the forward passes and streams what cells keep to the device")
-    ] = False,
-    resume: Annotated[bool, Option("--resume", help="Go on from the checkpoint in the folder")] = False,
-) -> None:
-    """Train an LSTM on a data set."""
-    settings = Settings(
-        dataset, device, preset, hidden, layers, batch, steps, embedding, epochs, iterations,
-        lr, momentum, clip, weight_decay, seed, evaluation_batches, checkpoint_every,
-        data and str(data), read_thresholds(theta), storage, number_or_off("ms2", ms2), decay, architecture,
-        memory_budget, number_or_off("delta_target", delta_target), slices_or_auto(slices),
-    )  # fmt: skip
-    with open_named(device, preset) as opened:
-        trainer = Trainer(settings, OffloadDevice(opened) if offload else opened, out, resume)
+        bool,
+        option("The host runs the forward passes and streams what cells keep to the device", MACHINE, "--offload"),
+    ] = Settings.offload,
+) -> int:  # fmt: skip
+    """Train an LSTM on a data set, or on a file of one's own.
+
+    Ctrl-C, SIGTERM and SIGHUP leave a checkpoint; the exit code is then 130, 143 or 129.
+    """
+    chosen = {
+        NAMES.get(name, name): READ.get(name, lambda value: value)(value)
+        for name, value in given(context).items()
+        if name not in NO_SETTINGS
+    }
+    with ExitStack() as stack:
+        folder = stack.enter_context(RunFolder(out))
+        folder.open(resume, overwrite)
+        base = folder.settings_to_resume() if resume else {}
+        settings = Settings(**base | (Settings.read(config) if config else {}) | chosen)
+        found = open_data(settings)
+        for note in found.notes:
+            print(note, file=sys.stderr, flush=True)
+        opened = stack.enter_context(open_named(settings.device, settings.preset))
+        trainer = Trainer(settings, opened, folder, resume, overwrite, found)
         with ProgressReport(trainer.total_iterations) as report:
-            trainer.run(report)
+            last = trainer.run(report)
+    return SIGNAL_EXIT + Signals[last["signal"]] if last["kind"] == "interrupted" else 0

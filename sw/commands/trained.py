@@ -8,23 +8,25 @@ import numpy as np
 
 from etalstm.architecture import SWING
 from etalstm.commands.devices import open_named
+from etalstm.data import open_data
 from etalstm.device import Device
 from etalstm.hw.contract import STREAM_BLOCK
 from etalstm.network import check_size
 from etalstm.storage import KINDS, Storage, Usage
-from etalstm.train.checkpoint import network_of
-from etalstm.train.loop import CHECKPOINT, Trainer
+from etalstm.train.folder import RunFolder
 from etalstm.train.settings import Settings
+from etalstm.train.state import open_learner
 
 NAMES = {SWING.name: "η-LSTM", "dynamic": "Dyn-Arch", "static": "Static-Arch", "inference": "LSTM-Inf"}
 
 
-def settings_of(checkpoint: Path, dataset: str | None, data: Path | None, **chosen) -> Settings:
-    """Give the settings that a checkpoint's network runs with.
+def settings_of(run: Path, dataset: str | None, data: Path | None, **chosen) -> Settings:
+    """Give the settings of a run, with others on top.
 
     Parameters
     ----------
-    checkpoint : Path
+    run : Path
+        Folder of ``eta-lstm train``.
     dataset : str, optional
         What it must have been trained on.
     data : Path, optional
@@ -35,21 +37,17 @@ def settings_of(checkpoint: Path, dataset: str | None, data: Path | None, **chos
     ------
     ValueError
         If it was trained on another data set.
-    CheckpointError
-        If it is no checkpoint, or damaged.
+    RunError
+        If the folder holds no run.
     """
-    network = network_of(checkpoint)
-    if dataset not in (None, network["dataset"]):
-        raise ValueError(f"{checkpoint} was trained on {network['dataset']}, not on {dataset}")
-    return Settings(
-        network["dataset"], hidden=network["hidden_size"], layers=network["layers"], batch=network["batch"],
-        steps=network["steps"], slices=network["slices"], embedding=network["input_size"], data=data and str(data),
-        **chosen,
-    )  # fmt: skip
+    settings = RunFolder(run).read_settings()
+    if dataset not in (None, settings.dataset):
+        raise ValueError(f"{run} was trained on {settings.dataset}, not on {dataset}")
+    return replace(settings, **chosen, **({} if data is None else {"data": str(data)}))
 
 
-def measure(settings: Settings, device: Device, checkpoint: Path, batches: int) -> dict:
-    """Train a checkpoint's network on the first batches of an epoch; give what the machine did.
+def measure(settings: Settings, device: Device, run: Path, batches: int) -> dict:
+    """Train a run's network on the first batches of an epoch; give what the machine did.
 
     Returns
     -------
@@ -60,14 +58,15 @@ def measure(settings: Settings, device: Device, checkpoint: Path, batches: int) 
         the streams over :func:`least_words`, else None; ``bytes`` by direction and kind, and of weights those
         ``spared`` that were planned to be read but not needed.
     """
-    trainer = Trainer(settings, device, checkpoint.parent, resume=checkpoint)
-    chosen = trainer.data.epoch("train", settings.batch, trainer.steps, np.random.default_rng(0))[:batches]
+    data = open_data(settings)
+    learner, _ = open_learner(settings, data, device, RunFolder(run).checkpoint)
+    chosen = data.epoch("train", settings.batch, learner.steps, np.random.default_rng(0))[:batches]
     counts, usage = [], Usage()
     for batch in chosen:
-        trainer.iterate(batch)
-        counts.append(trainer.session.counters())
-        usage += sum(trainer.session.usage(), Usage())
-    config, storage = device.accelerator.config, trainer.shape.storage
+        learner.iterate(batch, settings.learning_rate)
+        counts.append(learner.session.counters())
+        usage += sum(learner.session.usage(), Usage())
+    config, storage = device.accelerator.config, learner.shape.storage
     cycles = sum(count["cycles"] for count in counts)
 
     def added(name):
@@ -100,7 +99,7 @@ def trained_iteration(
     Parameters
     ----------
     weights : Path
-        A checkpoint, or the folder of a run.
+        Folder of ``eta-lstm train``.
     dataset, data, chosen : see :func:`settings_of`
     batches : int
     stall : float
@@ -110,8 +109,7 @@ def trained_iteration(
         is.
     """
     check_size("batches", batches)
-    checkpoint = weights / CHECKPOINT if weights.is_dir() else weights
-    settings, found = settings_of(checkpoint, dataset, data, **chosen), {}
+    settings, found = settings_of(weights, dataset, data, ms2=None, **chosen), {}
     if not as_json:
         print(heading(settings), flush=True)
     with open_named("sim", settings.preset, stall=stall) as device:
@@ -119,7 +117,7 @@ def trained_iteration(
             ours = name == SWING.name
             plain = {"architecture": name, "storage": "dense", "theta": 0.0, "delta_target": None}
             each = settings if ours else replace(settings, **plain)
-            entry = measure(each, device, checkpoint, batches)
+            entry = measure(each, device, weights, batches)
             found[name] = entry | {"speedup": entry["cycles"] / found.get(SWING.name, entry)["cycles"]}
             if not as_json:
                 print(line(name, found[name]), flush=True)

@@ -1,14 +1,30 @@
 """Data sets."""
 
+from dataclasses import fields
 from pathlib import Path
 
-from etalstm.data.dataset import SPLITS, Batch, DataSet
+from etalstm.data.dataset import SPLITS, TASKS, Batch, DataSet
 from etalstm.data.digits import Digits
+from etalstm.data.encoding import UNITS, Encoding
+from etalstm.data.own import open_own
 from etalstm.data.ptb import Ptb
 from etalstm.data.pydoc import Pydoc
+from etalstm.data.reading import Reading
 from etalstm.data.trec import Trec
 
-__all__ = ["BROUGHT", "BUNDLED", "DATASETS", "SPLITS", "Batch", "DataSet", "open_dataset"]
+__all__ = [
+    "BROUGHT",
+    "BUNDLED",
+    "DATASETS",
+    "SPLITS",
+    "TASKS",
+    "UNITS",
+    "Batch",
+    "DataSet",
+    "Encoding",
+    "open_data",
+    "open_dataset",
+]
 
 BUNDLED: dict[str, type[DataSet]] = {"digits": Digits, "pydoc": Pydoc}
 BROUGHT: dict[str, type[DataSet]] = {"ptb": Ptb, "trec": Trec}  # the user has their files
@@ -41,3 +57,32 @@ def open_dataset(name: str, directory: Path | str | None = None) -> DataSet:
     if directory is None:
         raise ValueError(f"data set {name} needs the directory of its files: --data DIR")
     return BROUGHT[name](Path(directory))
+
+
+def open_data(settings, encoding: Encoding | None = None) -> DataSet:
+    """Load the data set of a run's settings.
+
+    Parameters
+    ----------
+    settings : Settings
+        With a `dataset`, or with a `task` and the user's own file as `data`.
+    encoding : Encoding, optional
+        Of a network that is trained already: the user's file is then a test split as a whole.
+
+    Raises
+    ------
+    ValueError
+        If there is neither or both, or as :func:`open_dataset`.
+    DataError
+        If files are missing or not what they should be.
+    """
+    if settings.task is None:
+        if settings.dataset is None:
+            raise ValueError("there must be a data set (--dataset NAME), or a file and what to learn (--data, --task)")
+        return open_dataset(settings.dataset, settings.data)
+    if settings.dataset is not None:
+        raise ValueError(f"task {settings.task} is for a file of one's own, not for data set {settings.dataset}")
+    if settings.data is None:
+        raise ValueError(f"task {settings.task} needs the file to learn from: --data FILE")
+    reading = Reading(**{field.name: getattr(settings, field.name) for field in fields(Reading)})
+    return open_own(Path(settings.data), reading, encoding)

@@ -1,12 +1,16 @@
 """What a data set is to the trainer."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from etalstm.data.encoding import Encoding
+
 SPLITS = ("train", "validation", "test")
+CLASSIFY, LANGUAGE, REGRESS, TAG = TASKS = ("classify", "language", "regress", "tag")
 
 
 @dataclass(frozen=True)
@@ -19,10 +23,11 @@ class Batch:
         Input vectors, or tokens for an embedding.
     lengths : array, int64, (B,)
         Steps of each sequence, 1 to T.
-    targets : array, int64, (B,) or (T, B)
-        Class of each sequence (last-step loss) or of each step.
-    weights : array, float32, shape of `targets`
-        Share in the loss; 0 for what only fills the batch.
+    targets : array
+        int64, (B,) or (T, B): the class of each sequence (last-step loss) or of each step. Of the task ``regress``
+        float32, (B, C): the numbers of each sequence.
+    weights : array, float32, (B,) or (T, B)
+        Share in the loss, shape of `targets` without C; 0 for what only fills the batch.
     """
 
     x: np.ndarray
@@ -37,14 +42,17 @@ class DataSet(ABC):
     Members
     -------
     name : str
+    task : str
+        One of ``TASKS``: a class for each sequence (``classify``) or each step (``tag``), the next token at each step
+        (``language``), or numbers for each sequence (``regress``).
     classes : int
-        Classes to tell apart.
+        Classes C to tell apart, or numbers of each sequence.
     input_size : int or None
         Size of an input vector; None if inputs are tokens.
     tokens : int
         Different tokens, if inputs are tokens; as many as `classes` unless the data set says otherwise.
     per_step : bool
-        A target at every step (perplexity), or one at a sequence's last step (accuracy).
+        A target at every step, or one at a sequence's last step.
     stateful : bool
         A batch continues the sequences of the one before: h and c are carried over, and the order is fixed.
     masked : bool
@@ -53,16 +61,27 @@ class DataSet(ABC):
         Steps T unless the user chooses others.
     fingerprint : int
         Changes with the data; a resumed run must meet the same.
+    encoding : Encoding
+        How texts become tokens, and classes texts.
+    notes : list of str
+        What a user should know of how the data were read.
     """
 
-    name: ClassVar[str]
+    name: str
+    task: str
     classes: int
     input_size: int | None
-    per_step: ClassVar[bool]
-    stateful: ClassVar[bool]
-    masked: ClassVar[bool] = False
+    stateful: ClassVar[bool] = False
+    masked: bool = False
     steps: int
     fingerprint: int
+    encoding: Encoding = Encoding()
+    notes: Sequence[str] = ()
+
+    @property
+    def per_step(self) -> bool:
+        """A target at every step."""
+        return self.task in (LANGUAGE, TAG)
 
     @property
     def tokens(self) -> int:

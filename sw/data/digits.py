@@ -6,7 +6,8 @@ from typing import ClassVar
 import numpy as np
 from sklearn.datasets import load_digits
 
-from etalstm.data.dataset import Batch, DataSet, check_split
+from etalstm.data.dataset import CLASSIFY, Batch, DataSet, check_split
+from etalstm.data.encoding import Encoding
 
 ROWS = COLUMNS = 8
 BRIGHTEST = 16  # pixels are 0 to 16
@@ -17,12 +18,12 @@ class Digits(DataSet):
     """1,797 images of ten digits: 70 % for training, 10 % for validation, 20 % for test, of every class alike."""
 
     name: ClassVar[str] = "digits"
-    per_step: ClassVar[bool] = False
-    stateful: ClassVar[bool] = False
+    task: ClassVar[str] = CLASSIFY
 
     def __init__(self):
         bundle = load_digits()
         self.classes, self.input_size, self.steps = 10, COLUMNS, ROWS
+        self.encoding = Encoding(labels=tuple("0123456789"))
         self._images = (bundle.images / BRIGHTEST).astype(np.float32)  # exact: a power of two divides
         self._labels = bundle.target.astype(np.int64)
         self._members = self._split()

@@ -6,12 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from etalstm.data.encoding import UNKNOWN, WORDS, Encoding
 from etalstm.data.files import read_lines
 from etalstm.data.streams import TokenStreams
 from etalstm.errors import DataError
 
 FILES = {"train": "ptb.train.txt", "validation": "ptb.valid.txt", "test": "ptb.test.txt"}
-END, UNKNOWN = "<eos>", "<unk>"
+END = "<eos>"
 STEPS = 35
 
 
@@ -43,6 +44,7 @@ class Ptb(TokenStreams):
         rare = number.get(UNKNOWN)
         super().__init__({s: np.array([number.get(w, rare) for w in words], np.int64) for s, words in texts.items()})
         self.classes, self.steps = len(self.vocabulary), STEPS
+        self.encoding = Encoding(WORDS, tokens=tuple(self.vocabulary), unknown=rare)
         self.fingerprint = zlib.crc32("\n".join(" ".join(words) for words in texts.values()).encode())
 
     @staticmethod

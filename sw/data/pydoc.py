@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from etalstm.data.encoding import CHARACTERS, Encoding
 from etalstm.data.streams import TokenStreams
 
 SHARES = (0.7, 0.1)  # of training and validation; the rest is the test split
@@ -24,6 +25,7 @@ class Pydoc(TokenStreams):
         text = "\n".join(topics[title] for title in sorted(topics))
         self.vocabulary = "".join(sorted(set(text)))
         self.classes, self.steps = len(self.vocabulary), 32
+        self.encoding = Encoding(CHARACTERS, tokens=tuple(self.vocabulary))
         number = {character: n for n, character in enumerate(self.vocabulary)}
         tokens = np.array([number[character] for character in text], np.int64)
         first = int(SHARES[0] * tokens.size)

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from etalstm.data.dataset import Batch, DataSet, check_split
+from etalstm.data.dataset import LANGUAGE, Batch, DataSet, check_split
 
 
 class TokenStreams(DataSet):
@@ -15,7 +15,7 @@ class TokenStreams(DataSet):
     splits : dict from a split's name to int64 tokens, (N,)
     """
 
-    per_step: ClassVar[bool] = True
+    task: ClassVar[str] = LANGUAGE
     stateful: ClassVar[bool] = True
     input_size: ClassVar[None] = None
     unit: ClassVar[str]  # what a token is, in words

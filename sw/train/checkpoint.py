@@ -5,19 +5,137 @@ The file holds nothing that depends on device, clock or machine: equal runs writ
 
 import hashlib
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load, save
 
 from etalstm.errors import CheckpointError
+from etalstm.train.files import write_whole
+from etalstm.train.strict import check
 
 KEY = "etalstm"  # one key only: the library keeps no order among several, and equal runs must write equal bytes
-FORMAT = 2
-BEFORE_SLICES = {"slices": 1}  # in the network of a checkpoint that was written before runs had slices
+FORMAT = 3
+MAY_BE_NAN = "significance."  # tensors of these names mark with NaN what is not known yet
+DEEPEST = 20  # lists and objects inside one another; a description has five
+
+
+class Part(BaseModel):
+    """A part of a checkpoint's description: no field is converted, none may be added."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Identity(Part):
+    """What defines the model, whatever it is trained on and however.
+
+    Members
+    -------
+    cell : str
+    task : str                          one of :data:`etalstm.data.TASKS`
+    input_size, hidden_size, layers : int
+    outputs : int                       classes, or numbers of a sequence
+    tokens : int                        different tokens; 0 where inputs are vectors
+    tied : bool                         the output layer's weights are the embedding
+    encoding : str                      digest of :class:`etalstm.data.Encoding`
+    """
+
+    cell: Literal["lstm"] = "lstm"
+    task: Literal["classify", "language", "regress", "tag"]
+    input_size: PositiveInt
+    hidden_size: PositiveInt
+    layers: PositiveInt
+    outputs: PositiveInt
+    tokens: NonNegativeInt
+    tied: bool = False
+    encoding: str = ""
+
+    @property
+    def per_step(self) -> bool:
+        """There is an answer at every step, or one at a sequence's last."""
+        return self.task in ("language", "tag")
+
+
+class Origin(Part):
+    """What else must agree for a run to go on with the same bits."""
+
+    dataset: str
+    data: NonNegativeInt
+    batch: PositiveInt
+    steps: PositiveInt
+    slices: PositiveInt
+    seed: NonNegativeInt
+    optimizer: str
+
+
+class ChooserState(Part):
+    """What the storage ``auto`` has seen, see :class:`etalstm.train.chooser.Chooser`."""
+
+    dense_for: list[NonNegativeInt]
+    words: list[float]
+    deltas: list[float]
+    iterations: NonNegativeInt
+
+
+class Watched(Part):
+    """A validation loss that is watched: the lowest, and for how many epochs there has been none below."""
+
+    best: float | None = None
+    epochs: NonNegativeInt = 0
+
+
+class Position(Part):
+    """Where a run is.
+
+    Members
+    -------
+    iteration : int                 done since the start
+    epoch, batch : int              the next one's numbers, from 0
+    chooser : ChooserState
+    delta_threshold : float, or None where δ is not pruned
+    best : Watched                  for the best checkpoint and early stopping
+    plateau : Watched               for the schedule ``plateau``
+    falls : int                     how often that schedule has lowered the learning rate
+    """
+
+    iteration: NonNegativeInt
+    epoch: NonNegativeInt
+    batch: NonNegativeInt
+    chooser: ChooserState
+    delta_threshold: float | None = Field(None, ge=0)
+    best: Watched = Watched()
+    plateau: Watched = Watched()
+    falls: NonNegativeInt = 0
+
+
+class Pcg64(Part):
+    """The two numbers of 128 bits of the generator PCG64."""
+
+    state: int = Field(ge=0, lt=1 << 128)
+    inc: int = Field(ge=0, lt=1 << 128)
+
+
+class Generator(Part):
+    """State of NumPy's generator at the start of an epoch."""
+
+    bit_generator: Literal["PCG64"]
+    state: Pcg64
+    has_uint32: int = Field(ge=0, le=1)
+    uinteger: int = Field(ge=0, lt=1 << 32)
+
+
+class Description(Part):
+    """All of a checkpoint but its tensors."""
+
+    format: Literal[FORMAT] = FORMAT
+    model: Identity
+    run: Origin
+    position: Position
+    generator: Generator
 
 
 @dataclass(frozen=True)
@@ -26,20 +144,27 @@ class Checkpoint:
 
     Members
     -------
-    network : dict
-        Sizes and data the tensors belong to; :func:`read` compares it.
-    position : dict
-        ``iteration`` (done since the start), ``epoch`` and ``batch`` (the next one's numbers), ``chooser``: what the
-        storage ``auto`` has seen, and ``delta_threshold`` of a run that prunes δ.
-    generator : dict
-        State of the NumPy generator at the start of that epoch.
+    description : Description
     tensors : dict of arrays, float32
     """
 
-    network: dict
-    position: dict
-    generator: dict
+    description: Description
     tensors: dict[str, np.ndarray]
+
+    def check_shapes(self, path: Path, shapes: dict[str, tuple[int, ...]]) -> None:
+        """Raise :class:`CheckpointError` unless the tensors have these names and shapes."""
+        found = {name: array.shape for name, array in self.tensors.items()}
+        for name in sorted(shapes | found):
+            if shapes.get(name) != found.get(name):
+                raise CheckpointError(f"{path}: tensor {name} has shape {found.get(name)}, expected {shapes.get(name)}")
+
+
+def check_same(path: Path, found: Part, expected: Part) -> None:
+    """Raise :class:`CheckpointError`, naming the field, unless what a checkpoint has is what this run has."""
+    for name in type(expected).model_fields:
+        theirs, ours = getattr(found, name), getattr(expected, name)
+        if theirs != ours:
+            raise CheckpointError(f"{path}: of another run: its {name} is {theirs}, here it is {ours}")
 
 
 def write(path: Path, checkpoint: Checkpoint) -> None:
@@ -50,75 +175,36 @@ def write(path: Path, checkpoint: Checkpoint) -> None:
     OSError
         If it cannot be written; the old one is untouched and the temporary file removed.
     """
-    description = {
-        "format": FORMAT,
-        "network": checkpoint.network,
-        "position": checkpoint.position,
-        "generator": checkpoint.generator,
-    }
-    description["sha256"] = _digest(description, checkpoint.tensors)
+    description = checkpoint.description.model_dump()
+    description["sha256"] = digest(description, checkpoint.tensors)
     tensors = {name: np.ascontiguousarray(array) for name, array in checkpoint.tensors.items()}
-    content = save(tensors, {KEY: json.dumps(description, sort_keys=True)})
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)  # the new name itself must survive a power cut
-    finally:
-        os.close(directory)
+    write_whole(path, save(tensors, {KEY: json.dumps(description, sort_keys=True)}))
 
 
-def read(path: Path, network: dict, shapes: dict[str, tuple[int, ...]]) -> Checkpoint:
-    """Read a checkpoint and check that it is whole and belongs to this run.
-
-    Parameters
-    ----------
-    path : Path
-    network : dict
-        What :attr:`Checkpoint.network` must be.
-    shapes : dict
-        The tensors' names and shapes.
+def read(path: Path) -> Checkpoint:
+    """Read a checkpoint, and believe it only if it is whole and everything in it is what it should be.
 
     Raises
     ------
     CheckpointError
-        Naming the file and what is wrong or differs.
+        Naming the file and the field that is wrong.
     """
-    description, tensors = _load_whole(path)
-    for key in sorted(network | description["network"]):
-        ours, theirs = network.get(key), description["network"].get(key)
-        if ours != theirs:
-            raise CheckpointError(f"{path}: of another run: its {key} is {theirs}, here it is {ours}")
-    found = {name: array.shape for name, array in tensors.items()}
-    for name in sorted(shapes | found):
-        if shapes.get(name) != found.get(name):
-            raise CheckpointError(f"{path}: tensor {name} has shape {found.get(name)}, expected {shapes.get(name)}")
-    return Checkpoint(description["network"], description["position"], description["generator"], tensors)
-
-
-def network_of(path: Path) -> dict:
-    """Give the sizes and the data that a checkpoint belongs to; :class:`CheckpointError` if it is none, or damaged."""
-    return _load_whole(path)[0]["network"]
-
-
-def _load_whole(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
-    """Read description and tensors, and believe them only if the digest agrees."""
     description, tensors = _load(path)
-    if not isinstance(description, dict) or description.get("format") != FORMAT:
-        raise CheckpointError(f"{path}: not a checkpoint of this program (format {FORMAT})")
+    if not isinstance(description, dict) or not isinstance(description.get("format"), int):
+        raise CheckpointError(f"{path}: not a checkpoint of this program")
+    if (version := description["format"]) != FORMAT:
+        age = "older" if version < FORMAT else "newer"
+        raise CheckpointError(f"{path}: written by an {age} version (format {version}); this one reads format {FORMAT}")
     expected = description.pop("sha256", None)
-    if _digest(description, tensors) != expected:
+    if digest(description, tensors) != expected:
         raise CheckpointError(f"{path}: corrupted: its content does not match its digest")
-    description["network"] = BEFORE_SLICES | description["network"]
-    return description, tensors
+    checked = check(Description, description, path, CheckpointError)
+    for name, array in tensors.items():
+        if array.dtype != np.float32:
+            raise CheckpointError(f"{path}: tensor {name} must be float32, got {array.dtype}")
+        if not name.startswith(MAY_BE_NAN) and not np.isfinite(array).all():
+            raise CheckpointError(f"{path}: tensor {name} must be finite, but holds {array[~np.isfinite(array)][0]}")
+    return Checkpoint(checked, tensors)
 
 
 def _load(path: Path):
@@ -128,14 +214,27 @@ def _load(path: Path):
         tensors = load(path.read_bytes())
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
-        return json.loads(metadata.get(KEY, "null")), tensors
+        text = metadata.get(KEY, "null")
+        if _depth(text) > DEEPEST:
+            raise CheckpointError(f"{path}: its description has more than {DEEPEST} levels")
+        return json.loads(text), tensors
     except (SafetensorError, ValueError, KeyError, OSError) as error:
         raise CheckpointError(f"{path}: truncated or not a safetensors file: {error}") from error
 
 
-def _digest(description: dict, tensors: dict[str, np.ndarray]) -> str:
-    digest = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
+def _depth(text: str) -> int:
+    """Give how many brackets are open at once in a text; more than in JSON only where strings hold brackets."""
+    depth = most = 0
+    for character in text:
+        depth += (character in "[{") - (character in "]}")
+        most = max(most, depth)
+    return most
+
+
+def digest(description: dict, tensors: dict[str, np.ndarray]) -> str:
+    """Give the SHA-256 of a description and tensors, in hexadecimal."""
+    summary = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
     for name in sorted(tensors):
-        digest.update(f"{name} {tensors[name].dtype} {tensors[name].shape}".encode())
-        digest.update(np.ascontiguousarray(tensors[name]).tobytes())
-    return digest.hexdigest()
+        summary.update(f"{name} {tensors[name].dtype} {tensors[name].shape}".encode())
+        summary.update(np.ascontiguousarray(tensors[name]).tobytes())
+    return summary.hexdigest()

@@ -1,31 +1,37 @@
-"""Ctrl-C as a wish instead of an exception."""
+"""Signals that end a process, as a wish instead of an exception."""
 
 import signal
 import threading
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 class Interrupt:
-    """Context in which the first SIGINT only sets :attr:`requested`; a second one interrupts as usual.
+    """Context in which the first SIGINT, SIGTERM or SIGHUP only sets :attr:`requested`; a second one acts as usual.
 
     Outside the main thread, where Python delivers no signals, it does nothing.
+
+    Members
+    -------
+    requested : int
+        The signal's number, 0 while there was none.
     """
 
     def __init__(self):
-        self.requested = False
-        self._previous = None
+        self.requested = 0
+        self._previous: dict = {}
 
-    def _handle(self, *_) -> None:
-        self.requested = True
+    def _handle(self, number, _) -> None:
+        self.requested = number
         self._restore()
 
     def _restore(self) -> None:
-        if self._previous is not None:
-            signal.signal(signal.SIGINT, self._previous)
-            self._previous = None
+        while self._previous:
+            signal.signal(*self._previous.popitem())
 
     def __enter__(self) -> "Interrupt":
         if threading.current_thread() is threading.main_thread():
-            self._previous = signal.signal(signal.SIGINT, self._handle)
+            self._previous = {number: signal.signal(number, self._handle) for number in SIGNALS}
         return self
 
     def __exit__(self, *_) -> None:

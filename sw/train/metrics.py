@@ -1,8 +1,11 @@
 """The log of a run: one JSON object a line, on disk as soon as it is known."""
 
 import json
-import os
 from pathlib import Path
+
+from etalstm.errors import RunError
+from etalstm.train.checkpoint import Position
+from etalstm.train.files import write_whole
 
 SHARES = ("footprint", "arithmetic", "backward_arithmetic", "delta_density")
 
@@ -34,43 +37,31 @@ class MetricsLog:
     Parameters
     ----------
     path : Path
-    resumed_at : int, optional
-        Keep the lines up to this iteration and go on after them: what an interrupted run logged after its last
+    resumed_at : Position, optional
+        Keep the lines of what was done until then and go on after them: what an interrupted run logged after its last
         checkpoint happens again. Without it the log starts empty.
+
+    Raises
+    ------
+    RunError
+        If a line is not what a run writes; the last one may have been cut by a crash.
     """
 
-    def __init__(self, path: Path, resumed_at: int | None = None):
-        self._path = path
-        kept = [] if resumed_at is None else self._lines_until(path, resumed_at)
-        temporary = path.with_name(path.name + ".tmp")
-        temporary.write_text("".join(kept), encoding="utf-8")
-        os.replace(temporary, path)
+    def __init__(self, path: Path, resumed_at: Position | None = None):
+        entries = [] if resumed_at is None else read_log(path)
+        self._entries = [entry for entry in entries if _happened(entry, resumed_at)]
+        write_whole(path, "".join(map(_line, self._entries)).encode())
         self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115  held open for the whole run
-
-    @staticmethod
-    def _lines_until(path: Path, iteration: int) -> list[str]:
-        kept = []
-        if path.exists():
-            for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
-                try:
-                    entry = json.loads(line)
-                    if entry["kind"] == "test" or entry["iteration"] > iteration:
-                        continue
-                except (ValueError, KeyError, TypeError):
-                    continue  # a line that a crash cut short
-                kept.append(line)
-        return kept
 
     def saved(self) -> dict[str, float]:
         """Average what the run's iterations kept and computed, as shares of a dense run's; {} if none was counted."""
-        self._file.flush()
-        entries = [json.loads(line) for line in self._path.read_text(encoding="utf-8").splitlines()]
-        counted = [entry for entry in entries if entry["kind"] == "iteration" and "footprint" in entry]
+        counted = [entry for entry in self._entries if entry["kind"] == "iteration" and "footprint" in entry]
         return shares(counted) if counted else {}
 
     def write(self, entry: dict) -> None:
         """Append one object and flush it."""
-        self._file.write(json.dumps(entry) + "\n")
+        self._entries.append(entry)
+        self._file.write(_line(entry))
         self._file.flush()
 
     def close(self) -> None:
@@ -82,3 +73,51 @@ class MetricsLog:
 
     def __exit__(self, *_) -> None:
         self.close()
+
+
+def read_log(path: Path) -> list[dict]:
+    """Read the entries of a log, [] if there is no such file.
+
+    Raises
+    ------
+    RunError
+        If a line but the last is no object, or one lacks a key that its kind has; the message names file and line.
+    """
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    entries = []
+    for number, line in enumerate(lines, 1):
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            if number == len(lines):
+                break  # a crash cut it short
+            raise RunError(f"{path}, line {number}: no JSON: {line[:40]!r}") from error
+        entries.append(_checked(entry, f"{path}, line {number}"))
+    return entries
+
+
+def _checked(entry: object, place: str) -> dict:
+    if not isinstance(entry, dict):
+        raise RunError(f"{place}: must be an object, got {entry!r:.40}")
+    needed = {"iteration": int, "epoch": int}
+    if entry.get("kind") == "iteration" and "footprint" in entry:
+        needed |= dict.fromkeys((*SHARES, "footprint", "real_footprint", "cells_skipped", "cells"), (int, float))
+    for name, kind in needed.items():
+        if not isinstance(entry.get(name), kind):
+            raise RunError(f"{place}: {name} must be a number, got {entry.get(name)!r:.40}")
+    if not isinstance(entry.get("kind"), str):
+        raise RunError(f"{place}: kind must be a text, got {entry.get('kind')!r:.40}")
+    return entry
+
+
+def _happened(entry: dict, position: Position) -> bool:
+    """Tell whether what an entry says is part of a run that is at `position`."""
+    if entry["kind"] == "epoch":
+        return entry["epoch"] <= position.epoch  # of a crash between this line and the checkpoint, the line goes
+    return entry["kind"] in ("iteration", "resumed") and entry["iteration"] <= position.iteration
+
+
+def _line(entry: dict) -> str:
+    return json.dumps(entry) + "\n"

@@ -29,6 +29,9 @@ class ProgressReport:
             self._bar.update(self._task, completed=entry["iteration"], state=describe(entry))
         elif entry["kind"] == "interrupted":
             self._console.print(f"interrupted after iteration {entry['iteration']}; --resume goes on from there")
+        elif entry["kind"] == "resumed":
+            changes = ", ".join(f"{name} {old} → {new}" for name, (old, new) in entry["changed"].items())
+            self._console.print(f"goes on after iteration {entry['iteration']} with other settings: {changes}")
         else:
             self._console.print(
                 f"epoch {entry['epoch']}, iteration {entry['iteration']}: {entry['split']} {describe(entry)}"
@@ -47,7 +50,7 @@ class ProgressReport:
 def describe(entry: dict) -> str:
     """Put loss, score and, where the device has a clock, cycles into words."""
     parts = [f"loss {entry['loss']:.4f}"]
-    parts += [f"{name} {entry[name]:.4g}" for name in ("accuracy", "perplexity") if name in entry]
+    parts += [f"{name} {entry[name]:.4g}" for name in ("accuracy", "perplexity", "rmse") if name in entry]
     parts += [f"{entry['cycles']:,} cycles"] if entry["cycles"] else []
     return ", ".join(parts)
 

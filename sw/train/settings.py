@@ -1,15 +1,27 @@
 """What a user chooses about a training run, with the defaults and the checks."""
 
+import dataclasses
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from etalstm.architecture import SWING, architecture
+from etalstm.data import TASKS, UNITS
+from etalstm.errors import RunError
 from etalstm.network import check_size
 from etalstm.optimizer import check_hyperparameters
 from etalstm.slices import AUTO, check_slices
 from etalstm.storage import DENSE, POLICIES, Storage, check_threshold
 from etalstm.train.chooser import CHOOSING
+from etalstm.train.strict import check_fields
+from etalstm.train.toml import dump
+
+SGD, ADAM, ADAMW = OPTIMIZERS = ("sgd", "adam", "adamw")
+STEP, COSINE, PLATEAU = SCHEDULES = ("step", "cosine", "plateau")
+RATES = {SGD: 0.2, ADAM: 0.002, ADAMW: 0.002}  # that of SGD brings digits above 0.9 within 250 iterations
+HEADING = "Settings of a run of eta-lstm train; what is not here is the program's default."
 
 
 @dataclass(frozen=True)
@@ -18,8 +30,8 @@ class Settings:
 
     Parameters
     ----------
-    dataset : str
-        A key of :data:`etalstm.data.DATASETS`.
+    dataset : str, optional
+        A key of :data:`etalstm.data.DATASETS`; None for the user's own file, see `task`.
     device, preset : str
         As :func:`etalstm.device.open_device` takes them.
     hidden, layers : int
@@ -32,10 +44,10 @@ class Settings:
         Size of a token's vector, where inputs are tokens.
     epochs, iterations : int
         The run ends at whichever comes first; no limit of iterations if not given.
-    learning_rate, momentum, clip, weight_decay : float
-        See :meth:`etalstm.device.Session.update`. The defaults bring digits above 0.9 within 250 iterations.
-    decay : float
-        An epoch's learning rate over that of the epoch before, above 0 and at most 1.
+    learning_rate : float, optional
+        That of :data:`RATES` if not given.
+    momentum, clip, weight_decay : float
+        See :meth:`etalstm.device.Session.update`. Adam and AdamW have no momentum.
     seed : int
         Of the first weights and of the order of the examples.
     evaluation_batches : int, optional
@@ -43,7 +55,7 @@ class Settings:
     checkpoint_every : int, optional
         Iterations between checkpoints; only after epochs and at the end if not given.
     data : str, optional
-        Directory of the data set's files, for those that need one.
+        Directory of the data set's files, for those that need one; with a `task` the user's own file.
     theta : float or tuple of six
         Local gradients below are dropped, see :class:`etalstm.storage.Storage`.
     storage : str, optional
@@ -52,16 +64,36 @@ class Settings:
         :mod:`etalstm.train.chooser`.
     ms2 : float, optional
         τ of :class:`etalstm.train.significance.Significance`, at least 0 and below 1; no cell is skipped if not given.
-    delta_target : float, optional
-        Share of δ that :class:`etalstm.train.pruning.DeltaPruning` leaves, above 0 and below 1; all if not given. What
-        cells keep must be compressed.
+    decay : float
+        Factor of the learning rate, above 0 and at most 1: every `step_epochs` epochs, or on a plateau.
     architecture : str
         How the machine runs, one of :data:`etalstm.architecture.ARCHITECTURES`; of no effect on what is learnt.
     memory_budget : int, optional
         Bytes of the device's memory, see :class:`etalstm.device.TrainingShape`; all there is if not given.
+    delta_target : float, optional
+        Share of δ that :class:`etalstm.train.pruning.DeltaPruning` leaves, above 0 and below 1; all if not given. What
+        cells keep must be compressed.
     slices : int or "auto"
         Slices of the batch, the order in which gradients are added, see :mod:`etalstm.slices`; ``auto``: those of the
         checkpoint that the run goes on from, or :meth:`etalstm.device.Device.best_slices`.
+    offload : bool
+        The host runs the forward passes, see :class:`etalstm.device.OffloadDevice`.
+    optimizer : str
+        One of :data:`OPTIMIZERS`, see :mod:`etalstm.train.optimizers`.
+    beta1, beta2, epsilon : float
+        Of Adam and AdamW.
+    schedule, step_epochs, patience, warmup, floor
+        See :mod:`etalstm.train.schedule`.
+    early_stopping : int, optional
+        Epochs without a better validation loss after which the run ends; never if not given.
+    dropout : float
+        Share of the outputs between layers that is dropped in training, see :mod:`etalstm.train.dropout`.
+    tied : bool
+        The output layer's weights are the embedding, in a language model whose embedding is as wide as its layers.
+    task : str, optional
+        What is learnt of the user's own file, one of :data:`etalstm.data.TASKS`.
+    tokens, lower, vocabulary, text, label, sequence, validation, test, validation_share, test_share, split_seed
+        How that file is read, see :class:`etalstm.data.Reading`.
 
     Raises
     ------
@@ -69,7 +101,7 @@ class Settings:
         Naming the value and what is expected.
     """
 
-    dataset: str
+    dataset: str | None = None
     device: str = "golden"
     preset: str = "sim"
     hidden: int = 32
@@ -79,7 +111,7 @@ class Settings:
     embedding: int = 32
     epochs: int = 8
     iterations: int | None = None
-    learning_rate: float = 0.2
+    learning_rate: float | None = None
     momentum: float = 0.9
     clip: float = 1.0
     weight_decay: float = 0.0
@@ -95,20 +127,106 @@ class Settings:
     memory_budget: int | None = None
     delta_target: float | None = None
     slices: int | str = 1
+    offload: bool = False
+    optimizer: str = SGD
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    schedule: str = STEP
+    step_epochs: int = 1
+    patience: int = 2
+    warmup: int = 0
+    floor: float = 0.0
+    early_stopping: int | None = None
+    dropout: float = 0.0
+    tied: bool = False
+    task: str | None = None
+    tokens: str | None = None
+    lower: bool = False
+    vocabulary: int | None = None
+    text: str | None = None
+    label: str | None = None
+    sequence: str | None = None
+    validation: str | None = None
+    test: str | None = None
+    validation_share: float = 0.1
+    test_share: float = 0.1
+    split_seed: int = 0
+
+    @classmethod
+    def read(cls, path: Path) -> dict:
+        """Read the settings that a TOML file names, whichever they are.
+
+        Raises
+        ------
+        RunError
+            If it is no such file, or a setting is unknown or of another type; the message names both.
+        """
+        try:
+            table = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise RunError(f"{path}: there is no such file of settings") from error
+        except (ValueError, RecursionError) as error:
+            raise RunError(f"{path}: not TOML: {error}") from error
+        return check_fields(cls, table, path, RunError)
+
+    @classmethod
+    def load(cls, path: Path) -> "Settings":
+        """Read the settings of a run; as :meth:`read`, and they must go together."""
+        try:
+            return cls(**cls.read(path))
+        except ValueError as error:
+            raise RunError(f"{path}: {error}") from error
+
+    def text_of_file(self) -> str:
+        """Give the TOML that :meth:`read` reads."""
+        return dump(dataclasses.asdict(self), HEADING)
 
     def __post_init__(self):
-        for name in ("hidden", "layers", "batch", "embedding", "epochs"):
+        if self.optimizer not in OPTIMIZERS:
+            raise ValueError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, got {self.optimizer!r}")
+        if self.learning_rate is None:
+            object.__setattr__(self, "learning_rate", RATES[self.optimizer])
+        self._check_sizes()
+        self._check_optimizer()
+        self._check_reductions()
+        self._check_data()
+
+    def _check_sizes(self) -> None:
+        for name in ("hidden", "layers", "batch", "embedding", "epochs", "step_epochs"):
             check_size(name, getattr(self, name))
-        for name in ("steps", "iterations", "evaluation_batches", "checkpoint_every", "memory_budget"):
+        optional = ("steps", "iterations", "evaluation_batches", "checkpoint_every", "memory_budget", "early_stopping")
+        for name in (*optional, "vocabulary"):
             if getattr(self, name) is not None:
                 check_size(name, getattr(self, name))
+        for name in ("seed", "split_seed", "warmup", "patience"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise ValueError(f"{name} must be an integer of at least 0, got {value!r}")
         if self.slices != AUTO:
             check_slices(self.slices, self.batch)
+
+    def _check_optimizer(self) -> None:
         check_hyperparameters(self.learning_rate, self.momentum, self.clip, self.weight_decay)
+        if self.schedule not in SCHEDULES:
+            raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, got {self.schedule!r}")
         if not 0 < check_threshold("decay", self.decay) <= 1:
             raise ValueError(f"decay must be above 0 and at most 1, got {self.decay}")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}")
+        for name in ("beta1", "beta2", "dropout"):
+            if not 0 <= check_threshold(name, getattr(self, name)) < 1:
+                raise ValueError(f"{name} must be at least 0 and below 1, got {getattr(self, name)}")
+        if not 0 <= check_threshold("floor", self.floor) <= 1:
+            raise ValueError(f"floor must be 0 to 1, got {self.floor}")
+        if not check_threshold("epsilon", self.epsilon) > 0:
+            raise ValueError(f"epsilon must be above 0, got {self.epsilon}")
+        if self.schedule == PLATEAU and self.decay == 1:
+            raise ValueError("decay must be below 1 with the schedule plateau, got 1")
+        if self.dropout and self.layers == 1:
+            raise ValueError(f"dropout is between layers: layers must be above 1 with dropout {self.dropout}, got 1")
+        if self.tied and self.embedding != self.hidden:
+            raise ValueError(f"tied weights need embedding = hidden, got {self.embedding} and {self.hidden}")
+
+    def _check_reductions(self) -> None:
         if self.ms2 is not None and not 0 <= check_threshold("ms2", self.ms2) < 1:
             raise ValueError(f"ms2 must be at least 0 and below 1, or off, got {self.ms2}")
         if self.policy not in (*POLICIES, *CHOOSING):
@@ -120,6 +238,19 @@ class Settings:
                 raise ValueError(f"dense cells keep δ whole: with a delta_target storage cannot be {self.policy}")
         policy = "ms1" if self.policy in CHOOSING else self.policy
         architecture(self.architecture).check_storage(Storage(policy, self.theta))
+
+    def _check_data(self) -> None:
+        if self.task not in (None, *TASKS):
+            raise ValueError(f"task must be one of {', '.join(TASKS)}, got {self.task!r}")
+        if self.tokens not in (None, *UNITS):
+            raise ValueError(f"tokens must be one of {', '.join(UNITS)}, got {self.tokens!r}")
+        for name in ("validation_share", "test_share"):
+            if not 0 < check_threshold(name, getattr(self, name)) < 1:
+                raise ValueError(f"{name} must be above 0 and below 1, got {getattr(self, name)}")
+        if self.validation_share + self.test_share >= 1:
+            raise ValueError(
+                f"validation_share and test_share must leave a rest, got {self.validation_share} and {self.test_share}"
+            )
 
     @property
     def policy(self) -> str:

@@ -40,6 +40,7 @@ def test_a_run_may_go_on_as_another_architecture_and_its_log_says_so(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--iterations", "0"], "iterations must be above 0, got 0"),
         (["--dataset", "mnist"], "unknown data set 'mnist'"),
         (["--device", "abacus"], "unknown device 'abacus'"),
         (["--preset", "huge"], "unknown preset 'huge'"),
@@ -98,7 +99,8 @@ def test_bench_golden_refuses_bad_sizes(capsys):
     assert "steps must be above 0, got 0" in capsys.readouterr().err
 
 
-def test_ctrl_c_ends_a_process_cleanly_with_a_checkpoint(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_process_with_a_checkpoint_and_its_exit_code(tmp_path, number):
     command = "from etalstm.cli import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-c", command, "train", "--dataset", "digits", "--epochs", "1000", "--out", str(tmp_path)],
@@ -109,9 +111,9 @@ def test_ctrl_c_ends_a_process_cleanly_with_a_checkpoint(tmp_path):
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not (metrics.exists() and metrics.stat().st_size):
         time.sleep(0.05)
-    os.kill(process.pid, signal.SIGINT)
+    os.kill(process.pid, number)
     error = process.communicate(timeout=60)[1]
-    assert process.returncode == 0, error
+    assert process.returncode == 128 + number, error
     assert "interrupted after iteration" in error
     assert (tmp_path / "checkpoint.safetensors").exists()
 

@@ -18,7 +18,8 @@ from etalstm.plan.plan import Plan
 from etalstm.plan.segments import divide
 from etalstm.slices import Parts
 from etalstm.storage import Storage
-from etalstm.train.loop import CHECKPOINT, Trainer
+from etalstm.train.folder import CHECKPOINT
+from etalstm.train.loop import Trainer
 from etalstm.train.settings import Settings
 from tests.plan.machine import MEMORY_BYTES, InterpretedAccelerator
 from tests.training import assert_same_training

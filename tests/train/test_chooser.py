@@ -10,7 +10,8 @@ from etalstm.errors import CallOrderError
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.storage import Storage, Usage
 from etalstm.train.chooser import PROBE_EPOCHS, Chooser, words_per_element
-from etalstm.train.loop import CHECKPOINT, METRICS, Trainer
+from etalstm.train.folder import CHECKPOINT, METRICS
+from etalstm.train.loop import Trainer
 from etalstm.train.settings import Settings
 
 

@@ -9,7 +9,10 @@ import pytest
 
 from etalstm.device import open_device
 from etalstm.errors import CheckpointError, DeviceError, DivergedError
-from etalstm.train.loop import CHECKPOINT, METRICS, Trainer
+from etalstm.train.checkpoint import read
+from etalstm.train.folder import BEST, CHECKPOINT, METRICS
+from etalstm.train.loop import Trainer
+from etalstm.train.model import HostModel
 from etalstm.train.settings import Settings
 
 DIGITS = Settings("digits", hidden=8, batch=64, epochs=2, seed=3)
@@ -42,7 +45,9 @@ def log(out):
     return [json.loads(line) for line in (out / METRICS).read_text().splitlines()]
 
 
-def without_seconds(entries):
+def done(out):
+    """What the log says was done, without how long it took and without what the user changed on the way."""
+    entries = [entry for entry in log(out) if entry["kind"] != "resumed"]
     return [{key: value for key, value in entry.items() if key != "seconds"} for entry in entries]
 
 
@@ -65,7 +70,7 @@ def test_a_resumed_run_has_the_bits_and_the_log_of_an_uninterrupted_one(whole, t
         train(tmp_path, changed(settings, iterations=min(stop, settings.iterations)), resume=n > 0)
     train(tmp_path, settings, resume=True)
     assert (tmp_path / CHECKPOINT).read_bytes() == (out / CHECKPOINT).read_bytes()
-    assert without_seconds(log(tmp_path)) == without_seconds(log(out))
+    assert done(tmp_path) == done(out)
 
 
 def test_the_log_has_an_object_for_every_iteration_and_epoch(whole):
@@ -94,9 +99,9 @@ def test_equal_seeds_run_equally_and_others_do_not(whole, tmp_path):
 def test_lines_after_the_last_checkpoint_are_logged_once(tmp_path):
     train(tmp_path, changed(DIGITS, iterations=3))
     with open(tmp_path / METRICS, "a") as file:
-        file.write('{"kind": "iteration", "iteration": 4, "loss": 9}\n{"kind": "itera')
+        file.write('{"kind": "iteration", "iteration": 4, "epoch": 1, "loss": 9}\n{"kind": "itera')
     train(tmp_path, changed(DIGITS, iterations=5), resume=True)
-    assert [entry["iteration"] for entry in log(tmp_path)] == [1, 2, 3, 4, 5, 5]
+    assert [entry["iteration"] for entry in done(tmp_path)] == [1, 2, 3, 4, 5, 5]
 
 
 def test_ctrl_c_finishes_the_iteration_and_writes_a_checkpoint(tmp_path):
@@ -121,7 +126,88 @@ def test_a_run_that_fails_keeps_its_last_checkpoint(tmp_path):
     with pytest.raises(RuntimeError):
         train(tmp_path, changed(DIGITS, checkpoint_every=4), report=fail)
     train(tmp_path, changed(DIGITS, iterations=7), resume=True)
-    assert [entry["iteration"] for entry in log(tmp_path)] == [1, 2, 3, 4, 5, 6, 7, 7]
+    assert [entry["iteration"] for entry in done(tmp_path)] == [1, 2, 3, 4, 5, 6, 7, 7]
+
+
+def test_an_interrupted_evaluation_stops_soon_and_happens_again(tmp_path, monkeypatch):
+    """A signal during the first evaluation: no epoch is logged, and the bits are those of a run without it."""
+    evaluated = []
+
+    def interrupted(model, batch, y, compare=HostModel.evaluate):
+        evaluated.append(batch)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return compare(model, batch, y)
+
+    settings = changed(DIGITS, batch=16, epochs=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(HostModel, "evaluate", interrupted)
+        last = train(tmp_path, settings)
+    assert len(evaluated) == 1 and last["kind"] == "interrupted" and last["signal"] == "SIGTERM"
+    assert "epoch" not in {entry["kind"] for entry in log(tmp_path)}
+    train(tmp_path, settings, resume=True)
+    train(tmp_path / "whole", settings)
+    assert (tmp_path / CHECKPOINT).read_bytes() == (tmp_path / "whole" / CHECKPOINT).read_bytes()
+    assert done(tmp_path)[:-1] == done(tmp_path / "whole")[:-1]
+
+
+def test_a_crash_between_an_epochs_line_and_its_checkpoint_repeats_no_line(tmp_path):
+    def fail(entry):
+        if entry["kind"] == "epoch":
+            raise RuntimeError("the power went")
+
+    settings = changed(DIGITS, batch=64, epochs=1, checkpoint_every=19)
+    with pytest.raises(RuntimeError):
+        train(tmp_path, settings, report=fail)
+    assert log(tmp_path)[-1]["kind"] == "epoch"
+    train(tmp_path, settings, resume=True)
+    assert [entry["kind"] for entry in log(tmp_path)].count("epoch") == 1
+
+
+def test_the_best_checkpoint_is_that_of_the_lowest_validation_loss(tmp_path):
+    settings = changed(DIGITS, batch=256, epochs=12, learning_rate=1.5, clip=0.0)
+    train(tmp_path, settings)
+    losses = [entry["loss"] for entry in log(tmp_path) if entry["kind"] == "epoch"]
+    best = read(tmp_path / BEST).description.position
+    assert best.epoch == losses.index(min(losses)) + 1 < 12 and best.best.best == min(losses)
+
+
+def test_early_stopping_ends_a_run_and_tests_the_best_weights(tmp_path):
+    settings = changed(DIGITS, batch=256, epochs=60, learning_rate=1.5, clip=0.0, early_stopping=2)
+    last = train(tmp_path, settings)
+    losses = [entry["loss"] for entry in log(tmp_path) if entry["kind"] == "epoch"]
+    best = losses.index(min(losses)) + 1
+    assert len(losses) == best + 2 < 60
+    train(tmp_path / "short", changed(settings, epochs=best, early_stopping=None))
+    expected = log(tmp_path / "short")[-1]
+    assert last["loss"] == expected["loss"]
+
+
+def test_the_hosts_divergence_is_found_before_the_device_has_updated(tmp_path):
+    trainer = Trainer(DIGITS, open_device("golden"), tmp_path)
+    learner = trainer.learner
+    backward = learner.model.backward
+
+    def overflown(batch, y):
+        found = backward(batch, y)
+        learner.model.gradients["output.bias"][:] = np.inf
+        return found
+
+    learner.model.backward = overflown
+    before = [entry.weights for entry in learner.session.parameters()]
+    host = {name: array.copy() for name, array in learner.model.parameters.items()}
+    batch = trainer.data.epoch("train", 64, 8, np.random.default_rng(0))[0]
+    with pytest.raises(DivergedError):
+        learner.iterate(batch, 0.1)
+    after = [entry.weights for entry in learner.session.parameters()]
+    assert all(map(np.array_equal, before, after))
+    assert all(np.array_equal(array, learner.model.parameters[name]) for name, array in host.items())
+
+
+def test_splits_that_fill_no_batch_are_found_before_training(tmp_path):
+    """A batch that the 325,000 characters for training fill, and the 46,500 for validation do not."""
+    with pytest.raises(ValueError, match="characters in validation, got"):
+        train(tmp_path, changed(PYDOC, batch=60_000, steps=1))
+    assert not (tmp_path / CHECKPOINT).exists()
 
 
 def test_divergence_is_an_error_and_keeps_the_checkpoint(tmp_path):
@@ -135,7 +221,8 @@ def test_divergence_is_an_error_and_keeps_the_checkpoint(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [({"hidden": 9}, "hidden_size is 8, here it is 9"), ({"batch": 32}, "batch is 64, here it is 32"),
-     ({"layers": 2}, "layers is 1, here it is 2")],
+     ({"layers": 2}, "layers is 1, here it is 2"), ({"seed": 4}, "seed is 3, here it is 4"),
+     ({"optimizer": "adam"}, "optimizer is sgd, here it is adam")],
 )  # fmt: skip
 def test_a_checkpoint_of_another_run_is_refused(tmp_path, changes, message):
     train(tmp_path, changed(DIGITS, iterations=1))
@@ -166,14 +253,16 @@ def test_settings_that_cannot_be_are_refused(tmp_path, changes, message):
 def test_stateful_batches_carry_the_state_and_an_epoch_starts_without(tmp_path):
     small = changed(PYDOC, hidden=2, layers=1, embedding=2, batch=1000, steps=100, epochs=1, iterations=None)
     trainer = Trainer(small, open_device("golden"), tmp_path)
-    states = []
-    forward = trainer.session.forward
-    trainer.session.forward = lambda x, lengths, h, c, skipped: states.append(h.any()) or forward(x, lengths, h, c)
+    states, session = [], trainer.learner.session
+    forward = session.forward
+    session.forward = lambda x, lengths, h, c, *rest: (
+        states.append(bool(h is not None and h.any())) or forward(x, lengths, h, c, *rest)
+    )
     trainer.run()
     per_epoch = trainer.total_iterations
     assert states[:per_epoch] == [False] + [True] * (per_epoch - 1)
     assert not states[per_epoch], "evaluation starts from zero"
-    assert not np.any(trainer._h)
+    assert not np.any(trainer.learner.h)
 
 
 def test_digits_are_learnt_with_the_defaults(tmp_path):

@@ -4,15 +4,26 @@ import numpy as np
 import pytest
 
 from etalstm.data import Batch
-from etalstm.errors import DivergedError
-from etalstm.train.model import HostModel, Loss, softmax_cross_entropy
+from etalstm.train.checkpoint import Identity
+from etalstm.train.loss import Loss, softmax_cross_entropy
+from etalstm.train.model import HostModel
 
 STEP, BOUND = 1e-2, 2e-3  # float32 losses of about 1: central differences are good to some 1e-4
+
+
+def model_of(task, tied=False, tokens=0):
+    sizes = {"input_size": 7 if tied else 2, "hidden_size": 7, "layers": 1, "outputs": 6}
+    return HostModel(Identity(task=task, tokens=6 if tied else tokens, tied=tied, **sizes), seed=1)
 
 
 def last_step_batch(generator):
     x = generator.normal(size=(4, 3, 5)).astype(np.float32)
     return Batch(x, np.array([4, 2, 1]), np.array([0, 2, 1]), np.array([1, 1, 0.5], np.float32))
+
+
+def numbers_batch(generator):
+    batch, targets = last_step_batch(generator), generator.normal(size=(3, 6)).astype(np.float32)
+    return Batch(batch.x, batch.lengths, targets, batch.weights)
 
 
 def per_step_batch(generator):
@@ -34,22 +45,42 @@ def assert_gradient(array, gradient, loss):
         assert abs(gradient[index] - want) < BOUND, f"{index}: got {gradient[index]}, expected {want}"
 
 
-@pytest.mark.parametrize(("per_step", "make"), [(False, last_step_batch), (True, per_step_batch)])
-def test_gradients_of_the_output_layer_and_of_y_are_finite_differences(per_step, make):
+@pytest.mark.parametrize(
+    ("task", "make", "tied"),
+    [
+        ("classify", last_step_batch, False),
+        ("language", per_step_batch, False),
+        ("tag", per_step_batch, False),
+        ("regress", numbers_batch, False),
+        ("language", per_step_batch, True),
+    ],
+)
+def test_gradients_of_the_output_layer_and_of_y_are_finite_differences(task, make, tied):
     generator = np.random.default_rng(2)
-    batch = make(generator)
-    model = HostModel(6, 7, 0, per_step, seed=1)
+    batch, model = make(generator), model_of(task, tied)
     y = generator.normal(size=(4, 3, 7)).astype(np.float32)
     _, dy = model.backward(batch, y)
     assert_gradient(y, dy, lambda: model.evaluate(batch, y).mean)
-    for name in ("output.weights", "output.bias"):
+    for name in model.gradients:
         assert_gradient(model.parameters[name], model.gradients[name], lambda: model.evaluate(batch, y).mean)
+
+
+def test_tied_weights_have_the_gradients_of_both_places():
+    generator = np.random.default_rng(2)
+    batch, model = per_step_batch(generator), model_of("language", tied=True)
+    assert list(model.parameters) == ["output.bias", "embedding"]
+    model.backward(batch, generator.normal(size=(4, 3, 7)).astype(np.float32))
+    of_outputs = model.gradients["embedding"].copy()
+    dx = generator.normal(size=(4, 3, 7)).astype(np.float32)
+    model.embed_backward(batch, dx)
+    expected = of_outputs[2] + dx[batch.x == 2].sum(axis=0)
+    assert np.allclose(model.gradients["embedding"][2], expected, atol=1e-5)
 
 
 def test_gradient_of_the_embedding_adds_up_over_equal_tokens():
     batch = per_step_batch(np.random.default_rng(3))
-    model = HostModel(6, 7, 2, True, seed=1)
-    assert np.array_equal(model.inputs(batch)[1, 2], model.parameters["embedding"][batch.x[1, 2]])
+    model = model_of("language", tokens=6)
+    assert np.array_equal(model.inputs(batch.x)[1, 2], model.parameters["embedding"][batch.x[1, 2]])
     dx = np.random.default_rng(4).normal(size=(4, 3, 2)).astype(np.float32)
     model.embed_backward(batch, dx)
     for token in range(6):
@@ -70,12 +101,3 @@ def test_large_logits_stay_finite():
     loss, gradient = softmax_cross_entropy(np.array([[1e4, -1e4]], np.float32), np.array([1]), np.ones(1, np.float32))
     assert loss.mean == pytest.approx(2e4) and np.isfinite(gradient).all()
     assert Loss(1e6, 0, 1).perplexity == np.inf
-
-
-def test_divergence_leaves_the_parameters():
-    model = HostModel(6, 7, 0, False, seed=1)
-    before = {name: array.copy() for name, array in model.parameters.items()}
-    model.gradients = {name: np.full_like(array, np.nan) for name, array in before.items()}
-    with pytest.raises(DivergedError):
-        model.update(0.1, 0.9, 1.0, 0.0)
-    assert all(np.array_equal(model.parameters[name], before[name]) for name in before)

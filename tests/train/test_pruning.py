@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from etalstm.device import open_device
-from etalstm.train.loop import CHECKPOINT, METRICS, Trainer
+from etalstm.train.folder import CHECKPOINT, METRICS
+from etalstm.train.loop import Trainer
 from etalstm.train.pruning import LEAST, START, DeltaPruning
 from etalstm.train.settings import Settings
 

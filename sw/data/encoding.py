@@ -1,0 +1,118 @@
+"""How texts become tokens, and numbers of classes labels: what a trained network needs beside its weights."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+
+import numpy as np
+
+from etalstm.errors import DataError
+
+CHARACTERS, WORDS, BYTES = UNITS = ("characters", "words", "bytes")
+UNKNOWN = "<unk>"
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The tokens of a data set's texts and the labels of its classes.
+
+    Parameters
+    ----------
+    unit : str, optional
+        What a token is, one of ``UNITS``; None where inputs are no texts.
+    lower : bool
+        Texts are taken in lower case.
+    tokens : tuple of str
+        Every token's text, in the order of their numbers. Bytes need none.
+    unknown : int, optional
+        The number of whatever is none of the tokens; without it such a text is refused.
+    labels : tuple of str
+        Every class's name, in the order of their numbers.
+    """
+
+    unit: str | None = None
+    lower: bool = False
+    tokens: tuple[str, ...] = ()
+    unknown: int | None = None
+    labels: tuple[str, ...] = ()
+
+    @classmethod
+    def learn(
+        cls, sequences: Iterable[Sequence], unit: str, lower: bool = False, most: int | None = None, labels=()
+    ) -> "Encoding":
+        """Make an encoding of training texts.
+
+        Parameters
+        ----------
+        sequences : iterable
+            Of what :func:`split` gives for each text.
+        unit, lower, labels : see :class:`Encoding`
+        most : int, optional
+            Tokens in all, the unknown one included; the most frequent ones, of equally frequent ones the first in the
+            order of their characters.
+        """
+        if unit == BYTES:
+            return cls(BYTES, lower, labels=labels)
+        counts = Counter(token for sequence in sequences for token in sequence if token != UNKNOWN)
+        ranked = sorted(counts, key=lambda token: (-counts[token], token))
+        kept = ranked if most is None else ranked[: most - 1]
+        return cls(unit, lower, (UNKNOWN, *sorted(kept)), 0, labels)
+
+    @property
+    def count(self) -> int:
+        """How many different tokens there are."""
+        return 256 if self.unit == BYTES else len(self.tokens)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {token: number for number, token in enumerate(self.tokens)}
+
+    def encode(self, text: str) -> np.ndarray:
+        """Give the tokens of a text, int64, (T,); raises as :meth:`number`."""
+        return self.number(split(text, self.unit, self.lower))
+
+    def number(self, tokens: Sequence) -> np.ndarray:
+        """Give the numbers of tokens, int64, (T,).
+
+        Raises
+        ------
+        DataError
+            If one is not known, and there is no number for such.
+        """
+        if self.unit == BYTES:
+            return np.frombuffer(tokens, np.uint8).astype(np.int64)
+        numbers = [self._numbers.get(token, self.unknown) for token in tokens]
+        if None in numbers:
+            raise DataError(f"{tokens[numbers.index(None)]!r} is none of the {len(self.tokens)} tokens of the training")
+        return np.array(numbers, np.int64)
+
+    def decode(self, numbers: Sequence[int]) -> str:
+        """Give the text of tokens."""
+        if self.unit == BYTES:
+            return bytes(int(number) for number in numbers).decode(errors="replace")
+        return (" " if self.unit == WORDS else "").join(self.tokens[number] for number in numbers)
+
+    def label(self, number: int) -> str:
+        """Give a class's name, its number where the classes have none."""
+        return self.labels[number] if self.labels else str(int(number))
+
+    @property
+    def text(self) -> str:
+        """The encoding as JSON."""
+        return json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n"
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the encoding, in hexadecimal."""
+        return hashlib.sha256(self.text.encode(errors="surrogatepass")).hexdigest()
+
+
+def split(text: str, unit: str, lower: bool) -> Sequence:
+    """Cut a text into characters, words between white space, or the bytes of its UTF-8."""
+    text = text.lower() if lower else text
+    if unit == BYTES:
+        return text.encode()
+    return text.split() if unit == WORDS else text

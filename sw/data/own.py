@@ -1,0 +1,159 @@
+"""Files of a user's own: which examples they hold, and which split each belongs to."""
+
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from etalstm.data.dataset import CLASSIFY, LANGUAGE, REGRESS, DataSet
+from etalstm.data.encoding import UNKNOWN, Encoding, split
+from etalstm.data.files import read_text
+from etalstm.data.raw import Raw, read_arrays, read_table
+from etalstm.data.reading import Reading
+from etalstm.data.sequences import Example, Sequences
+from etalstm.data.streams import TokenStreams
+from etalstm.data.tables import DELIMITERS
+from etalstm.errors import DataError
+
+OWN = "own file"
+ARRAYS = ".npz"
+STREAM_STEPS = 64  # of a language's batches
+
+
+def open_own(path: Path, reading: Reading, encoding: Encoding | None = None) -> DataSet:
+    """Read a user's file.
+
+    Parameters
+    ----------
+    path : Path
+        For ``language`` a text. Else a table (``.csv``, ``.tsv``) or arrays (``.npz``).
+    reading : Reading
+    encoding : Encoding, optional
+        Of a network that is trained already: the whole file is then the test split.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, or holds what it should not; the message says the line and the column.
+    """
+    return (_language if reading.task == LANGUAGE else _examples)(path, reading, encoding)
+
+
+def read_raw(path: Path, reading: Reading) -> Raw:
+    """Read the examples of a table or of arrays."""
+    kind = path.suffix.lower()
+    if kind not in (*DELIMITERS, ARRAYS):
+        expected = f"{', '.join(DELIMITERS)} or {ARRAYS}"
+        raise DataError(f"{path}: for the task {reading.task} the ending must be {expected}, got {path.suffix!r}")
+    return read_arrays(path, reading.task) if kind == ARRAYS else read_table(path, reading)
+
+
+def _examples(path: Path, reading: Reading, encoding: Encoding | None) -> Sequences:
+    raws = {"test": read_raw(path, reading)}
+    if encoding is None:
+        raws = _divided(raws["test"], reading)
+        raws |= {name: read_raw(Path(file), reading) for name, file in reading.files.items()}
+        encoding = raws["train"].learn(reading)
+    splits = {name: raw.examples(encoding, reading.task) for name, raw in raws.items()}
+    every = [example for examples in splits.values() for example in examples]
+    _check_inputs(path, every)
+    classes = len(every[0].target) if reading.task == REGRESS else len(encoding.labels)
+    tokens = encoding.count or (int(max(example.x.max() for example in every)) + 1 if every[0].x.ndim == 1 else 0)
+    found = Sequences(OWN, reading.task, splits, classes, tokens, encoding)
+    sizes = ", ".join(f"{len(examples)} for {name}" for name, examples in splits.items())
+    lengths = [len(example.x) for example in every]
+    inputs = {name: [example.x for example in examples] for name, examples in splits.items()}
+    found.notes = [
+        *dict.fromkeys(note for raw in raws.values() for note in raw.notes),
+        f"sequences: {sizes}; of {min(lengths)} to {max(lengths)} steps, the first {found.steps} are used",
+        *_unknown(inputs, encoding),
+    ]
+    return found
+
+
+def _check_inputs(path: Path, examples: list[Example]) -> None:
+    """Refuse sequences whose steps are not of one size."""
+    expected = examples[0].x.shape[1:]
+    for number, example in enumerate(examples):
+        if example.x.shape[1:] != expected:
+            raise DataError(f"{path}: sequence {number} has steps of shape {example.x.shape[1:]}, others {expected}")
+
+
+def _divided(raw: Raw, reading: Reading) -> dict[str, Raw]:
+    """Divide examples into splits by the seed, those of each class alike."""
+    generator = np.random.Generator(np.random.PCG64(reading.split_seed))
+    groups: dict[object, list[int]] = {}
+    for number, target in enumerate(raw.targets):
+        groups.setdefault(target if reading.task == CLASSIFY else None, []).append(number)
+    chosen: dict[str, list[int]] = {"train": [], **{name: [] for name in reading.shares}}
+    for members in groups.values():
+        order = generator.permutation(members).tolist()
+        for name, share in reading.shares.items():
+            count = round(share * len(members))
+            chosen[name] += order[:count]
+            order = order[count:]
+        chosen["train"] += order
+    for name, numbers in chosen.items():
+        if not numbers:
+            raise DataError(f"{raw.path}: {len(raw.targets)} examples leave none for {name}")
+    return {name: raw.take(sorted(numbers)) for name, numbers in chosen.items()}
+
+
+def _unknown(splits: dict[str, list[np.ndarray]], encoding: Encoding) -> list[str]:
+    """Say how many tokens of each split the vocabulary has not."""
+    if encoding.unknown is None:
+        return []
+    notes = []
+    for name, arrays in splits.items():
+        count, total = sum(int((x == encoding.unknown).sum()) for x in arrays), sum(len(x) for x in arrays)
+        if count:
+            notes.append(f"{name}: {count:,} of {total:,} {encoding.unit} are not in the vocabulary, so {UNKNOWN}")
+    return notes
+
+
+class OwnText(TokenStreams):
+    """A text of the user, for the task ``language``.
+
+    Parameters
+    ----------
+    splits : dict from a split's name to int64 tokens, (N,)
+    encoding : Encoding
+    """
+
+    name = OWN
+    steps = STREAM_STEPS
+
+    def __init__(self, splits: dict[str, np.ndarray], encoding: Encoding):
+        super().__init__(splits)
+        self.unit, self.encoding, self.classes = encoding.unit, encoding, encoding.count
+        summary = zlib.crc32(encoding.text.encode(errors="surrogatepass"))
+        for name, tokens in splits.items():
+            summary = zlib.crc32(name.encode() + tokens.tobytes(), summary)
+        self.fingerprint = summary
+
+
+def _language(path: Path, reading: Reading, encoding: Encoding | None) -> OwnText:
+    def cut(file: Path):
+        return split(read_text(file), reading.unit, reading.lower)
+
+    parts = {"test": cut(path)}
+    if encoding is None:
+        parts = _consecutive(parts["test"], reading.shares)
+        parts |= {name: cut(Path(file)) for name, file in reading.files.items()}
+        encoding = Encoding.learn([parts["train"]], reading.unit, reading.lower, reading.vocabulary)
+    tokens = {name: encoding.number(part) for name, part in parts.items()}
+    found = OwnText(tokens, encoding)
+    sizes = ", ".join(f"{len(numbers):,} for {name}" for name, numbers in tokens.items())
+    unknown = _unknown({name: [numbers] for name, numbers in tokens.items()}, encoding)
+    found.notes = [f"{encoding.unit}: {sizes}; {encoding.count:,} different", *unknown]
+    return found
+
+
+def _consecutive(tokens, shares: dict[str, float]) -> dict:
+    """Cut a text into training and the splits of some shares, one behind the other."""
+    start = len(tokens) - sum(round(share * len(tokens)) for share in shares.values())
+    parts = {"train": tokens[:start]}
+    for name, share in shares.items():
+        end = start + round(share * len(tokens))
+        parts[name], start = tokens[start:end], end
+    return parts

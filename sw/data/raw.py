@@ -1,0 +1,220 @@
+"""Examples as files have them: texts not yet tokens, labels not yet numbers."""
+
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from etalstm.data.dataset import REGRESS, TAG
+from etalstm.data.encoding import Encoding, split
+from etalstm.data.files import LARGEST_BYTES, check_file
+from etalstm.data.reading import Reading
+from etalstm.data.sequences import Example, examples_of
+from etalstm.data.tables import LABELS, SEQUENCES, TEXTS, Row, Table
+from etalstm.errors import DataError
+
+TOKENS = ("token", "word")
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Examples of a file.
+
+    Parameters
+    ----------
+    path : Path
+    inputs : list
+        Of sequences of tokens' texts, or of arrays: tokens, int64, (T,), or vectors, float32, (T, I).
+    targets : list
+        Of labels, of lists of labels (``tag``), or of float32 arrays (C,) (``regress``).
+    places : list of str
+        Where each example is, for messages.
+    notes : list of str
+        What was guessed.
+    """
+
+    path: Path
+    inputs: list
+    targets: list
+    places: list[str]
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def texts(self) -> bool:
+        """Inputs are texts."""
+        return not isinstance(self.inputs[0], np.ndarray)
+
+    def take(self, numbers: list[int]) -> "Raw":
+        """Give some of the examples."""
+        columns = ([column[n] for n in numbers] for column in (self.inputs, self.targets, self.places))
+        return Raw(self.path, *columns, self.notes)
+
+    def learn(self, reading: Reading) -> Encoding:
+        """Make the encoding of these examples, those of the training split.
+
+        Raises
+        ------
+        DataError
+            If there is one class only.
+        """
+        labels = () if reading.task == REGRESS else self._labels(reading)
+        if not self.texts:
+            return Encoding(labels=labels)
+        return Encoding.learn(self.inputs, reading.unit, reading.lower, reading.vocabulary, labels)
+
+    def _labels(self, reading: Reading) -> tuple[str, ...]:
+        found = {tag for tags in self.targets for tag in tags} if reading.task == TAG else set(self.targets)
+        if len(found) < 2:
+            raise DataError(f"{self.path}: all of the training is of one class, {found.pop()!r}; there must be two")
+        return tuple(sorted(found, key=_order))
+
+    def examples(self, encoding: Encoding, task: str) -> list[Example]:
+        """Give the examples with tokens and labels as numbers.
+
+        Raises
+        ------
+        DataError
+            If one has no token, or a class that the training has not; the message says where.
+        """
+        labels = {label: number for number, label in enumerate(encoding.labels)}
+
+        def number(label: str, place: str) -> int:
+            if label not in labels:
+                raise DataError(f"{place}: no example of the class {label!r} is in the training")
+            return labels[label]
+
+        found = []
+        for x, target, place in zip(self.inputs, self.targets, self.places, strict=True):
+            x = encoding.number(x) if self.texts else x
+            if not len(x):
+                raise DataError(f"{place}: has no token")
+            if task == TAG:
+                target = np.array([number(tag, place) for tag in target], np.int64)
+            elif task != REGRESS:
+                target = number(target, place)
+            found.append(Example(x, target))
+        return found
+
+
+def _order(label: str) -> tuple:
+    """Order labels: numbers by their value, before texts."""
+    try:
+        return 0, float(label), label
+    except ValueError:
+        return 1, 0.0, label
+
+
+def read_table(path: Path, reading: Reading) -> Raw:
+    """Read a table: a text a row, or with a sequence column, or for the task ``tag``, a step a row."""
+    table = Table(path, [name for name in (reading.text, reading.label, reading.sequence) if name])
+    sequence = table.find(reading.sequence, SEQUENCES)
+    tokens = table.find(reading.text, TOKENS)
+    if reading.task == TAG and (tokens is not None or sequence is None):
+        return _read_tagged(table, reading, sequence, tokens)
+    return _read_texts(table, reading) if sequence is None else _read_vectors(table, reading, sequence)
+
+
+def _target(reading: Reading) -> Callable[[Table, Row, int], Any]:
+    if reading.task == REGRESS:
+        return lambda table, row, column: np.array([table.number(row, column)], np.float32)
+    return Table.text
+
+
+def _two_columns(table: Table, reading: Reading, first: int | None, known: tuple[str, ...]) -> tuple[int, int, list]:
+    """Find the columns of text and label; of two columns one that is not known is the one that is left."""
+    text = table.find(reading.text, known) if first is None else first
+    label = table.find(reading.label, LABELS)
+    count = len(table.columns)
+    if count == 2 and text is None and label is None:
+        rows = [row.fields for row in table.rows if row.fields]
+        label = min((0, 1), key=lambda column: len({fields[column] for fields in rows}))
+    text = 1 - label if text is None and count == 2 else text
+    label = 1 - text if label is None and count == 2 else label
+    for name, column in (("text", text), ("label", label)):
+        if column is None or text == label:
+            names = ", ".join(table.columns)
+            raise DataError(f"{table.path}: which column is the {name}? Name it: --{name} COLUMN; there are: {names}")
+    note = f"{table.path}: text is column {table.columns[text]}, label is column {table.columns[label]}"
+    return text, label, [] if reading.text and reading.label else [note]
+
+
+def _read_texts(table: Table, reading: Reading) -> Raw:
+    text, label, notes = _two_columns(table, reading, None, TEXTS)
+    target, rows = _target(reading), [row for row in table.rows if row.fields]
+    inputs = [split(table.text(row, text), reading.unit, reading.lower) for row in rows]
+    targets = [target(table, row, label) for row in rows]
+    return Raw(table.path, inputs, targets, [f"{table.path}, line {row.line}" for row in rows], notes)
+
+
+def _read_tagged(table: Table, reading: Reading, sequence: int | None, tokens: int | None) -> Raw:
+    """Read a token and its tag a row; a sequence ends at a blank line, or where the sequence column changes."""
+    text, label, notes = _two_columns(table, reading, tokens, TOKENS)
+    groups = table.sequences(sequence)
+    inputs = [[table.text(row, text) for row in group] for group in groups]
+    if reading.lower:
+        inputs = [[token.lower() for token in tokens] for tokens in inputs]
+    targets = [[table.text(row, label) for row in group] for group in groups]
+    return Raw(table.path, inputs, targets, [f"{table.path}, line {group[0].line}" for group in groups], notes)
+
+
+def _read_vectors(table: Table, reading: Reading, sequence: int) -> Raw:
+    """Read the numbers of a step a row; the answer of a sequence is that of its last row."""
+    label = table.find(reading.label, LABELS)
+    if label is None:
+        names = ", ".join(table.columns)
+        raise DataError(f"{table.path}: which column is the label? Name it: --label COLUMN; there are: {names}")
+    columns = [n for n in range(len(table.columns)) if n not in (sequence, label)]
+    if not columns:
+        raise DataError(f"{table.path}: there is no column of numbers beside sequence and label")
+    groups, target = table.sequences(sequence), _target(reading)
+    inputs = [np.array([[table.number(row, n) for n in columns] for row in group], np.float32) for group in groups]
+    if reading.task == TAG:
+        targets = [[table.text(row, label) for row in group] for group in groups]
+    else:
+        targets = [target(table, group[-1], label) for group in groups]
+    names = ", ".join(table.columns[n] for n in columns)
+    note = f"{table.path}: a step is {names}; label is column {table.columns[label]}"
+    return Raw(table.path, inputs, targets, [f"{table.path}, line {group[0].line}" for group in groups], [note])
+
+
+def read_arrays(path: Path, task: str) -> Raw:
+    """Read the arrays ``x``, ``y`` and, where lengths differ, ``lengths`` of an ``.npz`` file; see :func:`examples_of`.
+
+    Raises
+    ------
+    DataError
+        If the file is none, too large, or its arrays are not what they should be.
+    """
+    check_file(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+        if size > LARGEST_BYTES:
+            raise DataError(f"{path}: its arrays have {size:,} bytes, at most {LARGEST_BYTES:,} are read into memory")
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in ("x", "y", "lengths") if name in file}
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise DataError(f"{path}: no file of arrays: {error}") from error
+    for name in ("x", "y"):
+        if name not in arrays:
+            raise DataError(f"{path}: has no array {name}")
+    try:
+        examples = examples_of(arrays["x"], arrays["y"], arrays.get("lengths"), task)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+    return raw_of(path, examples, task)
+
+
+def raw_of(path: Path, examples: list[Example], task: str) -> Raw:
+    """Give examples whose classes are numbers as if a file had named them."""
+    targets = [example.target for example in examples]
+    if task == TAG:
+        targets = [[str(tag) for tag in tags] for tags in targets]
+    elif task != REGRESS:
+        targets = [str(target) for target in targets]
+    return Raw(
+        path, [example.x for example in examples], targets, [f"{path}, sequence {n}" for n in range(len(targets))]
+    )

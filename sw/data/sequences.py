@@ -1,0 +1,180 @@
+"""Sequences of unequal lengths, each with an answer: a class, numbers, or a tag for every step."""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from etalstm.data.dataset import REGRESS, TAG, Batch, DataSet, check_split
+from etalstm.data.encoding import Encoding
+from etalstm.errors import DataError
+
+POOL = 16  # batches that are sorted by length together: enough for even lengths, too few to fix who meets whom
+MOST_STEPS = 256  # of a batch, unless the user chooses others
+
+
+@dataclass(frozen=True)
+class Example:
+    """A sequence and its answer.
+
+    Parameters
+    ----------
+    x : array
+        Tokens, int64, (T,), or vectors, float32, (T, I).
+    target : int or array
+        Class; numbers, float32, (C,); or tags, int64, (T,).
+    """
+
+    x: np.ndarray
+    target: int | np.ndarray
+
+
+class Sequences(DataSet):
+    """Examples in memory. Batches for training hold sequences of similar length, so that few steps are padding.
+
+    Parameters
+    ----------
+    name : str
+    task : str
+        ``classify``, ``regress`` or ``tag``.
+    splits : dict from a split's name to a list of Example
+    classes : int
+        Classes or tags, or numbers of a target.
+    tokens : int
+        Different tokens; 0 where inputs are vectors.
+    encoding : Encoding, optional
+    steps : int, optional
+        Steps T unless the user chooses others; those of the longest sequence, at most ``MOST_STEPS``, if not given.
+    masked : bool, optional
+        Whether lengths are unequal, where that is known before.
+
+    Raises
+    ------
+    DataError
+        If there is no example.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        task: str,
+        splits: dict[str, list[Example]],
+        classes: int,
+        tokens: int = 0,
+        encoding: Encoding | None = None,
+        steps: int | None = None,
+        masked: bool | None = None,
+    ):
+        every = [example for examples in splits.values() for example in examples]
+        if not every:
+            raise DataError(f"{name}: there are no examples")
+        self.name, self.task, self.classes, self._splits, self._tokens = name, task, classes, splits, tokens
+        self.input_size = None if tokens else every[0].x.shape[1]
+        self.encoding = encoding or Encoding()
+        lengths = {len(example.x) for example in every}
+        self._longest = max(lengths)
+        self.steps = steps or min(self._longest, MOST_STEPS)
+        self.masked = len(lengths) > 1 if masked is None else masked
+        self.fingerprint = self._fingerprint(every)
+
+    def _fingerprint(self, examples: list[Example]) -> int:
+        summary = zlib.crc32(self.encoding.text.encode(errors="surrogatepass"))
+        for example in examples:
+            summary = zlib.crc32(np.ascontiguousarray(example.x).tobytes(), summary)
+            summary = zlib.crc32(np.asarray(example.target).tobytes(), summary)
+        return zlib.crc32(repr([len(examples) for examples in self._splits.values()]).encode(), summary)
+
+    @property
+    def tokens(self) -> int:
+        """Different tokens."""
+        return self._tokens
+
+    def epoch(self, split, batch, steps, generator=None):
+        """Cut a split into batches of sequences; see :meth:`DataSet.epoch`."""
+        members = self._splits.get(check_split(split), [])
+        if not self.masked and steps > self._longest:
+            raise ValueError(f"steps must be at most {self._longest}, those of every sequence, got {steps}")
+        if not members:
+            raise ValueError(f"there is no sequence in {split}")
+        order = np.arange(len(members))
+        if generator is None:
+            return [self._batch(members, order[n : n + batch], batch, steps) for n in range(0, order.size, batch)]
+        order = generator.permutation(order)[: order.size // batch * batch]
+        if not order.size:
+            raise ValueError(f"batch must be at most {len(members)}, the sequences in {split}, got {batch}")
+        lengths = np.array([len(example.x) for example in members])
+        pools = [order[n : n + POOL * batch] for n in range(0, order.size, POOL * batch)]
+        order = np.concatenate([pool[np.argsort(lengths[pool], kind="stable")] for pool in pools]).reshape(-1, batch)
+        return [self._batch(members, order[n], batch, steps) for n in generator.permutation(len(order))]
+
+    def _batch(self, members: list[Example], chosen: np.ndarray, batch: int, steps: int) -> Batch:
+        inputs = () if self.input_size is None else (self.input_size,)
+        x = np.zeros((steps, batch, *inputs), np.float32 if inputs else np.int64)
+        lengths = np.ones(batch, np.int64)
+        shape = {REGRESS: (batch, self.classes), TAG: (steps, batch)}.get(self.task, (batch,))
+        targets = np.zeros(shape, np.float32 if self.task == REGRESS else np.int64)
+        for b, n in enumerate(chosen):
+            example = members[n]
+            length = lengths[b] = min(len(example.x), steps)
+            x[:length, b] = example.x[:steps]
+            if self.task == TAG:
+                targets[:length, b] = example.target[:steps]
+            else:
+                targets[b] = example.target
+        weights = (np.arange(batch) < chosen.size).astype(np.float32)
+        if self.task == TAG:
+            weights = weights * (np.arange(steps)[:, None] < lengths).astype(np.float32)
+        return Batch(x, lengths, targets, weights)
+
+
+def examples_of(x: Sequence, y: Sequence, lengths: Sequence[int] | None, task: str) -> list[Example]:
+    """Give the examples of arrays.
+
+    Parameters
+    ----------
+    x : array, (N, T, I) numbers or (N, T) integers (tokens); or a list of N arrays (T, I) or (T,)
+    y : array
+        Integers, (N,) (``classify``) or (N, T) (``tag``), or numbers, (N,) or (N, C) (``regress``).
+    lengths : N integers, optional
+        Steps of each sequence; all if not given.
+    task : str
+
+    Raises
+    ------
+    DataError
+        If they are of other shapes or kinds, or a number is not finite; the message gives the sequence.
+    """
+    if len(x) != len(y) or (lengths is not None and len(lengths) != len(x)):
+        raise DataError(
+            f"x has {len(x)} sequences, y {len(y)}" + ("" if lengths is None else f", {len(lengths)} lengths")
+        )
+    found = []
+    for n, (inputs, target) in enumerate(zip(x, y, strict=True)):
+        inputs, target = np.asarray(inputs), np.asarray(target)
+        length = len(inputs) if lengths is None else int(lengths[n])
+        if not 1 <= length <= len(inputs):
+            raise DataError(f"sequence {n}: its length must be 1 to {len(inputs)}, got {length}")
+        inputs = _checked(n, "x", inputs, 1 if np.issubdtype(inputs.dtype, np.integer) else 2)[:length]
+        target = _checked(n, "y", target, {TAG: 1}.get(task, min(target.ndim, 1)))
+        if task == REGRESS:
+            target = np.atleast_1d(target).astype(np.float32)
+        elif not np.issubdtype(target.dtype, np.integer):
+            raise DataError(f"sequence {n}: y must be integers for the task {task}, got {target.dtype}")
+        found.append(Example(inputs, target[:length] if task == TAG else target if task == REGRESS else int(target)))
+    return found
+
+
+def _checked(number: int, name: str, array: np.ndarray, dimensions: int) -> np.ndarray:
+    """Give an array as int64 or float32."""
+    if array.ndim != dimensions:
+        raise DataError(f"sequence {number}: {name} must have {dimensions} dimensions, got shape {array.shape}")
+    if np.issubdtype(array.dtype, np.integer):
+        if array.size and array.min() < 0:
+            raise DataError(f"sequence {number}: {name} must be at least 0, got {array.min()}")
+        return array.astype(np.int64)
+    if not np.issubdtype(array.dtype, np.floating):
+        raise DataError(f"sequence {number}: {name} must be numbers, got {array.dtype}")
+    if not np.isfinite(array).all():
+        raise DataError(f"sequence {number}: {name} must be finite, got {array[~np.isfinite(array)].flat[0]}")
+    return array.astype(np.float32)

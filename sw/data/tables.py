@@ -1,0 +1,120 @@
+"""Tables of a user: CSV and TSV, with or without a line of names; errors say line and column."""
+
+import csv
+import io
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from etalstm.data.files import read_text
+from etalstm.errors import DataError
+
+TEXTS = ("text", "sentence", "question", "review", "content", "comment", "message", "token", "word", "title")
+LABELS = ("label", "class", "category", "target", "tag", "sentiment", "topic", "answer", "y")
+SEQUENCES = ("sequence", "sequence_id")
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table: the line it ends on, and its fields; no field at all where the line is blank."""
+
+    line: int
+    fields: list[str]
+
+
+class Table:
+    """A file of rows.
+
+    Parameters
+    ----------
+    path : Path
+        Ending on one of ``DELIMITERS``.
+    names : sequence of str
+        Columns that the user names; they, or well-known ones, tell that the first line has names. Otherwise the
+        columns are called 1, 2, 3, and so on.
+
+    Raises
+    ------
+    DataError
+        If it cannot be read, or rows have unequal numbers of fields.
+
+    Members
+    -------
+    columns : list of str
+    rows : list of Row
+    """
+
+    def __init__(self, path: Path, names=()):
+        self.path = path
+        self.rows = self._read(path, DELIMITERS[path.suffix.lower()])
+        first = next(row for row in self.rows if row.fields)
+        known = {*names, *TEXTS, *LABELS, *SEQUENCES}
+        headed = bool({field.strip().lower() for field in first.fields} & {name.lower() for name in known})
+        self.columns = [f.strip() for f in first.fields] if headed else [str(n + 1) for n in range(len(first.fields))]
+        if headed:
+            self.rows.remove(first)
+        for row in self.rows:
+            if row.fields and len(row.fields) != len(self.columns):
+                raise DataError(f"{path}, line {row.line}: {len(row.fields)} fields, expected {len(self.columns)}")
+        if not any(row.fields for row in self.rows):
+            raise DataError(f"{path}: has no rows below its line of names")
+
+    @staticmethod
+    def _read(path: Path, delimiter: str) -> list[Row]:
+        quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
+        reader = csv.reader(io.StringIO(read_text(path), newline=""), delimiter=delimiter, quoting=quoting, strict=True)
+        rows = []
+        try:
+            rows.extend(Row(reader.line_num, fields) for fields in reader)
+        except csv.Error as error:
+            raise DataError(f"{path}, line {reader.line_num}: {error}") from error
+        return rows
+
+    def find(self, name: str | None, known: tuple[str, ...]) -> int | None:
+        """Give the number of a column that is named, or has one of the well-known names, or None.
+
+        Raises
+        ------
+        DataError
+            If there is no column of the name that is given.
+        """
+        lowered = [column.lower() for column in self.columns]
+        if name is not None:
+            if name.lower() not in lowered:
+                raise DataError(f"{self.path}: has no column {name!r}; there are: {', '.join(self.columns)}")
+            return lowered.index(name.lower())
+        return next((lowered.index(column) for column in known if column in lowered), None)
+
+    def place(self, row: Row, column: int) -> str:
+        """Say where a field is."""
+        return f"{self.path}, line {row.line}, column {self.columns[column]}"
+
+    def text(self, row: Row, column: int) -> str:
+        """Give a field; :class:`DataError` if it is empty."""
+        value = row.fields[column].strip()
+        if not value:
+            raise DataError(f"{self.place(row, column)}: empty")
+        return value
+
+    def number(self, row: Row, column: int) -> float:
+        """Give a field as a number; :class:`DataError` if it is none, or not finite."""
+        text = self.text(row, column)
+        try:
+            value = float(text)
+        except ValueError as error:
+            raise DataError(f"{self.place(row, column)}: {text[:40]!r} is no number") from error
+        if not math.isfinite(value):
+            raise DataError(f"{self.place(row, column)}: must be finite, got {text[:40]!r}")
+        return value
+
+    def sequences(self, column: int | None) -> list[list[Row]]:
+        """Give the rows of each sequence: of one value in a column, or without a column between blank lines."""
+        groups: dict[object, list[Row]] = {}
+        blanks = 0
+        for row in self.rows:
+            if not row.fields:
+                blanks += 1
+                continue
+            groups.setdefault(blanks if column is None else self.text(row, column), []).append(row)
+        return list(groups.values())

@@ -1,0 +1,113 @@
+"""A run's folder: which files it has, who may write there, and what must not be lost."""
+
+import os
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from etalstm.errors import RunError
+from etalstm.train.checkpoint import read
+from etalstm.train.files import write_whole
+from etalstm.train.settings import Settings
+
+SETTINGS, METRICS, ENCODING = "settings.toml", "metrics.jsonl", "encoding.json"
+CHECKPOINT, BEST = "checkpoint.safetensors", "best.safetensors"
+FILES = (CHECKPOINT, BEST, METRICS, ENCODING, SETTINGS)
+LOCK = ".lock"
+
+
+class RunFolder:
+    """The folder of a run.
+
+    ``settings.toml`` has what the run was given, ``metrics.jsonl`` what it did, ``checkpoint.safetensors`` its last
+    state, ``best.safetensors`` that with the lowest validation loss, and ``encoding.json`` the tokens and labels.
+
+    Parameters
+    ----------
+    path : Path
+        Needs not be there yet.
+    """
+
+    def __init__(self, path: Path | str):
+        self.path = Path(path)
+        self.settings, self.metrics, self.encoding = (self.path / name for name in (SETTINGS, METRICS, ENCODING))
+        self.checkpoint, self.best = self.path / CHECKPOINT, self.path / BEST
+        self._lock: FileLock | None = None
+
+    def open(self, resume: bool = False, overwrite: bool = False) -> None:
+        """Make the folder if need be, and lock it; one that is open stays open.
+
+        Raises
+        ------
+        RunError
+            If there is a run in it and it is neither to go on nor to be overwritten, if another process has the folder,
+            or if something else than a file has the name of one of the run's.
+        OSError
+            If it cannot be made or written to.
+        """
+        if self._lock is not None:
+            return
+        self.path.mkdir(parents=True, exist_ok=True)
+        there = self._files_there()
+        if there and not (resume or overwrite):
+            raise RunError(
+                f"{self.path} holds a run already ({there[0]}): --resume goes on with it, --overwrite begins anew"
+            )
+        lock = FileLock(self.path / LOCK, timeout=0)
+        try:
+            lock.acquire()
+        except Timeout as error:
+            raise RunError(f"{self.path}: another process trains in this folder") from error
+        self._lock = lock
+
+    def clear(self) -> None:
+        """Remove a run's files."""
+        for name in self._files_there():
+            (self.path / name).unlink()
+
+    def _files_there(self) -> list[str]:
+        for name in (*FILES, LOCK):
+            if os.path.lexists(self.path / name) and not (self.path / name).is_file():
+                raise RunError(f"{self.path / name} must be a file, but is something else")
+        return [name for name in FILES if (self.path / name).exists()]
+
+    def close(self) -> None:
+        """Give the folder back; a second time does nothing."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def __enter__(self) -> "RunFolder":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def write_settings(self, settings: Settings) -> None:
+        """Write the settings that the run has from now on."""
+        write_whole(self.settings, settings.text_of_file().encode())
+
+    def settings_to_resume(self) -> dict:
+        """Read the settings that the run's file names.
+
+        Raises
+        ------
+        CheckpointError
+            If there is no checkpoint, or one of another version of this program.
+        RunError
+            If the settings are missing, or not what they should be.
+        """
+        read(self.checkpoint)
+        return Settings.read(self.settings)
+
+    def read_settings(self) -> Settings:
+        """Read the settings.
+
+        Raises
+        ------
+        RunError
+            If the folder holds no run, or its settings are not what they should be.
+        """
+        if not self.settings.is_file():
+            raise RunError(f"{self.path} must be the folder of a run of eta-lstm train, but holds no {SETTINGS}")
+        return Settings.load(self.settings)

@@ -1,0 +1,203 @@
+"""A network that learns batch by batch: the LSTM on a device, what surrounds it on the host, and their optimizer."""
+
+import math
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from etalstm.data import Batch, DataSet
+from etalstm.device import Device, Outputs, TrainingShape
+from etalstm.errors import DeviceError, DivergedError
+from etalstm.network import NetworkShape, initial_parameters
+from etalstm.slices import AUTO
+from etalstm.storage import Storage, Usage
+from etalstm.train.checkpoint import Checkpoint, Identity, Origin
+from etalstm.train.chooser import CHOOSING, SMALLEST, Chooser
+from etalstm.train.loss import Loss
+from etalstm.train.model import HostModel
+from etalstm.train.optimizers import optimizer_of
+from etalstm.train.pruning import DeltaPruning
+from etalstm.train.settings import Settings
+from etalstm.train.significance import Significance
+
+
+class Learner:
+    """What iterations change.
+
+    Parameters
+    ----------
+    settings : Settings
+    data : DataSet
+    device : Device
+        Open; stays open.
+    checkpoint : Checkpoint, optional
+        Of a run that goes on: only its slices are looked at here, where the settings leave them to the device. See
+        :mod:`etalstm.train.state` for all else.
+
+    Raises
+    ------
+    ValueError
+        If data set, sizes and settings do not go together.
+    DeviceError
+        If the device cannot store as the settings say, or skip cells.
+
+    Members
+    -------
+    identity : Identity
+    origin : Origin
+    session : Session
+    model : HostModel
+    optimizer : Optimizer
+    iteration : int
+        Iterations done.
+    h, c : arrays, float32, (L, B, H)
+        The state that the next batch begins with.
+    """
+
+    def __init__(self, settings: Settings, data: DataSet, device: Device, checkpoint: Checkpoint | None = None):
+        self.settings, self.data = settings, data
+        self.steps = settings.steps or data.steps
+        self.identity = identity_of(settings, data)
+        self.network = NetworkShape(self.identity.input_size, settings.hidden, settings.layers)
+        self.chooser = Chooser(settings.layers, settings.policy if settings.policy in CHOOSING else SMALLEST)
+        self.model = HostModel(self.identity, settings.seed)
+        self.optimizer = optimizer_of(settings, self.model, self.network)
+        self.pruning = None if settings.delta_target is None else DeltaPruning(settings.delta_target)
+        self.significance = Significance(settings.layers, self.steps, settings.ms2 or 0.0, data.per_step)
+        self.iteration = 0
+        shape = self._shape(settings)
+        self.slices = self._slices(device, shape, checkpoint)
+        self.shape = replace(shape, slices=self.slices)
+        self.session = device.create(self.shape)
+        if settings.ms2 is not None and not self.session.reduces:
+            raise DeviceError(f"device {device.name} skips no cells: ms2 must be off, got {settings.ms2}")
+        self.optimizer.load(self.session, initial_parameters(self.network, settings.seed))
+        self.forget()
+
+    def _shape(self, settings: Settings) -> TrainingShape:
+        return TrainingShape(
+            self.network,
+            settings.batch,
+            self.steps,
+            self.data.masked,
+            self._storage(),
+            memory_budget=settings.memory_budget,
+            architecture=settings.architecture,
+        )
+
+    def _slices(self, device: Device, shape: TrainingShape, checkpoint: Checkpoint | None) -> int:
+        """Give the run's number of slices, where it is left to the device that of the checkpoint before all."""
+        if self.settings.slices != AUTO:
+            return self.settings.slices
+        return checkpoint.description.run.slices if checkpoint else device.best_slices(shape)
+
+    def _storage(self) -> Storage:
+        """Give what layers keep now; where all are dense, theta has nothing to drop."""
+        settings = self.settings
+        if settings.policy not in CHOOSING:
+            return Storage(settings.policy, settings.theta)
+        policies = self.chooser.policies
+        return Storage(policies, settings.theta if "ms1" in policies else 0.0)
+
+    @property
+    def origin(self) -> Origin:
+        """What a checkpoint must agree in for the run to go on."""
+        data, settings = self.data, self.settings
+        return Origin(
+            dataset=data.name, data=data.fingerprint, batch=settings.batch, steps=self.steps, slices=self.slices,
+            seed=settings.seed, optimizer=settings.optimizer,
+        )  # fmt: skip
+
+    def forget(self) -> None:
+        """Let the next batch begin with states of zero."""
+        self.h = self.c = np.zeros(self.shape.state_shape, np.float32)
+
+    def forward(self, batch: Batch, h: np.ndarray, c: np.ndarray, skipped: np.ndarray | None = None) -> Outputs:
+        """Run the network over a batch from the states h and c, (L, B, H)."""
+        lengths = batch.lengths if self.shape.masked else None
+        return self.session.forward(self.model.inputs(batch.x), lengths, h, c, skipped)
+
+    def iterate(self, batch: Batch, rate: float) -> dict:
+        """Train on one batch with a learning rate; give the entry of the log, without the epoch.
+
+        Raises
+        ------
+        DivergedError
+            If loss or gradient are not finite; the weights are those before the update.
+        """
+        started, settings = time.perf_counter(), self.settings
+        skipped, compensation = None, 1.0
+        if settings.ms2 is not None:
+            skipped, compensation = self.significance.plan(self.iteration, batch.lengths)
+        outputs = self.forward(batch, self.h, self.c, skipped)
+        loss, dy = self.model.backward(batch, outputs.y)
+        if not math.isfinite(loss.total):
+            raise DivergedError(f"the loss of iteration {self.iteration + 1} is {loss.total}: training has diverged")
+        delta_threshold = self.pruning.threshold if self.pruning else 0.0
+        back = self.session.backward(dy, delta_threshold=delta_threshold)
+        if self.identity.tokens:
+            self.model.embed_backward(batch, back.dx)
+        self._measure(batch, loss)
+        reductions = self._reductions() | {"delta_threshold": delta_threshold}
+        if self.pruning:
+            self.pruning.take(reductions["delta_density"])
+        self.optimizer.update(self.session, back, rate, compensation, self.iteration + 1)
+        if self.data.stateful:
+            self.h, self.c = outputs.h, outputs.c
+        self.iteration += 1
+        return self.entry("iteration", loss, started) | {"learning_rate": rate} | self._costs() | reductions
+
+    def _measure(self, batch: Batch, loss: Loss) -> None:
+        if self.settings.ms2 is not None and self.significance.measures(self.iteration):
+            self.significance.measure(self.session.contributions(), batch.lengths, loss.mean)
+        self.significance.end_iteration(loss.mean)
+
+    def end_epoch(self, validation_loss: float) -> None:
+        """Note an epoch's validation loss, and what that changes for the next one."""
+        self.significance.end_epoch(validation_loss)
+        self.chooser.end_epoch()
+        self.store()
+        self.forget()
+
+    def store(self) -> None:
+        """Have the device store as is chosen now."""
+        if self._storage() != self.session.shape.storage:
+            self.session.store_as(self._storage())
+
+    def entry(self, kind: str, loss: Loss, started: float) -> dict:
+        """Give what the log says of a loss, without the epoch."""
+        place = {"kind": kind, "iteration": self.iteration, "loss": loss.mean} | loss.score(self.identity.task)
+        return place | {"seconds": time.perf_counter() - started}
+
+    def _costs(self) -> dict:
+        """Give the cycles of an iteration, the bytes it moved and those it takes, as far as the device knows them."""
+        counters = self.session.counters()
+        kinds = ("read", "write", "program", "spared")
+        moved = {name: counters[f"{name}_bytes"] for name in kinds if f"{name}_bytes" in counters}
+        costs = {"cycles": counters["cycles"], "bytes": moved, "memory": self.session.memory()}
+        return {name: cost for name, cost in costs.items() if cost != {}}
+
+    def _reductions(self) -> dict:
+        """Give what was chosen to be reduced, and what the last two passes kept and computed, for the log."""
+        settings = self.settings
+        chosen = {"theta": settings.theta, "storage": settings.policy, "ms2": settings.ms2}
+        chosen |= {"delta_target": settings.delta_target, "architecture": settings.architecture, "slices": self.slices}
+        usages = self.session.usage()
+        if settings.policy in CHOOSING:
+            chosen["policies"] = self.chooser.policies
+            self.chooser.measure(usages)
+        if not usages:
+            return chosen
+        return chosen | sum(usages, Usage()).summary()
+
+
+def identity_of(settings: Settings, data: DataSet) -> Identity:
+    """Give what defines the model that settings and data make."""
+    tokens = data.tokens if data.input_size is None else 0
+    if settings.tied and data.tokens != data.classes:
+        raise ValueError(f"tied weights need as many outputs as tokens, got {data.classes} and {data.tokens}")
+    return Identity(
+        task=data.task, input_size=data.input_size or settings.embedding, hidden_size=settings.hidden,
+        layers=settings.layers, outputs=data.classes, tokens=tokens, tied=settings.tied, encoding=data.encoding.digest,
+    )  # fmt: skip

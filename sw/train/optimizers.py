@@ -1,0 +1,190 @@
+"""How the parameters follow their gradients: SGD with momentum on the device, Adam and AdamW on the host.
+
+The host's parameters are clipped by a norm of their own: the LSTM's is known only on the device, after the host's part
+of the gradient has been found. Both norms are looked at before any parameter changes.
+
+The machine has no square root and no division, so Adam's rule is the host's for the LSTM's parameters too. Each
+iteration then reads all of dW, db and the weights from the device and writes the weights back: three times the bytes
+of the weights, and no update runs on the device.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from etalstm.device import InputGradients, Session
+from etalstm.errors import DivergedError
+from etalstm.golden.trainer import descend
+from etalstm.network import LayerParameters, NetworkShape, zero_velocities
+from etalstm.optimizer import UpdateRule, clip_scale, gradient_norm
+from etalstm.train.model import HostModel
+from etalstm.train.schedule import power
+from etalstm.train.settings import ADAMW, SGD, Settings
+
+ZERO = np.float32(0)
+Layers = list[LayerParameters]
+
+
+class Optimizer(ABC):
+    """Updates the parameters on the device and on the host, and has what it remembers of their gradients.
+
+    Parameters
+    ----------
+    settings : Settings
+    model : HostModel
+    network : NetworkShape
+
+    Members
+    -------
+    kinds : tuple of str
+        What is remembered for each parameter.
+    host : dict from a kind to a dict of arrays
+        Of the host's parameters; may be set.
+    """
+
+    kinds: ClassVar[tuple[str, ...]]
+
+    def __init__(self, settings: Settings, model: HostModel, network: NetworkShape):
+        self.settings, self.model, self.network = settings, model, network
+        self.host = {
+            kind: {name: np.zeros_like(array) for name, array in model.parameters.items()} for kind in self.kinds
+        }
+
+    def update(self, session: Session, back: InputGradients, rate: float, compensation: float, number: int) -> None:
+        """Change all parameters by the last backward pass.
+
+        Parameters
+        ----------
+        session : Session
+        back : InputGradients
+            Of that pass.
+        rate : float
+            Learning rate.
+        compensation : float
+            What the LSTM's gradient is multiplied by, for the cells that were skipped.
+        number : int
+            Of the update, from 1.
+
+        Raises
+        ------
+        DivergedError
+            If a gradient is not finite; all parameters stay as they were.
+        """
+        gradients = [self.model.gradients[name].reshape(-1) for name in self.model.parameters]
+        scale = clip_scale(gradient_norm([], gradients), self.settings.clip)
+        self._update_device(session, back, rate, compensation, number)
+        for name in self.model.parameters:
+            self._update_host(name, rate, scale, number)
+
+    @abstractmethod
+    def load(self, session: Session, parameters: Layers, memory: dict[str, Layers] | None = None) -> None:
+        """Put the LSTM's parameters on the device, and with them what is remembered, by kind; zeros if not given."""
+
+    @abstractmethod
+    def memory(self, session: Session) -> dict[str, Layers]:
+        """Give what is remembered for the LSTM's parameters, by kind."""
+
+    @abstractmethod
+    def _update_device(self, session, back, rate, compensation, number) -> None:
+        """Change the LSTM's parameters."""
+
+    @abstractmethod
+    def _update_host(self, name, rate, scale, number) -> None:
+        """Change one of the host's parameters."""
+
+    def _weight_decay(self, name: str) -> np.float32:
+        """Give the weight decay of a parameter; biases have none."""
+        return ZERO if name.endswith("bias") else np.float32(self.settings.weight_decay)
+
+
+class Sgd(Optimizer):
+    """SGD with momentum, see :class:`etalstm.optimizer.UpdateRule`."""
+
+    kinds = ("velocities",)
+
+    def load(self, session, parameters, memory=None):
+        """Put parameters and velocities on the device."""
+        session.load(parameters, memory and memory["velocities"])
+
+    def memory(self, session):
+        """Read the velocities from the device."""
+        return {"velocities": session.velocities()}
+
+    def _update_device(self, session, back, rate, compensation, number):
+        settings = self.settings
+        session.update(rate, settings.momentum, settings.clip, settings.weight_decay, compensation)
+
+    def _update_host(self, name, rate, scale, number):
+        rule = UpdateRule(rate, self.settings.momentum, self._weight_decay(name), scale)
+        values, speeds = self.model.parameters, self.host["velocities"]
+        gradient = self.model.gradients[name]
+        values[name], speeds[name] = descend(values[name], speeds[name], gradient, rule, rule.weight_decay)
+
+
+class Adam(Optimizer):
+    """Adam, and AdamW whose weight decay is no part of the gradient.
+
+    ``m = β1 m + (1 - β1) g; v = β2 v + (1 - β2) g²; w = w - rate m / (1 - β1^n) / (√v / √(1 - β2^n) + ε)``, each
+    operation rounded to float32. Source: Kingma and Ba, arXiv 1412.6980; Loshchilov and Hutter, arXiv 1711.05101.
+    """
+
+    kinds = ("first", "second")
+
+    def __init__(self, settings: Settings, model: HostModel, network: NetworkShape):
+        super().__init__(settings, model, network)
+        self._device = {kind: zero_velocities(network) for kind in self.kinds}
+
+    def load(self, session, parameters, memory=None):
+        """Put parameters on the device; the moments stay on the host."""
+        session.load(parameters)
+        self._device = memory or self._device
+
+    def memory(self, session):
+        """Give the moments."""
+        return self._device
+
+    def _update_device(self, session, back, rate, compensation, number):
+        scale = np.float32(compensation * clip_scale(back.norm * compensation, self.settings.clip))
+        rows = zip(session.parameters(), session.gradients(), *(self._device[kind] for kind in self.kinds), strict=True)
+        try:
+            moved = [self._layer(*layer, rate, scale, number) for layer in rows]
+        except ValueError as error:  # LayerParameters found a value that is not finite
+            raise DivergedError(f"the update has overflowed: {error}") from error
+        session.load([layer[0] for layer in moved])
+        self._device = {kind: [layer[n] for layer in moved] for n, kind in enumerate(self.kinds, 1)}
+
+    def _layer(self, parameters, gradients, first, second, rate, scale, number) -> Layers:
+        """Move one layer's weights and bias; give the new parameters and their two moments."""
+        moved = [
+            self._move(name, *(getattr(entry, name) for entry in (parameters, gradients, first, second)),
+                       rate, scale, number)
+            for name in ("weights", "bias")
+        ]  # fmt: skip
+        return [LayerParameters(*entry) for entry in zip(*moved, strict=True)]
+
+    def _update_host(self, name, rate, scale, number):
+        values, first, second = self.model.parameters, self.host["first"], self.host["second"]
+        moved = self._move(name, values[name], self.model.gradients[name], first[name], second[name],
+                           rate, scale, number)  # fmt: skip
+        values[name], first[name], second[name] = moved
+
+    def _move(self, name, values, gradient, first, second, rate, scale, number):
+        """Take one step, element by element; give values, first and second moment."""
+        settings, decay = self.settings, self._weight_decay(name)
+        gradient = gradient * scale
+        if settings.optimizer == ADAMW:
+            values = values * (np.float32(1) - np.float32(rate) * decay)
+        else:
+            gradient = gradient + decay * values
+        first = np.float32(settings.beta1) * first + np.float32(1 - settings.beta1) * gradient
+        second = np.float32(settings.beta2) * second + np.float32(1 - settings.beta2) * np.square(gradient)
+        size = np.float32(rate / (1 - power(settings.beta1, number)))
+        root = np.float32(math.sqrt(1 - power(settings.beta2, number)))
+        return values - size * first / (np.sqrt(second) / root + np.float32(settings.epsilon)), first, second
+
+
+def optimizer_of(settings: Settings, model: HostModel, network: NetworkShape) -> Optimizer:
+    """Give the optimizer that the settings name."""
+    return (Sgd if settings.optimizer == SGD else Adam)(settings, model, network)

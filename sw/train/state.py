@@ -1,0 +1,110 @@
+"""A learner's state as the tensors of a checkpoint, and back."""
+
+from pathlib import Path
+
+from etalstm.data import DataSet
+from etalstm.device import Device
+from etalstm.errors import CheckpointError
+from etalstm.network import LayerParameters
+from etalstm.train.checkpoint import Checkpoint, Origin, check_same, read
+from etalstm.train.learner import Learner
+from etalstm.train.model import HostModel
+from etalstm.train.settings import Settings
+
+
+def tensors_of(learner: Learner, within_epoch: bool) -> dict:
+    """Give all arrays of a learner; h and c only within an epoch, as each epoch begins without."""
+    tensors = {"state.h": learner.h, "state.c": learner.c} if within_epoch else {}
+    tensors |= {f"significance.{name}": array for name, array in learner.significance.arrays.items()}
+    optimizer, session = learner.optimizer, learner.session
+    for kind, layers in ({"weights": session.parameters()} | optimizer.memory(session)).items():
+        for n, layer in enumerate(layers):
+            tensors |= {f"lstm.{n}.{kind}": layer.weights, f"lstm.{n}.bias.{kind}": layer.bias}
+    for kind, arrays in ({"weights": learner.model.parameters} | optimizer.host).items():
+        tensors |= {f"host.{name}.{kind}": array for name, array in arrays.items()}
+    return tensors
+
+
+def layers_of(tensors: dict, layers: int, kind: str) -> list[LayerParameters]:
+    """Give the LSTM's parameters, or what an optimizer remembers of them, from a checkpoint's tensors."""
+    return [LayerParameters(tensors[f"lstm.{n}.{kind}"], tensors[f"lstm.{n}.bias.{kind}"]) for n in range(layers)]
+
+
+def host_of(tensors: dict, model: HostModel, kind: str) -> dict:
+    """Give the host's parameters, or what an optimizer remembers of them, from a checkpoint's tensors."""
+    return {name: tensors[f"host.{name}.{kind}"] for name in model.parameters}
+
+
+def _shapes(learner: Learner, origin: Origin, within_epoch: bool) -> dict[str, tuple[int, ...]]:
+    network = learner.network
+    state = (network.layers, origin.batch, network.hidden_size)
+    shapes = {"state.h": state, "state.c": state} if within_epoch else {}
+    shapes |= {f"significance.{name}": array.shape for name, array in learner.significance.arrays.items()}
+    for kind in ("weights", *learner.optimizer.kinds):
+        for n in range(network.layers):
+            shapes[f"lstm.{n}.{kind}"] = (network.rows, network.columns_of(n))
+            shapes[f"lstm.{n}.bias.{kind}"] = (network.rows,)
+        shapes |= {f"host.{name}.{kind}": array.shape for name, array in learner.model.parameters.items()}
+    return shapes
+
+
+def check_run(path: Path, learner: Learner, saved: Checkpoint) -> None:
+    """Raise :class:`CheckpointError` unless a checkpoint is of the learner's run.
+
+    Where an epoch begins the batch may differ: no state is carried, and the order of the examples is not begun.
+    """
+    found, expected, position = saved.description.run, learner.origin, saved.description.position
+    check_same(path, saved.description.model, learner.identity)
+    if not position.batch:
+        expected = expected.model_copy(update={"batch": found.batch})
+    check_same(path, found, expected)
+    layers = learner.network.layers
+    if not len(position.chooser.dense_for) == len(position.chooser.words) == len(position.chooser.deltas) == layers:
+        raise CheckpointError(f"{path}: position.chooser must be of {layers} layers, got {position.chooser}")
+    saved.check_shapes(path, _shapes(learner, found, position.batch > 0))
+
+
+def restore(path: Path, learner: Learner, saved: Checkpoint) -> None:
+    """Bring a learner to where a checkpoint was written.
+
+    Parameters
+    ----------
+    path : Path
+        Of the checkpoint, for messages.
+    learner : Learner
+    saved : Checkpoint
+
+    Raises
+    ------
+    CheckpointError
+        If the checkpoint is of another run.
+    """
+    check_run(path, learner, saved)
+    tensors, position, layers = saved.tensors, saved.description.position, learner.network.layers
+    learner.iteration, optimizer, model = position.iteration, learner.optimizer, learner.model
+    learner.chooser.state = position.chooser.model_dump()
+    if learner.pruning and position.delta_threshold is not None:
+        learner.pruning.threshold = position.delta_threshold
+    learner.significance.arrays = {name: tensors[f"significance.{name}"] for name in learner.significance.arrays}
+    model.parameters |= host_of(tensors, model, "weights")
+    optimizer.host = {kind: host_of(tensors, model, kind) for kind in optimizer.kinds}
+    learner.store()
+    memory = {kind: layers_of(tensors, layers, kind) for kind in optimizer.kinds}
+    optimizer.load(learner.session, layers_of(tensors, layers, "weights"), memory)
+    if position.batch:
+        learner.h, learner.c = tensors["state.h"], tensors["state.c"]
+
+
+def open_learner(settings: Settings, data: DataSet, device: Device, path: Path | None = None) -> tuple:
+    """Make a learner, at the state of a checkpoint if there is a path of one.
+
+    Returns
+    -------
+    Learner
+    Checkpoint, or None
+    """
+    saved = read(path) if path else None
+    learner = Learner(settings, data, device, saved)
+    if saved:
+        restore(path, learner, saved)
+    return learner, saved

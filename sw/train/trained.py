@@ -1,0 +1,295 @@
+"""A trained network: evaluate, predict, generate, export. Any batch size and length, on any device."""
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from etalstm.data import DataSet, Encoding
+from etalstm.data.dataset import CLASSIFY, LANGUAGE, REGRESS
+from etalstm.device import Device, Session, TrainingShape, open_device
+from etalstm.errors import CheckpointError, DataError, RunError
+from etalstm.network import NetworkShape, check_size
+from etalstm.train.checkpoint import read
+from etalstm.train.evaluation import evaluate, forward
+from etalstm.train.export import FORMATS
+from etalstm.train.folder import RunFolder
+from etalstm.train.model import HostModel
+from etalstm.train.settings import Settings
+from etalstm.train.state import host_of, layers_of
+from etalstm.train.strict import check_fields
+
+BATCH = 32  # sequences that are predicted at once
+SESSIONS = 8  # shapes for which a device is planned at once
+LAST, BEST = CHECKPOINTS = ("last", "best")
+
+
+class TrainedModel:
+    """A network as a run has left it. Usable as a context manager that closes its device.
+
+    Parameters
+    ----------
+    path : Path
+        Of the checkpoint.
+    settings : Settings
+        Of the run.
+    encoding : Encoding
+    device : Device
+        Open; closed by :meth:`close`.
+
+    Raises
+    ------
+    CheckpointError
+        If the checkpoint is damaged, or its sizes or its encoding are not the run's.
+
+    Members
+    -------
+    identity : Identity
+    settings : Settings
+    encoding : Encoding
+    layers : list of LayerParameters
+    model : HostModel
+    """
+
+    def __init__(self, path: Path, settings: Settings, encoding: Encoding, device: Device):
+        saved = read(path)
+        self.settings, self.encoding, self.identity = settings, encoding, saved.description.model
+        if encoding.digest != self.identity.encoding:
+            raise CheckpointError(f"{path}: of another run: its tokens and labels are not those of the folder")
+        identity = self.identity
+        self.network = NetworkShape(identity.input_size, identity.hidden_size, identity.layers)
+        self.model = HostModel(identity, seed=0)
+        try:
+            self.layers = layers_of(saved.tensors, identity.layers, "weights")
+            found = host_of(saved.tensors, self.model, "weights")
+        except (KeyError, ValueError) as error:
+            raise CheckpointError(f"{path}: not the tensors of its network: {error}") from error
+        for name, array in found.items():
+            if array.shape != self.model.parameters[name].shape:
+                expected = self.model.parameters[name].shape
+                raise CheckpointError(f"{path}: tensor host.{name} has shape {array.shape}, expected {expected}")
+        self.model.parameters = found
+        self._device = device
+        self._session = lru_cache(SESSIONS)(self._create)
+
+    def _create(self, batch: int, steps: int, masked: bool) -> Session:
+        session = self._device.create(TrainingShape(self.network, batch, steps, masked))
+        session.load(self.layers)
+        return session
+
+    def evaluate(
+        self, data: DataSet, split: str = "test", batch: int | None = None, steps: int | None = None
+    ) -> dict[str, float]:
+        """Give the loss on a split, and the score of the task: accuracy, perplexity or rmse.
+
+        Parameters
+        ----------
+        data : DataSet
+        split : str
+            One of :data:`etalstm.data.SPLITS`.
+        batch, steps : int, optional
+            Those of the run if not given.
+
+        Raises
+        ------
+        ValueError
+            If the data are not what the network was trained for, or there is no such split.
+        """
+        identity = self.identity
+        found = {"task": data.task, "outputs": data.classes, "encoding": data.encoding.digest}
+        if data.input_size:
+            found |= {"input_size": data.input_size, "tokens": 0}
+        for name, theirs in found.items():
+            if getattr(identity, name) != theirs:
+                ours = getattr(identity, name)
+                raise ValueError(f"the network was trained for other data: its {name} is {ours}, theirs is {theirs}")
+        if not data.input_size and data.tokens > identity.tokens:
+            raise ValueError(f"the network knows {identity.tokens} tokens, the data have {data.tokens}")
+        sizes = batch or self.settings.batch, steps or self.settings.steps or data.steps
+        batches = data.epoch(split, *sizes)
+        with threadpool_limits(1):
+            loss, _ = evaluate(self._session(*sizes, data.masked), self.model, batches, data.stateful)
+        return {"loss": loss.mean} | loss.score(self.identity.task)
+
+    def predict(self, inputs: Sequence) -> list:
+        """Answer sequences.
+
+        Parameters
+        ----------
+        inputs : list of str, or of arrays
+            Texts; tokens, int64, (T,); or vectors, float32, (T, I). Their lengths may differ.
+
+        Returns
+        -------
+        list
+            For each sequence its class (``classify``), its classes step by step (``tag``), its numbers, float32, (C,)
+            (``regress``), or the most probable next token's text (``language``).
+
+        Raises
+        ------
+        DataError
+            If one is empty, of another size, or has a token that is not known; the message gives its number.
+        """
+        arrays = [self._array(number, entry) for number, entry in enumerate(inputs)]
+        answers = []
+        for first in range(0, len(arrays), BATCH):
+            answers += self._answers(arrays[first : first + BATCH])
+        return answers
+
+    def _array(self, number: int, entry) -> np.ndarray:
+        """Give one sequence as an array, tokens (T,) or vectors (T, I)."""
+        identity = self.identity
+        if isinstance(entry, str):
+            if not identity.tokens:
+                raise DataError(f"sequence {number}: the network takes vectors, got a text")
+            entry = self.encoding.encode(entry)
+        array = np.ascontiguousarray(entry, np.int64 if identity.tokens else np.float32)
+        expected = () if identity.tokens else (identity.input_size,)
+        if array.ndim != 1 + len(expected) or array.shape[1:] != expected or not len(array):
+            raise DataError(f"sequence {number}: must have shape (T, *{expected}) with T above 0, got {array.shape}")
+        if identity.tokens and not (array.min() >= 0 and array.max() < identity.tokens):
+            raise DataError(f"sequence {number}: tokens must be 0 to {identity.tokens - 1}, got {array.max()}")
+        return array
+
+    def _answers(self, arrays: list[np.ndarray]) -> list:
+        lengths = np.array([len(array) for array in arrays])
+        x = np.zeros((lengths.max(), len(arrays), *arrays[0].shape[1:]), arrays[0].dtype)
+        for b, array in enumerate(arrays):
+            x[: len(array), b] = array
+        with threadpool_limits(1):
+            y = forward(self._session(len(arrays), int(lengths.max()), True), self.model, x, lengths).y
+            outputs = self.model.outputs(y, lengths)
+        return [self._answer(outputs, b, length) for b, length in enumerate(lengths)]
+
+    def _answer(self, outputs: np.ndarray, b: int, length: int):
+        if self.identity.task == REGRESS:
+            return outputs[b]
+        if self.identity.task == CLASSIFY:
+            return self.encoding.label(int(outputs[b].argmax()))
+        ranked_first = outputs[:length, b].argmax(axis=1)
+        if self.identity.task == LANGUAGE:
+            return self.encoding.decode(ranked_first[-1:])
+        return [self.encoding.label(int(number)) for number in ranked_first]
+
+    def generate(self, prompt: str, length: int, temperature: float = 1.0, seed: int = 0) -> str:
+        """Go on with a text.
+
+        Parameters
+        ----------
+        prompt : str
+            At least one token.
+        length : int
+            Tokens to add.
+        temperature : float
+            Divides the logits before a token is drawn; 0 takes the most probable one.
+        seed : int
+
+        Returns
+        -------
+        str
+            The tokens that were added, without the prompt.
+
+        Raises
+        ------
+        ValueError
+            If the network models no language, or a number is out of its range.
+        DataError
+            If the prompt is empty or has a token that is not known.
+        """
+        if self.identity.task != LANGUAGE:
+            raise ValueError(f"only a network of the task language generates, this one's is {self.identity.task}")
+        check_size("length", length)
+        if not 0 <= temperature < np.inf:
+            raise ValueError(f"temperature must be finite and at least 0, got {temperature}")
+        generator = np.random.Generator(np.random.PCG64(seed))
+        tokens, h, c = self._array(0, prompt), None, None
+        drawn = []
+        for _ in range(length):
+            lengths = np.array([len(tokens)])
+            outputs = forward(self._session(1, len(tokens), False), self.model, tokens[:, None], lengths, h, c)
+            logits = self.model.outputs(outputs.y, lengths)[-1, 0]
+            drawn.append(draw(logits, temperature, generator))
+            tokens, h, c = np.array(drawn[-1:]), outputs.h, outputs.c
+        return self.encoding.decode(drawn)
+
+    def export(self, path: Path | str) -> None:
+        """Write the parameters, in the format that the file's ending says: see :mod:`etalstm.train.export`.
+
+        Raises
+        ------
+        ValueError
+            If there is no such format.
+        OSError
+            If the file cannot be written.
+        """
+        path = Path(path)
+        if path.suffix not in FORMATS:
+            raise ValueError(f"{path}: the ending must be one of {', '.join(FORMATS)}, got {path.suffix!r}")
+        FORMATS[path.suffix](path, self.layers, self.model)
+
+    def close(self) -> None:
+        """Close the device."""
+        self._device.close()
+
+    def __enter__(self) -> "TrainedModel":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+
+def draw(logits: np.ndarray, temperature: float, generator: np.random.Generator) -> int:
+    """Draw the number of a token from logits, float32, (C,)."""
+    if not temperature:
+        return int(logits.argmax())
+    weights = np.exp((logits - logits.max()).astype(np.float64) / temperature)
+    return int(np.searchsorted(np.cumsum(weights) / weights.sum(), generator.random(), side="right"))
+
+
+def load(
+    run: Path | str, device: str | Device = "golden", preset: str | None = None, checkpoint: str | None = None
+) -> TrainedModel:
+    """Load what a run has trained.
+
+    Parameters
+    ----------
+    run : Path
+        Folder of ``eta-lstm train``.
+    device : str or Device
+        What computes, as :func:`etalstm.device.open_device` takes it; the run's own does not matter.
+    preset : str, optional
+        Configuration of the accelerator; that of the run if not given.
+    checkpoint : str, optional
+        ``best``, the one with the lowest validation loss, or ``last``; the best if there is one.
+
+    Raises
+    ------
+    RunError
+        If the folder holds no run, or its settings or its encoding are not what they should be.
+    CheckpointError
+        If there is no such checkpoint, or it is damaged.
+    DeviceError, ValueError
+        If there is no such device, or it cannot be opened.
+    """
+    folder = RunFolder(run)
+    settings, encoding = folder.read_settings(), read_encoding(folder.encoding)
+    if checkpoint not in (None, *CHECKPOINTS):
+        raise ValueError(f"checkpoint must be one of {', '.join(CHECKPOINTS)}, got {checkpoint!r}")
+    best = folder.best.exists() if checkpoint is None else checkpoint == BEST
+    if isinstance(device, str):
+        device = open_device(device, preset or settings.preset)
+    return TrainedModel(folder.best if best else folder.checkpoint, settings, encoding, device)
+
+
+def read_encoding(path: Path) -> Encoding:
+    """Read a run's encoding; :class:`RunError`, naming file and field, if it is none."""
+    try:
+        table = json.loads(path.read_text(encoding="utf-8", errors="surrogatepass"))
+    except FileNotFoundError as error:
+        raise RunError(f"{path}: there is no such file of tokens and labels") from error
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{path}: no JSON: {error}") from error
+    return Encoding(**check_fields(Encoding, table, path, RunError))
