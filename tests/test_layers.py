@@ -61,7 +61,15 @@ LAYERS = {
     "etalstm.model": PLAIN | CONTRACT | CONFIG | DISTANCE | {"etalstm.plan"},
     "etalstm.data": PLAIN,
     "etalstm.interchange": {"etalstm.durable", "etalstm.errors", "etalstm.network"},
-    "etalstm.train": PLAIN | CONTRACT | {"etalstm.golden", "etalstm.device", "etalstm.data", "etalstm.plan"},
+    "etalstm.train": PLAIN
+    | CONTRACT
+    | {
+        "etalstm.golden",
+        "etalstm.device",
+        "etalstm.data",
+        "etalstm.interchange",
+        "etalstm.plan",
+    },
     "etalstm": {"etalstm"},  # the command line
 }
 

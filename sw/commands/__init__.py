@@ -10,6 +10,7 @@ from etalstm.commands.density import density
 from etalstm.commands.iteration import iteration
 from etalstm.commands.model import model
 from etalstm.commands.plan import plan
+from etalstm.commands.plot import plot
 from etalstm.commands.program import program
 from etalstm.commands.report import report
 from etalstm.commands.resources import resources
@@ -23,6 +24,7 @@ from etalstm.commands.verilog import verilog
 
 COMMANDS = {
     "train": train,
+    "plot": plot,
     "compare": compare,
     "plan": plan,
     "model": model,

@@ -1,8 +1,11 @@
-"""A trained network as a file that others read: safetensors with PyTorch's names.
+"""A trained network as a file that others read, in a format that the file's name says.
 
-``embedding.weight`` (tokens, E); ``lstm.weight_ih_l0`` (4H, I), ``lstm.weight_hh_l0`` (4H, H), ``lstm.bias_ih_l0`` and
-``lstm.bias_hh_l0`` (4H,), and so on for each layer; ``linear.weight`` (C, H) and ``linear.bias`` (C,). The two biases of
-a layer are one in this program. It is exported as the first; the second is zero.
+``.safetensors`` has PyTorch's names: ``embedding.weight`` (tokens, E); ``lstm.weight_ih_l0`` (4H, I),
+``lstm.weight_hh_l0`` (4H, H), ``lstm.bias_ih_l0`` and ``lstm.bias_hh_l0`` (4H,), and so on for each layer;
+``linear.weight`` (C, H) and ``linear.bias`` (C,). The two biases of a layer are one in this program. It is exported as
+the first; the second is zero.
+
+``.onnx`` has the whole computation: :mod:`etalstm.interchange.onnx_write`.
 """
 
 from pathlib import Path
@@ -10,18 +13,17 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save
 
+from etalstm.durable import write_whole
+from etalstm.interchange.onnx_write import Network, write_onnx
+from etalstm.interchange.state import LstmState
 from etalstm.network import LayerParameters
-from etalstm.train.files import write_whole
 from etalstm.train.model import BIAS, EMBEDDING, HostModel
 
 
 def pytorch_tensors(layers: list[LayerParameters], model: HostModel) -> dict[str, np.ndarray]:
     """Give all parameters by PyTorch's names, float32."""
     tensors = {"embedding.weight": model.parameters[EMBEDDING]} if model.identity.tokens else {}
-    for n, layer in enumerate(layers):
-        inputs, recurrent = np.split(layer.weights, [layer.input_size], axis=1)
-        tensors |= {f"lstm.weight_ih_l{n}": inputs, f"lstm.weight_hh_l{n}": recurrent}
-        tensors |= {f"lstm.bias_ih_l{n}": layer.bias, f"lstm.bias_hh_l{n}": np.zeros_like(layer.bias)}
+    tensors |= {f"lstm.{name}": array for name, array in LstmState.of_layers(layers).arrays().items()}
     tensors |= {"linear.weight": model.output_weights, "linear.bias": model.parameters[BIAS]}
     return {name: np.ascontiguousarray(array) for name, array in tensors.items()}
 
@@ -31,5 +33,12 @@ def write_safetensors(path: Path, layers: list[LayerParameters], model: HostMode
     write_whole(path, save(pytorch_tensors(layers, model)))
 
 
-FORMATS = {".safetensors": write_safetensors}
+def write_network(path: Path, layers: list[LayerParameters], model: HostModel) -> None:
+    """Write the whole network into an ONNX file: :func:`etalstm.interchange.onnx_write.write_onnx`."""
+    embedding = model.parameters[EMBEDDING] if model.identity.tokens else None
+    output = model.output_weights, model.parameters[BIAS]
+    write_onnx(path, Network(LstmState.of_layers(layers), embedding, output, model.identity.per_step))
+
+
+FORMATS = {".safetensors": write_safetensors, ".onnx": write_network}
 """What a file's ending says of its format."""

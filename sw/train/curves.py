@@ -1,0 +1,80 @@
+"""Draws the curves of runs over each other."""
+
+import importlib
+import importlib.util
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+from etalstm.durable import write_whole
+from etalstm.errors import RunError
+
+SCORES = ("accuracy", "perplexity")
+
+
+def check_can_draw() -> None:
+    """Raise :class:`RunError` unless matplotlib is installed."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise RunError("drawing needs matplotlib: pip install 'etalstm[study]'")
+
+
+def panels_of(runs: Sequence[tuple[str, list[dict]]]) -> list[str]:
+    """Give what is drawn: the loss, and those scores that any of the runs has."""
+    return ["loss", *(name for name in SCORES if any(name in entry for _, entries in runs for entry in entries))]
+
+
+def smoothed(values: Sequence[float], weight: float) -> list[float]:
+    """Give exponential means; the first value begins, and `weight` is that of all before."""
+    found = []
+    for value in values:
+        found.append(value if not found else weight * found[-1] + (1 - weight) * value)
+    return found
+
+
+def draw_runs(runs: Sequence[tuple[str, list[dict]]], path: Path, smoothing: float) -> None:
+    """Draw loss and scores by iteration: training as a line, validation as points, the test as a star.
+
+    Parameters
+    ----------
+    runs : sequence of (name, entries of the log)
+    path : Path
+        Its ending says the format.
+    smoothing : float
+        See :func:`smoothed`.
+
+    Raises
+    ------
+    RunError
+        If matplotlib is not installed, or knows no such format.
+    """
+    check_can_draw()
+    matplotlib = importlib.import_module("matplotlib")
+    matplotlib.use("Agg")
+    pyplot = importlib.import_module("matplotlib.pyplot")
+    names = panels_of(runs)
+    figure, (panels,) = pyplot.subplots(
+        1, len(names), figsize=(6 * len(names), 4), squeeze=False, constrained_layout=True
+    )
+    for axes, name in zip(panels, names, strict=True):
+        for number, (run, entries) in enumerate(runs):
+            _draw_run(axes, name, run, entries, f"C{number}", smoothing)
+        axes.set_xlabel("iteration")
+        axes.set_ylabel(name)
+        axes.grid(alpha=0.3)
+    panels[0].legend()
+    picture = io.BytesIO()
+    try:
+        figure.savefig(picture, format=path.suffix.removeprefix("."))
+    except ValueError as error:
+        raise RunError(f"{path}: {error}") from error
+    finally:
+        pyplot.close(figure)
+    write_whole(path, picture.getvalue())
+
+
+def _draw_run(axes, name: str, run: str, entries: list[dict], colour: str, smoothing: float) -> None:
+    for kind, style, label in (("iteration", "-", run), ("epoch", "o", None), ("test", "*", None)):
+        mine = [entry for entry in entries if entry["kind"] == kind and name in entry]
+        values = [entry[name] for entry in mine]
+        values = smoothed(values, smoothing) if kind == "iteration" else values
+        axes.plot([entry["iteration"] for entry in mine], values, style, color=colour, label=label)
