@@ -12,6 +12,9 @@ from etalstm.interchange.onnx_read import read_onnx
 from etalstm.interchange.onnx_write import Network, write_onnx
 from etalstm.interchange.state import LstmState
 from etalstm.network import NetworkShape
+from etalstm.train import load
+from etalstm.train.loop import Trainer
+from etalstm.train.settings import Settings
 from tests.interchange.states import state_dict
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed: the extra onnx")
@@ -213,3 +216,19 @@ def test_says_how_to_install_onnx(path, monkeypatch):
     monkeypatch.setattr(importlib, "import_module", lambda name: (_ for _ in ()).throw(ImportError(name)))
     with pytest.raises(ModelError, match=r"pip install 'etalstm\[onnx\]'"):
         write_onnx(path, Network(LstmState.of_arrays(state_dict(INPUTS, HIDDEN, 1, 1))))
+
+
+def test_a_trained_network_answers_alike_under_onnxruntime(path, tmp_path):
+    settings = Settings("digits", iterations=3, batch=8, evaluation_batches=1, layers=2)
+    with open_device("golden") as device:
+        Trainer(settings, device, tmp_path / "run").run()
+    with load(tmp_path / "run") as trained:
+        trained.export(path)
+        images = [values(steps, trained.network.input_size) for steps in (8, 3, 5)]
+        answers = trained.predict(images)
+        labels = [trained.encoding.label(number) for number in range(trained.identity.outputs)]
+    x = np.zeros((8, 3, images[0].shape[1]), np.float32)
+    for b, image in enumerate(images):
+        x[: len(image), b] = image
+    logits = run(path, x=x, lengths=np.array([8, 3, 5], np.int32))[0]
+    assert [labels[number] for number in logits.argmax(axis=1)] == answers
