@@ -1,0 +1,73 @@
+"""The operators under PyTorch's own checks, on float64 and on golden."""
+
+import pytest
+import torch
+
+import etalstm.nn
+from etalstm.nn.operators import lstm_layer, lstm_layer_backward
+
+STEPS, BATCH, INPUTS, UNITS = 4, 3, 2, 3
+LENGTHS = torch.tensor([4, 1, 3])
+CASES = [(None, False), (None, True), (LENGTHS, False), (LENGTHS, True)]
+
+
+def tensors(dtype, requires_grad=True):
+    generator = torch.Generator().manual_seed(5)
+    shapes = [(STEPS, BATCH, INPUTS), *[(BATCH, UNITS)] * 2, (4 * UNITS, INPUTS), (4 * UNITS, UNITS), (4 * UNITS,)]
+    return [torch.randn(s, generator=generator, dtype=dtype).requires_grad_(requires_grad) for s in shapes]
+
+
+def results(dtype):
+    generator = torch.Generator().manual_seed(6)
+    shapes = [(STEPS, BATCH, UNITS), (BATCH, UNITS), (BATCH, UNITS)]
+    return [torch.randn(s, generator=generator, dtype=dtype).requires_grad_() for s in shapes]
+
+
+def rest(engine, lengths=None, reverse=False):
+    return lengths, reverse, engine, "dense", [0.0] * 6, 1
+
+
+@pytest.mark.parametrize(("lengths", "reverse"), CASES)
+class TestFloat64:
+    def test_gradients(self, lengths, reverse):
+        def layer(*arguments):
+            return lstm_layer(*arguments, *rest("float64", lengths, reverse))
+
+        assert torch.autograd.gradcheck(layer, tensors(torch.float64))
+
+    def test_gradients_of_gradients(self, lengths, reverse):
+        def layer(*arguments):
+            return lstm_layer(*arguments, *rest("float64", lengths, reverse))
+
+        assert torch.autograd.gradgradcheck(layer, tensors(torch.float64))
+
+
+@pytest.mark.parametrize(("engine", "dtype"), [("float64", torch.float64), ("golden", torch.float32)])
+@pytest.mark.parametrize(("lengths", "reverse"), CASES)
+def test_passes_the_checks_of_operators(engine, dtype, lengths, reverse):
+    extra = rest(engine, lengths, reverse)
+    tolerance = {"rtol": 1e-4, "atol": 1e-5} if dtype is torch.float32 else {}
+    torch.library.opcheck(lstm_layer, (*tensors(dtype), *extra), **tolerance)
+    torch.library.opcheck(lstm_layer_backward, (*results(dtype), *tensors(dtype), *extra), **tolerance)
+
+
+def test_gradients_through_one_tensor_given_as_both_states():
+    x, h0, _, *weights = tensors(torch.float64)
+
+    def layer(x, state, *weights):
+        return lstm_layer(x, state, state, *weights, *rest("float64"))
+
+    assert torch.autograd.gradgradcheck(layer, (x, h0, *weights))
+
+
+def test_a_penalty_on_gradients_trains_on_golden():
+    network = etalstm.nn.LSTM(INPUTS, UNITS, num_layers=2, bidirectional=True)
+    stock = network.to_stock()
+    x = torch.randn(STEPS, BATCH, INPUTS)
+    found = []
+    for one in (network, stock):
+        inputs = x.clone().requires_grad_()
+        (dx,) = torch.autograd.grad(one(inputs)[0].square().sum(), inputs, create_graph=True)
+        dx.square().sum().backward()
+        found.append([dx, inputs.grad, *(parameter.grad for parameter in one.parameters())])
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
