@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from etalstm.device import DEVICES, Device, open_device
+from etalstm.device import DEVICES, Device, GoldenDevice, is_hardware, open_device
 from etalstm.errors import DeviceError, EtaLstmError
 from etalstm.golden import float64
 from etalstm.golden.passes import active_steps
@@ -165,19 +165,23 @@ def engine_of(engine: str | Device | Engine) -> Engine:
 
     Raises
     ------
+    ValueError
+        If there is no such name.
     TypeError
         If it is something else.
     """
     if isinstance(engine, Engine):
         return engine
-    if isinstance(engine, str):
-        if engine not in _NAMED:
-            _NAMED[engine] = Float64Engine() if engine == FLOAT64 else DeviceEngine(engine)
-        return _NAMED[engine]
     if isinstance(engine, Device):
         return _engine_of_device(engine)
-    expected = f"one of {', '.join((*DEVICES, FLOAT64))} or an open Device"
-    raise TypeError(f"engine must be {expected}, got {type(engine).__name__}")
+    expected = f"engine must be one of {', '.join((*DEVICES, FLOAT64))}, or an open Device, got"
+    if not isinstance(engine, str):
+        raise TypeError(f"{expected} {type(engine).__name__}")
+    if engine not in (*_NAMED, FLOAT64, GoldenDevice.name) and not is_hardware(engine):
+        raise ValueError(f"{expected} {engine!r}")
+    if engine not in _NAMED:
+        _NAMED[engine] = Float64Engine() if engine == FLOAT64 else DeviceEngine(engine)
+    return _NAMED[engine]
 
 
 def _engine_of_device(device: Device) -> Engine:

@@ -59,7 +59,8 @@ class OnEngine(TorchFunctionMode):
 
 def run_padded(settings, x, states, parameters, has_biases, layers, dropout, train, bidirectional, batch_first):
     """Run sequences of one length; parameters and result are those of ``torch._VF.lstm``."""
-    if _is_projected(parameters, has_biases, layers, bidirectional):
+    is_empty = x.shape[0 if batch_first else 1] == 0
+    if is_empty or _is_projected(parameters, has_biases, layers, bidirectional):
         return STOCK(x, states, parameters, has_biases, layers, dropout, train, bidirectional, batch_first)
     x = x.transpose(0, 1) if batch_first else x
     if x.shape[0] == 0:
