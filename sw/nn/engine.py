@@ -152,7 +152,9 @@ class Float64Engine(Engine):
 
 
 _NAMED: dict[str, Engine] = {}  # kept open: opening a device may mean building it
-_OPEN: weakref.WeakValueDictionary[str, Engine] = weakref.WeakValueDictionary()  # as long as a module has them
+_OPEN: weakref.WeakValueDictionary[str, Engine] = (
+    weakref.WeakValueDictionary()
+)  # as long as a module or a graph has them
 
 
 def engine_of(engine: str | Device | Engine) -> Engine:

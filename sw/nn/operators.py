@@ -108,11 +108,12 @@ def _save(ctx, inputs, output) -> None:
     *tensors, lengths, reverse, engine, storage, thresholds, slices = inputs
     ctx.save_for_backward(*tensors, lengths)
     ctx.rest = reverse, engine, storage, thresholds, slices
+    ctx.engine = find_engine(engine)  # stays open as long as somebody may go back through this pass
 
 
 def _save_forward(ctx, inputs, output) -> None:
     _save(ctx, inputs, output)
-    ctx.claim = find_engine(ctx.rest[1]).claim()
+    ctx.claim = ctx.engine.claim()
 
 
 def _backward(ctx, dy, dh, dc):

@@ -23,6 +23,10 @@ class Claim:
     """Says that somebody may still go back through a pass; ends when it is collected."""
 
 
+def _no_claim() -> None:
+    """Stand for the reference to a claim that was collected."""
+
+
 class LayerSession:
     """A session of one layer, and what it holds.
 
@@ -30,22 +34,22 @@ class LayerSession:
     ----------
     session : Session
 
-    Members
-    -------
-    claimed : bool
-        A backward pass may still ask for the pass that the session holds.
     """
 
     def __init__(self, session: Session):
-        self.session, self.claimed = session, False
-        self._weights = self._inputs = self._gradients = None
-        self._address = None
-        self._claim = None
+        self.session = session
+        self._weights = self._inputs = self._address = None
+        self._claim = _no_claim
 
     @property
     def shape(self) -> TrainingShape:
         """What the session was made for."""
         return self.session.shape
+
+    @property
+    def claimed(self) -> bool:
+        """A backward pass may still ask for the pass that the session holds."""
+        return self._claim() is not None
 
     def fits(self, shape: TrainingShape) -> bool:
         """Tell whether the session can run a pass of `shape`."""
@@ -68,16 +72,12 @@ class LayerSession:
     def claim(self) -> Claim:
         """Keep the pass for a backward pass until the claim is collected."""
         claim = Claim()
-        self.claimed, self._claim = True, weakref.ref(claim, self._release)
+        self._claim = weakref.ref(claim)
         return claim
-
-    def _release(self, reference) -> None:
-        if reference is self._claim:
-            self.claimed = False
 
     def forward(self, call: LayerCall) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Run a layer forward: y (T, B, H), h and c (B, H), arrays of the caller's own."""
-        self._claim, self.claimed, self._inputs = None, False, None
+        self._claim, self._inputs = _no_claim, None
         if not self.holds_weights(call):
             self._load(call)
         self._address = call.w_hh.ctypes.data
@@ -95,7 +95,7 @@ class LayerSession:
         self._inputs = None
         back = self.session.backward(self._padded(dy), dh[None], dc[None])
         gradients = self.session.gradients()[0]
-        self._claim, self.claimed = None, False
+        self._claim = _no_claim
         return back.dx[:steps], back.dh0[0], back.dc0[0], gradients.weights, gradients.bias
 
     def _load(self, call: LayerCall) -> None:
@@ -133,15 +133,16 @@ class SessionPool:
             If the layer does not fit the device, even alone.
         """
         shape = _shape_of(call)
-        fitting = [session for session in self._sessions if session.fits(shape)]
-        idle = [session for session in fitting if not session.claimed]
+        return self._idle_session(call, shape) or self._created(shape)
+
+    def _idle_session(self, call: LayerCall, shape: TrainingShape) -> LayerSession | None:
+        """Give a session whose pass nobody waits for; None if another session may be made as well."""
+        idle = [session for session in self._sessions if session.fits(shape) and not session.claimed]
         for suits in (LayerSession.holds_weights, LayerSession.held_layer):
             for session in reversed(idle):
                 if suits(session, call):
                     return self._used(session)
-        if idle and len(idle) >= IDLE_SESSIONS:
-            return self._used(idle[0])
-        return self._created(shape)
+        return self._used(idle[0]) if len(idle) >= IDLE_SESSIONS else None
 
     def _used(self, session: LayerSession) -> LayerSession:
         self._sessions.remove(session)
