@@ -59,13 +59,14 @@ LAYERS = {
     "etalstm.model": PLAIN | CONTRACT | CONFIG | DISTANCE | {"etalstm.plan"},
     "etalstm.data": PLAIN,
     "etalstm.nn": PLAIN | {"etalstm.golden", "etalstm.device"},  # golden: float64, for gradient checks
+    "etalstm.optim": PLAIN | {"etalstm.golden", "etalstm.nn"},
     "etalstm.train": PLAIN | CONTRACT | {"etalstm.golden", "etalstm.device", "etalstm.data", "etalstm.plan"},
     "etalstm": {"etalstm"},  # the command line
 }
 
 # Transports never see the golden model: only the devices that compute with it do.
 GOLDEN_IN_DEVICE = {"etalstm.device.golden", "etalstm.device.offload"}
-TORCH = ("etalstm.nn",)  # everything else works without PyTorch
+TORCH = ("etalstm.nn", "etalstm.optim")  # everything else works without PyTorch
 AMARANTH = ("etalstm.hw", "etalstm.boards", "etalstm.sim")
 
 # Imports inside functions, with their reasons.

@@ -47,6 +47,30 @@ class LayerCall:
         return self.x, self.lengths, self.h0, self.c0
 
 
+@dataclass(frozen=True, eq=False)
+class LayerStep:
+    """One step of SGD of a layer, as the host took it.
+
+    Members
+    -------
+    weights, gradients, moved : 3 arrays each
+        w_ih (4H, I), w_hh (4H, H), bias (4H,): before the step, their gradients, and after it.
+    velocities, speeds : 3 arrays each
+        Of the momentum, before and after.
+    learning_rate, momentum, weight_decay : float
+        See :class:`etalstm.optimizer.UpdateRule`.
+    """
+
+    weights: tuple[np.ndarray, ...]
+    gradients: tuple[np.ndarray, ...]
+    moved: tuple[np.ndarray, ...]
+    velocities: tuple[np.ndarray, ...]
+    speeds: tuple[np.ndarray, ...]
+    learning_rate: float
+    momentum: float
+    weight_decay: float
+
+
 def in_reading_order(steps: np.ndarray, lengths: np.ndarray | None, reverse: bool) -> np.ndarray:
     """Turn each sequence of (T, B, N) round if the layer reads it backwards; padding stays at its end.
 

@@ -3,15 +3,17 @@
 import threading
 import weakref
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
 from etalstm.device import DEVICES, Device, GoldenDevice, is_hardware, open_device
-from etalstm.errors import DeviceError, EtaLstmError
+from etalstm.errors import DeviceError, DivergedError, EtaLstmError
 from etalstm.golden import float64
 from etalstm.golden.passes import active_steps
 from etalstm.network import canonical_rows, pytorch_rows
-from etalstm.nn.call import LayerCall
+from etalstm.nn.call import LayerCall, LayerStep
 from etalstm.nn.pool import Claim, LayerSession, SessionPool
 
 FLOAT64 = "float64"
@@ -36,11 +38,14 @@ class Engine(ABC):
 
     @abstractmethod
     def backward(self, call: LayerCall, dy, dh, dc) -> tuple[np.ndarray, ...]:
-        """Give dx (T, B, I), dh0, dc0 (B, H), dW (4H, I + H), db (4H,) for gradients of what :meth:`forward` gave."""
+        """Give dx, dh0, dc0, dW_ih, dW_hh, db for gradients of what :meth:`forward` gave."""
 
     def claim(self) -> Claim | None:
         """Keep what this thread's last forward pass left, until the claim is collected."""
         return None
+
+    def update(self, step: LayerStep) -> None:  # noqa: B027  an engine that keeps no weights has nothing to do
+        """Take a step of SGD that the host has taken too."""
 
     def __deepcopy__(self, memo) -> "Engine":
         return self  # two copies of a module share the device
@@ -68,26 +73,27 @@ class DeviceEngine(Engine):
 
     def forward(self, call):
         """Give y, h and c; :class:`DeviceError` names the engine if the device fails."""
-        with self._lock:
-            try:
-                session = self._sessions().session_for(call)
-                outputs = session.forward(call)
-            except EtaLstmError as error:
-                raise self._failed("forward", error) from error
+        with self._working("forward pass"):
+            session = self._sessions().session_for(call)
+            outputs = session.forward(call)
         self._last.session = session
         return outputs
 
     def backward(self, call, dy, dh, dc):
         """Give the gradients; a pass that no session holds any more is run again."""
-        with self._lock:
-            try:
-                session = self._sessions().holding(call)
-                if session is None:
-                    session = self._sessions().session_for(call)
-                    session.forward(call)
-                return session.backward(dy, dh, dc)
-            except EtaLstmError as error:
-                raise self._failed("backward", error) from error
+        with self._working("backward pass"):
+            session = self._sessions().holding(call)
+            if session is None:
+                session = self._sessions().session_for(call)
+                session.forward(call)
+            return session.backward(dy, dh, dc)
+
+    def update(self, step):
+        """Take the step on the session that gave its gradients; there is nothing to do if it is there no more."""
+        with self._working("update"):
+            session = self._sessions().source_of(step)
+            if session:
+                session.update(step)
 
     def claim(self):
         """Keep this thread's last forward pass on the device until the claim is collected."""
@@ -102,13 +108,24 @@ class DeviceEngine(Engine):
             self._pool = SessionPool(self.device)
         return self._pool
 
-    def _failed(self, direction: str, error: EtaLstmError) -> DeviceError:
+    @contextmanager
+    def _working(self, work: str) -> Iterator[None]:
+        """Let other threads wait meanwhile, and name the engine in errors."""
+        with self._lock:
+            try:
+                yield
+            except DivergedError:
+                raise
+            except EtaLstmError as error:
+                raise self._failed(work, error) from error
+
+    def _failed(self, work: str, error: EtaLstmError) -> DeviceError:
         """Forget what the device held, so that the next call begins anew, and name the device."""
         self._pool = None
         if self._opened_here and self.device is not None:
             self.device.close()
             self.device = None
-        named = DeviceError(f"the {direction} pass of an LSTM layer failed on engine {self.key!r}: {error}")
+        named = DeviceError(f"the {work} of an LSTM layer failed on engine {self.key!r}: {error}")
         named.log = error.log
         return named
 
@@ -134,7 +151,8 @@ class Float64Engine(Engine):
         done = self._pass(call)
         dy = np.where(done.active[:, :, None], dy, 0.0)
         back = float64.layer_backward(self._weights(call), done, dy, dh, dc)
-        return back.dx, back.dh0, back.dc0, pytorch_rows(back.weights), pytorch_rows(back.bias)
+        dw_ih, dw_hh = np.split(pytorch_rows(back.weights), [call.x.shape[2]], axis=1)
+        return back.dx, back.dh0, back.dc0, dw_ih, dw_hh, pytorch_rows(back.bias)
 
     def _pass(self, call: LayerCall) -> float64.Float64Pass:
         steps, batch, _ = call.x.shape

@@ -1,12 +1,23 @@
 """``torch.nn.LSTM`` on a device of this package."""
 
+import weakref
+from collections.abc import Iterator
+
 import torch
+from torch import Tensor
 
 from etalstm.device import Device
 from etalstm.network import check_size
 from etalstm.nn.engine import Engine, engine_of
 from etalstm.nn.functional import OnEngine, Settings
 from etalstm.storage import DENSE, Storage
+
+_MODULES: weakref.WeakSet["LSTM"] = weakref.WeakSet()
+
+
+def living_modules() -> list["LSTM"]:
+    """Give the modules of this process, for an optimizer to find which parameters make a layer."""
+    return list(_MODULES)
 
 
 class LSTM(torch.nn.LSTM):
@@ -48,6 +59,7 @@ class LSTM(torch.nn.LSTM):
         super().__init__(*args, **kwargs)
         kept = Storage(storage, theta)
         kept.check_layers(self.num_layers)
+        _MODULES.add(self)
         self._settings = Settings(engine_of(engine), kept, check_size("slices", slices))
 
     @property
@@ -59,6 +71,15 @@ class LSTM(torch.nn.LSTM):
         """Do what ``torch.nn.LSTM`` does, on the engine."""
         with OnEngine(self._settings):
             return super().forward(input, hx)
+
+    def layers(self) -> Iterator[tuple[Tensor, ...]]:
+        """Give w_ih, w_hh and the biases of each layer and direction, in order."""
+        for names in self._all_weights:
+            yield tuple(getattr(self, name) for name in names)
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        _MODULES.add(self)
 
     def to_stock(self) -> torch.nn.LSTM:
         """Give a plain ``torch.nn.LSTM`` with copies of the parameters."""

@@ -94,9 +94,8 @@ def lstm_layer_backward(
     """
     call = _call(x, h0, c0, w_ih, w_hh, bias, lengths, reverse, storage, thresholds, slices)
     dy = in_reading_order(dy.numpy(), call.lengths, reverse)
-    dx, dh0, dc0, dw, db = find_engine(engine).backward(call, dy, dh.numpy(), dc.numpy())
-    dx = in_reading_order(dx, call.lengths, reverse)
-    return tuple(_tensor(array) for array in (dx, dh0, dc0, *np.split(dw, [x.shape[2]], axis=1), db))
+    dx, *others = find_engine(engine).backward(call, dy, dh.numpy(), dc.numpy())
+    return tuple(_tensor(array) for array in (in_reading_order(dx, call.lengths, reverse), *others))
 
 
 @lstm_layer_backward.register_fake

@@ -13,7 +13,7 @@ import numpy as np
 from etalstm.device import Device, Session, TrainingShape
 from etalstm.errors import PlanError
 from etalstm.network import LayerParameters, NetworkShape
-from etalstm.nn.call import LayerCall, same_bits
+from etalstm.nn.call import LayerCall, LayerStep, same_bits
 
 IDLE_SESSIONS = 8  # that are kept although no pass of theirs is waited for
 CLAIMED_SESSIONS = 64  # with a pass that a backward pass may ask for; beyond it passes are run again
@@ -39,6 +39,8 @@ class LayerSession:
     def __init__(self, session: Session):
         self.session = session
         self._weights = self._inputs = self._address = None
+        self._velocities = None  # None: zeros
+        self._gradients = None  # of the last backward pass, until weights change
         self._claim = _no_claim
 
     @property
@@ -57,7 +59,7 @@ class LayerSession:
         longer = mine.masked and mine.steps >= shape.steps
         return mine == (replace(shape, steps=mine.steps, masked=True) if longer else shape)
 
-    def holds_weights(self, call: LayerCall) -> bool:
+    def holds_weights(self, call: LayerCall | LayerStep) -> bool:
         """Tell whether the session's weights are those of `call`."""
         return self._weights is not None and same_bits(self._weights, call.weights)
 
@@ -77,7 +79,7 @@ class LayerSession:
 
     def forward(self, call: LayerCall) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Run a layer forward: y (T, B, H), h and c (B, H), arrays of the caller's own."""
-        self._claim, self._inputs = _no_claim, None
+        self._claim, self._inputs, self._gradients = _no_claim, None, None
         if not self.holds_weights(call):
             self._load(call)
         self._address = call.w_hh.ctypes.data
@@ -90,22 +92,46 @@ class LayerSession:
         return outputs.y[:steps].copy(), outputs.h[0], outputs.c[0]
 
     def backward(self, dy, dh, dc) -> tuple[np.ndarray, ...]:
-        """Go back through the pass: dx (T, B, I), dh0, dc0 (B, H), dW (4H, I + H), db (4H,)."""
-        steps = len(self._inputs[0])
+        """Go back through the pass: dx (T, B, I), dh0, dc0 (B, H), dW_ih (4H, I), dW_hh (4H, H), db (4H,)."""
+        steps, _, inputs = self._inputs[0].shape
         self._inputs = None
         back = self.session.backward(self._padded(dy), dh[None], dc[None])
         gradients = self.session.gradients()[0]
         self._claim = _no_claim
-        return back.dx[:steps], back.dh0[0], back.dc0[0], gradients.weights, gradients.bias
+        self._gradients = (*np.split(gradients.weights, [inputs], axis=1), gradients.bias)
+        return back.dx[:steps], back.dh0[0], back.dc0[0], *(array.copy() for array in self._gradients)
+
+    def gave(self, step: LayerStep) -> bool:
+        """Tell whether the gradients of `step` are those of the session's last backward pass."""
+        return self._gradients is not None and same_bits(self._gradients, step.gradients)
+
+    def update(self, step: LayerStep) -> None:
+        """Take a step that the host has taken too, so that its weights need not be loaded.
+
+        A session with other velocities does not take it: it gets them with the weights, before its next pass.
+        """
+        velocities = self._velocities or tuple(np.zeros_like(array) for array in step.velocities)
+        if step.momentum == 0 or same_bits(velocities, step.velocities):
+            self._weights = None  # if the device fails below, some weights are new and some are old
+            self.session.update(step.learning_rate, step.momentum, weight_decay=step.weight_decay)
+            self._weights = step.moved
+        self._velocities = tuple(array.copy() for array in step.speeds)
+        self._gradients = None
 
     def _load(self, call: LayerCall) -> None:
         self._weights = None  # if the device fails below, some weights are new and some are old
-        self.session.load([LayerParameters(np.concatenate([call.w_ih, call.w_hh], axis=1), call.bias)])
+        velocities = self._velocities and [_parameters(self._velocities)]
+        self.session.load([_parameters(call.weights)], velocities)
         self._weights = tuple(array.copy() for array in call.weights)
 
     def _padded(self, steps: np.ndarray) -> np.ndarray:
         missing = self.shape.steps - len(steps)
         return np.pad(steps, ((0, missing), (0, 0), (0, 0))) if missing else steps
+
+
+def _parameters(tensors: tuple[np.ndarray, ...]) -> LayerParameters:
+    w_ih, w_hh, bias = tensors
+    return LayerParameters(np.concatenate([w_ih, w_hh], axis=1), bias)
 
 
 class SessionPool:
@@ -123,6 +149,10 @@ class SessionPool:
     def holding(self, call: LayerCall) -> LayerSession | None:
         """Give the session that holds the forward pass of `call`, or None."""
         return next((self._used(session) for session in self._sessions if session.holds_pass(call)), None)
+
+    def source_of(self, step: LayerStep) -> LayerSession | None:
+        """Give the session whose last backward pass gave the gradients of `step` for its weights, or None."""
+        return next((s for s in self._sessions if s.gave(step) and s.holds_weights(step)), None)
 
     def session_for(self, call: LayerCall) -> LayerSession:
         """Give a session to run `call` in, one with its weights if there is one.
