@@ -69,7 +69,7 @@ def test_a_module_keeps_its_own_engine():
 
 def test_afterwards_everything_is_as_before():
     device, stock = WatchedDevice(), torch.nn.LSTM(3, 4)
-    with pytest.raises(RuntimeError, match="input must have 3 dimensions|input.size"), etalstm.nn.accelerate(device):
+    with pytest.raises(RuntimeError, match="must be equal to input_size"), etalstm.nn.accelerate(device):
         stock(torch.zeros(5, 2, 7))
     stock(torch.zeros(5, 2, 3))
     assert not device.calls
