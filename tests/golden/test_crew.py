@@ -29,7 +29,7 @@ def test_an_error_in_a_piece_reaches_the_caller():
         ([4, 4, 4, 4], [(0, 2), (2, 4)]),
         ([9, 4, 3, 2], [(0, 1), (1, 4)]),
         ([8, 0, 0, 0], [(0, 1), (1, 4)]),
-        ([0] * 4, [(0, 0), (0, 4)]),
+        ([0, 0, 0, 0], [(0, 0), (0, 4)]),
     ],
 )
 def test_pieces_have_equal_work(work, expected):
