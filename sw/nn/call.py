@@ -71,6 +71,43 @@ class LayerStep:
     weight_decay: float
 
 
+class Packing:
+    """Where the steps of a packed batch lie in a padded one.
+
+    Parameters
+    ----------
+    batch_sizes : array, int64, (T,)
+        Sequences of each step, of a ``PackedSequence``: the longest sequence first.
+
+    Raises
+    ------
+    ValueError
+        If they are not above 0 and descending.
+
+    Members
+    -------
+    lengths : array, int64, (B,)
+    """
+
+    def __init__(self, batch_sizes: np.ndarray):
+        if not len(batch_sizes) or batch_sizes[-1] < 1 or (np.diff(batch_sizes) > 0).any():
+            raise ValueError(f"batch_sizes must be above 0 and descend, got {batch_sizes.tolist()}")
+        self._active = np.arange(batch_sizes[0]) < batch_sizes[:, None]
+        self.lengths = self._active.sum(axis=0)
+
+    def pad(self, data: np.ndarray) -> np.ndarray:
+        """Give (T, B, N) for the packed (steps of all sequences, N); padding is zero."""
+        if len(data) != self.lengths.sum():
+            raise ValueError(f"there must be {self.lengths.sum()} steps, as batch_sizes say, got {len(data)}")
+        steps = np.zeros((*self._active.shape, data.shape[1]), data.dtype)
+        steps[self._active] = data
+        return steps
+
+    def pack(self, steps: np.ndarray) -> np.ndarray:
+        """Undo :meth:`pad`."""
+        return steps[self._active]
+
+
 def in_reading_order(steps: np.ndarray, lengths: np.ndarray | None, reverse: bool) -> np.ndarray:
     """Turn each sequence of (T, B, N) round if the layer reads it backwards; padding stays at its end.
 

@@ -4,12 +4,11 @@ Dimensions: B sequences, T steps, I inputs, H units, L layers, D directions.
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch._VF import _pack_padded_sequence, _pad_packed_sequence
 from torch.overrides import TorchFunctionMode
 
 from etalstm.nn.engine import Engine
@@ -65,8 +64,8 @@ def run_padded(settings, x, states, parameters, has_biases, layers, dropout, tra
     x = x.transpose(0, 1) if batch_first else x
     if x.shape[0] == 0:
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
-    between = _dropout(dropout, train)
-    y, h, c = _run(settings, x, None, states, parameters, has_biases, layers, bidirectional, between)
+    dropout = dropout if train else 0.0
+    y, h, c = _run(settings, x, None, states, parameters, has_biases, layers, dropout, bidirectional)
     return y.transpose(0, 1) if batch_first else y, h, c
 
 
@@ -74,22 +73,8 @@ def run_packed(settings, data, batch_sizes, states, parameters, has_biases, laye
     """Run the sequences of a ``PackedSequence``; parameters and result are those of ``torch._VF.lstm``."""
     if _is_projected(parameters, has_biases, layers, bidirectional):
         return STOCK(data, batch_sizes, states, parameters, has_biases, layers, dropout, train, bidirectional)
-    x, lengths = _pad_packed_sequence(data, batch_sizes, False, 0.0, batch_sizes.numel())
-
-    def pack(steps: Tensor) -> Tensor:
-        return _pack_padded_sequence(steps, lengths, False)[0]
-
-    def between(steps: Tensor) -> Tensor:
-        dropped = _dropout(dropout, train)(pack(steps))  # packed, so that the same random numbers are drawn as in stock
-        return _pad_packed_sequence(dropped, batch_sizes, False, 0.0, batch_sizes.numel())[0]
-
-    between = between if dropout and train else _dropout(0.0, train)
-    y, h, c = _run(settings, x, lengths, states, parameters, has_biases, layers, bidirectional, between)
-    return pack(y), h, c
-
-
-def _dropout(share: float, train: bool) -> Callable[[Tensor], Tensor]:
-    return lambda steps: torch.dropout(steps, share, train) if share else steps
+    dropout = dropout if train else 0.0
+    return _run(settings, data, batch_sizes, states, parameters, has_biases, layers, dropout, bidirectional)
 
 
 def _is_projected(parameters: Sequence[Tensor], has_biases: bool, layers: int, bidirectional: bool) -> bool:
@@ -99,18 +84,18 @@ def _is_projected(parameters: Sequence[Tensor], has_biases: bool, layers: int, b
     return projected
 
 
-def _run(settings, x, lengths, states, parameters, has_biases, layers, bidirectional, between):
+def _run(settings, x, batch_sizes, states, parameters, has_biases, layers, dropout, bidirectional):
     dtype = x.dtype
     if torch.is_autocast_enabled("cpu"):
         dtype = torch.get_autocast_dtype("cpu")
         x, *states = (tensor.float() for tensor in (x, *states))
         parameters = [tensor.float() for tensor in parameters]
     _check_tensors(settings.engine, x, states, parameters)
-    y, h, c = _run_layers(settings, x, lengths, states, parameters, has_biases, layers, bidirectional, between)
+    y, h, c = _run_layers(settings, x, batch_sizes, states, parameters, has_biases, layers, dropout, bidirectional)
     return y.to(dtype), h.to(dtype), c.to(dtype)
 
 
-def _run_layers(settings, x, lengths, states, parameters, has_biases, layers, bidirectional, between):
+def _run_layers(settings, x, batch_sizes, states, parameters, has_biases, layers, dropout, bidirectional):
     directions, size = 1 + bidirectional, TENSORS[has_biases]
     last = []
     for layer in range(layers):
@@ -120,13 +105,13 @@ def _run_layers(settings, x, lengths, states, parameters, has_biases, layers, bi
             w_ih, w_hh, *biases = parameters[number * size : (number + 1) * size]
             bias = sum(biases) if biases else w_ih.new_zeros(w_ih.shape[0])
             y, *state = lstm_layer(
-                x, states[0][number], states[1][number], w_ih, w_hh, bias, lengths, bool(direction),
+                x, states[0][number], states[1][number], w_ih, w_hh, bias, batch_sizes, bool(direction),
                 settings.engine.key, storage.policy, storage.thresholds, settings.slices,
             )  # fmt: skip
             outputs.append(y)
             last.append(state)
-        x = outputs[0] if directions == 1 else torch.cat(outputs, dim=2)
-        x = between(x) if layer + 1 < layers else x
+        x = outputs[0] if directions == 1 else torch.cat(outputs, dim=-1)
+        x = torch.dropout(x, dropout, True) if dropout and layer + 1 < layers else x
     return x, *(torch.stack(states) for states in zip(*last, strict=True))
 
 

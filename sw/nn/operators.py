@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from etalstm.nn.call import LayerCall, in_reading_order
+from etalstm.nn.call import LayerCall, Packing, in_reading_order
 from etalstm.nn.differentiable import INPUTS, double_backward
 from etalstm.nn.engine import find_engine
 from etalstm.storage import Storage
@@ -26,7 +26,7 @@ def lstm_layer(
     w_ih: Tensor,
     w_hh: Tensor,
     bias: Tensor,
-    lengths: Tensor | None,
+    batch_sizes: Tensor | None,
     reverse: bool,
     engine: str,
     storage: str,
@@ -37,11 +37,11 @@ def lstm_layer(
 
     Parameters
     ----------
-    x : (T, B, I)
+    x : (T, B, I), or (steps of all sequences, I) if they are packed
     h0, c0 : (B, H)
     w_ih, w_hh, bias : (4H, I), (4H, H), (4H,)
-    lengths : int64, (B,), optional
-        Steps of each sequence; default T for all.
+    batch_sizes : int64, (T,), optional
+        Sequences of each step, of a ``PackedSequence``. Default: all have T steps.
     reverse : bool
         The layer reads each sequence from its last step to its first.
     engine : str
@@ -51,16 +51,17 @@ def lstm_layer(
 
     Returns
     -------
-    y (T, B, H), zero at padded steps; h, c (B, H) after the last step that was read
+    y (T, B, H) or packed as x is; h, c (B, H) after the last step that was read
     """
-    call = _call(x, h0, c0, w_ih, w_hh, bias, lengths, reverse, storage, thresholds, slices)
+    order = _StepOrder(batch_sizes, reverse)
+    call = order.call(x, h0, c0, w_ih, w_hh, bias, storage, thresholds, slices)
     y, h, c = find_engine(engine).forward(call)
-    return _tensor(in_reading_order(y, call.lengths, reverse)), _tensor(h), _tensor(c)
+    return _tensor(order.leave(y)), _tensor(h), _tensor(c)
 
 
 @lstm_layer.register_fake
-def _(x, h0, c0, w_ih, w_hh, bias, lengths, reverse, engine, storage, thresholds, slices):
-    return x.new_empty((*x.shape[:2], h0.shape[1])), torch.empty_like(h0), torch.empty_like(c0)
+def _(x, h0, c0, w_ih, w_hh, bias, batch_sizes, reverse, engine, storage, thresholds, slices):
+    return x.new_empty((*x.shape[:-1], h0.shape[1])), torch.empty_like(h0), torch.empty_like(c0)
 
 
 @torch.library.custom_op("etalstm::lstm_layer_backward", mutates_args=())
@@ -74,7 +75,7 @@ def lstm_layer_backward(
     w_ih: Tensor,
     w_hh: Tensor,
     bias: Tensor,
-    lengths: Tensor | None,
+    batch_sizes: Tensor | None,
     reverse: bool,
     engine: str,
     storage: str,
@@ -85,27 +86,27 @@ def lstm_layer_backward(
 
     Parameters
     ----------
-    dy, dh, dc : (T, B, H), (B, H), (B, H)
+    dy, dh, dc : (T, B, H) or packed, (B, H), (B, H)
         Gradients of what :func:`lstm_layer` gave for the other arguments.
 
     Returns
     -------
     gradients of x, h0, c0, w_ih, w_hh, bias
     """
-    call = _call(x, h0, c0, w_ih, w_hh, bias, lengths, reverse, storage, thresholds, slices)
-    dy = in_reading_order(dy.numpy(), call.lengths, reverse)
-    dx, *others = find_engine(engine).backward(call, dy, dh.numpy(), dc.numpy())
-    return tuple(_tensor(array) for array in (in_reading_order(dx, call.lengths, reverse), *others))
+    order = _StepOrder(batch_sizes, reverse)
+    call = order.call(x, h0, c0, w_ih, w_hh, bias, storage, thresholds, slices)
+    dx, *others = find_engine(engine).backward(call, order.enter(dy), dh.numpy(), dc.numpy())
+    return tuple(_tensor(array) for array in (order.leave(dx), *others))
 
 
 @lstm_layer_backward.register_fake
-def _(dy, dh, dc, x, h0, c0, w_ih, w_hh, bias, lengths, reverse, engine, storage, thresholds, slices):
+def _(dy, dh, dc, x, h0, c0, w_ih, w_hh, bias, batch_sizes, reverse, engine, storage, thresholds, slices):
     return tuple(tensor.new_empty(tensor.shape) for tensor in (x, h0, c0, w_ih, w_hh, bias))
 
 
 def _save(ctx, inputs, output) -> None:
-    *tensors, lengths, reverse, engine, storage, thresholds, slices = inputs
-    ctx.save_for_backward(*tensors, lengths)
+    *tensors, batch_sizes, reverse, engine, storage, thresholds, slices = inputs
+    ctx.save_for_backward(*tensors, batch_sizes)
     ctx.rest = reverse, engine, storage, thresholds, slices
     ctx.engine = find_engine(engine)  # stays open as long as somebody may go back through this pass
 
@@ -122,13 +123,13 @@ def _backward(ctx, dy, dh, dc):
 
 
 def _double_backward(ctx, *gradients):
-    *tensors, lengths = ctx.saved_tensors
+    *tensors, batch_sizes = ctx.saved_tensors
     outputs, inputs = tensors[:-INPUTS], tensors[-INPUTS:]
-    return (*double_backward(outputs, inputs, lengths, ctx.rest[0], gradients), *_nothing(ctx))
+    return (*double_backward(outputs, inputs, batch_sizes, ctx.rest[0], gradients), *_nothing(ctx))
 
 
 def _nothing(ctx) -> tuple:
-    """Give the gradients of the arguments that have none: the lengths and the rest."""
+    """Give the gradients of the arguments that have none: batch_sizes and the rest."""
     return (None,) * (1 + len(ctx.rest))
 
 
@@ -136,12 +137,28 @@ lstm_layer.register_autograd(_backward, setup_context=_save_forward)
 lstm_layer_backward.register_autograd(_double_backward, setup_context=_save)
 
 
-def _call(x, h0, c0, w_ih, w_hh, bias, lengths, reverse, storage, thresholds, slices) -> LayerCall:
-    lengths = None if lengths is None else lengths.numpy()
-    arrays = (tensor.numpy() for tensor in (h0, c0, w_ih, w_hh, bias))
-    x = in_reading_order(x.numpy(), lengths, reverse)
-    h0, c0, w_ih, w_hh, bias = arrays
-    return LayerCall(x, lengths, h0, c0, w_ih, w_hh, bias, Storage(storage, tuple(thresholds)), slices)
+class _StepOrder:
+    """Between the tensors of an operator and the arrays of an engine: packed or not, and which step is read first."""
+
+    def __init__(self, batch_sizes: Tensor | None, reverse: bool):
+        self._packing = None if batch_sizes is None else Packing(batch_sizes.numpy())
+        self._lengths, self._reverse = self._packing and self._packing.lengths, reverse
+
+    def enter(self, steps: Tensor) -> np.ndarray:
+        """Give (T, B, N) in the order in which the layer reads it."""
+        array = self._packing.pad(steps.numpy()) if self._packing else steps.numpy()
+        return in_reading_order(array, self._lengths, self._reverse)
+
+    def leave(self, array: np.ndarray) -> np.ndarray:
+        """Undo :meth:`enter`."""
+        array = in_reading_order(array, self._lengths, self._reverse)
+        return self._packing.pack(array) if self._packing else array
+
+    def call(self, x, h0, c0, w_ih, w_hh, bias, storage, thresholds, slices) -> LayerCall:
+        """Give what an engine computes."""
+        h0, c0, w_ih, w_hh, bias = (tensor.numpy() for tensor in (h0, c0, w_ih, w_hh, bias))
+        kept = Storage(storage, tuple(thresholds))
+        return LayerCall(self.enter(x), self._lengths, h0, c0, w_ih, w_hh, bias, kept, slices)
 
 
 def _tensor(array: np.ndarray) -> Tensor:
