@@ -58,12 +58,15 @@ LAYERS = {
     "etalstm.device": PLAIN | CONTRACT | CONFIG | {"etalstm.plan", "etalstm.golden"},
     "etalstm.model": PLAIN | CONTRACT | CONFIG | DISTANCE | {"etalstm.plan"},
     "etalstm.data": PLAIN,
+    "etalstm.nn": PLAIN | {"etalstm.golden", "etalstm.device"},  # golden: float64, for gradient checks
+    "etalstm.optim": PLAIN | {"etalstm.golden", "etalstm.nn"},
     "etalstm.train": PLAIN | CONTRACT | {"etalstm.golden", "etalstm.device", "etalstm.data", "etalstm.plan"},
     "etalstm": {"etalstm"},  # the command line
 }
 
 # Transports never see the golden model: only the devices that compute with it do.
 GOLDEN_IN_DEVICE = {"etalstm.device.golden", "etalstm.device.offload"}
+TORCH = ("etalstm.nn", "etalstm.optim")  # everything else works without PyTorch
 AMARANTH = ("etalstm.hw", "etalstm.boards", "etalstm.sim")
 
 # Imports inside functions, with their reasons.
@@ -122,8 +125,9 @@ def test_imports_only_the_layers_below(name):
             )
             if within(imported, "etalstm.golden") and layer == "etalstm.device":
                 assert name in GOLDEN_IN_DEVICE, f"{name}, line {line}: only {GOLDEN_IN_DEVICE} import golden"
-        if within(imported, "amaranth"):
-            assert any(within(name, prefix) for prefix in AMARANTH), f"{name}, line {line}: imports {imported}"
+        for framework, users in (("amaranth", AMARANTH), ("torch", TORCH)):
+            if within(imported, framework):
+                assert any(within(name, prefix) for prefix in users), f"{name}, line {line}: imports {imported}"
 
 
 @pytest.mark.parametrize("name", MODULES)

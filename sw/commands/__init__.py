@@ -17,6 +17,7 @@ from etalstm.commands.selftest import selftest
 from etalstm.commands.shares import shares
 from etalstm.commands.simulators import simulators
 from etalstm.commands.skip import skip
+from etalstm.commands.torch import torch
 from etalstm.commands.train import train
 from etalstm.commands.verilog import verilog
 
@@ -37,6 +38,7 @@ BENCHES = {
     "shares": shares,
     "codec": codec,
     "golden": golden,
+    "torch": torch,
     "activation": activation,
     "simulators": simulators,
 }
