@@ -70,11 +70,14 @@ LAYERS = {
         "etalstm.interchange",
         "etalstm.plan",
     },
+    "etalstm.nn": PLAIN | {"etalstm.golden", "etalstm.device"},  # golden: float64, for gradient checks
+    "etalstm.optim": PLAIN | {"etalstm.golden", "etalstm.nn"},
     "etalstm": {"etalstm"},  # the command line
 }
 
 # Transports never see the golden model: only the devices that compute with it do.
 GOLDEN_IN_DEVICE = {"etalstm.device.golden", "etalstm.device.offload"}
+TORCH = ("etalstm.nn", "etalstm.optim")  # everything else works without PyTorch
 AMARANTH = ("etalstm.hw", "etalstm.boards", "etalstm.sim")
 
 # Imports inside functions, with their reasons.
@@ -133,8 +136,9 @@ def test_imports_only_the_layers_below(name):
             )
             if within(imported, "etalstm.golden") and layer == "etalstm.device":
                 assert name in GOLDEN_IN_DEVICE, f"{name}, line {line}: only {GOLDEN_IN_DEVICE} import golden"
-        if within(imported, "amaranth"):
-            assert any(within(name, prefix) for prefix in AMARANTH), f"{name}, line {line}: imports {imported}"
+        for framework, users in (("amaranth", AMARANTH), ("torch", TORCH)):
+            if within(imported, framework):
+                assert any(within(name, prefix) for prefix in users), f"{name}, line {line}: imports {imported}"
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -18,6 +18,7 @@ from etalstm.commands.selftest import selftest
 from etalstm.commands.shares import shares
 from etalstm.commands.simulators import simulators
 from etalstm.commands.skip import skip
+from etalstm.commands.torch import torch
 from etalstm.commands.trace import trace
 from etalstm.commands.train import train
 from etalstm.commands.verilog import verilog
@@ -41,6 +42,7 @@ BENCHES = {
     "shares": shares,
     "codec": codec,
     "golden": golden,
+    "torch": torch,
     "activation": activation,
     "simulators": simulators,
 }

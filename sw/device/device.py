@@ -15,10 +15,13 @@ class Device(ABC):
         What :func:`etalstm.device.open_device` knows it by.
     preset : str
         The configuration it was opened with.
+    plans_steps : bool
+        Making a session takes time, and a session is for one number of steps.
     """
 
     name: str
     preset: str
+    plans_steps: bool = True
 
     @abstractmethod
     def create(self, shape: TrainingShape) -> Session:

@@ -82,6 +82,7 @@ class GoldenDevice(Device):
     """
 
     name = "golden"
+    plans_steps = False
 
     def __init__(self, preset: str = "sim"):
         config.preset(preset)  # refuses what the other devices would refuse

@@ -3,6 +3,9 @@
 The x part of every step's gate sums, and dx, are done for all steps at once: a sum over k ascending has its x terms
 first, and dx feeds nothing inside the layer. Sequences of a batch meet only in dW and db, so a thread takes its
 sequences through all steps without waiting for another.
+
+No product is spent on padding: x and δ are laid out without it, and the h of a sequence that has ended is broadcast as
+zeros.
 """
 
 import numpy as np
@@ -84,10 +87,7 @@ def _cells_forward(z, t, active, skipped, storage, h, c, intermediates, begin, e
 
 @njit(nogil=True, cache=True)
 def _steps_forward(z, recurrent, active, skipped, storage, h, c, intermediates, begin, end):
-    """Take the sequences `begin` to `end` through the steps of z, which holds the x part of the sums and gets the rest.
-
-    No product is spent on sequences that have ended: their scalars are zeros.
-    """
+    """Take the sequences `begin` to `end` through all steps; z holds the x part of the gate sums and gets the rest."""
     broadcast = np.zeros(h.shape[1:], np.float32)
     for t in range(z.shape[0]):
         for b in range(begin, end):
@@ -215,17 +215,14 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None)
     active, skipped = np.ascontiguousarray(active), skipped_steps(skipped, steps)
     rule = storage.compressed, storage.bf16, np.array(storage.thresholds, np.float32)
     x = np.ascontiguousarray(x)
-    used = int(np.flatnonzero(active.any(axis=1)).max(initial=-1)) + 1  # after it all is padding
-    present = np.where(active[:used, :, None], x[:used], ZERO)  # no product is spent on padding
-    starts = np.broadcast_to(bias, (used * batch, bias.size))
-    z = packed_sums(starts, matrix_of(weights[:, :inputs].T), present.reshape(-1, inputs))
-    z, recurrent = z.reshape(used, batch, *z.shape[1:]), matrix_of(weights[:, inputs:].T)
+    starts = np.broadcast_to(bias, (np.count_nonzero(active), bias.size))
+    z = packed_sums(starts, matrix_of(weights[:, :inputs].T), _without_padding(x, active))
+    z, recurrent = _with_padding(z, active), matrix_of(weights[:, inputs:].T)
 
     def piece(begin, end):
         _steps_forward(z, recurrent, active, skipped, rule, h, c, intermediates, begin, end)
 
-    CREW.share(batch, z.size * h0.shape[1], piece)
-    h[used + 1 :], c[used + 1 :], intermediates[:, used:] = h[used], c[used], ZERO
+    CREW.share(batch, z.size * h0.shape[1], piece, active.sum(axis=0))
     return LayerPass(x, h, c, intermediates, active, skipped)
 
 
@@ -245,8 +242,9 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
             dy, dh, dc, whole, delta, begin, end,
         )  # fmt: skip
 
-    CREW.share(batch, delta.size * dh.shape[1], piece)
-    dx = mac_sums(None, weights[:, :inputs], delta.reshape(-1, rows)).reshape(forward.x.shape)
+    CREW.share(batch, delta.size * dh.shape[1], piece, forward.active.sum(axis=0))
+    dx = mac_sums(None, weights[:, :inputs], _without_padding(delta, forward.active))
+    dx = _with_padding(dx, forward.active)
     ranges = slice_ranges(batch, slices)
     dw = tree_total((_weight_gradient(forward, delta, sequences) for sequences in ranges), slices, _add)
     db = tree_total((_bias_gradient(_terms(whole, sequences)) for sequences in ranges), slices, _add)
@@ -254,11 +252,28 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
 
 
 def _weight_gradient(forward, delta, sequences):
-    """Give dW of one slice."""
-    xh = np.concatenate([_terms(forward.x, sequences), _terms(forward.h[:-1], sequences)], axis=1)
-    return mac_sums(None, xh, _terms(delta, sequences).T)
+    """Give dW of one slice. Padding has no δ, so its terms may be left out."""
+    x, h, delta = (_terms(array, sequences, forward.active) for array in (forward.x, forward.h[:-1], delta))
+    return mac_sums(None, np.concatenate([x, h], axis=1), delta.T)
 
 
-def _terms(array, sequences):
+def _terms(array, sequences, active=None):
     """Give some sequences of (T, B, N) in the order in which dW and db add them: t descending, then b ascending."""
-    return np.ascontiguousarray(array[::-1, sequences.start : sequences.stop]).reshape(-1, array.shape[2])
+    chosen = slice(sequences.start, sequences.stop)
+    if active is None:
+        return np.ascontiguousarray(array[::-1, chosen]).reshape(-1, array.shape[2])
+    return _without_padding(array[::-1, chosen], active[::-1, chosen])
+
+
+def _without_padding(array, active):
+    """Give the active (t, b) of (T, B, N) one after the other."""
+    return np.ascontiguousarray(array).reshape(-1, array.shape[2]) if active.all() else array[active]
+
+
+def _with_padding(terms, active):
+    """Undo :func:`_without_padding`, whatever the shape of a term; padding is +0."""
+    if active.all():
+        return terms.reshape(*active.shape, *terms.shape[1:])
+    array = np.zeros((*active.shape, *terms.shape[1:]), np.float32)
+    array[active] = terms
+    return array

@@ -3,6 +3,8 @@
 import os
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
+
 from etalstm.processors import count_processors
 
 SERIAL_PRODUCTS = 1_000_000  # below, waking other threads costs more than they save
@@ -24,7 +26,7 @@ class Crew:
     def _start(self):
         self._pool = ThreadPoolExecutor(self.size, "golden")
 
-    def share(self, count: int, products: int, call) -> None:
+    def share(self, count: int, products: int, call, work=None) -> None:
         """Run ``call(begin, end)`` over pieces of ``range(count)`` and wait.
 
         Parameters
@@ -34,14 +36,23 @@ class Crew:
             Multiplications in all of it; few are done in one piece by the caller.
         call : callable
             Must let go of the interpreter while it works, and may only write what belongs to its piece.
+        work : array, (count,), optional
+            How much work each is, to cut pieces of equal work. Default: the same for all.
         """
         pieces = min(self.size, count) if products > SERIAL_PRODUCTS else 1
         if pieces == 1:
             call(0, count)
             return
-        edges = [count * n // pieces for n in range(pieces + 1)]
+        edges = [count * n // pieces for n in range(pieces + 1)] if work is None else _edges(work, pieces)
         for done in [self._pool.submit(call, *edges[n : n + 2]) for n in range(pieces)]:
             done.result()
+
+
+def _edges(work, pieces: int) -> list[int]:
+    """Give the edges of pieces of about equal work."""
+    done = np.concatenate([[0], np.cumsum(work)])
+    inner = np.searchsorted(done, done[-1] * np.arange(1, pieces) / pieces)
+    return [0, *inner.tolist(), len(work)]
 
 
 CREW = Crew()

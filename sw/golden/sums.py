@@ -12,17 +12,7 @@ from numba import njit
 
 from etalstm.golden.cache import drop_stale
 from etalstm.golden.crew import CREW
-from etalstm.golden.tile import (
-    PANELS,
-    ROWS,
-    SIDE,
-    WIDTH,
-    add_column,
-    add_flushing,
-    add_strip,
-    add_tile,
-    add_vector,
-)
+from etalstm.golden.tile import ROWS, SIDE, WIDTH, add_flushing, add_rows, add_tile
 
 TILES, TERMS = 8, 256
 CHUNK = TILES * ROWS
@@ -93,109 +83,131 @@ def matrix_of(array) -> Matrix:
 
 
 @njit(nogil=True, cache=True)
-def _pick(scalars, n, picks):
-    """Note which scalars of a row are not zero; gives how many."""
-    count = 0
-    for s in range(scalars.shape[1]):
-        picks[count] = s
-        count += scalars[n, s] != 0
+def _count(scalars, n):
+    """Count the scalars of a row that are not zero."""
+    row, count = scalars[n], 0
+    for s in range(row.size):
+        count += row[s] != 0
     return count
 
 
 @njit(nogil=True, cache=True)
-def _pick_any(scalars, n, picks):
-    """Note which terms have a scalar that is not zero in a tile; gives how many, and how many scalars are not zero."""
-    count, nonzero = 0, 0
-    for s in range(scalars.shape[1]):
-        present = 0
-        for r in range(ROWS):
-            present += scalars[n + r, s] != 0
+def _pick(scalars, rows, picks):
+    """Note which terms have a scalar that is not zero in any of some rows.
+
+    Returns
+    -------
+    how many there are, and whether any of these scalars is zero all the same
+    """
+    terms, nonzero = scalars.shape[1], 0
+    for n in rows:
+        nonzero += _count(scalars, n)
+    if nonzero == len(rows) * terms:
+        for s in range(terms):
+            picks[s] = s
+        return terms, False
+    count = 0
+    for s in range(terms):
+        present = False
+        for n in rows:
+            present |= scalars[n, s] != 0
         picks[count] = s
-        count += present > 0
-        nonzero += present
-    return count, nonzero
+        count += present
+    return count, nonzero < count * len(rows)
 
 
 @njit(nogil=True, cache=True)
-def _add_row(total, panels, scalars, n, picks, count, plain):
-    """Add the picked terms to one row."""
-    panel = 0
-    while plain and panel + PANELS <= len(panels):
-        add_strip(total, n, panels, panel, scalars, picks, count)
-        panel += PANELS
-    while panel < len(panels):
-        if plain:
-            add_vector(total, n, panels, panel, scalars, picks, count)
-        else:
-            add_flushing(total, n, panels, panel, scalars, picks, count)
-        panel += 1
-
-
-@njit(nogil=True, cache=True)
-def _copy(total, n, before):
-    """Copy the sums of a tile's rows."""
-    for r in range(ROWS):
-        for p in range(total.shape[1]):
-            for j in range(WIDTH):
-                before[r, p, j] = total[n + r, p, j]
-
-
-@njit(nogil=True, cache=True)
-def _mend(before, total, panels, scalars, n, picks):
-    """Repeat those rows of a tile in which a sum is zero: only its sign can differ if a product with 0 was added."""
-    for r in range(ROWS):
+def _mend(before, total, panels, scalars, rows, picks):
+    """Repeat those rows in which a sum is zero: only its sign can differ if a product with 0 was added."""
+    for r in range(len(rows)):
         zeros = 0
         for p in range(len(panels)):
             for j in range(WIDTH):
-                zeros += total[n + r, p, j] == ZERO
+                zeros += total[rows[r], p, j] == ZERO
         if zeros:
-            total[n + r] = before[r, : len(panels)]
-            count = _pick(scalars, n + r, picks)
-            _add_row(total, panels, scalars, n + r, picks, count, True)
+            total[rows[r]] = before[r, : len(panels)]
+            count, _ = _pick(scalars, rows[r : r + 1], picks)
+            add_rows(total, rows, r, 1, panels, scalars, picks, count)
 
 
 @njit(nogil=True, cache=True)
-def _add_tiles(total, panels, scalars, tiles, picks, counts, mixed):
-    """Add the picked terms to several tiles, given by their first rows; the panels' terms stay in the cache."""
-    before, few = np.empty((ROWS, SIDE, WIDTH), np.float32), np.empty(scalars.shape[1], np.intp)
+def _copy(total, rows, before):
+    """Copy the sums of some rows."""
+    for r in range(len(rows)):
+        for p in range(total.shape[1]):
+            for j in range(WIDTH):
+                before[r, p, j] = total[rows[r], p, j]
+
+
+@njit(nogil=True, cache=True)
+def _add_tiles(total, panels, scalars, rows):
+    """Add all terms to rows in tiles of ``ROWS``; the panels' terms stay in the cache from tile to tile."""
+    tiles = len(rows) // ROWS
+    picks, counts = np.empty((tiles, scalars.shape[1]), np.intp), np.empty(tiles, np.intp)
+    before, mixed = np.empty((ROWS, SIDE, WIDTH), np.float32), np.empty(tiles, np.bool_)
+    few = np.empty(scalars.shape[1], np.intp)
+    for tile in range(tiles):
+        counts[tile], mixed[tile] = _pick(scalars, rows[tile * ROWS : (tile + 1) * ROWS], picks[tile])
     for panel in range(0, len(panels), SIDE):
         sums, terms = total[:, panel : panel + SIDE], panels[panel : panel + SIDE]
-        for number in range(len(tiles)):
-            n = tiles[number]
-            if mixed[number]:
-                _copy(sums, n, before)
-            if len(terms) == SIDE:
-                add_tile(sums, n, terms, 0, scalars, picks[number], counts[number])
-            else:
-                add_column(sums, n, terms, 0, scalars, picks[number], counts[number])
-            if mixed[number]:
-                _mend(before, sums, terms, scalars, n, few)
+        for tile in range(tiles):
+            mine = rows[tile * ROWS : (tile + 1) * ROWS]
+            if mixed[tile]:
+                _copy(sums, mine, before)
+            add_tile(sums, rows, tile * ROWS, terms, scalars, picks[tile], counts[tile])
+            if mixed[tile]:
+                _mend(before, sums, terms, scalars, mine, few)
 
 
 @njit(nogil=True, cache=True)
-def _add_block(total, panels, scalars, plain):
-    """Add all terms of a block to at most ``CHUNK`` rows.
+def _add_rest(total, panels, scalars, rows):
+    """Add all terms to fewer rows than a tile has."""
+    picks, few = np.empty(scalars.shape[1], np.intp), np.empty(scalars.shape[1], np.intp)
+    at = 0
+    for size in (4, 2, 1):
+        while at + size <= len(rows):
+            mine = rows[at : at + size]
+            count, mixed = _pick(scalars, mine, picks)
+            if mixed:
+                before = np.empty((size, len(panels), WIDTH), np.float32)
+                _copy(total, mine, before)
+            add_rows(total, rows, at, size, panels, scalars, picks, count)
+            if mixed:
+                _mend(before, total, panels, scalars, mine, few)
+            at += size
 
-    A tile loads a term once for all its rows, and also multiplies it with the zeros among their scalars. So rows with
-    many zeros go one by one.
+
+@njit(nogil=True, cache=True)
+def _add_block(total, panels, scalars):
+    """Add all terms of a block to at most ``CHUNK`` rows, none of which needs flushing.
+
+    Several rows together load a term once, but also multiply it with the zeros among their scalars. So rows in which
+    more than half are zeros go one by one.
     """
-    picks, counts = np.empty((TILES, scalars.shape[1]), np.intp), np.empty(TILES, np.intp)
-    tiles, mixed = np.empty(TILES, np.intp), np.empty(TILES, np.bool_)
-    found, n = 0, 0
-    while n < len(scalars):
-        rows = min(ROWS, len(scalars) - n)
-        if plain and rows == ROWS:
-            count, nonzero = _pick_any(scalars, n, picks[found])
-            if 2 * nonzero >= ROWS * count:
-                tiles[found], counts[found], mixed[found] = n, count, nonzero < ROWS * count
-                found += 1
-                n += rows
-                continue
-        for row in range(n, n + rows):
-            count = _pick(scalars, row, picks[found])
-            _add_row(total, panels, scalars, row, picks[found], count, plain)
-        n += rows
-    _add_tiles(total, panels, scalars, tiles[:found], picks, counts, mixed)
+    picks, dense = np.empty(scalars.shape[1], np.intp), np.empty(len(scalars), np.intp)
+    row, found = np.empty(1, np.intp), 0
+    for n in range(len(scalars)):
+        row[0], count = n, _count(scalars, n)
+        if 2 * count >= scalars.shape[1]:
+            dense[found] = n
+            found += 1
+        elif count:
+            _pick(scalars, row, picks)
+            add_rows(total, row, 0, 1, panels, scalars, picks, count)
+    whole = found // ROWS * ROWS
+    _add_tiles(total, panels, scalars, dense[:whole])
+    _add_rest(total, panels, scalars, dense[whole:found])
+
+
+@njit(nogil=True, cache=True)
+def _add_flushing(total, panels, scalars):
+    """Add all terms of a block, every product and every sum flushed."""
+    picks, row = np.empty(scalars.shape[1], np.intp), np.empty(1, np.intp)
+    for n in range(len(scalars)):
+        row[0] = n
+        count, _ = _pick(scalars, row, picks)
+        for panel in range(len(panels)):
+            add_flushing(total, row, 0, panels, panel, scalars, picks, count)
 
 
 @njit(nogil=True, cache=True)
@@ -219,7 +231,10 @@ def accumulate(total, matrix, scalars, begin, end):
             part = scalars[first : first + len(rows), block:stop].copy()
             size, factors = (matrix.sizes[block // TERMS, 0], matrix.sizes[block // TERMS, 1]), magnitudes(part)
             plain = is_plain(stop - block, size, factors, start)
-            _add_block(rows, matrix.panels[:, block:stop], part, plain)
+            if plain:
+                _add_block(rows, matrix.panels[:, block:stop], part)
+            else:
+                _add_flushing(rows, matrix.panels[:, block:stop], part)
             grown = PLAIN_MINIMUM, start[1] + (stop - block) * size[1] * factors[1]
             start = grown if plain else magnitudes(flat)
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from etalstm import codec
 from etalstm.golden import cache, compiled, reference, sums
 from etalstm.golden.arithmetic import add, multiply
-from etalstm.golden.crew import SERIAL_PRODUCTS, Crew
 from etalstm.golden.passes import active_steps
 from etalstm.network import flush_subnormals
 from etalstm.storage import Storage
@@ -285,24 +284,6 @@ def test_large_layers_take_the_plain_loop_and_still_give_the_bits():
 )
 def test_magnitudes_ignore_zeros_and_see_what_is_not_finite(values, expected):
     assert sums.magnitudes(np.array([values], np.float32)) == expected
-
-
-def test_pieces_of_the_crew_cover_the_range_once():
-    crew = Crew()
-    crew.size = 3
-    seen = []
-    crew.share(10, SERIAL_PRODUCTS + 1, lambda begin, end: seen.extend(range(begin, end)))
-    assert sorted(seen) == list(range(10))
-    pieces = []
-    crew.share(10, SERIAL_PRODUCTS, lambda begin, end: pieces.append((begin, end)))
-    assert pieces == [(0, 10)]
-
-
-def test_an_error_in_a_piece_reaches_the_caller():
-    crew = Crew()
-    crew.size = 2
-    with pytest.raises(ZeroDivisionError):
-        crew.share(4, SERIAL_PRODUCTS + 1, lambda begin, end: 1 // begin)
 
 
 def test_cached_machine_code_older_than_a_source_is_dropped(tmp_path, monkeypatch):

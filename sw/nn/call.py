@@ -1,0 +1,136 @@
+"""One layer and direction of an LSTM, as an engine computes it.
+
+Dimensions: B sequences, T steps, I inputs, H units.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from etalstm.storage import Storage
+
+
+@dataclass(frozen=True, eq=False)
+class LayerCall:
+    """All that the result of a layer depends on.
+
+    Members
+    -------
+    x : array, (T, B, I)            steps in the order in which the layer reads them
+    lengths : array, int64, (B,), or None    steps of each sequence; None: T for all
+    h0, c0 : arrays, (B, H)
+    w_ih : array, (4H, I)
+    w_hh : array, (4H, H)
+    bias : array, (4H,)
+    storage : Storage               of this one layer
+    slices : int
+    """
+
+    x: np.ndarray
+    lengths: np.ndarray | None
+    h0: np.ndarray
+    c0: np.ndarray
+    w_ih: np.ndarray
+    w_hh: np.ndarray
+    bias: np.ndarray
+    storage: Storage
+    slices: int
+
+    @property
+    def weights(self) -> tuple[np.ndarray, ...]:
+        """What stays on a device between two calls."""
+        return self.w_ih, self.w_hh, self.bias
+
+    @property
+    def inputs(self) -> tuple[np.ndarray | None, ...]:
+        """What changes from call to call."""
+        return self.x, self.lengths, self.h0, self.c0
+
+
+@dataclass(frozen=True, eq=False)
+class LayerStep:
+    """One step of SGD of a layer, as the host took it.
+
+    Members
+    -------
+    weights, gradients, moved : 3 arrays each
+        w_ih (4H, I), w_hh (4H, H), bias (4H,): before the step, their gradients, and after it.
+    velocities, speeds : 3 arrays each
+        Of the momentum, before and after.
+    learning_rate, momentum, weight_decay : float
+        See :class:`etalstm.optimizer.UpdateRule`.
+    """
+
+    weights: tuple[np.ndarray, ...]
+    gradients: tuple[np.ndarray, ...]
+    moved: tuple[np.ndarray, ...]
+    velocities: tuple[np.ndarray, ...]
+    speeds: tuple[np.ndarray, ...]
+    learning_rate: float
+    momentum: float
+    weight_decay: float
+
+
+class Packing:
+    """Where the steps of a packed batch lie in a padded one.
+
+    Parameters
+    ----------
+    batch_sizes : array, int64, (T,)
+        Sequences of each step, of a ``PackedSequence``: the longest sequence first.
+
+    Raises
+    ------
+    ValueError
+        If they are not above 0 and descending.
+
+    Members
+    -------
+    lengths : array, int64, (B,)
+    """
+
+    def __init__(self, batch_sizes: np.ndarray):
+        if not len(batch_sizes) or batch_sizes[-1] < 1 or (np.diff(batch_sizes) > 0).any():
+            raise ValueError(f"batch_sizes must be above 0 and descend, got {batch_sizes.tolist()}")
+        self._active = np.arange(batch_sizes[0]) < batch_sizes[:, None]
+        self.lengths = self._active.sum(axis=0)
+
+    def pad(self, data: np.ndarray) -> np.ndarray:
+        """Give (T, B, N) for the packed (steps of all sequences, N); padding is zero."""
+        if len(data) != self.lengths.sum():
+            raise ValueError(f"there must be {self.lengths.sum()} steps, as batch_sizes say, got {len(data)}")
+        steps = np.zeros((*self._active.shape, data.shape[1]), data.dtype)
+        steps[self._active] = data
+        return steps
+
+    def pack(self, steps: np.ndarray) -> np.ndarray:
+        """Undo :meth:`pad`."""
+        return steps[self._active]
+
+
+def in_reading_order(steps: np.ndarray, lengths: np.ndarray | None, reverse: bool) -> np.ndarray:
+    """Turn each sequence of (T, B, N) round if the layer reads it backwards; padding stays at its end.
+
+    The function is its own inverse.
+    """
+    if not reverse:
+        return steps
+    if lengths is None:
+        return steps[::-1]
+    step = np.arange(len(steps))[:, None]
+    source = np.where(step < lengths, lengths - 1 - step, step)
+    return np.take_along_axis(steps, source[:, :, None], axis=0)
+
+
+def same_bits(mine: tuple, others: tuple) -> bool:
+    """Tell whether two tuples of arrays (or None) are equal bit by bit: -0 is not +0, and NaN equals itself."""
+    return all(_same_words(a, b) for a, b in zip(mine, others, strict=True))
+
+
+def _same_words(a, b) -> bool:
+    if a is None or b is None:
+        return a is b
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    words = [np.ascontiguousarray(array).view(f"u{array.itemsize}") for array in (a, b)]
+    return np.array_equal(*words)

@@ -1,0 +1,227 @@
+"""What computes a layer behind the operators: a device, or float64 mathematics for gradient checks."""
+
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from etalstm.device import DEVICES, Device, GoldenDevice, is_hardware, open_device
+from etalstm.errors import DeviceError, DivergedError, EtaLstmError
+from etalstm.golden import float64
+from etalstm.golden.passes import active_steps
+from etalstm.network import canonical_rows, pytorch_rows
+from etalstm.nn.call import LayerCall, LayerStep
+from etalstm.nn.pool import Claim, LayerSession, SessionPool
+
+FLOAT64 = "float64"
+
+
+class Engine(ABC):
+    """What computes a layer; an operator finds it by its key.
+
+    Members
+    -------
+    key : str
+    dtype : numpy.dtype
+        Of all tensors.
+    """
+
+    key: str
+    dtype: np.dtype
+
+    @abstractmethod
+    def forward(self, call: LayerCall) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Give y (T, B, H), h and c (B, H)."""
+
+    @abstractmethod
+    def backward(self, call: LayerCall, dy, dh, dc) -> tuple[np.ndarray, ...]:
+        """Give dx, dh0, dc0, dW_ih, dW_hh, db for gradients of what :meth:`forward` gave."""
+
+    def claim(self) -> Claim | None:
+        """Keep what this thread's last forward pass left, until the claim is collected."""
+        return None
+
+    def update(self, step: LayerStep) -> None:  # noqa: B027  an engine that keeps no weights has nothing to do
+        """Take a step of SGD that the host has taken too."""
+
+    def __deepcopy__(self, memo) -> "Engine":
+        return self  # two copies of a module share the device
+
+
+class DeviceEngine(Engine):
+    """A device of this package; calls from several threads take turns.
+
+    Parameters
+    ----------
+    key : str
+        One of the names that :func:`etalstm.device.open_device` knows, or the key of `device`.
+    device : Device, optional
+        Default: the device is opened by its name when it is first used, and again after it has failed.
+    """
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, key: str, device: Device | None = None):
+        self.key, self.device = key, device
+        self._opened_here = device is None
+        self._pool: SessionPool | None = None
+        self._lock = threading.RLock()
+        self._last = threading.local()
+
+    def forward(self, call):
+        """Give y, h and c; :class:`DeviceError` names the engine if the device fails."""
+        with self._working("forward pass"):
+            session = self._sessions().session_for(call)
+            outputs = session.forward(call)
+        self._last.session = session
+        return outputs
+
+    def backward(self, call, dy, dh, dc):
+        """Give the gradients; a pass that no session holds any more is run again."""
+        with self._working("backward pass"):
+            session = self._sessions().holding(call)
+            if session is None:
+                session = self._sessions().session_for(call)
+                session.forward(call)
+            return session.backward(dy, dh, dc)
+
+    def update(self, step):
+        """Take the step on the session that gave its gradients; there is nothing to do if it is there no more."""
+        with self._working("update"):
+            session = self._sessions().source_of(step)
+            if session:
+                session.update(step)
+
+    def claim(self):
+        """Keep this thread's last forward pass on the device until the claim is collected."""
+        session: LayerSession | None = getattr(self._last, "session", None)
+        self._last.session = None
+        return session and session.claim()
+
+    def _sessions(self) -> SessionPool:
+        if self.device is None:
+            self.device = open_device(self.key)
+        if self._pool is None:
+            self._pool = SessionPool(self.device)
+        return self._pool
+
+    @contextmanager
+    def _working(self, work: str) -> Iterator[None]:
+        """Let other threads wait meanwhile, and name the engine in errors."""
+        with self._lock:
+            try:
+                yield
+            except DivergedError:
+                raise
+            except EtaLstmError as error:
+                raise self._failed(work, error) from error
+
+    def _failed(self, work: str, error: EtaLstmError) -> DeviceError:
+        """Forget what the device held, so that the next call begins anew, and name the device."""
+        self._pool = None
+        if self._opened_here and self.device is not None:
+            self.device.close()
+            self.device = None
+        named = DeviceError(f"the {work} of an LSTM layer failed on engine {self.key!r}: {error}")
+        named.log = error.log
+        return named
+
+    def __reduce__(self):
+        if not self._opened_here:
+            raise TypeError(f"engine {self.key!r} is an open device and cannot be pickled; use a device's name instead")
+        return engine_of, (self.key,)
+
+
+class Float64Engine(Engine):
+    """Float64 in ordinary mathematics, without a device: for ``torch.autograd.gradcheck``. It keeps no pass."""
+
+    key, dtype = FLOAT64, np.dtype(np.float64)
+
+    def forward(self, call):
+        """Give y, h and c."""
+        done = self._pass(call)
+        padded = ~done.active[:, :, None]
+        return np.where(padded, 0.0, done.y), done.h[-1], done.c[-1]
+
+    def backward(self, call, dy, dh, dc):
+        """Give the gradients."""
+        done = self._pass(call)
+        dy = np.where(done.active[:, :, None], dy, 0.0)
+        back = float64.layer_backward(self._weights(call), done, dy, dh, dc)
+        dw_ih, dw_hh = np.split(pytorch_rows(back.weights), [call.x.shape[2]], axis=1)
+        return back.dx, back.dh0, back.dc0, dw_ih, dw_hh, pytorch_rows(back.bias)
+
+    def _pass(self, call: LayerCall) -> float64.Float64Pass:
+        steps, batch, _ = call.x.shape
+        active = active_steps(np.full(batch, steps) if call.lengths is None else call.lengths, steps)
+        states = call.h0, call.c0
+        storage = call.storage.layer(0)
+        return float64.layer_forward(self._weights(call), canonical_rows(call.bias), call.x, *states, active, storage)
+
+    @staticmethod
+    def _weights(call: LayerCall) -> np.ndarray:
+        return canonical_rows(np.concatenate([call.w_ih, call.w_hh], axis=1))
+
+    def __reduce__(self):
+        return engine_of, (self.key,)
+
+
+_NAMED: dict[str, Engine] = {}  # kept open: opening a device may mean building it
+_OPEN: weakref.WeakValueDictionary[str, Engine] = (
+    weakref.WeakValueDictionary()
+)  # as long as a module or a graph has them
+
+
+def engine_of(engine: str | Device | Engine) -> Engine:
+    """Give the engine of a device.
+
+    Parameters
+    ----------
+    engine : str, Device or Engine
+        A name that :func:`etalstm.device.open_device` knows, ``float64``, or an open device.
+
+    Raises
+    ------
+    ValueError
+        If there is no such name.
+    TypeError
+        If it is something else.
+    """
+    if isinstance(engine, Engine):
+        return engine
+    if isinstance(engine, Device):
+        return _engine_of_device(engine)
+    expected = f"engine must be one of {', '.join((*DEVICES, FLOAT64))}, or an open Device, got"
+    if not isinstance(engine, str):
+        raise TypeError(f"{expected} {type(engine).__name__}")
+    if engine not in (*_NAMED, FLOAT64, GoldenDevice.name) and not is_hardware(engine):
+        raise ValueError(f"{expected} {engine!r}")
+    if engine not in _NAMED:
+        _NAMED[engine] = Float64Engine() if engine == FLOAT64 else DeviceEngine(engine)
+    return _NAMED[engine]
+
+
+def _engine_of_device(device: Device) -> Engine:
+    for found in list(_OPEN.values()):
+        if found.device is device:
+            return found
+    key = f"{device.name}:{device.preset}#{id(device):x}"
+    return _OPEN.setdefault(key, DeviceEngine(key, device))
+
+
+def find_engine(key: str) -> Engine:
+    """Give the engine with a key.
+
+    Raises
+    ------
+    ValueError
+        If the key is that of an open device, and no module in this process uses the device.
+    """
+    if key in _OPEN:
+        return _OPEN[key]
+    if "#" in key:
+        raise ValueError(f"engine {key!r} is an open device that no module in this process uses any more")
+    return engine_of(key)

@@ -1,0 +1,134 @@
+"""What stands in the place of ``torch._VF.lstm``: a whole network of layers and directions on an engine.
+
+Dimensions: B sequences, T steps, I inputs, H units, L layers, D directions.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from etalstm.nn.engine import Engine
+from etalstm.nn.operators import lstm_layer
+from etalstm.storage import Storage
+
+STOCK = torch._VF.lstm
+TENSORS = {False: 2, True: 4}  # of a layer and direction, without and with biases; one more with a projection
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How an engine runs a network.
+
+    Members
+    -------
+    engine : Engine
+    storage : Storage
+    slices : int
+    """
+
+    engine: Engine
+    storage: Storage
+    slices: int
+
+
+class OnEngine(TorchFunctionMode):
+    """While active, ``torch._VF.lstm`` runs on an engine.
+
+    Parameters
+    ----------
+    settings : Settings
+    """
+
+    def __init__(self, settings: Settings):
+        super().__init__()
+        self._settings = settings
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        """Run the LSTM on the engine, everything else as it is."""
+        if function is not STOCK:
+            return function(*args, **(kwargs or {}))
+        if isinstance(args[1], Tensor):
+            return run_packed(self._settings, *args)
+        return run_padded(self._settings, *args)
+
+
+def run_padded(settings, x, states, parameters, has_biases, layers, dropout, train, bidirectional, batch_first):
+    """Run sequences of one length; parameters and result are those of ``torch._VF.lstm``."""
+    is_empty = x.shape[0 if batch_first else 1] == 0
+    if is_empty or _is_projected(parameters, has_biases, layers, bidirectional):
+        return STOCK(x, states, parameters, has_biases, layers, dropout, train, bidirectional, batch_first)
+    x = x.transpose(0, 1) if batch_first else x
+    if x.shape[0] == 0:
+        raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+    dropout = dropout if train else 0.0
+    y, h, c = _run(settings, x, None, states, parameters, has_biases, layers, dropout, bidirectional)
+    return y.transpose(0, 1) if batch_first else y, h, c
+
+
+def run_packed(settings, data, batch_sizes, states, parameters, has_biases, layers, dropout, train, bidirectional):
+    """Run the sequences of a ``PackedSequence``; parameters and result are those of ``torch._VF.lstm``."""
+    if _is_projected(parameters, has_biases, layers, bidirectional):
+        return STOCK(data, batch_sizes, states, parameters, has_biases, layers, dropout, train, bidirectional)
+    dropout = dropout if train else 0.0
+    return _run(settings, data, batch_sizes, states, parameters, has_biases, layers, dropout, bidirectional)
+
+
+def _is_projected(parameters: Sequence[Tensor], has_biases: bool, layers: int, bidirectional: bool) -> bool:
+    projected = len(parameters) != TENSORS[has_biases] * layers * (1 + bidirectional)
+    if projected:
+        warnings.warn("an LSTM with proj_size runs on the host: no engine has a cell with a projection", stacklevel=3)
+    return projected
+
+
+def _run(settings, x, batch_sizes, states, parameters, has_biases, layers, dropout, bidirectional):
+    dtype = x.dtype
+    if torch.is_autocast_enabled("cpu"):
+        dtype = torch.get_autocast_dtype("cpu")
+        x, *states = (tensor.float() for tensor in (x, *states))
+        parameters = [tensor.float() for tensor in parameters]
+    _check_tensors(settings.engine, x, states, parameters)
+    y, h, c = _run_layers(settings, x, batch_sizes, states, parameters, has_biases, layers, dropout, bidirectional)
+    return y.to(dtype), h.to(dtype), c.to(dtype)
+
+
+def _run_layers(settings, x, batch_sizes, states, parameters, has_biases, layers, dropout, bidirectional):
+    directions, size = 1 + bidirectional, TENSORS[has_biases]
+    last = []
+    for layer in range(layers):
+        storage, outputs = settings.storage.layer(layer), []
+        for direction in range(directions):
+            number = layer * directions + direction
+            w_ih, w_hh, *biases = parameters[number * size : (number + 1) * size]
+            bias = sum(biases) if biases else w_ih.new_zeros(w_ih.shape[0])
+            y, *state = lstm_layer(
+                x, states[0][number], states[1][number], w_ih, w_hh, bias, batch_sizes, bool(direction),
+                settings.engine.key, storage.policy, storage.thresholds, settings.slices,
+            )  # fmt: skip
+            outputs.append(y)
+            last.append(state)
+        x = outputs[0] if directions == 1 else torch.cat(outputs, dim=-1)
+        x = torch.dropout(x, dropout, True) if dropout and layer + 1 < layers else x
+    return x, *(torch.stack(states) for states in zip(*last, strict=True))
+
+
+def _check_tensors(engine: Engine, x: Tensor, states: Sequence[Tensor], parameters: Sequence[Tensor]) -> None:
+    """Raise ``RuntimeError`` for tensors that are not of the host, ``ValueError`` for a dtype of another width."""
+    named = {"the input": x, "h0": states[0], "c0": states[1]}
+    named |= {f"weight tensor {number}": tensor for number, tensor in enumerate(parameters)}
+    for name, tensor in named.items():
+        if tensor.device.type not in ("cpu", "meta"):
+            raise RuntimeError(
+                f"engine {engine.key!r} takes tensors of the host's memory, got {name} on {tensor.device}; "
+                "move the module and its input with .cpu()"
+            )
+        if tensor.device != x.device:
+            raise RuntimeError(f"{name} is on {tensor.device}, the input on {x.device}")
+        if str(tensor.dtype) != f"torch.{engine.dtype}":
+            raise ValueError(
+                f"engine {engine.key!r} computes {engine.dtype}, got {name} in {tensor.dtype}; "
+                f"convert it, or for half precision use torch.autocast('cpu')"
+            )

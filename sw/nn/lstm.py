@@ -1,0 +1,92 @@
+"""``torch.nn.LSTM`` on a device of this package."""
+
+import weakref
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from etalstm.device import Device
+from etalstm.network import check_size
+from etalstm.nn.engine import Engine, engine_of
+from etalstm.nn.functional import OnEngine, Settings
+from etalstm.storage import DENSE, Storage
+
+_MODULES: weakref.WeakSet["LSTM"] = weakref.WeakSet()
+
+
+def living_modules() -> list["LSTM"]:
+    """Give the modules of this process, for an optimizer to find which parameters make a layer."""
+    return list(_MODULES)
+
+
+class LSTM(torch.nn.LSTM):
+    """``torch.nn.LSTM`` whose forward and backward pass an engine computes.
+
+    Arguments, parameters, their names and initialisation, and the state dict are those of ``torch.nn.LSTM``. So are the
+    checks of the input: its own ``forward`` runs, and only the function that it ends in is another one.
+
+    Parameters
+    ----------
+    args, kwargs
+        The ten of ``torch.nn.LSTM``.
+    engine : str or Device
+        A device's name (``golden``, ``sim``, ``xdma:0``) or an open device. A named device is opened when the module is
+        first called. ``float64`` is ordinary mathematics without a device, for gradient checks.
+    storage : str or tuple of str
+        How intermediates are kept, for all layers or each: see :class:`etalstm.storage.Storage`.
+    theta : float or tuple of six
+        Threshold below which local gradients are dropped.
+    slices : int
+        Slices of the batch, whose gradients are added as a tree: see :mod:`etalstm.slices`. A batch of fewer sequences
+        has as many slices as sequences.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As ``torch.nn.LSTM``, and if there is no such engine or storage.
+    """
+
+    def __init__(
+        self,
+        *args,
+        engine: str | Device = "golden",
+        storage: str | tuple[str, ...] = DENSE,
+        theta: float | tuple[float, ...] = 0.0,
+        slices: int = 1,
+        **kwargs,
+    ):
+        super().__init__(*args, **kwargs)
+        kept = Storage(storage, theta)
+        kept.check_layers(self.num_layers)
+        _MODULES.add(self)
+        self._settings = Settings(engine_of(engine), kept, check_size("slices", slices))
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that computes the passes."""
+        return self._settings.engine
+
+    def forward(self, input, hx=None):
+        """Do what ``torch.nn.LSTM`` does, on the engine."""
+        with OnEngine(self._settings):
+            return super().forward(input, hx)
+
+    def layers(self) -> Iterator[tuple[Tensor, ...]]:
+        """Give w_ih, w_hh and the biases of each layer and direction, in order."""
+        for names in self._all_weights:
+            yield tuple(getattr(self, name) for name in names)
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        _MODULES.add(self)
+
+    def to_stock(self) -> torch.nn.LSTM:
+        """Give a plain ``torch.nn.LSTM`` with copies of the parameters."""
+        first = next(self.parameters())
+        stock = torch.nn.LSTM(
+            self.input_size, self.hidden_size, self.num_layers, self.bias, self.batch_first, self.dropout,
+            self.bidirectional, self.proj_size, device=first.device, dtype=first.dtype,
+        )  # fmt: skip
+        stock.load_state_dict(self.state_dict())
+        return stock.train(self.training)

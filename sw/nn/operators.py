@@ -1,0 +1,165 @@
+"""The operators ``etalstm::lstm_layer`` and ``etalstm::lstm_layer_backward``: one layer and direction.
+
+Dimensions: B sequences, T steps, I inputs, H units.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from etalstm.nn.call import LayerCall, Packing, in_reading_order
+from etalstm.nn.differentiable import INPUTS, double_backward
+from etalstm.nn.engine import find_engine
+from etalstm.storage import Storage
+
+Layer = tuple[Tensor, Tensor, Tensor]
+Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+
+
+@torch.library.custom_op("etalstm::lstm_layer", mutates_args=())
+def lstm_layer(
+    x: Tensor,
+    h0: Tensor,
+    c0: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    bias: Tensor,
+    batch_sizes: Tensor | None,
+    reverse: bool,
+    engine: str,
+    storage: str,
+    thresholds: Sequence[float],
+    slices: int,
+) -> Layer:
+    """Run one layer and direction forward.
+
+    Parameters
+    ----------
+    x : (T, B, I), or (steps of all sequences, I) if they are packed
+    h0, c0 : (B, H)
+    w_ih, w_hh, bias : (4H, I), (4H, H), (4H,)
+    batch_sizes : int64, (T,), optional
+        Sequences of each step, of a ``PackedSequence``. Default: all have T steps.
+    reverse : bool
+        The layer reads each sequence from its last step to its first.
+    engine : str
+        Key of an engine, see :mod:`etalstm.nn.engine`.
+    storage, thresholds, slices
+        See :class:`etalstm.storage.Storage` and :mod:`etalstm.slices`.
+
+    Returns
+    -------
+    y (T, B, H) or packed as x is; h, c (B, H) after the last step that was read
+    """
+    order = _StepOrder(batch_sizes, reverse)
+    call = order.call(x, h0, c0, w_ih, w_hh, bias, storage, thresholds, slices)
+    y, h, c = find_engine(engine).forward(call)
+    return _tensor(order.leave(y)), _tensor(h), _tensor(c)
+
+
+@lstm_layer.register_fake
+def _(x, h0, c0, w_ih, w_hh, bias, batch_sizes, reverse, engine, storage, thresholds, slices):
+    return x.new_empty((*x.shape[:-1], h0.shape[1])), torch.empty_like(h0), torch.empty_like(c0)
+
+
+@torch.library.custom_op("etalstm::lstm_layer_backward", mutates_args=())
+def lstm_layer_backward(
+    dy: Tensor,
+    dh: Tensor,
+    dc: Tensor,
+    x: Tensor,
+    h0: Tensor,
+    c0: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    bias: Tensor,
+    batch_sizes: Tensor | None,
+    reverse: bool,
+    engine: str,
+    storage: str,
+    thresholds: Sequence[float],
+    slices: int,
+) -> Gradients:
+    """Go back through one layer and direction.
+
+    Parameters
+    ----------
+    dy, dh, dc : (T, B, H) or packed, (B, H), (B, H)
+        Gradients of what :func:`lstm_layer` gave for the other arguments.
+
+    Returns
+    -------
+    gradients of x, h0, c0, w_ih, w_hh, bias
+    """
+    order = _StepOrder(batch_sizes, reverse)
+    call = order.call(x, h0, c0, w_ih, w_hh, bias, storage, thresholds, slices)
+    dx, *others = find_engine(engine).backward(call, order.enter(dy), dh.numpy(), dc.numpy())
+    return tuple(_tensor(array) for array in (order.leave(dx), *others))
+
+
+@lstm_layer_backward.register_fake
+def _(dy, dh, dc, x, h0, c0, w_ih, w_hh, bias, batch_sizes, reverse, engine, storage, thresholds, slices):
+    return tuple(tensor.new_empty(tensor.shape) for tensor in (x, h0, c0, w_ih, w_hh, bias))
+
+
+def _save(ctx, inputs, output) -> None:
+    *tensors, batch_sizes, reverse, engine, storage, thresholds, slices = inputs
+    ctx.save_for_backward(*tensors, batch_sizes)
+    ctx.rest = reverse, engine, storage, thresholds, slices
+    ctx.engine = find_engine(engine)  # stays open as long as somebody may go back through this pass
+
+
+def _save_forward(ctx, inputs, output) -> None:
+    _save(ctx, inputs, output)
+    ctx.claim = ctx.engine.claim()
+
+
+def _backward(ctx, dy, dh, dc):
+    gradients = lstm_layer_backward(dy, dh, dc, *ctx.saved_tensors, *ctx.rest)
+    ctx.claim = None
+    return (*gradients, *_nothing(ctx))
+
+
+def _double_backward(ctx, *gradients):
+    *tensors, batch_sizes = ctx.saved_tensors
+    outputs, inputs = tensors[:-INPUTS], tensors[-INPUTS:]
+    return (*double_backward(outputs, inputs, batch_sizes, ctx.rest[0], gradients), *_nothing(ctx))
+
+
+def _nothing(ctx) -> tuple:
+    """Give the gradients of the arguments that have none: batch_sizes and the rest."""
+    return (None,) * (1 + len(ctx.rest))
+
+
+lstm_layer.register_autograd(_backward, setup_context=_save_forward)
+lstm_layer_backward.register_autograd(_double_backward, setup_context=_save)
+
+
+class _StepOrder:
+    """Between the tensors of an operator and the arrays of an engine: packed or not, and which step is read first."""
+
+    def __init__(self, batch_sizes: Tensor | None, reverse: bool):
+        self._packing = None if batch_sizes is None else Packing(batch_sizes.numpy())
+        self._lengths, self._reverse = self._packing and self._packing.lengths, reverse
+
+    def enter(self, steps: Tensor) -> np.ndarray:
+        """Give (T, B, N) in the order in which the layer reads it."""
+        array = self._packing.pad(steps.numpy()) if self._packing else steps.numpy()
+        return in_reading_order(array, self._lengths, self._reverse)
+
+    def leave(self, array: np.ndarray) -> np.ndarray:
+        """Undo :meth:`enter`."""
+        array = in_reading_order(array, self._lengths, self._reverse)
+        return self._packing.pack(array) if self._packing else array
+
+    def call(self, x, h0, c0, w_ih, w_hh, bias, storage, thresholds, slices) -> LayerCall:
+        """Give what an engine computes."""
+        h0, c0, w_ih, w_hh, bias = (tensor.numpy() for tensor in (h0, c0, w_ih, w_hh, bias))
+        kept = Storage(storage, tuple(thresholds))
+        return LayerCall(self.enter(x), self._lengths, h0, c0, w_ih, w_hh, bias, kept, slices)
+
+
+def _tensor(array: np.ndarray) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array))

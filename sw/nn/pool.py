@@ -1,0 +1,218 @@
+"""Sessions of single layers, and what each of them holds.
+
+A model calls several layers before it goes backwards, and may call one of them several times. A session holds one
+forward pass. Passes are recognised by the bits of their inputs. If a session still holds a pass, the backward pass runs
+there. If no session holds the pass any more, it is run again first, which gives the same bits.
+"""
+
+import weakref
+from dataclasses import replace
+
+import numpy as np
+
+from etalstm.device import Device, Session, TrainingShape
+from etalstm.errors import PlanError
+from etalstm.network import LayerParameters, NetworkShape
+from etalstm.nn.call import LayerCall, LayerStep, same_bits
+
+IDLE_SESSIONS = 8  # that are kept although no pass of theirs is waited for
+CLAIMED_SESSIONS = 64  # with a pass that a backward pass may ask for; beyond it passes are run again
+
+
+class Claim:
+    """Says that somebody may still go back through a pass; ends when it is collected."""
+
+
+def _no_claim() -> None:
+    """Stand for the reference to a claim that was collected."""
+
+
+class LayerSession:
+    """A session of one layer, and what it holds.
+
+    Parameters
+    ----------
+    session : Session
+
+    """
+
+    def __init__(self, session: Session):
+        self.session = session
+        self._weights = self._inputs = self._address = None
+        self._velocities = None  # None: zeros
+        self._gradients = None  # of the last backward pass, until weights change
+        self._claim = _no_claim
+
+    @property
+    def shape(self) -> TrainingShape:
+        """What the session was made for."""
+        return self.session.shape
+
+    @property
+    def claimed(self) -> bool:
+        """A backward pass may still ask for the pass that the session holds."""
+        return self._claim() is not None
+
+    def fits(self, shape: TrainingShape) -> bool:
+        """Tell whether the session can run a pass of `shape`."""
+        mine = self.shape
+        longer = mine.masked and mine.steps >= shape.steps
+        return mine == (replace(shape, steps=mine.steps, masked=True) if longer else shape)
+
+    def holds_weights(self, call: LayerCall | LayerStep) -> bool:
+        """Tell whether the session's weights are those of `call`."""
+        return self._weights is not None and same_bits(self._weights, call.weights)
+
+    def held_layer(self, call: LayerCall) -> bool:
+        """Tell whether the weights of the last call lay at the same address: a hint that it is the same layer."""
+        return self._address == call.w_hh.ctypes.data
+
+    def holds_pass(self, call: LayerCall) -> bool:
+        """Tell whether the session can go back through `call`."""
+        return self._inputs is not None and same_bits(self._inputs, call.inputs) and self.holds_weights(call)
+
+    def claim(self) -> Claim:
+        """Keep the pass for a backward pass until the claim is collected."""
+        claim = Claim()
+        self._claim = weakref.ref(claim)
+        return claim
+
+    def forward(self, call: LayerCall) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Run a layer forward: y (T, B, H), h and c (B, H), arrays of the caller's own."""
+        self._claim, self._inputs, self._gradients = _no_claim, None, None
+        if not self.holds_weights(call):
+            self._load(call)
+        self._address = call.w_hh.ctypes.data
+        steps, lengths = len(call.x), call.lengths
+        x = self._padded(call.x)
+        if lengths is None and self.shape.masked:
+            lengths = np.full(x.shape[1], steps)
+        outputs = self.session.forward(x, lengths, call.h0[None], call.c0[None])
+        self._inputs = tuple(None if array is None else array.copy() for array in call.inputs)
+        return outputs.y[:steps].copy(), outputs.h[0], outputs.c[0]
+
+    def backward(self, dy, dh, dc) -> tuple[np.ndarray, ...]:
+        """Go back through the pass: dx (T, B, I), dh0, dc0 (B, H), dW_ih (4H, I), dW_hh (4H, H), db (4H,)."""
+        steps, _, inputs = self._inputs[0].shape
+        self._inputs = None
+        back = self.session.backward(self._padded(dy), dh[None], dc[None])
+        gradients = self.session.gradients()[0]
+        self._claim = _no_claim
+        self._gradients = (*np.split(gradients.weights, [inputs], axis=1), gradients.bias)
+        return back.dx[:steps], back.dh0[0], back.dc0[0], *(array.copy() for array in self._gradients)
+
+    def gave(self, step: LayerStep) -> bool:
+        """Tell whether the gradients of `step` are those of the session's last backward pass."""
+        return self._gradients is not None and same_bits(self._gradients, step.gradients)
+
+    def update(self, step: LayerStep) -> None:
+        """Take a step that the host has taken too, so that its weights need not be loaded.
+
+        A session with other velocities does not take it: it gets them with the weights, before its next pass.
+        """
+        velocities = self._velocities or tuple(np.zeros_like(array) for array in step.velocities)
+        if step.momentum == 0 or same_bits(velocities, step.velocities):
+            self._weights = None  # if the device fails below, some weights are new and some are old
+            self.session.update(step.learning_rate, step.momentum, weight_decay=step.weight_decay)
+            self._weights = step.moved
+        self._velocities = tuple(array.copy() for array in step.speeds)
+        self._gradients = None
+
+    def _load(self, call: LayerCall) -> None:
+        self._weights = None  # if the device fails below, some weights are new and some are old
+        velocities = self._velocities and [_parameters(self._velocities)]
+        self.session.load([_parameters(call.weights)], velocities)
+        self._weights = tuple(array.copy() for array in call.weights)
+
+    def _padded(self, steps: np.ndarray) -> np.ndarray:
+        missing = self.shape.steps - len(steps)
+        return np.pad(steps, ((0, missing), (0, 0), (0, 0))) if missing else steps
+
+
+def _parameters(tensors: tuple[np.ndarray, ...]) -> LayerParameters:
+    w_ih, w_hh, bias = tensors
+    return LayerParameters(np.concatenate([w_ih, w_hh], axis=1), bias)
+
+
+class SessionPool:
+    """The sessions of a device.
+
+    Parameters
+    ----------
+    device : Device
+    """
+
+    def __init__(self, device: Device):
+        self._device = device
+        self._sessions: list[LayerSession] = []  # the one used last at the end
+
+    def holding(self, call: LayerCall) -> LayerSession | None:
+        """Give the session that holds the forward pass of `call`, or None."""
+        return next((self._used(session) for session in self._sessions if session.holds_pass(call)), None)
+
+    def source_of(self, step: LayerStep) -> LayerSession | None:
+        """Give the session whose last backward pass gave the gradients of `step` for its weights, or None."""
+        return next((s for s in self._sessions if s.gave(step) and s.holds_weights(step)), None)
+
+    def session_for(self, call: LayerCall) -> LayerSession:
+        """Give a session to run `call` in, one with its weights if there is one.
+
+        Raises
+        ------
+        DeviceError
+            If the layer does not fit the device, even alone.
+        """
+        shape = _shape_of(call)
+        return self._idle_session(call, shape) or self._created(shape)
+
+    def _idle_session(self, call: LayerCall, shape: TrainingShape) -> LayerSession | None:
+        """Give a session whose pass nobody waits for; None if another session may be made as well."""
+        idle = [session for session in self._sessions if session.fits(shape) and not session.claimed]
+        for suits in (LayerSession.holds_weights, LayerSession.held_layer):
+            for session in reversed(idle):
+                if suits(session, call):
+                    return self._used(session)
+        return self._used(idle[0]) if len(idle) >= IDLE_SESSIONS else None
+
+    def _used(self, session: LayerSession) -> LayerSession:
+        self._sessions.remove(session)
+        self._sessions.append(session)
+        return session
+
+    def _created(self, shape: TrainingShape) -> LayerSession:
+        shape = self._planned_shape(shape)
+        self._drop_beyond(IDLE_SESSIONS - 1, claimed=False)
+        self._drop_beyond(CLAIMED_SESSIONS - 1, claimed=True)
+        while True:
+            try:
+                session = LayerSession(self._device.create(shape))
+            except PlanError:
+                if not self._sessions:
+                    raise
+                del self._sessions[0]  # its memory is free then
+                continue
+            self._sessions.append(session)
+            return session
+
+    def _drop_beyond(self, count: int, claimed: bool) -> None:
+        alike = [session for session in self._sessions if session.claimed == claimed]
+        for session in alike[: max(0, len(alike) - count)]:
+            self._sessions.remove(session)
+
+    def _planned_shape(self, shape: TrainingShape) -> TrainingShape:
+        """Give the shape a session is made with: longer than asked for where steps vary and a plan takes time."""
+        if not self._device.plans_steps:
+            return shape
+        varied = [s.shape for s in self._sessions if replace(s.shape, steps=shape.steps, masked=shape.masked) == shape]
+        if not varied and not shape.masked:
+            return shape
+        longest = max([shape.steps, *(other.steps for other in varied)])
+        return replace(shape, steps=1 << (longest - 1).bit_length(), masked=True)
+
+
+def _shape_of(call: LayerCall) -> TrainingShape:
+    steps, batch, inputs = call.x.shape
+    network = NetworkShape(inputs, call.w_hh.shape[1])
+    masked = call.lengths is not None
+    slices = min(call.slices, batch)
+    return TrainingShape(network, batch, steps, masked=masked, storage=call.storage, slices=slices)
