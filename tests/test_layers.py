@@ -16,6 +16,7 @@ PLAIN = {
     "etalstm.cells",
     "etalstm.codec",
     "etalstm.counters",
+    "etalstm.durable",
     "etalstm.errors",
     "etalstm.network",
     "etalstm.optimizer",
@@ -39,11 +40,12 @@ LAYERS = {
     "etalstm.hw": CONTRACT | CONFIG,
     "etalstm.sim.prove": {"etalstm.hw", "etalstm.sim", "etalstm.golden"},  # holds the hardware to the golden model
     "etalstm.sim": {"etalstm.hw", "etalstm.device"} | PLAIN,
-    "etalstm.boards": {"etalstm.hw", "etalstm.errors", "etalstm.sim.toolchain"},  # the toolchain keeps the cache
+    "etalstm.boards": {"etalstm.hw", "etalstm.durable", "etalstm.errors", "etalstm.sim.toolchain"},  # it has the cache
     "etalstm.benchmarks": {"etalstm.network"},
     "etalstm.architecture": CONTRACT | {"etalstm.storage"},
     "etalstm.cells": CONTRACT,
     "etalstm.counters": CONTRACT,
+    "etalstm.durable": set(),
     "etalstm.errors": set(),
     "etalstm.network": {"etalstm.cells", "etalstm.errors"},
     "etalstm.optimizer": {"etalstm.errors", "etalstm.network"},

@@ -5,7 +5,6 @@ The file holds nothing that depends on device, clock or machine: equal runs writ
 
 import hashlib
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load, save
 
+from etalstm.durable import write_whole
 from etalstm.errors import CheckpointError
 
 KEY = "etalstm"  # one key only: the library keeps no order among several, and equal runs must write equal bytes
@@ -58,22 +58,7 @@ def write(path: Path, checkpoint: Checkpoint) -> None:
     }
     description["sha256"] = _digest(description, checkpoint.tensors)
     tensors = {name: np.ascontiguousarray(array) for name, array in checkpoint.tensors.items()}
-    content = save(tensors, {KEY: json.dumps(description, sort_keys=True)})
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)  # the new name itself must survive a power cut
-    finally:
-        os.close(directory)
+    write_whole(path, save(tensors, {KEY: json.dumps(description, sort_keys=True)}))
 
 
 def read(path: Path, network: dict, shapes: dict[str, tuple[int, ...]]) -> Checkpoint:
