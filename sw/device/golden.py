@@ -81,12 +81,10 @@ class GoldenDevice(Device):
         If there is no such preset.
     """
 
-    name = "golden"
-
     def __init__(self, preset: str = "sim"):
         config.preset(preset)  # refuses what the other devices would refuse
-        self.preset = preset
+        super().__init__("golden", preset)
 
-    def create(self, shape: TrainingShape) -> GoldenSession:
+    def _create(self, shape: TrainingShape) -> GoldenSession:
         """Make a session; any network fits."""
         return GoldenSession(shape)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from etalstm.device.access import exclusive
 from etalstm.device.api import Session
 from etalstm.device.device import Device
 from etalstm.device.feed import receive
@@ -164,16 +165,16 @@ class OffloadDevice(Device):
     """
 
     def __init__(self, device: Device):
-        self.name, self.preset, self.device = device.name, device.preset, device
+        super().__init__(device.name, device.preset, device.access)
+        self.device = device
 
-    def create(self, shape: TrainingShape) -> OffloadSession:
-        """Make a session; raises what the device raises."""
+    def _create(self, shape):
         return OffloadSession(shape, self.device)
 
+    def _release(self):
+        self.device._release()
+
+    @exclusive
     def best_slices(self, shape: TrainingShape) -> int:
         """Ask the device."""
         return self.device.best_slices(shape)
-
-    def close(self) -> None:
-        """Close the device."""
-        self.device.close()
