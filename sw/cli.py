@@ -48,6 +48,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _fail(error.format_message())
     except (EtaLstmError, ValueError, OSError) as error:
         return _fail(str(error), getattr(error, "log", ""))
+    except MemoryError as error:
+        return _fail(f"this computer's memory is too small: {error}")
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
 

@@ -41,6 +41,10 @@ class PlanError(DeviceError):
     """A network that a machine cannot hold; the message says what is needed and what there is."""
 
 
+class HostMemoryError(EtaLstmError):
+    """Something that the memory of this computer cannot hold; the message says what is needed and what there is."""
+
+
 class StreamError(EtaLstmError, ValueError):
     """A compressed stream that no encoder writes, or that belongs to something else."""
 

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from etalstm.capacity import check_host_memory
+from etalstm.cells.cell import Cell
 from etalstm.cells.lstm import LSTM
 
 GATES = len(LSTM.stages[0].gates)  # rows of each unit in a layer's matrix
+WORD_BYTES = 4  # of a float32
 TINY = np.float32(2.0**-126)  # the smallest normal binary32; the machine has nothing between it and zero
 
 
@@ -101,6 +104,11 @@ class NetworkShape:
     def rows(self) -> int:
         """Rows 4H of every layer's matrix."""
         return GATES * self.hidden_size
+
+    def weights(self, cell: Cell = LSTM) -> int:
+        """Count the elements of all layers' matrices."""
+        inner = cell.weights(self.hidden_size, self.hidden_size)
+        return cell.weights(self.input_size, self.hidden_size) + (self.layers - 1) * inner
 
 
 @dataclass(frozen=True)
@@ -196,8 +204,9 @@ def initial_parameters(shape: NetworkShape, seed: int) -> list[LayerParameters]:
     """Draw a network's first weights and biases, uniform in ±1/sqrt(H).
 
     The generator is PCG64 of `seed`; layers in order, each its weights row by row, then its bias. Equal seeds give
-    equal bits on every machine.
+    equal bits on every machine. :class:`HostMemoryError` if this computer's memory cannot hold them.
     """
+    check_host_memory("the network's weights", WORD_BYTES * shape.weights())
     generator = np.random.Generator(np.random.PCG64(seed))
     bound = np.float32(1.0 / np.sqrt(shape.hidden_size))
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from etalstm.capacity import check_host_memory
 from etalstm.device.access import Access, exclusive
 from etalstm.device.checks import check_delta_threshold, check_lengths, check_skipped, check_state
 from etalstm.device.hooks import SessionHooks
@@ -21,6 +22,7 @@ from etalstm.device.results import InputGradients, Outputs
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import CallOrderError, DeviceError, DivergedError
 from etalstm.network import (
+    WORD_BYTES,
     LayerGradients,
     LayerParameters,
     check_float32,
@@ -49,6 +51,8 @@ class Session(SessionHooks):
     ------
     DeviceError
         If the shape's storage is not dense and the device has no other.
+    HostMemoryError
+        If this computer's memory cannot hold the arrays that go in and come out.
 
     Members
     -------
@@ -65,6 +69,7 @@ class Session(SessionHooks):
 
     def __init__(self, shape: TrainingShape):
         self._check_storage(shape.storage)
+        check_host_memory("the arrays of an iteration", WORD_BYTES * self._host_words(shape))
         self.shape, self.access = shape, Access("the session")
         self._skipped = np.zeros((shape.network.layers, shape.steps), bool)  # of the forward pass, for the hooks
         self._stage = "new"  # then loaded, forward, backward, updated
