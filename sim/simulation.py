@@ -3,6 +3,7 @@
 import ctypes
 import mmap
 from enum import IntEnum
+from numbers import Integral, Real
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from etalstm.errors import DeviceError
 from etalstm.sim.library import Library, Options
 
 _NO_ANSWER, _FAILED = -1, -2
+_KINDS = {Integral: "an integer", Real: "a number"}
 
 
 class SimulationError(DeviceError):
@@ -66,7 +68,7 @@ class Simulation:
     Raises
     ------
     ValueError
-        If a parameter is outside its range.
+        If a parameter is of the wrong type, or outside its range.
     """
 
     def __init__(
@@ -82,17 +84,14 @@ class Simulation:
         reorder: bool = False,
         waveform: Path | None = None,
     ):
-        ranges = {
-            "memory_bytes": (memory_bytes, 4096, 1 << 48),
-            "latency": (latency, 1, 1 << 30),
-            "outstanding": (outstanding, 1, 1 << 16),
-            "stall": (stall, 0, 0.99),
-            "bandwidth": (1.0 if bandwidth is None else bandwidth, 0.001, 2.0),
-            "seed": (seed, 0, (1 << 64) - 1),
-        }
-        for name, (value, low, high) in ranges.items():
-            if not low <= value <= high:
-                raise ValueError(f"{name} must be {low} to {high}, got {value}")
+        _check("memory_bytes", memory_bytes, Integral, 4096, 1 << 48)
+        _check("latency", latency, Integral, 1, 1 << 30)
+        _check("outstanding", outstanding, Integral, 1, 1 << 16)
+        _check("stall", stall, Real, 0, 0.99)
+        _check("bandwidth", 1.0 if bandwidth is None else bandwidth, Real, 0.001, 2.0)
+        _check("seed", seed, Integral, 0, (1 << 64) - 1)
+        if not isinstance(reorder, bool):
+            raise ValueError(f"reorder must be True or False, got {reorder!r}")
         self._calls = library.calls
         self._handle = self._memory = None
         self.access = Access("the simulation")
@@ -197,3 +196,8 @@ class Simulation:
             raise SimulationError(f"{access} was not answered")
         if answer:
             raise SimulationError(f"{access} was answered with error {answer}")
+
+
+def _check(name: str, value, kind: type, low: float, high: float) -> None:
+    if not isinstance(value, kind) or isinstance(value, bool) or not low <= value <= high:
+        raise ValueError(f"{name} must be {_KINDS[kind]} from {low} to {high}, got {value!r}")

@@ -31,6 +31,12 @@ def check_size(name: str, value: int) -> int:
     return int(value)
 
 
+def check_unmasked(name: str, values) -> None:
+    """Raise ``ValueError`` for an array of :mod:`numpy.ma`: nothing here would look at its mask."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise ValueError(f"{name} must be a plain NumPy array, got a masked one, whose mask would be lost: fill it")
+
+
 def check_float32(name: str, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Check an array that enters the machine and flush its subnormals.
 
@@ -50,8 +56,9 @@ def check_float32(name: str, values: np.ndarray, shape: tuple[int, ...]) -> np.n
     Raises
     ------
     ValueError
-        If it is no NumPy array, not float32, of another shape, or not finite (the message gives the first index).
+        If it is no plain NumPy array, not float32, of another shape, or not finite (the message gives the first index).
     """
+    check_unmasked(name, values)
     if not isinstance(values, np.ndarray):
         raise ValueError(f"{name} must be a NumPy array of float32, got {type(values).__name__}")
     if values.dtype != np.float32:
