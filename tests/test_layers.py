@@ -38,7 +38,7 @@ LAYERS = {
     "etalstm.hw.config": CONTRACT,
     "etalstm.hw.distance": set(),
     "etalstm.hw.fp.tables": CONTRACT,
-    "etalstm.hw": CONTRACT | CONFIG,
+    "etalstm.hw": CONTRACT | CONFIG | {"etalstm.durable"},
     "etalstm.sim.prove": {"etalstm.hw", "etalstm.sim", "etalstm.golden"},  # holds the hardware to the golden model
     "etalstm.sim": {"etalstm.hw", "etalstm.device"} | PLAIN,
     "etalstm.boards": {"etalstm.hw", "etalstm.durable", "etalstm.errors", "etalstm.sim.toolchain"},  # it has the cache

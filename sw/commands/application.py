@@ -53,6 +53,7 @@ def run(arguments: Sequence[str]) -> int:
         Without the program's name.
     """
     try:
+        _refuse_empty(arguments)
         return application(arguments)(list(arguments), prog_name="eta-lstm", standalone_mode=False) or 0
     except USAGE_ERROR as error:
         return _fail(_with_value(error, arguments))
@@ -95,6 +96,13 @@ def _help(module: str, name: str, asked: Sequence[str]) -> str | None:
     source = Path(importlib.util.find_spec(f"{__package__}.{module}").origin).read_text(encoding="utf-8")
     functions = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
     return next(ast.get_docstring(function) for function in functions if function.name == name)
+
+
+def _refuse_empty(arguments: Sequence[str]) -> None:
+    """Raise ``ValueError`` for an empty value: as a path it would be the current folder, and else a default."""
+    for before, word in zip(["the first argument", *arguments], arguments, strict=False):
+        if not word or (word.startswith("--") and word.endswith("=")):
+            raise ValueError(f"{word.rstrip('=') or before} must not be empty")
 
 
 def _with_value(error: Exception, arguments: Sequence[str]) -> str:

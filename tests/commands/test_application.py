@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import itertools
+import resource
 import subprocess
 import sys
 
@@ -71,3 +72,60 @@ def test_ctrl_c_during_imports_is_quiet(module, tmp_path):
     program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {MAIN}"
     ended = subprocess.run([sys.executable, "-c", program, "plan"], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (130, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["train", "--dataset", "digits", "--out", ""], "--out"),
+        (["verilog", "--preset", "test", "-o", ""], "-o"),
+        (["plan", "--storage="], "--storage"),
+        (["study", "density", "--runs", ""], "--runs"),
+        ([""], "the first argument"),
+    ],
+    ids=str,
+)
+def test_an_empty_value_is_no_default(arguments, name, capsys):
+    assert run(arguments) == 2
+    assert capsys.readouterr().err == f"eta-lstm: {name} must not be empty\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["plan", "--storage", "all", "--disassemble"], "--disassemble is not used with --storage all"),
+        (["plan", "--benchmark", "ptb", "--hidden", "32"], "--hidden is not used with --benchmark"),
+        (["plan", "--disassemble", "--json"], "--json is not used where"),
+        (["bench", "iteration", "--weights", "x", "--hidden", "64"], "--hidden is not used with --weights"),
+        (["bench", "iteration", "--weights", "x", "--slices", "1"], "--slices is not used with --weights"),
+        (["bench", "iteration", "--theta", "0.1"], "--theta is only used with --weights"),
+        (["model", "--check", "--hidden", "3"], "--hidden is not used with --check"),
+        (["model", "--weights", "x", "--density", "1"], "--density is not used with --weights"),
+        (["model", "--benchmark", "ptb", "--steps", "8"], "--steps is not used with --benchmark"),
+        (["model", "--data", "x"], "--data is only used with --weights"),
+    ],
+    ids=str,
+)
+def test_an_option_that_would_be_ignored_is_refused(arguments, message, capsys):
+    assert run(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and message in error
+
+
+@pytest.fixture
+def small_files():
+    """No file may be larger than 1000 bytes: a write ends as on a full disk, after some of it."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize(("command", "name"), [("verilog --preset test", "top.v"), ("contract", "contract.md")])
+def test_a_full_disk_is_named_and_leaves_no_cut_file(command, name, tmp_path, small_files, monkeypatch, capsys):
+    monkeypatch.setattr("etalstm.hw.generate.verilog", lambda config: "x" * 10_000)  # Yosys writes large files too
+    (tmp_path / name).write_text("older")
+    assert run([*command.split(), "-o", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and str(tmp_path / name) in error
+    assert (tmp_path / name).read_text() == "older" and len(list(tmp_path.iterdir())) == 1
