@@ -55,7 +55,7 @@ LAYERS = {
     "etalstm.slices": {"etalstm.network"},
     "etalstm.stale": set(),
     "etalstm.storage": {"etalstm.cells", "etalstm.network"},
-    "etalstm.codec": {"etalstm.errors", "etalstm.storage"} | CONTRACT,
+    "etalstm.codec": {"etalstm.errors", "etalstm.stale", "etalstm.storage"} | CONTRACT,
     "etalstm.stream": {"etalstm.codec", "etalstm.errors", "etalstm.network", "etalstm.storage"},
     "etalstm.golden": PLAIN | CONTRACT | TABLES,
     "etalstm.plan": PLAIN | CONTRACT | CONFIG,

@@ -9,6 +9,7 @@ import numpy as np
 
 from etalstm.device.access import exclusive
 from etalstm.device.api import Session
+from etalstm.device.counts import all_counts
 from etalstm.device.device import Device
 from etalstm.device.feed import receive
 from etalstm.device.results import Outputs
@@ -44,6 +45,7 @@ class OffloadSession(Session):
     def __init__(self, shape: TrainingShape, device: Device):
         super().__init__(shape)
         self._inner = device.create(_streamed(shape))
+        self._device_ran = False  # since the last forward pass
         if not self._inner.takes_intermediates:
             raise DeviceError(f"device {device.name} takes no intermediates from the host")
 
@@ -60,6 +62,7 @@ class OffloadSession(Session):
         return self._inner.velocities()
 
     def _forward(self, x, lengths, h0, c0):
+        self._device_ran = False
         layers = [Rows.of(entry) for entry in self._inner.parameters()]
         storage, skipped = self.shape.storage, self._skipped
         self._passes = network_forward(layers, x, lengths, h0, c0, storage=storage, skipped_cells=skipped)
@@ -67,6 +70,7 @@ class OffloadSession(Session):
         return Outputs(self._passes[-1].y, *(np.stack(state) for state in zip(*last, strict=True)))
 
     def _backward(self, dy, dh, dc, delta_threshold):
+        self._device_ran = True
         streams = self._inner.encode([layer.intermediates for layer in self._passes], self._skipped)
         ours, theirs = socket.socketpair()
         sender = Sender(ours, streams)
@@ -107,7 +111,7 @@ class OffloadSession(Session):
         return self._inner.contributions()
 
     def _counters(self):
-        return self._inner.counters()
+        return self._inner.counters() if self._device_ran else all_counts({})
 
     def _memory(self):
         return self._inner.memory()
