@@ -12,7 +12,7 @@ from typer import Context, Option
 from etalstm.architecture import SWING
 from etalstm.commands.bench import operations
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
-from etalstm.commands.options import SIZES, SLICES_HELP, number_or_off, refuse, slices_or_auto
+from etalstm.commands.options import PRESET_HELP, SIZES, SLICES_HELP, number_or_off, refuse, slices_or_auto
 from etalstm.commands.trained import trained_iteration
 from etalstm.device import TrainingShape
 from etalstm.network import NetworkShape, initial_parameters
@@ -59,7 +59,7 @@ def account(counters: dict, macs: int, channels: int, lanes: int) -> dict:
 
 def iteration(
     context: Context,
-    preset: Annotated[str, Option(help="Configuration of the accelerator")] = "sim",
+    preset: Annotated[str, Option(help=PRESET_HELP)] = "sim",
     inputs: Annotated[int, Option("--input", help="Inputs")] = 8,
     hidden: Annotated[int, Option(help="Units of a layer")] = 32,
     layers: Annotated[int, Option(help="LSTM layers")] = 1,

@@ -4,6 +4,7 @@ from typer import Context
 
 from etalstm.slices import AUTO
 
+PRESET_HELP = "Configuration of the accelerator: a name, or a file in TOML with a base and what differs"
 SIZES = ("inputs", "hidden", "layers", "batch", "steps")  # parameters of a command that takes a network
 SLICES_HELP = "Slices of the batch, whose gradients are added as a tree: part of a run, the bits depend on it"
 

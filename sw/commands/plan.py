@@ -11,7 +11,7 @@ from typer import Context, Option
 
 from etalstm.benchmarks import STORAGE, named
 from etalstm.commands.benchmarks import plan_benchmarks
-from etalstm.commands.options import SIZES, SLICES_HELP, refuse, slices_or_auto
+from etalstm.commands.options import PRESET_HELP, SIZES, SLICES_HELP, refuse, slices_or_auto
 from etalstm.commands.planner import Planner, runner_up
 from etalstm.hw.config import preset as named_preset
 from etalstm.network import NetworkShape, check_size
@@ -24,7 +24,7 @@ from etalstm.storage import POLICIES
 
 def plan(
     context: Context,
-    preset: Annotated[str, Option(help="Configuration of the accelerator")] = "sim",
+    preset: Annotated[str, Option(help=PRESET_HELP)] = "sim",
     inputs: Annotated[int, Option("--input", help="Inputs")] = 8,
     hidden: Annotated[int, Option(help="Units of a layer")] = 32,
     layers: Annotated[int, Option(help="LSTM layers")] = 1,

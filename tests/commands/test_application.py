@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import itertools
+import json
 import resource
 import subprocess
 import sys
@@ -129,3 +130,13 @@ def test_a_full_disk_is_named_and_leaves_no_cut_file(command, name, tmp_path, sm
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and str(tmp_path / name) in error
     assert (tmp_path / name).read_text() == "older" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_preset_may_be_a_file(tmp_path, capsys):
+    path = tmp_path / "mine.toml"
+    path.write_text('base = "test"\nchannels = 4\n')
+    assert run(["plan", "--preset", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["placement"]["channels"] == 4
+    assert run(["compare", "--devices", "golden,golden", "--preset", f"test,{path}"]) == 0
+    assert run(["plan", "--preset", str(tmp_path / "none.toml")]) == 2
+    assert "none.toml" in capsys.readouterr().err
