@@ -1,11 +1,21 @@
-"""One configuration describes one machine; named presets are the only ones that are built."""
+"""One configuration describes one machine.
+
+Named presets are the ones that are built in every test run. A file in TOML describes another one by what differs.
+"""
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+import math
+import tomllib
+from dataclasses import asdict, dataclass, fields, replace
+from numbers import Integral, Real
+from pathlib import Path
 
 from etalstm.hw import contract
 from etalstm.hw.contract import BINARY32
+
+_TYPES = {int: (Integral, "an integer"), float: (Real, "a number")}
+FILE_SUFFIX, BASE = ".toml", "base"
 
 
 def _is_power_of_two(value: int) -> bool:
@@ -22,7 +32,7 @@ class Config:
     Raises
     ------
     ValueError
-        If a value is out of range or two values contradict each other; the message shows them.
+        If a value is of the wrong type or out of range, or two values contradict each other; the message shows them.
     """
 
     channels: int
@@ -45,6 +55,7 @@ class Config:
     clock_mhz: float = 250.0
 
     def __post_init__(self):
+        self._check_types()
         powers = (
             "lanes",
             "weight_depth",
@@ -99,8 +110,14 @@ class Config:
             raise ValueError(
                 f"broadcast_words must hold one block of 4 × {self.lanes} words, got {self.broadcast_words}"
             )
-        if self.clock_mhz <= 0:
+        if not 0 < self.clock_mhz < math.inf:
             raise ValueError(f"clock_mhz must be positive, got {self.clock_mhz}")
+
+    def _check_types(self) -> None:
+        for field in fields(self):
+            value, (kind, name) = getattr(self, field.name), _TYPES[field.type]
+            if not isinstance(value, kind) or isinstance(value, bool):
+                raise ValueError(f"{field.name} must be {name}, got {value!r}")
 
     @property
     def pes(self) -> int:
@@ -185,13 +202,41 @@ PRESETS = {
 
 
 def preset(name: str) -> Config:
-    """Look up a named configuration.
+    """Look up a named configuration, or read one from a file.
+
+    Parameters
+    ----------
+    name : str
+        One of :data:`PRESETS`, or the path of a file that ends in ``.toml``. Its key ``base`` names a preset; every
+        other key is a member of :class:`Config` that differs.
 
     Raises
     ------
     ValueError
-        If there is none of that name; the message lists those there are.
+        If there is none of that name, the message lists those there are; or if the file does not describe a
+        configuration, the message names file and member.
+    OSError
+        If the file cannot be read.
     """
+    if isinstance(name, str) and name.endswith(FILE_SUFFIX):
+        return _read(Path(name))
     if name not in PRESETS:
-        raise ValueError(f"unknown preset {name!r}, expected one of: {', '.join(PRESETS)}")
+        raise ValueError(
+            f"unknown preset {name!r}, expected one of: {', '.join(PRESETS)}; or a file that ends in {FILE_SUFFIX}"
+        )
     return PRESETS[name]
+
+
+def _read(path: Path) -> Config:
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        base = found.pop(BASE, None)
+        if not isinstance(base, str) or base not in PRESETS:
+            raise ValueError(f"{BASE} must be one of {', '.join(PRESETS)}, got {base!r}")
+        known = [field.name for field in fields(Config)]
+        unknown = [name for name in found if name not in known]
+        if unknown:
+            raise ValueError(f"there is no {unknown[0]!r}, expected some of: {', '.join(known)}")
+        return replace(PRESETS[base], **found)
+    except ValueError as error:  # also of a text that is no TOML or no UTF-8
+        raise ValueError(f"{path}: {error}") from None

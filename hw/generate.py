@@ -8,6 +8,7 @@ from amaranth.back import verilog as amaranth_verilog
 from amaranth.hdl import ClockSignal, Instance, ResetSignal, Value
 from amaranth.lib import wiring
 
+from etalstm.durable import write_whole
 from etalstm.hw import contract
 from etalstm.hw.broadcast.broadcaster import Broadcaster
 from etalstm.hw.channel import Channel
@@ -131,6 +132,8 @@ def write(preset_name: str, directory: Path) -> list[Path]:
     ------
     ValueError
         If there is no such preset.
+    OSError
+        Naming the file that cannot be written; an older one is as it was.
     """
     config = preset(preset_name)
     directory.mkdir(parents=True, exist_ok=True)
@@ -139,5 +142,5 @@ def write(preset_name: str, directory: Path) -> list[Path]:
         "manifest.json": json.dumps(manifest(config, preset_name), indent=2) + "\n",
     }
     for name, text in texts.items():
-        (directory / name).write_text(text)
+        write_whole(directory / name, text)
     return [directory / name for name in texts]

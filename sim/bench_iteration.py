@@ -8,7 +8,7 @@ import cocotb
 from cocotb.task import bridge
 
 from etalstm.device.shape import TrainingShape
-from etalstm.hw.config import preset
+from etalstm.hw.config import Config
 from etalstm.network import NetworkShape
 from etalstm.sim.cocotb_transport import CocotbTransport
 from etalstm.sim.iteration import run_iteration
@@ -18,8 +18,8 @@ from etalstm.sim.iteration import run_iteration
 async def takes_its_time(dut):
     """Run :func:`run_iteration` with the arguments that the environment names."""
     arguments = json.loads(os.environ["ITERATION"])
-    name, shape = arguments["preset"], arguments["shape"]
-    transport = await CocotbTransport.open(dut, preset(name), memory_bytes=arguments["memory_bytes"])
+    config, shape = Config(**arguments["config"]), arguments["shape"]
+    transport = await CocotbTransport.open(dut, config, memory_bytes=arguments["memory_bytes"])
     network = NetworkShape(**shape.pop("network"))
-    result = await bridge(run_iteration)(transport, name, TrainingShape(network, **shape))
+    result = await bridge(run_iteration)(transport, config, TrainingShape(network, **shape))
     Path(arguments["result"]).write_text(json.dumps(result))

@@ -52,4 +52,4 @@ def _run_build(name, shape, apart, log):
     config = preset(name)
     library = build_library(design(config, apart), log=log)
     with SimTransport(config, library=library) as transport:
-        return run_iteration(transport, name, shape) | {"build_seconds": library.cost["cpu_seconds"]}
+        return run_iteration(transport, config, shape) | {"build_seconds": library.cost["cpu_seconds"]}

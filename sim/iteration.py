@@ -10,7 +10,7 @@ from etalstm.device.accelerator import Accelerator
 from etalstm.device.hardware import HardwareDevice
 from etalstm.device.shape import TrainingShape
 from etalstm.device.transport import Transport
-from etalstm.hw.config import preset
+from etalstm.hw.config import Config
 from etalstm.network import initial_parameters
 
 SEED = 1
@@ -37,14 +37,14 @@ class TimedAccelerator(Accelerator):
         self.seconds += time.process_time() - started
 
 
-def run_iteration(transport: Transport, preset_name: str, shape: TrainingShape, runs: int = 1) -> dict:
+def run_iteration(transport: Transport, config: Config, shape: TrainingShape, runs: int = 1) -> dict:
     """Run the three programs of an iteration of a random network on random data: forward, backward, update.
 
     Parameters
     ----------
     transport : Transport
-        To a machine of the preset.
-    preset_name : str
+        To a machine of the configuration.
+    config : Config
     shape : TrainingShape
     runs : int
         Runs, of which the fastest counts.
@@ -54,8 +54,8 @@ def run_iteration(transport: Transport, preset_name: str, shape: TrainingShape, 
     dict
         ``cycles`` of the programs; their ``seconds`` of CPU time; ``checksum`` of outputs and updated weights.
     """
-    accelerator = TimedAccelerator(transport, preset(preset_name))
-    session = HardwareDevice("timed", preset_name, accelerator).create(shape)
+    accelerator = TimedAccelerator(transport, config)
+    session = HardwareDevice("timed", "", accelerator).create(shape)
     x = np.random.default_rng(SEED).standard_normal(shape.x_shape, np.float32)
     found = []
     for _ in range(runs):

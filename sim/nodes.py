@@ -35,13 +35,13 @@ class SimulatedNode(Node):
 
     def read(self, address, buffer):
         """Copy from the simulated memory."""
-        memory = self._nodes.memory[address : address + len(buffer)]
+        memory = self._nodes.machine.simulation.memory[address : address + len(buffer)]
         np.frombuffer(buffer, np.uint8)[: memory.size] = memory
         return memory.size
 
     def write(self, address, data):
         """Copy into the simulated memory."""
-        memory = self._nodes.memory[address : address + len(data)]
+        memory = self._nodes.machine.simulation.memory[address : address + len(data)]
         memory[:] = np.frombuffer(data, np.uint8)[: memory.size]
         return memory.size
 
@@ -85,7 +85,6 @@ class SimulatedNodes(Nodes):
     Members
     -------
     machine : SimTransport
-    memory : array, uint8
     locked_by : Node or None
 
     Raises
@@ -101,7 +100,6 @@ class SimulatedNodes(Nodes):
             raise ValueError(f"channels must be 1 to 4, got {channels}")
         self._channels = channels
         self.machine = SimTransport(config, **options)
-        self.memory = self.machine.simulation.memory
         self.locked_by: Node | None = None
         self._due = False  # a program was started whose interrupt nobody has taken
 

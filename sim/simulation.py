@@ -3,14 +3,17 @@
 import ctypes
 import mmap
 from enum import IntEnum
+from numbers import Integral, Real
 from pathlib import Path
 
 import numpy as np
 
+from etalstm.device.access import Access, exclusive
 from etalstm.errors import DeviceError
 from etalstm.sim.library import Library, Options
 
 _NO_ANSWER, _FAILED = -1, -2
+_KINDS = {Integral: "an integer", Real: "a number"}
 
 
 class SimulationError(DeviceError):
@@ -58,13 +61,14 @@ class Simulation:
 
     Members
     -------
-    memory : array, uint8
-        The memory itself, not a copy.
+    access : Access
+        Every call raises :class:`BusyError` while another thread is inside one, and :class:`DeviceError` once the
+        simulation is closed.
 
     Raises
     ------
     ValueError
-        If a parameter is outside its range.
+        If a parameter is of the wrong type, or outside its range.
     """
 
     def __init__(
@@ -80,34 +84,34 @@ class Simulation:
         reorder: bool = False,
         waveform: Path | None = None,
     ):
-        ranges = {
-            "memory_bytes": (memory_bytes, 4096, 1 << 48),
-            "latency": (latency, 1, 1 << 30),
-            "outstanding": (outstanding, 1, 1 << 16),
-            "stall": (stall, 0, 0.99),
-            "bandwidth": (1.0 if bandwidth is None else bandwidth, 0.001, 2.0),
-            "seed": (seed, 0, (1 << 64) - 1),
-        }
-        for name, (value, low, high) in ranges.items():
-            if not low <= value <= high:
-                raise ValueError(f"{name} must be {low} to {high}, got {value}")
-        self._handle = None
+        _check("memory_bytes", memory_bytes, Integral, 4096, 1 << 48)
+        _check("latency", latency, Integral, 1, 1 << 30)
+        _check("outstanding", outstanding, Integral, 1, 1 << 16)
+        _check("stall", stall, Real, 0, 0.99)
+        _check("bandwidth", 1.0 if bandwidth is None else bandwidth, Real, 0.001, 2.0)
+        _check("seed", seed, Integral, 0, (1 << 64) - 1)
+        if not isinstance(reorder, bool):
+            raise ValueError(f"reorder must be True or False, got {reorder!r}")
         self._calls = library.calls
+        self._handle = self._memory = None
+        self.access = Access("the simulation")
         try:
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
-            self.memory = np.frombuffer(mmap.mmap(-1, memory_bytes, flags=flags), np.uint8)
+            self._memory = np.frombuffer(mmap.mmap(-1, memory_bytes, flags=flags), np.uint8)
         except (OSError, ValueError, OverflowError) as error:
             raise DeviceError(f"cannot reserve {memory_bytes} bytes for the simulated memory: {error}") from None
         options = Options(latency, outstanding, bandwidth or 0.0, stall, seed, reorder)
-        self._handle = self._calls.simulation_create(self.memory.ctypes.data, memory_bytes, ctypes.byref(options))
+        self._handle = self._calls.simulation_create(self._memory.ctypes.data, memory_bytes, ctypes.byref(options))
         if waveform is not None and self._calls.simulation_trace(self._handle, str(waveform).encode()):
             raise DeviceError(f"cannot write the waveform {waveform}")
         self.reset()
 
+    @exclusive
     def reset(self) -> None:
         """Pulse the reset, drop what was in flight; the memory keeps its bytes, faults stay."""
-        self._check(self._calls.simulation_reset(self._open))
+        self._check(self._calls.simulation_reset(self._handle))
 
+    @exclusive
     def write(self, register: int, value: int) -> None:
         """Write a register over AXI4-Lite, cycle by cycle.
 
@@ -116,58 +120,70 @@ class Simulation:
         SimulationError
             If the answer is an error or does not come.
         """
-        answer = self._calls.simulation_write(self._open, register, value)
+        answer = self._calls.simulation_write(self._handle, register, value)
         self._check_answer(answer, f"a write to register {register:#05x}")
 
+    @exclusive
     def read(self, register: int) -> int:
         """Read a register; like :meth:`write`."""
         value = ctypes.c_uint32()
-        answer = self._calls.simulation_read(self._open, register, ctypes.byref(value))
+        answer = self._calls.simulation_read(self._handle, register, ctypes.byref(value))
         self._check_answer(answer, f"a read of register {register:#05x}")
         return value.value
 
+    @exclusive
     def run(self, cycles: int) -> Stop:
         """Clock until the interrupt is high, at most so many cycles."""
-        stop = self._calls.simulation_run(self._open, cycles)
+        stop = self._calls.simulation_run(self._handle, cycles)
         self._check(stop)
         return Stop(stop)
 
+    @exclusive
     def inject(self, begin: int, end: int, fault: Fault) -> None:
         """Make the addresses from `begin` up to `end` faulty, for reads and writes that are accepted from now on."""
-        self._calls.simulation_fault(self._open, begin, end, fault)
+        self._calls.simulation_fault(self._handle, begin, end, fault)
 
+    @exclusive
     def clear_faults(self) -> None:
         """Make every address good again."""
-        self._calls.simulation_clear_faults(self._open)
+        self._calls.simulation_clear_faults(self._handle)
 
+    @exclusive
     def beats(self, port: int, writes: bool = False) -> int:
         """Count the beats that a port has read or written since the simulation began."""
-        return self._calls.simulation_beats(self._open, port, writes)
+        return self._calls.simulation_beats(self._handle, port, writes)
 
     @property
+    @exclusive
     def cycle(self) -> int:
         """Clock cycles since the simulation began."""
-        return self._calls.simulation_cycle(self._open)
+        return self._calls.simulation_cycle(self._handle)
 
+    @exclusive
     def flush(self) -> None:
         """Write the waveform up to here."""
-        self._calls.simulation_flush(self._open)
-
-    def close(self) -> None:
-        """End the simulation; further calls raise :class:`DeviceError`. Closing twice does nothing."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            self._calls.simulation_destroy(handle)
-
-    def __del__(self):
-        if getattr(self, "_handle", None) is not None:
-            self.close()
+        self._calls.simulation_flush(self._handle)
 
     @property
-    def _open(self) -> int:
-        if self._handle is None:
-            raise DeviceError("the simulation is closed")
-        return self._handle
+    def memory(self) -> np.ndarray:
+        """The memory itself, uint8, not a copy; threads may share it."""
+        memory = self._memory
+        if memory is None:
+            raise DeviceError("memory: the simulation is closed")
+        return memory
+
+    def close(self) -> None:
+        """End the simulation when no call goes on any more, and release its memory. Closing twice does nothing."""
+        self.access.close(self._release)
+
+    def __del__(self):
+        if hasattr(self, "access"):  # not if a parameter was refused
+            self.close()
+
+    def _release(self) -> None:
+        if self._handle is not None:
+            self._calls.simulation_destroy(self._handle)
+        self._handle = self._memory = None
 
     def _check(self, code: int) -> None:
         violation = self._calls.simulation_violation(self._handle).decode()
@@ -180,3 +196,8 @@ class Simulation:
             raise SimulationError(f"{access} was not answered")
         if answer:
             raise SimulationError(f"{access} was answered with error {answer}")
+
+
+def _check(name: str, value, kind: type, low: float, high: float) -> None:
+    if not isinstance(value, kind) or isinstance(value, bool) or not low <= value <= high:
+        raise ValueError(f"{name} must be {_KINDS[kind]} from {low} to {high}, got {value!r}")

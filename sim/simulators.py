@@ -44,9 +44,10 @@ def compare_simulators(name: str, shape: TrainingShape, log: Callable[[str], Non
     DeviceError
         If a simulator cannot be built or fails, or the results differ.
     """
-    with SimTransport(preset(name), memory_bytes=MEMORY_BYTES, log=log) as transport:
-        here = run_iteration(transport, name, shape, _RUNS)
-    there = _run_cocotb(name, shape, log)
+    config = preset(name)
+    with SimTransport(config, memory_bytes=MEMORY_BYTES, log=log) as transport:
+        here = run_iteration(transport, config, shape, _RUNS)
+    there = _run_cocotb(config, shape, log)
     if here["checksum"] != there["checksum"]:
         raise DeviceError("the results of the two simulators differ")
     speeds = [found["cycles"] / found["seconds"] for found in (here, there)]
@@ -59,14 +60,14 @@ def compare_simulators(name: str, shape: TrainingShape, log: Callable[[str], Non
     }
 
 
-def _run_cocotb(name, shape, log):
+def _run_cocotb(config, shape, log):
     log("building the same design for cocotb, if the cache does not have it")
     with tempfile.TemporaryDirectory() as directory:
         result = Path(directory) / "result.json"
         sizes = {"network": asdict(shape.network), "batch": shape.batch, "steps": shape.steps, "masked": shape.masked}
-        arguments = {"preset": name, "shape": sizes, "memory_bytes": MEMORY_BYTES, "result": str(result)}
+        arguments = {"config": config.as_dict(), "shape": sizes, "memory_bytes": MEMORY_BYTES, "result": str(result)}
         environment = {"ITERATION": json.dumps(arguments)}
-        machine = Identified(Top(preset(name)))
+        machine = Identified(Top(config))
         try:
             run_bench(machine, "machine", "etalstm.sim.bench_iteration", Path(directory), environment=environment)
         except AssertionError as error:

@@ -12,11 +12,15 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from etalstm.durable import sync
 from etalstm.errors import DeviceError
+from etalstm.sim.guarded import guarded
+from etalstm.sim.seal import is_sealed, seal
 
 MINIMUM_VERSION = (5, 36)  # what cocotb 2 needs
 _SYSTEM_TOOLS = {"g++": "g++", "make": "make", "perl": "perl"}  # command: Debian package
 _LOG_LINES = 40
+_CACHE_FORMAT = "sealed"  # of the folders; another text makes every key a new one
 
 # Amaranth's Verilog (written by Yosys) is correct where these warn: it widens and truncates on purpose, leaves parts of
 # wide signals unused, and names signals as it likes (`interrupt` is a word of some C++ library).
@@ -144,7 +148,7 @@ def run_tool(command: Sequence[str], directory: Path, watch: Callable[[str], Non
     environment = verilator_environment()
     path = shutil.which(command[0], path=environment["PATH"])
     lines = []
-    with subprocess.Popen(
+    with guarded(
         [path or command[0], *command[1:]],
         cwd=directory,
         env=environment,
@@ -185,24 +189,53 @@ def cached_build(
     Returns
     -------
     Path, bool
-        The folder, and whether it was built by this call. It appears under its name only when complete; of several
-        processes that want it at once one builds and the others wait.
+        The folder, and whether it was built by this call. It appears under its name only when complete and on the disk,
+        with the digests of its files; a folder that does not agree with them is built again. Of several processes that
+        want it at once one builds and the others wait.
+
+    Raises
+    ------
+    ToolchainError
+        If the cache cannot be written.
     """
-    digest = hashlib.sha256("\0".join([*key, tools()]).encode()).hexdigest()[:24]
+    digest = hashlib.sha256("\0".join([_CACHE_FORMAT, *key, tools()]).encode()).hexdigest()[:24]
     parent = cache_directory() / kind
-    parent.mkdir(exist_ok=True)
     final = parent / digest
-    if final.exists():
+    if is_sealed(final):
         return final, False
-    with (parent / f"{digest}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if final.exists():
-            return final, False
-        working = Path(tempfile.mkdtemp(prefix=f"{digest}.", dir=parent))
-        try:
-            build(working)
-            working.rename(final)
-        except BaseException:
+    try:
+        parent.mkdir(exist_ok=True)
+        _sweep(parent)
+        with (parent / f"{digest}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return final, not is_sealed(final) and _build(final, build)
+    except OSError as error:
+        raise ToolchainError(
+            f"cannot build in {parent}: {error}; make it writable and free some space, or set ETALSTM_CACHE"
+        ) from error
+
+
+def _build(final: Path, build: Callable[[Path], None]) -> bool:
+    """Build in a folder of another name, seal it, and give it its name; True."""
+    working = Path(tempfile.mkdtemp(prefix=f"{final.name}.", dir=final.parent))
+    try:
+        build(working)
+        seal(working)
+        shutil.rmtree(final, ignore_errors=True)  # damaged, if it is there
+        working.rename(final)
+        sync(final.parent)
+    except BaseException:
+        shutil.rmtree(working, ignore_errors=True)
+        raise
+    return True
+
+
+def _sweep(parent: Path) -> None:
+    """Remove the folders of builds that were killed: their locks are free."""
+    for working in parent.glob("*.*/"):
+        with (parent / f"{working.name.partition('.')[0]}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
             shutil.rmtree(working, ignore_errors=True)
-            raise
-    return final, True

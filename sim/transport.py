@@ -13,6 +13,8 @@ from etalstm.sim.simulation import Simulation, Stop
 
 MEMORY_BYTES = 1 << 30
 LATENCY_CYCLES = 32  # 128 ns at 250 MHz; HBM answers after 107 ns (Shuhai, FCCM 2020, page hit)
+MEMORY_OPTIONS = {"outstanding", "bandwidth", "stall", "seed", "reorder"}  # of :class:`Simulation`
+OPTIONS = MEMORY_OPTIONS | {"memory_bytes", "trace", "log", "library", "latency"}
 _FIRST_CYCLES = 1000
 _CHUNK_SECONDS = 0.1  # how long Ctrl-C may have to wait
 
@@ -47,7 +49,7 @@ class SimTransport(Transport):
     ToolchainError
         If the simulator cannot be built.
     ValueError
-        If an option is outside its range.
+        If there is no such option, or it is of the wrong type or outside its range.
     """
 
     def __init__(
@@ -61,7 +63,10 @@ class SimTransport(Transport):
         latency: int = LATENCY_CYCLES,
         **memory,
     ):
-        waveform = None if trace is None else Path(trace)
+        waveform = _waveform(trace)
+        unknown = sorted(set(memory) - MEMORY_OPTIONS)
+        if unknown:
+            raise ValueError(f"a simulation has no option {unknown[0]!r}; there are: {', '.join(sorted(OPTIONS))}")
         if library is None:
             library = build_library(design(config), waveform and waveform.suffix.lstrip("."), log)
         self.build_seconds = library.seconds
@@ -104,3 +109,10 @@ class SimTransport(Transport):
 
     def _write_memory(self, address: int, data: np.ndarray) -> None:
         self.simulation.memory[address : address + data.size] = data
+
+
+def _waveform(trace) -> Path | None:
+    """Give the path of a waveform; whether its suffix is one, the build says."""
+    if trace is not None and not isinstance(trace, (str, Path)):
+        raise ValueError(f"trace must be the path of a waveform, got {trace!r}")
+    return None if trace is None else Path(trace)

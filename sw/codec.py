@@ -4,12 +4,18 @@ The format is the comment above ``STREAM_BLOCK`` in :mod:`etalstm.hw.contract`: 
 and the words that are kept.
 """
 
+from pathlib import Path
+
 import numpy as np
 from numba import njit
 
 from etalstm.errors import StreamError
+from etalstm.hw import contract
 from etalstm.hw.contract import STREAM_BLOCK
+from etalstm.stale import drop_older_code
 from etalstm.storage import check_threshold
+
+drop_older_code([Path(__file__)], [contract])
 
 _INTACT, _SHORT, _MASK, _FILL = range(4)
 _PROBLEMS = {

@@ -21,6 +21,10 @@ class DeviceError(EtaLstmError):
     """A device refused a request, stopped with a status, or cannot be built or opened on this machine."""
 
 
+class BusyError(DeviceError):
+    """A device was asked for something while it does something else: for another thread, or a program that runs."""
+
+
 class DivergedError(EtaLstmError):
     """The gradient is not finite any more; no weight has been changed by it."""
 
@@ -35,6 +39,10 @@ class CheckpointError(EtaLstmError):
 
 class PlanError(DeviceError):
     """A network that a machine cannot hold; the message says what is needed and what there is."""
+
+
+class HostMemoryError(EtaLstmError):
+    """Something that the memory of this computer cannot hold; the message says what is needed and what there is."""
 
 
 class StreamError(EtaLstmError, ValueError):

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from etalstm.capacity import check_host_memory
+from etalstm.cells.cell import Cell
 from etalstm.cells.lstm import LSTM
 
 GATES = len(LSTM.stages[0].gates)  # rows of each unit in a layer's matrix
+WORD_BYTES = 4  # of a float32
 TINY = np.float32(2.0**-126)  # the smallest normal binary32; the machine has nothing between it and zero
 
 
@@ -26,6 +29,12 @@ def check_size(name: str, value: int) -> int:
     if value <= 0:
         raise ValueError(f"{name} must be above 0, got {value}")
     return int(value)
+
+
+def check_unmasked(name: str, values) -> None:
+    """Raise ``ValueError`` for an array of :mod:`numpy.ma`: nothing here would look at its mask."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise ValueError(f"{name} must be a plain NumPy array, got a masked one, whose mask would be lost: fill it")
 
 
 def check_float32(name: str, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -47,8 +56,9 @@ def check_float32(name: str, values: np.ndarray, shape: tuple[int, ...]) -> np.n
     Raises
     ------
     ValueError
-        If it is no NumPy array, not float32, of another shape, or not finite (the message gives the first index).
+        If it is no plain NumPy array, not float32, of another shape, or not finite (the message gives the first index).
     """
+    check_unmasked(name, values)
     if not isinstance(values, np.ndarray):
         raise ValueError(f"{name} must be a NumPy array of float32, got {type(values).__name__}")
     if values.dtype != np.float32:
@@ -101,6 +111,11 @@ class NetworkShape:
     def rows(self) -> int:
         """Rows 4H of every layer's matrix."""
         return GATES * self.hidden_size
+
+    def weights(self, cell: Cell = LSTM) -> int:
+        """Count the elements of all layers' matrices."""
+        inner = cell.weights(self.hidden_size, self.hidden_size)
+        return cell.weights(self.input_size, self.hidden_size) + (self.layers - 1) * inner
 
 
 @dataclass(frozen=True)
@@ -196,8 +211,9 @@ def initial_parameters(shape: NetworkShape, seed: int) -> list[LayerParameters]:
     """Draw a network's first weights and biases, uniform in ±1/sqrt(H).
 
     The generator is PCG64 of `seed`; layers in order, each its weights row by row, then its bias. Equal seeds give
-    equal bits on every machine.
+    equal bits on every machine. :class:`HostMemoryError` if this computer's memory cannot hold them.
     """
+    check_host_memory("the network's weights", WORD_BYTES * shape.weights())
     generator = np.random.Generator(np.random.PCG64(seed))
     bound = np.float32(1.0 / np.sqrt(shape.hidden_size))
 

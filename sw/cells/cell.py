@@ -163,6 +163,14 @@ class Cell:
         """Tensors that dense storage keeps: the gates of all stages and the state."""
         return sum(len(stage.gates) for stage in self.stages) + 1
 
+    def weights(self, inputs: int, units: int) -> int:
+        """Count the elements of a layer's matrices."""
+        columns = {"x": inputs}
+        return sum(
+            len(stage.gates) * units * sum(columns.get(operand, units) for operand in stage.operands)
+            for stage in self.stages
+        )
+
     def _check_operands(self) -> None:
         given = ["x", self.output, *(stage.output for stage in self.stages[:-1])]
         taken = [operand for stage in self.stages for operand in stage.operands]

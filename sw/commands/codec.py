@@ -8,6 +8,7 @@ import numpy as np
 from typer import Option
 
 from etalstm.commands.devices import open_named
+from etalstm.commands.options import PRESET_HELP
 from etalstm.commands.side import SidePrograms
 from etalstm.commands.skip import parse_densities
 from etalstm.device import TrainingShape
@@ -50,7 +51,7 @@ def rates(alone: dict, products: dict, beside: dict, elements: int, channels: in
 
 
 def codec(
-    preset: Annotated[str, Option(help="Configuration of the accelerator")] = "bench",
+    preset: Annotated[str, Option(help=PRESET_HELP)] = "bench",
     inputs: Annotated[int, Option("--input", help="Inputs")] = 256,
     hidden: Annotated[int, Option(help="Units of a layer")] = 256,
     batch: Annotated[int, Option(help="Sequences")] = 32,

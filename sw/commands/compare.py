@@ -11,7 +11,7 @@ from typer import Option
 
 from etalstm.architecture import SWING
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
-from etalstm.commands.options import SLICES_HELP
+from etalstm.commands.options import PRESET_HELP, SLICES_HELP
 from etalstm.comparison import RandomRun
 from etalstm.comparison import compare as run_comparison
 from etalstm.device import OffloadDevice, TrainingShape
@@ -23,7 +23,7 @@ def compare(
     devices: Annotated[str, Option(help="Devices, separated by commas; the first one's words are expected")] = (
         "golden,sim"
     ),
-    preset: Annotated[str, Option(help="Configuration, or one for each device, separated by commas")] = "test",
+    preset: Annotated[str, Option(help=f"{PRESET_HELP}; or one for each device, with commas between")] = "test",
     inputs: Annotated[int, Option("--input", help="Inputs")] = 8,
     hidden: Annotated[int, Option(help="Units of a layer")] = 16,
     layers: Annotated[int, Option(help="LSTM layers")] = 1,

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from typer import Option
 
+from etalstm.durable import write_whole
 from etalstm.reference.contract import describe
 from etalstm.reference.header import header
 from etalstm.reference.markdown import markdown
@@ -48,5 +49,5 @@ def contract(
     for each, path in paths.items():
         text = render(each)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        write_whole(path, text)
         print(path)

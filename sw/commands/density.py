@@ -7,6 +7,7 @@ from typing import Annotated
 
 from typer import Option
 
+from etalstm.durable import write_whole
 from etalstm.network import check_size
 from etalstm.train.figure import can_draw, draw
 from etalstm.train.settings import Settings
@@ -60,7 +61,7 @@ def density(
         settings, reductions, seeds, out / "density.json", lambda line: print(line, file=sys.stderr, flush=True)
     )
     page = markdown(study, seeds)
-    (out / "density.md").write_text(page, encoding="utf-8")
+    write_whole(out / "density.md", page)
     print(page)
     if can_draw():
         draw(study, out / "density.svg", "test perplexity" if dataset in ("pydoc", "ptb") else "test accuracy")

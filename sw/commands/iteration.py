@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from typer import Option
+from typer import Context, Option
 
 from etalstm.architecture import SWING
 from etalstm.commands.bench import operations
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
-from etalstm.commands.options import SLICES_HELP, number_or_off, slices_or_auto
+from etalstm.commands.options import PRESET_HELP, SIZES, SLICES_HELP, number_or_off, refuse, slices_or_auto
 from etalstm.commands.trained import trained_iteration
 from etalstm.device import TrainingShape
 from etalstm.network import NetworkShape, initial_parameters
@@ -58,7 +58,8 @@ def account(counters: dict, macs: int, channels: int, lanes: int) -> dict:
 
 
 def iteration(
-    preset: Annotated[str, Option(help="Configuration of the accelerator")] = "sim",
+    context: Context,
+    preset: Annotated[str, Option(help=PRESET_HELP)] = "sim",
     inputs: Annotated[int, Option("--input", help="Inputs")] = 8,
     hidden: Annotated[int, Option(help="Units of a layer")] = 32,
     layers: Annotated[int, Option(help="LSTM layers")] = 1,
@@ -82,12 +83,12 @@ def iteration(
 ) -> None:
     """Measure one training iteration on the simulated accelerator, of random data or of a trained network."""
     if weights is not None:
-        if slices != "1":
-            raise ValueError(f"--weights takes the slices of its run, got --slices {slices}")
+        refuse(context, "not used with --weights, whose run has its own", *SIZES, "architecture", "slices")
         chosen = {"preset": preset, "storage": storage, "theta": read_thresholds(theta)}
         chosen["delta_target"] = number_or_off("delta_target", delta_target)
         trained_iteration(weights, dataset, data, batches, stall, as_json, **chosen)
         return
+    refuse(context, "only used with --weights", "dataset", "data", "theta", "storage", "delta_target", "batches")
     network = NetworkShape(inputs, hidden, layers)
     wanted = slices_or_auto(slices)
     shape = TrainingShape(network, batch, steps, architecture=architecture, slices=1 if wanted == AUTO else wanted)

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from typer import Option
+from typer import Context, Option
 
 from etalstm.architecture import SWING, Architecture
 from etalstm.architecture import architecture as named_architecture
@@ -17,7 +17,7 @@ from etalstm.commands.devices import ARCHITECTURE_HELP
 from etalstm.commands.model_check import check as check_model
 from etalstm.commands.model_check import chosen
 from etalstm.commands.model_weights import measure_run
-from etalstm.commands.options import SLICES_HELP, slices_or_auto
+from etalstm.commands.options import SIZES, SLICES_HELP, refuse, slices_or_auto
 from etalstm.hw.config import Config
 from etalstm.hw.config import preset as named_preset
 from etalstm.model.iteration import count_iteration
@@ -31,9 +31,12 @@ from etalstm.slices import AUTO, check_slices
 from etalstm.storage import Storage
 
 PRESET = "vcu128"
+DENSITIES = ("density", "local_density")
+OF_NETWORK = ("storage", "slices", *DENSITIES, "architecture")
 
 
 def model(
+    context: Context,
     preset: Annotated[
         str | None, Option(help="Configuration of the accelerator [default: vcu128; with --check: all but that]")
     ] = None,
@@ -58,15 +61,18 @@ def model(
 ) -> None:
     """Tell the cycles of a training iteration from a timing model of the machine."""
     if check:
+        refuse(context, "not used with --check", *SIZES, *OF_NETWORK, "benchmark", "weights", "data", "forward")
         check_model(chosen(preset), as_json=as_json)
         return
     config = named_preset(preset or PRESET)
     for name, size in (("batch", batch), ("steps", steps)):
         check_size(name, size)
-    if weights is not None and (benchmark is not None or density != 1 or local_density != 1):
-        raise ValueError(
-            "--weights has a network and densities of its own: --benchmark and densities do not go with it"
-        )
+    if weights is not None:
+        refuse(context, "not used with --weights, whose run has its own", *SIZES, "benchmark", *DENSITIES)
+    else:
+        refuse(context, "only used with --weights", "data")
+    if benchmark is not None:
+        refuse(context, "not used with --benchmark, which has sizes of its own", *SIZES)
     if benchmark is None:
         network = NetworkShape(hidden if inputs is None else inputs, hidden, layers)
         shapes = [(f"{network.input_size}-{hidden}-{batch}", network, batch, steps, None)]

@@ -4,6 +4,8 @@ from typer import Context
 
 from etalstm.slices import AUTO
 
+PRESET_HELP = "Configuration of the accelerator: a name, or a file in TOML with a base and what differs"
+SIZES = ("inputs", "hidden", "layers", "batch", "steps")  # parameters of a command that takes a network
 SLICES_HELP = "Slices of the batch, whose gradients are added as a tree: part of a run, the bits depend on it"
 
 
@@ -31,3 +33,20 @@ def slices_or_auto(text: str) -> int | str:
         return int(text)
     except ValueError as error:
         raise ValueError(f"slices must be an integer, or {AUTO}, got {text!r}") from error
+
+
+def refuse(context: Context, reason: str, *names: str) -> None:
+    """Raise ``ValueError`` if one of these parameters of the command was given: the command would not use it.
+
+    Parameters
+    ----------
+    context : Context
+        Of the command.
+    reason : str
+        Goes on after "--option is ".
+    names : strings
+        Of the parameters.
+    """
+    for parameter in context.command.params:
+        if parameter.name in names and context.get_parameter_source(parameter.name).name == "COMMANDLINE":
+            raise ValueError(f"{parameter.opts[-1]} is {reason}")

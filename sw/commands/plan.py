@@ -7,11 +7,11 @@ from typing import Annotated
 
 from rich.console import Console
 from rich.table import Table
-from typer import Option
+from typer import Context, Option
 
 from etalstm.benchmarks import STORAGE, named
 from etalstm.commands.benchmarks import plan_benchmarks
-from etalstm.commands.options import SLICES_HELP, slices_or_auto
+from etalstm.commands.options import PRESET_HELP, SIZES, SLICES_HELP, refuse, slices_or_auto
 from etalstm.commands.planner import Planner, runner_up
 from etalstm.hw.config import preset as named_preset
 from etalstm.network import NetworkShape, check_size
@@ -23,7 +23,8 @@ from etalstm.storage import POLICIES
 
 
 def plan(
-    preset: Annotated[str, Option(help="Configuration of the accelerator")] = "sim",
+    context: Context,
+    preset: Annotated[str, Option(help=PRESET_HELP)] = "sim",
     inputs: Annotated[int, Option("--input", help="Inputs")] = 8,
     hidden: Annotated[int, Option(help="Units of a layer")] = 32,
     layers: Annotated[int, Option(help="LSTM layers")] = 1,
@@ -56,6 +57,10 @@ def plan(
         raise ValueError(f"density must be 0 to 1, got {density}")
     if memory_budget is not None:
         check_size("memory_budget", memory_budget)
+    if disassemble:
+        refuse(context, "not used where programs are printed as text", "as_json", "density")
+    if benchmark is not None:
+        refuse(context, "not used with --benchmark, which has sizes of its own", *SIZES)
     wanted = slices_or_auto(slices or ("1" if benchmark is None else AUTO))
     planner = Planner(named_preset(preset), lengths, density, memory, memory_budget, wanted)
     if benchmark is not None:
@@ -64,6 +69,7 @@ def plan(
         return plan_benchmarks(named(benchmark), planner, storage or STORAGE, as_json)
     planned = partial(planner.plan, NetworkShape(inputs, hidden, layers), batch, steps)
     if storage == "all":
+        refuse(context, "not used with --storage all, which compares plans", "disassemble")
         return show_policies({policy: planned(policy) for policy in POLICIES}, as_json)
     chosen, step_cycles = planned(storage or "dense"), planner.alternatives(NetworkShape(inputs, hidden, layers), batch)
     if disassemble:

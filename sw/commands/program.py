@@ -14,6 +14,7 @@ from etalstm.boards.pcie import LINKS, VENDOR_ID
 from etalstm.boards.run import find_vivado
 from etalstm.device.pci import PciBus, PciError
 from etalstm.device.xdma import check_unused
+from etalstm.durable import write_whole
 
 _DEVICES = {int(link.device_id, 16) for link in LINKS.values()}
 
@@ -38,13 +39,13 @@ def program(
     source = bitstream or Path("build", board, f"{board}.bit")
     script = programming.script(card, source, flash=flash, server=server, target=target)
     if out is not None:
-        out.write_text(script)
+        write_whole(out, script)
         print(f"vivado -mode batch -source {out}")
         return
     check_bitstream(read_bitstream(source), card)
     tool = find_vivado(vivado)
     path = source.with_name(f"{board}_program.tcl")
-    path.write_text(script)
+    write_whole(path, script)
     if rescan:
         with _off_the_bus(bus, pci):
             programming.run(tool, path)

@@ -6,13 +6,14 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from typer import Option
 
 from etalstm.boards.part import KINDS, XCVU37P, Resources
 from etalstm.boards.resources.depth import Path
 from etalstm.boards.resources.limits import DEEPER_PATHS, DEEPEST_LEVELS, LARGEST_SHARE
 from etalstm.boards.resources.report import Report, Row, report
+from etalstm.commands.options import PRESET_HELP
 from etalstm.hw import generate
 from etalstm.hw.config import preset as named_preset
 
@@ -90,25 +91,53 @@ def as_dict(result: Report, part: Resources, name: str) -> dict:
 
 
 def resources(
-    preset: Annotated[str, Option(help="Configuration of the accelerator")] = "vcu128",
+    preset: Annotated[str, Option(help=f"{PRESET_HELP}; several, separated by commas, to compare them")] = "vcu128",
     check: Annotated[bool, Option("--check", help="Exit code 1 if it is more than the limits allow")] = False,
-    as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object, or one for each of several")] = False,
 ) -> None:
     """Count DSP, LUT, FF, BRAM and URAM with Yosys, and the levels of logic; the first time takes minutes.
 
     The limits are a share of each kind, and levels of logic between registers; they are in boards/resources/limits.py,
     with the reasons for deeper paths.
     """
-    verilog = generate.verilog(named_preset(preset))
     log = Console(stderr=True)
-    result = report(verilog, "top", lambda name: log.print(f"[dim]synthesis of {name}"))
+    designs = {name: generate.verilog(named_preset(name)) for name in preset.split(",")}
+    found = {
+        name: report(verilog, "top", lambda module: log.print(f"[dim]synthesis of {module}"))
+        for name, verilog in designs.items()
+    }
     if as_json:
-        print(json.dumps({"preset": preset} | as_dict(result, XCVU37P, PART)))
+        for name, result in found.items():
+            print(json.dumps({"preset": name} | as_dict(result, XCVU37P, PART)))
+    elif len(found) > 1:
+        Console().print(_beside(found))
     else:
-        _print(result)
-    if check and (found := too_much(result, XCVU37P)):
-        print(f"{preset} takes {'; '.join(found)}", file=sys.stderr)
+        _print(found[preset])
+    if check and _exceeds(found):
         raise typer.Exit(1)
+
+
+def _exceeds(found: dict[str, Report]) -> bool:
+    """Say of every machine what it takes too much of, and whether there is such a thing."""
+    excess = {name: too_much(result, XCVU37P) for name, result in found.items()}
+    for name, reasons in excess.items():
+        if reasons:
+            print(f"{name} takes {'; '.join(reasons)}", file=sys.stderr)
+    return any(excess.values())
+
+
+def _beside(found: dict[str, Report]) -> Table:
+    """Put what several machines take beside each other, with the share of the part."""
+    table = Table(f"of {PART}", *(Column(name, justify="right") for name in found))
+    totals = [result.total for result in found.values()]
+    shares = [total.share_of(XCVU37P) for total in totals]
+    for kind in KINDS:
+        amounts = [_amounts(total)[kind] for total in totals]
+        table.add_row(kind, *(f"{n:,} ({share[kind]:.1%})" for n, share in zip(amounts, shares, strict=True)))
+    table.add_row("unpaired lut", *(f"{result.unpaired:,}" for result in found.values()))
+    deepest = [result.deepest for result in found.values()]
+    table.add_row("levels", *(f"{row.deepest.levels} in {row.name}" if row.deepest else "" for row in deepest))
+    return table
 
 
 def _print(result: Report) -> None:

@@ -13,6 +13,7 @@ from etalstm.architecture import Architecture, Division
 from etalstm.commands.bench import operations
 from etalstm.commands.devices import open_named
 from etalstm.commands.iteration import measure
+from etalstm.commands.options import PRESET_HELP
 from etalstm.device import TrainingShape
 from etalstm.hw.contract import SLOTS
 from etalstm.network import NetworkShape, check_size
@@ -77,7 +78,7 @@ class ShareSweep:
 
 
 def shares(
-    preset: Annotated[str, Option(help="Configuration of the accelerator")] = "bench",
+    preset: Annotated[str, Option(help=PRESET_HELP)] = "bench",
     inputs: Annotated[int, Option("--input", help="Inputs")] = 128,
     hidden: Annotated[int, Option(help="Units of a layer")] = 128,
     layers: Annotated[int, Option(help="LSTM layers")] = 1,

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from typer import Option
 
+from etalstm.commands.options import PRESET_HELP
 from etalstm.device import TrainingShape
 from etalstm.errors import DeviceError
 from etalstm.hw.config import preset as named_preset
@@ -25,7 +26,7 @@ class Against(StrEnum):
 
 
 def simulators(
-    preset: Annotated[str, Option(help="Configuration of the accelerator")] = "sim",
+    preset: Annotated[str, Option(help=PRESET_HELP)] = "sim",
     inputs: Annotated[int, Option("--input", help="Inputs")] = 8,
     hidden: Annotated[int, Option(help="Units of a layer")] = 32,
     layers: Annotated[int, Option(help="LSTM layers")] = 1,

@@ -8,6 +8,7 @@ from typer import Option
 
 from etalstm.codec import encode, stream_words
 from etalstm.commands.devices import open_named
+from etalstm.commands.options import PRESET_HELP
 from etalstm.commands.side import SidePrograms
 from etalstm.device import TrainingShape
 from etalstm.hw.contract import STREAM_INDEX, Opcode
@@ -116,7 +117,7 @@ def parse_densities(text: str) -> list[float]:
 
 
 def skip(
-    preset: Annotated[str, Option(help="Configuration of the accelerator")] = "bench",
+    preset: Annotated[str, Option(help=PRESET_HELP)] = "bench",
     inputs: Annotated[int, Option("--input", help="Inputs")] = 256,
     hidden: Annotated[int, Option(help="Units of a layer")] = 256,
     batch: Annotated[int, Option(help="Sequences")] = 32,

@@ -5,11 +5,12 @@ from typing import Annotated
 
 from typer import Option
 
+from etalstm.commands.options import PRESET_HELP
 from etalstm.hw import generate
 
 
 def verilog(
-    preset: Annotated[str, Option(help="Configuration of the accelerator")],
+    preset: Annotated[str, Option(help=PRESET_HELP)],
     out: Annotated[Path, Option("-o", "--out", help="Folder for top.v and manifest.json")],
 ) -> None:
     """Write the Verilog of a preset and its manifest."""

@@ -28,12 +28,15 @@ def open_device(name: str, preset: str = "sim", **options) -> Device:
     Raises
     ------
     ValueError
-        If there is no such device; the message lists those there are.
+        If there is no such device, the message lists those there are; or an option is none of the device's, of the
+        wrong type, or out of range.
     DeviceError
         If the device cannot be built or opened on this machine.
     """
     if name == "golden":
-        return GoldenDevice(preset, **options)
-    if not is_hardware(name):
+        if options:
+            raise ValueError(f"device golden takes no options, got {', '.join(options)}")
+        return GoldenDevice(preset)
+    if not isinstance(name, str) or not is_hardware(name):
         raise ValueError(f"unknown device {name!r}; there are: {', '.join(DEVICES)}")
     return open_hardware(name, preset, **options)

@@ -11,14 +11,13 @@ from etalstm.architecture import SWING, Architecture
 from etalstm.counters import named_counters
 from etalstm.device.faults import (
     INSTRUCTION_BYTES,
-    BusyError,
     DeviceTimeoutError,
     IncompatibleError,
     StuckError,
     program_error,
 )
 from etalstm.device.transport import Transport
-from etalstm.errors import DeviceError
+from etalstm.errors import BusyError, DeviceError
 from etalstm.hw import contract
 from etalstm.hw.config import PRESETS, Config
 from etalstm.hw.contract import PAGE_BYTES, Counter, Register, Status

@@ -14,12 +14,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from etalstm.capacity import check_host_memory
+from etalstm.device.access import Access, exclusive
 from etalstm.device.checks import check_delta_threshold, check_lengths, check_skipped, check_state
 from etalstm.device.hooks import SessionHooks
 from etalstm.device.results import InputGradients, Outputs
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import CallOrderError, DeviceError, DivergedError
 from etalstm.network import (
+    WORD_BYTES,
     LayerGradients,
     LayerParameters,
     check_float32,
@@ -48,6 +51,8 @@ class Session(SessionHooks):
     ------
     DeviceError
         If the shape's storage is not dense and the device has no other.
+    HostMemoryError
+        If this computer's memory cannot hold the arrays that go in and come out.
 
     Members
     -------
@@ -55,13 +60,17 @@ class Session(SessionHooks):
         The device compresses intermediates, skips cells and counts what it kept.
     takes_intermediates : bool
         The host may run the forward pass: :meth:`load_intermediates`.
+    access : Access
+        The device's: every call raises :class:`BusyError` while another thread is inside one, of this session or of
+        another of its device, and :class:`DeviceError` once the device is closed.
     """
 
     reduces = takes_intermediates = False
 
     def __init__(self, shape: TrainingShape):
         self._check_storage(shape.storage)
-        self.shape = shape
+        check_host_memory("the arrays of an iteration", WORD_BYTES * self._host_words(shape))
+        self.shape, self.access = shape, Access("the session")
         self._skipped = np.zeros((shape.network.layers, shape.steps), bool)  # of the forward pass, for the hooks
         self._stage = "new"  # then loaded, forward, backward, updated
         self._generation = 0  # counts forwards and loads, to tell that InputGradients are stale
@@ -69,6 +78,7 @@ class Session(SessionHooks):
 
     # -- what users call --------------------------------------------------------------------------------------------
 
+    @exclusive
     def load(self, parameters: Sequence[LayerParameters], velocities: Sequence[LayerParameters] | None = None) -> None:
         """Put weights and velocities on the device; velocities default to zero.
 
@@ -86,6 +96,7 @@ class Session(SessionHooks):
         self._load(parameters, velocities)
         self._stage = "loaded"
 
+    @exclusive
     def store_as(self, storage: Storage) -> None:
         """Keep intermediates another way from the next forward pass on; weights and velocities stay.
 
@@ -104,16 +115,19 @@ class Session(SessionHooks):
         if self._stage != "new":
             self._stage = "loaded"
 
+    @exclusive
     def parameters(self) -> list[LayerParameters]:
         """Read the weights and biases as they are now; :class:`DivergedError` if one is not finite."""
         self._require("parameters", "load", "loaded", "forward", "backward", "updated")
         return self._read_finite("weights", self._parameters)
 
+    @exclusive
     def velocities(self) -> list[LayerParameters]:
         """Read the momentum's velocities as they are now; :class:`DivergedError` if one is not finite."""
         self._require("velocities", "load", "loaded", "forward", "backward", "updated")
         return self._read_finite("velocities", self._velocities)
 
+    @exclusive
     def forward(
         self,
         x: np.ndarray,
@@ -159,6 +173,7 @@ class Session(SessionHooks):
         self._stage = "forward"
         return Outputs(self._without_padding(outputs.y), outputs.h, outputs.c)
 
+    @exclusive
     def encode(self, intermediates: Sequence[np.ndarray], skipped_cells: np.ndarray | None = None) -> Iterator[bytes]:
         """Compress what a forward pass that the host ran keeps, as :meth:`load_intermediates` takes it.
 
@@ -188,6 +203,7 @@ class Session(SessionHooks):
         layers = [check_float32(f"intermediates of layer {n}", p, expected) for n, p in enumerate(intermediates)]
         return self._encode(layers, self._check_skipped(skipped_cells))
 
+    @exclusive
     def load_intermediates(
         self,
         x: np.ndarray,
@@ -230,6 +246,7 @@ class Session(SessionHooks):
         self._lengths = lengths
         self._stage = "forward"
 
+    @exclusive
     def backward(
         self,
         dy: np.ndarray,
@@ -268,22 +285,29 @@ class Session(SessionHooks):
         generation = self._generation
 
         def read(member):
+            with self.access.entered(member):
+                return fresh(member)
+
+        def fresh(member):
             if generation != self._generation:
                 raise CallOrderError(f"{member} of a backward pass was asked for after the next forward or load")
             return {"dx": self._dx, "states": self._initial_state_gradients, "norm": self._norm}[member]()
 
         return InputGradients(read)
 
+    @exclusive
     def gradients(self) -> list[LayerGradients]:
         """Read dW and db of the last backward pass, before clipping, in the row order of the weights."""
         self._require("gradients", "backward", "backward", "updated")
         return self._gradients()
 
+    @exclusive
     def usage(self) -> list[Usage]:
         """Count, by layer, what the last forward and backward pass kept and computed; [] if not :attr:`reduces`."""
         self._require("usage", "backward", "backward", "updated")
         return self._usage()
 
+    @exclusive
     def contributions(self) -> np.ndarray:
         """Measure every cell: the 2-norm of what each sequence added to its layer's dW there.
 
@@ -302,6 +326,7 @@ class Session(SessionHooks):
         self._require("contributions", "backward", "backward")
         return self._contributions()
 
+    @exclusive
     def update(
         self,
         learning_rate: float,
@@ -338,6 +363,7 @@ class Session(SessionHooks):
         self._update(UpdateRule(learning_rate, momentum, weight_decay, scale))
         self._stage = "updated"
 
+    @exclusive
     def counters(self) -> dict:
         """Read the counters since the last forward began: of it and of the backward and update that followed it.
 
@@ -345,6 +371,7 @@ class Session(SessionHooks):
         """
         return self._counters()
 
+    @exclusive
     def memory(self) -> dict:
         """Describe the device's memory that the session takes, in bytes; {} where there is no such thing.
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from etalstm.device.shape import TrainingShape
-from etalstm.network import check_float32
+from etalstm.network import check_float32, check_unmasked
 from etalstm.storage import check_threshold
 
 
@@ -19,6 +19,7 @@ def check_lengths(shape: TrainingShape, lengths) -> np.ndarray:
         return np.full(shape.batch, shape.steps)
     if not shape.masked:
         raise ValueError("lengths were given to a session whose TrainingShape is not masked")
+    check_unmasked("lengths", lengths)
     array = np.asarray(lengths)
     if array.shape != (shape.batch,) or array.dtype.kind not in "iu":
         raise ValueError(f"lengths must be {shape.batch} integers, got {array.dtype} of shape {array.shape}")
@@ -52,6 +53,7 @@ def check_skipped(shape: TrainingShape, skipped) -> np.ndarray:
     expected = shape.network.layers, shape.steps
     if skipped is None:
         return np.zeros(expected, bool)
+    check_unmasked("skipped_cells", skipped)
     if not isinstance(skipped, np.ndarray) or skipped.dtype != bool or skipped.shape != expected:
         kind = getattr(skipped, "dtype", type(skipped).__name__)
         raise ValueError(

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 
+from etalstm.device.access import Access, exclusive
 from etalstm.device.api import Session
 from etalstm.device.shape import TrainingShape
 
@@ -9,21 +10,37 @@ from etalstm.device.shape import TrainingShape
 class Device(ABC):
     """Something that trains. Usable as a context manager that closes it.
 
+    One thread at a time may be in a call of a device or of one of its sessions; :class:`BusyError` tells any other. To
+    train in several threads, open a device in each.
+
+    A device implements the hooks, whose names begin with an underscore, and :meth:`best_slices` if it works on several
+    slices at once.
+
+    Parameters
+    ----------
+    name, preset : str
+    access : Access, optional
+        Of the device that this one stands before. Default: its own.
+
     Members
     -------
     name : str
         What :func:`etalstm.device.open_device` knows it by.
     preset : str
         The configuration it was opened with.
+    access : Access
+        Who may use it.
     plans_steps : bool
         Making a session takes time, and a session is for one number of steps.
     """
 
-    name: str
-    preset: str
-    plans_steps: bool = True
+    plans_steps = True
 
-    @abstractmethod
+    def __init__(self, name: str, preset: str, access: Access | None = None):
+        self.name, self.preset = name, preset
+        self.access = access or Access(f"device {name}")
+
+    @exclusive
     def create(self, shape: TrainingShape) -> Session:
         """Make a session.
 
@@ -32,7 +49,11 @@ class Device(ABC):
         DeviceError
             If the network does not fit the device; the message says what is needed and what there is.
         """
+        session = self._create(shape)
+        session.access = self.access
+        return session
 
+    @exclusive
     def best_slices(self, shape: TrainingShape) -> int:
         """Tell how many slices of the batch the device uses best: 1 where it works on one slice at a time.
 
@@ -43,8 +64,19 @@ class Device(ABC):
         """
         return 1
 
-    def close(self) -> None:  # noqa: B027  a device without resources has nothing to release
-        """Release the device; its sessions are then unusable. Closing twice does nothing."""
+    def close(self) -> None:
+        """Release the device when no call of it goes on any more; its sessions are then unusable.
+
+        Closing twice does nothing.
+        """
+        self.access.close(self._release)
+
+    @abstractmethod
+    def _create(self, shape: TrainingShape) -> Session:
+        """Make a session."""
+
+    def _release(self) -> None:  # noqa: B027  a device without resources has nothing to release
+        """Give back what the device has; called once."""
 
     def __enter__(self) -> "Device":
         return self

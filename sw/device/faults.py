@@ -14,10 +14,6 @@ class IncompatibleError(DeviceError):
     """What answers is not the machine that the configuration describes."""
 
 
-class BusyError(DeviceError):
-    """A program was to start while one runs; that one goes on."""
-
-
 class DeviceTimeoutError(DeviceError):
     """A program took longer than the host was willing to wait; it was stopped."""
 

@@ -11,12 +11,20 @@ from etalstm.golden.usage import layer_usage
 from etalstm.hw import config
 from etalstm.network import LayerGradients, pytorch_rows
 from etalstm.optimizer import contribution_norms
+from etalstm.storage import KINDS
 
 
 class GoldenSession(Session):
     """A session on the compiled golden trainer. It has no clock: ``cycles`` is 0."""
 
     reduces = True
+
+    @staticmethod
+    def _host_words(shape):
+        """Count the arrays of a session, gradients, and h, c and the local gradients of every cell."""
+        network = shape.network
+        cells = network.layers * shape.steps * shape.batch * network.hidden_size
+        return Session._host_words(shape) + network.weights() + (len(KINDS) + 2) * cells
 
     def _load(self, parameters, velocities):
         self._layers = [Rows.of(entry) for entry in parameters]
@@ -81,13 +89,12 @@ class GoldenDevice(Device):
         If there is no such preset.
     """
 
-    name = "golden"
     plans_steps = False
 
     def __init__(self, preset: str = "sim"):
         config.preset(preset)  # refuses what the other devices would refuse
-        self.preset = preset
+        super().__init__("golden", preset)
 
-    def create(self, shape: TrainingShape) -> GoldenSession:
+    def _create(self, shape: TrainingShape) -> GoldenSession:
         """Make a session; any network fits."""
         return GoldenSession(shape)

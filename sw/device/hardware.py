@@ -4,6 +4,7 @@ import weakref
 from dataclasses import replace
 
 from etalstm.device.accelerator import Accelerator
+from etalstm.device.access import exclusive
 from etalstm.device.device import Device
 from etalstm.device.parts import PartedSession, shape_of_part
 from etalstm.device.planning import first_room, plan_session
@@ -26,10 +27,11 @@ class HardwareDevice(Device):
     """
 
     def __init__(self, name: str, preset: str, accelerator: Accelerator):
-        self.name, self.preset, self.accelerator = name, preset, accelerator
+        super().__init__(name, preset)
+        self.accelerator = accelerator
         self._sessions: weakref.WeakSet[HardwareSession] = weakref.WeakSet()
 
-    def create(self, shape: TrainingShape) -> HardwareSession | PartedSession:
+    def _create(self, shape: TrainingShape) -> HardwareSession | PartedSession:
         """Plan a network and place it in memory that no living session uses.
 
         If the whole batch does not fit, parts of it are worked on one after the other: as few as fit, of one slice at
@@ -51,6 +53,7 @@ class HardwareDevice(Device):
             return PartedSession(shape, parts, session) if count > 1 else session
         raise problem
 
+    @exclusive
     def best_slices(self, shape):
         """Tell how many slices use the channels best: one for each of the fastest groups that fit the memory."""
 
@@ -74,8 +77,7 @@ class HardwareDevice(Device):
                 continue
         return 1
 
-    def close(self) -> None:
-        """Let go of the machine."""
+    def _release(self):
         self.accelerator.transport.close()
 
     def _place(self, plan: Plan, mover: HardwareSession) -> Placement:

@@ -19,6 +19,12 @@ class SessionHooks(ABC):
     Arrays come in contiguous and checked, every optional argument filled in, and calls only in the order of the API.
     """
 
+    @staticmethod
+    def _host_words(shape: TrainingShape) -> int:
+        """Count the words that a session has in the host's memory at least: weights, velocities, x and y."""
+        network = shape.network
+        return 2 * network.weights() + shape.steps * shape.batch * (network.input_size + network.hidden_size)
+
     @abstractmethod
     def _load(self, parameters: list[LayerParameters], velocities: list[LayerParameters]) -> None:
         """Store checked weights and velocities."""

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from etalstm.device.access import exclusive
 from etalstm.device.api import Session
+from etalstm.device.counts import all_counts
 from etalstm.device.device import Device
 from etalstm.device.feed import receive
 from etalstm.device.results import Outputs
@@ -43,6 +45,7 @@ class OffloadSession(Session):
     def __init__(self, shape: TrainingShape, device: Device):
         super().__init__(shape)
         self._inner = device.create(_streamed(shape))
+        self._device_ran = False  # since the last forward pass
         if not self._inner.takes_intermediates:
             raise DeviceError(f"device {device.name} takes no intermediates from the host")
 
@@ -59,6 +62,7 @@ class OffloadSession(Session):
         return self._inner.velocities()
 
     def _forward(self, x, lengths, h0, c0):
+        self._device_ran = False
         layers = [Rows.of(entry) for entry in self._inner.parameters()]
         storage, skipped = self.shape.storage, self._skipped
         self._passes = network_forward(layers, x, lengths, h0, c0, storage=storage, skipped_cells=skipped)
@@ -66,6 +70,7 @@ class OffloadSession(Session):
         return Outputs(self._passes[-1].y, *(np.stack(state) for state in zip(*last, strict=True)))
 
     def _backward(self, dy, dh, dc, delta_threshold):
+        self._device_ran = True
         streams = self._inner.encode([layer.intermediates for layer in self._passes], self._skipped)
         ours, theirs = socket.socketpair()
         sender = Sender(ours, streams)
@@ -106,7 +111,7 @@ class OffloadSession(Session):
         return self._inner.contributions()
 
     def _counters(self):
-        return self._inner.counters()
+        return self._inner.counters() if self._device_ran else all_counts({})
 
     def _memory(self):
         return self._inner.memory()
@@ -164,16 +169,16 @@ class OffloadDevice(Device):
     """
 
     def __init__(self, device: Device):
-        self.name, self.preset, self.device = device.name, device.preset, device
+        super().__init__(device.name, device.preset, device.access)
+        self.device = device
 
-    def create(self, shape: TrainingShape) -> OffloadSession:
-        """Make a session; raises what the device raises."""
+    def _create(self, shape):
         return OffloadSession(shape, self.device)
 
+    def _release(self):
+        self.device._release()
+
+    @exclusive
     def best_slices(self, shape: TrainingShape) -> int:
         """Ask the device."""
         return self.device.best_slices(shape)
-
-    def close(self) -> None:
-        """Close the device."""
-        self.device.close()

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+from etalstm import codec
+from etalstm.hw import contract
 from etalstm.hw.fp import tables
 from etalstm.stale import drop_older_code
 
 
 def drop_stale() -> None:
-    """Remove cached loops that are older than a source they may contain: the multiplier, say, or the tables."""
-    drop_older_code(Path(__file__).parent, [Path(tables.__file__)])
+    """Remove cached loops that are older than a source they may contain: the multiplier, say, or the codec."""
+    drop_older_code(Path(__file__).parent.glob("*.py"), (codec, contract, tables))

@@ -11,7 +11,7 @@ from etalstm.cells.lstm import LSTM
 from etalstm.errors import PlanError
 from etalstm.hw import contract
 from etalstm.hw.config import Config
-from etalstm.network import NetworkShape
+from etalstm.network import WORD_BYTES, NetworkShape
 from etalstm.plan.accumulate import AccumulateLayer, Accumulation, TotalLayer
 from etalstm.plan.backward import BackwardLayer
 from etalstm.plan.emit import Emitter
@@ -30,6 +30,7 @@ from etalstm.plan.update import UpdateLayer
 from etalstm.slices import Parts
 from etalstm.storage import Storage
 
+WEIGHT_COPIES = 4  # at least: weights by rows and by columns, velocities, gradients
 _REMEMBERED_PATTERNS = 32
 
 
@@ -96,13 +97,15 @@ class Plan:
         groups: int = 1,
         cell: Cell = LSTM,
     ):
+        self._had = memory_bytes
+        self._check_weights(config, network, cell)
         self.config, self.network, self._density, self._skips = config, network, density, skips
         self.groups, division = groups, Parts(batch, slices, groups)
         self.map = NetworkMap(
             machine_of_group(config, groups), network, division, steps, masked, storage, share, segments, every_delta,
             parts, cell,
         )  # fmt: skip
-        self._room, self._had = dict(program_room), memory_bytes
+        self._room = dict(program_room)
         self._check_fits(self.windows_bytes)
         self._check_addresses()
         self._kept = {}
@@ -299,6 +302,15 @@ class Plan:
             raise PlanError(
                 f"each channel's window takes {beats:,} beats, an address counts {most:,}: fewer sequences or steps, "
                 "compressed storage or a memory budget take less"
+            )
+
+    def _check_weights(self, config: Config, network: NetworkShape, cell: Cell) -> None:
+        """Refuse a network whose weights alone do not fit, before any layer is laid out."""
+        needed = WEIGHT_COPIES * WORD_BYTES * network.weights(cell)
+        there = 1 << config.address_bits if self._had is None else self._had
+        if needed > there:
+            raise PlanError(
+                f"weights, velocities and gradients alone need {needed:,} bytes of memory, the device has {there:,}"
             )
 
     def _check_fits(self, needed: int) -> None:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load, save
 
+from etalstm.durable import write_whole
 from etalstm.errors import CheckpointError
 from etalstm.train.files import write_whole
 from etalstm.train.strict import check

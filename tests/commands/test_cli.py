@@ -177,3 +177,18 @@ def test_report_resources_checks_the_limits(monkeypatch, capsys, name, levels, l
     assert capsys.readouterr().err == (f"test takes {message}\n" if message else "")
     run(["report", "resources", "--preset", "test", "--check", "--json"])
     assert json.loads(capsys.readouterr().out)["too_much"] == ([message] if message else [])
+
+
+def test_report_resources_puts_machines_beside_each_other(monkeypatch, capsys):
+    def found(verilog, top, progress):
+        channels = verilog.count("channel channel")
+        return Report([Row("channel", channels, Resources(lut=13_038), 13_038, Path(5 << 20, "a", "b"), {})])
+
+    command = importlib.import_module("etalstm.commands.resources")
+    monkeypatch.setattr(command, "report", found)
+    monkeypatch.setattr(command.generate, "verilog", lambda config: "channel channel" * config.channels)
+    assert run(["report", "resources", "--preset", "test,bench"]) == 0
+    lut = next(line for line in capsys.readouterr().out.splitlines() if "lut" in line)
+    assert "26,076 (2.0%)" in lut and "52,152 (4.0%)" in lut
+    assert run(["report", "resources", "--preset", "test,bench", "--json"]) == 0
+    assert [json.loads(line)["preset"] for line in capsys.readouterr().out.splitlines()] == ["test", "bench"]

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from etalstm.benchmarks import named
-from etalstm.cli import BAD_INPUT, run
+from etalstm.cli import run
+from etalstm.commands.application import BAD_INPUT
 from etalstm.commands.model import measure, measure_all
 from etalstm.errors import PlanError
 from etalstm.hw.config import preset

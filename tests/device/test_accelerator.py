@@ -8,7 +8,6 @@ from etalstm.device.faults import (
     BadAddressError,
     BadFieldError,
     BadOpcodeError,
-    BusyError,
     DeviceTimeoutError,
     IncompatibleError,
     ReadError,
@@ -17,7 +16,7 @@ from etalstm.device.faults import (
     WriteError,
 )
 from etalstm.device.transport import Transport
-from etalstm.errors import DeviceError
+from etalstm.errors import BusyError, DeviceError
 from etalstm.hw import contract
 from etalstm.hw.config import preset
 from etalstm.hw.contract import Counter, Engine, Opcode, Register, Status

@@ -225,3 +225,17 @@ def test_devices_that_take_no_intermediates_say_so():
     session.load(initial_parameters(NETWORK, 2))
     with pytest.raises(DeviceError, match="layer 0 keeps its gates"):
         session.load_intermediates(np.zeros(SHAPE.x_shape, np.float32), np.zeros((2, 5, 3, 19), np.float32), [])
+
+
+def test_a_forward_pass_of_the_host_counts_no_cycles_of_the_device():
+    generator = np.random.default_rng(0)
+    with open_device("sim", "test") as device:
+        session = OffloadDevice(device).create(SHAPE)
+        session.load(initial_parameters(NETWORK, 0))
+        x = generator.standard_normal(SHAPE.x_shape, np.float32)
+        session.forward(x)
+        assert session.counters()["cycles"] == 0
+        session.backward(generator.standard_normal(SHAPE.y_shape, np.float32))
+        assert session.counters()["cycles"] > 0
+        session.forward(x)
+        assert session.counters()["cycles"] == 0

@@ -25,6 +25,24 @@ def normal(*shape, seed=0):
 def test_unknown_device_lists_the_known():
     with pytest.raises(ValueError, match=r"'abacus'.*golden"):
         open_device("abacus")
+    with pytest.raises(ValueError, match="unknown device 3; there are: golden"):
+        open_device(3)
+
+
+@pytest.mark.parametrize(
+    ("device", "options", "message"),
+    [
+        ("golden", {"stall": 0.5}, "device golden takes no options, got stall"),
+        ("sim", {"colour": 1}, "a simulation has no option 'colour'; there are: bandwidth, .*latency"),
+        ("sim", {"trace": 3}, "trace must be the path of a waveform, got 3"),
+        ("sim", {"trace": "x.png"}, "waveform must be one of fst, vcd, got 'png'"),
+        ("sim", {"memory_bytes": 1.5}, "memory_bytes must be an integer from 4096 to .*, got 1.5"),
+        ("xdma:sim", {"colour": 1}, "a simulation has no option 'colour'"),
+    ],
+)
+def test_options_that_do_not_suit_are_named(device, options, message):
+    with pytest.raises(ValueError, match=message):
+        open_device(device, preset="test", **options)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +52,9 @@ def test_unknown_device_lists_the_known():
         ({"x": normal(5, 2, 3).astype(np.float64)}, "x must be float32, got float64"),
         ({"x": [[1.0]]}, "x must be a NumPy array"),
         ({"x": np.full((5, 2, 3), np.inf, np.float32)}, r"x must be finite, got inf at index \(0, 0, 0\)"),
+        ({"x": np.ma.masked_less(normal(5, 2, 3), 0)}, "x must be a plain NumPy array, got a masked one"),
+        ({"skipped_cells": np.ma.array(np.zeros((2, 5), bool))}, "skipped_cells must be a plain NumPy array"),
+        ({"lengths": np.ma.array([5, 5])}, "lengths must be a plain NumPy array"),
         ({"lengths": [5]}, "2 integers"),
         ({"lengths": [5, 6]}, "1 to 5, got 6 at index 1"),
         ({"lengths": [0, 5]}, "1 to 5, got 0 at index 0"),

@@ -286,13 +286,17 @@ def test_magnitudes_ignore_zeros_and_see_what_is_not_finite(values, expected):
     assert sums.magnitudes(np.array([values], np.float32)) == expected
 
 
-def test_cached_machine_code_older_than_a_source_is_dropped(tmp_path, monkeypatch):
+@pytest.mark.parametrize("changed", ["a module of the folder", "codec", "contract", "tables"])
+def test_cached_machine_code_older_than_a_source_is_dropped(tmp_path, monkeypatch, changed):
     (tmp_path / "__pycache__").mkdir()
-    old, new, source = tmp_path / "__pycache__" / "old.nbi", tmp_path / "__pycache__" / "new.nbi", tmp_path / "a.py"
+    old, new = tmp_path / "__pycache__" / "a.f-1.py311.1.nbi", tmp_path / "__pycache__" / "a.f-2.py311.1.nbi"
+    module, source = tmp_path / "a.py", tmp_path / ("b.py" if " " in changed else "elsewhere.txt")
     future = time.time() + 1000  # later than the real sources
-    for path, age in ((old, 20), (source, 10), (new, 0)):
+    for path, age in ((module, 30), (old, 20), (source, 10), (new, 0)):
         path.touch()
         os.utime(path, (future - age, future - age))
     monkeypatch.setattr(cache, "__file__", str(tmp_path / "cache.py"))
+    if " " not in changed:
+        monkeypatch.setattr(getattr(cache, changed), "__file__", str(source))
     cache.drop_stale()
     assert not old.exists() and new.exists()

@@ -12,8 +12,9 @@ from cocotb.task import bridge
 from etalstm.architecture import SWING
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.accelerator import Accelerator
-from etalstm.device.faults import BadAddressError, BadFieldError, BadOpcodeError, BusyError, ReadError, WriteError
+from etalstm.device.faults import BadAddressError, BadFieldError, BadOpcodeError, ReadError, WriteError
 from etalstm.device.hardware import HardwareDevice
+from etalstm.errors import BusyError
 from etalstm.hw.config import preset
 from etalstm.hw.contract import (
     ADDRESS_BITS,

@@ -44,3 +44,41 @@ def test_groups_are_equal_and_each_has_a_broadcaster(name, counts):
 def test_a_configuration_that_cannot_be_is_refused(change, message):
     with pytest.raises(ValueError, match=message):
         replace(preset("vcu128"), **change)
+
+
+def write(path, text):
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_file_says_what_differs_from_a_preset(tmp_path):
+    text = 'base = "slice"\nchannels = 8\nclock_mhz = 200\n'
+    assert preset(write(tmp_path / "mine.toml", text)) == replace(preset("slice"), channels=8, clock_mhz=200)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("channels = 8", "base must be one of test, .*, got None"),
+        ("base = 3", "base must be one of test, .*, got 3"),
+        ('base = "mine"', "base must be one of test, .*, got 'mine'"),
+        ('base = "test"\nlane = 8', "there is no 'lane', expected some of: channels, lanes, "),
+        ('base = "test"\nlanes = "8"', "lanes must be an integer, got '8'"),
+        ('base = "test"\nlanes = 8.0', "lanes must be an integer, got 8.0"),
+        ('base = "test"\nscratch_reads = true', "scratch_reads must be an integer, got True"),
+        ('base = "test"\nclock_mhz = nan', "clock_mhz must be positive, got nan"),
+        ('base = "test"\nlanes = 24', "lanes must be a power of two, got 24"),
+        ("base = ", "Invalid value"),
+        ('base = "\udcff"', "can't decode byte 0xff in position 8"),
+    ],
+)
+def test_a_file_that_describes_no_configuration_is_named(tmp_path, text, message):
+    path = tmp_path / "mine.toml"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(ValueError, match=f"^{path}: .*{message}"):
+        preset(str(path))
+
+
+def test_an_unknown_name_says_that_a_file_would_do():
+    with pytest.raises(ValueError, match=r"unknown preset 'mine', expected one of: .*; or a file that ends in \.toml"):
+        preset("mine")

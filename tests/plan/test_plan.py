@@ -152,7 +152,7 @@ def test_macs_say_which_pass_they_are_of():
 
 
 def test_says_how_much_memory_is_needed_and_had():
-    with pytest.raises(PlanError, match=r"needs [\d,]+ bytes of memory, the device has 4,096"):
+    with pytest.raises(PlanError, match=r"needs? [\d,]+ bytes of memory, the device has 4,096"):
         Plan(preset("test"), NetworkShape(8, 8), 2, 2, memory_bytes=4096)
 
 

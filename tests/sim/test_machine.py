@@ -9,13 +9,13 @@ from etalstm.device.faults import (
     BadFieldError,
     BadOpcodeError,
     BadStreamError,
-    BusyError,
     DeviceTimeoutError,
     ReadError,
     StuckError,
     TruncatedError,
     WriteError,
 )
+from etalstm.errors import BusyError
 from etalstm.hw import contract
 from etalstm.hw.contract import Memory, Opcode, Source, VectorOp
 from etalstm.network import NetworkShape, initial_parameters

@@ -32,7 +32,7 @@ def test_an_interrupt_is_one_event():
     nodes = SimulatedNodes(preset("test"))
     user, events = nodes.open("xdma0_user"), nodes.open("xdma0_events_0")
     assert not events.poll(0)
-    nodes.memory[:32] = list(contract.encode(Opcode.HALT).to_bytes(32, "little"))
+    nodes.machine.simulation.memory[:32] = list(contract.encode(Opcode.HALT).to_bytes(32, "little"))
     for _ in range(2):
         user.store(Register.PROGRAM_LENGTH, 1)
         user.store(Register.CONTROL, contract.CONTROL_START)

@@ -148,8 +148,16 @@ def test_a_closed_simulation_refuses(simulate):
 @pytest.mark.parametrize(
     "options,message",
     [
-        ({"latency": 0}, "latency must be 1"),
-        ({"stall": 1.0}, "stall must be 0 to 0.99, got 1.0"),
+        ({"latency": 0}, "latency must be an integer from 1 to"),
+        ({"latency": "a"}, "latency must be an integer from 1 to 1073741824, got 'a'"),
+        ({"latency": 1.5}, "latency must be an integer from 1 to 1073741824, got 1.5"),
+        ({"outstanding": True}, "outstanding must be an integer from 1 to 65536, got True"),
+        ({"stall": "x"}, "stall must be a number from 0 to 0.99, got 'x'"),
+        ({"stall": float("nan")}, "stall must be a number from 0 to 0.99, got nan"),
+        ({"seed": None}, "seed must be an integer from 0 to 18446744073709551615, got None"),
+        ({"bandwidth": "a"}, "bandwidth must be a number from 0.001 to 2.0, got 'a'"),
+        ({"reorder": "no"}, "reorder must be True or False, got 'no'"),
+        ({"stall": 1.0}, "stall must be a number from 0 to 0.99, got 1.0"),
         ({"bandwidth": 0.0}, "bandwidth must be"),
         ({"outstanding": 0}, "outstanding must be"),
     ],

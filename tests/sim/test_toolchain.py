@@ -1,4 +1,10 @@
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -33,8 +39,17 @@ def test_an_impossible_cache_is_named(monkeypatch, tmp_path):
         toolchain.cache_directory()
 
 
-def test_builds_once_per_key(monkeypatch, tmp_path):
+@pytest.fixture
+def cache(monkeypatch, tmp_path):
     monkeypatch.setenv("ETALSTM_CACHE", str(tmp_path))
+    return tmp_path / "kind"
+
+
+def write_result(directory):
+    (directory / "result").write_text("done")
+
+
+def test_builds_once_per_key(cache):
     calls = []
 
     def build(directory):
@@ -50,13 +65,106 @@ def test_builds_once_per_key(monkeypatch, tmp_path):
     assert (first / "result").read_text() == "done"
 
 
-def test_a_failed_build_leaves_nothing(monkeypatch, tmp_path):
-    monkeypatch.setenv("ETALSTM_CACHE", str(tmp_path))
-
+def test_a_failed_build_leaves_nothing(cache):
     def build(directory):
         toolchain.run_tool(["make", "-f", "/nowhere"], directory)
 
     with pytest.raises(ToolchainError, match=r"make failed with exit code 2$") as failed:
         toolchain.cached_build("kind", ["a"], build)
     assert "/nowhere: No such file or directory" in failed.value.log
-    assert [path.suffix for path in (tmp_path / "kind").iterdir()] == [".lock"]
+    assert [path.suffix for path in cache.iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("content", ["don", "", "dona", None])
+def test_a_damaged_result_is_built_again(cache, content):
+    directory, _ = toolchain.cached_build("kind", ["a"], write_result)
+    if content is None:
+        (directory / "result").unlink()
+    else:
+        (directory / "result").write_text(content)
+    assert toolchain.cached_build("kind", ["a"], write_result) == (directory, True)
+    assert (directory / "result").read_text() == "done"
+    assert toolchain.cached_build("kind", ["a"], write_result) == (directory, False)
+
+
+@pytest.mark.parametrize("seal", ["", "[]", '{"result": 1}', "\xff", None])
+def test_a_result_without_its_digests_is_built_again(cache, seal):
+    directory, _ = toolchain.cached_build("kind", ["a"], write_result)
+    path = directory / "sha256.json"
+    path.unlink() if seal is None else path.write_text(seal)
+    assert toolchain.cached_build("kind", ["a"], write_result)[1]
+
+
+def test_what_came_later_is_not_looked_at(cache):
+    directory, _ = toolchain.cached_build("kind", ["a"], write_result)
+    (directory / "log").write_text("of a test")
+    assert not toolchain.cached_build("kind", ["a"], write_result)[1]
+
+
+def test_results_are_on_the_disk_before_they_have_their_name(cache, monkeypatch):
+    synced, sync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (synced.append(os.readlink(f"/proc/self/fd/{file}")), sync(file)))
+    directory, _ = toolchain.cached_build("kind", ["a"], write_result)
+    *inside, parent = map(Path, synced)
+    assert parent == directory.parent
+    assert {path.name for path in inside[:-1]} == {"result", "sha256.json"}
+    assert all(path.parent.name.startswith(f"{directory.name}.") for path in inside[:-1])
+
+
+def test_a_full_disk_names_the_cache(cache):
+    def fill(_):
+        Path("/dev/full").write_text("more than there is room for")
+
+    with pytest.raises(ToolchainError, match=rf"cannot build in {cache}: .*No space left.*ETALSTM_CACHE"):
+        toolchain.cached_build("kind", ["a"], fill)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from etalstm.sim import toolchain
+
+def build(directory):
+    toolchain.run_tool(["sh", "-c", "sleep 600 & echo $! > {pid}; wait"], directory)
+
+toolchain.cached_build("kind", ["a"], build, tools=str)
+"""
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(condition, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_killed_build_takes_its_compilers_along(cache, tmp_path, number):
+    pid = tmp_path / "pid"
+    process = subprocess.Popen([sys.executable, "-c", KILLED.format(pid=pid)], stderr=subprocess.DEVNULL)
+    wait_until(lambda: pid.exists() and pid.read_text().strip())
+    compiler = int(pid.read_text())
+    assert is_alive(compiler)
+    process.send_signal(number)
+    process.wait()
+    wait_until(lambda: not is_alive(compiler))
+
+
+def test_the_next_build_sweeps_what_a_killed_one_left(cache):
+    directory, _ = toolchain.cached_build("kind", ["a"], write_result)
+    left = cache / f"{directory.name}.killed"
+    left.mkdir()
+    (left / "object.o").write_text("")
+    kept = cache / "0123.going-on"
+    kept.mkdir()
+    with (cache / "0123.lock").open("w") as lock:
+        toolchain.fcntl.flock(lock, toolchain.fcntl.LOCK_EX)
+        toolchain.cached_build("kind", ["b"], write_result)
+    assert not left.exists() and kept.exists()

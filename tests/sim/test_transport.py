@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from etalstm.device.accelerator import Accelerator
-from etalstm.device.faults import BusyError, DeviceTimeoutError, ReadError, WriteError
-from etalstm.errors import DeviceError
+from etalstm.device.faults import DeviceTimeoutError, ReadError, WriteError
+from etalstm.errors import BusyError, DeviceError
 from etalstm.sim.simulation import Fault
 from etalstm.sim.transport import SimTransport
 

@@ -1,0 +1,100 @@
+"""What no memory holds is refused in one line, before it is allocated."""
+
+import time
+
+import pytest
+
+from etalstm import capacity
+from etalstm.capacity import check_host_memory, host_bytes
+from etalstm.cells.lstm import LSTM
+from etalstm.cli import run
+from etalstm.device import TrainingShape, open_device
+from etalstm.errors import HostMemoryError, PlanError
+from etalstm.hw.config import preset
+from etalstm.network import NetworkShape, initial_parameters
+from etalstm.plan.plan import Plan
+from tests.cells.two_stages import TWO_STAGES
+
+SHAPE = TrainingShape(NetworkShape(3, 5, 2), batch=2, steps=7)
+
+
+def test_counts_weights_as_they_are():
+    network = NetworkShape(3, 5, 3)
+    assert network.weights() == sum(entry.weights.size for entry in initial_parameters(network, 0))
+    assert LSTM.weights(3, 5) == 4 * 5 * 8
+    assert TWO_STAGES.weights(3, 5) == sum(
+        len(stage.gates) * 5 * (3 + 5 * (len(stage.operands) - 1) if "x" in stage.operands else 5 * len(stage.operands))
+        for stage in TWO_STAGES.stages
+    )
+
+
+def test_the_memory_is_the_computers_or_its_limit(tmp_path, monkeypatch):
+    whole = host_bytes()
+    assert 1 << 28 < whole < 1 << 48
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(capacity, "_GROUP_LIMIT", limit)
+    limit.write_text("1000\n")
+    assert host_bytes() == 1000
+    with pytest.raises(HostMemoryError, match=r"^they need 1,001 bytes of memory, this computer has 1,000$"):
+        check_host_memory("they", 1001)
+    check_host_memory("they", 1000)
+    limit.write_text("max\n")
+    assert host_bytes() == whole
+
+
+@pytest.mark.parametrize("device", ["golden", "sim"])
+def test_a_device_refuses_what_the_host_cannot_hold(device, monkeypatch):
+    with open_device(device, preset="test") as opened:
+        opened.create(SHAPE)
+        monkeypatch.setattr(capacity, "host_bytes", lambda: 1000)
+        with pytest.raises(HostMemoryError, match="the arrays of an iteration need "):
+            opened.create(SHAPE)
+    with pytest.raises(HostMemoryError, match="the network's weights need"):
+        initial_parameters(SHAPE.network, 0)
+
+
+def test_the_bound_of_a_plan_is_not_above_what_it_takes():
+    footprint = (plan := Plan(preset("test"), NetworkShape(8, 32, 2), 4, 4)).footprint()
+    needed = footprint["weights"] + footprint["optimizer"]
+    with pytest.raises(PlanError, match="weights, velocities and gradients alone need") as refused:
+        Plan(preset("test"), plan.network, 4, 4, memory_bytes=4096)
+    least = int(str(refused.value).split("need ")[1].split()[0].replace(",", ""))
+    assert 0.9 * needed < least <= needed
+
+
+HUGE = "99999999999999999999"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["compare", "--devices", "golden,golden", "--hidden", "1000000"],
+        ["compare", "--devices", "golden,golden", "--hidden", HUGE],
+        ["compare", "--devices", "golden,golden", "--layers", HUGE],
+        ["compare", "--devices", "golden,golden", "--steps", "1000000000"],
+        ["compare", "--hidden", "1000000"],
+        ["compare", "--hidden", HUGE],
+        ["bench", "iteration", "--preset", "test", "--hidden", HUGE],
+        ["bench", "golden", "--hidden", "1000000"],
+        ["plan", "--hidden", "20000"],
+        ["plan", "--hidden", HUGE],
+        ["plan", "--layers", "100000"],
+        ["plan", "--steps", "1000000", "--memory", "1000000000"],
+    ],
+)
+def test_sizes_that_no_memory_holds_are_one_line_at_once(capsys, arguments):
+    started = time.monotonic()
+    assert run(arguments) == 2
+    assert time.monotonic() - started < 10
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "Traceback" not in error
+    assert "of memory, " in error and " has " in error, error
+
+
+def test_an_allocation_that_fails_is_one_line(capsys, monkeypatch):
+    def fail(*_, **__):
+        raise MemoryError("Unable to allocate 119. GiB")
+
+    monkeypatch.setattr("etalstm.hw.generate.write", fail)
+    assert run(["verilog", "--preset", "test", "-o", "nowhere"]) == 2
+    assert capsys.readouterr().err == "eta-lstm: this computer's memory is too small: Unable to allocate 119. GiB\n"
