@@ -7,9 +7,13 @@ from etalstm.commands.codec import codec
 from etalstm.commands.compare import compare
 from etalstm.commands.contract import contract
 from etalstm.commands.density import density
+from etalstm.commands.evaluate import evaluate
+from etalstm.commands.export import export
+from etalstm.commands.generate import generate
 from etalstm.commands.iteration import iteration
 from etalstm.commands.model import model
 from etalstm.commands.plan import plan
+from etalstm.commands.predict import predict
 from etalstm.commands.program import program
 from etalstm.commands.report import report
 from etalstm.commands.resources import resources
@@ -22,6 +26,10 @@ from etalstm.commands.verilog import verilog
 
 COMMANDS = {
     "train": train,
+    "evaluate": evaluate,
+    "predict": predict,
+    "generate": generate,
+    "export": export,
     "compare": compare,
     "plan": plan,
     "model": model,

@@ -1,8 +1,8 @@
 """A trained network as a file that others read: safetensors with PyTorch's names.
 
-``embedding.weight`` (tokens, E); ``lstm.weight_ih_l0`` (4H, I), ``lstm.weight_hh_l0`` (4H, H), ``lstm.bias_ih_l0`` and
-``lstm.bias_hh_l0`` (4H,), and so on for each layer; ``linear.weight`` (C, H) and ``linear.bias`` (C,). The two biases of
-a layer are one in this program. It is exported as the first; the second is zero.
+``embedding.weight`` (tokens, E); ``lstm.weight_ih_l0`` (4H, I), ``lstm.weight_hh_l0`` (4H, H), ``lstm.bias_ih_l0``
+and ``lstm.bias_hh_l0`` (4H,), and so on for each layer; ``linear.weight`` (C, H), ``linear.bias`` (C,). The two biases
+of a layer are one in this program. It is exported as the first; the second is zero.
 """
 
 from pathlib import Path

@@ -158,7 +158,7 @@ class Trainer:
 
     def _write_settings(self) -> None:
         if not self._resume:
-            write_whole(self.folder.encoding, self.data.encoding.text.encode(errors="surrogatepass"))
+            write_whole(self.folder.encoding, self.data.encoding.json.encode(errors="surrogatepass"))
         if self._changed or not self._resume:
             self.folder.write_settings(self.settings)
 

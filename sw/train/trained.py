@@ -149,7 +149,8 @@ class TrainedModel:
         array = np.ascontiguousarray(entry, np.int64 if identity.tokens else np.float32)
         expected = () if identity.tokens else (identity.input_size,)
         if array.ndim != 1 + len(expected) or array.shape[1:] != expected or not len(array):
-            raise DataError(f"sequence {number}: must have shape (T, *{expected}) with T above 0, got {array.shape}")
+            wanted = f"vectors of {identity.input_size} numbers" if expected else "tokens"
+            raise DataError(f"sequence {number}: must be {wanted}, at least one, got an array of shape {array.shape}")
         if identity.tokens and not (array.min() >= 0 and array.max() < identity.tokens):
             raise DataError(f"sequence {number}: tokens must be 0 to {identity.tokens - 1}, got {array.max()}")
         return array
@@ -168,11 +169,11 @@ class TrainedModel:
         if self.identity.task == REGRESS:
             return outputs[b]
         if self.identity.task == CLASSIFY:
-            return self.encoding.label(int(outputs[b].argmax()))
+            return self.encoding.name_of(int(outputs[b].argmax()))
         ranked_first = outputs[:length, b].argmax(axis=1)
         if self.identity.task == LANGUAGE:
             return self.encoding.decode(ranked_first[-1:])
-        return [self.encoding.label(int(number)) for number in ranked_first]
+        return [self.encoding.name_of(int(number)) for number in ranked_first]
 
     def generate(self, prompt: str, length: int, temperature: float = 1.0, seed: int = 0) -> str:
         """Go on with a text.
