@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import typer
 
 from etalstm.commands import BENCHES, COMMANDS, REPORT, REPORTS, STUDIES
+from etalstm.commands.grouped import GroupedCommand
 from etalstm.errors import EtaLstmError
 
 USAGE_ERROR = typer.BadParameter.__base__  # of the parser inside typer, whose module differs between its versions
@@ -24,7 +25,7 @@ def application() -> typer.Typer:
     report = typer.Typer(invoke_without_command=True, callback=REPORT, **options)
     for group, commands in ((app, COMMANDS), (bench, BENCHES), (report, REPORTS), (study, STUDIES)):
         for name, command in commands.items():
-            group.command(name)(command)
+            group.command(name, cls=GroupedCommand)(command)
     for group in (bench, study):
         group.callback()(lambda: None)  # keeps a group of one command a group
     app.callback()(lambda: None)

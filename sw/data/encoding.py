@@ -112,7 +112,7 @@ class Encoding:
     @property
     def digest(self) -> str:
         """SHA-256 of the encoding, in hexadecimal."""
-        return hashlib.sha256(self.json.encode(errors="surrogatepass")).hexdigest()
+        return hashlib.sha256(self.json.encode()).hexdigest()
 
 
 def split(text: str, unit: str, lower: bool) -> Sequence:

@@ -130,7 +130,7 @@ class OwnText(TokenStreams):
     def __init__(self, splits: dict[str, np.ndarray], encoding: Encoding):
         super().__init__(splits)
         self.unit, self.encoding, self.classes = encoding.unit, encoding, encoding.count
-        summary = zlib.crc32(encoding.json.encode(errors="surrogatepass"))
+        summary = zlib.crc32(encoding.json.encode())
         for name, tokens in splits.items():
             summary = zlib.crc32(name.encode() + tokens.tobytes(), summary)
         self.fingerprint = summary

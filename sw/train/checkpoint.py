@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load, save
 
+from etalstm.durable import write_whole
 from etalstm.errors import CheckpointError
-from etalstm.train.files import write_whole
 from etalstm.train.strict import check
 
 KEY = "etalstm"  # one key only: the library keeps no order among several, and equal runs must write equal bytes

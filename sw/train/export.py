@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save
 
+from etalstm.durable import write_whole
 from etalstm.network import LayerParameters
-from etalstm.train.files import write_whole
 from etalstm.train.model import BIAS, EMBEDDING, HostModel
 
 

@@ -191,7 +191,7 @@ class TrainedModel:
         Returns
         -------
         str
-            The tokens that were added, without the prompt.
+            The tokens that were added, without the prompt; never the unknown one.
 
         Raises
         ------
@@ -208,12 +208,15 @@ class TrainedModel:
         generator = np.random.Generator(np.random.PCG64(seed))
         tokens, h, c = self._array(0, prompt), None, None
         drawn = []
-        for _ in range(length):
-            lengths = np.array([len(tokens)])
-            outputs = forward(self._session(1, len(tokens), False), self.model, tokens[:, None], lengths, h, c)
-            logits = self.model.outputs(outputs.y, lengths)[-1, 0]
-            drawn.append(draw(logits, temperature, generator))
-            tokens, h, c = np.array(drawn[-1:]), outputs.h, outputs.c
+        with threadpool_limits(1):
+            for _ in range(length):
+                lengths = np.array([len(tokens)])
+                outputs = forward(self._session(1, len(tokens), False), self.model, tokens[:, None], lengths, h, c)
+                logits = self.model.outputs(outputs.y, lengths)[-1, 0]
+                if self.encoding.unknown is not None:
+                    logits[self.encoding.unknown] = -np.inf
+                drawn.append(draw(logits, temperature, generator))
+                tokens, h, c = np.array(drawn[-1:]), outputs.h, outputs.c
         return self.encoding.decode(drawn)
 
     def export(self, path: Path | str) -> None:
@@ -288,7 +291,7 @@ def load(
 def read_encoding(path: Path) -> Encoding:
     """Read a run's encoding; :class:`RunError`, naming file and field, if it is none."""
     try:
-        table = json.loads(path.read_text(encoding="utf-8", errors="surrogatepass"))
+        table = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise RunError(f"{path}: there is no such file of tokens and labels") from error
     except (ValueError, RecursionError) as error:

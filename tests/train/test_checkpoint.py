@@ -8,7 +8,6 @@ import pytest
 from safetensors.numpy import save, save_file
 
 from etalstm.errors import CheckpointError
-from etalstm.train import files
 from etalstm.train.checkpoint import (
     KEY,
     Checkpoint,
@@ -165,7 +164,7 @@ def test_a_failed_write_keeps_the_one_before(path, monkeypatch, step):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, step, fail)
+    monkeypatch.setattr(os, step, fail)
     with pytest.raises(OSError, match=r"No space left on device.*c\.safetensors"):
         write(path, example(1))
     assert path.read_bytes() == before

@@ -1,0 +1,45 @@
+"""Files that are whole or not there, also after a crash, a full disk or a power cut."""
+
+import os
+from pathlib import Path
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file beside its name, have it on the disk, then give it the name; an older file stays until then.
+
+    Parameters
+    ----------
+    path : Path
+        In a folder that is there.
+    content : str or bytes
+        Text is written as UTF-8.
+
+    Raises
+    ------
+    OSError
+        Naming the file, also where the disk is full; then nothing has changed.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:  # a write to a full disk does not name its file
+        temporary.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync(path.parent)  # the new name itself must survive a power cut
+
+
+def sync(path: Path) -> None:
+    """Have a file, or the names in a folder, on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
