@@ -5,6 +5,10 @@ To add one, write its module and name it here. A command's module is imported wh
 
 COMMANDS = {
     "train": "train",
+    "evaluate": "evaluate",
+    "predict": "predict",
+    "generate": "generate",
+    "export": "export",
     "plot": "plot",
     "compare": "compare",
     "plan": "plan",

@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 from etalstm.commands import BENCHES, COMMANDS, REPORT, REPORTS, STUDIES
+from etalstm.commands.grouped import GroupedCommand
 from etalstm.errors import EtaLstmError
 
 USAGE_ERROR = typer.BadParameter.__base__  # of the parser inside typer, whose module differs between its versions
@@ -34,7 +35,7 @@ def application(asked: Sequence[str]) -> typer.Typer:
     report = typer.Typer(invoke_without_command=True, **_STYLE)
     for group, commands in ((app, COMMANDS), (bench, BENCHES), (report, REPORTS), (study, STUDIES)):
         for name, module in commands.items():
-            group.command(name, help=_help(module, name, asked))(_function(module, name, asked))
+            group.command(name, cls=GroupedCommand, help=_help(module, name, asked))(_function(module, name, asked))
     app.callback()(_main)
     for group in (bench, study):
         group.callback(invoke_without_command=True)(_help_unless_invoked)

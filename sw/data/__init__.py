@@ -3,6 +3,7 @@
 from dataclasses import fields
 from pathlib import Path
 
+from etalstm.data.batches import Batches
 from etalstm.data.dataset import SPLITS, TASKS, Batch, DataSet
 from etalstm.data.digits import Digits
 from etalstm.data.encoding import UNITS, Encoding
@@ -10,6 +11,7 @@ from etalstm.data.own import open_own
 from etalstm.data.ptb import Ptb
 from etalstm.data.pydoc import Pydoc
 from etalstm.data.reading import Reading
+from etalstm.data.sequences import Sequences, examples_of
 from etalstm.data.trec import Trec
 
 __all__ = [
@@ -20,8 +22,11 @@ __all__ = [
     "TASKS",
     "UNITS",
     "Batch",
+    "Batches",
     "DataSet",
     "Encoding",
+    "Sequences",
+    "examples_of",
     "open_data",
     "open_dataset",
 ]

@@ -31,6 +31,8 @@ class Encoding:
         The number of whatever is none of the tokens; without it such a text is refused.
     labels : tuple of str
         Every class's name, in the order of their numbers.
+    text, label, sequence : str, optional
+        The columns that a table was read by, see :class:`etalstm.data.Reading`.
     """
 
     unit: str | None = None
@@ -38,10 +40,13 @@ class Encoding:
     tokens: tuple[str, ...] = ()
     unknown: int | None = None
     labels: tuple[str, ...] = ()
+    text: str | None = None
+    label: str | None = None
+    sequence: str | None = None
 
     @classmethod
     def learn(
-        cls, sequences: Iterable[Sequence], unit: str, lower: bool = False, most: int | None = None, labels=()
+        cls, sequences: Iterable[Sequence], unit: str, lower: bool = False, most: int | None = None, **others
     ) -> "Encoding":
         """Make an encoding of training texts.
 
@@ -49,17 +54,17 @@ class Encoding:
         ----------
         sequences : iterable
             Of what :func:`split` gives for each text.
-        unit, lower, labels : see :class:`Encoding`
+        unit, lower, others : see :class:`Encoding`
         most : int, optional
             Tokens in all, the unknown one included; the most frequent ones, of equally frequent ones the first in the
             order of their characters.
         """
         if unit == BYTES:
-            return cls(BYTES, lower, labels=labels)
+            return cls(BYTES, lower, **others)
         counts = Counter(token for sequence in sequences for token in sequence if token != UNKNOWN)
         ranked = sorted(counts, key=lambda token: (-counts[token], token))
         kept = ranked if most is None else ranked[: most - 1]
-        return cls(unit, lower, (UNKNOWN, *sorted(kept)), 0, labels)
+        return cls(unit, lower, (UNKNOWN, *sorted(kept)), 0, **others)
 
     @property
     def count(self) -> int:
@@ -95,19 +100,19 @@ class Encoding:
             return bytes(int(number) for number in numbers).decode(errors="replace")
         return (" " if self.unit == WORDS else "").join(self.tokens[number] for number in numbers)
 
-    def label(self, number: int) -> str:
+    def name_of(self, number: int) -> str:
         """Give a class's name, its number where the classes have none."""
         return self.labels[number] if self.labels else str(int(number))
 
     @property
-    def text(self) -> str:
+    def json(self) -> str:
         """The encoding as JSON."""
         return json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n"
 
     @property
     def digest(self) -> str:
         """SHA-256 of the encoding, in hexadecimal."""
-        return hashlib.sha256(self.text.encode(errors="surrogatepass")).hexdigest()
+        return hashlib.sha256(self.json.encode()).hexdigest()
 
 
 def split(text: str, unit: str, lower: bool) -> Sequence:

@@ -1,14 +1,16 @@
 """Files of a user's own: which examples they hold, and which split each belongs to."""
 
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from etalstm.data.arrays import ARRAYS, read_arrays
 from etalstm.data.dataset import CLASSIFY, LANGUAGE, REGRESS, DataSet
 from etalstm.data.encoding import UNKNOWN, Encoding, split
 from etalstm.data.files import read_text
-from etalstm.data.raw import Raw, read_arrays, read_table
+from etalstm.data.raw import Raw, read_table
 from etalstm.data.reading import Reading
 from etalstm.data.sequences import Example, Sequences
 from etalstm.data.streams import TokenStreams
@@ -16,7 +18,6 @@ from etalstm.data.tables import DELIMITERS
 from etalstm.errors import DataError
 
 OWN = "own file"
-ARRAYS = ".npz"
 STREAM_STEPS = 64  # of a language's batches
 
 
@@ -49,10 +50,13 @@ def read_raw(path: Path, reading: Reading) -> Raw:
 
 
 def _examples(path: Path, reading: Reading, encoding: Encoding | None) -> Sequences:
+    if encoding is not None:
+        reading = replace(reading, text=encoding.text, label=encoding.label, sequence=encoding.sequence)
     raws = {"test": read_raw(path, reading)}
     if encoding is None:
+        alike = replace(reading, **raws["test"].columns)
         raws = _divided(raws["test"], reading)
-        raws |= {name: read_raw(Path(file), reading) for name, file in reading.files.items()}
+        raws |= {name: read_raw(Path(file), alike) for name, file in reading.files.items()}
         encoding = raws["train"].learn(reading)
     splits = {name: raw.examples(encoding, reading.task) for name, raw in raws.items()}
     every = [example for examples in splits.values() for example in examples]
@@ -126,7 +130,7 @@ class OwnText(TokenStreams):
     def __init__(self, splits: dict[str, np.ndarray], encoding: Encoding):
         super().__init__(splits)
         self.unit, self.encoding, self.classes = encoding.unit, encoding, encoding.count
-        summary = zlib.crc32(encoding.text.encode(errors="surrogatepass"))
+        summary = zlib.crc32(encoding.json.encode())
         for name, tokens in splits.items():
             summary = zlib.crc32(name.encode() + tokens.tobytes(), summary)
         self.fingerprint = summary

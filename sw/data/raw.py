@@ -1,6 +1,5 @@
 """Examples as files have them: texts not yet tokens, labels not yet numbers."""
 
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,9 +9,8 @@ import numpy as np
 
 from etalstm.data.dataset import REGRESS, TAG
 from etalstm.data.encoding import Encoding, split
-from etalstm.data.files import LARGEST_BYTES, check_file
 from etalstm.data.reading import Reading
-from etalstm.data.sequences import Example, examples_of
+from etalstm.data.sequences import Example
 from etalstm.data.tables import LABELS, SEQUENCES, TEXTS, Row, Table
 from etalstm.errors import DataError
 
@@ -34,6 +32,8 @@ class Raw:
         Where each example is, for messages.
     notes : list of str
         What was guessed.
+    columns : dict
+        ``text``, ``label`` and ``sequence`` of a table, as far as it has such: other files are read by the same.
     """
 
     path: Path
@@ -41,6 +41,7 @@ class Raw:
     targets: list
     places: list[str]
     notes: list[str] = field(default_factory=list)
+    columns: dict[str, str] = field(default_factory=dict)
 
     @property
     def texts(self) -> bool:
@@ -50,7 +51,7 @@ class Raw:
     def take(self, numbers: list[int]) -> "Raw":
         """Give some of the examples."""
         columns = ([column[n] for n in numbers] for column in (self.inputs, self.targets, self.places))
-        return Raw(self.path, *columns, self.notes)
+        return Raw(self.path, *columns, self.notes, self.columns)
 
     def learn(self, reading: Reading) -> Encoding:
         """Make the encoding of these examples, those of the training split.
@@ -62,8 +63,9 @@ class Raw:
         """
         labels = () if reading.task == REGRESS else self._labels(reading)
         if not self.texts:
-            return Encoding(labels=labels)
-        return Encoding.learn(self.inputs, reading.unit, reading.lower, reading.vocabulary, labels)
+            return Encoding(labels=labels, **self.columns)
+        others = {"labels": labels} | self.columns
+        return Encoding.learn(self.inputs, reading.unit, reading.lower, reading.vocabulary, **others)
 
     def _labels(self, reading: Reading) -> tuple[str, ...]:
         found = {tag for tags in self.targets for tag in tags} if reading.task == TAG else set(self.targets)
@@ -146,7 +148,8 @@ def _read_texts(table: Table, reading: Reading) -> Raw:
     target, rows = _target(reading), [row for row in table.rows if row.fields]
     inputs = [split(table.text(row, text), reading.unit, reading.lower) for row in rows]
     targets = [target(table, row, label) for row in rows]
-    return Raw(table.path, inputs, targets, [f"{table.path}, line {row.line}" for row in rows], notes)
+    places = [f"{table.path}, line {row.line}" for row in rows]
+    return Raw(table.path, inputs, targets, places, notes, _names(table, text=text, label=label))
 
 
 def _read_tagged(table: Table, reading: Reading, sequence: int | None, tokens: int | None) -> Raw:
@@ -157,7 +160,8 @@ def _read_tagged(table: Table, reading: Reading, sequence: int | None, tokens: i
     if reading.lower:
         inputs = [[token.lower() for token in tokens] for tokens in inputs]
     targets = [[table.text(row, label) for row in group] for group in groups]
-    return Raw(table.path, inputs, targets, [f"{table.path}, line {group[0].line}" for group in groups], notes)
+    columns = _names(table, text=text, label=label, sequence=sequence)
+    return Raw(table.path, inputs, targets, [f"{table.path}, line {g[0].line}" for g in groups], notes, columns)
 
 
 def _read_vectors(table: Table, reading: Reading, sequence: int) -> Raw:
@@ -177,44 +181,9 @@ def _read_vectors(table: Table, reading: Reading, sequence: int) -> Raw:
         targets = [target(table, group[-1], label) for group in groups]
     names = ", ".join(table.columns[n] for n in columns)
     note = f"{table.path}: a step is {names}; label is column {table.columns[label]}"
-    return Raw(table.path, inputs, targets, [f"{table.path}, line {group[0].line}" for group in groups], [note])
+    columns = _names(table, label=label, sequence=sequence)
+    return Raw(table.path, inputs, targets, [f"{table.path}, line {g[0].line}" for g in groups], [note], columns)
 
 
-def read_arrays(path: Path, task: str) -> Raw:
-    """Read the arrays ``x``, ``y`` and, where lengths differ, ``lengths`` of an ``.npz`` file; see :func:`examples_of`.
-
-    Raises
-    ------
-    DataError
-        If the file is none, too large, or its arrays are not what they should be.
-    """
-    check_file(path)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(entry.file_size for entry in archive.infolist())
-        if size > LARGEST_BYTES:
-            raise DataError(f"{path}: its arrays have {size:,} bytes, at most {LARGEST_BYTES:,} are read into memory")
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in ("x", "y", "lengths") if name in file}
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
-        raise DataError(f"{path}: no file of arrays: {error}") from error
-    for name in ("x", "y"):
-        if name not in arrays:
-            raise DataError(f"{path}: has no array {name}")
-    try:
-        examples = examples_of(arrays["x"], arrays["y"], arrays.get("lengths"), task)
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from error
-    return raw_of(path, examples, task)
-
-
-def raw_of(path: Path, examples: list[Example], task: str) -> Raw:
-    """Give examples whose classes are numbers as if a file had named them."""
-    targets = [example.target for example in examples]
-    if task == TAG:
-        targets = [[str(tag) for tag in tags] for tags in targets]
-    elif task != REGRESS:
-        targets = [str(target) for target in targets]
-    return Raw(
-        path, [example.x for example in examples], targets, [f"{path}, sequence {n}" for n in range(len(targets))]
-    )
+def _names(table: Table, **columns: int | None) -> dict[str, str]:
+    return {name: table.columns[column] for name, column in columns.items() if column is not None}

@@ -79,7 +79,7 @@ class Sequences(DataSet):
         self.fingerprint = self._fingerprint(every)
 
     def _fingerprint(self, examples: list[Example]) -> int:
-        summary = zlib.crc32(self.encoding.text.encode(errors="surrogatepass"))
+        summary = zlib.crc32(self.encoding.json.encode())
         for example in examples:
             summary = zlib.crc32(np.ascontiguousarray(example.x).tobytes(), summary)
             summary = zlib.crc32(np.asarray(example.target).tobytes(), summary)

@@ -32,7 +32,7 @@ class Table:
         Ending on one of ``DELIMITERS``.
     names : sequence of str
         Columns that the user names; they, or well-known ones, tell that the first line has names. Otherwise the
-        columns are called 1, 2, 3, and so on.
+        columns are called 1, 2, 3, and so on: a name of digits tells nothing.
 
     Raises
     ------
@@ -49,8 +49,8 @@ class Table:
         self.path = path
         self.rows = self._read(path, DELIMITERS[path.suffix.lower()])
         first = next(row for row in self.rows if row.fields)
-        known = {*names, *TEXTS, *LABELS, *SEQUENCES}
-        headed = bool({field.strip().lower() for field in first.fields} & {name.lower() for name in known})
+        known = {name.lower() for name in (*names, *TEXTS, *LABELS, *SEQUENCES) if not name.isdigit()}
+        headed = bool({field.strip().lower() for field in first.fields} & known)
         self.columns = [f.strip() for f in first.fields] if headed else [str(n + 1) for n in range(len(first.fields))]
         if headed:
             self.rows.remove(first)

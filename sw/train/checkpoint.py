@@ -16,7 +16,6 @@ from safetensors.numpy import load, save
 
 from etalstm.durable import write_whole
 from etalstm.errors import CheckpointError
-from etalstm.train.files import write_whole
 from etalstm.train.strict import check
 
 KEY = "etalstm"  # one key only: the library keeps no order among several, and equal runs must write equal bytes

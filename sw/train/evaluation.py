@@ -11,8 +11,13 @@ from etalstm.train.model import HostModel
 
 
 def forward(session: Session, model: HostModel, x: np.ndarray, lengths: np.ndarray, h=None, c=None) -> Outputs:
-    """Run a network over vectors or tokens from the states h and c, zeros if not given."""
-    return session.forward(model.inputs(x), lengths if session.shape.masked else None, h, c)
+    """Run a network over vectors or tokens from the states h and c, zeros if not given.
+
+    Every cell is skipped, where the device can: nothing is kept for a backward pass. The outputs are the same.
+    """
+    shape = session.shape
+    skipped = np.ones((shape.network.layers, shape.steps), bool) if session.reduces else None
+    return session.forward(model.inputs(x), lengths if shape.masked else None, h, c, skipped)
 
 
 def evaluate(

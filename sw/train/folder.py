@@ -5,9 +5,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from etalstm.durable import write_whole
 from etalstm.errors import RunError
 from etalstm.train.checkpoint import read
-from etalstm.train.files import write_whole
 from etalstm.train.settings import Settings
 
 SETTINGS, METRICS, ENCODING = "settings.toml", "metrics.jsonl", "encoding.json"
@@ -85,7 +85,7 @@ class RunFolder:
 
     def write_settings(self, settings: Settings) -> None:
         """Write the settings that the run has from now on."""
-        write_whole(self.settings, settings.text_of_file().encode())
+        write_whole(self.settings, settings.text_of_file())
 
     def settings_to_resume(self) -> dict:
         """Read the settings that the run's file names.

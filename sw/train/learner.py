@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 
 from etalstm.data import Batch, DataSet
-from etalstm.device import Device, Outputs, TrainingShape
+from etalstm.device import Device, Outputs, Session, TrainingShape
 from etalstm.errors import DeviceError, DivergedError
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.slices import AUTO
 from etalstm.storage import Storage, Usage
 from etalstm.train.checkpoint import Checkpoint, Identity, Origin
 from etalstm.train.chooser import CHOOSING, SMALLEST, Chooser
+from etalstm.train.dropout import LayeredSession
 from etalstm.train.loss import Loss
 from etalstm.train.model import HostModel
 from etalstm.train.optimizers import optimizer_of
@@ -69,11 +70,16 @@ class Learner:
         shape = self._shape(settings)
         self.slices = self._slices(device, shape, checkpoint)
         self.shape = replace(shape, slices=self.slices)
-        self.session = device.create(self.shape)
+        self.session = self._session(device)
         if settings.ms2 is not None and not self.session.reduces:
             raise DeviceError(f"device {device.name} skips no cells: ms2 must be off, got {settings.ms2}")
         self.optimizer.load(self.session, initial_parameters(self.network, settings.seed))
         self.forget()
+
+    def _session(self, device: Device) -> Session | LayeredSession:
+        if self.settings.dropout:
+            return LayeredSession(device, self.shape, self.settings.dropout, self.settings.seed)
+        return device.create(self.shape)
 
     def _shape(self, settings: Settings) -> TrainingShape:
         return TrainingShape(
@@ -130,6 +136,8 @@ class Learner:
         skipped, compensation = None, 1.0
         if settings.ms2 is not None:
             skipped, compensation = self.significance.plan(self.iteration, batch.lengths)
+        if settings.dropout:
+            self.session.draw_masks(self.iteration)
         outputs = self.forward(batch, self.h, self.c, skipped)
         loss, dy = self.model.backward(batch, outputs.y)
         if not math.isfinite(loss.total):

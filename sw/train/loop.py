@@ -13,11 +13,11 @@ from threadpoolctl import threadpool_limits
 
 from etalstm.data import DataSet, open_data
 from etalstm.device import Device, OffloadDevice
+from etalstm.durable import write_whole
 from etalstm.errors import DivergedError
 from etalstm.train import checkpoint as checkpoints
 from etalstm.train.checkpoint import Checkpoint, Description, Position, Watched
 from etalstm.train.evaluation import evaluate
-from etalstm.train.files import write_whole
 from etalstm.train.folder import RunFolder
 from etalstm.train.interrupt import Interrupt
 from etalstm.train.metrics import MetricsLog
@@ -158,7 +158,7 @@ class Trainer:
 
     def _write_settings(self) -> None:
         if not self._resume:
-            write_whole(self.folder.encoding, self.data.encoding.text.encode(errors="surrogatepass"))
+            write_whole(self.folder.encoding, self.data.encoding.json)
         if self._changed or not self._resume:
             self.folder.write_settings(self.settings)
 

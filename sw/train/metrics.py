@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
+from etalstm.durable import write_whole
 from etalstm.errors import RunError
 from etalstm.train.checkpoint import Position
-from etalstm.train.files import write_whole
 
 SHARES = ("footprint", "arithmetic", "backward_arithmetic", "delta_density")
 
@@ -50,7 +50,7 @@ class MetricsLog:
     def __init__(self, path: Path, resumed_at: Position | None = None):
         entries = [] if resumed_at is None else read_log(path)
         self._entries = [entry for entry in entries if _happened(entry, resumed_at)]
-        write_whole(path, "".join(map(_line, self._entries)).encode())
+        write_whole(path, "".join(map(_line, self._entries)))
         self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115  held open for the whole run
 
     def saved(self) -> dict[str, float]:

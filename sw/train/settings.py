@@ -223,6 +223,10 @@ class Settings:
             raise ValueError("decay must be below 1 with the schedule plateau, got 1")
         if self.dropout and self.layers == 1:
             raise ValueError(f"dropout is between layers: layers must be above 1 with dropout {self.dropout}, got 1")
+        if self.dropout and self.memory_budget is not None:
+            raise ValueError(
+                f"memory_budget is of one session, with dropout each layer has one, got {self.memory_budget}"
+            )
         if self.tied and self.embedding != self.hidden:
             raise ValueError(f"tied weights need embedding = hidden, got {self.embedding} and {self.hidden}")
 

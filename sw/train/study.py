@@ -1,8 +1,6 @@
 """Trains one network many times, reduced in different ways, and compares what it learnt with what it cost."""
 
 import dataclasses
-import json
-import os
 import re
 import tempfile
 from collections.abc import Callable
@@ -18,6 +16,7 @@ from etalstm.train.loop import Trainer
 from etalstm.train.metrics import SHARES, shares
 from etalstm.train.settings import Settings
 from etalstm.train.significance import MEASURE_EVERY
+from etalstm.train.studied import read_study, write_study
 
 OPTIONS = {"learning_rate": "lr"}  # what the command line calls a setting differently
 SIZES = ("hidden", "layers", "batch", "embedding", "epochs", "learning_rate")  # a page shows them, defaults too
@@ -135,12 +134,14 @@ def run_study(
     ------
     ValueError
         If `path` holds a study of other settings.
+    RunError
+        If it holds no study.
     """
     ignored = ("seed", "data", *(field.name for field in dataclasses.fields(Reduction)))
     common = {name: value for name, value in dataclasses.asdict(settings).items() if name not in ignored}
     defaults = {name: value for name, value in dataclasses.asdict(Settings(settings.dataset)).items() if name in common}
-    study = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"settings": common, "runs": []}
-    if defaults | study.get("settings", {}) != common:  # a setting that came after the study was made is its default
+    study = read_study(path) if path.exists() else {"settings": common, "runs": []}
+    if defaults | study["settings"] != common:  # a setting that came after the study was made is its default
         raise ValueError(f"{path} holds a study of other settings; move it away or choose another folder")
     done = {(Reduction.of_run(run), run["seed"]) for run in study["runs"]}
     for seed in range(seeds):  # seeds outermost: an interrupted study has some of everything
@@ -150,9 +151,7 @@ def run_study(
             chosen = dataclasses.asdict(reduction)
             result = train_once(dataclasses.replace(settings, **chosen, seed=seed))
             study["runs"].append(chosen | {"seed": seed} | result)
-            temporary = path.with_name(path.name + ".tmp")
-            temporary.write_text(json.dumps(study, indent=1) + "\n", encoding="utf-8")
-            os.replace(temporary, path)
+            write_study(path, study)
             report(f"{reduction}, seed {seed}: {result['score']:.4g}, footprint {result['footprint']:.3f}")
     return study
 

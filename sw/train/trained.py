@@ -149,7 +149,8 @@ class TrainedModel:
         array = np.ascontiguousarray(entry, np.int64 if identity.tokens else np.float32)
         expected = () if identity.tokens else (identity.input_size,)
         if array.ndim != 1 + len(expected) or array.shape[1:] != expected or not len(array):
-            raise DataError(f"sequence {number}: must have shape (T, *{expected}) with T above 0, got {array.shape}")
+            wanted = f"vectors of {identity.input_size} numbers" if expected else "tokens"
+            raise DataError(f"sequence {number}: must be {wanted}, at least one, got an array of shape {array.shape}")
         if identity.tokens and not (array.min() >= 0 and array.max() < identity.tokens):
             raise DataError(f"sequence {number}: tokens must be 0 to {identity.tokens - 1}, got {array.max()}")
         return array
@@ -168,11 +169,11 @@ class TrainedModel:
         if self.identity.task == REGRESS:
             return outputs[b]
         if self.identity.task == CLASSIFY:
-            return self.encoding.label(int(outputs[b].argmax()))
+            return self.encoding.name_of(int(outputs[b].argmax()))
         ranked_first = outputs[:length, b].argmax(axis=1)
         if self.identity.task == LANGUAGE:
             return self.encoding.decode(ranked_first[-1:])
-        return [self.encoding.label(int(number)) for number in ranked_first]
+        return [self.encoding.name_of(int(number)) for number in ranked_first]
 
     def generate(self, prompt: str, length: int, temperature: float = 1.0, seed: int = 0) -> str:
         """Go on with a text.
@@ -190,7 +191,7 @@ class TrainedModel:
         Returns
         -------
         str
-            The tokens that were added, without the prompt.
+            The tokens that were added, without the prompt; never the unknown one.
 
         Raises
         ------
@@ -207,12 +208,15 @@ class TrainedModel:
         generator = np.random.Generator(np.random.PCG64(seed))
         tokens, h, c = self._array(0, prompt), None, None
         drawn = []
-        for _ in range(length):
-            lengths = np.array([len(tokens)])
-            outputs = forward(self._session(1, len(tokens), False), self.model, tokens[:, None], lengths, h, c)
-            logits = self.model.outputs(outputs.y, lengths)[-1, 0]
-            drawn.append(draw(logits, temperature, generator))
-            tokens, h, c = np.array(drawn[-1:]), outputs.h, outputs.c
+        with threadpool_limits(1):
+            for _ in range(length):
+                lengths = np.array([len(tokens)])
+                outputs = forward(self._session(1, len(tokens), False), self.model, tokens[:, None], lengths, h, c)
+                logits = self.model.outputs(outputs.y, lengths)[-1, 0]
+                if self.encoding.unknown is not None:
+                    logits[self.encoding.unknown] = -np.inf
+                drawn.append(draw(logits, temperature, generator))
+                tokens, h, c = np.array(drawn[-1:]), outputs.h, outputs.c
         return self.encoding.decode(drawn)
 
     def export(self, path: Path | str) -> None:
@@ -287,7 +291,7 @@ def load(
 def read_encoding(path: Path) -> Encoding:
     """Read a run's encoding; :class:`RunError`, naming file and field, if it is none."""
     try:
-        table = json.loads(path.read_text(encoding="utf-8", errors="surrogatepass"))
+        table = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise RunError(f"{path}: there is no such file of tokens and labels") from error
     except (ValueError, RecursionError) as error:

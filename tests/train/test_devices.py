@@ -6,6 +6,9 @@ import re
 import pytest
 
 from etalstm.cli import run
+from etalstm.device import open_device
+from etalstm.train.loop import Trainer
+from etalstm.train.settings import Settings
 
 
 @pytest.mark.parametrize("options", [[], ["--theta", "0.05", "--ms2", "0.3"]], ids=["dense", "reduced"])
@@ -16,6 +19,23 @@ def test_a_run_on_the_machine_leaves_golden_checkpoint(tmp_path, options):
         assert run([*arguments, *options]) == 0
     golden, sim = ((tmp_path / device / "checkpoint.safetensors").read_bytes() for device in ("golden", "sim"))
     assert golden == sim
+
+
+def test_an_evaluation_keeps_nothing_for_a_backward_pass(tmp_path):
+    """Its forward pass writes the states of the cells, and none of what an iteration's forward pass keeps besides."""
+    settings = Settings("digits", hidden=9, batch=8, iterations=1, evaluation_batches=1, storage="ms1")
+    with open_device("sim", "test") as device:
+        trainer = Trainer(settings, device, tmp_path)
+        written = []
+        counters = trainer.learner.session.counters
+        trainer.learner.session.counters = lambda: (
+            written.append(counters()["write_bytes"]["intermediates"]) or counters()
+        )
+        trainer.run()
+    steps, batch, hidden = 8, 8, 9
+    training, evaluation = written
+    states = evaluation / (4 * steps * batch)
+    assert hidden <= states < 3 * hidden and training > 3 * evaluation, f"{training} and {evaluation} bytes"
 
 
 @pytest.mark.parametrize("option", ["--memory-budget", "--offload"])

@@ -2,15 +2,20 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 
 from etalstm.cli import run
+from etalstm.errors import RunError
 from etalstm.train import study
 from etalstm.train.figure import can_draw
 from etalstm.train.metrics import shares
 from etalstm.train.settings import Settings
+from etalstm.train.studied import read_study
 from etalstm.train.study import Reduction, summarise
+
+ROOT = Path(__file__).parents[2]
 
 
 def arguments(out, *more):
@@ -120,3 +125,38 @@ def test_shares_weigh_short_batches_by_what_is_real_in_them():
     found = shares([*entries, entry | {"footprint": 0.0, "real_footprint": 0.0}])
     assert found["footprint"] == pytest.approx(0.2) and found["cells_skipped"] == 0.25
     assert found["real_footprint"] == pytest.approx(0.6 / 1.1)
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "docs" / "density").glob("*/density.json")), ids=lambda p: p.parent.name
+)
+def test_the_studies_in_the_documentation_are_read(path):
+    assert read_study(path)["runs"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda study: study.pop("runs"), "runs is missing"),
+        (lambda study: study.pop("settings"), "settings is missing"),
+        (lambda study: study["runs"][0].pop("score"), "runs.0.score is missing"),
+        (lambda study: study["runs"][0].update(score="0.9"), "runs.0.score: .*number, got '0.9'"),
+        (lambda study: study["runs"][0].update(score=float("nan")), "runs.0.score: .*finite"),
+        (lambda study: study["runs"][0].update(seed=-1), "runs.0.seed: .*got -1"),
+        (lambda study: study["runs"][0].update(saved=[1]), "runs.0.saved: .*dictionary, got "),
+        (lambda study: study["runs"][0].update(luck=1), "runs.0.luck is unknown here"),
+    ],
+)
+def test_a_study_that_is_none_is_refused_by_file_and_field(tmp_path, change, message):
+    study = read_study(next((ROOT / "docs" / "density").glob("*/density.json")))
+    change(study)
+    (tmp_path / "density.json").write_text(json.dumps(study))
+    with pytest.raises(RunError, match=rf"density\.json: {message}"):
+        read_study(tmp_path / "density.json")
+
+
+@pytest.mark.parametrize("content", [b"{", b"[" * 100_000, b"\xff", b"[1]"])
+def test_what_is_no_object_is_refused(tmp_path, content):
+    (tmp_path / "density.json").write_bytes(content)
+    with pytest.raises(RunError, match=r"density\.json: (no JSON|all of it)"):
+        read_study(tmp_path / "density.json")

@@ -1,0 +1,105 @@
+"""Arrays of a user: ``.npz`` files, examples to learn from or sequences to answer."""
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from etalstm.data.dataset import REGRESS, TAG
+from etalstm.data.files import LARGEST_BYTES, check_file
+from etalstm.data.raw import Raw
+from etalstm.data.sequences import Example, examples_of
+from etalstm.data.tables import DELIMITERS, LABELS, SEQUENCES, Table
+from etalstm.errors import DataError
+
+ARRAYS = ".npz"
+
+
+def load_arrays(path: Path, *needed: str) -> dict[str, np.ndarray]:
+    """Read the arrays ``x``, ``y`` and ``lengths`` of an ``.npz`` file, as far as there are such.
+
+    Raises
+    ------
+    DataError
+        If the file is none, too large, or an array in `needed` is missing.
+    """
+    check_file(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+        if size > LARGEST_BYTES:
+            raise DataError(f"{path}: its arrays have {size:,} bytes, at most {LARGEST_BYTES:,} are read into memory")
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in ("x", "y", "lengths") if name in file}
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise DataError(f"{path}: no file of arrays: {error}") from error
+    for name in needed:
+        if name not in arrays:
+            raise DataError(f"{path}: has no array {name}")
+    return arrays
+
+
+def read_arrays(path: Path, task: str) -> Raw:
+    """Read examples; see :func:`examples_of`.
+
+    Raises
+    ------
+    DataError
+        If the file or its arrays are not what they should be.
+    """
+    arrays = load_arrays(path, "x", "y")
+    try:
+        examples = examples_of(arrays["x"], arrays["y"], arrays.get("lengths"), task)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+    return raw_of(path, examples, task)
+
+
+def raw_of(path: Path, examples: list[Example], task: str) -> Raw:
+    """Give examples whose classes are numbers as if a file had named them."""
+    targets = [example.target for example in examples]
+    if task == TAG:
+        targets = [[str(tag) for tag in tags] for tags in targets]
+    elif task != REGRESS:
+        targets = [str(target) for target in targets]
+    return Raw(
+        path, [example.x for example in examples], targets, [f"{path}, sequence {n}" for n in range(len(targets))]
+    )
+
+
+def read_inputs(path: Path, sequence: str | None, label: str | None) -> list[np.ndarray]:
+    """Read sequences to answer.
+
+    Parameters
+    ----------
+    path : Path
+        Arrays with ``x`` and, where lengths differ, ``lengths``; or a table of the numbers of a step a row.
+    sequence, label : str, optional
+        A table's columns as they were when the network was trained; one of labels needs not be there.
+
+    Returns
+    -------
+    list of arrays
+        Tokens, int64, (T,), or vectors, float32, (T, I).
+
+    Raises
+    ------
+    DataError
+        If the file or what it holds is not what it should be.
+    """
+    kind = path.suffix.lower()
+    if kind == ARRAYS:
+        arrays = load_arrays(path, "x")
+        lengths = arrays.get("lengths", [len(x) for x in arrays["x"]])
+        return [x[:length] for x, length in zip(arrays["x"], lengths, strict=True)]
+    if kind not in DELIMITERS:
+        raise DataError(f"{path}: the ending must be {', '.join(DELIMITERS)} or {ARRAYS}, got {path.suffix!r}")
+    table = Table(path, [name for name in (sequence, label) if name])
+    column = table.find(sequence, SEQUENCES)
+    if column is None:
+        raise DataError(f"{path}: has no column that tells which sequence a row belongs to")
+    absent = label is not None and label.lower() not in map(str.lower, table.columns)
+    left_out = {column, None if absent else table.find(label, LABELS)}
+    numbers = [n for n in range(len(table.columns)) if n not in left_out]
+    groups = table.sequences(column)
+    return [np.array([[table.number(row, n) for n in numbers] for row in group], np.float32) for group in groups]

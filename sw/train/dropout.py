@@ -1,0 +1,143 @@
+"""Dropout between layers: a session for each layer, and masks of the host on what passes from one to the next.
+
+A device's own session runs all layers, and what goes up or down between them never leaves it. With dropout each layer's
+outputs and their gradients therefore move to the host and back. Without dropped elements the bits are those of one
+session, but for the clipping scale: the layers' norms are added by the host.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from etalstm.device import Device, InputGradients, Outputs, TrainingShape
+from etalstm.device.counts import add_counts
+from etalstm.network import LayerGradients, LayerParameters, NetworkShape
+from etalstm.optimizer import clip_scale
+from etalstm.storage import Storage, Usage
+
+
+@dataclass(frozen=True)
+class LayeredGradients:
+    """What a backward pass gives back: gradient of the input, float32, (T, B, I), and the passes of the layers."""
+
+    dx: np.ndarray
+    passes: list[InputGradients]
+
+    @property
+    def norm(self) -> float:
+        """2-norm of the gradient of all layers; :class:`DivergedError` if it is not finite."""
+        return math.sqrt(math.fsum(back.norm * back.norm for back in self.passes))
+
+
+class LayeredSession:
+    """What :class:`etalstm.device.Session` is to a trainer, with dropout between the layers.
+
+    Parameters
+    ----------
+    device : Device
+    shape : TrainingShape
+        Of all layers.
+    share : float
+        Of the elements that are dropped; the others are divided by what is left.
+    seed : int
+        Of the run: the masks of an update depend on it and the update's number alone.
+    """
+
+    def __init__(self, device: Device, shape: TrainingShape, share: float, seed: int):
+        self.shape, self._share, self._seed = shape, share, seed
+        network = shape.network
+        self._layers = [
+            device.create(
+                replace(
+                    shape,
+                    network=NetworkShape(network.inputs_of(n), network.hidden_size),
+                    storage=_storage_of(shape.storage, n),
+                )
+            )
+            for n in range(network.layers)
+        ]
+        self.reduces = all(layer.reduces for layer in self._layers)
+        self._masks: list[np.ndarray] | None = None
+        self._next_masks: list[np.ndarray] | None = None
+        self._back: LayeredGradients | None = None
+
+    def draw_masks(self, number: int) -> None:
+        """Drop elements in the next forward pass, that of update `number`; in all others nothing is dropped."""
+        generator = np.random.Generator(np.random.PCG64([self._seed, 3, number]))  # 1: the host's parameters, 2: order
+        scale = np.float32(1 / (1 - self._share))
+        size = len(self._layers) - 1, *self.shape.y_shape
+        self._next_masks = list((generator.random(size, np.float32) >= np.float32(self._share)) * scale)
+
+    def load(self, parameters: list[LayerParameters], velocities: list[LayerParameters] | None = None) -> None:
+        """Put weights and velocities on the device."""
+        for n, layer in enumerate(self._layers):
+            layer.load(parameters[n : n + 1], velocities and velocities[n : n + 1])
+
+    def store_as(self, storage: Storage) -> None:
+        """Keep intermediates another way."""
+        for n, layer in enumerate(self._layers):
+            layer.store_as(_storage_of(storage, n))
+        self.shape = replace(self.shape, storage=storage)
+
+    def forward(self, x, lengths=None, h0=None, c0=None, skipped_cells=None) -> Outputs:
+        """Run all layers forward; arguments as those of a session."""
+        self._masks, self._next_masks = self._next_masks, None
+        states = []
+        for n, layer in enumerate(self._layers):
+            each = (None if array is None else array[n : n + 1] for array in (h0, c0, skipped_cells))
+            outputs = layer.forward(x, lengths, *each)
+            states.append((outputs.h, outputs.c))
+            x = outputs.y if self._masks is None or n == len(self._masks) else outputs.y * self._masks[n]
+        h, c = (np.concatenate(arrays) for arrays in zip(*states, strict=True))
+        return Outputs(outputs.y, h, c)
+
+    def backward(self, dy: np.ndarray, delta_threshold: float = 0.0) -> LayeredGradients:
+        """Run all layers backward."""
+        passes = []
+        for n in reversed(range(len(self._layers))):
+            passes.append(self._layers[n].backward(dy, delta_threshold=delta_threshold))
+            dy = passes[-1].dx if not n or self._masks is None else passes[-1].dx * self._masks[n - 1]
+        self._back = LayeredGradients(dy, passes)
+        return self._back
+
+    def update(self, learning_rate, momentum=0.0, clip=None, weight_decay=0.0, compensation=1.0) -> None:
+        """Change weights and velocities, clipped by the norm of all layers together."""
+        scale = float(np.float32(compensation * clip_scale(self._back.norm * compensation, clip)))
+        for layer in self._layers:
+            layer.update(learning_rate, momentum, None, weight_decay, scale)
+
+    def parameters(self) -> list[LayerParameters]:
+        """Read the weights and biases."""
+        return [layer.parameters()[0] for layer in self._layers]
+
+    def velocities(self) -> list[LayerParameters]:
+        """Read the velocities."""
+        return [layer.velocities()[0] for layer in self._layers]
+
+    def gradients(self) -> list[LayerGradients]:
+        """Read dW and db."""
+        return [layer.gradients()[0] for layer in self._layers]
+
+    def usage(self) -> list[Usage]:
+        """Count what the layers kept and computed."""
+        return [usage for layer in self._layers for usage in layer.usage()]
+
+    def contributions(self) -> np.ndarray:
+        """Measure every cell, float64, (L, T, B)."""
+        return np.concatenate([layer.contributions() for layer in self._layers])
+
+    def counters(self) -> dict:
+        """Add up the layers' counters."""
+        return add_counts([layer.counters() for layer in self._layers])
+
+    def memory(self) -> dict:
+        """Describe the memory that each layer takes; {} where there is no such thing."""
+        layers = [layer.memory() for layer in self._layers]
+        return {"layers": layers} if any(layers) else {}
+
+
+def _storage_of(storage: Storage, layer: int) -> Storage:
+    """Give the storage of a session of one layer."""
+    one = storage.layer(layer)
+    return Storage(one.policy, one.thresholds)

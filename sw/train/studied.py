@@ -1,0 +1,66 @@
+"""The file of a study: what was trained and what came of it, checked field by field."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, NonNegativeInt
+
+from etalstm.durable import write_whole
+from etalstm.errors import RunError
+from etalstm.train.strict import check
+
+
+class StudiedRun(BaseModel):
+    """A run of a study: how it was reduced, what it learnt and what that cost; see :func:`train_once`.
+
+    Studies made earlier have no `validation` and no `delta_target`.
+    """
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+    storage: str
+    theta: float | list[float]
+    ms2: float | None
+    delta_target: float | None = None
+    seed: NonNegativeInt
+    score: float
+    validation: float | None = None
+    footprint: float
+    arithmetic: float
+    backward_arithmetic: float
+    delta_density: float
+    real_footprint: float
+    cells_skipped: float
+    densities: dict[str, float]
+    saved: dict[str, float]
+
+
+class Study(BaseModel):
+    """A study: the settings of all its runs, and the runs."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    settings: dict[str, Any]
+    runs: list[StudiedRun]
+
+
+def read_study(path: Path) -> dict:
+    """Read a study.
+
+    Raises
+    ------
+    RunError
+        If it is no file of a study: the message names file and field.
+    """
+    try:
+        study = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{path}: no JSON: {error}") from error
+    check(Study, study, path, RunError)
+    return study
+
+
+def write_study(path: Path, study: dict) -> None:
+    """Write a study whole; :class:`OSError` if that cannot be."""
+    write_whole(path, json.dumps(study, indent=1) + "\n")
