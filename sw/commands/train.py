@@ -15,6 +15,7 @@ from etalstm.storage import read_thresholds
 from etalstm.train.folder import RunFolder
 from etalstm.train.loop import Trainer
 from etalstm.train.progress import ProgressReport
+from etalstm.train.reports import SERVICES, both, open_service
 from etalstm.train.settings import OPTIMIZERS, RATES, SCHEDULES, Settings
 
 RUN, DATA, MODEL, LEARN = "The run", "Data", "Model", "Learning"
@@ -30,7 +31,7 @@ READ = {
     **dict.fromkeys(("data", "validation", "test"), lambda path: str(path.absolute())),
 }
 NAMES = {"lr": "learning_rate"}
-NO_SETTINGS = ("out", "resume", "overwrite", "config")
+NO_SETTINGS = ("out", "resume", "overwrite", "config", "log")
 
 
 def option(text: str, panel: str, *names: str) -> Option:
@@ -47,6 +48,9 @@ def train(
     overwrite: Annotated[bool, option("Begin anew in a folder that holds a run", RUN, "--overwrite")] = False,
     config: Annotated[
         Path | None, option("TOML file of settings, as a run's settings.toml; options come on top", RUN)
+    ] = None,
+    log: Annotated[
+        str | None, option(f"Where to show the numbers too: {', '.join(SERVICES)}, if the package is installed", RUN)
     ] = None,
     epochs: Annotated[int, option("Passes over the training split", RUN)] = Settings.epochs,
     iterations: Annotated[int | None, option("At most so many iterations", RUN)] = Settings.iterations,
@@ -162,6 +166,7 @@ def train(
             print(note, file=sys.stderr, flush=True)
         opened = stack.enter_context(open_named(settings.device, settings.preset))
         trainer = Trainer(settings, opened, folder, resume, overwrite, found)
-        with ProgressReport(trainer.total_iterations) as report:
-            last = trainer.run(report)
+        service = stack.enter_context(open_service(log, str(out), settings)) if log else None
+        with ProgressReport(trainer.total_iterations) as progress:
+            last = trainer.run(both(progress, service) if service else progress)
     return SIGNAL_EXIT + Signals[last["signal"]] if last["kind"] == "interrupted" else 0

@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+EVENT_FILE = "events.out.tfevents"  # how the names of event files begin: by that TensorBoard knows them
 _POLYNOMIAL = 0x82F63B78  # CRC-32C, reflected
 _MASK_DELTA = 0xA282EAD8  # records store rotated checksums, so that one of a checksum is not trivial
 
@@ -82,7 +83,7 @@ class EventFile:
     def __init__(self, folder: Path):
         folder.mkdir(parents=True, exist_ok=True)
         now = time.time()
-        self.path = folder / f"events.out.tfevents.{int(now)}.{socket.gethostname()}.{os.getpid()}"
+        self.path = folder / f"{EVENT_FILE}.{int(now)}.{socket.gethostname()}.{os.getpid()}"
         self._file = open(self.path, "ab")  # noqa: SIM115  closed by close()
         self._write(_event(now, 0, _message(3, b"brain.Event:2")))
 

@@ -8,19 +8,21 @@ from filelock import FileLock, Timeout
 from etalstm.durable import write_whole
 from etalstm.errors import RunError
 from etalstm.train.checkpoint import read
+from etalstm.train.events import EVENT_FILE
 from etalstm.train.settings import Settings
 
 SETTINGS, METRICS, ENCODING = "settings.toml", "metrics.jsonl", "encoding.json"
 CHECKPOINT, BEST = "checkpoint.safetensors", "best.safetensors"
 FILES = (CHECKPOINT, BEST, METRICS, ENCODING, SETTINGS)
-LOCK = ".lock"
+EVENTS, LOCK = "events", ".lock"
 
 
 class RunFolder:
     """The folder of a run.
 
     ``settings.toml`` has what the run was given, ``metrics.jsonl`` what it did, ``checkpoint.safetensors`` its last
-    state, ``best.safetensors`` that with the lowest validation loss, and ``encoding.json`` the tokens and labels.
+    state, ``best.safetensors`` that with the lowest validation loss, and ``encoding.json`` the tokens and labels. The
+    folder ``events`` has the log's numbers once more, for TensorBoard.
 
     Parameters
     ----------
@@ -32,6 +34,7 @@ class RunFolder:
         self.path = Path(path)
         self.settings, self.metrics, self.encoding = (self.path / name for name in (SETTINGS, METRICS, ENCODING))
         self.checkpoint, self.best = self.path / CHECKPOINT, self.path / BEST
+        self.events = self.path / EVENTS
         self._lock: FileLock | None = None
 
     def open(self, resume: bool = False, overwrite: bool = False) -> None:
@@ -64,6 +67,8 @@ class RunFolder:
         """Remove a run's files."""
         for name in self._files_there():
             (self.path / name).unlink()
+        for path in self.events.glob(f"{EVENT_FILE}.*"):
+            path.unlink()
 
     def _files_there(self) -> list[str]:
         for name in (*FILES, LOCK):

@@ -21,6 +21,7 @@ from etalstm.train.evaluation import evaluate
 from etalstm.train.folder import RunFolder
 from etalstm.train.interrupt import Interrupt
 from etalstm.train.metrics import MetricsLog
+from etalstm.train.reports import EventReport
 from etalstm.train.schedule import Schedule, watch
 from etalstm.train.settings import Settings
 from etalstm.train.state import host_of, layers_of, open_learner, tensors_of
@@ -137,11 +138,12 @@ class Trainer:
         with self.folder, quiet, single, Interrupt() as interrupt:
             if not self._resume:
                 self.folder.clear()
-            with MetricsLog(self.folder.metrics, self._position() if self._resume else None) as log:
+            resumed_at = self._position() if self._resume else None
+            with MetricsLog(self.folder.metrics, resumed_at) as log, EventReport(self.folder.events) as events:
 
                 def tell(entry):
-                    log.write(entry)
-                    report(entry)
+                    for receive in (log.write, events, report):
+                        receive(entry)
 
                 self._write_settings()
                 if self._changed:

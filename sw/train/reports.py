@@ -6,12 +6,14 @@ Each report is called with every entry of the log and is a context manager that 
 import dataclasses
 import importlib
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 from etalstm.errors import RunError
 from etalstm.train.events import EventFile
 from etalstm.train.settings import Settings
 
+Report = Callable[[dict], None]
 PLACES = ("iteration", "epoch")  # of an entry: where it stands, not what was measured
 
 
@@ -25,6 +27,16 @@ def numbers(entry: dict) -> dict[str, float]:
             if name not in PLACES and isinstance(number, (int, float)) and not isinstance(number, bool):
                 found[f"{group}/{name}" + (f"/{part}" if part else "")] = float(number)
     return found
+
+
+def both(one: Report, other: Report) -> Report:
+    """Give a report that tells two others."""
+
+    def tell(entry: dict) -> None:
+        one(entry)
+        other(entry)
+
+    return tell
 
 
 class EventReport:

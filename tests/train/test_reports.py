@@ -5,7 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from etalstm.device import open_device
 from etalstm.errors import RunError
+from etalstm.train.loop import Trainer
 from etalstm.train.reports import EventReport, numbers, open_service
 from etalstm.train.settings import Settings
 
@@ -84,3 +86,14 @@ def test_a_service_that_is_none_or_not_installed_is_told(monkeypatch):
     monkeypatch.setattr(importlib, "import_module", missing)
     with pytest.raises(RunError, match="--log wandb needs the package wandb"):
         open_service("wandb", "a", Settings("digits"))
+
+
+def test_a_run_leaves_event_files_and_overwriting_it_removes_them(tmp_path):
+    settings = Settings("digits", iterations=1, batch=8, evaluation_batches=1)
+    with open_device("golden") as device:
+        Trainer(settings, device, tmp_path).run()
+        first = list((tmp_path / "events").iterdir())
+        Trainer(settings, device, tmp_path, overwrite=True).run()
+    assert len(first) == 1 and first[0].name.startswith("events.out.tfevents.")
+    second = list((tmp_path / "events").iterdir())
+    assert len(second) == 1 and second[0].stat().st_size > 500

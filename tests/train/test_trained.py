@@ -142,7 +142,7 @@ def test_what_is_wrong_with_inputs_is_said(reviews, language):
             model.generate("fine", 3)
         with pytest.raises(ValueError, match="trained for other data: its outputs is 2, theirs is 10"):
             model.evaluate(open_dataset("digits"))
-        with pytest.raises(ValueError, match=r"ending must be one of \.safetensors, got '\.pt'"):
+        with pytest.raises(ValueError, match=r"ending must be one of \.safetensors, \.onnx, got '\.pt'"):
             model.export("m.pt")
     with load(language) as model:
         with pytest.raises(ValueError, match="temperature must be finite and at least 0, got -1"):
