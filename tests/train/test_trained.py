@@ -1,7 +1,6 @@
 """What was trained can be used: any batch size and length, any device, the same answers."""
 
 import json
-import os
 import re
 
 import numpy as np
@@ -12,7 +11,7 @@ from etalstm.cli import run
 from etalstm.data import open_data, open_dataset
 from etalstm.errors import CheckpointError, DataError, RunError
 from etalstm.train import load
-from etalstm.train.folder import BEST, CHECKPOINT, ENCODING, METRICS, RunFolder
+from etalstm.train.folder import BEST, CHECKPOINT, ENCODING, FILES, METRICS, RunFolder
 from etalstm.train.trained import draw
 
 POSITIVE, NEGATIVE = ("fine", "great", "lovely"), ("dull", "poor", "awful")
@@ -152,7 +151,7 @@ def test_what_is_wrong_with_inputs_is_said(reviews, language):
 
 
 def test_damaged_folders_are_refused_by_file_and_field(reviews, tmp_path):
-    for name in os.listdir(reviews):
+    for name in FILES:
         (tmp_path / name).write_bytes((reviews / name).read_bytes())
     encoding = json.loads((tmp_path / ENCODING).read_text())
     for change, error, message in (
