@@ -5,12 +5,16 @@ PRESET ?= vcu128
 OUT ?= runs/digits
 BIN = $(VENV)/bin
 INSTALLED = $(VENV)/.installed
+VENV_TORCH ?= .venv-torch
+# What other programs take part in, or are compared with.
+OTHERS = tests/nn tests/interchange tests/train/test_events.py tests/train/test_reports.py tests/commands/test_plot.py
+INSTALLED_TORCH = $(VENV_TORCH)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train test lint verilog contract bench resources
+.PHONY: help setup train test test-torch lint verilog contract bench resources
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 setup: $(INSTALLED) ## make the virtual environment and install everything in it
 
@@ -19,6 +23,9 @@ train: setup ## train on handwritten digits, on the simulated accelerator
 
 test: lint ## check the style, run every test
 	$(BIN)/python -m pytest -n 2
+
+test-torch: $(INSTALLED_TORCH) ## run the tests that need PyTorch and other programs, in a virtual environment of their own
+	$(VENV_TORCH)/bin/python -m pytest $(OTHERS)
 
 lint: setup ## check the style
 	$(BIN)/ruff check .
@@ -40,4 +47,9 @@ bench: setup ## measure a training iteration on the simulated accelerator, and t
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,report]'
+	touch $@
+
+$(INSTALLED_TORCH): pyproject.toml
+	$(PYTHON) -m venv $(VENV_TORCH)
+	$(VENV_TORCH)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test,test-torch]'
 	touch $@

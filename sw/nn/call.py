@@ -3,11 +3,15 @@
 Dimensions: B sequences, T steps, I inputs, H units.
 """
 
+import ctypes
 from dataclasses import dataclass
 
 import numpy as np
 
 from etalstm.storage import Storage
+
+_compare = ctypes.CDLL(None).memcmp  # several times as fast as NumPy's comparison, which writes an array
+_compare.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,5 +136,5 @@ def _same_words(a, b) -> bool:
         return a is b
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
-    words = [np.ascontiguousarray(array).view(f"u{array.itemsize}") for array in (a, b)]
-    return np.array_equal(*words)
+    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+    return _compare(a.ctypes.data, b.ctypes.data, a.nbytes) == 0

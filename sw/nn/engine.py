@@ -40,6 +40,9 @@ class Engine(ABC):
     def backward(self, call: LayerCall, dy, dh, dc) -> tuple[np.ndarray, ...]:
         """Give dx, dh0, dc0, dW_ih, dW_hh, db for gradients of what :meth:`forward` gave."""
 
+    def use(self, claim: Claim | None) -> None:  # noqa: B027  an engine that keeps no pass has nothing to do
+        """Say which pass this thread's next :meth:`backward` goes through."""
+
     def claim(self) -> Claim | None:
         """Keep what this thread's last forward pass left, until the claim is collected."""
         return None
@@ -69,20 +72,22 @@ class DeviceEngine(Engine):
         self._opened_here = device is None
         self._pool: SessionPool | None = None
         self._lock = threading.RLock()
-        self._last = threading.local()
+        self._thread = threading.local()
 
     def forward(self, call):
         """Give y, h and c; :class:`DeviceError` names the engine if the device fails."""
         with self._working("forward pass"):
             session = self._sessions().session_for(call)
             outputs = session.forward(call)
-        self._last.session = session
+        self._thread.session = session
         return outputs
 
     def backward(self, call, dy, dh, dc):
         """Give the gradients; a pass that no session holds any more is run again."""
+        claim = getattr(self._thread, "claim", None)
+        self.use(None)
         with self._working("backward pass"):
-            session = self._sessions().holding(call)
+            session = self._sessions().holding(call, claim)
             if session is None:
                 session = self._sessions().session_for(call)
                 session.forward(call)
@@ -97,9 +102,13 @@ class DeviceEngine(Engine):
 
     def claim(self):
         """Keep this thread's last forward pass on the device until the claim is collected."""
-        session: LayerSession | None = getattr(self._last, "session", None)
-        self._last.session = None
+        session: LayerSession | None = getattr(self._thread, "session", None)
+        self._thread.session = None
         return session and session.claim()
+
+    def use(self, claim):
+        """Say which pass this thread's next backward pass goes through; spares a comparison of its inputs."""
+        self._thread.claim = claim
 
     def _sessions(self) -> SessionPool:
         if self.device is None:

@@ -103,7 +103,7 @@ def _run_layers(settings, x, batch_sizes, states, parameters, has_biases, layers
         for direction in range(directions):
             number = layer * directions + direction
             w_ih, w_hh, *biases = parameters[number * size : (number + 1) * size]
-            bias = sum(biases) if biases else w_ih.new_zeros(w_ih.shape[0])
+            bias = biases[0] + biases[1] if biases else w_ih.new_zeros(w_ih.shape[0])
             y, *state = lstm_layer(
                 x, states[0][number], states[1][number], w_ih, w_hh, bias, batch_sizes, bool(direction),
                 settings.engine.key, storage.policy, storage.thresholds, settings.slices,

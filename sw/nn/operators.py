@@ -117,6 +117,7 @@ def _save_forward(ctx, inputs, output) -> None:
 
 
 def _backward(ctx, dy, dh, dc):
+    ctx.engine.use(ctx.claim)
     gradients = lstm_layer_backward(dy, dh, dc, *ctx.saved_tensors, *ctx.rest)
     ctx.claim = None
     return (*gradients, *_nothing(ctx))

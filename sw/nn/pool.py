@@ -1,8 +1,9 @@
 """Sessions of single layers, and what each of them holds.
 
 A model calls several layers before it goes backwards, and may call one of them several times. A session holds one
-forward pass. Passes are recognised by the bits of their inputs. If a session still holds a pass, the backward pass runs
-there. If no session holds the pass any more, it is run again first, which gives the same bits.
+forward pass. A pass is recognised by a claim on it, or, in a compiled model, by the bits of its inputs. If a session
+still holds a pass, the backward pass runs there. If no session holds the pass any more, it is run again first, which
+gives the same bits.
 """
 
 import weakref
@@ -38,7 +39,9 @@ class LayerSession:
 
     def __init__(self, session: Session):
         self.session = session
-        self._weights = self._inputs = self._address = None
+        self._weights = self._address = None
+        self._inputs, self._holds_pass = (None,) * 4, False  # of the last forward pass, and whether it can go back
+        self._compared = None  # the call or step whose weights were found to be the session's
         self._velocities = None  # None: zeros
         self._gradients = None  # of the last backward pass, until weights change
         self._claim = _no_claim
@@ -53,6 +56,10 @@ class LayerSession:
         """A backward pass may still ask for the pass that the session holds."""
         return self._claim() is not None
 
+    def is_claimed_by(self, claim: Claim) -> bool:
+        """Tell whether the session holds the pass that `claim` was given for."""
+        return self._claim() is claim
+
     def fits(self, shape: TrainingShape) -> bool:
         """Tell whether the session can run a pass of `shape`."""
         mine = self.shape
@@ -61,7 +68,11 @@ class LayerSession:
 
     def holds_weights(self, call: LayerCall | LayerStep) -> bool:
         """Tell whether the session's weights are those of `call`."""
-        return self._weights is not None and same_bits(self._weights, call.weights)
+        if self._weights is None:
+            return False
+        if call is not self._compared:
+            self._compared = call if same_bits(self._weights, call.weights) else None
+        return call is self._compared
 
     def held_layer(self, call: LayerCall) -> bool:
         """Tell whether the weights of the last call lay at the same address: a hint that it is the same layer."""
@@ -69,7 +80,7 @@ class LayerSession:
 
     def holds_pass(self, call: LayerCall) -> bool:
         """Tell whether the session can go back through `call`."""
-        return self._inputs is not None and same_bits(self._inputs, call.inputs) and self.holds_weights(call)
+        return self._holds_pass and same_bits(self._inputs, call.inputs) and self.holds_weights(call)
 
     def claim(self) -> Claim:
         """Keep the pass for a backward pass until the claim is collected."""
@@ -79,7 +90,7 @@ class LayerSession:
 
     def forward(self, call: LayerCall) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Run a layer forward: y (T, B, H), h and c (B, H), arrays of the caller's own."""
-        self._claim, self._inputs, self._gradients = _no_claim, None, None
+        self._claim, self._gradients, self._holds_pass = _no_claim, None, False
         if not self.holds_weights(call):
             self._load(call)
         self._address = call.w_hh.ctypes.data
@@ -88,13 +99,13 @@ class LayerSession:
         if lengths is None and self.shape.masked:
             lengths = np.full(x.shape[1], steps)
         outputs = self.session.forward(x, lengths, call.h0[None], call.c0[None])
-        self._inputs = tuple(None if array is None else array.copy() for array in call.inputs)
+        self._inputs, self._holds_pass = tuple(map(_copied, self._inputs, call.inputs)), True
         return outputs.y[:steps].copy(), outputs.h[0], outputs.c[0]
 
     def backward(self, dy, dh, dc) -> tuple[np.ndarray, ...]:
         """Go back through the pass: dx (T, B, I), dh0, dc0 (B, H), dW_ih (4H, I), dW_hh (4H, H), db (4H,)."""
         steps, _, inputs = self._inputs[0].shape
-        self._inputs = None
+        self._holds_pass = False
         back = self.session.backward(self._padded(dy), dh[None], dc[None])
         gradients = self.session.gradients()[0]
         self._claim = _no_claim
@@ -112,14 +123,14 @@ class LayerSession:
         """
         velocities = self._velocities or tuple(np.zeros_like(array) for array in step.velocities)
         if step.momentum == 0 or same_bits(velocities, step.velocities):
-            self._weights = None  # if the device fails below, some weights are new and some are old
+            self._weights = self._compared = None  # if the device fails below, some are new and some are old
             self.session.update(step.learning_rate, step.momentum, weight_decay=step.weight_decay)
             self._weights = step.moved
         self._velocities = tuple(array.copy() for array in step.speeds)
         self._gradients = None
 
     def _load(self, call: LayerCall) -> None:
-        self._weights = None  # if the device fails below, some weights are new and some are old
+        self._weights = self._compared = None  # if the device fails below, some are new and some are old
         velocities = self._velocities and [_parameters(self._velocities)]
         self.session.load([_parameters(call.weights)], velocities)
         self._weights = tuple(array.copy() for array in call.weights)
@@ -127,6 +138,14 @@ class LayerSession:
     def _padded(self, steps: np.ndarray) -> np.ndarray:
         missing = self.shape.steps - len(steps)
         return np.pad(steps, ((0, missing), (0, 0), (0, 0))) if missing else steps
+
+
+def _copied(old: np.ndarray | None, new: np.ndarray | None) -> np.ndarray | None:
+    """Copy `new`, in the memory of `old` if it fits: fresh memory takes longer than the copy."""
+    if new is None or old is None or old.shape != new.shape:
+        return None if new is None else new.copy()
+    np.copyto(old, new)
+    return old
 
 
 def _parameters(tensors: tuple[np.ndarray, ...]) -> LayerParameters:
@@ -146,9 +165,12 @@ class SessionPool:
         self._device = device
         self._sessions: list[LayerSession] = []  # the one used last at the end
 
-    def holding(self, call: LayerCall) -> LayerSession | None:
-        """Give the session that holds the forward pass of `call`, or None."""
-        return next((self._used(session) for session in self._sessions if session.holds_pass(call)), None)
+    def holding(self, call: LayerCall, claim: Claim | None) -> LayerSession | None:
+        """Give the session that holds the forward pass of `call`, which is the claimed one if there is a claim."""
+        claimed = (session for session in self._sessions if claim is not None and session.is_claimed_by(claim))
+        recognised = (session for session in self._sessions if session.holds_pass(call))
+        session = next(claimed, None) or next(recognised, None)
+        return session and self._used(session)
 
     def source_of(self, step: LayerStep) -> LayerSession | None:
         """Give the session whose last backward pass gave the gradients of `step` for its weights, or None."""

@@ -1,4 +1,4 @@
-"""Gradients: float64 against finite differences, float32 against float64 and against PyTorch's autograd."""
+"""Gradients: float64 against finite differences, float32 against float64. Those of PyTorch are in tests/nn."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from etalstm.golden import compiled, float64
 from etalstm.golden.float64 import FLOAT32_GRADIENT_BOUND
 from etalstm.golden.trainer import Rows, network_backward, network_forward
-from etalstm.network import NetworkShape, canonical_rows, initial_parameters, pytorch_rows
+from etalstm.network import NetworkShape, initial_parameters
 from etalstm.storage import Storage
 
 PRUNED = Storage("ms1", 0.1).layer(0)
@@ -94,40 +94,3 @@ def test_float64_refuses_to_prune():
         float64.layer_forward(np.zeros((4, 2)), np.zeros(4), *[np.zeros((1, 1, 1))] * 3, np.ones((1, 1)), PRUNED)
     with pytest.raises(ValueError, match=r"delta_threshold must be 0, got 0\.1"):
         float64.layer_backward(np.zeros((4, 2)), None, *[np.zeros((1, 1, 1))] * 3, delta_threshold=0.1)
-
-
-@pytest.mark.parametrize(
-    ("shape", "steps", "batch"), [(NetworkShape(8, 32, 2), 8, 16), (NetworkShape(64, 64, 1), 35, 8)]
-)
-def test_float32_gradients_are_those_of_pytorch(shape, steps, batch):
-    torch = pytest.importorskip("torch")
-    lengths, x, h0, c0, dh, dc, dy = batch_of(shape, steps, batch, 2, np.float32)
-    lengths[:] = steps
-    layers = layers_of(shape, np.float32)
-    results = network_backward(layers, network_forward(layers, x, lengths, h0, c0), dy, dh, dc)
-    lstm = torch.nn.LSTM(shape.input_size, shape.hidden_size, shape.layers)
-    with torch.no_grad():
-        for n, rows in enumerate(layers):
-            weights = torch.from_numpy(pytorch_rows(rows.weights))
-            getattr(lstm, f"weight_ih_l{n}").copy_(weights[:, : shape.inputs_of(n)])
-            getattr(lstm, f"weight_hh_l{n}").copy_(weights[:, shape.inputs_of(n) :])
-            getattr(lstm, f"bias_ih_l{n}").copy_(torch.from_numpy(pytorch_rows(rows.bias)))
-            getattr(lstm, f"bias_hh_l{n}").zero_()
-    inputs = [torch.from_numpy(a).requires_grad_() for a in (x, h0, c0)]
-    y, (h, c) = lstm(inputs[0], (inputs[1], inputs[2]))
-    outputs = [torch.from_numpy(a) for a in (dy, dh, dc)]
-    torch.autograd.backward([y, h, c], outputs)
-    expected, actual = {}, {}
-    for name, tensor, got in zip(
-        ("dx", "dh0", "dc0"),
-        inputs,
-        (results[0].dx, np.stack([r.dh0 for r in results]), np.stack([r.dc0 for r in results])),
-        strict=True,
-    ):
-        expected[name], actual[name] = tensor.grad.numpy(), got
-    for n, result in enumerate(results):
-        parts = [getattr(lstm, f"weight_{part}_l{n}").grad.numpy() for part in ("ih", "hh")]
-        expected[f"dW{n}"], actual[f"dW{n}"] = canonical_rows(np.concatenate(parts, axis=1)), result.weights
-        expected[f"db{n}"] = canonical_rows(getattr(lstm, f"bias_ih_l{n}").grad.numpy())
-        actual[f"db{n}"] = result.bias
-    assert_close(actual, expected)

@@ -42,6 +42,14 @@ def test_batches_give_what_torch_gives(batch_first, bidirectional, bias, with_st
     assert_close(run(network, x, given), run(stock, x, given))
 
 
+@pytest.mark.parametrize(("inputs", "units", "layers", "steps", "batch"), [(8, 32, 2, 8, 16), (64, 64, 1, 35, 8)])
+def test_larger_networks_give_what_torch_gives(inputs, units, layers, steps, batch):
+    torch.manual_seed(5)
+    network = etalstm.nn.LSTM(inputs, units, layers)
+    x, given = torch.randn(steps, batch, inputs), tuple(torch.randn(2, layers, batch, units))
+    assert_close(run(network, x, given), run(network.to_stock(), x, given))
+
+
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("enforce_sorted", [False, True])
 @pytest.mark.parametrize("with_states", [False, True])
@@ -170,6 +178,7 @@ def test_autocast_computes_float32_and_casts_as_torch_does():
     assert network.weight_hh_l0.grad.dtype == torch.float32
 
 
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not")
 def test_a_projection_runs_on_the_host_and_says_so():
     network, stock = pair(proj_size=2)
     with pytest.warns(UserWarning, match="proj_size runs on the host"):
