@@ -248,7 +248,7 @@ def _load(path: Path) -> ctypes.CDLL:
         "fault": (None, handle, long, long, word),
         "clear_faults": (None, handle),
         "beats": (long, handle, word, word),
-        "trace": (ctypes.c_int, handle, ctypes.c_char_p),
+        "trace": (ctypes.c_int, handle, ctypes.c_char_p, long, long),
         "flush": (None, handle),
     }
     library = ctypes.CDLL(str(path))

@@ -27,6 +27,7 @@ struct Simulation {
     Random random;
     uint64_t cycle = 0;
     std::unique_ptr<Waveform> waveform;
+    uint64_t first_traced = 0, last_traced = 0;
 
     Simulation(uint8_t* bytes, uint64_t size, const Options& options)
         : machine(&context), top(machine.top), control(control_of(top)), memory{bytes, size, options, BEAT_BYTES, {}, {}}, random(options.seed, PORTS, options.stall) {
@@ -41,7 +42,7 @@ struct Simulation {
     }
 
     void dump(uint64_t time) {
-        if (waveform) waveform->dump(time);
+        if (waveform && cycle >= first_traced && cycle <= last_traced) waveform->dump(time);
     }
 
     // End the cycle before and show this one's inputs with the same edge, then call `look` on the outputs.
@@ -177,8 +178,9 @@ uint64_t simulation_beats(const Simulation* simulation, uint32_t port, uint32_t 
     return writes ? simulation->ports[port].write_beats : simulation->ports[port].read_beats;
 }
 
-int simulation_trace(Simulation* simulation, const char* path) {
+int simulation_trace(Simulation* simulation, const char* path, uint64_t first, uint64_t last) {
     return guarded(simulation, [&] {
+        simulation->first_traced = first, simulation->last_traced = last;
         simulation->waveform = std::make_unique<Waveform>(simulation->machine, path);
         return simulation->waveform->opened() ? 0 : 1;
     });

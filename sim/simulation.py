@@ -12,6 +12,7 @@ from etalstm.device.access import Access, exclusive
 from etalstm.errors import DeviceError
 from etalstm.sim.library import Library, Options
 
+ALL_CYCLES = (0, (1 << 64) - 1)
 _NO_ANSWER, _FAILED = -1, -2
 _KINDS = {Integral: "an integer", Real: "a number"}
 
@@ -58,6 +59,8 @@ class Simulation:
         Answer reads of different ids out of order.
     waveform : Path, optional
         File to write; its suffix must be the kind that the library was built for.
+    waveform_cycles : (int, int)
+        First and last clock cycle that is written, see :attr:`cycle`.
 
     Members
     -------
@@ -83,6 +86,7 @@ class Simulation:
         seed: int = 1,
         reorder: bool = False,
         waveform: Path | None = None,
+        waveform_cycles: tuple[int, int] = ALL_CYCLES,
     ):
         _check("memory_bytes", memory_bytes, Integral, 4096, 1 << 48)
         _check("latency", latency, Integral, 1, 1 << 30)
@@ -102,8 +106,8 @@ class Simulation:
             raise DeviceError(f"cannot reserve {memory_bytes} bytes for the simulated memory: {error}") from None
         options = Options(latency, outstanding, bandwidth or 0.0, stall, seed, reorder)
         self._handle = self._calls.simulation_create(self._memory.ctypes.data, memory_bytes, ctypes.byref(options))
-        if waveform is not None and self._calls.simulation_trace(self._handle, str(waveform).encode()):
-            raise DeviceError(f"cannot write the waveform {waveform}")
+        if waveform is not None:
+            self._trace(waveform, *waveform_cycles)
         self.reset()
 
     @exclusive
@@ -179,6 +183,12 @@ class Simulation:
     def __del__(self):
         if hasattr(self, "access"):  # not if a parameter was refused
             self.close()
+
+    def _trace(self, path: Path, first: int, last: int) -> None:
+        _check("the first cycle of a waveform", first, Integral, *ALL_CYCLES)
+        _check("the last cycle of a waveform", last, Integral, first, ALL_CYCLES[1])
+        if self._calls.simulation_trace(self._handle, str(path).encode(), first, last):
+            raise DeviceError(f"cannot write the waveform {path}")
 
     def _release(self) -> None:
         if self._handle is not None:

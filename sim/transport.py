@@ -9,12 +9,12 @@ import numpy as np
 from etalstm.device.transport import Transport
 from etalstm.hw.config import Config
 from etalstm.sim.library import Library, build_library, design
-from etalstm.sim.simulation import Simulation, Stop
+from etalstm.sim.simulation import ALL_CYCLES, Simulation, Stop
 
 MEMORY_BYTES = 1 << 30
 LATENCY_CYCLES = 32  # 128 ns at 250 MHz; HBM answers after 107 ns (Shuhai, FCCM 2020, page hit)
 MEMORY_OPTIONS = {"outstanding", "bandwidth", "stall", "seed", "reorder"}  # of :class:`Simulation`
-OPTIONS = MEMORY_OPTIONS | {"memory_bytes", "trace", "log", "library", "latency"}
+OPTIONS = MEMORY_OPTIONS | {"memory_bytes", "trace", "trace_cycles", "log", "library", "latency"}
 _FIRST_CYCLES = 1000
 _CHUNK_SECONDS = 0.1  # how long Ctrl-C may have to wait
 
@@ -31,6 +31,8 @@ class SimTransport(Transport):
         ports of their own. What is never written takes no space.
     trace : str or Path, optional
         Waveform to write: ``.fst`` or ``.vcd``.
+    trace_cycles : (int, int)
+        First and last clock cycle of the waveform, counted from the start of the simulation.
     log : function
         Told how far a build is.
     library : Library, optional
@@ -58,6 +60,7 @@ class SimTransport(Transport):
         *,
         memory_bytes: int | None = None,
         trace: str | Path | None = None,
+        trace_cycles: tuple[int, int] = ALL_CYCLES,
         log: Callable[[str], None] = lambda _: None,
         library: Library | None = None,
         latency: int = LATENCY_CYCLES,
@@ -73,7 +76,9 @@ class SimTransport(Transport):
         addressed = 1 << config.address_bits
         default = addressed if config.port_bytes else min(MEMORY_BYTES, addressed)
         self.memory_bytes = default if memory_bytes is None else memory_bytes
-        self.simulation = Simulation(library, self.memory_bytes, latency=latency, waveform=waveform, **memory)
+        self.simulation = Simulation(
+            library, self.memory_bytes, latency=latency, waveform=waveform, waveform_cycles=trace_cycles, **memory
+        )
         self._chunk_cycles = _FIRST_CYCLES
 
     def read_register(self, register: int) -> int:

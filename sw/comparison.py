@@ -1,6 +1,6 @@
 """The same random training run on several devices, compared word by word."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,12 +22,15 @@ class Comparison:
     tensors, words, mismatched_words : int
     first_mismatch : dict or None
         ``tensor``, ``index``, and each device's word in hexadecimal.
+    cycles : (int, int)
+        When the iteration of the first mismatch began and ended, by the clock of :func:`compare`.
     """
 
     tensors: int = 0
     words: int = 0
     mismatched_words: int = 0
     first_mismatch: dict | None = field(default=None)
+    cycles: tuple[int, int] = (0, 0)
 
     def add(self, name: str, values: dict[str, np.ndarray]) -> None:
         """Compare one tensor, given by device; the first device's is what is expected."""
@@ -125,17 +128,27 @@ def training_run(session: Session, shape: TrainingShape, run: RandomRun) -> Iter
             yield f"iteration {number}: {name}", tensor
 
 
-def compare(sessions: dict[str, Session], shape: TrainingShape, run: RandomRun) -> Comparison:
+def compare(
+    sessions: dict[str, Session], shape: TrainingShape, run: RandomRun, clock: Callable[[], int] = lambda: 0
+) -> Comparison:
     """Run the same training on sessions of several devices side by side.
 
     Parameters
     ----------
     sessions : dict from a device's name to its session of `shape`
         The first one's words are what is expected of the others.
+    shape : TrainingShape
+    run : RandomRun
+    clock : function
+        Tells the time by which a mismatch is to be found again: clock cycles of a simulation.
     """
-    comparison = Comparison()
+    comparison, begun, ended = Comparison(), 0, clock()
     runs = [training_run(session, shape, run) for session in sessions.values()]
     for tensors in zip(*runs, strict=True):
+        if clock() != ended:  # all tensors of an iteration come when it has ended
+            begun, ended = ended, clock()
+        if comparison.first_mismatch is None:
+            comparison.cycles = begun, ended
         name = tensors[0][0]
         comparison.add(name, dict(zip(sessions, (array for _, array in tensors), strict=True)))
     return comparison

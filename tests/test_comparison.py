@@ -1,5 +1,6 @@
 """Comparisons: what they see, and that they cannot pass by accident."""
 
+import importlib
 import json
 
 import numpy as np
@@ -30,22 +31,76 @@ def test_tells_zeros_of_different_sign_apart_and_names_the_first():
     assert comparison.first_mismatch == {"tensor": "x", "index": [1, 1], "a": "0x00000000", "b": "0x80000000"}
 
 
-def test_sees_one_wrong_bit_of_a_session():
-    class Wrong:
-        def __init__(self, session):
-            self._session = session
+class Wrong:
+    """A session with one wrong bit in its velocities, from one of its updates on; its clock counts calls of forward."""
 
-        def __getattr__(self, name):
-            return getattr(self._session, name)
+    def __init__(self, session, update=1):
+        self._session, self._update, self._updates, self.clock = session, update, 0, 40
 
-        def velocities(self):
-            entries = self._session.velocities()
+    def __getattr__(self, name):
+        return getattr(self._session, name)
+
+    def forward(self, *arguments):
+        self.clock += 100
+        return self._session.forward(*arguments)
+
+    def update(self, *arguments):
+        self._updates += 1
+        self._session.update(*arguments)
+
+    def velocities(self):
+        entries = self._session.velocities()
+        if self._updates >= self._update:
             entries[0].weights.view(np.uint32)[3, 1] ^= 1
-            return entries
+        return entries
 
+
+def test_sees_one_wrong_bit_of_a_session():
     found = compare({"right": golden(), "wrong": Wrong(golden())}, SHAPE, RandomRun(1, "per-step", 0))
     assert found.mismatched_words == 1
     assert found.first_mismatch["tensor"] == "iteration 0: velocities of layer 0"
+
+
+@pytest.mark.parametrize(("update", "cycles"), [(1, (40, 140)), (2, (140, 240)), (3, (240, 340))])
+def test_tells_when_the_iteration_of_the_first_mismatch_was(update, cycles):
+    wrong = Wrong(golden(), update)
+    found = compare({"right": golden(), "wrong": wrong}, SHAPE, RandomRun(4, "last", 0), lambda: wrong.clock)
+    assert found.mismatched_words and found.cycles == cycles
+
+
+def test_a_mismatch_says_how_to_get_a_waveform(capsys, monkeypatch):
+    different = Comparison(3, 9, 1, {"tensor": "y"}, (100, 250))
+    monkeypatch.setattr(importlib.import_module("etalstm.commands.compare"), "run_comparison", lambda *_: different)
+    assert run(["compare"]) == 1
+    assert "--trace FILE.fst --trace-first 100 --trace-last 250" in capsys.readouterr().out
+    assert run(["compare", "--devices", "golden,golden"]) == 1
+    assert "--trace" not in capsys.readouterr().out
+
+
+def test_a_waveform_of_a_comparison_has_the_cycles_asked_for(capsys, tmp_path):
+    path = tmp_path / "machine.vcd"
+    cycles = ["--trace-first", "1000", "--trace-last", "1100"]
+    assert run(["compare", "--devices", "sim,golden", "--hidden", "4", "--trace", str(path), *cycles]) == 0
+    times = [int(line[1:]) for line in path.read_text().splitlines() if line.startswith("#")]
+    assert times[0] == 2000 and times[-1] == 2201
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compare", "--devices", "golden,golden", "--trace", "x.vcd"], "--trace needs a simulated device"),
+        (["compare", "--trace-first", "3"], "--trace-first is only used with --trace"),
+        (["compare", "--trace", "x.png"], "waveform must be one of fst, vcd, got 'png'"),
+        (["bench", "iteration", "--trace-last", "3"], "--trace-last is only used with --trace"),
+        (["bench", "iteration", "--weights", "x", "--trace", "x.vcd"], "--trace is not used with --weights"),
+        (["selftest", "--device", "xdma:0", "--trace", "x.vcd"], "--trace needs a simulated machine"),
+    ],
+    ids=str,
+)
+def test_a_waveform_that_cannot_be_is_refused(capsys, arguments, message):
+    assert run(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and message in error
 
 
 def test_a_last_step_loss_only_reaches_the_last_steps():

@@ -3,6 +3,7 @@
 import json
 import sys
 from contextlib import ExitStack
+from functools import partial
 from typing import Annotated
 
 import numpy as np
@@ -11,10 +12,11 @@ from typer import Option
 
 from etalstm.architecture import SWING
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
-from etalstm.commands.options import PRESET_HELP, SLICES_HELP
-from etalstm.comparison import RandomRun
+from etalstm.commands.options import PRESET_HELP, SLICES_HELP, Trace, TraceFirst, TraceLast, trace_options
+from etalstm.comparison import Comparison, RandomRun
 from etalstm.comparison import compare as run_comparison
-from etalstm.device import OffloadDevice, TrainingShape
+from etalstm.device import Device, OffloadDevice, TrainingShape
+from etalstm.device.transports import is_simulation
 from etalstm.network import NetworkShape, check_size
 from etalstm.storage import DENSE, Storage, read_thresholds
 
@@ -49,6 +51,9 @@ def compare(
     architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
     slices: Annotated[int, Option(help=SLICES_HELP)] = 1,
     seed: Annotated[int, Option(help="Of weights and data")] = 0,
+    trace: Trace = None,
+    trace_first: TraceFirst = None,
+    trace_last: TraceLast = None,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Train the same random network on several devices and compare every word; exit code 1 if any differs."""
@@ -70,25 +75,44 @@ def compare(
         raise ValueError(f"there must be one preset, or one for each of {len(names)} devices, got {preset!r}")
     if len(names) < 2:
         raise ValueError(f"at least two devices are compared, got {devices!r}")
+    waveform, last = trace_options(trace, trace_first, trace_last), _last_simulated(names)
+    if waveform and last is None:
+        raise ValueError(f"--trace needs a simulated device, got --devices {devices}")
     with ExitStack() as stack:
-        sessions = {}
+        sessions, clock = {}, lambda: 0
         for number, (name, configuration) in enumerate(zip(names, presets, strict=True)):
-            opened = stack.enter_context(open_named(name, configuration, stall=stall))
+            traced = waveform if number == last else {}
+            opened = stack.enter_context(open_named(name, configuration, stall=stall, **traced))
+            if number == last:
+                clock = partial(_cycle, opened)
             opened = OffloadDevice(opened) if offload and number else opened
             sessions[f"{number}: {name} {configuration}"] = opened.create(shape)
-        found = run_comparison(sessions, shape, run)
-    result = {
-        "iterations": iterations,
-        "tensors": found.tensors,
-        "words": found.words,
-        "mismatched_words": found.mismatched_words,
-        "first_mismatch": found.first_mismatch,
-    }
+        found = run_comparison(sessions, shape, run, clock)
     if as_json:
-        print(json.dumps(result))
+        names = ("tensors", "words", "mismatched_words", "first_mismatch")
+        print(json.dumps({"iterations": iterations} | {name: getattr(found, name) for name in names}))
     else:
         print(f"{found.words:,} words of {found.tensors} tensors compared, {found.mismatched_words:,} differ")
         if found.first_mismatch:
             print(", ".join(f"{key} {value}" for key, value in found.first_mismatch.items()))
+            if last is not None and not waveform:
+                print(_how_to_see(found))
     if found.mismatched_words:
         raise typer.Exit(1)
+
+
+def _last_simulated(names: list[str]) -> int | None:
+    """Give the number of the last simulated device: the one that writes a waveform."""
+    return max((number for number, name in enumerate(names) if is_simulation(name)), default=None)
+
+
+def _cycle(device: Device) -> int:
+    return device.accelerator.transport.simulation.cycle
+
+
+def _how_to_see(found: Comparison) -> str:
+    first, last = found.cycles
+    return (
+        "A waveform of that iteration on the last simulated device: the same command with "
+        f"--trace FILE.fst --trace-first {first} --trace-last {last}"
+    )

@@ -12,7 +12,18 @@ from typer import Context, Option
 from etalstm.architecture import SWING
 from etalstm.commands.bench import operations
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
-from etalstm.commands.options import PRESET_HELP, SIZES, SLICES_HELP, number_or_off, refuse, slices_or_auto
+from etalstm.commands.options import (
+    PRESET_HELP,
+    SIZES,
+    SLICES_HELP,
+    Trace,
+    TraceFirst,
+    TraceLast,
+    number_or_off,
+    refuse,
+    slices_or_auto,
+    trace_options,
+)
 from etalstm.commands.trained import trained_iteration
 from etalstm.device import TrainingShape
 from etalstm.network import NetworkShape, initial_parameters
@@ -79,11 +90,15 @@ def iteration(
     ] = "off",
     batches: Annotated[int, Option(help="With --weights: iterations, each on a batch of its own")] = 1,
     stall: Annotated[float, Option(help="Probability that a memory handshake waits a cycle")] = 0.0,
+    trace: Trace = None,
+    trace_first: TraceFirst = None,
+    trace_last: TraceLast = None,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Measure one training iteration on the simulated accelerator, of random data or of a trained network."""
     if weights is not None:
         refuse(context, "not used with --weights, whose run has its own", *SIZES, "architecture", "slices")
+        refuse(context, "not used with --weights, which runs several machines", "trace", "trace_first", "trace_last")
         chosen = {"preset": preset, "storage": storage, "theta": read_thresholds(theta)}
         chosen["delta_target"] = number_or_off("delta_target", delta_target)
         trained_iteration(weights, dataset, data, batches, stall, as_json, **chosen)
@@ -92,7 +107,7 @@ def iteration(
     network = NetworkShape(inputs, hidden, layers)
     wanted = slices_or_auto(slices)
     shape = TrainingShape(network, batch, steps, architecture=architecture, slices=1 if wanted == AUTO else wanted)
-    with open_named("sim", preset, stall=stall) as device:
+    with open_named("sim", preset, stall=stall, **trace_options(trace, trace_first, trace_last)) as device:
         config, transport = device.accelerator.config, device.accelerator.transport
         if wanted == AUTO:
             shape = replace(shape, slices=device.best_slices(shape))

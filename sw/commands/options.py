@@ -1,12 +1,37 @@
 """Options that several commands read alike."""
 
-from typer import Context
+from pathlib import Path
+from typing import Annotated
+
+from typer import Context, Option
 
 from etalstm.slices import AUTO
 
 PRESET_HELP = "Configuration of the accelerator: a name, or a file in TOML with a base and what differs"
 SIZES = ("inputs", "hidden", "layers", "batch", "steps")  # parameters of a command that takes a network
 SLICES_HELP = "Slices of the batch, whose gradients are added as a tree: part of a run, the bits depend on it"
+
+Trace = Annotated[
+    Path | None, Option("--trace", help="Waveform of the simulated machine to write: FILE.fst, or FILE.vcd")
+]
+TraceFirst = Annotated[int | None, Option("--trace-first", help="With --trace: first clock cycle [default: 0]")]
+TraceLast = Annotated[int | None, Option("--trace-last", help="With --trace: last clock cycle [default: any]")]
+
+
+def trace_options(trace: Path | None, first: int | None, last: int | None) -> dict:
+    """Give the options of a simulated device that writes a waveform; none without one.
+
+    Raises
+    ------
+    ValueError
+        If there are cycles but no waveform.
+    """
+    if trace is None:
+        for name, cycle in (("--trace-first", first), ("--trace-last", last)):
+            if cycle is not None:
+                raise ValueError(f"{name} is only used with --trace")
+        return {}
+    return {"trace": trace, "trace_cycles": (first or 0, (1 << 64) - 1 if last is None else last)}
 
 
 def given(context: Context) -> dict:

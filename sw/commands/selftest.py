@@ -8,7 +8,8 @@ import typer
 from typer import Option
 
 from etalstm.commands.devices import open_named
-from etalstm.device.transports import is_hardware
+from etalstm.commands.options import PRESET_HELP, Trace, TraceFirst, TraceLast, trace_options
+from etalstm.device.transports import is_hardware, is_simulation
 from etalstm.errors import DeviceError
 from etalstm.selftest.finding import Finding, Outcome
 from etalstm.selftest.selftest import MEMORY_BYTES
@@ -17,15 +18,21 @@ from etalstm.selftest.selftest import selftest as run_selftest
 
 def selftest(
     device: Annotated[str, Option(help="Machine to test: sim, xdma:N or xdma:sim")] = "sim",
-    preset: Annotated[str, Option(help="Configuration that it has")] = "sim",
+    preset: Annotated[str, Option(help=PRESET_HELP)] = "sim",
     memory: Annotated[int, Option(help="Bytes of memory that the host tests, spread over all of it")] = MEMORY_BYTES,
+    trace: Trace = None,
+    trace_first: TraceFirst = None,
+    trace_last: TraceLast = None,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object per check")] = False,
 ) -> None:
     """Test a machine from its registers to a training run; exit code 1 if anything is wrong."""
     if not is_hardware(device):
         raise ValueError(f"a self-test needs a machine: sim, xdma:N or xdma:sim, got {device!r}")
+    waveform = trace_options(trace, trace_first, trace_last)
+    if waveform and not is_simulation(device):
+        raise ValueError(f"--trace needs a simulated machine, sim or xdma:sim, got {device!r}")
     failed, show = 0, _show_json if as_json else _show
-    for outcome in _outcomes(device, preset, memory):
+    for outcome in _outcomes(device, preset, memory, waveform):
         show(outcome)
         failed += not outcome.passed
     if not as_json:
@@ -34,10 +41,10 @@ def selftest(
         raise typer.Exit(1)
 
 
-def _outcomes(device: str, preset: str, memory: int) -> Iterator[Outcome]:
+def _outcomes(device: str, preset: str, memory: int, waveform: dict) -> Iterator[Outcome]:
     """Run the checks; a machine that cannot be opened has failed the first."""
     try:
-        opened = open_named(device, preset)
+        opened = open_named(device, preset, **waveform)
     except DeviceError as error:
         yield Outcome("identification", device, [Finding(str(error), "the message says what to do")])
         return

@@ -31,6 +31,13 @@ def test_writes_a_waveform(echo_design, tmp_path):
     assert text.count("\n#") > 10
 
 
+@pytest.mark.parametrize(("cycles", "message"), [((5, 4), "last"), ((-1, 4), "first"), (("a", 4), "first")], ids=str)
+def test_refuses_cycles_that_cannot_be(echo_design, tmp_path, cycles, message):
+    built = build_library(echo_design, waveform="vcd")
+    with pytest.raises(ValueError, match=f"the {message} cycle of a waveform must be an integer"):
+        Simulation(built, 1 << 20, waveform=tmp_path / "echo.vcd", waveform_cycles=cycles)
+
+
 def test_names_what_fst_needs(monkeypatch, echo_design):
     monkeypatch.setattr(library, "_FST_HEADERS", ("surely_not_installed.h",))
     with pytest.raises(ToolchainError, match="apt-get install liblz4-dev zlib1g-dev"):
