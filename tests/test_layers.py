@@ -72,7 +72,8 @@ LAYERS = {
         "etalstm.interchange",
         "etalstm.plan",
     },
-    "etalstm.nn": PLAIN | {"etalstm.golden", "etalstm.device"},  # golden: float64, for gradient checks
+    # golden: float64, for gradient checks
+    "etalstm.nn": PLAIN | {"etalstm.golden", "etalstm.device", "etalstm.interchange"},
     "etalstm.optim": PLAIN | {"etalstm.golden", "etalstm.nn"},
     "etalstm": {"etalstm"},  # the command line
 }

@@ -2,15 +2,25 @@
 
 from etalstm.device.api import Session
 from etalstm.device.device import Device
-from etalstm.device.golden import GoldenDevice
+from etalstm.device.golden import GOLDEN, GoldenDevice
 from etalstm.device.offload import OffloadDevice
 from etalstm.device.results import InputGradients, Outputs
 from etalstm.device.shape import TrainingShape
 from etalstm.device.transports import is_hardware, open_hardware
 
-__all__ = ["DEVICES", "Device", "InputGradients", "OffloadDevice", "Outputs", "Session", "TrainingShape", "open_device"]
+__all__ = [
+    "DEVICES",
+    "GOLDEN",
+    "Device",
+    "InputGradients",
+    "OffloadDevice",
+    "Outputs",
+    "Session",
+    "TrainingShape",
+    "open_device",
+]
 
-DEVICES = ("golden", "sim", "xdma:N", "xdma:sim")
+DEVICES = (GOLDEN, "sim", "xdma:N", "xdma:sim")
 
 
 def open_device(name: str, preset: str = "sim", **options) -> Device:
@@ -33,7 +43,7 @@ def open_device(name: str, preset: str = "sim", **options) -> Device:
     DeviceError
         If the device cannot be built or opened on this machine.
     """
-    if name == "golden":
+    if name == GOLDEN:
         if options:
             raise ValueError(f"device golden takes no options, got {', '.join(options)}")
         return GoldenDevice(preset)

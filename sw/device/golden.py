@@ -13,6 +13,8 @@ from etalstm.network import LayerGradients, pytorch_rows
 from etalstm.optimizer import contribution_norms
 from etalstm.storage import KINDS
 
+GOLDEN = "golden"
+
 
 class GoldenSession(Session):
     """A session on the compiled golden trainer. It has no clock: ``cycles`` is 0."""
@@ -93,7 +95,7 @@ class GoldenDevice(Device):
 
     def __init__(self, preset: str = "sim"):
         config.preset(preset)  # refuses what the other devices would refuse
-        super().__init__("golden", preset)
+        super().__init__(GOLDEN, preset)
 
     def _create(self, shape: TrainingShape) -> GoldenSession:
         """Make a session; any network fits."""

@@ -2,5 +2,6 @@
 
 from etalstm.nn.accelerate import accelerate
 from etalstm.nn.lstm import LSTM
+from etalstm.nn.onnx import read_onnx, write_onnx
 
-__all__ = ["LSTM", "accelerate"]
+__all__ = ["LSTM", "accelerate", "read_onnx", "write_onnx"]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from etalstm.device import DEVICES, Device, GoldenDevice, is_hardware, open_device
+from etalstm.device import DEVICES, GOLDEN, Device, is_hardware, open_device
 from etalstm.errors import DeviceError, DivergedError, EtaLstmError
 from etalstm.golden import float64
 from etalstm.golden.passes import active_steps
@@ -206,7 +206,7 @@ def engine_of(engine: str | Device | Engine) -> Engine:
     expected = f"engine must be one of {', '.join((*DEVICES, FLOAT64))}, or an open Device, got"
     if not isinstance(engine, str):
         raise TypeError(f"{expected} {type(engine).__name__}")
-    if engine not in (*_NAMED, FLOAT64, GoldenDevice.name) and not is_hardware(engine):
+    if engine not in (*_NAMED, FLOAT64, GOLDEN) and not is_hardware(engine):
         raise ValueError(f"{expected} {engine!r}")
     if engine not in _NAMED:
         _NAMED[engine] = Float64Engine() if engine == FLOAT64 else DeviceEngine(engine)

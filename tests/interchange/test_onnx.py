@@ -226,7 +226,7 @@ def test_a_trained_network_answers_alike_under_onnxruntime(path, tmp_path):
         trained.export(path)
         images = [values(steps, trained.network.input_size) for steps in (8, 3, 5)]
         answers = trained.predict(images)
-        labels = [trained.encoding.label(number) for number in range(trained.identity.outputs)]
+        labels = [trained.encoding.name_of(number) for number in range(trained.identity.outputs)]
     x = np.zeros((8, 3, images[0].shape[1]), np.float32)
     for b, image in enumerate(images):
         x[: len(image), b] = image

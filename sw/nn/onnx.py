@@ -1,0 +1,78 @@
+"""LSTM modules to and from ONNX files."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from etalstm.interchange import onnx_read, onnx_write
+from etalstm.interchange.onnx_write import OPSETS, Network
+from etalstm.interchange.state import LstmState
+from etalstm.nn.lstm import LSTM
+
+
+def write_onnx(
+    path: Path | str,
+    lstm: torch.nn.LSTM,
+    embedding: torch.nn.Embedding | None = None,
+    output: torch.nn.Linear | None = None,
+    per_step: bool = False,
+    opset: int = OPSETS.start,
+) -> None:
+    """Write an LSTM, with the embedding before it and the output layer behind it, as an ONNX file.
+
+    Inputs of the file are ``tokens`` (T, B), int64, or without an embedding ``x`` (T, B, I), float32; and ``lengths``
+    (B,), int32. Time comes first, whatever the module's ``batch_first``. Initial states are zeros.
+
+    Parameters
+    ----------
+    path : Path
+        Replaced only by a whole file.
+    lstm : torch.nn.LSTM
+        Ours or PyTorch's; dropout is left out.
+    embedding, output : modules, optional
+        With an output layer the result is ``logits``, else ``y``, ``h_n`` and ``c_n``.
+    per_step : bool
+        Logits of every step, (T, B, C), instead of those of each sequence's last, (B, C).
+    opset : int
+        17 to 20.
+
+    Raises
+    ------
+    ModelError
+        If the module has a projection, the parts do not go together, or ``onnx`` is not installed.
+    OSError
+        If the file cannot be written.
+    """
+    state = LstmState.of_arrays({name: _array(value) for name, value in lstm.state_dict().items()})
+    layer = None
+    if output is not None:
+        bias = np.zeros(output.out_features, np.float32) if output.bias is None else _array(output.bias)
+        layer = _array(output.weight), bias
+    vectors = None if embedding is None else _array(embedding.weight)
+    onnx_write.write_onnx(Path(path), Network(state, vectors, layer, per_step), opset)
+
+
+def read_onnx(path: Path | str, **options) -> LSTM:
+    """Read the LSTM nodes of an ONNX file as one module.
+
+    Parameters
+    ----------
+    path : Path
+    **options
+        Further arguments of :class:`etalstm.nn.LSTM`: ``batch_first``, ``dropout``, ``engine``, ``storage`` and so on.
+
+    Raises
+    ------
+    ModelError
+        See :func:`etalstm.interchange.onnx_read.read_onnx`.
+    """
+    state = onnx_read.read_onnx(Path(path))
+    sizes = state.input_size, state.hidden_size, len(state.layers)
+    module = LSTM(*sizes, bidirectional=state.directions == 2, **options)
+    module.load_state_dict({name: torch.from_numpy(array) for name, array in state.arrays().items()})
+    return module
+
+
+def _array(value: torch.Tensor) -> np.ndarray:
+    return value.detach().cpu().numpy()
