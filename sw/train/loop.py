@@ -225,7 +225,7 @@ class Trainer:
         return self._evaluate("test", "test", interrupt)
 
     def _place(self, kind: str) -> dict:
-        epoch = min(self.epoch + 1, self.settings.epochs)
+        epoch = max(1, self.epoch + (self.batch > 0))  # the one that is going on, or between epochs the last one
         return {"kind": kind, "iteration": self.learner.iteration, "epoch": epoch}
 
     # -- checkpoints ------------------------------------------------------------------------------------------------

@@ -176,7 +176,7 @@ def test_early_stopping_ends_a_run_and_tests_the_best_weights(tmp_path):
     last = train(tmp_path, settings)
     losses = [entry["loss"] for entry in log(tmp_path) if entry["kind"] == "epoch"]
     best = losses.index(min(losses)) + 1
-    assert len(losses) == best + 2 < 60
+    assert len(losses) == best + 2 == last["epoch"] < 60
     train(tmp_path / "short", changed(settings, epochs=best, early_stopping=None))
     expected = log(tmp_path / "short")[-1]
     assert last["loss"] == expected["loss"]
