@@ -13,6 +13,8 @@ from cocotb_tools.runner import get_runner
 
 from etalstm.sim import toolchain
 
+WAVES = "ETALSTM_WAVES"
+WAVEFORM = "dump.vcd"  # as the Verilator main program of cocotb names it
 _COMPILE_FLAGS = "-O1"  # a bench is compiled more often than it runs long
 
 
@@ -67,7 +69,7 @@ def run_bench(
     test_filter: str | None = None,
     environment: Mapping[str, str] | None = None,
     seed: int = 1,
-    waves: bool = False,
+    waves: bool | None = None,
 ) -> Path:
     """Run the cocotb tests of a module on a component.
 
@@ -90,8 +92,8 @@ def run_bench(
         Environment variables for the tests.
     seed : int
         Seed of ``random`` in the tests.
-    waves : bool
-        Write ``dump.vcd`` into the folder of the results.
+    waves : bool, optional
+        Write ``dump.vcd`` into the folder of the results. Default: if :data:`WAVES` is set in the environment.
 
     Returns
     -------
@@ -101,10 +103,12 @@ def run_bench(
     Raises
     ------
     AssertionError
-        If a test fails or none ran; the message has the names and the failures.
+        If a test fails or none ran; the message has the names and the failures, and how to get a waveform or where it
+        is.
     ToolchainError
         If the build fails.
     """
+    waves = bool(os.environ.get(WAVES)) if waves is None else waves
     source = component
     if not isinstance(component, str):
         source = verilog.convert(component, name=top_name, strip_internal_attrs=True)
@@ -127,16 +131,17 @@ def run_bench(
         pass  # the results say more
     finally:
         sys.path[:] = search_path
-    _check(report, log)
+    seen = f"waveform: {results / WAVEFORM}" if waves else f"set {WAVES}=1 for a waveform"
+    _check(report, log, seen)
     return report
 
 
-def _check(report: Path, log: Path):
-    """Raise ``AssertionError`` unless the results say that tests ran and none failed."""
+def _check(report: Path, log: Path, seen: str):
+    """Raise ``AssertionError`` unless the results say that tests ran and none failed; `seen` ends its message."""
     tail = "\n".join(log.read_text(errors="replace").splitlines()[-40:]) if log.exists() else "(no log)"
     assert report.exists(), f"the simulation left no results; end of {log}:\n{tail}"
     cases = ElementTree.parse(report).getroot().findall(".//testcase")
     assert cases, f"no cocotb test ran; end of {log}:\n{tail}"
     failed = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
     names = ", ".join(case.get("name") for case in failed)
-    assert not failed, f"{len(failed)} of {len(cases)} cocotb tests failed: {names}; end of {log}:\n{tail}"
+    assert not failed, f"{len(failed)} of {len(cases)} cocotb tests failed: {names}; end of {log}:\n{tail}\n{seen}"

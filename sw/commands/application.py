@@ -7,7 +7,6 @@ before that line.
 import ast
 import importlib
 import importlib.metadata
-import importlib.util
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -94,7 +93,7 @@ def _help(module: str, name: str, asked: Sequence[str]) -> str | None:
     """Read a command's help from its source; None if it is going to be imported."""
     if name in asked:
         return None
-    source = Path(importlib.util.find_spec(f"{__package__}.{module}").origin).read_text(encoding="utf-8")
+    source = Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8")
     functions = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
     return next(ast.get_docstring(function) for function in functions if function.name == name)
 

@@ -4,11 +4,11 @@ import json
 import time
 from dataclasses import replace
 
-from rich.console import Console
 from rich.table import Table
 
 from etalstm.benchmarks import Benchmark
 from etalstm.commands.planner import Planner, runner_up
+from etalstm.commands.tables import print_table
 from etalstm.plan.plan import Plan
 
 
@@ -70,8 +70,7 @@ def show(found: list[dict], memory: int) -> None:
             f"{cost['memory_bytes']:,}", str(cost["groups"]), str(cost["slices"]),
             f"{other}: × {cost['step_cycles'][other] / cost['step_cycles'][cost['groups']]:.3f}" if other else "",
         )  # fmt: skip
-    console = Console()
-    console.print(table)
+    print_table(table)
     for name, dense_bytes in ((cost["benchmark"], cost["dense_bytes"]) for cost in found):
         if dense_bytes > memory:
-            console.print(f"{name}: dense storage would take {dense_bytes:,} bytes, the memory has {memory:,}")
+            print(f"{name}: dense storage would take {dense_bytes:,} bytes, the memory has {memory:,}")

@@ -5,7 +5,6 @@ from dataclasses import asdict
 from functools import partial
 from typing import Annotated
 
-from rich.console import Console
 from rich.table import Table
 from typer import Context, Option
 
@@ -13,6 +12,7 @@ from etalstm.benchmarks import STORAGE, named
 from etalstm.commands.benchmarks import plan_benchmarks
 from etalstm.commands.options import PRESET_HELP, SIZES, SLICES_HELP, refuse, slices_or_auto
 from etalstm.commands.planner import Planner, runner_up
+from etalstm.commands.tables import print_table
 from etalstm.hw.config import preset as named_preset
 from etalstm.network import NetworkShape, check_size
 from etalstm.plan.placement import Placement
@@ -92,13 +92,12 @@ def show(planned: Plan, step_cycles: dict[int, float], as_json: bool) -> None:
         costs |= {"step_cycles": step_cycles}
         print(json.dumps(costs | {"spareable_bytes": planned.spareable_bytes}))
         return
-    console = Console()
-    console.print(_table("Memory", ["kind", "bytes"], [*footprint.items(), ("total", sum(footprint.values()))]))
+    print_table(_table("Memory", ["kind", "bytes"], [*footprint.items(), ("total", sum(footprint.values()))]))
     moved = [(kind, bytes_of["read"], bytes_of["written"]) for kind, bytes_of in traffic.items()]
-    console.print(_table("Traffic of an iteration", ["kind", "bytes read", "bytes written"], moved))
+    print_table(_table("Traffic of an iteration", ["kind", "bytes read", "bytes written"], moved))
     if planned.spareable_bytes:
-        console.print(f"Weights that are read at most, if their rows are needed: {planned.spareable_bytes:,} bytes")
-    console.print(_table("Programs", ["name", "instructions"], instructions.items()))
+        print(f"Weights that are read at most, if their rows are needed: {planned.spareable_bytes:,} bytes")
+    print_table(_table("Programs", ["name", "instructions"], instructions.items()))
     print(where(placement, planned.config.port_bytes))
     if planned.groups > 1:
         print(f"{planned.groups} groups of channels, each works on its own part of the batch.")
@@ -124,13 +123,16 @@ def show_policies(plans: dict[str, Plan], as_json: bool) -> None:
     if as_json:
         print(json.dumps({"policies": costs}))
         return
-    rows = []
-    for name, cost in costs.items():
+    columns = []
+    for cost in costs.values():
         footprint, kinds = cost["footprint"], [cost["traffic"][kind] for kind in ("intermediates", "deltas")]
         moved = [sum(kind[way] for kind in kinds) for way in ("read", "written")]
-        rows.append((name, footprint["intermediates"], footprint["deltas"], sum(footprint.values()), *moved))
-    head = ["storage", "intermediates", "deltas", "all memory", "read", "written"]
-    Console().print(_table("Bytes of memory, and of intermediates and deltas that an iteration moves", head, rows))
+        columns.append((footprint["intermediates"], footprint["deltas"], sum(footprint.values()), *moved))
+    names = ["intermediates", "deltas", "all memory", "read", "written"]
+    rows = zip(names, *columns, strict=True)
+    print_table(
+        _table("Bytes of memory, and of intermediates and deltas that an iteration moves", ["storage", *costs], rows)
+    )
 
 
 def _table(title, columns, rows) -> Table:

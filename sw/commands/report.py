@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-from rich.console import Console
 from rich.table import Table
 from typer import Context, Option
 
 from etalstm.boards.reports import read_report
+from etalstm.commands.tables import print_table
 
 
 def report(
@@ -28,6 +28,6 @@ def report(
     table = Table("resource", "used", "available", "share", title=f"{found.preset} on {found.board}, {found.build}")
     for kind, usage in found.utilization.items():
         table.add_row(kind, f"{usage.used:,g}", f"{usage.available:,g}", f"{usage.share:.1%}")
-    Console().print(table)
+    print_table(table)
     print(f"timing {'met' if found.met else 'MISSED'}: worst setup slack {found.wns_ns} ns, hold {found.whs_ns} ns")
     print(f"power on the chip, estimated: {found.power_watts} W")

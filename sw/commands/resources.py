@@ -14,6 +14,7 @@ from etalstm.boards.resources.depth import Path
 from etalstm.boards.resources.limits import DEEPER_PATHS, DEEPEST_LEVELS, LARGEST_SHARE
 from etalstm.boards.resources.report import Report, Row, report
 from etalstm.commands.options import PRESET_HELP
+from etalstm.commands.tables import print_table
 from etalstm.hw import generate
 from etalstm.hw.config import preset as named_preset
 
@@ -110,7 +111,7 @@ def resources(
         for name, result in found.items():
             print(json.dumps({"preset": name} | as_dict(result, XCVU37P, PART)))
     elif len(found) > 1:
-        Console().print(_beside(found))
+        print_table(_beside(found))
     else:
         _print(found[preset])
     if check and _exceeds(found):
@@ -141,7 +142,7 @@ def _beside(found: dict[str, Report]) -> Table:
 
 
 def _print(result: Report) -> None:
-    Console(width=140).print(_table(result, XCVU37P, PART))
+    print_table(_table(result, XCVU37P, PART))
     for row in result.rows:
         if row.deepest and row is result.deepest:
             print(f"Deepest: {row.deepest.levels} levels from {row.deepest.start} to {row.deepest.end}, in {row.name}.")

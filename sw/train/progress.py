@@ -2,6 +2,10 @@
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
+
+_WHOLE = Column(no_wrap=True)  # so that only the bar shrinks
+_BESIDE = len("iteration 12345 10:00:00 10:00:00") + 2  # columns of the line besides count and state; a bar has five
 
 
 class ProgressReport:
@@ -16,17 +20,19 @@ class ProgressReport:
     """
 
     def __init__(self, total: int, console: Console | None = None):
-        self._console = console or Console(stderr=True, highlight=False)
+        self._console = console or Console(stderr=True, highlight=False, soft_wrap=True)  # lines stay whole
+        self._count = f"{total}/{total}"
         self._bar = Progress(
-            TextColumn("iteration"), MofNCompleteColumn(), BarColumn(None), TextColumn("{task.fields[state]}"),
-            TimeElapsedColumn(), TimeRemainingColumn(), console=self._console, disable=not self._console.is_terminal,
+            TextColumn("iteration"), MofNCompleteColumn(table_column=_WHOLE), BarColumn(None),
+            TextColumn("{task.fields[state]}"), TimeElapsedColumn(_WHOLE), TimeRemainingColumn(table_column=_WHOLE),
+            console=self._console, disable=not self._console.is_terminal,
         )  # fmt: skip
         self._task = self._bar.add_task("", total=total, state="")
 
     def __call__(self, entry: dict) -> None:
         """Show one entry."""
         if entry["kind"] == "iteration":
-            self._bar.update(self._task, completed=entry["iteration"], state=describe(entry))
+            self._bar.update(self._task, completed=entry["iteration"], state=self._fitting(describe(entry)))
         elif entry["kind"] == "interrupted":
             self._console.print(f"interrupted after iteration {entry['iteration']}; --resume goes on from there")
         elif entry["kind"] == "resumed":
@@ -38,6 +44,11 @@ class ProgressReport:
             )
             if entry.get("saved"):
                 self._console.print(describe_saved(entry["saved"]))
+
+    def _fitting(self, state: str) -> str:
+        """Leave out what comes last in a state until count, bar and times have room on the line, too."""
+        room = self._console.width - len(self._count) - _BESIDE
+        return state if len(state) <= room else state[: max(state.rfind(", ", 0, max(room + 2, 0)), 0)]
 
     def __enter__(self) -> "ProgressReport":
         self._bar.start()

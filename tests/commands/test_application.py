@@ -3,6 +3,7 @@
 import importlib.metadata
 import itertools
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -140,3 +141,15 @@ def test_a_preset_may_be_a_file(tmp_path, capsys):
     assert run(["compare", "--devices", "golden,golden", "--preset", f"test,{path}"]) == 0
     assert run(["plan", "--preset", str(tmp_path / "none.toml")]) == 2
     assert "none.toml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("columns", ["60", "80"])
+@pytest.mark.parametrize("storage", ["all", "dense"])
+def test_a_plan_shows_whole_numbers(columns, storage, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", columns)
+    sizes = ["--hidden", "1024", "--batch", "128", "--steps", "100", "--preset", "bench"]
+    assert run(["plan", *sizes, "--storage", storage]) == 0
+    shown = capsys.readouterr().out
+    assert "…" not in shown and re.search(r"\d,\d{3},\d{3},\d{3}", shown)
+    if storage == "all":
+        assert max(map(len, shown.splitlines())) <= 80

@@ -65,6 +65,17 @@ def test_a_failing_bench_names_the_test(tmp_path):
         run_bench(Accumulator(), "accumulator", module, tmp_path)
 
 
+def test_a_failing_bench_says_how_to_get_its_waveform_and_where_it_is(tmp_path, monkeypatch):
+    module = tmp_path / "failing_bench.py"
+    module.write_text(FAILING_MODULE)
+    with pytest.raises(AssertionError, match=r"\nset ETALSTM_WAVES=1 for a waveform$"):
+        run_bench(Accumulator(), "accumulator", module, tmp_path)
+    monkeypatch.setenv("ETALSTM_WAVES", "1")
+    with pytest.raises(AssertionError, match=rf"\nwaveform: {tmp_path / 'dump.vcd'}$"):
+        run_bench(Accumulator(), "accumulator", module, tmp_path)
+    assert "$var" in (tmp_path / "dump.vcd").read_text()
+
+
 def test_a_bench_without_tests_fails(tmp_path):
     module = tmp_path / "empty_bench.py"
     module.write_text("")
