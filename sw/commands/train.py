@@ -167,6 +167,6 @@ def train(
         opened = stack.enter_context(open_named(settings.device, settings.preset))
         trainer = Trainer(settings, opened, folder, resume, overwrite, found)
         service = stack.enter_context(open_service(log, str(out), settings)) if log else None
-        with ProgressReport(trainer.total_iterations) as progress:
+        with ProgressReport(trainer.total_iterations, settings.batch) as progress:
             last = trainer.run(both(progress, service) if service else progress)
     return SIGNAL_EXIT + Signals[last["signal"]] if last["kind"] == "interrupted" else 0

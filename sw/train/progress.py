@@ -1,68 +1,96 @@
-"""What a user sees of a running training: a bar on a terminal, lines elsewhere."""
+"""What a user sees of a running training: a bar and the numbers of the moment on a terminal, lines elsewhere."""
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Column
+from rich.text import Text
 
 _WHOLE = Column(no_wrap=True)  # so that only the bar shrinks
-_BESIDE = len("iteration 12345 10:00:00 10:00:00") + 2  # columns of the line besides count and state; a bar has five
+NEW_SHARE = 0.1  # of an iteration in the means that are shown
+SCORES = ("accuracy", "perplexity", "rmse")
 
 
 class ProgressReport:
     """Shows the entries of a run's log. A context manager; inside, call it with each entry.
 
+    A terminal has three lines: the bar with its times; loss, score and speed, as means of the last iterations; what is
+    kept and computed, and the last validation.
+
     Parameters
     ----------
     total : int
         Iterations the run will have done when it ends.
+    batch : int
+        Sequences of an iteration.
     console : rich.console.Console, optional
         Where to; standard error if not given, so that standard output stays for results.
     """
 
-    def __init__(self, total: int, console: Console | None = None):
+    def __init__(self, total: int, batch: int, console: Console | None = None):
         self._console = console or Console(stderr=True, highlight=False, soft_wrap=True)  # lines stay whole
-        self._count = f"{total}/{total}"
+        self._batch, self._means, self._validation = batch, {}, ""
         self._bar = Progress(
             TextColumn("iteration"), MofNCompleteColumn(table_column=_WHOLE), BarColumn(None),
-            TextColumn("{task.fields[state]}"), TimeElapsedColumn(_WHOLE), TimeRemainingColumn(table_column=_WHOLE),
-            console=self._console, disable=not self._console.is_terminal,
+            TimeElapsedColumn(_WHOLE), TimeRemainingColumn(table_column=_WHOLE),
         )  # fmt: skip
-        self._task = self._bar.add_task("", total=total, state="")
+        self._task = self._bar.add_task("", total=total)
+        self._lines = [_line(), _line()]
+        self._live = Live(Group(self._bar, *self._lines), console=self._console, refresh_per_second=4)
 
     def __call__(self, entry: dict) -> None:
         """Show one entry."""
         if entry["kind"] == "iteration":
-            self._bar.update(self._task, completed=entry["iteration"], state=self._fitting(describe(entry)))
+            self._bar.update(self._task, completed=entry["iteration"])
+            self._show(entry)
         elif entry["kind"] == "interrupted":
             self._console.print(f"interrupted after iteration {entry['iteration']}; --resume goes on from there")
         elif entry["kind"] == "resumed":
             changes = ", ".join(f"{name} {old} → {new}" for name, (old, new) in entry["changed"].items())
             self._console.print(f"goes on after iteration {entry['iteration']} with other settings: {changes}")
         else:
-            self._console.print(
-                f"epoch {entry['epoch']}, iteration {entry['iteration']}: {entry['split']} {describe(entry)}"
-            )
+            self._validation = f"{entry['split']} {describe(entry)}"
+            self._console.print(f"epoch {entry['epoch']}, iteration {entry['iteration']}: {self._validation}")
             if entry.get("saved"):
                 self._console.print(describe_saved(entry["saved"]))
 
-    def _fitting(self, state: str) -> str:
-        """Leave out what comes last in a state until count, bar and times have room on the line, too."""
-        room = self._console.width - len(self._count) - _BESIDE
-        return state if len(state) <= room else state[: max(state.rfind(", ", 0, max(room + 2, 0)), 0)]
+    def _show(self, entry: dict) -> None:
+        """Bring the lines below the bar up to date."""
+        for name in ("loss", *SCORES, "seconds", "cycles"):
+            if name in entry:
+                self._means[name] = self._means.get(name, entry[name]) * (1 - NEW_SHARE) + entry[name] * NEW_SHARE
+        speed = [f"{self._batch / self._means['seconds']:.3g} sequences/s"]
+        if entry["cycles"]:
+            speed += [f"{self._means['cycles'] / self._means['seconds'] / 1e6:.3g} million cycles/s"]
+        texts = ", ".join([describe(self._means), *speed]), ", ".join([*_costs(entry), self._validation]).strip(", ")
+        for line, text in zip(self._lines, texts, strict=True):
+            line.plain = text
 
     def __enter__(self) -> "ProgressReport":
-        self._bar.start()
+        if self._console.is_terminal:
+            self._live.start()
         return self
 
     def __exit__(self, *_) -> None:
-        self._bar.stop()
+        self._live.stop()
+
+
+def _line() -> Text:
+    return Text(no_wrap=True, overflow="ellipsis")
+
+
+def _costs(entry: dict) -> list[str]:
+    """Put what an iteration kept and computed, against a dense one, into words; nothing where it was not counted."""
+    if "footprint" not in entry:
+        return []
+    return [f"intermediates {entry['footprint']:.0%}", f"backward products {entry['backward_arithmetic']:.0%}"]
 
 
 def describe(entry: dict) -> str:
     """Put loss, score and, where the device has a clock, cycles into words."""
     parts = [f"loss {entry['loss']:.4f}"]
-    parts += [f"{name} {entry[name]:.4g}" for name in ("accuracy", "perplexity", "rmse") if name in entry]
-    parts += [f"{entry['cycles']:,} cycles"] if entry["cycles"] else []
+    parts += [f"{name} {entry[name]:.4g}" for name in SCORES if name in entry]
+    parts += [f"{entry['cycles']:,.0f} cycles"] if entry.get("cycles") else []
     return ", ".join(parts)
 
 

@@ -1,37 +1,56 @@
 """What a terminal of any width and a file show of a running training."""
 
 import io
+import re
 
 import pytest
 from rich.console import Console
 
 from etalstm.train.progress import ProgressReport
 
-ENTRY = {"kind": "iteration", "iteration": 1034, "loss": 2.30258, "accuracy": 0.125, "cycles": 12_345_678}
-EPOCH = ENTRY | {"kind": "evaluation", "epoch": 3, "split": "validation " + "x" * 60}
+ENTRY = {"kind": "iteration", "iteration": 1034, "loss": 2.0, "accuracy": 0.125, "cycles": 1_000_000, "seconds": 0.5,
+         "footprint": 0.45, "backward_arithmetic": 0.3}  # fmt: skip
+EPOCH = {"kind": "epoch", "iteration": 1034, "epoch": 3, "loss": 1.5, "cycles": 0, "split": "validation"}
 
 
-def last_line(width, total):
+def last_lines(width, total, *entries):
+    """The last picture on a terminal: bar and two lines."""
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=width, color_system=None)
-    with ProgressReport(total, console) as report:
-        report(ENTRY)
-    return file.getvalue().replace("\x1b[?25h", "").rstrip().rsplit("\r", 1)[-1].replace("\x1b[2K", "")
+    with ProgressReport(total, 8, console) as report:
+        for entry in entries:
+            report(entry)
+    plain = re.sub(r"\x1b\[[0-9?]*[a-zA-Z]", "", file.getvalue()).replace("\r", "")
+    return [line.rstrip() for line in plain.split("\n") if line.strip()][-3:]
 
 
 @pytest.mark.parametrize("total", [2000, 1_250_000])
-@pytest.mark.parametrize(
-    ("width", "state"),
-    [(120, "loss 2.3026, accuracy 0.125, 12,345,678 cycles"), (80, "loss 2.3026, accuracy 0.125 "), (60, ""), (50, "")],
-)
-def test_count_and_times_are_never_cut(width, state, total):
-    line = last_line(width, total)
-    assert f"1034/{total}" in line and "0:00:00 -:--:--" in line and state in line and "…" not in line
+@pytest.mark.parametrize("width", [120, 80, 60, 50])
+def test_count_and_times_are_never_cut(width, total):
+    bar, *_ = last_lines(width, total, ENTRY)
+    assert f"1034/{total}" in bar and "0:00:00 -:--:--" in bar and "…" not in bar
+
+
+def test_speed_costs_and_the_last_validation_are_shown():
+    _, now, costs = last_lines(120, 2000, EPOCH, ENTRY)
+    assert now == "loss 2.0000, accuracy 0.125, 1,000,000 cycles, 16 sequences/s, 2 million cycles/s"
+    assert costs == "intermediates 45%, backward products 30%, validation loss 1.5000"
+
+
+def test_means_follow_the_last_iterations():
+    _, now, _ = last_lines(120, 2000, ENTRY, ENTRY | {"loss": 1.0, "seconds": 1.5, "cycles": 0})
+    assert now.startswith("loss 1.9000") and "13.3 sequences/s" in now and "cycles/s" not in now
+
+
+def test_a_narrow_terminal_cuts_the_numbers_at_its_edge():
+    _, now, _ = last_lines(40, 2000, ENTRY)
+    assert now == "loss 2.0000, accuracy 0.125, 1,000,000 …"
 
 
 def test_a_line_in_a_file_is_not_wrapped(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    with ProgressReport(2000) as report:
-        report(EPOCH)
+    with ProgressReport(2000, 8) as report:
+        report(ENTRY)
+        report(EPOCH | {"split": "validation " + "x" * 80})
     shown = capsys.readouterr().err
     assert shown.count("\n") == 1 and len(shown) > 100
