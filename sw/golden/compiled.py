@@ -247,27 +247,30 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     dx = _with_padding(dx, forward.active)
     ranges = slice_ranges(batch, slices)
     dw = tree_total((_weight_gradient(forward, delta, sequences) for sequences in ranges), slices, _add)
-    db = tree_total((_bias_gradient(_terms(whole, sequences)) for sequences in ranges), slices, _add)
+    db = tree_total((_bias_gradient(_flat(_terms(whole, sequences))) for sequences in ranges), slices, _add)
     return LayerBackward(dx, dh, dc, dw, db, column_norms(dw), delta)
 
 
 def _weight_gradient(forward, delta, sequences):
     """Give dW of one slice. Padding has no δ, so its terms may be left out."""
-    x, h, delta = (_terms(array, sequences, forward.active) for array in (forward.x, forward.h[:-1], delta))
-    return mac_sums(None, np.concatenate([x, h], axis=1), delta.T)
+    x, h, delta, active = (_terms(array, sequences) for array in (forward.x, forward.h[:-1], delta, forward.active))
+    xh = _without_padding(np.concatenate([x, h], axis=2), active)
+    return mac_sums(None, xh, _without_padding(delta, active).T)
 
 
-def _terms(array, sequences, active=None):
-    """Give some sequences of (T, B, N) in the order in which dW and db add them: t descending, then b ascending."""
-    chosen = slice(sequences.start, sequences.stop)
-    if active is None:
-        return np.ascontiguousarray(array[::-1, chosen]).reshape(-1, array.shape[2])
-    return _without_padding(array[::-1, chosen], active[::-1, chosen])
+def _terms(array, sequences):
+    """Give some sequences of (T, B, …) in the order in which dW and db add them: t descending, then b ascending."""
+    return array[::-1, sequences.start : sequences.stop]
 
 
 def _without_padding(array, active):
     """Give the active (t, b) of (T, B, N) one after the other."""
-    return np.ascontiguousarray(array).reshape(-1, array.shape[2]) if active.all() else array[active]
+    return _flat(array) if active.all() else array[active]
+
+
+def _flat(array):
+    """Give all (t, b) of (T, B, N) one after the other."""
+    return np.ascontiguousarray(array).reshape(-1, array.shape[2])
 
 
 def _with_padding(terms, active):

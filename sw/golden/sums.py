@@ -211,6 +211,21 @@ def _add_flushing(total, panels, scalars):
 
 
 @njit(nogil=True, cache=True)
+def _part(array):
+    """Copy a part of a matrix into C order, reading it in the order in which it lies."""
+    part = np.empty(array.shape, np.float32)
+    if array.strides[0] < array.strides[1]:
+        for s in range(array.shape[1]):
+            for n in range(array.shape[0]):
+                part[n, s] = array[n, s]
+    else:
+        for n in range(array.shape[0]):
+            for s in range(array.shape[1]):
+                part[n, s] = array[n, s]
+    return part
+
+
+@njit(nogil=True, cache=True)
 def accumulate(total, matrix, scalars, begin, end):
     """Add ``matrix[s, :] * scalars[n, s]`` to ``total[n, :]``, s ascending, zero scalars skipped, for n in a range.
 
@@ -228,7 +243,7 @@ def accumulate(total, matrix, scalars, begin, end):
         start = magnitudes(flat)
         for block in range(0, terms, TERMS):
             stop = min(block + TERMS, terms)
-            part = scalars[first : first + len(rows), block:stop].copy()
+            part = _part(scalars[first : first + len(rows), block:stop])
             size, factors = (matrix.sizes[block // TERMS, 0], matrix.sizes[block // TERMS, 1]), magnitudes(part)
             plain = is_plain(stop - block, size, factors, start)
             if plain:
