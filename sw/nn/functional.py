@@ -117,6 +117,9 @@ def _run_layers(settings, x, batch_sizes, states, parameters, has_biases, layers
 
 def _check_tensors(engine: Engine, x: Tensor, states: Sequence[Tensor], parameters: Sequence[Tensor]) -> None:
     """Raise ``RuntimeError`` for tensors that are not of the host, ``ValueError`` for a dtype of another width."""
+    dtype = getattr(torch, engine.dtype.name)
+    if all(tensor.is_cpu and tensor.dtype is dtype for tensor in (x, *states, *parameters)):
+        return
     named = {"the input": x, "h0": states[0], "c0": states[1]}
     named |= {f"weight tensor {number}": tensor for number, tensor in enumerate(parameters)}
     for name, tensor in named.items():
@@ -127,7 +130,7 @@ def _check_tensors(engine: Engine, x: Tensor, states: Sequence[Tensor], paramete
             )
         if tensor.device != x.device:
             raise RuntimeError(f"{name} is on {tensor.device}, the input on {x.device}")
-        if str(tensor.dtype) != f"torch.{engine.dtype}":
+        if tensor.dtype is not dtype:
             raise ValueError(
                 f"engine {engine.key!r} computes {engine.dtype}, got {name} in {tensor.dtype}; "
                 f"convert it, or for half precision use torch.autocast('cpu')"

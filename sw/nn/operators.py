@@ -4,6 +4,7 @@ Dimensions: B sequences, T steps, I inputs, H units.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -158,8 +159,13 @@ class _StepOrder:
     def call(self, x, h0, c0, w_ih, w_hh, bias, storage, thresholds, slices) -> LayerCall:
         """Give what an engine computes."""
         h0, c0, w_ih, w_hh, bias = (tensor.numpy() for tensor in (h0, c0, w_ih, w_hh, bias))
-        kept = Storage(storage, tuple(thresholds))
+        kept = _storage(storage, tuple(thresholds))
         return LayerCall(self.enter(x), self._lengths, h0, c0, w_ih, w_hh, bias, kept, slices)
+
+
+@lru_cache
+def _storage(policy: str, thresholds: tuple[float, ...]) -> Storage:
+    return Storage(policy, thresholds)  # its checks take longer than everything else here
 
 
 def _tensor(array: np.ndarray) -> Tensor:

@@ -8,6 +8,7 @@ gives the same bits.
 
 import weakref
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -233,8 +234,11 @@ class SessionPool:
 
 
 def _shape_of(call: LayerCall) -> TrainingShape:
-    steps, batch, inputs = call.x.shape
-    network = NetworkShape(inputs, call.w_hh.shape[1])
     masked = call.lengths is not None
-    slices = min(call.slices, batch)
-    return TrainingShape(network, batch, steps, masked=masked, storage=call.storage, slices=slices)
+    return _shape(*call.x.shape, call.w_hh.shape[1], masked, call.storage, min(call.slices, call.x.shape[1]))
+
+
+@lru_cache
+def _shape(steps, batch, inputs, units, masked, storage, slices) -> TrainingShape:
+    network = NetworkShape(inputs, units)
+    return TrainingShape(network, batch, steps, masked=masked, storage=storage, slices=slices)
