@@ -12,6 +12,7 @@ from etalstm.cells.cell import Cell
 from etalstm.cells.lstm import LSTM
 
 GATES = len(LSTM.stages[0].gates)  # rows of each unit in a layer's matrix
+LARGEST_SIZE = 1 << 48
 WORD_BYTES = 4  # of a float32
 TINY = np.float32(2.0**-126)  # the smallest normal binary32; the machine has nothing between it and zero
 
@@ -23,11 +24,13 @@ def flush_subnormals(values: np.ndarray) -> np.ndarray:
 
 
 def check_size(name: str, value: int) -> int:
-    """Give `value` as a Python int, or raise ``ValueError`` unless it is an integer above zero."""
+    """Give `value` as a Python int, or raise ``ValueError`` unless it is an integer above zero that a memory holds."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise ValueError(f"{name} must be an integer, got {value!r}")
     if value <= 0:
         raise ValueError(f"{name} must be above 0, got {value}")
+    if value > LARGEST_SIZE:
+        raise ValueError(f"{name} must be at most {LARGEST_SIZE:,}, the addresses of any memory, got {value:,}")
     return int(value)
 
 

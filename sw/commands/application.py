@@ -62,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
             traceback.print_exc()
         return _fail(str(error), getattr(error, "log", ""))
     except MemoryError as error:
-        return _fail(f"this computer's memory is too small: {error}")
+        return _fail(f"this computer's memory is too small{f': {error}' if str(error) else ''}")
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
 

@@ -23,10 +23,10 @@ class GoldenSession(Session):
 
     @staticmethod
     def _host_words(shape):
-        """Count the arrays of a session, gradients, and h, c and the local gradients of every cell."""
+        """Count also gradients, weights and velocities after an update, and h, c, local gradients of every cell."""
         network = shape.network
         cells = network.layers * shape.steps * shape.batch * network.hidden_size
-        return Session._host_words(shape) + network.weights() + (len(KINDS) + 2) * cells
+        return Session._host_words(shape) + 3 * network.weights() + (len(KINDS) + 2) * cells
 
     def _load(self, parameters, velocities):
         self._layers = [Rows.of(entry) for entry in parameters]
