@@ -47,6 +47,8 @@ class RunFolder:
         """
         if self._lock is not None:
             return
+        if resume and not self.path.is_dir():
+            raise RunError(f"{self.path}: there is no folder of a run to go on with")
         self.path.mkdir(parents=True, exist_ok=True)
         there = self._files_there()
         if there and not (resume or overwrite):
