@@ -61,6 +61,9 @@ class RunFolder:
         except Timeout as error:
             raise RunError(f"{self.path}: another process trains in this folder") from error
         self._lock = lock
+        for name in FILES:
+            for left_over in self.path.glob(f"{name}.*.tmp"):  # of a process that was killed while it wrote
+                left_over.unlink()
 
     def clear(self) -> None:
         """Remove a run's files."""
