@@ -34,6 +34,11 @@ class Batches(DataSet):
         Different tokens, where they are not the classes.
     encoding : Encoding, optional
         Kept with what is trained, for texts to be answered.
+
+    Raises
+    ------
+    ValueError
+        If an iterable gives its batches only once, as a generator does.
     """
 
     name = "batches"
@@ -51,6 +56,9 @@ class Batches(DataSet):
         encoding: Encoding | None = None,
     ):
         self._splits = {"train": train, "validation": validation, "test": test}
+        for split, batches in self._splits.items():
+            if iter(batches) is batches:
+                raise ValueError(f"{split} must give its batches anew each time, got {type(batches).__name__}")
         self.task, self.classes, self.steps, self.input_size = task, classes, steps, input_size
         self.encoding, self._tokens = encoding or Encoding(), tokens or classes
         self.masked = True

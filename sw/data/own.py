@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from etalstm.data.arrays import ARRAYS, read_arrays
-from etalstm.data.dataset import CLASSIFY, LANGUAGE, REGRESS, DataSet
+from etalstm.data.dataset import CLASSIFY, LANGUAGE, REGRESS, SPLITS, DataSet
 from etalstm.data.encoding import UNKNOWN, Encoding, split
 from etalstm.data.files import read_text
 from etalstm.data.raw import Raw, read_table
 from etalstm.data.reading import Reading
-from etalstm.data.sequences import Example, Sequences
+from etalstm.data.sequences import MOST_STEPS, Example, Sequences
 from etalstm.data.streams import TokenStreams
 from etalstm.data.tables import DELIMITERS
 from etalstm.errors import DataError
@@ -69,7 +69,8 @@ def _examples(path: Path, reading: Reading, encoding: Encoding | None) -> Sequen
     inputs = {name: [example.x for example in examples] for name, examples in splits.items()}
     found.notes = [
         *dict.fromkeys(note for raw in raws.values() for note in raw.notes),
-        f"sequences: {sizes}; of {min(lengths)} to {max(lengths)} steps, the first {found.steps} are used",
+        f"sequences: {sizes}; of {min(lengths)} to {max(lengths)} steps",
+        *([f"of a sequence the first {MOST_STEPS} steps are used, or --steps"] if max(lengths) > MOST_STEPS else []),
         *_unknown(inputs, encoding),
     ]
     return found
@@ -84,23 +85,23 @@ def _check_inputs(path: Path, examples: list[Example]) -> None:
 
 
 def _divided(raw: Raw, reading: Reading) -> dict[str, Raw]:
-    """Divide examples into splits by the seed, those of each class alike."""
+    """Divide examples into splits by the seed, those of each class alike; one of each class is always for training."""
     generator = np.random.Generator(np.random.PCG64(reading.split_seed))
     groups: dict[object, list[int]] = {}
     for number, target in enumerate(raw.targets):
         groups.setdefault(target if reading.task == CLASSIFY else None, []).append(number)
-    chosen: dict[str, list[int]] = {"train": [], **{name: [] for name in reading.shares}}
-    for members in groups.values():
-        order = generator.permutation(members).tolist()
-        for name, share in reading.shares.items():
-            count = round(share * len(members))
-            chosen[name] += order[:count]
-            order = order[count:]
-        chosen["train"] += order
-    for name, numbers in chosen.items():
-        if not numbers:
+    orders = [generator.permutation(members) for members in groups.values()]
+    firsts, order = [members[0] for members in orders], np.concatenate([members[1:] for members in orders])
+    chosen = {}
+    for name, share in reading.shares.items():
+        count = round(share * len(raw.targets))
+        if not 0 < count <= order.size:
             raise DataError(f"{raw.path}: {len(raw.targets)} examples leave none for {name}")
-    return {name: raw.take(sorted(numbers)) for name, numbers in chosen.items()}
+        # Classes stand one behind the other, so even strides take of each its share.
+        picks = ((np.arange(count) + 0.5) * order.size / count).astype(np.int64)
+        chosen[name], order = order[picks], np.delete(order, picks)
+    chosen["train"] = np.concatenate([firsts, order])
+    return {name: raw.take(np.sort(chosen[name]).tolist()) for name in SPLITS if name in chosen}
 
 
 def _unknown(splits: dict[str, list[np.ndarray]], encoding: Encoding) -> list[str]:

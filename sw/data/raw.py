@@ -129,6 +129,7 @@ def _two_columns(table: Table, reading: Reading, first: int | None, known: tuple
     """Find the columns of text and label; of two columns one that is not known is the one that is left."""
     text = table.find(reading.text, known) if first is None else first
     label = table.find(reading.label, LABELS)
+    text = None if text == label and reading.label else text  # a column that is named is what it is named
     count = len(table.columns)
     if count == 2 and text is None and label is None:
         rows = [row.fields for row in table.rows if row.fields]

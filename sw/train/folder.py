@@ -50,6 +50,8 @@ class RunFolder:
         """
         if self._lock is not None:
             return
+        if resume and not self.path.is_dir():
+            raise RunError(f"{self.path}: there is no folder of a run to go on with")
         self.path.mkdir(parents=True, exist_ok=True)
         there = self._files_there()
         if there and not (resume or overwrite):
@@ -62,6 +64,9 @@ class RunFolder:
         except Timeout as error:
             raise RunError(f"{self.path}: another process trains in this folder") from error
         self._lock = lock
+        for name in FILES:
+            for left_over in self.path.glob(f"{name}.*.tmp"):  # of a process that was killed while it wrote
+                left_over.unlink()
 
     def clear(self) -> None:
         """Remove a run's files."""

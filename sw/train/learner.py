@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from etalstm.data import Batch, DataSet
+from etalstm.data.dataset import LANGUAGE
 from etalstm.device import Device, Outputs, Session, TrainingShape
 from etalstm.errors import DeviceError, DivergedError
 from etalstm.network import NetworkShape, initial_parameters
@@ -203,8 +204,8 @@ class Learner:
 def identity_of(settings: Settings, data: DataSet) -> Identity:
     """Give what defines the model that settings and data make."""
     tokens = data.tokens if data.input_size is None else 0
-    if settings.tied and data.tokens != data.classes:
-        raise ValueError(f"tied weights need as many outputs as tokens, got {data.classes} and {data.tokens}")
+    if settings.tied and data.task != LANGUAGE:
+        raise ValueError(f"tied weights are for the task {LANGUAGE}, got {data.task}")
     return Identity(
         task=data.task, input_size=data.input_size or settings.embedding, hidden_size=settings.hidden,
         layers=settings.layers, outputs=data.classes, tokens=tokens, tied=settings.tied, encoding=data.encoding.digest,

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from etalstm.data import DataSet, open_data
 from etalstm.device import Device, OffloadDevice
 from etalstm.durable import write_whole
-from etalstm.errors import DivergedError
+from etalstm.errors import CheckpointError, DivergedError
 from etalstm.train import checkpoint as checkpoints
 from etalstm.train.checkpoint import Checkpoint, Description, Position, Watched
 from etalstm.train.evaluation import evaluate
@@ -72,11 +72,16 @@ class Trainer:
         with ExitStack() as failed:
             failed.callback(self.folder.close)
             self.folder.open(resume, overwrite)
-            device = OffloadDevice(device) if settings.offload else device
-            source = self.folder.checkpoint if resume else None
-            self.learner, saved = open_learner(settings, self.data, device, source)
-            self._changed = self._differences() if resume else {}
+            self._begin(OffloadDevice(device) if settings.offload else device)
             failed.pop_all()
+
+    def _begin(self, device: Device) -> None:
+        """Make the learner, or have it where the folder's checkpoint says, and refuse what cannot be trained."""
+        settings = self.settings
+        self.learner, saved = open_learner(
+            settings, self.data, device, self.folder.checkpoint if self._resume else None
+        )
+        self._changed = self._differences() if self._resume else {}
         self.epoch = self.batch = 0
         self._best = Watched()
         self._generator = np.random.Generator(np.random.PCG64([settings.seed, 2]))
@@ -98,6 +103,9 @@ class Trainer:
         self.epoch, self.batch, self._best = position.epoch, position.batch, position.best
         self.schedule.plateau, self.schedule.falls = position.plateau, position.falls
         self._generator.bit_generator.state = description.generator.model_dump()
+        if self.batch > self._per_epoch:
+            place = f"{self.folder.checkpoint}: position.batch"
+            raise CheckpointError(f"{place} is {self.batch}, an epoch has {self._per_epoch} batches")
 
     def _differences(self) -> dict[str, list]:
         """Give the settings that are not those that the run had, each with the value before and now."""

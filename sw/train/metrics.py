@@ -10,25 +10,42 @@ from etalstm.train.checkpoint import Position
 SHARES = ("footprint", "arithmetic", "backward_arithmetic", "delta_density")
 
 
+class Shares:
+    """Averages what iterations kept and computed, as shares of a dense run's, entry by entry."""
+
+    def __init__(self):
+        self._sums = dict.fromkeys((*SHARES, "cells_skipped", "cells", "kept", "real"), 0.0)
+        self._count = 0
+
+    def add(self, entry: dict) -> None:
+        """Take in an entry of kind ``iteration``, with what :meth:`etalstm.storage.Usage.summary` gives."""
+        for name in (*SHARES, "cells_skipped", "cells"):
+            self._sums[name] += entry[name]
+        if entry["footprint"]:
+            self._sums["kept"] += entry["footprint"]
+            self._sums["real"] += entry["footprint"] / entry["real_footprint"]  # in units of an iteration's elements
+        self._count += 1
+
+    @property
+    def means(self) -> dict[str, float]:
+        """The means of ``SHARES``; ``real_footprint``, all words over all that is real; ``cells_skipped``, a share.
+
+        {} if nothing was taken in.
+        """
+        if not self._count:
+            return {}
+        sums = self._sums
+        means = {name: sums[name] / self._count for name in SHARES}
+        real = sums["kept"] / sums["real"] if sums["real"] else 0.0
+        return means | {"real_footprint": real, "cells_skipped": sums["cells_skipped"] / sums["cells"]}
+
+
 def shares(entries: list[dict]) -> dict[str, float]:
-    """Average what iterations kept and computed, as shares of a dense run's.
-
-    Parameters
-    ----------
-    entries : list of dict
-        Of kind ``iteration``, at least one, with what :meth:`etalstm.storage.Usage.summary` gives.
-
-    Returns
-    -------
-    dict
-        The means of ``SHARES``; ``real_footprint``, all words over all that is real; ``cells_skipped``, a share.
-    """
-    means = {name: sum(entry[name] for entry in entries) / len(entries) for name in SHARES}
-    kept = [entry for entry in entries if entry["footprint"]]
-    real = sum(entry["footprint"] / entry["real_footprint"] for entry in kept)  # in units of an iteration's elements
-    means["real_footprint"] = sum(entry["footprint"] for entry in kept) / real if kept else 0.0
-    skipped, cells = (sum(entry[name] for entry in entries) for name in ("cells_skipped", "cells"))
-    return means | {"cells_skipped": skipped / cells}
+    """Give :attr:`Shares.means` of entries, at least one."""
+    taken = Shares()
+    for entry in entries:
+        taken.add(entry)
+    return taken.means
 
 
 class MetricsLog:
@@ -49,18 +66,24 @@ class MetricsLog:
 
     def __init__(self, path: Path, resumed_at: Position | None = None):
         entries = [] if resumed_at is None else read_log(path)
-        self._entries = [entry for entry in entries if _happened(entry, resumed_at)]
-        write_whole(path, "".join(map(_line, self._entries)))
+        entries = [entry for entry in entries if _happened(entry, resumed_at)]
+        write_whole(path, "".join(map(_line, entries)))
+        self._shares = Shares()
+        for entry in entries:
+            self._count(entry)
         self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115  held open for the whole run
 
     def saved(self) -> dict[str, float]:
         """Average what the run's iterations kept and computed, as shares of a dense run's; {} if none was counted."""
-        counted = [entry for entry in self._entries if entry["kind"] == "iteration" and "footprint" in entry]
-        return shares(counted) if counted else {}
+        return self._shares.means
+
+    def _count(self, entry: dict) -> None:
+        if entry["kind"] == "iteration" and "footprint" in entry:
+            self._shares.add(entry)
 
     def write(self, entry: dict) -> None:
         """Append one object and flush it."""
-        self._entries.append(entry)
+        self._count(entry)
         self._file.write(_line(entry))
         self._file.flush()
 

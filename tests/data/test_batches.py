@@ -87,6 +87,11 @@ def test_batches_that_do_not_suit_are_refused_by_number(item, message):
         batches_of(item).epoch("train", 8, 5)
 
 
+def test_what_gives_its_batches_only_once_is_refused():
+    with pytest.raises(ValueError, match="validation must give its batches anew each time, got generator"):
+        Batches([], (item for item in []), [], "classify", classes=2, steps=5)
+
+
 def test_tokens_are_of_the_vocabulary():
     with pytest.raises(DataError, match="x must be 0 to 6"):
         batches_of((np.full((2, 5), 7), [0, 1]), input_size=None, tokens=7).epoch("train", 8, 5)

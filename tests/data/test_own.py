@@ -48,6 +48,20 @@ def test_of_two_columns_without_names_the_label_is_the_one_with_fewer_values(tmp
     assert f"label is column {order.index(1) + 1}" in data.notes[0]
 
 
+def test_a_column_that_is_named_is_no_longer_guessed(tmp_path):
+    short = "".join(f"{'ab'[n % 2]},word {n % 3}\n" for n in range(40))
+    data = opened(tmp_path, "r.csv", "review,class\n" + short, "classify", text="class", label="review")
+    assert "column" not in " ".join(data.notes), "nothing was guessed"
+    assert data.encoding.labels == ("a", "b")
+    assert opened(tmp_path, "s.csv", "review,other\n" + short, "classify", label="review").encoding.labels == ("a", "b")
+
+
+def test_of_long_sequences_the_first_steps_are_used(tmp_path):
+    content = "text,label\n" + "".join(f"{'word ' * (300 * (n == 7) + 1)},{'ab'[n % 2]}\n" for n in range(40))
+    data = opened(tmp_path, "r.csv", content, "classify")
+    assert data.steps == 256 and "of a sequence the first 256 steps are used, or --steps" in data.notes
+
+
 def test_splits_hold_every_example_once_and_each_class_alike(tmp_path):
     data = opened(tmp_path, "r.csv", REVIEWS, "classify", tokens="characters")
     found = [pair for split in SPLITS for pair in texts(data, split)]
@@ -55,6 +69,14 @@ def test_splits_hold_every_example_once_and_each_class_alike(tmp_path):
     for split, share in zip(SPLITS, (0.8, 0.1, 0.1), strict=True):
         labels = [label for _, label in texts(data, split)]
         assert (labels.count("pos"), labels.count("neg")) == (40 * share, 20 * share), split
+
+
+def test_rare_classes_are_divided_too_and_none_is_without_training(tmp_path):
+    content = "".join(f"a text of class {n % 33},c{n % 33}\n" for n in range(100))
+    data = opened(tmp_path, "r.csv", "text,label\n" + content, "classify")
+    sizes = [len(list(members(data, split))) for split in SPLITS]
+    assert sizes == [80, 10, 10] and len({label for _, label in texts(data, "train")}) == 33
+    assert len({label for _, label in texts(data, "test")}) == 10
 
 
 def test_splits_are_the_seeds(tmp_path):

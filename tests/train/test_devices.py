@@ -21,6 +21,29 @@ def test_a_run_on_the_machine_leaves_golden_checkpoint(tmp_path, options):
     assert golden == sim
 
 
+OWN = {
+    "language": ("t.txt", "the cat saw the dog and the dog saw the cat. " * 20, ["--steps", "6"]),
+    "classify": ("r.csv", "".join(f"{'fine ' * (n % 4 + 1)}{n % 3},{n % 3}\n" for n in range(60)), []),
+    "tag": ("t.tsv", "".join(f"the\tD\ndog\tN\n{'!' * (n % 2)}\n".replace("!", "!\tP\n") for n in range(60)), []),
+    "regress": ("r.csv", "".join(f"{'fine ' * (n % 4 + 1)},{n % 4}\n" for n in range(60)), []),
+}
+
+
+@pytest.mark.parametrize("task", OWN)
+def test_own_files_are_learnt_alike_on_every_device(tmp_path, task):
+    name, content, options = OWN[task]
+    (tmp_path / name).write_text(content)
+    columns = ["--text", "1", "--label", "2"] if task in ("classify", "regress") else []
+    tied = ["--tied"] if task == "language" else []
+    for device in ("golden", "sim"):
+        arguments = ["train", "--data", str(tmp_path / name), "--task", task, "--device", device, "--preset", "test"]
+        arguments += ["--hidden", "5", "--embedding", "5", "--batch", "4", "--iterations", "3", "--warmup", "2"]
+        arguments += ["--evaluation-batches", "1", "--out", str(tmp_path / device), *options, *columns, *tied]
+        assert run(arguments) == 0
+    golden, sim = ((tmp_path / device / "checkpoint.safetensors").read_bytes() for device in ("golden", "sim"))
+    assert golden == sim
+
+
 def test_an_evaluation_keeps_nothing_for_a_backward_pass(tmp_path):
     """Its forward pass writes the states of the cells, and none of what an iteration's forward pass keeps besides."""
     settings = Settings("digits", hidden=9, batch=8, iterations=1, evaluation_batches=1, storage="ms1")

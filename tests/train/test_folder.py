@@ -11,6 +11,7 @@ import pytest
 from etalstm.cli import run
 from etalstm.device import open_device
 from etalstm.errors import RunError
+from etalstm.train.checkpoint import Checkpoint, read, write
 from etalstm.train.folder import BEST, CHECKPOINT, ENCODING, METRICS, SETTINGS, RunFolder
 from etalstm.train.loop import Trainer
 from etalstm.train.settings import Settings
@@ -23,6 +24,7 @@ NOT_DEFAULT = ["--lr", "0.05", "--momentum", "0.5", "--clip", "0.7", "--weight-d
 
 HOLD = """
 import sys
+from etalstm.train.checkpoint import Checkpoint, read, write
 from etalstm.train.folder import RunFolder
 folder = RunFolder(sys.argv[1])
 folder.open()
@@ -124,6 +126,22 @@ def test_a_second_process_is_kept_out(tmp_path, capsys):
     assert "another process trains in this folder" in refused(capsys, tmp_path, *SMALL)
     process.communicate("\n", timeout=60)
     assert train(tmp_path, *SMALL, "--iterations", 1) == 0, "a process that has ended holds nothing"
+
+
+def test_what_a_killed_process_left_half_written_is_removed(tmp_path):
+    (tmp_path / f"{CHECKPOINT}.123.tmp").write_text("half")
+    (tmp_path / "mine.tmp").write_text("not the run's")
+    assert train(tmp_path, *SMALL, "--iterations", 1) == 0
+    assert [name for name in os.listdir(tmp_path) if name.endswith(".tmp")] == ["mine.tmp"]
+
+
+def test_a_position_that_an_epoch_has_not_is_refused(tmp_path, capsys):
+    assert train(tmp_path, *SMALL, "--iterations", 1) == 0
+    saved = read(tmp_path / CHECKPOINT)
+    position = saved.description.position.model_copy(update={"batch": 20})
+    forged = saved.description.model_copy(update={"position": position})
+    write(tmp_path / CHECKPOINT, Checkpoint(forged, saved.tensors))
+    assert "position.batch is 20, an epoch has 19 batches" in refused(capsys, tmp_path, "--resume")
 
 
 def test_a_failed_start_gives_the_folder_back(tmp_path):

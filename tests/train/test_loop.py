@@ -243,6 +243,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, changes, message):
      ({"delta_target": 0.0}, "delta_target must be above 0 and below 1"), ({"delta_target": float("nan")}, "delta_t"),
      ({"delta_target": 0.1, "storage": "dense"}, "dense cells keep δ whole: .* storage cannot be dense"),
      ({"delta_target": 0.1, "storage": "auto"}, "storage cannot be auto"),
+     ({"tied": True, "embedding": 8}, "tied weights are for the task language, got classify"),
      ({"data": "somewhere"}, "takes no directory")],
 )  # fmt: skip
 def test_settings_that_cannot_be_are_refused(tmp_path, changes, message):
