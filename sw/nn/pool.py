@@ -25,8 +25,8 @@ class Claim:
     """Says that somebody may still go back through a pass; ends when it is collected."""
 
 
-def _no_claim() -> None:
-    """Stand for the reference to a claim that was collected."""
+def _nothing() -> None:
+    """Stand for a reference to something that was collected."""
 
 
 class LayerSession:
@@ -35,17 +35,16 @@ class LayerSession:
     Parameters
     ----------
     session : Session
-
     """
 
     def __init__(self, session: Session):
         self.session = session
         self._weights = self._address = None
         self._inputs, self._holds_pass = (None,) * 4, False  # of the last forward pass, and whether it can go back
-        self._compared = None  # the call or step whose weights were found to be the session's
+        self._compared = _nothing  # refers to the call or step whose weights were found to be the session's
         self._velocities = None  # None: zeros
         self._gradients = None  # of the last backward pass, until weights change
-        self._claim = _no_claim
+        self._claim = _nothing
 
     @property
     def shape(self) -> TrainingShape:
@@ -71,9 +70,9 @@ class LayerSession:
         """Tell whether the session's weights are those of `call`."""
         if self._weights is None:
             return False
-        if call is not self._compared:
-            self._compared = call if same_bits(self._weights, call.weights) else None
-        return call is self._compared
+        if self._compared() is not call and same_bits(self._weights, call.weights):
+            self._compared = weakref.ref(call)
+        return self._compared() is call
 
     def held_layer(self, call: LayerCall) -> bool:
         """Tell whether the weights of the last call lay at the same address: a hint that it is the same layer."""
@@ -91,7 +90,7 @@ class LayerSession:
 
     def forward(self, call: LayerCall) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Run a layer forward: y (T, B, H), h and c (B, H), arrays of the caller's own."""
-        self._claim, self._gradients, self._holds_pass = _no_claim, None, False
+        self._claim, self._gradients, self._holds_pass = _nothing, None, False
         if not self.holds_weights(call):
             self._load(call)
         self._address = call.w_hh.ctypes.data
@@ -109,7 +108,7 @@ class LayerSession:
         self._holds_pass = False
         back = self.session.backward(self._padded(dy), dh[None], dc[None])
         gradients = self.session.gradients()[0]
-        self._claim = _no_claim
+        self._claim = _nothing
         self._gradients = (*np.split(gradients.weights, [inputs], axis=1), gradients.bias)
         return back.dx[:steps], back.dh0[0], back.dc0[0], *(array.copy() for array in self._gradients)
 
@@ -123,15 +122,15 @@ class LayerSession:
         A session with other velocities does not take it: it gets them with the weights, before its next pass.
         """
         velocities = self._velocities or tuple(np.zeros_like(array) for array in step.velocities)
-        if step.momentum == 0 or same_bits(velocities, step.velocities):
-            self._weights = self._compared = None  # if the device fails below, some are new and some are old
+        self._weights = None  # to be loaded with the new velocities, unless the device takes the step
+        if same_bits(velocities, step.velocities):
             self.session.update(step.learning_rate, step.momentum, weight_decay=step.weight_decay)
             self._weights = step.moved
         self._velocities = tuple(array.copy() for array in step.speeds)
         self._gradients = None
 
     def _load(self, call: LayerCall) -> None:
-        self._weights = self._compared = None  # if the device fails below, some are new and some are old
+        self._weights = None  # if the device fails below, some are new and some are old
         velocities = self._velocities and [_parameters(self._velocities)]
         self.session.load([_parameters(call.weights)], velocities)
         self._weights = tuple(array.copy() for array in call.weights)

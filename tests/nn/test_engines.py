@@ -153,7 +153,30 @@ def test_a_device_that_fails_is_named_and_the_module_can_be_used_again(call):
     ):
         train_once(one, sequences())
     device.fails = None
+    made = device.calls["create"]
     assert_close(run(one, sequences()), run(network("golden"), sequences()))
+    assert device.calls["create"] == made + 1, "what the failed session holds is not trusted"
+
+
+def test_a_named_device_that_fails_is_closed_and_opened_again(monkeypatch):
+    opened, closed = [], []
+
+    class Closing(WatchedDevice):
+        def close(self):
+            closed.append(self)
+
+    def open_watched(name):
+        opened.append(Closing())
+        return opened[-1]
+
+    monkeypatch.setattr(etalstm.nn.engine, "open_device", open_watched)
+    one = network("xdma:7")
+    one(sequences())
+    opened[0].fails = "forward"
+    with pytest.raises(DeviceError, match="engine 'xdma:7'"):
+        one(sequences())
+    one(sequences())
+    assert len(opened) == 2 and closed == opened[:1]
 
 
 def test_a_layer_that_does_not_fit_says_why():

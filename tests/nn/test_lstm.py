@@ -121,9 +121,10 @@ def test_a_call_keeps_its_bits_whatever_ran_between():
     network.zero_grad()
     results = [network(one) for one in inputs]  # two passes of one layer before either goes back
     results[0][0].data.fill_(0)  # a result is the caller's own
-    y, (h, c) = network(inputs[0])
+    y, (h, c) = results[0]
     whole_loss(y, h, c).backward()
     assert torch.equal(inputs[0].grad, alone["dx"])
+    assert all(torch.equal(parameter.grad, alone[name]) for name, parameter in network.named_parameters())
     (again,) = torch.autograd.grad(results[1][0].sum(), inputs[1], retain_graph=True)
     (twice,) = torch.autograd.grad(results[1][0].sum(), inputs[1])
     assert torch.equal(again, twice)

@@ -100,6 +100,18 @@ def test_batches_of_two_sizes_carry_the_velocity_over():
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
+def test_a_step_that_moves_nothing_still_carries_the_velocity_over():
+    one = network(WatchedDevice())
+    optimizer = SGD(one.parameters(), **RULE)
+    for rate, batch in ((0.5, 2), (0.0, 3), (0.5, 3)):
+        optimizer.param_groups[0]["lr"] = rate
+        train(one, optimizer, 1, batch)
+    fresh = network()
+    fresh.load_state_dict(one.state_dict())
+    x = sequences(batch=3)
+    assert torch.equal(one(x)[0], fresh(x)[0]), "the device has other weights than the module"
+
+
 def test_gradients_that_are_not_the_devices_are_taken_by_the_host():
     device = WatchedDevice()
     one = network(device)
