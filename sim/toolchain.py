@@ -208,15 +208,18 @@ def cached_build(
         _sweep(parent)
         with (parent / f"{digest}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            return final, not is_sealed(final) and _build(final, build)
+            if is_sealed(final):  # by another process, in the meantime
+                return final, False
+            _build(final, build)
+            return final, True
     except OSError as error:
         raise ToolchainError(
             f"cannot build in {parent}: {error}; make it writable and free some space, or set ETALSTM_CACHE"
         ) from error
 
 
-def _build(final: Path, build: Callable[[Path], None]) -> bool:
-    """Build in a folder of another name, seal it, and give it its name; True."""
+def _build(final: Path, build: Callable[[Path], None]) -> None:
+    """Build in a folder of another name, seal it, and give it its name."""
     working = Path(tempfile.mkdtemp(prefix=f"{final.name}.", dir=final.parent))
     try:
         build(working)
@@ -227,7 +230,6 @@ def _build(final: Path, build: Callable[[Path], None]) -> bool:
     except BaseException:
         shutil.rmtree(working, ignore_errors=True)
         raise
-    return True
 
 
 def _sweep(parent: Path) -> None:
