@@ -24,6 +24,6 @@ def log(out):
 
 
 def done(out):
-    """What the log says was done, without how long it took and without what the user changed on the way."""
-    entries = [entry for entry in log(out) if entry["kind"] != "resumed"]
+    """What the log says was done, without how long it took, and without what the user changed or stopped on the way."""
+    entries = [entry for entry in log(out) if entry["kind"] not in ("resumed", "interrupted")]
     return [{key: value for key, value in entry.items() if key != "seconds"} for entry in entries]
