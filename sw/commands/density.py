@@ -10,7 +10,7 @@ from typer import Option
 from etalstm.durable import write_whole
 from etalstm.network import check_size
 from etalstm.train.figure import can_draw, draw
-from etalstm.train.settings import Settings
+from etalstm.train.settings import RATES, SGD, Settings
 from etalstm.train.study import Reduction, markdown, run_study
 
 RUNS = "dense,ms1:0.1,ms1-bf16:0.1,ms1-bf16:0.2,ms1-bf16:0.1:0.05,ms1-bf16:0.2:0.1"
@@ -35,7 +35,7 @@ def density(
     embedding: Annotated[int, Option(help="Size of a token's vector")] = Settings.embedding,
     epochs: Annotated[int, Option(help="Passes over the training split")] = Settings.epochs,
     iterations: Annotated[int | None, Option(help="At most so many iterations")] = Settings.iterations,
-    lr: Annotated[float, Option(help="Learning rate")] = Settings.learning_rate,
+    lr: Annotated[float | None, Option(help=f"Learning rate [default: {RATES[SGD]}]")] = Settings.learning_rate,
     decay: Annotated[float, Option(help="An epoch's learning rate over that of the one before")] = Settings.decay,
     momentum: Annotated[float, Option(help="Momentum")] = Settings.momentum,
     clip: Annotated[float, Option(help="Largest norm of the gradient, 0 for any")] = Settings.clip,

@@ -156,14 +156,14 @@ def train(
         for name, value in given(context).items()
         if name not in NO_SETTINGS
     }
+    folder = RunFolder(out)
+    base = folder.settings_to_resume() if resume else {}
+    settings = Settings(**base | (Settings.read(config) if config else {}) | chosen)
+    found = open_data(settings)
+    for note in found.notes:
+        print(note, file=sys.stderr, flush=True)
     with ExitStack() as stack:
-        folder = stack.enter_context(RunFolder(out))
-        folder.open(resume, overwrite)
-        base = folder.settings_to_resume() if resume else {}
-        settings = Settings(**base | (Settings.read(config) if config else {}) | chosen)
-        found = open_data(settings)
-        for note in found.notes:
-            print(note, file=sys.stderr, flush=True)
+        stack.enter_context(folder).open(resume, overwrite)
         opened = stack.enter_context(open_named(settings.device, settings.preset))
         trainer = Trainer(settings, opened, folder, resume, overwrite, found)
         service = stack.enter_context(open_service(log, str(out), settings)) if log else None

@@ -1,15 +1,18 @@
 """A run's folder: which files it has, who may write there, and what must not be lost."""
 
+import json
 import os
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from etalstm.data import Encoding
 from etalstm.durable import write_whole
 from etalstm.errors import RunError
 from etalstm.train.checkpoint import read
 from etalstm.train.events import EVENT_FILE
 from etalstm.train.settings import Settings
+from etalstm.train.strict import check_fields
 
 SETTINGS, METRICS, ENCODING = "settings.toml", "metrics.jsonl", "encoding.json"
 CHECKPOINT, BEST = "checkpoint.safetensors", "best.safetensors"
@@ -121,3 +124,13 @@ class RunFolder:
         if not self.settings.is_file():
             raise RunError(f"{self.path} must be the folder of a run of eta-lstm train, but holds no {SETTINGS}")
         return Settings.load(self.settings)
+
+    def read_encoding(self) -> Encoding:
+        """Read the tokens and labels; :class:`RunError`, naming file and field, if they are not what they should be."""
+        try:
+            table = json.loads(self.encoding.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise RunError(f"{self.encoding}: there is no such file of tokens and labels") from error
+        except (ValueError, RecursionError) as error:
+            raise RunError(f"{self.encoding}: no JSON: {error}") from error
+        return Encoding(**check_fields(Encoding, table, self.encoding, RunError))

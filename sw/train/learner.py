@@ -63,17 +63,17 @@ class Learner:
         self.identity = identity_of(settings, data)
         self.network = NetworkShape(self.identity.input_size, settings.hidden, settings.layers)
         self.chooser = Chooser(settings.layers, settings.policy if settings.policy in CHOOSING else SMALLEST)
+        shape = self._shape(settings)
+        self.slices = self._slices(device, shape, checkpoint)
+        self.shape = replace(shape, slices=self.slices)
+        self.session = self._session(device)  # before all that is large on the host: a device refuses what cannot be
+        if settings.ms2 is not None and not self.session.reduces:
+            raise DeviceError(f"device {device.name} skips no cells: ms2 must be off, got {settings.ms2}")
         self.model = HostModel(self.identity, settings.seed)
         self.optimizer = optimizer_of(settings, self.model, self.network)
         self.pruning = None if settings.delta_target is None else DeltaPruning(settings.delta_target)
         self.significance = Significance(settings.layers, self.steps, settings.ms2 or 0.0, data.per_step)
         self.iteration = 0
-        shape = self._shape(settings)
-        self.slices = self._slices(device, shape, checkpoint)
-        self.shape = replace(shape, slices=self.slices)
-        self.session = self._session(device)
-        if settings.ms2 is not None and not self.session.reduces:
-            raise DeviceError(f"device {device.name} skips no cells: ms2 must be off, got {settings.ms2}")
         self.optimizer.load(self.session, initial_parameters(self.network, settings.seed))
         self.forget()
 

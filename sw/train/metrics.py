@@ -139,7 +139,7 @@ def _happened(entry: dict, position: Position) -> bool:
     """Tell whether what an entry says is part of a run that is at `position`."""
     if entry["kind"] == "epoch":
         return entry["epoch"] <= position.epoch  # of a crash between this line and the checkpoint, the line goes
-    return entry["kind"] in ("iteration", "resumed") and entry["iteration"] <= position.iteration
+    return entry["kind"] in ("iteration", "resumed", "interrupted") and entry["iteration"] <= position.iteration
 
 
 def _line(entry: dict) -> str:

@@ -1,6 +1,5 @@
 """A trained network: evaluate, predict, generate, export. Any batch size and length, on any device."""
 
-import json
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -11,7 +10,7 @@ from threadpoolctl import threadpool_limits
 from etalstm.data import DataSet, Encoding
 from etalstm.data.dataset import CLASSIFY, LANGUAGE, REGRESS
 from etalstm.device import Device, Session, TrainingShape, open_device
-from etalstm.errors import CheckpointError, DataError, RunError
+from etalstm.errors import CheckpointError, DataError
 from etalstm.network import NetworkShape, check_size
 from etalstm.train.checkpoint import read
 from etalstm.train.evaluation import evaluate, forward
@@ -20,7 +19,6 @@ from etalstm.train.folder import RunFolder
 from etalstm.train.model import HostModel
 from etalstm.train.settings import Settings
 from etalstm.train.state import host_of, layers_of
-from etalstm.train.strict import check_fields
 
 BATCH = 32  # sequences that are predicted at once
 SESSIONS = 8  # shapes for which a device is planned at once
@@ -279,21 +277,10 @@ def load(
         If there is no such device, or it cannot be opened.
     """
     folder = RunFolder(run)
-    settings, encoding = folder.read_settings(), read_encoding(folder.encoding)
+    settings, encoding = folder.read_settings(), folder.read_encoding()
     if checkpoint not in (None, *CHECKPOINTS):
         raise ValueError(f"checkpoint must be one of {', '.join(CHECKPOINTS)}, got {checkpoint!r}")
     best = folder.best.exists() if checkpoint is None else checkpoint == BEST
     if isinstance(device, str):
         device = open_device(device, preset or settings.preset)
     return TrainedModel(folder.best if best else folder.checkpoint, settings, encoding, device)
-
-
-def read_encoding(path: Path) -> Encoding:
-    """Read a run's encoding; :class:`RunError`, naming file and field, if it is none."""
-    try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise RunError(f"{path}: there is no such file of tokens and labels") from error
-    except (ValueError, RecursionError) as error:
-        raise RunError(f"{path}: no JSON: {error}") from error
-    return Encoding(**check_fields(Encoding, table, path, RunError))

@@ -1,5 +1,7 @@
 """Data sets give whole batches, deterministic splits and honest weights."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,11 @@ def write_trec(directory, questions=600):
     for name, count in (("train_5500", questions), ("TREC_10", questions // 5)):
         lines = [f"{KINDS[n % 6]}:x What caf\xe9 {'is ' * (n % 23)}{n % 11} ?\n" for n in range(count)]
         (directory / f"{name}.label").write_bytes("".join(lines).encode("latin-1"))
+
+
+def pipe(path):
+    path.unlink()
+    os.mkfifo(path)
 
 
 KINDS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
@@ -155,6 +162,8 @@ def test_ptb_is_a_stream_of_words_with_ends_of_sentences(tmp_path):
         ("trec", lambda d: (d / "TREC_10.label").write_text("\n"), r"TREC_10\.label: empty"),
         ("trec", lambda d: (d / "TREC_10.label").write_text("HUM:x who ?\nWHAT:y ?\n"), "line 2: expected KIND:detail"),
         ("trec", lambda d: (d / "TREC_10.label").write_text("HUM:x\n"), "line 1: expected KIND:detail"),
+        ("trec", lambda d: pipe(d / "TREC_10.label"), r"TREC_10\.label: must be a regular file"),
+        ("ptb", lambda d: (d / "ptb.test.txt").write_bytes(b"the\n\0"), r"byte 4 is NUL \(line 2, byte 1 of it\)"),
         ("ptb", lambda d: (d / "ptb.valid.txt").unlink(), r"ptb\.valid\.txt: missing"),
         ("ptb", lambda d: (d / "ptb.test.txt").write_bytes(b"the \xff"), "byte 4 is not utf-8"),
         ("ptb", lambda d: (d / "ptb.train.txt").write_text("the\n"), "is no word of ptb.train.txt"),

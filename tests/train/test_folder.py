@@ -144,6 +144,13 @@ def test_a_position_that_an_epoch_has_not_is_refused(tmp_path, capsys):
     assert "position.batch is 20, an epoch has 19 batches" in refused(capsys, tmp_path, "--resume")
 
 
+def test_what_is_refused_makes_no_folder(tmp_path, capsys):
+    refused(capsys, tmp_path / "a", "--dataset", "nope")
+    refused(capsys, tmp_path / "b", *SMALL, "--lr", "-1")
+    refused(capsys, tmp_path / "c", "--resume")
+    assert not os.listdir(tmp_path)
+
+
 def test_a_failed_start_gives_the_folder_back(tmp_path):
     with pytest.raises(ValueError, match="batch must be at most"):
         Trainer(Settings("digits", batch=5000), open_device("golden"), tmp_path)
