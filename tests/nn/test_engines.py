@@ -2,6 +2,7 @@
 
 import gc
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ import etalstm.nn
 from etalstm.device import open_device
 from etalstm.errors import DeviceError
 from etalstm.nn.pool import IDLE_SESSIONS
-from tests.nn.parity import assert_close, run
+from tests.nn.parity import assert_close, run, whole_loss
 from tests.nn.watched import WatchedDevice
 
 INPUTS, UNITS, STEPS, BATCH = 3, 4, 5, 2
@@ -261,3 +262,21 @@ def test_tensors_of_a_gpu_are_refused():
 def test_tensors_in_two_places_are_refused():
     with pytest.raises(RuntimeError, match="is on cpu, the input on meta"):
         network("golden")(sequences().to("meta"))
+
+
+def test_threads_that_share_a_device_get_their_own_results():
+    device = WatchedDevice()
+    inputs = [sequences(seed=seed) for seed in range(8)]
+    expected = [run(network("golden"), x) for x in inputs]
+
+    def work(number):
+        one, x = network(device), inputs[number].clone().requires_grad_()
+        one.load_state_dict(weights)
+        y, (h, c) = one(x)
+        whole_loss(y, h, c).backward()
+        return {"dx": x.grad} | {name: parameter.grad for name, parameter in one.named_parameters()}
+
+    weights = network("golden").state_dict()
+    with ThreadPoolExecutor(4) as threads:
+        for actual, one in zip(threads.map(work, range(len(inputs))), expected, strict=True):
+            assert all(torch.equal(tensor, one[name]) for name, tensor in actual.items())
