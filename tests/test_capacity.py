@@ -96,9 +96,9 @@ def test_sizes_that_no_memory_holds_are_one_line_at_once(capsys, arguments):
         ["bench", "iteration", "--preset", "test", "--hidden", HUGE],
         ["bench", "golden", "--batch", HUGE],
         ["plan", "--hidden", HUGE],
-        ["train", "--dataset", "digits", "--out", "/nowhere", "--hidden", HUGE],
-        ["train", "--dataset", "digits", "--out", "/nowhere", "--layers", HUGE],
-        ["train", "--dataset", "digits", "--out", "/nowhere", "--steps", HUGE],
+        ["train", "--dataset", "digits", "--out", "/proc/none", "--hidden", HUGE],
+        ["train", "--dataset", "digits", "--out", "/proc/none", "--layers", HUGE],
+        ["train", "--dataset", "digits", "--out", "/proc/none", "--steps", HUGE],
     ],
     ids=" ".join,
 )

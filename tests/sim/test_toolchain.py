@@ -67,11 +67,11 @@ def test_builds_once_per_key(cache):
 
 def test_a_failed_build_leaves_nothing(cache):
     def build(directory):
-        toolchain.run_tool(["make", "-f", "/nowhere"], directory)
+        toolchain.run_tool(["make", "-f", "missing.mk"], directory)
 
     with pytest.raises(ToolchainError, match=r"make failed with exit code 2$") as failed:
         toolchain.cached_build("kind", ["a"], build)
-    assert "/nowhere: No such file or directory" in failed.value.log
+    assert "missing.mk: No such file or directory" in failed.value.log
     assert [path.suffix for path in cache.iterdir()] == [".lock"]
 
 
