@@ -163,7 +163,7 @@ def test_a_named_device_that_fails_is_closed_and_opened_again(monkeypatch):
     opened, closed = [], []
 
     class Closing(WatchedDevice):
-        def close(self):
+        def _release(self):
             closed.append(self)
 
     def open_watched(name):

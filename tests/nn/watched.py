@@ -27,7 +27,7 @@ class WatchedDevice(GoldenDevice):
         self.shapes = []
         self._living = weakref.WeakSet()
 
-    def create(self, shape):
+    def _create(self, shape):
         if len(self._living) >= self.room:
             raise PlanError(f"the device has room for {self.room} sessions")
         self.meet("create")
