@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -38,6 +39,7 @@ class RunFolder:
         self.settings, self.metrics, self.encoding = (self.path / name for name in (SETTINGS, METRICS, ENCODING))
         self.checkpoint, self.best = self.path / CHECKPOINT, self.path / BEST
         self.events = self.path / EVENTS
+        self._made = False
         self._lock: FileLock | None = None
 
     def open(self, resume: bool = False, overwrite: bool = False) -> None:
@@ -55,6 +57,7 @@ class RunFolder:
             return
         if resume and not self.path.is_dir():
             raise RunError(f"{self.path}: there is no folder of a run to go on with")
+        self._made = not self.path.exists()
         self.path.mkdir(parents=True, exist_ok=True)
         there = self._files_there()
         if there and not (resume or overwrite):
@@ -85,10 +88,14 @@ class RunFolder:
         return [name for name in FILES if (self.path / name).exists()]
 
     def close(self) -> None:
-        """Give the folder back; a second time does nothing."""
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        """Give the folder back, and remove it if it was made and nothing was written; a second time does nothing."""
+        if self._lock is None:
+            return
+        self._lock.release()
+        self._lock = None
+        if self._made:
+            with suppress(OSError):  # not empty
+                self.path.rmdir()
 
     def __enter__(self) -> "RunFolder":
         return self

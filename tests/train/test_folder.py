@@ -151,6 +151,14 @@ def test_what_is_refused_makes_no_folder(tmp_path, capsys):
     assert not os.listdir(tmp_path)
 
 
+def test_a_device_that_refuses_leaves_no_folder_that_was_not_there(tmp_path, capsys):
+    (tmp_path / "there").mkdir()
+    for name in ("there", "new"):
+        assert run(["train", "--dataset", "digits", "--hidden", "1000000", "--out", str(tmp_path / name)]) == 2
+        assert "of memory, this computer has" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
 def test_a_failed_start_gives_the_folder_back(tmp_path):
     with pytest.raises(ValueError, match="batch must be at most"):
         Trainer(Settings("digits", batch=5000), open_device("golden"), tmp_path)
