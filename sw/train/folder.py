@@ -91,10 +91,13 @@ class RunFolder:
         """Give the folder back, and remove it if it was made and nothing was written; a second time does nothing."""
         if self._lock is None:
             return
+        unused = self._made and [path.name for path in self.path.iterdir()] == [LOCK]
+        if unused:
+            (self.path / LOCK).unlink()
         self._lock.release()
         self._lock = None
-        if self._made:
-            with suppress(OSError):  # not empty
+        if unused:
+            with suppress(OSError):  # another process has begun a run here
                 self.path.rmdir()
 
     def __enter__(self) -> "RunFolder":
