@@ -97,7 +97,7 @@ def _pick(scalars, rows, picks):
 
     Returns
     -------
-    how many there are, and whether any of these scalars is zero all the same
+    how many such terms there are, and whether any of the rows has a zero at one of them
     """
     terms, nonzero = scalars.shape[1], 0
     for n in rows:

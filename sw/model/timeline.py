@@ -1,19 +1,16 @@
 """When each instruction was at work: the model once more, cycle by cycle, with its instruction queues watched."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
 from etalstm.architecture import SWING, Architecture
-from etalstm.hw import contract, distance
 from etalstm.hw.config import Config
 from etalstm.model.machine import make_machine
 from etalstm.model.operands import Densities
 from etalstm.model.run import step
 from etalstm.model.state import CAST, NEVER, compiled, entry_point, record, sizes_of
 from etalstm.model.table import tables, tables_of
-from etalstm.stale import drop_older_code
 
 SLICE = record(
     "channel", "engine", "start", "end", "opcode", "kind", "memory", "op", "backward", "compressed", "outer", "inner"
@@ -24,8 +21,6 @@ The other fields are the instruction's. The broadcaster is engine CAST of channe
 """
 
 _BUFFER = 1 << 16  # slices between two calls of compiled code
-
-drop_older_code(Path(__file__).parent, (Path(module.__file__) for module in (contract, distance)))
 
 
 @compiled

@@ -6,7 +6,6 @@ checksum of that. The messages are few enough to be put together field by field.
 Source: ``tensorboard/compat/proto/event.proto`` and ``summary.proto``; the record format of TensorFlow's ``TFRecord``.
 """
 
-import math
 import os
 import socket
 import struct
@@ -15,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 EVENT_FILE = "events.out.tfevents"  # how the names of event files begin: by that TensorBoard knows them
+LARGEST = (2 - 2.0**-23) * 2.0**127  # float32: what a scalar is stored as
 _POLYNOMIAL = 0x82F63B78  # CRC-32C, reflected
 _MASK_DELTA = 0xA282EAD8  # records store rotated checksums, so that one of a checksum is not trivial
 
@@ -78,17 +78,21 @@ class EventFile:
     ----------
     folder : Path
         Made if it is not there. TensorBoard shows all of a folder's files as one run.
+    resumed_at : int, optional
+        The last step that counts of the folder's other files; TensorBoard leaves out those after it.
     """
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, resumed_at: int | None = None):
         folder.mkdir(parents=True, exist_ok=True)
         now = time.time()
         self.path = folder / f"{EVENT_FILE}.{int(now)}.{socket.gethostname()}.{os.getpid()}"
         self._file = open(self.path, "ab")  # noqa: SIM115  closed by close()
         self._write(_event(now, 0, _message(3, b"brain.Event:2")))
+        if resumed_at is not None:
+            self._write(_event(now, resumed_at + 1, _message(7, b"\x08\x01")))  # session_log: START
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
-        """Append numbers at a step; those that are not finite are shown as gaps.
+        """Append numbers at a step; those that are no finite float32 are shown as gaps.
 
         Parameters
         ----------
@@ -96,7 +100,7 @@ class EventFile:
             From 0 on.
         values : dict from tag to number
         """
-        finite = {tag: value for tag, value in values.items() if math.isfinite(value)}
+        finite = {tag: value for tag, value in values.items() if abs(value) <= LARGEST}
         if finite:
             content = b"".join(_scalar(tag, value) for tag, value in finite.items())
             self._write(_event(time.time(), step, _message(5, content)))

@@ -147,7 +147,8 @@ class Trainer:
             if not self._resume:
                 self.folder.clear()
             resumed_at = self._position() if self._resume else None
-            with MetricsLog(self.folder.metrics, resumed_at) as log, EventReport(self.folder.events) as events:
+            shown = EventReport(self.folder.events, resumed_at and resumed_at.iteration)
+            with MetricsLog(self.folder.metrics, resumed_at) as log, shown as events:
 
                 def tell(entry):
                     for receive in (log.write, events, report):

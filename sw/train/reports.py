@@ -42,8 +42,8 @@ def both(one: Report, other: Report) -> Report:
 class EventReport:
     """TensorBoard's event files in a folder; see :class:`etalstm.train.events.EventFile`."""
 
-    def __init__(self, folder: Path):
-        self._file = EventFile(folder)
+    def __init__(self, folder: Path, resumed_at: int | None = None):
+        self._file = EventFile(folder, resumed_at)
 
     def __call__(self, entry: dict) -> None:
         """Show an entry."""

@@ -30,7 +30,8 @@ def test_means_begin_with_the_first_value():
 
 def test_scores_are_drawn_if_any_run_has_them():
     assert panels_of([("a", ENTRIES)]) == ["loss", "accuracy"]
-    assert panels_of([("a", ENTRIES), ("b", [{"perplexity": 3.0}])]) == ["loss", "accuracy", "perplexity"]
+    others = [{"perplexity": 3.0}, {"rmse": 2.0}]
+    assert panels_of([("a", ENTRIES), ("b", others)]) == ["loss", "accuracy", "perplexity", "rmse"]
 
 
 def test_runs_are_drawn_into_one_picture(folder, tmp_path, capsys):

@@ -27,10 +27,24 @@ def test_tensorboard_reads_every_number_at_its_step(tmp_path):
     with EventFile(tmp_path) as events:
         for step in (0, 1, 127, 128, 300_000):
             events.scalars(step, {"train/loss": step / 4, "train/δ": -1.5})
-        events.scalars(5, {"train/loss": float("nan")})
+        for value in (float("nan"), float("-inf"), 1e39):
+            events.scalars(5, {"train/loss": value})
+        events.scalars(6, {"train/δ": 2.0**127})
     read = accumulator.EventAccumulator(str(tmp_path)).Reload()
     assert set(read.Tags()["scalars"]) == {"train/loss", "train/δ"}
     assert [(entry.step, entry.value) for entry in read.Scalars("train/loss")] == [
         (step, step / 4) for step in (0, 1, 127, 128, 300_000)
     ]
-    assert {entry.value for entry in read.Scalars("train/δ")} == {-1.5}
+    assert {entry.value for entry in read.Scalars("train/δ")} == {-1.5, 2.0**127}
+
+
+def test_steps_that_an_interrupted_run_did_in_vain_are_left_out(tmp_path):
+    accumulator = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator", reason="tensorboard is not installed"
+    )
+    for resumed_at, steps in ((None, (1, 2, 3)), (1, (2, 3, 4))):
+        with EventFile(tmp_path, resumed_at) as events:
+            for step in steps:
+                events.scalars(step, {"loss": len(steps) + step + (resumed_at or 0) / 2})
+    read = accumulator.EventAccumulator(str(tmp_path)).Reload()
+    assert [(entry.step, entry.value) for entry in read.Scalars("loss")] == [(1, 4.0), (2, 5.5), (3, 6.5), (4, 7.5)]
