@@ -32,7 +32,7 @@ def predict(
         elif model.encoding.unit:
             inputs = [line for line in read_text(file).splitlines() if line.strip()]
         else:
-            inputs = read_inputs(file, model.encoding.sequence, model.encoding.label)
+            inputs = read_inputs(file, model.encoding)
         for answer in model.predict(inputs):
             answer = answer.tolist() if isinstance(answer, np.ndarray) else answer
             if as_json:

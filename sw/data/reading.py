@@ -23,6 +23,9 @@ class Reading:
     text, label, sequence : str, optional
         Columns of the text, of class, tag or number, and of what tells which sequence a row belongs to. The first two
         are guessed if not given; a column that is called ``sequence`` needs not be.
+    vector : tuple of str
+        Columns of a step's numbers, in their order, where sequences are vectors; if empty, all columns but those of
+        label and sequence.
     validation, test : str, optional
         Files of these splits; shares of the file if not given.
     validation_share, test_share : float
@@ -43,6 +46,7 @@ class Reading:
     validation_share: float = 0.1
     test_share: float = 0.1
     split_seed: int = 0
+    vector: tuple[str, ...] = ()
 
     @property
     def unit(self) -> str:

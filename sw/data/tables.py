@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from etalstm.data.files import read_text
 from etalstm.errors import DataError
 
@@ -107,6 +109,20 @@ class Table:
         if not math.isfinite(value):
             raise DataError(f"{self.place(row, column)}: must be finite, got {text[:40]!r}")
         return value
+
+    def vectors(self, groups: list[list[Row]], columns: list[int]) -> list[np.ndarray]:
+        """Give the numbers of some columns for each sequence of rows, float32, (T, I); raises as :meth:`number`."""
+        return [np.array([[self.number(row, n) for n in columns] for row in group], np.float32) for group in groups]
+
+    def columns_of_vector(self, names: tuple[str, ...], others: set[int | None]) -> list[int]:
+        """Give the numbers of the columns of these names, in this order; without names all that are not in `others`.
+
+        Raises
+        ------
+        DataError
+            If there is no column of one of the names.
+        """
+        return [self.find(name, ()) for name in names] or [n for n in range(len(self.columns)) if n not in others]
 
     def sequences(self, column: int | None) -> list[list[Row]]:
         """Give the rows of each sequence: of one value in a column, or without a column between blank lines."""

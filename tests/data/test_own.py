@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from etalstm.data import SPLITS, files
+from etalstm.data.arrays import read_inputs
 from etalstm.data.own import open_own
 from etalstm.data.reading import Reading
 from etalstm.errors import DataError
@@ -206,6 +207,22 @@ def test_other_files_are_read_by_the_same_columns(tmp_path):
     assert texts(data, "test") == [("dull", "neg")]
     again = open_own(tmp_path / "t.csv", Reading("classify"), data.encoding)
     assert texts(again, "test") == [("dull", "neg")] and again.encoding == data.encoding
+
+
+SWAPPED = "".join(f"{n + t / 8},{n},{'up' if n % 2 else 'down'},{t}\n" for n in range(20) for t in range(1 + n % 4))
+
+
+def test_vectors_go_by_the_names_of_their_columns(tmp_path):
+    (tmp_path / "v.csv").write_text("b,sequence,label,a\n" + SWAPPED)
+    data = opened(tmp_path, "n.csv", "sequence,a,b,label\n" + STEPS, "classify", validation=str(tmp_path / "v.csv"))
+    assert data.encoding.vector == ("a", "b")
+    again = open_own(tmp_path / "v.csv", Reading("classify"), data.encoding)
+    for found in (members(data, "validation"), members(again, "test"), ((x, 0) for x in
+                  read_inputs(tmp_path / "v.csv", data.encoding))):  # fmt: skip
+        assert [x[:, 0].tolist() for x, _ in found] == [list(range(1 + n % 4)) for n in range(20)]
+    (tmp_path / "v.csv").write_text("sequence,b,label\n0,1,up\n")
+    with pytest.raises(DataError, match="has no column 'a'; there are: sequence, b, label"):
+        read_inputs(tmp_path / "v.csv", data.encoding)
 
 
 def test_a_column_that_is_not_there_is_named_with_those_there_are(tmp_path):
