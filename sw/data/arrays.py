@@ -9,7 +9,7 @@ from etalstm.data.dataset import REGRESS, TAG
 from etalstm.data.encoding import Encoding
 from etalstm.data.files import LARGEST_BYTES, check_file
 from etalstm.data.raw import Raw
-from etalstm.data.sequences import Example, examples_of
+from etalstm.data.sequences import Example, examples_of, lengths_of
 from etalstm.data.tables import DELIMITERS, LABELS, SEQUENCES, Table
 from etalstm.errors import DataError
 
@@ -91,7 +91,10 @@ def read_inputs(path: Path, encoding: Encoding) -> list[np.ndarray]:
     kind = path.suffix.lower()
     if kind == ARRAYS:
         arrays = load_arrays(path, "x")
-        lengths = arrays.get("lengths", [len(x) for x in arrays["x"]])
+        try:
+            lengths = lengths_of(arrays["x"], arrays.get("lengths"))
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from error
         return [x[:length] for x, length in zip(arrays["x"], lengths, strict=True)]
     if kind not in DELIMITERS:
         raise DataError(f"{path}: the ending must be {', '.join(DELIMITERS)} or {ARRAYS}, got {path.suffix!r}")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from etalstm.data.dataset import LANGUAGE
+from etalstm.data.dataset import LANGUAGE, TAG
 from etalstm.data.encoding import CHARACTERS, WORDS
 
 
@@ -32,6 +32,11 @@ class Reading:
         Those shares.
     split_seed : int
         Of the choice which example is in which split.
+
+    Raises
+    ------
+    ValueError
+        If the task is ``tag`` and tokens are not words: a tag belongs to a word of the table.
     """
 
     task: str
@@ -47,6 +52,10 @@ class Reading:
     test_share: float = 0.1
     split_seed: int = 0
     vector: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        if self.task == TAG and self.unit != WORDS:
+            raise ValueError(f"tokens must be {WORDS} for the task {TAG}, got {self.tokens!r}")
 
     @property
     def unit(self) -> str:

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from etalstm.errors import DataError
 TEXTS = ("text", "sentence", "question", "review", "content", "comment", "message", "token", "word", "title")
 LABELS = ("label", "class", "category", "target", "tag", "sentiment", "topic", "answer", "y")
 SEQUENCES = ("sequence", "sequence_id")
+LARGEST_NUMBER = float(np.finfo(np.float32).max)
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
@@ -39,7 +39,7 @@ class Table:
     Raises
     ------
     DataError
-        If it cannot be read, or rows have unequal numbers of fields.
+        If it cannot be read, rows have unequal numbers of fields, or two columns have one name.
 
     Members
     -------
@@ -55,12 +55,21 @@ class Table:
         headed = bool({field.strip().lower() for field in first.fields} & known)
         self.columns = [f.strip() for f in first.fields] if headed else [str(n + 1) for n in range(len(first.fields))]
         if headed:
+            self._check_names(first)
             self.rows.remove(first)
         for row in self.rows:
             if row.fields and len(row.fields) != len(self.columns):
                 raise DataError(f"{path}, line {row.line}: {len(row.fields)} fields, expected {len(self.columns)}")
         if not any(row.fields for row in self.rows):
             raise DataError(f"{path}: has no rows below its line of names")
+
+    def _check_names(self, first: Row) -> None:
+        """Refuse two columns of one name: columns are found by their names, in any case."""
+        seen = set()
+        for name in self.columns:
+            if name.lower() in seen:
+                raise DataError(f"{self.path}, line {first.line}: two columns have the name {name!r}")
+            seen.add(name.lower())
 
     @staticmethod
     def _read(path: Path, delimiter: str) -> list[Row]:
@@ -100,14 +109,14 @@ class Table:
         return value
 
     def number(self, row: Row, column: int) -> float:
-        """Give a field as a number; :class:`DataError` if it is none, or not finite."""
+        """Give a field as a number; :class:`DataError` if it is none, or not finite in float32."""
         text = self.text(row, column)
         try:
             value = float(text)
         except ValueError as error:
             raise DataError(f"{self.place(row, column)}: {text[:40]!r} is no number") from error
-        if not math.isfinite(value):
-            raise DataError(f"{self.place(row, column)}: must be finite, got {text[:40]!r}")
+        if not abs(value) <= LARGEST_NUMBER:
+            raise DataError(f"{self.place(row, column)}: must be finite in float32, got {text[:40]!r}")
         return value
 
     def vectors(self, groups: list[list[Row]], columns: list[int]) -> list[np.ndarray]:
