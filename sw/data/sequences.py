@@ -93,7 +93,7 @@ class Sequences(DataSet):
     def epoch(self, split, batch, steps, generator=None):
         """Cut a split into batches of sequences; see :meth:`DataSet.epoch`."""
         members = self._splits.get(check_split(split), [])
-        if not self.masked and steps > self._longest:
+        if generator is not None and not self.masked and steps > self._longest:
             raise ValueError(f"steps must be at most {self._longest}, those of every sequence, got {steps}")
         if not members:
             raise ValueError(f"there is no sequence in {split}")
@@ -196,7 +196,12 @@ def _checked(number: int, name: str, array: np.ndarray, dimensions: int) -> np.n
         if array.size and array.min() < 0:
             raise DataError(f"sequence {number}: {name} must be at least 0, got {array.min()}")
         return array.astype(np.int64)
-    if not np.issubdtype(array.dtype, np.floating):
+    return finite_float32(number, name, array)
+
+
+def finite_float32(number: int, name: str, array: np.ndarray) -> np.ndarray:
+    """Give an array of the sequence `number` as float32; :class:`DataError` if it holds what no such number is."""
+    if array.dtype.kind not in "iuf":
         raise DataError(f"sequence {number}: {name} must be numbers, got {array.dtype}")
     with np.errstate(over="ignore"):
         found = array.astype(np.float32)

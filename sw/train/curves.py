@@ -8,8 +8,7 @@ from pathlib import Path
 
 from etalstm.durable import write_whole
 from etalstm.errors import RunError
-
-SCORES = ("accuracy", "perplexity")
+from etalstm.train.loss import SCORES
 
 
 def check_can_draw() -> None:
