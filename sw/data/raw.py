@@ -127,10 +127,33 @@ def _target(reading: Reading) -> Callable[[Table, Row, int], Any]:
 
 
 def _two_columns(table: Table, reading: Reading, first: int | None, known: tuple[str, ...]) -> tuple[int, int, list]:
-    """Find the columns of text and label; of two columns one that is not known is the one that is left."""
+    """Find the columns of text and label.
+
+    Parameters
+    ----------
+    table, reading
+    first : int, optional
+        Column of the text, where it has been found already.
+    known : tuple of str
+        Names by which a column of texts is known.
+
+    Returns
+    -------
+    text, label : int
+    notes : list of str
+        What was guessed.
+
+    Raises
+    ------
+    DataError
+        If one of the two cannot be told.
+
+    In a table of two columns, the column that has no known name is whichever of the two the other is not. If both have
+    none, the label is the one with fewer different values.
+    """
     text = table.find(reading.text, known) if first is None else first
     label = table.find(reading.label, LABELS)
-    text = None if text == label and reading.label else text  # a column that is named is what it is named
+    text = None if text == label and reading.label else text  # the user's --label goes before a known name of texts
     count = len(table.columns)
     if count == 2 and text is None and label is None:
         rows = [row.fields for row in table.rows if row.fields]

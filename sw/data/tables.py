@@ -33,8 +33,9 @@ class Table:
     path : Path
         Ending on one of ``DELIMITERS``.
     names : sequence of str
-        Columns that the user names; they, or well-known ones, tell that the first line has names. Otherwise the
-        columns are called 1, 2, 3, and so on: a name of digits tells nothing.
+        Columns that the user names. If one of them, or a well-known name, is in the first line, then that line has the
+        names of the columns. Otherwise the columns are called 1, 2, 3, and so on. A name of digits does not count: it
+        may be a number of the first row.
 
     Raises
     ------

@@ -118,6 +118,23 @@ def test_a_run_is_not_erased_by_mistake(tmp_path, capsys):
     assert len(entries(tmp_path)) == 2
 
 
+def test_beginning_anew_leaves_nothing_of_the_old_run(tmp_path):
+    assert train(tmp_path, *SMALL, "--epochs", 1) == 0
+    events = set((tmp_path / "events").iterdir())
+    assert (tmp_path / BEST).exists() and events
+    assert train(tmp_path, *SMALL, "--iterations", 1, "--overwrite") == 0
+    assert not (tmp_path / BEST).exists(), "a run that ends within its first epoch has no best state"
+    assert len(list((tmp_path / "events").iterdir())) == 1
+
+
+def test_a_resumed_run_writes_its_encoding_again(tmp_path):
+    assert train(tmp_path, *SMALL, "--iterations", 1) == 0
+    written = (tmp_path / ENCODING).read_bytes()
+    (tmp_path / ENCODING).unlink()
+    assert train(tmp_path, "--resume", "--iterations", 2) == 0
+    assert (tmp_path / ENCODING).read_bytes() == written
+
+
 def test_a_second_process_is_kept_out(tmp_path, capsys):
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
