@@ -173,11 +173,13 @@ def lengths_of(x: Sequence, lengths: Sequence[int] | None) -> list[int]:
     Raises
     ------
     DataError
-        If `x` is no list of sequences, or a length is no integer or not 1 to the steps there are; the message gives the
-        sequence.
+        If `x` is no list of sequences, or an empty one, or a length is no integer or not 1 to the steps there are; the
+        message gives the sequence.
     """
     if isinstance(x, np.ndarray) and x.ndim < (1 if x.dtype == object else 2):
         raise DataError(f"x must be sequences of steps, got an array of shape {x.shape}")
+    if not len(x):
+        raise DataError("there is no sequence in x")
     most = [len(np.atleast_1d(inputs)) for inputs in x]
     found = np.array(most, np.int64) if lengths is None else np.asarray(lengths)
     if found.shape != (len(x),) or not np.issubdtype(found.dtype, np.integer):

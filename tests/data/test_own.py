@@ -195,6 +195,7 @@ def test_what_a_file_should_not_hold_is_named_with_its_place(tmp_path, name, con
             "sequence 0: x must be finite",
         ),
         ({"x": np.full((4, 3, 2), 1e40), "y": np.zeros(4, int)}, "classify", r"finite in float32, got 1e\+40"),
+        ({"x": np.zeros((0, 3, 2)), "y": np.zeros(0, int)}, "classify", "there is no sequence in x"),
         ({"x": np.array(5.0), "y": np.zeros(4, int)}, "classify", r"x must be sequences of steps, .* shape \(\)"),
         ({"x": np.zeros((4, 3, 2)), "y": np.array(5)}, "classify", "y must be an answer for each sequence, got 5"),
         ({"x": np.zeros((4, 3, 2)), "y": np.zeros(4)}, "classify", "y must be integers for the task classify"),
