@@ -1,5 +1,6 @@
 """Options that a run would not use are refused by name; defaults, and what a resumed run has, never are."""
 
+import numpy as np
 import pytest
 
 from etalstm.cli import run
@@ -13,6 +14,7 @@ SOURCES = {
     "digits": ["--dataset", "digits"],
     "texts": ["--task", "classify", "--data", "r.csv"],
     "vectors": ["--task", "classify", "--data", "v.csv"],
+    "arrays": ["--task", "classify", "--data", "a.npz"],
     "language": ["--task", "language", "--data", "r.csv", "--steps", "4"],
 }
 
@@ -23,6 +25,7 @@ def train(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "r.csv").write_text(TEXTS)
     (tmp_path / "v.csv").write_text(VECTORS)
+    np.savez(tmp_path / "a.npz", x=np.arange(120).reshape(40, 3) % 5, y=np.arange(40) % 2)
 
     def start(*arguments):
         capsys.readouterr()
@@ -41,6 +44,10 @@ def train(tmp_path, monkeypatch, capsys):
         ("digits", ["--embedding", "32"], "--embedding is not used where inputs are vectors"),
         ("vectors", ["--embedding", "9"], "--embedding is not used where inputs are vectors"),
         ("vectors", ["--vocabulary", "9"], "--vocabulary is not used where inputs are vectors"),
+        ("arrays", ["--label", "y"], "--label is not used with a file of arrays"),
+        ("texts", ["--validation", "r.csv", "--validation-share", "0.3"], "--validation-share is not used with"),
+        ("texts", ["--validation", "r.csv", "--test", "r.csv", "--split-seed", "1"], "--split-seed is not used with"),
+        ("texts", ["--schedule", "cosine", "--step-epochs", "2"], "--step-epochs is only used with --schedule step"),
         ("language", ["--text", "foo"], "--text is not used with --task language"),
         ("texts", ["--test", "r.csv", "--test-share", "0.3"], "--test-share is not used with --test"),
         ("texts", ["--tokens", "bytes", "--vocabulary", "5"], "--vocabulary is not used with --tokens bytes"),
