@@ -10,7 +10,9 @@ from typer import Context, Option
 
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
 from etalstm.commands.options import SLICES_HELP, given, number_or_off, slices_or_auto
+from etalstm.commands.unused import refuse_unused
 from etalstm.data import DATASETS, TASKS, UNITS, open_data
+from etalstm.errors import RunError
 from etalstm.storage import read_thresholds
 from etalstm.train.folder import RunFolder
 from etalstm.train.loop import Trainer
@@ -156,10 +158,14 @@ def train(
         for name, value in given(context).items()
         if name not in NO_SETTINGS
     }
+    if resume and overwrite:
+        raise ValueError("--resume goes on with a run, --overwrite begins anew: there must be one of them, got both")
     folder = RunFolder(out)
     base = folder.settings_to_resume() if resume else {}
-    settings = Settings(**base | (Settings.read(config) if config else {}) | chosen)
+    of_file = Settings.read(config) if config else {}
+    settings = _together(base | of_file | chosen, config)
     found = open_data(settings)
+    refuse_unused({*chosen, *_changed(of_file)}, settings, found)
     for note in found.notes:
         print(note, file=sys.stderr, flush=True)
     with ExitStack() as stack:
@@ -170,3 +176,18 @@ def train(
         with ProgressReport(trainer.total_iterations, settings.batch) as progress:
             last = trainer.run(both(progress, service) if service else progress)
     return SIGNAL_EXIT + Signals[last["signal"]] if last["kind"] == "interrupted" else 0
+
+
+def _together(values: dict, config: Path | None) -> Settings:
+    """Make settings of values; where some come from a file, what is wrong with them is said with its name."""
+    try:
+        return Settings(**values)
+    except ValueError as error:
+        if config is None:
+            raise
+        raise RunError(f"{config}, with the options on top: {error}") from error
+
+
+def _changed(of_file: dict) -> set[str]:
+    """Give the settings of a file that are not the defaults: a run's settings.toml names all."""
+    return {name for name, value in of_file.items() if value != getattr(Settings, name)}

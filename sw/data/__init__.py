@@ -89,5 +89,6 @@ def open_data(settings, encoding: Encoding | None = None) -> DataSet:
         raise ValueError(f"task {settings.task} is for a file of one's own, not for data set {settings.dataset}")
     if settings.data is None:
         raise ValueError(f"task {settings.task} needs the file to learn from: --data FILE")
-    reading = Reading(**{field.name: getattr(settings, field.name) for field in fields(Reading)})
+    names = {field.name for field in fields(Reading)} & {field.name for field in fields(settings)}
+    reading = Reading(**{name: getattr(settings, name) for name in names})
     return open_own(Path(settings.data), reading, encoding)

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from etalstm.data.dataset import REGRESS, TAG
+from etalstm.data.encoding import Encoding
 from etalstm.data.files import LARGEST_BYTES, check_file
 from etalstm.data.raw import Raw
-from etalstm.data.sequences import Example, examples_of
+from etalstm.data.sequences import Example, examples_of, lengths_of
 from etalstm.data.tables import DELIMITERS, LABELS, SEQUENCES, Table
 from etalstm.errors import DataError
 
@@ -67,15 +68,15 @@ def raw_of(path: Path, examples: list[Example], task: str) -> Raw:
     )
 
 
-def read_inputs(path: Path, sequence: str | None, label: str | None) -> list[np.ndarray]:
+def read_inputs(path: Path, encoding: Encoding) -> list[np.ndarray]:
     """Read sequences to answer.
 
     Parameters
     ----------
     path : Path
         Arrays with ``x`` and, where lengths differ, ``lengths``; or a table of the numbers of a step a row.
-    sequence, label : str, optional
-        A table's columns as they were when the network was trained; one of labels needs not be there.
+    encoding : Encoding
+        Of the trained network. A table's columns are found by its names; that of labels needs not be there.
 
     Returns
     -------
@@ -90,16 +91,18 @@ def read_inputs(path: Path, sequence: str | None, label: str | None) -> list[np.
     kind = path.suffix.lower()
     if kind == ARRAYS:
         arrays = load_arrays(path, "x")
-        lengths = arrays.get("lengths", [len(x) for x in arrays["x"]])
+        try:
+            lengths = lengths_of(arrays["x"], arrays.get("lengths"))
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from error
         return [x[:length] for x, length in zip(arrays["x"], lengths, strict=True)]
     if kind not in DELIMITERS:
         raise DataError(f"{path}: the ending must be {', '.join(DELIMITERS)} or {ARRAYS}, got {path.suffix!r}")
-    table = Table(path, [name for name in (sequence, label) if name])
-    column = table.find(sequence, SEQUENCES)
+    label = encoding.label
+    table = Table(path, [name for name in (encoding.sequence, label, *encoding.vector) if name])
+    column = table.find(encoding.sequence, SEQUENCES)
     if column is None:
         raise DataError(f"{path}: has no column that tells which sequence a row belongs to")
     absent = label is not None and label.lower() not in map(str.lower, table.columns)
-    left_out = {column, None if absent else table.find(label, LABELS)}
-    numbers = [n for n in range(len(table.columns)) if n not in left_out]
-    groups = table.sequences(column)
-    return [np.array([[table.number(row, n) for n in numbers] for row in group], np.float32) for group in groups]
+    others = {column, None if absent else table.find(label, LABELS)}
+    return table.vectors(table.sequences(column), table.columns_of_vector(encoding.vector, others))

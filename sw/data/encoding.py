@@ -33,6 +33,8 @@ class Encoding:
         Every class's name, in the order of their numbers.
     text, label, sequence : str, optional
         The columns that a table was read by, see :class:`etalstm.data.Reading`.
+    vector : tuple of str
+        The columns of a step's numbers, in their order, where a table's sequences are vectors.
     """
 
     unit: str | None = None
@@ -43,6 +45,7 @@ class Encoding:
     text: str | None = None
     label: str | None = None
     sequence: str | None = None
+    vector: tuple[str, ...] = ()
 
     @classmethod
     def learn(
@@ -106,8 +109,9 @@ class Encoding:
 
     @property
     def json(self) -> str:
-        """The encoding as JSON."""
-        return json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n"
+        """The encoding as JSON. An empty `vector` is left out, so that digests of texts are those of older runs."""
+        table = {name: value for name, value in asdict(self).items() if name != "vector" or value}
+        return json.dumps(table, ensure_ascii=False, indent=1) + "\n"
 
     @property
     def digest(self) -> str:

@@ -51,7 +51,8 @@ def read_raw(path: Path, reading: Reading) -> Raw:
 
 def _examples(path: Path, reading: Reading, encoding: Encoding | None) -> Sequences:
     if encoding is not None:
-        reading = replace(reading, text=encoding.text, label=encoding.label, sequence=encoding.sequence)
+        names = ("text", "label", "sequence", "vector")
+        reading = replace(reading, **{name: getattr(encoding, name) for name in names})
     raws = {"test": read_raw(path, reading)}
     if encoding is None:
         alike = replace(reading, **raws["test"].columns)

@@ -33,7 +33,8 @@ class Raw:
     notes : list of str
         What was guessed.
     columns : dict
-        ``text``, ``label`` and ``sequence`` of a table, as far as it has such: other files are read by the same.
+        ``text``, ``label``, ``sequence`` and ``vector`` of a table, as far as it has such. Other files are read by the
+        same columns.
     """
 
     path: Path
@@ -41,7 +42,7 @@ class Raw:
     targets: list
     places: list[str]
     notes: list[str] = field(default_factory=list)
-    columns: dict[str, str] = field(default_factory=dict)
+    columns: dict[str, str | tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def texts(self) -> bool:
@@ -111,7 +112,7 @@ def _order(label: str) -> tuple:
 
 def read_table(path: Path, reading: Reading) -> Raw:
     """Read a table: a text a row, or with a sequence column, or for the task ``tag``, a step a row."""
-    table = Table(path, [name for name in (reading.text, reading.label, reading.sequence) if name])
+    table = Table(path, [name for name in (reading.text, reading.label, reading.sequence, *reading.vector) if name])
     sequence = table.find(reading.sequence, SEQUENCES)
     tokens = table.find(reading.text, TOKENS)
     if reading.task == TAG and (tokens is not None or sequence is None):
@@ -126,10 +127,33 @@ def _target(reading: Reading) -> Callable[[Table, Row, int], Any]:
 
 
 def _two_columns(table: Table, reading: Reading, first: int | None, known: tuple[str, ...]) -> tuple[int, int, list]:
-    """Find the columns of text and label; of two columns one that is not known is the one that is left."""
+    """Find the columns of text and label.
+
+    Parameters
+    ----------
+    table, reading
+    first : int, optional
+        Column of the text, where it has been found already.
+    known : tuple of str
+        Names by which a column of texts is known.
+
+    Returns
+    -------
+    text, label : int
+    notes : list of str
+        What was guessed.
+
+    Raises
+    ------
+    DataError
+        If one of the two cannot be told.
+
+    In a table of two columns, the column that has no known name is whichever of the two the other is not. If both have
+    none, the label is the one with fewer different values.
+    """
     text = table.find(reading.text, known) if first is None else first
     label = table.find(reading.label, LABELS)
-    text = None if text == label and reading.label else text  # a column that is named is what it is named
+    text = None if text == label and reading.label else text  # the user's --label goes before a known name of texts
     count = len(table.columns)
     if count == 2 and text is None and label is None:
         rows = [row.fields for row in table.rows if row.fields]
@@ -171,19 +195,19 @@ def _read_vectors(table: Table, reading: Reading, sequence: int) -> Raw:
     if label is None:
         names = ", ".join(table.columns)
         raise DataError(f"{table.path}: which column is the label? Name it: --label COLUMN; there are: {names}")
-    columns = [n for n in range(len(table.columns)) if n not in (sequence, label)]
+    columns = table.columns_of_vector(reading.vector, {sequence, label})
     if not columns:
         raise DataError(f"{table.path}: there is no column of numbers beside sequence and label")
     groups, target = table.sequences(sequence), _target(reading)
-    inputs = [np.array([[table.number(row, n) for n in columns] for row in group], np.float32) for group in groups]
+    inputs = table.vectors(groups, columns)
     if reading.task == TAG:
         targets = [[table.text(row, label) for row in group] for group in groups]
     else:
         targets = [target(table, group[-1], label) for group in groups]
-    names = ", ".join(table.columns[n] for n in columns)
-    note = f"{table.path}: a step is {names}; label is column {table.columns[label]}"
-    columns = _names(table, label=label, sequence=sequence)
-    return Raw(table.path, inputs, targets, [f"{table.path}, line {g[0].line}" for g in groups], [note], columns)
+    vector = tuple(table.columns[n] for n in columns)
+    note = f"{table.path}: a step is {', '.join(vector)}; label is column {table.columns[label]}"
+    names = _names(table, label=label, sequence=sequence) | {"vector": vector}
+    return Raw(table.path, inputs, targets, [f"{table.path}, line {g[0].line}" for g in groups], [note], names)
 
 
 def _names(table: Table, **columns: int | None) -> dict[str, str]:

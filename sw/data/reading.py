@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from etalstm.data.dataset import LANGUAGE
+from etalstm.data.dataset import LANGUAGE, TAG
 from etalstm.data.encoding import CHARACTERS, WORDS
 
 
@@ -23,12 +23,20 @@ class Reading:
     text, label, sequence : str, optional
         Columns of the text, of class, tag or number, and of what tells which sequence a row belongs to. The first two
         are guessed if not given; a column that is called ``sequence`` needs not be.
+    vector : tuple of str
+        Columns of a step's numbers, in their order, where sequences are vectors; if empty, all columns but those of
+        label and sequence.
     validation, test : str, optional
         Files of these splits; shares of the file if not given.
     validation_share, test_share : float
         Those shares.
     split_seed : int
         Of the choice which example is in which split.
+
+    Raises
+    ------
+    ValueError
+        If the task is ``tag`` and tokens are not words: a tag belongs to a word of the table.
     """
 
     task: str
@@ -43,6 +51,11 @@ class Reading:
     validation_share: float = 0.1
     test_share: float = 0.1
     split_seed: int = 0
+    vector: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        if self.task == TAG and self.unit != WORDS:
+            raise ValueError(f"tokens must be {WORDS} for the task {TAG}, got {self.tokens!r}")
 
     @property
     def unit(self) -> str:

@@ -93,7 +93,7 @@ class Sequences(DataSet):
     def epoch(self, split, batch, steps, generator=None):
         """Cut a split into batches of sequences; see :meth:`DataSet.epoch`."""
         members = self._splits.get(check_split(split), [])
-        if not self.masked and steps > self._longest:
+        if generator is not None and not self.masked and steps > self._longest:
             raise ValueError(f"steps must be at most {self._longest}, those of every sequence, got {steps}")
         if not members:
             raise ValueError(f"there is no sequence in {split}")
@@ -145,16 +145,14 @@ def examples_of(x: Sequence, y: Sequence, lengths: Sequence[int] | None, task: s
     DataError
         If they are of other shapes or kinds, or a number is not finite; the message gives the sequence.
     """
-    if len(x) != len(y) or (lengths is not None and len(lengths) != len(x)):
-        raise DataError(
-            f"x has {len(x)} sequences, y {len(y)}" + ("" if lengths is None else f", {len(lengths)} lengths")
-        )
+    steps = lengths_of(x, lengths)
+    if isinstance(y, np.ndarray) and not y.ndim:
+        raise DataError(f"y must be an answer for each sequence, got {y}")
+    if len(x) != len(y):
+        raise DataError(f"x has {len(x)} sequences, y {len(y)}")
     found = []
-    for n, (inputs, target) in enumerate(zip(x, y, strict=True)):
+    for n, (inputs, target, length) in enumerate(zip(x, y, steps, strict=True)):
         inputs, target = np.asarray(inputs), np.asarray(target)
-        length = len(inputs) if lengths is None else int(lengths[n])
-        if not 1 <= length <= len(inputs):
-            raise DataError(f"sequence {n}: its length must be 1 to {len(inputs)}, got {length}")
         inputs = _checked(n, "x", inputs, 1 if np.issubdtype(inputs.dtype, np.integer) else 2)[:length]
         target = _checked(n, "y", target, {TAG: 1}.get(task, min(target.ndim, 1)))
         if task == REGRESS:
@@ -165,6 +163,33 @@ def examples_of(x: Sequence, y: Sequence, lengths: Sequence[int] | None, task: s
     return found
 
 
+def lengths_of(x: Sequence, lengths: Sequence[int] | None) -> list[int]:
+    """Give the steps of each sequence.
+
+    Parameters
+    ----------
+    x, lengths : see :func:`examples_of`
+
+    Raises
+    ------
+    DataError
+        If `x` is no list of sequences, or an empty one, or a length is no integer or not 1 to the steps there are; the
+        message gives the sequence.
+    """
+    if isinstance(x, np.ndarray) and x.ndim < (1 if x.dtype == object else 2):
+        raise DataError(f"x must be sequences of steps, got an array of shape {x.shape}")
+    if not len(x):
+        raise DataError("there is no sequence in x")
+    most = [len(np.atleast_1d(inputs)) for inputs in x]
+    found = np.array(most, np.int64) if lengths is None else np.asarray(lengths)
+    if found.shape != (len(x),) or not np.issubdtype(found.dtype, np.integer):
+        raise DataError(f"lengths must be {len(x)} integers, got shape {found.shape}, {found.dtype}")
+    for number, (length, steps) in enumerate(zip(found, most, strict=True)):
+        if not 1 <= length <= steps:
+            raise DataError(f"sequence {number}: its length must be 1 to {steps}, got {length}")
+    return found.tolist()
+
+
 def _checked(number: int, name: str, array: np.ndarray, dimensions: int) -> np.ndarray:
     """Give an array as int64 or float32."""
     if array.ndim != dimensions:
@@ -173,8 +198,16 @@ def _checked(number: int, name: str, array: np.ndarray, dimensions: int) -> np.n
         if array.size and array.min() < 0:
             raise DataError(f"sequence {number}: {name} must be at least 0, got {array.min()}")
         return array.astype(np.int64)
-    if not np.issubdtype(array.dtype, np.floating):
+    return finite_float32(number, name, array)
+
+
+def finite_float32(number: int, name: str, array: np.ndarray) -> np.ndarray:
+    """Give an array of the sequence `number` as float32; :class:`DataError` if it holds what no such number is."""
+    if array.dtype.kind not in "iuf":
         raise DataError(f"sequence {number}: {name} must be numbers, got {array.dtype}")
-    if not np.isfinite(array).all():
-        raise DataError(f"sequence {number}: {name} must be finite, got {array[~np.isfinite(array)].flat[0]}")
-    return array.astype(np.float32)
+    with np.errstate(over="ignore"):
+        found = array.astype(np.float32)
+    lost = array[~np.isfinite(found)]
+    if lost.size:
+        raise DataError(f"sequence {number}: {name} must be finite in float32, got {lost[0]}")
+    return found

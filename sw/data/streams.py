@@ -29,7 +29,9 @@ class TokenStreams(DataSet):
         The order is that of the text, so `generator` only says that a last, shorter segment is dropped. Tokens that
         do not fill the streams evenly, fewer than `batch`, are left out.
         """
-        tokens = self._tokens[check_split(split)]
+        tokens = self._tokens.get(check_split(split))
+        if tokens is None:
+            raise ValueError(f"there is no text in {split}")
         length = (tokens.size - 1) // batch  # each stream needs a target after its last input
         segments = length // steps if generator is not None else -(-length // steps)
         if not segments:

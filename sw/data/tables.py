@@ -2,9 +2,10 @@
 
 import csv
 import io
-import math
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from etalstm.data.files import read_text
 from etalstm.errors import DataError
@@ -12,6 +13,7 @@ from etalstm.errors import DataError
 TEXTS = ("text", "sentence", "question", "review", "content", "comment", "message", "token", "word", "title")
 LABELS = ("label", "class", "category", "target", "tag", "sentiment", "topic", "answer", "y")
 SEQUENCES = ("sequence", "sequence_id")
+LARGEST_NUMBER = float(np.finfo(np.float32).max)
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
@@ -31,13 +33,14 @@ class Table:
     path : Path
         Ending on one of ``DELIMITERS``.
     names : sequence of str
-        Columns that the user names; they, or well-known ones, tell that the first line has names. Otherwise the
-        columns are called 1, 2, 3, and so on: a name of digits tells nothing.
+        Columns that the user names. If one of them, or a well-known name, is in the first line, then that line has the
+        names of the columns. Otherwise the columns are called 1, 2, 3, and so on. A name of digits does not count: it
+        may be a number of the first row.
 
     Raises
     ------
     DataError
-        If it cannot be read, or rows have unequal numbers of fields.
+        If it cannot be read, rows have unequal numbers of fields, or two columns have one name.
 
     Members
     -------
@@ -53,12 +56,21 @@ class Table:
         headed = bool({field.strip().lower() for field in first.fields} & known)
         self.columns = [f.strip() for f in first.fields] if headed else [str(n + 1) for n in range(len(first.fields))]
         if headed:
+            self._check_names(first)
             self.rows.remove(first)
         for row in self.rows:
             if row.fields and len(row.fields) != len(self.columns):
                 raise DataError(f"{path}, line {row.line}: {len(row.fields)} fields, expected {len(self.columns)}")
         if not any(row.fields for row in self.rows):
             raise DataError(f"{path}: has no rows below its line of names")
+
+    def _check_names(self, first: Row) -> None:
+        """Refuse two columns of one name: columns are found by their names, in any case."""
+        seen = set()
+        for name in self.columns:
+            if name.lower() in seen:
+                raise DataError(f"{self.path}, line {first.line}: two columns have the name {name!r}")
+            seen.add(name.lower())
 
     @staticmethod
     def _read(path: Path, delimiter: str) -> list[Row]:
@@ -98,15 +110,29 @@ class Table:
         return value
 
     def number(self, row: Row, column: int) -> float:
-        """Give a field as a number; :class:`DataError` if it is none, or not finite."""
+        """Give a field as a number; :class:`DataError` if it is none, or not finite in float32."""
         text = self.text(row, column)
         try:
             value = float(text)
         except ValueError as error:
             raise DataError(f"{self.place(row, column)}: {text[:40]!r} is no number") from error
-        if not math.isfinite(value):
-            raise DataError(f"{self.place(row, column)}: must be finite, got {text[:40]!r}")
+        if not abs(value) <= LARGEST_NUMBER:
+            raise DataError(f"{self.place(row, column)}: must be finite in float32, got {text[:40]!r}")
         return value
+
+    def vectors(self, groups: list[list[Row]], columns: list[int]) -> list[np.ndarray]:
+        """Give the numbers of some columns for each sequence of rows, float32, (T, I); raises as :meth:`number`."""
+        return [np.array([[self.number(row, n) for n in columns] for row in group], np.float32) for group in groups]
+
+    def columns_of_vector(self, names: tuple[str, ...], others: set[int | None]) -> list[int]:
+        """Give the numbers of the columns of these names, in this order; without names all that are not in `others`.
+
+        Raises
+        ------
+        DataError
+            If there is no column of one of the names.
+        """
+        return [self.find(name, ()) for name in names] or [n for n in range(len(self.columns)) if n not in others]
 
     def sequences(self, column: int | None) -> list[list[Row]]:
         """Give the rows of each sequence: of one value in a column, or without a column between blank lines."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from etalstm.durable import write_whole
 from etalstm.errors import RunError
-from etalstm.train.progress import SCORES
+from etalstm.train.loss import SCORES
 
 
 def check_can_draw() -> None:

@@ -76,7 +76,10 @@ class Trainer:
             failed.pop_all()
 
     def _begin(self, device: Device) -> None:
-        """Make the learner, or have it where the folder's checkpoint says, and refuse what cannot be trained."""
+        """Make the learner. A resumed run's learner gets the state of the folder's checkpoint.
+
+        Settings that data set or device cannot be trained with are refused here, before a file is changed.
+        """
         settings = self.settings
         self.learner, saved = open_learner(
             settings, self.data, device, self.folder.checkpoint if self._resume else None
@@ -92,7 +95,7 @@ class Trainer:
         self._epoch_start = self._generator.bit_generator.state
 
     def _check_splits(self) -> int:
-        """Cut every split into batches once, as all that cannot be is refused there; give the batches of an epoch."""
+        """Give the batches of an epoch. Every split is cut once: sizes that do not suit it are refused early."""
         sizes = self.settings.batch, self.learner.steps
         for split in ("validation", "test"):
             self.data.epoch(split, *sizes)
@@ -168,8 +171,7 @@ class Trainer:
                 return entry
 
     def _write_settings(self) -> None:
-        if not self._resume:
-            write_whole(self.folder.encoding, self.data.encoding.json)
+        write_whole(self.folder.encoding, self.data.encoding.json)  # a resumed run's is the same; the file may be lost
         if self._changed or not self._resume:
             self.folder.write_settings(self.settings)
 

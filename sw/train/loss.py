@@ -7,6 +7,8 @@ import numpy as np
 
 from etalstm.data.dataset import LANGUAGE, REGRESS
 
+SCORES = ("accuracy", "perplexity", "rmse")  # what :meth:`Loss.score` names
+
 
 @dataclass(frozen=True)
 class Loss:

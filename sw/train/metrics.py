@@ -6,6 +6,7 @@ from pathlib import Path
 from etalstm.durable import write_whole
 from etalstm.errors import RunError
 from etalstm.train.checkpoint import Position
+from etalstm.train.loss import SCORES
 
 SHARES = ("footprint", "arithmetic", "backward_arithmetic", "delta_density")
 
@@ -104,7 +105,8 @@ def read_log(path: Path) -> list[dict]:
     Raises
     ------
     RunError
-        If a line but the last is no object, or one lacks a key that its kind has; the message names file and line.
+        If a line but the last is no object, or one lacks a key that its kind has, or a loss or a score is no number;
+        the message names file and line.
     """
     if not path.exists():
         return []
@@ -126,7 +128,10 @@ def _checked(entry: object, place: str) -> dict:
         raise RunError(f"{place}: must be an object, got {entry!r:.40}")
     needed = {"iteration": int, "epoch": int}
     if entry.get("kind") == "iteration" and "footprint" in entry:
-        needed |= dict.fromkeys((*SHARES, "footprint", "real_footprint", "cells_skipped", "cells"), (int, float))
+        needed |= dict.fromkeys((*SHARES, "real_footprint", "cells_skipped", "cells"), (int, float))
+    if entry.get("kind") in ("iteration", "epoch", "test"):
+        needed["loss"] = (int, float)
+    needed |= {name: (int, float) for name in SCORES if name in entry}
     for name, kind in needed.items():
         if not isinstance(entry.get(name), kind):
             raise RunError(f"{place}: {name} must be a number, got {entry.get(name)!r:.40}")
@@ -138,7 +143,8 @@ def _checked(entry: object, place: str) -> dict:
 def _happened(entry: dict, position: Position) -> bool:
     """Tell whether what an entry says is part of a run that is at `position`."""
     if entry["kind"] == "epoch":
-        return entry["epoch"] <= position.epoch  # of a crash between this line and the checkpoint, the line goes
+        # The line is written before the checkpoint. After a crash between the two the epoch ends once more.
+        return entry["epoch"] <= position.epoch
     return entry["kind"] in ("iteration", "resumed", "interrupted") and entry["iteration"] <= position.iteration
 
 

@@ -6,9 +6,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column
 from rich.text import Text
 
+from etalstm.train.loss import SCORES
+
 _WHOLE = Column(no_wrap=True)  # so that only the bar shrinks
 NEW_SHARE = 0.1  # of an iteration in the means that are shown
-SCORES = ("accuracy", "perplexity", "rmse")
 
 
 class ProgressReport:

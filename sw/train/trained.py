@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from etalstm.data import DataSet, Encoding
 from etalstm.data.dataset import CLASSIFY, LANGUAGE, REGRESS
+from etalstm.data.sequences import finite_float32
 from etalstm.device import Device, Session, TrainingShape, open_device
 from etalstm.errors import CheckpointError, DataError
 from etalstm.network import NetworkShape, check_size
@@ -94,7 +95,7 @@ class TrainedModel:
         Raises
         ------
         ValueError
-            If the data are not what the network was trained for, or there is no such split.
+            If the data are not what the network was trained for, there is no such split, or a size is not above 0.
         """
         identity = self.identity
         found = {"task": data.task, "outputs": data.classes, "encoding": data.encoding.digest}
@@ -106,11 +107,18 @@ class TrainedModel:
                 raise ValueError(f"the network was trained for other data: its {name} is {ours}, theirs is {theirs}")
         if not data.input_size and data.tokens > identity.tokens:
             raise ValueError(f"the network knows {identity.tokens} tokens, the data have {data.tokens}")
-        sizes = batch or self.settings.batch, steps or self.settings.steps or data.steps
+        sizes = self._sizes(data, batch, steps)
         batches = data.epoch(split, *sizes)
+        masked = not data.stateful  # a sequence may have fewer steps than the batch, even if all have as many
         with threadpool_limits(1):
-            loss, _ = evaluate(self._session(*sizes, data.masked), self.model, batches, data.stateful)
+            loss, _ = evaluate(self._session(*sizes, masked), self.model, batches, data.stateful)
         return {"loss": loss.mean} | loss.score(self.identity.task)
+
+    def _sizes(self, data: DataSet, batch: int | None, steps: int | None) -> tuple[int, int]:
+        """Give the sizes of a batch, those of the run where none is given."""
+        batch = self.settings.batch if batch is None else batch
+        steps = (self.settings.steps or data.steps) if steps is None else steps
+        return check_size("batch", batch), check_size("steps", steps)
 
     def predict(self, inputs: Sequence) -> list:
         """Answer sequences.
@@ -144,14 +152,21 @@ class TrainedModel:
             if not identity.tokens:
                 raise DataError(f"sequence {number}: the network takes vectors, got a text")
             entry = self.encoding.encode(entry)
-        array = np.ascontiguousarray(entry, np.int64 if identity.tokens else np.float32)
+        array = np.asarray(entry)
         expected = () if identity.tokens else (identity.input_size,)
         if array.ndim != 1 + len(expected) or array.shape[1:] != expected or not len(array):
             wanted = f"vectors of {identity.input_size} numbers" if expected else "tokens"
             raise DataError(f"sequence {number}: must be {wanted}, at least one, got an array of shape {array.shape}")
-        if identity.tokens and not (array.min() >= 0 and array.max() < identity.tokens):
-            raise DataError(f"sequence {number}: tokens must be 0 to {identity.tokens - 1}, got {array.max()}")
-        return array
+        return self._tokens(number, array) if identity.tokens else finite_float32(number, "x", array)
+
+    def _tokens(self, number: int, array: np.ndarray) -> np.ndarray:
+        """Give tokens as int64, (T,), each of them known."""
+        if not np.issubdtype(array.dtype, np.integer):
+            raise DataError(f"sequence {number}: tokens must be integers, got {array.dtype}")
+        unknown = array[(array < 0) | (array >= self.identity.tokens)]
+        if unknown.size:
+            raise DataError(f"sequence {number}: tokens must be 0 to {self.identity.tokens - 1}, got {unknown[0]}")
+        return array.astype(np.int64)
 
     def _answers(self, arrays: list[np.ndarray]) -> list:
         lengths = np.array([len(array) for array in arrays])
@@ -201,6 +216,8 @@ class TrainedModel:
         if self.identity.task != LANGUAGE:
             raise ValueError(f"only a network of the task language generates, this one's is {self.identity.task}")
         check_size("length", length)
+        if seed < 0:
+            raise ValueError(f"seed must be at least 0, got {seed}")
         if not 0 <= temperature < np.inf:
             raise ValueError(f"temperature must be finite and at least 0, got {temperature}")
         generator = np.random.Generator(np.random.PCG64(seed))

@@ -5,7 +5,8 @@ import os
 import numpy as np
 import pytest
 
-from etalstm.data import SPLITS, files
+from etalstm.data import SPLITS, Encoding, files
+from etalstm.data.arrays import read_inputs
 from etalstm.data.own import open_own
 from etalstm.data.reading import Reading
 from etalstm.errors import DataError
@@ -163,7 +164,14 @@ def test_arrays_are_taken_as_they_are(tmp_path):
         ("r.csv", "text,label\na,x\nb,y\n", "classify", r"r\.csv: 2 examples leave none for validation"),
         ("r.txt", "a b\n", "classify", r"the ending must be \.csv, \.tsv or \.npz, got '\.txt'"),
         ("r.csv", "text,label\na,1\nb,two\n", "regress", r"line 3, column label: 'two' is no number"),
-        ("r.csv", "text,label\na,1\nb,inf\n", "regress", r"line 3, column label: must be finite, got 'inf'"),
+        ("r.csv", "text,label\na,1\nb,inf\n", "regress", r"line 3, column label: .* float32, got 'inf'"),
+        (
+            "r.csv",
+            "text,label\na,1\nb,1e40\n",
+            "regress",
+            r"line 3, column label: .* float32, got '1e40'",
+        ),
+        ("r.csv", "text,Text\na,1\nb,2\n", "classify", r"r\.csv, line 1: two columns have the name 'Text'"),
         ("n.csv", "sequence,a,label\n1,2,x\n1,?,x\n", "classify", r"line 3, column a: '\?' is no number"),
         ("n.csv", "sequence,a,b\n1,2,x\n", "classify", r"which column is the label\? .*: sequence, a, b"),
         ("n.csv", "sequence,label\n1,x\n", "classify", r"no column of numbers beside sequence and label"),
@@ -181,9 +189,27 @@ def test_what_a_file_should_not_hold_is_named_with_its_place(tmp_path, name, con
         ({"x": np.zeros((4, 3, 2))}, "classify", "has no array y"),
         ({"x": np.zeros((4, 3, 2)), "y": np.zeros(3, int)}, "classify", "x has 4 sequences, y 3"),
         ({"x": np.zeros((4, 3)), "y": np.zeros(4, int)}, "classify", "sequence 0: x must have 2 dimensions"),
-        ({"x": np.full((4, 3, 2), np.nan), "y": np.zeros(4, int)}, "classify", "sequence 0: x must be finite, got nan"),
+        (
+            {"x": np.full((4, 3, 2), np.nan), "y": np.zeros(4, int)},
+            "classify",
+            "sequence 0: x must be finite",
+        ),
+        ({"x": np.full((4, 3, 2), 1e40), "y": np.zeros(4, int)}, "classify", r"finite in float32, got 1e\+40"),
+        ({"x": np.zeros((0, 3, 2)), "y": np.zeros(0, int)}, "classify", "there is no sequence in x"),
+        ({"x": np.array(5.0), "y": np.zeros(4, int)}, "classify", r"x must be sequences of steps, .* shape \(\)"),
+        ({"x": np.zeros((4, 3, 2)), "y": np.array(5)}, "classify", "y must be an answer for each sequence, got 5"),
         ({"x": np.zeros((4, 3, 2)), "y": np.zeros(4)}, "classify", "y must be integers for the task classify"),
         ({"x": np.zeros((4, 3, 2)), "y": np.zeros(4, int), "lengths": np.full(4, 9)}, "classify", "1 to 3, got 9"),
+        (
+            {"x": np.zeros((4, 3, 2)), "y": np.zeros(4, int), "lengths": np.full(4, 2.7)},
+            "classify",
+            "4 integers",
+        ),
+        (
+            {"x": np.zeros((2, 3, 2)), "y": np.zeros(2, int), "lengths": np.ones((2, 1), int)},
+            "tag",
+            "got shape",
+        ),
         ({"x": np.array([None]), "y": np.zeros(1, int)}, "classify", "no file of arrays: .*allow_pickle"),
     ],
 )
@@ -206,6 +232,50 @@ def test_other_files_are_read_by_the_same_columns(tmp_path):
     assert texts(data, "test") == [("dull", "neg")]
     again = open_own(tmp_path / "t.csv", Reading("classify"), data.encoding)
     assert texts(again, "test") == [("dull", "neg")] and again.encoding == data.encoding
+
+
+@pytest.mark.parametrize(
+    ("x", "lengths", "message"),
+    [
+        (np.zeros((2, 3, 2)), [2, 9], "sequence 1: its length must be 1 to 3, got 9"),
+        (np.zeros((2, 3, 2)), [-1, 2], "sequence 0: its length must be 1 to 3, got -1"),
+        (np.zeros((2, 3, 2)), [2], r"lengths must be 2 integers, got shape \(1,\)"),
+        (np.zeros((2, 3, 2)), [2.0, 1.0], "lengths must be 2 integers, .* float64"),
+        (np.array(5.0), [1], r"x must be sequences of steps, got an array of shape \(\)"),
+    ],
+)
+def test_arrays_to_answer_are_checked_like_those_to_learn(tmp_path, x, lengths, message):
+    np.savez(tmp_path / "a.npz", x=x, lengths=np.array(lengths))
+    with pytest.raises(DataError, match=rf"a\.npz: {message}"):
+        read_inputs(tmp_path / "a.npz", Encoding())
+
+
+def test_tags_belong_to_words(tmp_path):
+    with pytest.raises(ValueError, match="tokens must be words for the task tag, got 'characters'"):
+        opened(tmp_path, "t.tsv", TAGGED, "tag", tokens="characters")
+
+
+def test_a_text_that_is_answered_as_a_whole_has_no_other_split(tmp_path):
+    encoding = opened(tmp_path, "t.txt", "ab" * 200, "language").encoding
+    data = opened(tmp_path, "t.txt", "ab" * 200, "language", encoding)
+    with pytest.raises(ValueError, match="there is no text in validation"):
+        data.epoch("validation", 1, 4)
+
+
+SWAPPED = "".join(f"{n + t / 8},{n},{'up' if n % 2 else 'down'},{t}\n" for n in range(20) for t in range(1 + n % 4))
+
+
+def test_vectors_go_by_the_names_of_their_columns(tmp_path):
+    (tmp_path / "v.csv").write_text("b,sequence,label,a\n" + SWAPPED)
+    data = opened(tmp_path, "n.csv", "sequence,a,b,label\n" + STEPS, "classify", validation=str(tmp_path / "v.csv"))
+    assert data.encoding.vector == ("a", "b")
+    again = open_own(tmp_path / "v.csv", Reading("classify"), data.encoding)
+    for found in (members(data, "validation"), members(again, "test"), ((x, 0) for x in
+                  read_inputs(tmp_path / "v.csv", data.encoding))):  # fmt: skip
+        assert [x[:, 0].tolist() for x, _ in found] == [list(range(1 + n % 4)) for n in range(20)]
+    (tmp_path / "v.csv").write_text("sequence,b,label\n0,1,up\n")
+    with pytest.raises(DataError, match="has no column 'a'; there are: sequence, b, label"):
+        read_inputs(tmp_path / "v.csv", data.encoding)
 
 
 def test_a_column_that_is_not_there_is_named_with_those_there_are(tmp_path):

@@ -118,6 +118,23 @@ def test_a_run_is_not_erased_by_mistake(tmp_path, capsys):
     assert len(entries(tmp_path)) == 2
 
 
+def test_beginning_anew_leaves_nothing_of_the_old_run(tmp_path):
+    assert train(tmp_path, *SMALL, "--epochs", 1) == 0
+    events = set((tmp_path / "events").iterdir())
+    assert (tmp_path / BEST).exists() and events
+    assert train(tmp_path, *SMALL, "--iterations", 1, "--overwrite") == 0
+    assert not (tmp_path / BEST).exists(), "a run that ends within its first epoch has no best state"
+    assert len(list((tmp_path / "events").iterdir())) == 1
+
+
+def test_a_resumed_run_writes_its_encoding_again(tmp_path):
+    assert train(tmp_path, *SMALL, "--iterations", 1) == 0
+    written = (tmp_path / ENCODING).read_bytes()
+    (tmp_path / ENCODING).unlink()
+    assert train(tmp_path, "--resume", "--iterations", 2) == 0
+    assert (tmp_path / ENCODING).read_bytes() == written
+
+
 def test_a_second_process_is_kept_out(tmp_path, capsys):
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -201,6 +218,8 @@ def test_a_folder_that_cannot_be_written_is_found_before_training(tmp_path, caps
     [('{"iteration": 1, "epoch": 1}', "line 1: kind must be a text, got None"),
      ('{"kind": "iteration", "epoch": 1}', "line 1: iteration must be a number, got None"),
      ('{"kind": "iteration", "iteration": 1, "epoch": 1, "footprint": 1}', "line 1: arithmetic must be a number"),
+     ('{"kind": "epoch", "iteration": 1, "epoch": 1, "loss": null}', "line 1: loss must be a number, got None"),
+     ('{"kind": "test", "iteration": 1, "epoch": 1, "loss": 1, "rmse": "x"}', "line 1: rmse must be a number, got 'x'"),
      ("[1]", "line 1: must be an object"), ("{", "line 1: no JSON")],
 )  # fmt: skip
 def test_a_log_that_no_run_wrote_is_refused_before_training(tmp_path, capsys, line, message):

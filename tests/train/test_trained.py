@@ -133,6 +133,8 @@ def test_what_is_wrong_with_inputs_is_said(reviews, language):
         for inputs, message in (
             ([""], "sequence 0: must be tokens, at least one"),
             (["fine", np.array([0, 99])], "sequence 1: tokens must be 0 to .*, got 99"),
+            ([np.array([-5, 2])], "sequence 0: tokens must be 0 to .*, got -5"),
+            ([np.array([1.7, 2.2])], "sequence 0: tokens must be integers, got float64"),
             ([np.zeros((3, 2), np.int64)], r"must be tokens, .* shape \(3, 2\)"),
         ):
             with pytest.raises(DataError, match=message):
@@ -148,6 +150,8 @@ def test_what_is_wrong_with_inputs_is_said(reviews, language):
             model.generate("the", 3, temperature=-1)
         with pytest.raises(ValueError, match="length must be above 0, got 0"):
             model.generate("the", 0)
+        with pytest.raises(ValueError, match="seed must be at least 0, got -1"):
+            model.generate("the", 3, seed=-1)
 
 
 def test_damaged_folders_are_refused_by_file_and_field(reviews, tmp_path):
@@ -180,8 +184,10 @@ def output(capsys, *arguments):
 def test_the_commands_say_what_the_model_does(reviews, language, tmp_path, capsys):
     code, shown = output(capsys, "predict", reviews, "fine that", "poor that")
     assert code == 0 and shown.out == "p\nn\n"
-    (tmp_path / "lines.txt").write_text("a film great that\n\nawful that\n")
-    assert output(capsys, "predict", reviews, "--file", tmp_path / "lines.txt", "--json")[1].out == '"p"\n"n"\n'
+    lines = tmp_path / "lines.txt"
+    lines.write_bytes("a film great that\r\n\nawful\u2028that\x0c\nfine that".encode())
+    assert output(capsys, "predict", reviews, "--file", lines, "--json")[1].out == '"p"\nnull\n"n"\n"p"\n'
+    assert output(capsys, "predict", reviews, "--file", lines)[1].out == "p\n\nn\np\n"
     found = json.loads(output(capsys, "evaluate", reviews, "--json")[1].out)
     with load(reviews) as model:
         assert found == model.evaluate(open_dataset_of(reviews))
@@ -201,7 +207,10 @@ def test_the_commands_say_what_the_model_does(reviews, language, tmp_path, capsy
         (["predict", "RUN", "a", "--file", "b"], "there must be texts to answer, or a file"),
         (["predict", "RUN", "--file", "none.txt"], "none.txt: cannot be read: No such file"),
         (["generate", "RUN", "a"], "only a network of the task language generates"),
+        (["predict", "RUN", "--file", "a.csv"], "a.csv: must be a file of a text a line, but its ending is .csv"),
         (["evaluate", "RUN", "--split", "dev"], "unknown split 'dev'"),
+        (["evaluate", "RUN", "--batch", "0"], "batch must be above 0, got 0"),
+        (["evaluate", "RUN", "--steps", "0"], "steps must be above 0, got 0"),
         (["evaluate", "RUN", "--device", "abacus"], "unknown device 'abacus'"),
         (["export", "RUN", "-o", "/proc/none.safetensors"], "/proc/none.safetensors"),
     ],
@@ -224,3 +233,21 @@ def test_numbers_are_answered_step_by_step_or_as_a_whole(tmp_path, capsys):
     (tmp_path / "inputs.csv").write_text("\n".join(line.rpartition(",")[0] for line in content.splitlines()))
     answers = output(capsys, "predict", tag, "--file", tmp_path / "inputs.csv")[1].out.splitlines()
     assert [len(answer.split()) for answer in answers] == [2 + n % 3 for n in range(60)]
+
+
+def test_an_evaluation_takes_sequences_of_fewer_steps_than_the_run(tmp_path, capsys):
+    def table(name, steps):
+        rows = (f"{n},{t},{n % 2},{'ab'[n % 2]}\n" for n in range(40) for t in range(steps))
+        (tmp_path / name).write_text("sequence,t,a,label\n" + "".join(rows))
+        return tmp_path / name
+
+    options = ["--task", "classify", "--hidden", 4, "--epochs", 1, "--batch", 8, "--steps", 6]
+    folder = train(tmp_path / "run", "--data", table("long.csv", 6), *options)
+    short = table("short.csv", 3)
+    found = [json.loads(output(capsys, "evaluate", folder, "--data", short, "--json", *steps)[1].out)
+             for steps in ([], ["--steps", 3])]  # fmt: skip
+    assert found[0] == found[1], "steps that are not there count for nothing"
+    with load(folder) as model:
+        for bad, message in ((np.nan, "got nan"), (1e40, r"got 1e\+40"), (1j, "must be numbers, got complex")):
+            with pytest.raises(DataError, match=f"sequence 1: .*{message}"):
+                model.predict([np.ones((2, 2)), np.full((3, 2), bad)])
