@@ -245,6 +245,11 @@ def test_refuses_parts_that_do_not_go_together(path):
     for network, message in (
         (Network(state, embedding=values(9, 4)), r"embedding has shape \(9, 4\), expected \(tokens, 5\)"),
         (Network(state, output=(values(3, 5), values(3))), r"weights have shape \(3, 5\), expected \(3, 4\)"),
+        (Network(state, per_step=True), "per_step gives logits of every step, and needs an output layer"),
+        (Network(state, embedding=values(9, 5).astype(float)), "embedding is of float64, expected float32"),
+        (Network(state, embedding=values(9, 5) * np.inf), "embedding has a value that is not finite"),
+        (Network(state, output=(values(3, 4).astype(np.float16), values(3))), "weight is of float16, expected float32"),
+        (Network(state, output=(values(3, 4), values(3) * np.nan)), "bias has a value that is not finite"),
     ):
         with pytest.raises(ModelError, match=message):
             write_onnx(path, network)
