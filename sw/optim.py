@@ -159,7 +159,7 @@ class _Layer:
         """Take a step on the device and on the host; velocities are in the optimizer's state."""
         w_ih, w_hh, b_ih, b_hh = (tensor.detach() for tensor in self.tensors)
         before = w_ih.numpy(), w_hh.numpy(), (b_ih + b_hh).numpy()
-        velocities = tuple(_velocity(state[tensor], tensor) for tensor in self.tensors[:3])
+        velocities = self._velocities(state)
         gradients = tuple(tensor.grad.numpy() for tensor in self.tensors[:3])
         moved, speeds = self._moved(before, velocities, gradients)
         numbers = (float(self.group[name]) for name in ("lr", "momentum", "weight_decay"))
@@ -168,6 +168,14 @@ class _Layer:
             tensor.copy_(torch.from_numpy(values))
             state[tensor][MOMENTUM] = torch.from_numpy(speed)
         b_hh.zero_()
+        state[self.tensors[3]].pop(MOMENTUM, None)
+
+    def _velocities(self, state: dict) -> tuple[np.ndarray, ...]:
+        """Give the velocities of w_ih, w_hh and the one bias, which moves as fast as both biases together."""
+        *velocities, b_ih, b_hh = (state[tensor].get(MOMENTUM) for tensor in self.tensors)
+        velocities.append(b_ih if b_hh is None else b_hh if b_ih is None else b_ih + b_hh)
+        known = zip(velocities, self.tensors, strict=False)
+        return tuple((torch.zeros_like(one) if v is None else v).detach().numpy() for v, one in known)
 
     def _moved(self, values, velocities, gradients) -> tuple[tuple, tuple]:
         rule = UpdateRule(self.group["lr"], self.group["momentum"], self.group["weight_decay"], 1.0)
@@ -175,8 +183,3 @@ class _Layer:
         results = [descend(*of, rule, decay) for *of, decay in zip(values, velocities, gradients, decays, strict=True)]
         moved, speeds = zip(*results, strict=True)
         return moved, speeds
-
-
-def _velocity(state: dict, tensor: Tensor) -> np.ndarray:
-    velocity = state.get(MOMENTUM)  # PyTorch may have stored None
-    return (torch.zeros_like(tensor) if velocity is None else velocity).numpy()

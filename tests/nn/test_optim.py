@@ -239,6 +239,19 @@ def test_biases_with_different_gradients_take_the_step_of_torch(name):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
+def test_the_one_bias_takes_over_the_velocity_of_both():
+    one = network()
+    optimizer = SGD(one.parameters(), lr=0.5, momentum=0.5)
+    with torch.no_grad():
+        for tensor in (one.bias_ih_l0, one.bias_hh_l0):
+            optimizer.state[tensor]["momentum_buffer"] = torch.full_like(tensor, 3.0)
+    go_back(one, sequences())
+    expected = one.bias_ih_l0 + one.bias_hh_l0 - 0.5 * (0.5 * 6 + one.bias_ih_l0.grad)
+    optimizer.step()
+    torch.testing.assert_close(one.bias_ih_l0 + one.bias_hh_l0, expected)
+    assert "momentum_buffer" not in optimizer.state[one.bias_hh_l0], "it would be added again"
+
+
 def test_biases_whose_gradients_are_no_numbers_change_nothing():
     one = network()
     go_back(one, sequences())
