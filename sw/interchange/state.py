@@ -146,6 +146,8 @@ def _direction(left: dict, place: str) -> Direction:
     for name in names.values():
         if name.startswith("weight") and name not in left:
             raise ModelError(f"{name} is missing")
+        if name.startswith("weight") and (np.ndim(left[name]) != 2 or not np.size(left[name])):
+            raise ModelError(f"{name} has shape {np.shape(left[name])}, expected two axes, neither of them empty")
     rows = np.shape(left[names["weight_ih"]])[:1]
     found = {name: left.pop(full, None) for name, full in names.items()}
     return Direction(**{n: np.zeros(rows, np.float32) if a is None else np.asarray(a) for n, a in found.items()})
