@@ -1,7 +1,9 @@
 """An optimizer for PyTorch that updates the layers of :class:`etalstm.nn.LSTM` where they are."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import torch
@@ -16,6 +18,7 @@ from etalstm.optimizer import UpdateRule, check_hyperparameters
 
 MOMENTUM = "momentum_buffer"  # PyTorch's name of the velocity in an optimizer's state
 BIASED = 4  # tensors of a layer with biases and without a projection
+REFUSED = ("dampening", "nesterov", "maximize", "differentiable")  # options of torch.optim.SGD that no device has
 
 
 class SGD(torch.optim.SGD):
@@ -29,6 +32,9 @@ class SGD(torch.optim.SGD):
     A machine's layer has one bias, which does not decay. So a layer's ``bias_ih`` takes the sum of both, and
     ``bias_hh`` becomes zero; ``torch.optim.SGD`` would move both, and so their sum twice as far.
 
+    Two kinds of layers take the step of ``torch.optim.SGD`` instead: a layer whose two biases have different gradients,
+    as with a penalty on one of them; and a layer that shares a parameter with another layer.
+
     Parameters
     ----------
     params : iterable
@@ -38,18 +44,26 @@ class SGD(torch.optim.SGD):
     Raises
     ------
     ValueError
-        If a number is outside its range.
+        If a number is outside its range, or a group sets ``dampening``, ``nesterov``, ``maximize`` or
+        ``differentiable``.
     """
 
     def __init__(self, params, lr: float = 1e-3, momentum: float = 0.0, weight_decay: float = 0.0):
         check_hyperparameters(lr, momentum, None, weight_decay)
         super().__init__(params, lr, momentum, weight_decay=weight_decay)
 
+    def add_param_group(self, param_group: dict) -> None:
+        """Add a group; ``ValueError`` names an option that is refused, or a number outside its range."""
+        _check_group({**self.defaults, **param_group})
+        super().add_param_group(param_group)
+
     def step(self, closure=None):
         """Take one step.
 
         Raises
         ------
+        ValueError
+            As for the constructor, for what a group holds by now. No parameter has changed.
         DivergedError
             If a gradient of a layer is not finite; no parameter has changed.
         DeviceError
@@ -59,9 +73,12 @@ class SGD(torch.optim.SGD):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        for group in self.param_groups:
+            _check_group(group)  # a loaded state or a scheduler may have changed it
         layers = list(self._layers())
         for layer in layers:
             layer.check()
+        layers = [layer for layer in layers if layer.has_one_bias]
         with torch.no_grad():
             for layer in layers:
                 layer.step(self.state)
@@ -73,23 +90,39 @@ class SGD(torch.optim.SGD):
         for tensor, _ in done:
             tensor.grad = None  # torch.optim.SGD passes over what has no gradient
         try:
-            super().step()
+            _stock_step()(self)
         finally:
             for tensor, gradient in done:
                 tensor.grad = gradient
 
     def _layers(self) -> Iterator["_Layer"]:
-        """Give the layers all of whose parameters are in one group and have gradients."""
+        """Give the layers all of whose parameters are in one group, have gradients and are of no other layer."""
         group_of = {id(tensor): group for group in self.param_groups for tensor in group["params"]}
-        seen = set()
-        for module in living_modules():
-            for tensors in module.layers():
-                groups = [group_of.get(id(tensor)) for tensor in tensors]
-                together = groups[0] is not None and all(group is groups[0] for group in groups)
-                complete = len(tensors) == BIASED and all(tensor.grad is not None for tensor in tensors)
-                if together and complete and tensors[0].dtype == torch.float32 and id(tensors[0]) not in seen:
-                    seen.add(id(tensors[0]))
-                    yield _Layer(module.engine, tensors, groups[0])
+        layers = [(module.engine, tensors) for module in living_modules() for tensors in module.layers()]
+        distinct = {tuple(map(id, tensors)): (engine, tensors) for engine, tensors in layers}
+        uses = Counter(chain.from_iterable(distinct))
+        for names, (engine, tensors) in distinct.items():
+            group = group_of.get(names[0])
+            together = group is not None and all(group_of.get(name) is group for name in names)
+            if not together or len(names) != BIASED or any(uses[name] > 1 for name in names):
+                continue
+            if tensors[0].dtype == torch.float32 and all(tensor.grad is not None for tensor in tensors):
+                yield _Layer(engine, tensors, group)
+
+
+def _check_group(group: dict) -> None:
+    for name in REFUSED:
+        if group[name]:
+            raise ValueError(f"{name} must not be set: no device has it, got {group[name]!r}")
+    numbers = (group[name] for name in ("lr", "momentum", "weight_decay"))
+    lr, momentum, weight_decay = (value.item() if isinstance(value, Tensor) else value for value in numbers)
+    check_hyperparameters(lr, momentum, None, weight_decay)
+
+
+def _stock_step():
+    """Give the step of ``torch.optim.SGD`` without hooks, which the step that calls it has run already."""
+    step = torch.optim.SGD.step
+    return step.__wrapped__ if getattr(step, "hooked", False) else step  # hooked: PyTorch's mark of such a wrapper
 
 
 @dataclass(frozen=True)
@@ -117,20 +150,32 @@ class _Layer:
                     "a gradient of an LSTM layer is not finite: training has diverged; nothing was updated"
                 )
 
+    @property
+    def has_one_bias(self) -> bool:
+        """Both biases have one gradient, so that the machine's one bias can stand for them."""
+        return torch.equal(self.tensors[2].grad, self.tensors[3].grad)
+
     def step(self, state: dict) -> None:
         """Take a step on the device and on the host; velocities are in the optimizer's state."""
         w_ih, w_hh, b_ih, b_hh = (tensor.detach() for tensor in self.tensors)
         before = w_ih.numpy(), w_hh.numpy(), (b_ih + b_hh).numpy()
-        velocities = tuple(_velocity(state[tensor], tensor) for tensor in self.tensors[:3])
+        velocities = self._velocities(state)
         gradients = tuple(tensor.grad.numpy() for tensor in self.tensors[:3])
         moved, speeds = self._moved(before, velocities, gradients)
         numbers = (float(self.group[name]) for name in ("lr", "momentum", "weight_decay"))
-        if torch.equal(self.tensors[2].grad, self.tensors[3].grad):
-            self.engine.update(LayerStep(before, gradients, moved, velocities, speeds, *numbers))
+        self.engine.update(LayerStep(before, gradients, moved, velocities, speeds, *numbers))
         for tensor, values, speed in zip(self.tensors[:3], moved, speeds, strict=True):
             tensor.copy_(torch.from_numpy(values))
             state[tensor][MOMENTUM] = torch.from_numpy(speed)
         b_hh.zero_()
+        state[self.tensors[3]].pop(MOMENTUM, None)
+
+    def _velocities(self, state: dict) -> tuple[np.ndarray, ...]:
+        """Give the velocities of w_ih, w_hh and the one bias, which moves as fast as both biases together."""
+        *velocities, b_ih, b_hh = (state[tensor].get(MOMENTUM) for tensor in self.tensors)
+        velocities.append(b_ih if b_hh is None else b_hh if b_ih is None else b_ih + b_hh)
+        known = zip(velocities, self.tensors, strict=False)
+        return tuple((torch.zeros_like(one) if v is None else v).detach().numpy() for v, one in known)
 
     def _moved(self, values, velocities, gradients) -> tuple[tuple, tuple]:
         rule = UpdateRule(self.group["lr"], self.group["momentum"], self.group["weight_decay"], 1.0)
@@ -138,8 +183,3 @@ class _Layer:
         results = [descend(*of, rule, decay) for *of, decay in zip(values, velocities, gradients, decays, strict=True)]
         moved, speeds = zip(*results, strict=True)
         return moved, speeds
-
-
-def _velocity(state: dict, tensor: Tensor) -> np.ndarray:
-    velocity = state.get(MOMENTUM)  # PyTorch may have stored None
-    return (torch.zeros_like(tensor) if velocity is None else velocity).numpy()

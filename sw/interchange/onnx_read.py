@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from etalstm.errors import ModelError
+from etalstm.interchange.onnx_graph import Graph, name_of
+from etalstm.interchange.onnx_stack import check_stack, check_state
 from etalstm.interchange.onnx_write import DIRECTIONS, TO_ONNX, load_onnx
 from etalstm.interchange.state import Direction, LstmState
 
@@ -29,8 +31,9 @@ def read_onnx(path: Path) -> LstmState:
     ------
     ModelError
         If the file is no ONNX model, has no LSTM node, or one of them is not what PyTorch's LSTM computes: peepholes,
-        clip, coupled gates, other activations, a projection, the reverse direction alone, constant initial states that
-        are not zero, weights that the graph computes; or if the nodes are no stack. The message names file and node.
+        clip, coupled gates, other activations, a projection, the reverse direction alone, initial states that are
+        neither zero nor an input of the graph, weights that the graph computes; if its data are damaged; or if the
+        nodes are no stack, see :func:`etalstm.interchange.onnx_stack.check_stack`. The message names file and node.
     """
     onnx = load_onnx()
     try:
@@ -39,56 +42,50 @@ def read_onnx(path: Path) -> LstmState:
         raise
     except Exception as error:  # protobuf's own, which no module promises
         raise ModelError(f"{path}: no ONNX model: {error}") from error
-    nodes = [node for node in model.graph.node if node.op_type == "LSTM" and node.domain in ("", "ai.onnx")]
+    graph = Graph(onnx, model.graph)
+    nodes = [node for node in graph.nodes if node.op_type == "LSTM" and node.domain in ("", "ai.onnx")]
     if not nodes:
-        others = sorted({node.op_type for node in model.graph.node})
+        others = sorted({node.op_type for node in graph.nodes})
         raise ModelError(f"{path}: no LSTM node, only {', '.join(others) or 'none'}")
-    constants = _constants(onnx, model)
     try:
-        return LstmState(tuple(_layer(onnx, node, constants) for node in nodes))
+        state = LstmState(tuple(_layer(graph, node) for node in nodes))
+        check_stack(graph, nodes)
+        return state
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
 
 
-def _constants(onnx, model) -> dict[str, np.ndarray]:
-    """Give the values that the graph holds by name."""
-    to_array = onnx.numpy_helper.to_array
-    found = {tensor.name: to_array(tensor) for tensor in model.graph.initializer}
-    for node in model.graph.node:
-        if node.op_type == "Constant" and node.attribute[0].name == "value":
-            found[node.output[0]] = to_array(node.attribute[0].t)
-        elif node.op_type == "Identity" and node.input[0] in found:
-            found[node.output[0]] = found[node.input[0]]
-    return found
-
-
-def _layer(onnx, node, constants) -> tuple[Direction, ...]:
-    name = f"LSTM node {node.name or node.output[0]!r}"
-    options = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
+def _layer(graph: Graph, node) -> tuple[Direction, ...]:
+    name, options = name_of(node), graph.options(node)
     inputs = dict(zip(INPUTS, node.input, strict=False))
     count = _directions(name, options)
     _refuse_other_cells(name, options, inputs, count)
     for state in ("initial_h", "initial_c"):
-        if np.any(constants.get(inputs.get(state), 0)):
-            raise ModelError(f"{name} has a constant {state} that is not zero")
+        check_state(graph, node, INPUTS.index(state), state)
     hidden = options.get("hidden_size")
     if not isinstance(hidden, int) or hidden < 1:
         raise ModelError(f"{name} has hidden_size {hidden}, expected a number above 0")
-    w = _weights(name, "W", inputs, constants, (count, 4 * hidden, None))
-    r = _weights(name, "R", inputs, constants, (count, 4 * hidden, hidden))
+    w = _weights(name, "W", inputs, graph, (count, 4 * hidden, None))
+    r = _weights(name, "R", inputs, graph, (count, 4 * hidden, hidden))
     b = np.zeros((count, 8 * hidden), np.float32)
     if inputs.get("B"):
-        b = _weights(name, "B", inputs, constants, (count, 8 * hidden))
+        b = _weights(name, "B", inputs, graph, (count, 8 * hidden))
     halves = b[:, : 4 * hidden], b[:, 4 * hidden :]
     return tuple(Direction(*(_turned(part[n]) for part in (w, r, *halves))) for n in range(count))
 
 
 def _directions(name: str, options: dict) -> int:
-    direction = options.get("direction", b"forward").decode()
+    direction = _text(name, "direction", options.get("direction", b"forward"))
     for count, known in DIRECTIONS.items():
         if direction == known:
             return count
     raise ModelError(f"{name} has direction {direction!r}, expected {' or '.join(DIRECTIONS.values())}")
+
+
+def _text(name: str, option: str, value) -> str:
+    if not isinstance(value, bytes):
+        raise ModelError(f"{name} has {option} {value!r}, expected a text")
+    return value.decode(errors="backslashreplace")
 
 
 def _refuse_other_cells(name: str, options: dict, inputs: dict, count: int) -> None:
@@ -99,14 +96,18 @@ def _refuse_other_cells(name: str, options: dict, inputs: dict, count: int) -> N
         raise ModelError(f"{name} has clip {options['clip']}")
     if options.get("input_forget"):
         raise ModelError(f"{name} has input_forget {options['input_forget']}: its gates are coupled")
-    activations = tuple(activation.decode() for activation in options.get("activations", ()))
+    given = options.get("activations", [])
+    activations = tuple(_text(name, "activations", each) for each in (given if isinstance(given, list) else [given]))
     if activations and tuple(activation.lower() for activation in activations) != ACTIVATIONS * count:
         raise ModelError(f"{name} has activations {', '.join(activations)}, expected Sigmoid, Tanh, Tanh")
 
 
-def _weights(name: str, letter: str, inputs: dict, constants: dict, expected: tuple) -> np.ndarray:
+def _weights(name: str, letter: str, inputs: dict, graph: Graph, expected: tuple) -> np.ndarray:
     """Give the constant behind an input; None in the expected shape is any size."""
-    array = constants.get(inputs.get(letter))
+    try:
+        array = graph.constant(inputs.get(letter))
+    except ModelError as error:
+        raise ModelError(f"{name}: its {letter} cannot be read: {error}") from error
     if array is None:
         raise ModelError(f"{name}: its {letter} is not stored in the file but computed in the graph")
     fits = len(array.shape) == len(expected) and all(e in (None, n) for n, e in zip(array.shape, expected, strict=True))

@@ -12,7 +12,7 @@ import numpy as np
 
 from etalstm.durable import write_whole
 from etalstm.errors import ModelError
-from etalstm.interchange.state import LstmState
+from etalstm.interchange.state import LstmState, check_values
 
 OPSETS = range(17, 21)
 IR_VERSION = 8  # of opset 17: older programs read it too
@@ -78,7 +78,8 @@ def write_onnx(path: Path, network: Network, opset: int = OPSETS.start) -> None:
     Raises
     ------
     ModelError
-        If the parts do not go together, there is no such opset, or ``onnx`` is not installed.
+        If the parts do not go together, a part is not of float32 or not finite, `per_step` has no output layer, there
+        is no such opset, or ``onnx`` is not installed.
     OSError
         If the file cannot be written.
     """
@@ -101,14 +102,20 @@ def load_onnx():
 
 def _check(network: Network) -> None:
     lstm = network.lstm
-    if network.embedding is not None and network.embedding.shape[1:] != (lstm.input_size,):
-        raise ModelError(f"embedding has shape {network.embedding.shape}, expected (tokens, {lstm.input_size})")
+    if network.embedding is not None:
+        if network.embedding.shape[1:] != (lstm.input_size,):
+            raise ModelError(f"embedding has shape {network.embedding.shape}, expected (tokens, {lstm.input_size})")
+        check_values("embedding", network.embedding)
     if network.output is None:
+        if network.per_step:
+            raise ModelError("per_step gives logits of every step, and needs an output layer")
         return
     weights, bias = network.output
-    expected = len(bias), lstm.directions * lstm.hidden_size
+    expected = *bias.shape, lstm.directions * lstm.hidden_size
     if weights.shape != expected:
         raise ModelError(f"the output layer's weights have shape {weights.shape}, expected {expected}")
+    check_values("the output layer's weight", weights)
+    check_values("the output layer's bias", bias)
 
 
 def _model(onnx, network: Network, opset: int):

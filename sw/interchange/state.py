@@ -146,9 +146,19 @@ def _direction(left: dict, place: str) -> Direction:
     for name in names.values():
         if name.startswith("weight") and name not in left:
             raise ModelError(f"{name} is missing")
+        if name.startswith("weight") and (np.ndim(left[name]) != 2 or not np.size(left[name])):
+            raise ModelError(f"{name} has shape {np.shape(left[name])}, expected two axes, neither of them empty")
     rows = np.shape(left[names["weight_ih"]])[:1]
     found = {name: left.pop(full, None) for name, full in names.items()}
     return Direction(**{n: np.zeros(rows, np.float32) if a is None else np.asarray(a) for n, a in found.items()})
+
+
+def check_values(name: str, array: np.ndarray) -> None:
+    """Raise :class:`ModelError` naming `name` if an array is not of float32, or not finite."""
+    if array.dtype != np.float32:
+        raise ModelError(f"{name} is of {array.dtype}, expected float32")
+    if not np.isfinite(array).all():
+        raise ModelError(f"{name} has a value that is not finite")
 
 
 def _check(place: str, direction: Direction, inputs: int, hidden: int) -> None:
@@ -158,7 +168,4 @@ def _check(place: str, direction: Direction, inputs: int, hidden: int) -> None:
         array = getattr(direction, name)
         if array.shape != expected:
             raise ModelError(f"{name}_{place} has shape {array.shape}, expected {expected}")
-        if array.dtype != np.float32:
-            raise ModelError(f"{name}_{place} is of {array.dtype}, expected float32")
-        if not np.isfinite(array).all():
-            raise ModelError(f"{name}_{place} has a value that is not finite")
+        check_values(f"{name}_{place}", array)

@@ -1,6 +1,7 @@
 """Unmodified models on an engine."""
 
 from etalstm.device import Device
+from etalstm.network import check_size
 from etalstm.nn.engine import engine_of
 from etalstm.nn.functional import OnEngine, Settings
 from etalstm.storage import DENSE, Storage
@@ -23,5 +24,11 @@ def accelerate(
     Returns
     -------
     context manager
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is no such engine or storage. Inside the statement, an LSTM raises ``ValueError`` if `storage` has
+        policies for another number of layers.
     """
-    return OnEngine(Settings(engine_of(engine), Storage(storage, theta), slices))
+    return OnEngine(Settings(engine_of(engine), Storage(storage, theta), check_size("slices", slices)))

@@ -120,7 +120,7 @@ def in_reading_order(steps: np.ndarray, lengths: np.ndarray | None, reverse: boo
     if not reverse:
         return steps
     if lengths is None:
-        return steps[::-1]
+        return steps[::-1].copy()  # NumPy takes a view of one reversed step for contiguous; PyTorch refuses its stride
     step = np.arange(len(steps))[:, None]
     source = np.where(step < lengths, lengths - 1 - step, step)
     return np.take_along_axis(steps, source[:, :, None], axis=0)

@@ -85,6 +85,7 @@ def _is_projected(parameters: Sequence[Tensor], has_biases: bool, layers: int, b
 
 
 def _run(settings, x, batch_sizes, states, parameters, has_biases, layers, dropout, bidirectional):
+    settings.storage.check_layers(layers)
     dtype = x.dtype
     if torch.is_autocast_enabled("cpu"):
         dtype = torch.get_autocast_dtype("cpu")

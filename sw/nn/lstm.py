@@ -36,7 +36,7 @@ class LSTM(torch.nn.LSTM):
     storage : str or tuple of str
         How intermediates are kept, for all layers or each: see :class:`etalstm.storage.Storage`.
     theta : float or tuple of six
-        Threshold below which local gradients are dropped.
+        Threshold below which local gradients are dropped. Above 0 there are no gradients of gradients.
     slices : int
         Slices of the batch, whose gradients are added as a tree: see :mod:`etalstm.slices`. A batch of fewer sequences
         has as many slices as sequences.

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from etalstm.errors import ModelError
 from etalstm.interchange import onnx_read, onnx_write
 from etalstm.interchange.onnx_write import OPSETS, Network
 from etalstm.interchange.state import LstmState
@@ -40,17 +41,14 @@ def write_onnx(
     Raises
     ------
     ModelError
-        If the module has a projection, the parts do not go together, or ``onnx`` is not installed.
+        If the module has a projection, the parts do not go together, a part is not of float32 or not finite,
+        `per_step` has no output layer, or ``onnx`` is not installed.
     OSError
         If the file cannot be written.
     """
-    state = LstmState.of_arrays({name: _array(value) for name, value in lstm.state_dict().items()})
-    layer = None
-    if output is not None:
-        bias = np.zeros(output.out_features, np.float32) if output.bias is None else _array(output.bias)
-        layer = _array(output.weight), bias
-    vectors = None if embedding is None else _array(embedding.weight)
-    onnx_write.write_onnx(Path(path), Network(state, vectors, layer, per_step), opset)
+    state = LstmState.of_arrays({name: _array(name, value) for name, value in lstm.state_dict().items()})
+    vectors = None if embedding is None else _array("embedding", embedding.weight)
+    onnx_write.write_onnx(Path(path), Network(state, vectors, _layer(output), per_step), opset)
 
 
 def read_onnx(path: Path | str, **options) -> LSTM:
@@ -74,5 +72,18 @@ def read_onnx(path: Path | str, **options) -> LSTM:
     return module
 
 
-def _array(value: torch.Tensor) -> np.ndarray:
-    return value.detach().cpu().numpy()
+def _layer(output: torch.nn.Linear | None) -> tuple[np.ndarray, np.ndarray] | None:
+    if output is None:
+        return None
+    weights = _array("the output layer's weight", output.weight)
+    if output.bias is None:
+        return weights, np.zeros(output.out_features, np.float32)
+    return weights, _array("the output layer's bias", output.bias)
+
+
+def _array(part: str, value: torch.Tensor) -> np.ndarray:
+    try:
+        return value.detach().cpu().numpy()
+    except (TypeError, NotImplementedError) as error:  # NumPy has no such dtype, or the tensor has no values
+        dtype = str(value.dtype).removeprefix("torch.")
+        raise ModelError(f"{part} is of {dtype} on the device {value.device}, expected float32 with values") from error

@@ -125,9 +125,14 @@ def _backward(ctx, dy, dh, dc):
 
 
 def _double_backward(ctx, *gradients):
+    reverse, _, _, thresholds, _ = ctx.rest
+    if any(thresholds):
+        raise NotImplementedError(
+            f"gradients of gradients need theta 0, got {max(thresholds)}: a pass that prunes has none"
+        )
     *tensors, batch_sizes = ctx.saved_tensors
     outputs, inputs = tensors[:-INPUTS], tensors[-INPUTS:]
-    return (*double_backward(outputs, inputs, batch_sizes, ctx.rest[0], gradients), *_nothing(ctx))
+    return (*double_backward(outputs, inputs, batch_sizes, reverse, gradients), *_nothing(ctx))
 
 
 def _nothing(ctx) -> tuple:

@@ -188,7 +188,7 @@ class SessionPool:
         return self._idle_session(call, shape) or self._created(shape)
 
     def _idle_session(self, call: LayerCall, shape: TrainingShape) -> LayerSession | None:
-        """Give a session whose pass nobody waits for; None if another session may be made as well."""
+        """Give a session whose pass nobody waits for. None: no session suits, and there is room for another one."""
         idle = [session for session in self._sessions if session.fits(shape) and not session.claimed]
         for suits in (LayerSession.holds_weights, LayerSession.held_layer):
             for session in reversed(idle):

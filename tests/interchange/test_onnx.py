@@ -109,7 +109,9 @@ def export(path, dynamo, **options):
 
 
 @pytest.mark.parametrize("dynamo", EXPORTERS)
-@pytest.mark.parametrize("options", [{}, {"bidirectional": True}, {"bias": False}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"bidirectional": True}, {"bias": False}, {"batch_first": True, "dropout": 0.5}], ids=str
+)
 def test_reads_what_pytorch_exports(path, dynamo, options):
     theirs = {name: array.numpy() for name, array in export(path, dynamo, **options).state_dict().items()}
     state = read_onnx(path).arrays()
@@ -155,6 +157,9 @@ def changed(path, **options):
     [
         ({"clip": 3.0}, "has clip 3.0"),
         ({"input_forget": 1}, "input_forget 1: its gates are coupled"),
+        ({"direction": 3}, "has direction 3, expected a text"),
+        ({"direction": b"\xff"}, r"has direction .*xff', expected forward or bidirectional"),
+        ({"activations": 3}, "has activations 3, expected a text"),
         ({"direction": "reverse"}, "direction 'reverse', expected forward or bidirectional"),
         ({"activations": ["Sigmoid", "Relu", "Tanh"]}, "activations Sigmoid, Relu, Tanh, expected Sigmoid, Tanh, Tanh"),
         ({"hidden_size": None}, "has hidden_size None, expected a number above 0"),
@@ -186,6 +191,42 @@ def test_refuses_peepholes_states_and_weights_that_are_no_constants(path):
         read_onnx(path)
 
 
+def test_refuses_damage(path):
+    """Neither the protocol's errors nor NumPy's reach the caller."""
+    model, _ = changed(path)
+    next(tensor for tensor in model.graph.initializer if tensor.name == "W0").raw_data = b"xx"
+    onnx.save(model, path)
+    with pytest.raises(ModelError, match=r"model\.onnx: LSTM node 'y0': its W .*the data of 'W0' are damaged"):
+        read_onnx(path)
+    for operator, message in (("Constant", "Constant node 'k' has no value"), ("Identity", "'k' has no input")):
+        model, node = changed(path)
+        node.input[1] = "k"
+        model.graph.node.insert(0, onnx.helper.make_node(operator, [], ["k"]))
+        onnx.save(model, path)
+        with pytest.raises(ModelError, match=rf"model\.onnx: LSTM node 'y0': its W .*{message}"):
+            read_onnx(path)
+    model, node = changed(path)
+    node.input[1] = "k"
+    model.graph.node.insert(0, onnx.helper.make_node("Identity", ["k"], ["k"]))
+    onnx.save(model, path)
+    with pytest.raises(ModelError, match="Identity node 'k' depends on itself"):
+        read_onnx(path)
+
+
+@pytest.mark.parametrize("value", [None, 0.0, 1.0])
+def test_an_initial_state_of_one_value_must_be_zero(path, value):
+    model, node = changed(path)
+    tensor = {} if value is None else {"value": onnx.helper.make_tensor("v", onnx.TensorProto.FLOAT, [1], [value])}
+    model.graph.node.insert(0, onnx.helper.make_node("ConstantOfShape", ["shape"], ["state"], **tensor))
+    node.input.append("state")
+    onnx.save(model, path)
+    if not value:
+        assert len(read_onnx(path).layers) == 1
+        return
+    with pytest.raises(ModelError, match="LSTM node 'y0' has a constant initial_h that is not zero"):
+        read_onnx(path)
+
+
 def test_refuses_files_with_something_else_in_them(path):
     path.write_bytes(b"no model at all")
     with pytest.raises(ModelError, match="no ONNX model"):
@@ -204,6 +245,11 @@ def test_refuses_parts_that_do_not_go_together(path):
     for network, message in (
         (Network(state, embedding=values(9, 4)), r"embedding has shape \(9, 4\), expected \(tokens, 5\)"),
         (Network(state, output=(values(3, 5), values(3))), r"weights have shape \(3, 5\), expected \(3, 4\)"),
+        (Network(state, per_step=True), "per_step gives logits of every step, and needs an output layer"),
+        (Network(state, embedding=values(9, 5).astype(float)), "embedding is of float64, expected float32"),
+        (Network(state, embedding=values(9, 5) * np.inf), "embedding has a value that is not finite"),
+        (Network(state, output=(values(3, 4).astype(np.float16), values(3))), "weight is of float16, expected float32"),
+        (Network(state, output=(values(3, 4), values(3) * np.nan)), "bias has a value that is not finite"),
     ):
         with pytest.raises(ModelError, match=message):
             write_onnx(path, network)

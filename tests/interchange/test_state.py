@@ -1,5 +1,7 @@
 """State dicts: what PyTorch's names promise."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -72,3 +74,11 @@ def test_a_session_takes_one_direction_only():
 def test_refuses_nothing_at_all():
     with pytest.raises(ModelError, match="at least one LSTM layer"):
         LstmState.of_arrays({})
+
+
+@pytest.mark.parametrize("shape", [(), (16,), (0, 4), (16, 4, 1)])
+@pytest.mark.parametrize("name", ["weight_ih_l0", "weight_hh_l0"])
+def test_refuses_weights_that_are_no_matrix(name, shape):
+    arrays = state_dict(5, 4, 1, 1) | {name: np.zeros(shape, np.float32)}
+    with pytest.raises(ModelError, match=rf"{name} has shape {re.escape(str(shape))}, expected two axes"):
+        LstmState.of_arrays(arrays)

@@ -84,6 +84,22 @@ def test_a_projection_runs_on_the_host_and_says_so():
     assert_close(actual, expected)
 
 
+@pytest.mark.parametrize("policies", [("dense",), ("dense", "ms1", "ms1")])
+@pytest.mark.parametrize("packed", [False, True])
+def test_policies_for_another_number_of_layers_are_refused(policies, packed):
+    stock, x = torch.nn.LSTM(3, 4, 2), torch.randn(5, 2, 3)
+    x = pack_padded_sequence(x, [5, 5]) if packed else x
+    message = r"one storage policy, or one for each of 2 layers, got \('dense',"
+    with etalstm.nn.accelerate(storage=policies), pytest.raises(ValueError, match=message):
+        stock(x)
+
+
+@pytest.mark.parametrize("slices", [0, 2.5])
+def test_a_number_of_slices_that_is_none_is_refused_at_once(slices):
+    with pytest.raises(ValueError, match=f"slices must .*got {slices}"):
+        etalstm.nn.accelerate(slices=slices)
+
+
 def test_an_engine_that_there_is_not_is_refused_at_once():
     with pytest.raises(ValueError, match="got 'gpu'"):
         etalstm.nn.accelerate("gpu")

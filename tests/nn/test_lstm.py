@@ -61,6 +61,16 @@ def test_packed_sequences_give_what_torch_gives(bidirectional, enforce_sorted, w
     assert_close(run(network, packed, given), run(stock, packed, given))
 
 
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("packed", [False, True])
+def test_one_step_in_both_directions_gives_what_torch_gives(batch, batch_first, packed):
+    network, stock = pair(bidirectional=True, batch_first=batch_first)
+    x = torch.randn(*((batch, 1) if batch_first else (1, batch)), INPUTS)
+    x = pack_padded_sequence(x, [1] * batch, batch_first=batch_first) if packed else x
+    assert_close(run(network, x), run(stock, x))
+
+
 def test_a_packed_sequence_comes_back_in_the_order_it_was_given():
     network, _ = pair()
     packed = pack_padded_sequence(sequences(), LENGTHS, enforce_sorted=False)

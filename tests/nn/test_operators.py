@@ -85,6 +85,14 @@ def test_a_penalty_on_gradients_trains_on_golden():
     torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
 
 
+def test_gradients_of_gradients_are_refused_where_a_pass_prunes():
+    network = etalstm.nn.LSTM(INPUTS, UNITS, storage="ms1", theta=0.25)
+    x = torch.randn(STEPS, BATCH, INPUTS, requires_grad=True)
+    (dx,) = torch.autograd.grad(network(x)[0].square().sum(), x, create_graph=True)
+    with pytest.raises(NotImplementedError, match=r"gradients of gradients need theta 0, got 0\.25"):
+        dx.square().sum().backward()
+
+
 @pytest.mark.parametrize(
     ("batch_sizes", "message"),
     [([2, 3], "must be above 0 and descend"), ([3, 0], "must be above 0 and descend"), ([3, 2], "must be 5 steps")],

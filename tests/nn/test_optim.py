@@ -202,3 +202,99 @@ def test_a_device_that_fails_is_named_and_the_module_can_be_used_again():
 def test_numbers_outside_their_range_are_refused(name, value):
     with pytest.raises(ValueError, match=str(value)):
         SGD(network().parameters(), **{name: value})
+
+
+OPTIONS = [("dampening", 0.5), ("nesterov", True), ("maximize", True), ("differentiable", True), ("momentum", 1.5)]
+
+
+@pytest.mark.parametrize(("name", "value"), OPTIONS)
+def test_options_of_a_group_that_no_device_has_are_refused(name, value):
+    one = network()
+    with pytest.raises(ValueError, match=rf"{name} must .*got {value}"):
+        SGD([{"params": one.parameters(), name: value}], lr=0.1, momentum=0.9)
+    optimizer = SGD([one.weight_ih_l0], lr=0.1)
+    with pytest.raises(ValueError, match=rf"{name} must .*got {value}"):
+        optimizer.add_param_group({"params": [one.weight_hh_l0], name: value})
+    assert len(optimizer.param_groups) == 1
+    optimizer.param_groups[0][name], before = value, one.weight_ih_l0.detach().clone()
+    go_back(one, sequences())
+    with pytest.raises(ValueError, match=rf"{name} must .*got {value}"):
+        optimizer.step()
+    assert torch.equal(one.weight_ih_l0, before)
+
+
+@pytest.mark.parametrize("name", ["bias_ih_l0", "bias_hh_l0"])
+def test_biases_with_different_gradients_take_the_step_of_torch(name):
+    device = WatchedDevice()
+    one = network(device)
+    stock = one.to_stock()
+    for each, kind in ((one, SGD), (stock, torch.optim.SGD)):
+        optimizer = kind(each.parameters(), **RULE)
+        for iteration in range(3):
+            each.zero_grad()
+            (each(sequences(iteration))[0].square().sum() + 10 * getattr(each, name).square().sum()).backward()
+            optimizer.step()
+    assert device.calls["update"] == 0
+    for mine, theirs in zip(one.parameters(), stock.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_the_one_bias_takes_over_the_velocity_of_both():
+    one = network()
+    optimizer = SGD(one.parameters(), lr=0.5, momentum=0.5)
+    with torch.no_grad():
+        for tensor in (one.bias_ih_l0, one.bias_hh_l0):
+            optimizer.state[tensor]["momentum_buffer"] = torch.full_like(tensor, 3.0)
+    go_back(one, sequences())
+    expected = one.bias_ih_l0 + one.bias_hh_l0 - 0.5 * (0.5 * 6 + one.bias_ih_l0.grad)
+    optimizer.step()
+    torch.testing.assert_close(one.bias_ih_l0 + one.bias_hh_l0, expected)
+    assert "momentum_buffer" not in optimizer.state[one.bias_hh_l0], "it would be added again"
+
+
+def test_biases_whose_gradients_are_no_numbers_change_nothing():
+    one = network()
+    go_back(one, sequences())
+    one.bias_ih_l0.grad[0] = one.bias_hh_l0.grad[0] = float("nan")
+    before = one.bias_ih_l0.detach().clone()
+    with pytest.raises(DivergedError, match="nothing was updated"):
+        SGD(one.parameters(), lr=0.1).step()
+    assert torch.equal(one.bias_ih_l0, before)
+
+
+@pytest.mark.parametrize("name", ["weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"])
+def test_a_parameter_that_two_layers_share_moves_once(name):
+    one, two = network(), network()
+    setattr(two, name, getattr(one, name))
+    optimizer = SGD(dict.fromkeys([*one.parameters(), *two.parameters()]), lr=0.1)
+    shared = getattr(one, name)
+    before = shared.detach().clone()
+    (one(sequences(0))[0].square().sum() + two(sequences(1))[0].square().sum()).backward()
+    optimizer.step()
+    torch.testing.assert_close(shared.detach(), before - 0.1 * shared.grad)
+
+
+def test_one_tensor_that_is_both_biases_takes_the_step_of_torch():
+    one = network()
+    one.bias_hh_l0 = one.bias_ih_l0
+    before, optimizer = one.bias_ih_l0.detach().clone(), SGD(one.parameters(), lr=0.1)
+    go_back(one, sequences())
+    optimizer.step()
+    torch.testing.assert_close(one.bias_ih_l0.detach(), before - 0.1 * one.bias_ih_l0.grad)
+
+
+def test_hooks_of_a_step_run_once():
+    torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)  # from now on PyTorch's own step runs hooks too
+    one, called = network(), []
+    optimizer = SGD(one.parameters(), lr=0.1)
+    optimizer.register_step_pre_hook(lambda *_: called.append("before"))
+    optimizer.register_step_post_hook(lambda *_: called.append("after"))
+    train(one, optimizer, 1)
+    assert called == ["before", "after"]
+
+
+def test_a_normed_weight_is_updated_without_a_warning(recwarn):
+    one = torch.nn.utils.parametrizations.weight_norm(network(), "weight_hh_l0")
+    before = one.parametrizations.weight_hh_l0.original1.detach().clone()
+    train(one, SGD(one.parameters(), lr=0.1), 1)
+    assert not torch.equal(one.parametrizations.weight_hh_l0.original1, before) and not recwarn.list

@@ -1,0 +1,106 @@
+"""An ONNX graph: the constants that it stores, and which node gives which value."""
+
+from collections.abc import Collection
+
+import numpy as np
+
+from etalstm.errors import ModelError
+
+DAMAGE = (ValueError, TypeError, KeyError, NotImplementedError)  # what onnx raises for a tensor that it cannot decode
+
+
+def name_of(node) -> str:
+    """Name a node in a message, with its operator."""
+    return f"{node.op_type} node {node.name or next(iter(node.output), '')!r}"
+
+
+class Graph:
+    """A graph of an ONNX file.
+
+    Parameters
+    ----------
+    onnx : module
+    graph : onnx.GraphProto
+
+    Members
+    -------
+    nodes : list of onnx.NodeProto
+    inputs : set of str
+        Values that the graph is given.
+    """
+
+    def __init__(self, onnx, graph):
+        self._onnx = onnx
+        self._stored = {tensor.name: tensor for tensor in graph.initializer}
+        self._sources = {name: (node, place) for node in graph.node for place, name in enumerate(node.output) if name}
+        self.nodes, self.inputs = list(graph.node), {value.name for value in graph.input}
+
+    def source(self, name: str) -> tuple[object, int] | None:
+        """Give the node that computes a value, and which of its outputs the value is; None if no node does."""
+        return self._sources.get(name)
+
+    def options(self, node) -> dict:
+        """Give a node's attributes; :class:`ModelError` if one of them has no known type."""
+        try:
+            return {each.name: self._onnx.helper.get_attribute_value(each) for each in node.attribute}
+        except DAMAGE as error:
+            raise ModelError(f"{name_of(node)} has a damaged attribute: {error}") from error
+
+    def trace(self, name: str, operators: Collection[str]) -> tuple[str, list]:
+        """Go back from a value, from the first output of a node to its first input.
+
+        Parameters
+        ----------
+        name : str
+        operators : collection of str
+            Of the nodes to pass. The first other node ends the trace.
+
+        Returns
+        -------
+        name of the value where the trace ends, and the nodes passed in the order of the computation
+
+        Raises
+        ------
+        ModelError
+            If a node has no input, or the nodes form a cycle.
+        """
+        passed = []
+        while len(passed) <= len(self.nodes):
+            node, place = self._sources.get(name, (None, 0))
+            if node is None or place or node.op_type not in operators:
+                return name, passed[::-1]
+            if not node.input:
+                raise ModelError(f"{name_of(node)} has no input")
+            passed.append(node)
+            name = node.input[0]
+        raise ModelError(f"{name_of(passed[0])} depends on itself")
+
+    def constant(self, name: str | None) -> np.ndarray | None:
+        """Give a value that the file stores, None for every other; of a ConstantOfShape its one element.
+
+        Raises
+        ------
+        ModelError
+            If the data are damaged.
+        """
+        name, _ = self.trace(name, ("Identity",))
+        tensor, (node, _) = self._stored.get(name), self._sources.get(name, (None, 0))
+        if tensor is None and node is not None:
+            tensor = self._value_of(node)
+        try:
+            is_decoded = tensor is None or isinstance(tensor, np.ndarray)
+            return tensor if is_decoded else self._onnx.numpy_helper.to_array(tensor)
+        except DAMAGE as error:
+            raise ModelError(f"the data of {name!r} are damaged: {error}") from error
+
+    def _value_of(self, node):
+        """Give a constant node's value, an array or a tensor of the file; None if there is no such value."""
+        options = self.options(node)
+        if node.op_type == "ConstantOfShape":
+            return options.get("value", np.zeros(1, np.float32))
+        if node.op_type != "Constant":
+            return None
+        if not options:
+            raise ModelError(f"{name_of(node)} has no value")
+        numbers = options.get("value_ints", options.get("value_int"))
+        return options.get("value", None if numbers is None else np.asarray(numbers))
