@@ -9,7 +9,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Interrupt:
     """Context in which the first SIGINT, SIGTERM or SIGHUP only sets :attr:`requested`; a second one acts as usual.
 
-    Outside the main thread, where Python delivers no signals, it does nothing.
+    Outside the main thread, where Python delivers no signals, it does nothing. A signal that the process ignores stays
+    ignored: a run under ``nohup`` outlives its terminal.
 
     Members
     -------
@@ -31,7 +32,8 @@ class Interrupt:
 
     def __enter__(self) -> "Interrupt":
         if threading.current_thread() is threading.main_thread():
-            self._previous = {number: signal.signal(number, self._handle) for number in SIGNALS}
+            heeded = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+            self._previous = {number: signal.signal(number, self._handle) for number in heeded}
         return self
 
     def __exit__(self, *_) -> None:

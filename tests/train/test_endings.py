@@ -10,6 +10,7 @@ from etalstm.device import open_device
 from etalstm.errors import DivergedError
 from etalstm.train.checkpoint import read
 from etalstm.train.folder import BEST, CHECKPOINT, METRICS
+from etalstm.train.interrupt import Interrupt
 from etalstm.train.loop import Trainer
 from etalstm.train.model import HostModel
 from tests.runs import DIGITS, PYDOC, changed, done, log, train
@@ -136,3 +137,14 @@ def test_divergence_is_an_error_and_keeps_the_checkpoint(tmp_path):
     with pytest.raises(DivergedError):
         train(tmp_path, changed(DIGITS, learning_rate=1e38, clip=0.0, iterations=9), resume=True)
     assert (tmp_path / CHECKPOINT).read_bytes() == before
+
+
+def test_a_signal_that_is_ignored_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup has it
+    try:
+        with Interrupt() as interrupt:
+            os.kill(os.getpid(), signal.SIGHUP)
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert interrupt.requested == signal.SIGTERM
+    finally:
+        signal.signal(signal.SIGHUP, before)
