@@ -1,4 +1,4 @@
-"""Signals reach the tests, and the processes that these start, also where a background job or ``nohup`` ignores them."""
+"""Signals reach the tests, and the processes that they start, also where a background job or ``nohup`` ignores them."""
 
 import signal
 
