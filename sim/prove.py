@@ -41,7 +41,7 @@ def _judge(words, results, function, worst):
         opposite = activation_of(np.uint32(words[n] ^ 0x80000000).view(np.float32), function == TANH)
         if function == TANH:
             share = max(share, relative / BOUND_RELATIVE_TANH)
-            symmetry = 0.0 if opposite.view(np.uint32) == results[n] ^ 0x80000000 else math.inf
+            symmetry = 0.0 if np.float32(opposite).view(np.uint32) == results[n] ^ 0x80000000 else math.inf
         else:
             symmetry = abs(np.float64(opposite) - (1 - z))
         broken += share > 1 or symmetry > _BOUND_SYMMETRY
