@@ -49,7 +49,7 @@ class StreamError(EtaLstmError, ValueError):
     """A compressed stream that no encoder writes, or that belongs to something else."""
 
 
-class ModelError(EtaLstmError):
+class InterchangeError(EtaLstmError):
     """A model that cannot be read or written in another program's format; the message names what is wrong."""
 
 

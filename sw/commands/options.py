@@ -72,6 +72,7 @@ def refuse(context: Context, reason: str, *names: str) -> None:
     names : strings
         Of the parameters.
     """
+    chosen = given(context).keys() & set(names)
     for parameter in context.command.params:
-        if parameter.name in names and context.get_parameter_source(parameter.name).name == "COMMANDLINE":
+        if parameter.name in chosen:
             raise ValueError(f"{parameter.opts[-1]} is {reason}")

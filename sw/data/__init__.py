@@ -25,6 +25,7 @@ __all__ = [
     "Batches",
     "DataSet",
     "Encoding",
+    "Reading",
     "Sequences",
     "examples_of",
     "open_data",

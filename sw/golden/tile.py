@@ -12,6 +12,8 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from etalstm.golden.arithmetic import NAN, SMALLEST
+
 WIDTH = 16  # sums of a panel
 # Rows and panels of the largest tile, and of those of 4, 2 and 1 rows. So many vectors of sums hide the latency of an
 # addition, and leave registers for the operands: there are 32 with AVX-512, else 16 of half the size.
@@ -20,7 +22,7 @@ ROWS, SIDE, SIDES = (8, 2, (4, 4, 8)) if get_host_cpu_features().get("avx512f") 
 _FLOAT, _INDEX = ir.FloatType(), ir.IntType(64)
 _WORDS = ir.VectorType(ir.IntType(32), WIDTH)
 _VECTOR = ir.VectorType(_FLOAT, WIDTH)
-_NAN_WORD, _SIGN, _SMALLEST = 0x7FC0_0000, 0x8000_0000, float(np.float32(2.0**-126))
+_SIGN = 0x8000_0000
 
 
 def _splat(builder, value):
@@ -38,9 +40,9 @@ def _flushed(builder, z):
     words = builder.bitcast(z, _WORDS)
     sign = builder.and_(words, ir.Constant(_WORDS, [_SIGN] * WIDTH))
     size = builder.bitcast(builder.xor(words, sign), _VECTOR)
-    small = builder.fcmp_ordered("<", size, _constant(_SMALLEST))
+    small = builder.fcmp_ordered("<", size, _constant(float(SMALLEST)))
     flushed = builder.select(small, builder.bitcast(sign, _VECTOR), z)
-    nan = builder.bitcast(ir.Constant(_WORDS, [_NAN_WORD] * WIDTH), _VECTOR)
+    nan = builder.bitcast(ir.Constant(_WORDS, [int(NAN.view(np.uint32))] * WIDTH), _VECTOR)
     return builder.select(builder.fcmp_unordered("uno", z, z), nan, flushed)
 
 

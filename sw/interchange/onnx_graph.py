@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from etalstm.errors import ModelError
+from etalstm.errors import InterchangeError
 
 DAMAGE = (ValueError, TypeError, KeyError, NotImplementedError)  # what onnx raises for a tensor that it cannot decode
 
@@ -40,11 +40,11 @@ class Graph:
         return self._sources.get(name)
 
     def options(self, node) -> dict:
-        """Give a node's attributes; :class:`ModelError` if one of them has no known type."""
+        """Give a node's attributes; :class:`InterchangeError` if one of them has no known type."""
         try:
             return {each.name: self._onnx.helper.get_attribute_value(each) for each in node.attribute}
         except DAMAGE as error:
-            raise ModelError(f"{name_of(node)} has a damaged attribute: {error}") from error
+            raise InterchangeError(f"{name_of(node)} has a damaged attribute: {error}") from error
 
     def trace(self, name: str, operators: Collection[str]) -> tuple[str, list]:
         """Go back from a value, from the first output of a node to its first input.
@@ -61,7 +61,7 @@ class Graph:
 
         Raises
         ------
-        ModelError
+        InterchangeError
             If a node has no input, or the nodes form a cycle.
         """
         passed = []
@@ -70,17 +70,17 @@ class Graph:
             if node is None or place or node.op_type not in operators:
                 return name, passed[::-1]
             if not node.input:
-                raise ModelError(f"{name_of(node)} has no input")
+                raise InterchangeError(f"{name_of(node)} has no input")
             passed.append(node)
             name = node.input[0]
-        raise ModelError(f"{name_of(passed[0])} depends on itself")
+        raise InterchangeError(f"{name_of(passed[0])} depends on itself")
 
     def constant(self, name: str | None) -> np.ndarray | None:
         """Give a value that the file stores, None for every other; of a ConstantOfShape its one element.
 
         Raises
         ------
-        ModelError
+        InterchangeError
             If the data are damaged.
         """
         name, _ = self.trace(name, ("Identity",))
@@ -91,7 +91,7 @@ class Graph:
             is_decoded = tensor is None or isinstance(tensor, np.ndarray)
             return tensor if is_decoded else self._onnx.numpy_helper.to_array(tensor)
         except DAMAGE as error:
-            raise ModelError(f"the data of {name!r} are damaged: {error}") from error
+            raise InterchangeError(f"the data of {name!r} are damaged: {error}") from error
 
     def _value_of(self, node):
         """Give a constant node's value, an array or a tensor of the file; None if there is no such value."""
@@ -101,6 +101,6 @@ class Graph:
         if node.op_type != "Constant":
             return None
         if not options:
-            raise ModelError(f"{name_of(node)} has no value")
+            raise InterchangeError(f"{name_of(node)} has no value")
         numbers = options.get("value_ints", options.get("value_int"))
         return options.get("value", None if numbers is None else np.asarray(numbers))

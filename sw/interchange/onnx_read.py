@@ -4,11 +4,12 @@ from pathlib import Path
 
 import numpy as np
 
-from etalstm.errors import ModelError
+from etalstm.errors import InterchangeError
 from etalstm.interchange.onnx_graph import Graph, name_of
 from etalstm.interchange.onnx_stack import check_stack, check_state
 from etalstm.interchange.onnx_write import DIRECTIONS, TO_ONNX, load_onnx
-from etalstm.interchange.state import Direction, LstmState
+from etalstm.interchange.state import Direction, LstmState, reordered
+from etalstm.network import GATES
 
 ACTIVATIONS = ("sigmoid", "tanh", "tanh")  # of one direction
 INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
@@ -29,7 +30,7 @@ def read_onnx(path: Path) -> LstmState:
 
     Raises
     ------
-    ModelError
+    InterchangeError
         If the file is no ONNX model, has no LSTM node, or one of them is not what PyTorch's LSTM computes: peepholes,
         clip, coupled gates, other activations, a projection, the reverse direction alone, initial states that are
         neither zero nor an input of the graph, weights that the graph computes; if its data are damaged; or if the
@@ -41,18 +42,18 @@ def read_onnx(path: Path) -> LstmState:
     except OSError:
         raise
     except Exception as error:  # protobuf's own, which no module promises
-        raise ModelError(f"{path}: no ONNX model: {error}") from error
+        raise InterchangeError(f"{path}: no ONNX model: {error}") from error
     graph = Graph(onnx, model.graph)
     nodes = [node for node in graph.nodes if node.op_type == "LSTM" and node.domain in ("", "ai.onnx")]
     if not nodes:
         others = sorted({node.op_type for node in graph.nodes})
-        raise ModelError(f"{path}: no LSTM node, only {', '.join(others) or 'none'}")
+        raise InterchangeError(f"{path}: no LSTM node, only {', '.join(others) or 'none'}")
     try:
         state = LstmState(tuple(_layer(graph, node) for node in nodes))
         check_stack(graph, nodes)
         return state
-    except ModelError as error:
-        raise ModelError(f"{path}: {error}") from error
+    except InterchangeError as error:
+        raise InterchangeError(f"{path}: {error}") from error
 
 
 def _layer(graph: Graph, node) -> tuple[Direction, ...]:
@@ -64,14 +65,15 @@ def _layer(graph: Graph, node) -> tuple[Direction, ...]:
         check_state(graph, node, INPUTS.index(state), state)
     hidden = options.get("hidden_size")
     if not isinstance(hidden, int) or hidden < 1:
-        raise ModelError(f"{name} has hidden_size {hidden}, expected a number above 0")
-    w = _weights(name, "W", inputs, graph, (count, 4 * hidden, None))
-    r = _weights(name, "R", inputs, graph, (count, 4 * hidden, hidden))
-    b = np.zeros((count, 8 * hidden), np.float32)
+        raise InterchangeError(f"{name} has hidden_size {hidden}, expected a number above 0")
+    rows = GATES * hidden
+    w = _weights(name, "W", inputs, graph, (count, rows, None))
+    r = _weights(name, "R", inputs, graph, (count, rows, hidden))
+    b = np.zeros((count, 2 * rows), np.float32)
     if inputs.get("B"):
-        b = _weights(name, "B", inputs, graph, (count, 8 * hidden))
-    halves = b[:, : 4 * hidden], b[:, 4 * hidden :]
-    return tuple(Direction(*(_turned(part[n]) for part in (w, r, *halves))) for n in range(count))
+        b = _weights(name, "B", inputs, graph, (count, 2 * rows))
+    halves = b[:, :rows], b[:, rows:]
+    return tuple(Direction(*(reordered(part[n], FROM_ONNX) for part in (w, r, *halves))) for n in range(count))
 
 
 def _directions(name: str, options: dict) -> int:
@@ -79,44 +81,41 @@ def _directions(name: str, options: dict) -> int:
     for count, known in DIRECTIONS.items():
         if direction == known:
             return count
-    raise ModelError(f"{name} has direction {direction!r}, expected {' or '.join(DIRECTIONS.values())}")
+    raise InterchangeError(f"{name} has direction {direction!r}, expected {' or '.join(DIRECTIONS.values())}")
 
 
 def _text(name: str, option: str, value) -> str:
     if not isinstance(value, bytes):
-        raise ModelError(f"{name} has {option} {value!r}, expected a text")
+        raise InterchangeError(f"{name} has {option} {value!r}, expected a text")
     return value.decode(errors="backslashreplace")
 
 
 def _refuse_other_cells(name: str, options: dict, inputs: dict, count: int) -> None:
     """Refuse what makes the node another cell than PyTorch's."""
     if inputs.get("P"):
-        raise ModelError(f"{name} has peepholes (input P)")
+        raise InterchangeError(f"{name} has peepholes (input P)")
     if options.get("clip"):
-        raise ModelError(f"{name} has clip {options['clip']}")
+        raise InterchangeError(f"{name} has clip {options['clip']}")
     if options.get("input_forget"):
-        raise ModelError(f"{name} has input_forget {options['input_forget']}: its gates are coupled")
+        raise InterchangeError(f"{name} has input_forget {options['input_forget']}: its gates are coupled")
     given = options.get("activations", [])
     activations = tuple(_text(name, "activations", each) for each in (given if isinstance(given, list) else [given]))
     if activations and tuple(activation.lower() for activation in activations) != ACTIVATIONS * count:
-        raise ModelError(f"{name} has activations {', '.join(activations)}, expected Sigmoid, Tanh, Tanh")
+        raise InterchangeError(f"{name} has activations {', '.join(activations)}, expected Sigmoid, Tanh, Tanh")
 
 
 def _weights(name: str, letter: str, inputs: dict, graph: Graph, expected: tuple) -> np.ndarray:
     """Give the constant behind an input; None in the expected shape is any size."""
     try:
         array = graph.constant(inputs.get(letter))
-    except ModelError as error:
-        raise ModelError(f"{name}: its {letter} cannot be read: {error}") from error
+    except InterchangeError as error:
+        raise InterchangeError(f"{name}: its {letter} cannot be read: {error}") from error
     if array is None:
-        raise ModelError(f"{name}: its {letter} is not stored in the file but computed in the graph")
+        raise InterchangeError(f"{name}: its {letter} is not stored in the file but computed in the graph")
     fits = len(array.shape) == len(expected) and all(e in (None, n) for n, e in zip(array.shape, expected, strict=True))
     if not fits:
         shape = ", ".join("any" if size is None else str(size) for size in expected)
-        raise ModelError(f"{name}: its {letter} has shape {array.shape}, expected ({shape}): a projection, or damaged")
+        raise InterchangeError(
+            f"{name}: its {letter} has shape {array.shape}, expected ({shape}): a projection, or damaged"
+        )
     return array
-
-
-def _turned(rows: np.ndarray) -> np.ndarray:
-    """Put rows back into PyTorch's order of gates."""
-    return np.ascontiguousarray(rows.reshape(4, -1, *rows.shape[1:])[list(FROM_ONNX)].reshape(rows.shape))

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from etalstm.errors import ModelError
+from etalstm.errors import InterchangeError
 from etalstm.interchange.onnx_graph import Graph, name_of
 
 Axes = list[tuple[str, ...]]  # by axis the axes that were merged into it; none for a single direction
@@ -32,7 +32,7 @@ def check_stack(graph: Graph, nodes: list) -> None:
 
     Raises
     ------
-    ModelError
+    InterchangeError
         If a node reads something else; the message names the node and what it reads.
     """
     for before, node in pairwise(nodes):
@@ -40,14 +40,14 @@ def check_stack(graph: Graph, nodes: list) -> None:
         source, place = graph.source(end) or (None, 0)
         expected = f"expected Y of {name_of(before)}: the nodes are no stack"
         if source is None:
-            raise ModelError(f"{name_of(node)} reads {end!r}, {expected}")
+            raise InterchangeError(f"{name_of(node)} reads {end!r}, {expected}")
         if source is not before or place:
-            raise ModelError(f"{name_of(node)} reads output {place} of {name_of(source)}, {expected}")
+            raise InterchangeError(f"{name_of(node)} reads output {place} of {name_of(source)}, {expected}")
         axes, wanted = _axes_of(graph, before)
         for each in passed:
             axes = _moved(graph, each, axes, wanted)
         if axes != wanted:
-            raise ModelError(f"{name_of(node)} reads axes {_text(axes)} of Y, expected {_text(wanted)}")
+            raise InterchangeError(f"{name_of(node)} reads axes {_text(axes)} of Y, expected {_text(wanted)}")
 
 
 def check_state(graph: Graph, node, position: int, state: str) -> None:
@@ -55,17 +55,17 @@ def check_state(graph: Graph, node, position: int, state: str) -> None:
 
     Raises
     ------
-    ModelError
+    InterchangeError
         If it is not zero, or computed by an operator that is not known here; the message names it.
     """
     end, _ = graph.trace(_input(node, position), BEFORE_STATE)
     values = graph.constant(end)
     if np.any(0 if values is None else values):
-        raise ModelError(f"{name_of(node)} has a constant {state} that is not zero")
+        raise InterchangeError(f"{name_of(node)} has a constant {state} that is not zero")
     if end and values is None and end not in graph.inputs:
         source, _ = graph.source(end) or (None, 0)
         computed = repr(end) if source is None else f"{end!r} of {name_of(source)}"
-        raise ModelError(f"{name_of(node)}: its {state} is {computed}, expected zeros or an input of the graph")
+        raise InterchangeError(f"{name_of(node)}: its {state} is {computed}, expected zeros or an input of the graph")
 
 
 def _input(node, position: int) -> str:
@@ -94,7 +94,9 @@ def _moved(graph: Graph, node, axes: Axes, wanted: Axes) -> Axes:
         return wanted  # the next node's W checks the last size; a reshape keeps the order of the elements
     elif node.op_type in SAME or (node.op_type == "Concat" and len(node.input) == 1):
         return axes
-    raise ModelError(f"{name_of(node)} between two LSTM nodes changes axes {_text(axes)}, expected {_text(wanted)}")
+    raise InterchangeError(
+        f"{name_of(node)} between two LSTM nodes changes axes {_text(axes)}, expected {_text(wanted)}"
+    )
 
 
 def _squeezed(graph: Graph, node, axes: Axes) -> Axes:
@@ -102,10 +104,10 @@ def _squeezed(graph: Graph, node, axes: Axes) -> Axes:
     if places is None:
         places = graph.constant(_input(node, 1))
     if places is None:
-        raise ModelError(f"{name_of(node)} between two LSTM nodes has no constant axes")
+        raise InterchangeError(f"{name_of(node)} between two LSTM nodes has no constant axes")
     left = {int(place) % len(axes) for place in np.ravel(places)}
     if any(axes[place] for place in left):
-        raise ModelError(f"{name_of(node)} between two LSTM nodes squeezes {sorted(left)} of axes {_text(axes)}")
+        raise InterchangeError(f"{name_of(node)} between two LSTM nodes squeezes {sorted(left)} of axes {_text(axes)}")
     return [axis for place, axis in enumerate(axes) if place not in left]
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from etalstm.durable import write_whole
-from etalstm.errors import ModelError
-from etalstm.interchange.state import LstmState, check_values
+from etalstm.errors import InterchangeError
+from etalstm.interchange.state import LstmState, check_values, reordered
 
 OPSETS = range(17, 21)
 IR_VERSION = 8  # of opset 17: older programs read it too
@@ -77,14 +77,14 @@ def write_onnx(path: Path, network: Network, opset: int = OPSETS.start) -> None:
 
     Raises
     ------
-    ModelError
+    InterchangeError
         If the parts do not go together, a part is not of float32 or not finite, `per_step` has no output layer, there
         is no such opset, or ``onnx`` is not installed.
     OSError
         If the file cannot be written.
     """
     if opset not in OPSETS:
-        raise ModelError(f"opset must be {OPSETS.start} to {OPSETS.stop - 1}, got {opset}")
+        raise InterchangeError(f"opset must be {OPSETS.start} to {OPSETS.stop - 1}, got {opset}")
     _check(network)
     onnx = load_onnx()
     model = _model(onnx, network, opset)
@@ -93,27 +93,29 @@ def write_onnx(path: Path, network: Network, opset: int = OPSETS.start) -> None:
 
 
 def load_onnx():
-    """Give the module ``onnx``; :class:`ModelError` says how to install it."""
+    """Give the module ``onnx``; :class:`InterchangeError` says how to install it."""
     try:
         return importlib.import_module("onnx")
     except ImportError as error:
-        raise ModelError("ONNX files need the package onnx: pip install 'etalstm[onnx]'") from error
+        raise InterchangeError("ONNX files need the package onnx: pip install 'etalstm[onnx]'") from error
 
 
 def _check(network: Network) -> None:
     lstm = network.lstm
     if network.embedding is not None:
         if network.embedding.shape[1:] != (lstm.input_size,):
-            raise ModelError(f"embedding has shape {network.embedding.shape}, expected (tokens, {lstm.input_size})")
+            raise InterchangeError(
+                f"embedding has shape {network.embedding.shape}, expected (tokens, {lstm.input_size})"
+            )
         check_values("embedding", network.embedding)
     if network.output is None:
         if network.per_step:
-            raise ModelError("per_step gives logits of every step, and needs an output layer")
+            raise InterchangeError("per_step gives logits of every step, and needs an output layer")
         return
     weights, bias = network.output
     expected = *bias.shape, lstm.directions * lstm.hidden_size
     if weights.shape != expected:
-        raise ModelError(f"the output layer's weights have shape {weights.shape}, expected {expected}")
+        raise InterchangeError(f"the output layer's weights have shape {weights.shape}, expected {expected}")
     check_values("the output layer's weight", weights)
     check_values("the output layer's bias", bias)
 
@@ -152,9 +154,9 @@ def _layers(graph: _Graph, network: Network) -> tuple[str, list[tuple[str, str]]
     shape = graph.constant("shape", np.array([0, 0, lstm.directions * lstm.hidden_size], np.int64))
     for number, layer in enumerate(lstm.layers):
         arrays = {
-            "W": [_turned(one.weight_ih) for one in layer],
-            "R": [_turned(one.weight_hh) for one in layer],
-            "B": [np.concatenate([_turned(one.bias_ih), _turned(one.bias_hh)]) for one in layer],
+            "W": [reordered(one.weight_ih, TO_ONNX) for one in layer],
+            "R": [reordered(one.weight_hh, TO_ONNX) for one in layer],
+            "B": [np.concatenate([reordered(one.bias_ih, TO_ONNX), reordered(one.bias_hh, TO_ONNX)]) for one in layer],
         }
         names = [graph.constant(f"{name}{number}", np.stack(parts)) for name, parts in arrays.items()]
         results = [f"y{number}", f"h{number}", f"c{number}"]
@@ -164,11 +166,6 @@ def _layers(graph: _Graph, network: Network) -> tuple[str, list[tuple[str, str]]
         x = graph.add("Reshape", [beside, shape], [f"x{number + 1}"])
         states.append((results[1], results[2]))
     return x, states
-
-
-def _turned(rows: np.ndarray) -> np.ndarray:
-    """Put rows into ONNX's order of gates."""
-    return rows.reshape(4, -1, *rows.shape[1:])[list(TO_ONNX)].reshape(rows.shape)
 
 
 def _last(graph: _Graph, state: str, width: int) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from etalstm.errors import ModelError
+from etalstm.errors import InterchangeError
 from etalstm.network import GATES, LayerParameters
 
 SUFFIXES = ("", "_reverse")  # of the names of a layer's directions
@@ -52,7 +52,7 @@ class LstmState:
 
     Raises
     ------
-    ModelError
+    InterchangeError
         If the sizes do not go together; the message names the parameter, its shape and the one expected.
     """
 
@@ -60,11 +60,11 @@ class LstmState:
 
     def __post_init__(self):
         if not self.layers:
-            raise ModelError("there must be at least one LSTM layer, got none")
+            raise InterchangeError("there must be at least one LSTM layer, got none")
         inputs, hidden, directions = self.input_size, self.hidden_size, self.directions
         for number, layer in enumerate(self.layers):
             if len(layer) != directions:
-                raise ModelError(f"layer {number} has {len(layer)} directions, layer 0 has {directions}")
+                raise InterchangeError(f"layer {number} has {len(layer)} directions, layer 0 has {directions}")
             for suffix, direction in zip(SUFFIXES, layer, strict=False):
                 _check(f"l{number}{suffix}", direction, inputs, hidden)
             inputs = directions * hidden
@@ -90,7 +90,7 @@ class LstmState:
 
         Raises
         ------
-        ModelError
+        InterchangeError
             If a parameter is missing, unknown, not of float32, not finite, or of a wrong shape.
         """
         left, layers = dict(arrays), []
@@ -101,7 +101,7 @@ class LstmState:
         if left:
             name = min(left)
             reason = ": projections cannot be read" if name.startswith("weight_hr") else ""
-            raise ModelError(f"{name} is no parameter of an LSTM with {len(layers)} layers{reason}")
+            raise InterchangeError(f"{name} is no parameter of an LSTM with {len(layers)} layers{reason}")
         return cls(tuple(layers))
 
     @classmethod
@@ -128,11 +128,11 @@ class LstmState:
 
         Raises
         ------
-        ModelError
+        InterchangeError
             If the layers are bidirectional.
         """
         if self.directions > 1:
-            raise ModelError("the layers are bidirectional; a session has layers of one direction")
+            raise InterchangeError("the layers are bidirectional; a session has layers of one direction")
         forward = [layer[0] for layer in self.layers]
         return [
             LayerParameters(np.concatenate([one.weight_ih, one.weight_hh], axis=1), one.bias_ih + one.bias_hh)
@@ -145,20 +145,20 @@ def _direction(left: dict, place: str) -> Direction:
     names = {name: f"{name}_{place}" for name in NAMES}
     for name in names.values():
         if name.startswith("weight") and name not in left:
-            raise ModelError(f"{name} is missing")
+            raise InterchangeError(f"{name} is missing")
         if name.startswith("weight") and (np.ndim(left[name]) != 2 or not np.size(left[name])):
-            raise ModelError(f"{name} has shape {np.shape(left[name])}, expected two axes, neither of them empty")
+            raise InterchangeError(f"{name} has shape {np.shape(left[name])}, expected two axes, neither of them empty")
     rows = np.shape(left[names["weight_ih"]])[:1]
     found = {name: left.pop(full, None) for name, full in names.items()}
     return Direction(**{n: np.zeros(rows, np.float32) if a is None else np.asarray(a) for n, a in found.items()})
 
 
 def check_values(name: str, array: np.ndarray) -> None:
-    """Raise :class:`ModelError` naming `name` if an array is not of float32, or not finite."""
+    """Raise :class:`InterchangeError` naming `name` if an array is not of float32, or not finite."""
     if array.dtype != np.float32:
-        raise ModelError(f"{name} is of {array.dtype}, expected float32")
+        raise InterchangeError(f"{name} is of {array.dtype}, expected float32")
     if not np.isfinite(array).all():
-        raise ModelError(f"{name} has a value that is not finite")
+        raise InterchangeError(f"{name} has a value that is not finite")
 
 
 def _check(place: str, direction: Direction, inputs: int, hidden: int) -> None:
@@ -167,5 +167,11 @@ def _check(place: str, direction: Direction, inputs: int, hidden: int) -> None:
     for name, expected in shapes.items():
         array = getattr(direction, name)
         if array.shape != expected:
-            raise ModelError(f"{name}_{place} has shape {array.shape}, expected {expected}")
+            raise InterchangeError(f"{name}_{place} has shape {array.shape}, expected {expected}")
         check_values(f"{name}_{place}", array)
+
+
+def reordered(rows: np.ndarray, gates: Sequence[int]) -> np.ndarray:
+    """Put the gates' blocks of rows, (4H, …), into another order: block n of the result is block ``gates[n]``."""
+    blocks = rows.reshape(GATES, -1, *rows.shape[1:])
+    return np.ascontiguousarray(blocks[list(gates)].reshape(rows.shape))

@@ -9,13 +9,13 @@ from etalstm.counters import named_counters
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Counter, Traffic
 from etalstm.model.counted import Counted
-from etalstm.model.machine import make_machine
+from etalstm.model.machine import Machine, make_machine
 from etalstm.model.operands import Densities
 from etalstm.model.repeats import Repeats
 from etalstm.model.run import STUCK, run
 from etalstm.model.state import Sizes, sizes_of
 from etalstm.model.stuck import describe
-from etalstm.model.table import tables, tables_of
+from etalstm.model.table import Tables, tables, tables_of
 from etalstm.plan.plan import Plan
 
 
@@ -60,11 +60,7 @@ def count_program(
     ModelError
         If the program comes to no end.
     """
-    division = architecture.division
-    shares = (division.elementwise, division.forward, division.backward) if division else (0, 0, 0)
-    sizes = sizes_of(config, skips=architecture.skips, shares=shares, batch_groups=groups)
-    program = tables_of(*tables(config, words, operands))
-    machine = make_machine(sizes, config.queue_depth, len(program.table))
+    machine, program, sizes = machine_with(config, words, operands, architecture, groups)
     if counted is not None:
         program = counted.fill(words, program)
     if repeats and counted is None:
@@ -75,6 +71,17 @@ def count_program(
     if not ended:
         raise ModelError(f"the model has come to a stop before the HALT: {describe(machine, program.table)}")
     return of_all_channels(machine, sizes)
+
+
+def machine_with(
+    config: Config, words: Sequence[int], operands: Densities, architecture: Architecture, groups: int
+) -> tuple[Machine, Tables, Sizes]:
+    """Give a machine that is reset, and the program that it is to run: see :func:`count_program`."""
+    division = architecture.division
+    shares = (division.elementwise, division.forward, division.backward) if division else (0, 0, 0)
+    sizes = sizes_of(config, skips=architecture.skips, shares=shares, batch_groups=groups)
+    program = tables_of(*tables(config, words, operands))
+    return make_machine(sizes, config.queue_depth, len(program.table)), program, sizes
 
 
 def of_all_channels(machine, sizes: Sizes) -> np.ndarray:

@@ -6,11 +6,10 @@ import numpy as np
 
 from etalstm.architecture import SWING, Architecture
 from etalstm.hw.config import Config
-from etalstm.model.machine import make_machine
+from etalstm.model.iteration import machine_with
 from etalstm.model.operands import Densities
 from etalstm.model.run import step
-from etalstm.model.state import CAST, NEVER, compiled, entry_point, record, sizes_of
-from etalstm.model.table import tables, tables_of
+from etalstm.model.state import CAST, NEVER, compiled, entry_point, record
 
 SLICE = record(
     "channel", "engine", "start", "end", "opcode", "kind", "memory", "op", "backward", "compressed", "outer", "inner"
@@ -89,11 +88,7 @@ def follow_program(
         In the order in which they end; those of one channel's engine do not overlap. What is at work after the last
         cycle is left out.
     """
-    division = architecture.division
-    shares = (division.elementwise, division.forward, division.backward) if division else (0, 0, 0)
-    sizes = sizes_of(config, skips=architecture.skips, shares=shares, batch_groups=groups)
-    program = tables_of(*tables(config, words, operands))
-    machine = make_machine(sizes, config.queue_depth, len(program.table))
+    machine, program, sizes = machine_with(config, words, operands, architecture, groups)
     present = np.zeros(machine.queues.shape, SLICE)
     present["start"] = -1
     found, cycle, parts = np.zeros(_BUFFER + present.size, SLICE), 0, []

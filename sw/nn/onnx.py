@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from etalstm.errors import ModelError
+from etalstm.errors import InterchangeError
 from etalstm.interchange import onnx_read, onnx_write
 from etalstm.interchange.onnx_write import OPSETS, Network
 from etalstm.interchange.state import LstmState
@@ -40,7 +40,7 @@ def write_onnx(
 
     Raises
     ------
-    ModelError
+    InterchangeError
         If the module has a projection, the parts do not go together, a part is not of float32 or not finite,
         `per_step` has no output layer, or ``onnx`` is not installed.
     OSError
@@ -62,7 +62,7 @@ def read_onnx(path: Path | str, **options) -> LSTM:
 
     Raises
     ------
-    ModelError
+    InterchangeError
         See :func:`etalstm.interchange.onnx_read.read_onnx`.
     """
     state = onnx_read.read_onnx(Path(path))
@@ -86,4 +86,6 @@ def _array(part: str, value: torch.Tensor) -> np.ndarray:
         return value.detach().cpu().numpy()
     except (TypeError, NotImplementedError) as error:  # NumPy has no such dtype, or the tensor has no values
         dtype = str(value.dtype).removeprefix("torch.")
-        raise ModelError(f"{part} is of {dtype} on the device {value.device}, expected float32 with values") from error
+        raise InterchangeError(
+            f"{part} is of {dtype} on the device {value.device}, expected float32 with values"
+        ) from error

@@ -13,8 +13,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+
 EVENT_FILE = "events.out.tfevents"  # how the names of event files begin: by that TensorBoard knows them
-LARGEST = (2 - 2.0**-23) * 2.0**127  # float32: what a scalar is stored as
+LARGEST = float(np.finfo(np.float32).max)  # a scalar is stored as float32
 _POLYNOMIAL = 0x82F63B78  # CRC-32C, reflected
 _MASK_DELTA = 0xA282EAD8  # records store rotated checksums, so that one of a checksum is not trivial
 

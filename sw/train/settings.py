@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from etalstm.architecture import SWING, architecture
-from etalstm.data import TASKS, UNITS
+from etalstm.data import TASKS, UNITS, Reading
 from etalstm.errors import RunError
 from etalstm.network import check_size
 from etalstm.optimizer import check_hyperparameters
@@ -149,9 +149,9 @@ class Settings:
     sequence: str | None = None
     validation: str | None = None
     test: str | None = None
-    validation_share: float = 0.1
-    test_share: float = 0.1
-    split_seed: int = 0
+    validation_share: float = Reading.validation_share
+    test_share: float = Reading.test_share
+    split_seed: int = Reading.split_seed
 
     @classmethod
     def read(cls, path: Path) -> dict:

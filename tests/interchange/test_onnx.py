@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from etalstm.device import TrainingShape, open_device
-from etalstm.errors import ModelError
+from etalstm.errors import InterchangeError
 from etalstm.interchange.onnx_read import read_onnx
 from etalstm.interchange.onnx_write import Network, write_onnx
 from etalstm.interchange.state import LstmState
@@ -122,7 +122,7 @@ def test_reads_what_pytorch_exports(path, dynamo, options):
 def test_refuses_projections_as_pytorch_exports_them(path):
     """The newer exporter writes the projection's size as the number of units, and says nothing."""
     export(path, True, proj_size=2)
-    with pytest.raises(ModelError, match=r"its W has shape \(1, 2, 4\), expected \(1, 8, any\): a projection"):
+    with pytest.raises(InterchangeError, match=r"its W has shape \(1, 2, 4\), expected \(1, 8, any\): a projection"):
         read_onnx(path)
 
 
@@ -169,7 +169,7 @@ def changed(path, **options):
 def test_refuses_cells_that_are_not_pytorchs(path, options, message):
     model, _ = changed(path, **options)
     onnx.save(model, path)
-    with pytest.raises(ModelError, match=rf"model\.onnx: LSTM node 'y0' ?.*{message}"):
+    with pytest.raises(InterchangeError, match=rf"model\.onnx: LSTM node 'y0' ?.*{message}"):
         read_onnx(path)
 
 
@@ -177,17 +177,17 @@ def test_refuses_peepholes_states_and_weights_that_are_no_constants(path):
     model, node = changed(path)
     node.input.extend(["", "", "W0"])
     onnx.save(model, path)
-    with pytest.raises(ModelError, match="has peepholes"):
+    with pytest.raises(InterchangeError, match="has peepholes"):
         read_onnx(path)
     model, node = changed(path)
     node.input.append("W0")
     onnx.save(model, path)
-    with pytest.raises(ModelError, match="has a constant initial_h that is not zero"):
+    with pytest.raises(InterchangeError, match="has a constant initial_h that is not zero"):
         read_onnx(path)
     model, node = changed(path)
     node.input[1] = "x"
     onnx.save(model, path)
-    with pytest.raises(ModelError, match="its W is not stored in the file"):
+    with pytest.raises(InterchangeError, match="its W is not stored in the file"):
         read_onnx(path)
 
 
@@ -196,20 +196,20 @@ def test_refuses_damage(path):
     model, _ = changed(path)
     next(tensor for tensor in model.graph.initializer if tensor.name == "W0").raw_data = b"xx"
     onnx.save(model, path)
-    with pytest.raises(ModelError, match=r"model\.onnx: LSTM node 'y0': its W .*the data of 'W0' are damaged"):
+    with pytest.raises(InterchangeError, match=r"model\.onnx: LSTM node 'y0': its W .*the data of 'W0' are damaged"):
         read_onnx(path)
     for operator, message in (("Constant", "Constant node 'k' has no value"), ("Identity", "'k' has no input")):
         model, node = changed(path)
         node.input[1] = "k"
         model.graph.node.insert(0, onnx.helper.make_node(operator, [], ["k"]))
         onnx.save(model, path)
-        with pytest.raises(ModelError, match=rf"model\.onnx: LSTM node 'y0': its W .*{message}"):
+        with pytest.raises(InterchangeError, match=rf"model\.onnx: LSTM node 'y0': its W .*{message}"):
             read_onnx(path)
     model, node = changed(path)
     node.input[1] = "k"
     model.graph.node.insert(0, onnx.helper.make_node("Identity", ["k"], ["k"]))
     onnx.save(model, path)
-    with pytest.raises(ModelError, match="Identity node 'k' depends on itself"):
+    with pytest.raises(InterchangeError, match="Identity node 'k' depends on itself"):
         read_onnx(path)
 
 
@@ -223,18 +223,18 @@ def test_an_initial_state_of_one_value_must_be_zero(path, value):
     if not value:
         assert len(read_onnx(path).layers) == 1
         return
-    with pytest.raises(ModelError, match="LSTM node 'y0' has a constant initial_h that is not zero"):
+    with pytest.raises(InterchangeError, match="LSTM node 'y0' has a constant initial_h that is not zero"):
         read_onnx(path)
 
 
 def test_refuses_files_with_something_else_in_them(path):
     path.write_bytes(b"no model at all")
-    with pytest.raises(ModelError, match="no ONNX model"):
+    with pytest.raises(InterchangeError, match="no ONNX model"):
         read_onnx(path)
     model, _ = changed(path)
     del model.graph.node[:]
     onnx.save(model, path)
-    with pytest.raises(ModelError, match="no LSTM node, only none"):
+    with pytest.raises(InterchangeError, match="no LSTM node, only none"):
         read_onnx(path)
     with pytest.raises(FileNotFoundError):
         read_onnx(path.with_name("missing.onnx"))
@@ -251,16 +251,16 @@ def test_refuses_parts_that_do_not_go_together(path):
         (Network(state, output=(values(3, 4).astype(np.float16), values(3))), "weight is of float16, expected float32"),
         (Network(state, output=(values(3, 4), values(3) * np.nan)), "bias has a value that is not finite"),
     ):
-        with pytest.raises(ModelError, match=message):
+        with pytest.raises(InterchangeError, match=message):
             write_onnx(path, network)
-    with pytest.raises(ModelError, match="opset must be 17 to 20, got 16"):
+    with pytest.raises(InterchangeError, match="opset must be 17 to 20, got 16"):
         write_onnx(path, Network(state), 16)
     assert not path.exists()
 
 
 def test_says_how_to_install_onnx(path, monkeypatch):
     monkeypatch.setattr(importlib, "import_module", lambda name: (_ for _ in ()).throw(ImportError(name)))
-    with pytest.raises(ModelError, match=r"pip install 'etalstm\[onnx\]'"):
+    with pytest.raises(InterchangeError, match=r"pip install 'etalstm\[onnx\]'"):
         write_onnx(path, Network(LstmState.of_arrays(state_dict(INPUTS, HIDDEN, 1, 1))))
 
 

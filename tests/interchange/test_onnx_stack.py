@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-from etalstm.errors import ModelError
+from etalstm.errors import InterchangeError
 from etalstm.interchange.onnx_read import read_onnx
 from etalstm.interchange.onnx_write import Network, write_onnx
 from etalstm.interchange.state import LstmState
@@ -60,7 +60,9 @@ def test_refuses_an_initial_state_that_another_layer_gives(path):
     def encoder_and_decoder(nodes):
         nodes["y1"].input.append("h0")
 
-    with pytest.raises(ModelError, match=r"LSTM node 'y1': its initial_h is 'h0' of LSTM node 'y0', expected zeros"):
+    with pytest.raises(
+        InterchangeError, match=r"LSTM node 'y1': its initial_h is 'h0' of LSTM node 'y0', expected zeros"
+    ):
         read_onnx(stack(path, encoder_and_decoder))
 
 
@@ -79,12 +81,12 @@ def test_refuses_an_initial_state_that_another_layer_gives(path):
     ],
 )
 def test_refuses_nodes_that_are_no_stack(path, change, message):
-    with pytest.raises(ModelError, match=rf"model\.onnx: .*{message}"):
+    with pytest.raises(InterchangeError, match=rf"model\.onnx: .*{message}"):
         read_onnx(stack(path, change))
 
 
 def test_refuses_directions_that_are_not_side_by_side(path):
-    with pytest.raises(ModelError, match=r"'x1' .* changes axes \(T, D, B, H\), expected \(T, B, D·H\)"):
+    with pytest.raises(InterchangeError, match=r"'x1' .* changes axes \(T, D, B, H\), expected \(T, B, D·H\)"):
         read_onnx(stack(path, turns(0, 1, 2, 3), directions=2))
 
 

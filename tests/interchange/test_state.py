@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from etalstm.errors import ModelError
+from etalstm.errors import InterchangeError
 from etalstm.interchange.state import LstmState
 from etalstm.network import NetworkShape, initial_parameters
 from tests.interchange.states import state_dict
@@ -55,24 +55,24 @@ def test_absent_biases_are_zeros():
 )
 def test_refuses_what_is_no_lstm(change, message):
     arrays = {name: array for name, array in (state_dict(5, 3, 2, 1) | change).items() if array is not None}
-    with pytest.raises(ModelError, match=message):
+    with pytest.raises(InterchangeError, match=message):
         LstmState.of_arrays(arrays)
 
 
 def test_refuses_layers_with_different_directions():
     arrays = state_dict(5, 3, 2, 2)
     one = {name: array for name, array in arrays.items() if not name.endswith("l1_reverse")}
-    with pytest.raises(ModelError, match="layer 1 has 1 directions, layer 0 has 2"):
+    with pytest.raises(InterchangeError, match="layer 1 has 1 directions, layer 0 has 2"):
         LstmState.of_arrays(one)
 
 
 def test_a_session_takes_one_direction_only():
-    with pytest.raises(ModelError, match="bidirectional"):
+    with pytest.raises(InterchangeError, match="bidirectional"):
         LstmState.of_arrays(state_dict(5, 3, 1, 2)).to_layers()
 
 
 def test_refuses_nothing_at_all():
-    with pytest.raises(ModelError, match="at least one LSTM layer"):
+    with pytest.raises(InterchangeError, match="at least one LSTM layer"):
         LstmState.of_arrays({})
 
 
@@ -80,5 +80,5 @@ def test_refuses_nothing_at_all():
 @pytest.mark.parametrize("name", ["weight_ih_l0", "weight_hh_l0"])
 def test_refuses_weights_that_are_no_matrix(name, shape):
     arrays = state_dict(5, 4, 1, 1) | {name: np.zeros(shape, np.float32)}
-    with pytest.raises(ModelError, match=rf"{name} has shape {re.escape(str(shape))}, expected two axes"):
+    with pytest.raises(InterchangeError, match=rf"{name} has shape {re.escape(str(shape))}, expected two axes"):
         LstmState.of_arrays(arrays)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import etalstm.nn
-from etalstm.errors import ModelError
+from etalstm.errors import InterchangeError
 
 runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
@@ -45,7 +45,7 @@ def test_a_module_comes_back_with_its_parameters_and_new_options(tmp_path, bidir
 
 
 def test_a_projection_is_refused_and_leaves_no_file(tmp_path):
-    with pytest.raises(ModelError, match=r"weight_hr_l0 .*: projections cannot be read"):
+    with pytest.raises(InterchangeError, match=r"weight_hr_l0 .*: projections cannot be read"):
         etalstm.nn.write_onnx(tmp_path / "m.onnx", torch.nn.LSTM(5, 4, proj_size=2))
     assert not list(tmp_path.iterdir())
 
@@ -58,11 +58,13 @@ def test_parts_of_another_dtype_are_refused_by_name(tmp_path, dtype, number, par
     parts = [torch.nn.LSTM(5, 4), torch.nn.Embedding(9, 5), torch.nn.Linear(4, 3)]
     parts[number].to(dtype)
     name = str(dtype).removeprefix("torch.")
-    with pytest.raises(ModelError, match=rf"^{part} is of {name}.*expected float32"):
+    with pytest.raises(InterchangeError, match=rf"^{part} is of {name}.*expected float32"):
         etalstm.nn.write_onnx(tmp_path / "m.onnx", *parts)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_module_without_values_is_refused(tmp_path):
-    with pytest.raises(ModelError, match="weight_ih_l0 is of float32 on the device meta, expected float32 with values"):
+    with pytest.raises(
+        InterchangeError, match="weight_ih_l0 is of float32 on the device meta, expected float32 with values"
+    ):
         etalstm.nn.write_onnx(tmp_path / "m.onnx", torch.nn.LSTM(5, 4, device="meta"))
