@@ -10,7 +10,7 @@ from etalstm.hw.contract import STREAM_BLOCK
 from etalstm.network import NetworkShape
 from etalstm.plan.fit import plan_best_slices, plan_whole, plan_within
 from etalstm.plan.groups import group_costs, group_counts
-from etalstm.plan.held import LOCAL_GRADIENTS
+from etalstm.plan.operands import LOCAL_GRADIENTS
 from etalstm.plan.plan import Plan
 from etalstm.slices import AUTO, check_slices
 from etalstm.storage import Storage

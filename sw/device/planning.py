@@ -41,7 +41,8 @@ def plan_session(
     config = accelerator.config
     make = partial(
         Plan, config, shape.network, shape.batch, shape.steps, masked=shape.masked, storage=shape.storage,
-        share=room.share, skips=shape.architecture.skips, slices=shape.slices, **options,
+        share=room.share, skips=shape.architecture.skips, slices=shape.slices,
+        inputs=shape.inputs, **options,
     )  # fmt: skip
     groups = groups or group_counts(config, shape.network, shape.batch, shape.slices)
     if shape.memory_budget is None:

@@ -24,9 +24,8 @@ from etalstm.hw.contract import Traffic
 from etalstm.network import LayerGradients, LayerParameters, canonical_rows
 from etalstm.optimizer import contribution_norms
 from etalstm.plan.arrays import LayerArrays
-from etalstm.plan.held import LOCAL_GRADIENTS
 from etalstm.plan.needed import needed_scale
-from etalstm.plan.operands import Place
+from etalstm.plan.operands import LOCAL_GRADIENTS, Place
 from etalstm.plan.placement import Placement
 from etalstm.plan.plan import Plan
 from etalstm.plan.program import Program
@@ -209,6 +208,8 @@ class HardwareSession(Session):
                 self.windows.write(sequence.step(0), state)
         for kind, threshold in enumerate(self.shape.storage.thresholds):
             self._accelerator.set_parameter(contract.PARAMETER_THRESHOLDS + kind, threshold)
+        for threshold, number in self._map.thresholds.items():
+            self._accelerator.set_parameter(number, threshold)
         self._run_pass("forward", range(len(self._map.kept.held)), self.spill.during_forward)
 
     def _backward(self, dy, dh, dc, delta_threshold):

@@ -4,15 +4,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 
-from etalstm.cells.cell import Cell, Stage
+from etalstm.cells.cell import Cell, Stage, count_vectors
+from etalstm.delta_inputs import LayerInputs
 from etalstm.errors import PlanError
 from etalstm.hw.config import Config
 from etalstm.hw.contract import MOST_GATES, PARAMETER_DELTA_THRESHOLD, PARAMETER_THRESHOLDS
 from etalstm.network import NetworkShape
 from etalstm.plan import layout
-from etalstm.plan.arrays import LayerArrays, Sequence
+from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.exchange import Exchange
 from etalstm.plan.memory import Array, MemoryMap
+from etalstm.plan.sent import SendingRoom, SentOperand
+from etalstm.plan.sequence import Sequence
 from etalstm.plan.shards import Shards
 from etalstm.plan.tiling import NEEDED_ARRAYS, BatchTiles, LayerTiling, Share, stay, tile_batch, tile_layer
 from etalstm.storage import LayerStorage
@@ -22,6 +25,9 @@ from etalstm.storage import LayerStorage
 CLOSED = -200.0
 
 MOST_KINDS = PARAMETER_DELTA_THRESHOLD - PARAMETER_THRESHOLDS
+
+# Scratch vectors of each unit and sequence where only changes are sent: what has been sent, and the change.
+SENDING_ARRAYS = 2
 
 
 def share_of_lanes(config: Config, cell: Cell) -> Config:
@@ -49,10 +55,32 @@ def check_plannable(cell: Cell) -> None:
             raise PlanError(f"a stage can have {MOST_GATES} gates: {cell.name} has {stage.gates}")
 
 
-def batch_of(config: Config, cell: Cell, hidden_size: int, batch: int, slices: int) -> BatchTiles:
+def check_sendable(cell: Cell) -> None:
+    """Raise ``PlanError`` if the machine cannot send only the changes of a cell's operands."""
+    if len(cell.stages) > 1 or cell.stages[0].operands != ("x", cell.output):
+        raise PlanError(f"only a cell of one stage has delta inputs, {cell.name} has {len(cell.stages)}")
+
+
+def scratch_vectors(stage: Stage, sends: bool) -> int:
+    """Count the scratch vectors that a stage needs for each unit and sequence.
+
+    One that `sends` changes needs its sums beside the gates. They have the place of the local gradients, if not less.
+    """
+    if not sends:
+        return stage.vectors
+    besides = max(count_vectors(stage.local_arrays), len(stage.gates)) + SENDING_ARRAYS
+    return max(stage.vectors, count_vectors(stage.forward_arrays) + besides)
+
+
+def batch_of(
+    config: Config, cell: Cell, hidden_size: int, batch: int, slices: int, *, sends: bool = False
+) -> BatchTiles:
     """Choose how many sequences are worked on together: as many as every stage allows."""
     lanes = share_of_lanes(config, cell)
-    tiles = [tile_batch(lanes, stage, hidden_size, batch, slices) for stage in cell.stages]
+    tiles = [
+        tile_batch(lanes, len(stage.gates), scratch_vectors(stage, sends), hidden_size, batch, slices)
+        for stage in cell.stages
+    ]
     return min(tiles, key=lambda tile: tile.most)
 
 
@@ -73,24 +101,29 @@ class LayerAllocation:
     masked : bool
     partials : int
         Places for gradients that are put aside.
+    inputs : LayerInputs
+        Which elements of the operands are broadcast.
     """
 
     def __init__(
         self, config: Config, into: MemoryMap, network: NetworkShape, cell: Cell, number: int, batch: BatchTiles,
-        steps: int, storage: LayerStorage, masked: bool, partials: int,
+        steps: int, storage: LayerStorage, masked: bool, partials: int, inputs: LayerInputs,
     ):  # fmt: skip
         self._lanes, self._memory, self._network, self._cell = share_of_lanes(config, cell), into, network, cell
         self._number, self._storage, self._masked = number, storage, masked
-        self._batch, self._steps, self._partials = batch, steps, partials
+        self._batch, self._steps, self._partials, self._sending = batch, steps, partials, inputs
         self._units = Share(network.hidden_size, config.channels, config.lanes)
         self._shared: dict[str, Sequence] = {}
         self.shards = [Shards(self._tiling(stage), into.groups) for stage in cell.stages]
 
     def _tiling(self, stage: Stage) -> LayerTiling:
         inputs = self._network.inputs_of(self._number) if stage.operands[0] == "x" else 0
-        return tile_layer(self._lanes, stage, self._batch, inputs, self._network.hidden_size)
+        vectors = scratch_vectors(stage, not self._sending.off)
+        return tile_layer(self._lanes, len(stage.gates), vectors, self._batch, inputs, self._network.hidden_size)
 
-    def allocate(self, below: LayerArrays | None, exchange: Exchange | None) -> LayerArrays:
+    def allocate(
+        self, below: LayerArrays | None, exchange: Exchange | None, room: SendingRoom | None, thresholds: dict
+    ) -> LayerArrays:
         """Allocate all stages; gives the last.
 
         Parameters
@@ -99,8 +132,13 @@ class LayerAllocation:
             The layer below.
         exchange : Exchange or None
             Of all layers; None if there is one group of channels.
+        room : SendingRoom or None
+            Of all layers; None if their operands are sent whole.
+        thresholds : dict
+            From an input threshold to the number of its parameter.
         """
         self._below, self._exchange, arrays = below, exchange, None
+        self._room, self._parameters_of = room, thresholds
         for stage, shards in zip(self._cell.stages, self.shards, strict=True):
             arrays = self._stage(stage, shards, arrays.stages if arrays else ())
         return arrays
@@ -108,6 +146,7 @@ class LayerAllocation:
     def _stage(self, stage: Stage, shards: Shards, earlier: tuple[LayerArrays, ...]) -> LayerArrays:
         takes_x, is_last, tiling = stage.operands[0] == "x", stage is self._cell.stages[-1], shards.tiling
         suffix = f"{self._number}" if is_last else f"{self._number}_{stage.output}"
+        operands = self._operands(stage, tiling, takes_x)
         return LayerArrays(
             number=self._number,
             cell=self._cell,
@@ -118,8 +157,10 @@ class LayerAllocation:
             shards=shards,
             storage=self._storage,
             **self._parameters(shards, suffix),
-            **self._operands(stage, tiling, takes_x),
+            **operands,
             c=self._state() if is_last else None,
+            inputs=self._sending,
+            **self._sent(tiling, operands),
             **self._kept(stage, tiling, suffix),
             **self._gradients(stage, tiling, takes_x, is_last),
         )
@@ -169,6 +210,33 @@ class LayerAllocation:
             "operand_step": 0 if operand == self._cell.output else 1,
             "h": self._of_units(stage.output, steps + 1),
         }
+
+    def _sent(self, tiling: LayerTiling, operands: dict) -> dict[str, SentOperand | Sequence | None]:
+        """Allocate what has been sent of the operands, and what lasts from step to step while changes are sent."""
+        if self._sending.off:
+            return {"sent_x": None, "sent_operand": None, "sums": None}
+        room = self._room
+        x = self._sent_operand("x", tiling.inputs, operands, room.x_streams, room.x_collected(tiling), self._sending.x)
+        collected = room.operand_collected(tiling)
+        operand = self._sent_operand(
+            "operand", tiling.units, operands, room.operand_streams, collected, self._sending.h
+        )
+        return {"sent_x": x, "sent_operand": operand, "sums": room.sums(tiling)}
+
+    def _sent_operand(
+        self, name: str, share: Share, operands: dict, streams: Array, collected: Sequence, threshold: float
+    ) -> SentOperand:
+        indices = self._steps * self._batch.count * share.tiles
+        return SentOperand(
+            share=share,
+            values=operands[name],
+            first=operands[f"{name}_step"],
+            sent=self._sequence(f"sent_{name}", "activations", share, self._steps),
+            index=self._memory.add_raw(f"{name}_changes{self._number}", "activations", indices),
+            streams=streams,
+            collected=collected,
+            threshold=self._parameters_of[threshold],
+        )
 
     def _kept(self, stage: Stage, tiling: LayerTiling, suffix: str) -> dict[str, Sequence | Array | None]:
         """Allocate what the backward pass needs but the kept tensors themselves: δ, the streams' indices, row maps."""

@@ -1,55 +1,18 @@
 """The arrays of a layer in the channels' windows, and where parts of them lie."""
 
-import math
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import dataclass
 
 from etalstm.cells.cell import Cell, Stage
+from etalstm.delta_inputs import LayerInputs
 from etalstm.hw.config import Config
 from etalstm.plan.exchange import Exchange
 from etalstm.plan.memory import Array
 from etalstm.plan.operands import Place, RowMap
+from etalstm.plan.sent import SentOperand
+from etalstm.plan.sequence import Sequence
 from etalstm.plan.shards import Shards
-from etalstm.plan.tiling import BatchTiles, LayerTiling, Span
+from etalstm.plan.tiling import LayerTiling, Span
 from etalstm.storage import LayerStorage
-
-
-@dataclass(frozen=True)
-class Sequence:
-    """An array with a part for each step and batch tile, [tile][b] vectors in each (or [tile][gate][b]).
-
-    Members
-    -------
-    array : Array
-    tiles : int
-        Vectors for each sequence: tiles, or a multiple of them for several gates.
-    batch : BatchTiles
-    """
-
-    array: Array
-    tiles: int
-    batch: BatchTiles
-
-    def part(self, step: int, batch_tile: int, tile: int = 0) -> Place:
-        """Vectors from `tile` on; all tiles of a step and batch tile are tracked together."""
-        size = self.batch.size_of(batch_tile)
-        start = step * self.step_vectors + batch_tile * self.tiles * self.batch.size
-        return Place(self.array, start + tile * size, (step, batch_tile))
-
-    @property
-    def step_vectors(self) -> int:
-        """Vectors of a step."""
-        return self.batch.count * self.tiles * self.batch.size
-
-    def step(self, number: int) -> Array:
-        """One step as an array of its own: (B, elements of a sequence)."""
-        part, shape = self.array.part(number * self.step_vectors, self.step_vectors), self.array.shape[1:]
-
-        def index():
-            return np.where(part.index < 0, part.index, part.index - number * math.prod(shape))
-
-        return replace(part, make_index=index, shape=shape)
 
 
 @dataclass(frozen=True)
@@ -92,6 +55,9 @@ class LayerArrays:
     dh, dc : Sequence     gradients of output and state, of one step. In the last stage these are the final states'
         before the backward pass, and the initial states' after it. Earlier stages have no dc
     dh_sum : Sequence     dy + dh of a step, kept where the batch is masked
+    inputs : LayerInputs  which elements of the operands are broadcast
+    sent_x, sent_operand : SentOperand    x and the other operand, where only their changes are; else None
+    sums : Sequence       then the sums of the gates, [tile][gate][b], as the present step leaves them
     """
 
     number: int
@@ -130,6 +96,10 @@ class LayerArrays:
     dh: Sequence
     dc: Sequence | None
     dh_sum: Sequence | None
+    inputs: LayerInputs
+    sent_x: SentOperand | None
+    sent_operand: SentOperand | None
+    sums: Sequence | None
 
     @property
     def stages(self) -> tuple["LayerArrays", ...]:
@@ -145,6 +115,13 @@ class LayerArrays:
     def is_recurrent(self) -> bool:
         """The operand that is no input is the cell's output of the step before."""
         return self.stage.operands[-1] == self.cell.output
+
+    @property
+    def factors(self) -> tuple[tuple[Sequence, int], tuple[Sequence, int]]:
+        """What δ is multiplied with in dW, x and the other operand: where they lie, and which step is step 0."""
+        if self.sent_x:
+            return (self.sent_x.sent, 0), (self.sent_operand.sent, 0)
+        return (self.x, self.x_step), (self.operand, self.operand_step)
 
     @property
     def first_weight(self) -> int:

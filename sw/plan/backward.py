@@ -11,11 +11,12 @@ from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
+from etalstm.plan.collect import COLLECTING, Collector
 from etalstm.plan.emit import Emitter
 from etalstm.plan.needed import NeededRows
 from etalstm.plan.network import NetworkMap
 from etalstm.plan.operands import Operand, Parameter, Place, Scratch
-from etalstm.plan.propagation import Emit, Masking, Propagation, emit_all
+from etalstm.plan.propagation import Collecting, Emit, Masking, Propagation, emit_all
 from etalstm.plan.steps import alike
 from etalstm.plan.streams import NO_STEPS, Steps, Streams
 from etalstm.plan.tiling import Span, spans
@@ -75,6 +76,7 @@ class BackwardLayer:
     ):
         self._emitter, self._steps, self._tiles = emitter, network.steps, network.batch.count
         self._skipped, self._above, scratch = skipped, above, Scratch(config)
+        self._refreshes = layer.inputs.refreshes
         context = config, emitter, scratch, network
         self._stages = [BackwardStage(*context, arrays, skipped, above, skips) for arrays in reversed(layer.stages)]
 
@@ -106,7 +108,8 @@ class BackwardLayer:
         apart = 0 if following is None else step - following
         before = kept[max(0, index - 2 * self._period) : index + 1]
         even = len({a - b for a, b in pairwise(before)}) < 2
-        return step + 1 in self._skipped, step in self._above, apart, following in self._above, even or -index
+        sent = self._refreshes(step), self._refreshes(step + 1)
+        return step + 1 in self._skipped, step in self._above, apart, following in self._above, even or -index, *sent
 
     def _step(self, kept: list[int], index: int) -> None:
         """Emit one of the kept steps, whose first cells are prepared, and prepare those of the one that follows."""
@@ -171,9 +174,12 @@ class BackwardStage:
         self._emitter, self._network, self._layer = emitter, network, layer
         self._skipped, self._above = skipped, above
         self._cell, self._stage, tiling = layer.cell, layer.stage, layer.tiling
-        self._streams = Streams(emitter, network, layer)
-        self._take(scratch, max(group.count for group in tiling.unit_groups), network.batch.size, skips)
-        self.propagation = Propagation(config, emitter, network, layer, self._row_map, self._whole_beats, self._masking)
+        self._streams, most = Streams(emitter, network, layer), max(group.count for group in tiling.unit_groups)
+        self._take(scratch, most, network.batch.size, skips)
+        collecting = self._collecting(most) if layer.sent_operand else None
+        self.propagation = Propagation(
+            config, emitter, network, layer, self._row_map, self._whole_beats, self._masking, collecting
+        )
 
     def _take(self, scratch: Scratch, most: int, size: int, skips: bool) -> None:
         """Reserve scratch memory for groups of `most` tiles of units and `size` sequences."""
@@ -194,6 +200,12 @@ class BackwardStage:
         if self._network.mask:
             passed = tuple(self._delta.at(n * size) for n in range(len(self._stage.deltas) * most))
             self._masking = Masking(scratch.take("the mask", size), scratch.take("merged dh", size), passed)
+
+    def _collecting(self, most: int) -> Collecting:
+        """Have the gradients of the operand collected in the scratch memory of δ, which has no use for it then."""
+        collector = Collector(self._emitter, self._network, self._layer, self._layer.sent_operand, self._skipped)
+        vectors = most * self._network.batch.size
+        return Collecting(collector, most, tuple(self._delta.at(n * vectors) for n in range(COLLECTING)))
 
     def begin_bias(self, steps: range) -> None:
         """Have every slice's db of the steps that have run."""

@@ -94,23 +94,35 @@ class Emitter:
             )  # fmt: skip
 
     def compress(
-        self, source: Operand, index: Place, log: Log, kind: Traffic, threshold: int, bf16: bool, outer: int, inner: int
+        self,
+        source: Operand,
+        index: Place,
+        log: Log,
+        kind: Traffic,
+        threshold: int,
+        bf16: bool,
+        outer: int,
+        inner: int,
+        first: bool | None = None,
     ) -> None:
         """Append vectors of the scratch memory to a log as one compressed stream; its index goes to `index`.
 
-        Elements below parameter `threshold` are dropped; with `bf16` the others are rounded.
+        Elements below parameter `threshold` are dropped; with `bf16` the others are rounded. By default the program's
+        first stream in a log begins it anew, and how far the log is filled is noted. Whoever says which streams are
+        `first` has room for the worst case.
         """
-        first = log not in self._program.ends
-        self._program.ends[log] = index
+        if first is None:
+            first = log not in self._program.ends
+            self._program.ends[log] = index
         self._transfer(
             Opcode.STORE, source, index, kind, outer, inner,
             compressed=1, bf16=bf16, threshold=threshold, first=first, log=log.number,
             start=self._beat(Place(log.array, 0)), end=self._beat(Place(log.array, log.array.vectors)),
         )  # fmt: skip
 
-    def decompress(self, to: Operand, index: Place, bf16: bool, *, outer: int, inner: int) -> None:
+    def decompress(self, to: Operand, index: Place, kind: Traffic, bf16: bool, *, outer: int, inner: int) -> None:
         """Read the stream whose index is at `index` into the scratch memory."""
-        self._transfer(Opcode.LOAD, to, index, Traffic.INTERMEDIATES, outer, inner, compressed=1, bf16=bf16)
+        self._transfer(Opcode.LOAD, to, index, kind, outer, inner, compressed=1, bf16=bf16)
 
     def vector(
         self,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from itertools import product, zip_longest
 
+from etalstm.cells.cell import count_vectors
 from etalstm.cells.operation import split_after
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic, VectorOp
@@ -10,6 +11,8 @@ from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter
 from etalstm.plan.network import NetworkMap
 from etalstm.plan.operands import Operand, Parameter, Place, Scratch
+from etalstm.plan.send import InputSender, StateSender
+from etalstm.plan.sent import SentOperand
 from etalstm.plan.steps import alike
 from etalstm.plan.streams import NO_STEPS, Steps, Streams
 from etalstm.plan.tiling import Share, Span
@@ -57,16 +60,23 @@ class ForwardLayer:
         self, config: Config, emitter: Emitter, network: NetworkMap, layer: LayerArrays, skipped: Steps = NO_STEPS
     ):
         self._emitter, self._batch, self._skipped = emitter, network.batch, skipped
-        self._half, scratch = config.queue_depth // 2, Scratch(config)
+        self._half, scratch, self._refreshes = config.queue_depth // 2, Scratch(config), layer.inputs.refreshes
+        self._inputs = InputSender(config, emitter, network, layer) if layer.sent_x else None
         self._stages = [ForwardStage(emitter, scratch, network, arrays, skipped) for arrays in layer.stages]
 
     def emit(self, steps: range) -> None:
         """Append the instructions of some steps."""
+        if self._inputs:
+            self._inputs.emit(steps)
         first, last = self._jobs(steps[0])[0], steps[-1]
         first.stage.sum_inputs(first)
-        for run in alike(steps[:-1], lambda step: step in self._skipped):
+        for run in alike(steps[:-1], self._kind):
             self._emitter.loop(len(run), lambda turn, run=run: self._step(run[turn], [self._jobs(run[turn] + 1)[0]]))
         self._step(last, [])
+
+    def _kind(self, step: int) -> tuple:
+        """Tell in what a step, with the one that follows it, may differ from others."""
+        return step in self._skipped, self._refreshes(step), self._refreshes(step + 1)
 
     def _step(self, step: int, following: list[Job]) -> None:
         """Emit a step; `following` is the job after it, if there is one."""
@@ -115,17 +125,30 @@ class ForwardStage:
 
     def __init__(self, emitter: Emitter, scratch: Scratch, network: NetworkMap, layer: LayerArrays, skipped: Steps):
         self._emitter, self._network, self._layer, self._skipped = emitter, network, layer, skipped
+        self._refreshes = layer.inputs.refreshes
         self.tiling = tiling = layer.tiling
         groups = [tiling.gates * group.count for group in tiling.unit_groups]
         self._weights = WeightStore(layer.lanes, emitter, layer.rows, groups, tiling.depth, layer.first_weight)
         self._bias_depth, self._has_biases = layer.lanes.bias_depth, False
         self._cell, self._stage = layer.cell, layer.stage
-        self._vectors = Vectors(emitter, scratch, max(group.count for group in tiling.unit_groups) * network.batch.size)
+        most = max(group.count for group in tiling.unit_groups) * network.batch.size
+        self._vectors = Vectors(emitter, scratch, most)
         self._vectors.take(self._stage.forward_arrays)
         self._mask = scratch.take("the mask", network.batch.size)
         if layer.storage.compressed:
             self._vectors.take(self._stage.local_arrays)
             self._streams = Streams(emitter, network, layer)
+        self._sender = None
+        if layer.sent_operand:
+            self._sender = StateSender(emitter, network, layer, scratch, most)
+            self._sums = self._take_sums(scratch, most)
+
+    def _take_sums(self, scratch: Scratch, most: int) -> Operand:
+        """Reserve scratch memory for the gates' sums, [tile][gate][b]: that of the local gradients, if it is enough."""
+        gates, local = self.tiling.gates, self._stage.local_arrays
+        if self._layer.storage.compressed and count_vectors(local) >= gates:
+            return self._vectors.array(local[0][0][0])
+        return scratch.take("sums", gates * most)
 
     def load_numbers(self, job: Job) -> None:
         """Load numbers that lie as h where the local gradients are."""
@@ -156,6 +179,7 @@ class ForwardStage:
         self._sum(
             job,
             layer.x.part(job.step + layer.x_step, job.batch_tile),
+            layer.sent_x,
             layer.tiling.inputs,
             row_offset=0,
             start=True,
@@ -168,21 +192,29 @@ class ForwardStage:
         self._sum(
             job,
             layer.operand.part(job.step + layer.operand_step, job.batch_tile),
+            layer.sent_operand,
             layer.tiling.units,
             row_offset=layer.tiling.inputs.padded,
             start=layer.x is None,
             finish=True,
         )
 
-    def _sum(self, job: Job, place: Place, share: Share, row_offset: int, start: bool, finish: bool) -> None:
-        """Add the terms of one broadcast array to a job's sums; `start` begins them, `finish` ends them."""
-        bias = self._bias(job, start)
+    def _sum(
+        self, job: Job, place: Place, sent: SentOperand | None, share: Share, row_offset: int, start: bool, finish: bool
+    ) -> None:
+        """Add the terms of one broadcast array, or of its changes, to a job's sums; `start` begins, `finish` ends them.
+
+        Sums of changes begin with their first term.
+        """
+        whole = self._refreshes(job.step)
+        bias = self._bias(job, start) if whole else None
         for run in (runs := self._weights.runs(share, 1, job.number)):
             weights = self._weights.bring(job.number, run, row_offset)
             self._emitter.cast(
-                place,
+                place if whole else sent.changes(job.step, job.batch_tile),
                 share,
                 Traffic.ACTIVATIONS,
+                compressed=not whole,
                 first_block=run.first_block,
                 blocks=run.blocks,
                 gates=1,
@@ -228,8 +260,7 @@ class ForwardStage:
         """Activate the gates, update the state and keep what the backward pass needs."""
         emitter, layer, cell, stage = self._emitter, self._layer, self._cell, self._stage
         vectors = job.group.count * job.size
-        sums = [job.queue.at(gate, outer=job.gates, inner=job.row_tiles) for gate in range(job.gates)]
-        sums = dict(zip(stage.sums, sums, strict=True))
+        where = job.step, job.batch_tile, job.group, job.size
 
         def part(sequence, step):
             return sequence.part(step, job.batch_tile, job.group.first)
@@ -237,16 +268,40 @@ class ForwardStage:
         def array(name):
             return self._vectors.array(name)
 
+        if self._sender:
+            self._sender.hold(*where, array(stage.output))
         if layer.is_last:
             before = part(layer.c, layer.c_at(job.step))
             emitter.load(array(cell.state_before), before, Traffic.INTERMEDIATES, 1, vectors)
-        self._compute(job, sums)
+        self._compute(job, self._sums_of(job))
+        if self._sender:
+            mask = self._mask if self._network.mask else None
+            self._sender.send(*where, self._vectors.operand(stage.output, job.size), mask)
         emitter.store(array(stage.output), part(layer.h, job.step + 1), Traffic.ACTIVATIONS, 1, vectors)
         if layer.is_last:
             after = part(layer.c, layer.c_at(job.step + 1))
             emitter.store(array(cell.state), after, Traffic.INTERMEDIATES, 1, vectors)
         if job.step not in self._skipped:
             self._keep(job)
+
+    def _sums_of(self, job: Job) -> dict[str, Operand]:
+        """Give the sums of a job's gates. Those of changes are added to the sums that the step before has left.
+
+        The results are stored if the next step goes on from them.
+        """
+        gates, rows, size = job.gates, job.row_tiles, job.size
+        sums, place = job.queue.at(0, outer=1, inner=rows), None
+        operands = [job.queue.at(gate, outer=gates, inner=rows) for gate in range(gates)]
+        if self._sender:
+            place = self._layer.sums.part(0, job.batch_tile, gates * job.group.first)
+        if not self._refreshes(job.step):
+            self._emitter.load(self._sums, place, Traffic.INTERMEDIATES, 1, rows * size)
+            before = self._sums.at(0, outer=size)
+            self._emitter.vector(VectorOp.ADD, before, sums, before, outer=rows, inner=size)
+            sums, operands = before, [self._sums.at(gate * size, outer=gates * size) for gate in range(gates)]
+        if self._sender and not self._sender.is_last(job.step):
+            self._emitter.store(sums, place, Traffic.INTERMEDIATES, rows, size)
+        return dict(zip(self._stage.sums, operands, strict=True))
 
     def _compute(self, job: Job, sums: dict[str, Operand]) -> None:
         """Compute state and output from the sums."""

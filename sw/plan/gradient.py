@@ -101,9 +101,10 @@ class GradientLayer:
         layer, size = self._layer, self._network.batch.size_of(tile)
         inputs = layer.tiling.inputs.tiles
         from_inputs = max(0, min(group.count, inputs - group.first))
+        x, operand = layer.factors
         sources = [
-            (0, from_inputs, layer.x, layer.x_step, group.first),
-            (from_inputs, group.count, layer.operand, layer.operand_step, group.first + from_inputs - inputs),
+            (0, from_inputs, *x, group.first),
+            (from_inputs, group.count, *operand, group.first + from_inputs - inputs),
         ]
         for first, end, sequence, offset, column in sources:
             if end > first:

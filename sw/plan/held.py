@@ -10,11 +10,9 @@ from etalstm.hw.config import Config
 from etalstm.hw.contract import STREAM_BLOCK
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.memory import Array, MemoryMap
-from etalstm.plan.operands import Log
+from etalstm.plan.operands import DELTAS, LOCAL_GRADIENTS, Log
 from etalstm.plan.segments import REGIONS, Piece, Segment
 from etalstm.plan.tiling import ceil_div
-
-LOCAL_GRADIENTS, DELTAS = range(2)  # logs, by what they keep
 
 
 def whole(log: int) -> float:

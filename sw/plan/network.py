@@ -4,16 +4,19 @@ from collections.abc import Callable
 from functools import partial
 
 from etalstm.cells.cell import Cell
+from etalstm.delta_inputs import DeltaInputs
 from etalstm.hw.config import Config
 from etalstm.network import NetworkShape
 from etalstm.plan import layout
-from etalstm.plan.allocation import LayerAllocation, batch_of, check_plannable
-from etalstm.plan.arrays import LayerArrays, Sequence
+from etalstm.plan.allocation import LayerAllocation, batch_of, check_plannable, check_sendable
+from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.exchange import allocate_exchange
 from etalstm.plan.held import Held, Kept
 from etalstm.plan.memory import MemoryMap
 from etalstm.plan.operands import Log, Place
 from etalstm.plan.segments import Segment, everything
+from etalstm.plan.sent import SendingRoom, threshold_parameters
+from etalstm.plan.sequence import Sequence
 from etalstm.plan.tiling import Span
 from etalstm.slices import Parts, most_totals
 from etalstm.storage import Storage
@@ -44,6 +47,8 @@ class NetworkMap:
     parts : int
         Parts of a larger batch that are worked on one after the other, of which this is one.
     cell : Cell
+    inputs : DeltaInputs
+        Which elements of what layers read are broadcast.
 
     Raises
     ------
@@ -60,6 +65,8 @@ class NetworkMap:
     kept : Kept
         Where what cells keep lies.
     mask : Sequence or None
+    thresholds : dict
+        From an input threshold to the number of its parameter; empty if everything is broadcast.
     """
 
     def __init__(
@@ -75,24 +82,37 @@ class NetworkMap:
         every_delta: bool,
         parts: int,
         cell: Cell,
+        inputs: DeltaInputs,
     ):
         check_plannable(cell)
+        if not inputs.off:
+            check_sendable(cell)
         self.config, self.network, self.division, self.steps = config, network, division, steps
         self.memory = MemoryMap(config, division)
-        self.batch = batch_of(config, cell, network.hidden_size, division.places, division.slices_of_part)
+        sizes = network.hidden_size, division.places, division.slices_of_part
+        self.batch = batch_of(config, cell, *sizes, sends=not inputs.off)
         self.mask = self._masks() if masked or not division.full else None
         masked = self.mask is not None
         partials = most_totals(parts, backwards=True) - 1
+        context = config, self.memory, network, cell
         allocations = [
             LayerAllocation(
-                config, self.memory, network, cell, number, self.batch, steps, storage.layer(number), masked, partials
+                *context, number, self.batch, steps, storage.layer(number), masked, partials, inputs.layer(number)
             )
             for number in range(network.layers)
         ]
         exchange = allocate_exchange(self.memory, [shards for layer in allocations for shards in layer.shards])
+        room, self.thresholds = None, {}
+        if not inputs.off:
+            tilings = [allocation.shards[-1].tiling for allocation in allocations]
+            room, self.thresholds = (
+                SendingRoom(self.memory, self.batch, steps, tilings),
+                threshold_parameters(inputs, network.layers),
+            )
         self.layers: list[LayerArrays] = []
         for allocation in allocations:
-            self.layers.append(allocation.allocate(self.layers[-1] if self.layers else None, exchange))
+            below = self.layers[-1] if self.layers else None
+            self.layers.append(allocation.allocate(below, exchange, room, self.thresholds))
         segments = segments or everything(network.layers, steps)
         self.kept = Kept(config, self.memory, self.layers, share, segments, every_delta)
 

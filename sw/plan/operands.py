@@ -78,6 +78,9 @@ class RowMap:
     share: Share
 
 
+LOCAL_GRADIENTS, DELTAS = range(2)  # logs, by what they keep; in the forward pass the second one has what is sent
+
+
 @dataclass(frozen=True)
 class Log:
     """Where compressed streams are appended; a program's first stream in it begins it anew.

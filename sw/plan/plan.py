@@ -8,12 +8,14 @@ import numpy as np
 
 from etalstm.cells.cell import Cell
 from etalstm.cells.lstm import LSTM
+from etalstm.delta_inputs import DeltaInputs
 from etalstm.errors import PlanError
 from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.network import WORD_BYTES, NetworkShape
 from etalstm.plan.accumulate import AccumulateLayer, Accumulation, TotalLayer
 from etalstm.plan.backward import BackwardLayer
+from etalstm.plan.collect import InputCollector
 from etalstm.plan.emit import Emitter
 from etalstm.plan.forward import ForwardLayer
 from etalstm.plan.gradient import GradientLayer
@@ -62,6 +64,8 @@ class Plan:
         Groups of channels that work on equal parts of the batch at once, see :mod:`etalstm.plan.groups`.
     cell : Cell
         Of all layers.
+    inputs : DeltaInputs
+        Which elements of what layers read are broadcast.
 
     Raises
     ------
@@ -96,6 +100,7 @@ class Plan:
         parts: int = 1,
         groups: int = 1,
         cell: Cell = LSTM,
+        inputs: DeltaInputs = DeltaInputs(),  # noqa: B008  frozen
     ):
         self._had = memory_bytes
         self._check_weights(config, network, cell)
@@ -103,7 +108,7 @@ class Plan:
         self.groups, division = groups, Parts(batch, slices, groups)
         self.map = NetworkMap(
             machine_of_group(config, groups), network, division, steps, masked, storage, share, segments, every_delta,
-            parts, cell,
+            parts, cell, inputs,
         )  # fmt: skip
         self._room = dict(program_room)
         self._check_fits(self.windows_bytes)
@@ -272,6 +277,8 @@ class Plan:
             layer, steps = self.map.layers[piece.layer], skipped[piece.layer]
             above = skipped[piece.layer + 1] if piece.layer + 1 < len(skipped) else NO_STEPS
             BackwardLayer(self.config, emitter, self.map, layer, steps, above, self._skips).emit(piece.steps)
+            if layer.sent_x:
+                InputCollector(self.config, emitter, self.map, layer, steps).emit(piece.steps)
             if piece.steps.start == 0:
                 for arrays in layer.stages:
                     gradient = GradientLayer(self.config, emitter, self.map, arrays, steps)

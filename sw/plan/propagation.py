@@ -8,10 +8,11 @@ from functools import partial
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Traffic, VectorOp, cast_sums
 from etalstm.plan.arrays import LayerArrays
+from etalstm.plan.collect import Collector
 from etalstm.plan.emit import Emitter
 from etalstm.plan.network import NetworkMap
 from etalstm.plan.operands import Operand, RowMap
-from etalstm.plan.tiling import SPARSE_DELTA, Span, ceil_div, stay
+from etalstm.plan.tiling import SPARSE_DELTA, Span, ceil_div, spans, stay
 from etalstm.plan.vectors import MINUS_ZERO
 from etalstm.plan.weights import WeightStore
 
@@ -52,6 +53,24 @@ class Masking:
     passed: tuple[Operand, ...]
 
 
+@dataclass(frozen=True)
+class Collecting:
+    """What collects the gradient of the operand that is not x, and scratch memory for it.
+
+    Members
+    -------
+    collector : Collector
+    most : int
+        Tiles that it works on at a time at most.
+    vectors : tuple of Operand
+        Its scratch vectors.
+    """
+
+    collector: Collector
+    most: int
+    vectors: tuple[Operand, ...]
+
+
 class Propagation:
     """Emits the sums Wᵀδ of a stage: of its units' columns when δ of a step is there, of its inputs' columns later.
 
@@ -72,6 +91,8 @@ class Propagation:
         Beats of weights that are brought before the map is known.
     masking : Masking or None
         Where sequences may have ended; the stage has brought the mask.
+    collecting : Collecting or None
+        Where only changes of the other operand are sent.
 
     Members
     -------
@@ -88,10 +109,11 @@ class Propagation:
         row_map: RowMap | None,
         whole_beats: int,
         masking: Masking | None,
+        collecting: Collecting | None,
     ):
         self._emitter, self._layer, self._batch = emitter, layer, network.batch
         self._row_map, self._whole_beats = row_map, whole_beats
-        self._masks, self._masking = network.mask, masking
+        self._masks, self._masking, self._collecting = network.mask, masking, collecting
         groups = [group.count for group in layer.tiling.column_groups]
         self._weights = WeightStore(layer.lanes, emitter, layer.columns, groups, layer.tiling.rows, layer.first_weight)
         self._half, self._turn = layer.lanes.queue_depth // 2, 0
@@ -234,15 +256,33 @@ class Propagation:
         first = group.first + dx_count - inputs
         sums = queue.at(dx_count, outer=1, inner=group.count)
         count = group.count - dx_count
-        if not (self._masking and layer.is_recurrent):
+        is_masked = self._masking and layer.is_recurrent
+        if not (is_masked or self._collecting):
             place = layer.operand_gradient.part(0, batch_tile, first)
             self._emitter.store(sums, place, Traffic.ACTIVATIONS, count, size)
             return
-        if self._batch.count > 1:  # the mask that the stage has brought is another tile's
+        if is_masked and self._batch.count > 1:  # the mask that the stage has brought is another tile's
             self._emitter.load(self._masking.mask, self._masks.part(step, batch_tile), Traffic.ACTIVATIONS, 1, size)
+        if self._collecting:
+            for span in spans(count, self._collecting.most):
+                tiles = Span(first + span.first, span.count)
+                self._collect(step, batch_tile, tiles, sums.at(span.first), size)
+            return
         for tile in range(count):
             passed = self._masking.passed[(number * count + tile) % len(self._masking.passed)]
             self._merge(batch_tile, first + tile, sums.at(tile), size, passed)
+
+    def _collect(self, step: int, batch_tile: int, tiles: Span, sums: Operand, size: int) -> None:
+        """Collect some tiles of dh and store what was sent; sequences that have ended pass on what reached them."""
+        layer, emitter, vectors, count = self._layer, self._emitter, self._collecting.vectors, tiles.count * size
+        gradient = self._collecting.collector.collect(step, batch_tile, tiles, size, sums, vectors)
+        if self._masking:
+            passed, mask = vectors[2].at(0, outer=size), self._masking.mask.at(0, outer=0)
+            place = layer.dh_sum.part(0, batch_tile, tiles.first)
+            emitter.load(passed, place, Traffic.ACTIVATIONS, 1, count)
+            emitter.vector(VectorOp.SELECT_ZERO, gradient, mask, passed, outer=tiles.count, inner=size)
+        place = layer.operand_gradient.part(0, batch_tile, tiles.first)
+        emitter.store(gradient, place, Traffic.ACTIVATIONS, 1, count)
 
     def _merge(self, batch_tile, tile, sums, size, passed):
         """Store one tile of dh; sequences that have ended pass on the gradient that reached them."""

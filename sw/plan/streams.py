@@ -46,4 +46,5 @@ class Streams:
         """Decompress the streams of a group's cells into the scratch memory."""
         for number, stream in enumerate(kinds):
             place = self._layer.index_of(step, batch_tile, group, number)
-            self._emitter.decompress(stream, place, self._layer.storage.bf16, outer=group.count, inner=size)
+            bf16 = self._layer.storage.bf16
+            self._emitter.decompress(stream, place, Traffic.INTERMEDIATES, bf16, outer=group.count, inner=size)

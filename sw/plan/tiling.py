@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
 
-from etalstm.cells.cell import Stage
 from etalstm.errors import PlanError
 from etalstm.hw.config import Config
 from etalstm.hw.contract import MOST_GATES
@@ -202,18 +201,20 @@ class LayerTiling:
         return self.units.lanes_of(tile - self.inputs.tiles)
 
 
-def tile_batch(config: Config, stage: Stage, hidden_size: int, batch: int, slices: int = 1) -> BatchTiles:
+def tile_batch(config: Config, gates: int, vectors: int, hidden_size: int, batch: int, slices: int = 1) -> BatchTiles:
     """Choose how many sequences are worked on together: as many as every memory allows with one tile of units.
+
+    A unit has `gates` rows and needs so many scratch `vectors` for each sequence.
 
     Raises
     ------
     PlanError
         If not even one sequence fits.
     """
-    gates, units = len(stage.gates), Share(hidden_size, config.channels, config.lanes)
+    units = Share(hidden_size, config.channels, config.lanes)
     reserved = slices * gates * units.tiles
     most = {
-        "scratch_depth": (config.scratch_depth - reserved - NEEDED_ARRAYS) // (stage.vectors + MASK_ARRAYS),
+        "scratch_depth": (config.scratch_depth - reserved - NEEDED_ARRAYS) // (vectors + MASK_ARRAYS),
         "queue_depth": config.queue_depth // (2 * gates),
         "broadcast_words": config.broadcast_words // (gates * config.lanes),
         "weight_depth": config.weight_depth // 2,
@@ -254,15 +255,20 @@ def _row_lanes(config: Config, units: Share, gates: int, widest: int, slices: in
     return ceil_div(lanes, ceil_div(lanes, most))
 
 
-def tile_layer(config: Config, stage: Stage, batch: BatchTiles, input_size: int, hidden_size: int) -> LayerTiling:
-    """Divide a layer: the largest groups of tiles that queue, scratch, bias and weight memories hold."""
+def tile_layer(
+    config: Config, gates: int, vectors: int, batch: BatchTiles, input_size: int, hidden_size: int
+) -> LayerTiling:
+    """Divide a layer: the largest groups of tiles that queue, scratch, bias and weight memories hold.
+
+    A unit has `gates` rows and needs so many scratch `vectors` for each sequence.
+    """
     inputs = Share(input_size, config.channels, config.lanes)
     units = Share(hidden_size, config.channels, config.lanes)
-    size, gates = batch.size, len(stage.gates)
+    size = batch.size
     reserved = batch.slices * gates * units.tiles + MASK_ARRAYS * size
     most_units = min(
         config.queue_depth // (2 * gates * size),
-        (config.scratch_depth - reserved) // (stage.vectors * size + NEEDED_ARRAYS),
+        (config.scratch_depth - reserved) // (vectors * size + NEEDED_ARRAYS),
         config.bias_depth // gates,
         config.weight_depth // (2 * gates * config.lanes),
     )

@@ -1,0 +1,126 @@
+"""Memory for operands of which only the changes are broadcast: see :mod:`etalstm.delta_inputs`."""
+
+from collections.abc import Sequence as Several
+from dataclasses import dataclass
+
+from etalstm.delta_inputs import DeltaInputs
+from etalstm.errors import PlanError
+from etalstm.hw.contract import MOST_INPUT_THRESHOLDS, PARAMETER_INPUT_THRESHOLDS, STREAM_BLOCK
+from etalstm.plan.memory import Array, MemoryMap
+from etalstm.plan.operands import DELTAS, Log, Place
+from etalstm.plan.sequence import Sequence
+from etalstm.plan.tiling import BatchTiles, LayerTiling, Share, ceil_div
+
+
+@dataclass(frozen=True)
+class SentOperand:
+    """An operand of a layer, what has been sent of it, and the streams of its changes.
+
+    Members
+    -------
+    share : Share
+        How its elements are divided.
+    values : Sequence
+        The operand.
+    first : int
+        Where step 0 lies in it.
+    sent : Sequence
+        For each step what has been sent up to then.
+    index : Array
+        A vector for the index of each stream of changes: [step][batch tile][tile].
+    streams : Array
+        Room for these streams.
+    collected : Sequence
+        The gradient that has not reached an element yet.
+    threshold : int
+        Number of the parameter: smaller changes are not sent.
+    """
+
+    share: Share
+    values: Sequence
+    first: int
+    sent: Sequence
+    index: Array
+    streams: Array
+    collected: Sequence
+    threshold: int
+
+    def value(self, step: int, batch_tile: int, tile: int = 0) -> Place:
+        """Where the operand of a step lies."""
+        return self.values.part(step + self.first, batch_tile, tile)
+
+    def changes(self, step: int, batch_tile: int, tile: int = 0) -> Place:
+        """Where the index of a tile's changes lies."""
+        number = (step * self.sent.batch.count + batch_tile) * self.share.tiles + tile
+        return Place(self.index, number, (step, batch_tile))
+
+    def log(self, batch_tile: int, tile: int) -> Log:
+        """Give the room of one tile's stream, for streams that are needed until the next step only."""
+        worst = stream_vectors(self.sent.batch.size, self.share.lanes)
+        number = batch_tile * self.share.tiles + tile
+        return Log(DELTAS, self.streams.part(number * worst, worst), worst)
+
+    @property
+    def whole_log(self) -> Log:
+        """Give all of the room, for streams of many steps, one behind the other."""
+        return Log(DELTAS, self.streams, self.streams.vectors)
+
+
+def stream_vectors(vectors: int, lanes: int) -> int:
+    """Vectors that a stream of so many takes at most."""
+    elements = vectors * lanes
+    return ceil_div(elements + ceil_div(elements, STREAM_BLOCK), lanes)
+
+
+class SendingRoom:
+    """What layers use one after the other: room for the streams of their changes, sums, and collected gradients.
+
+    Parameters
+    ----------
+    into : MemoryMap
+    batch : BatchTiles
+    steps : int
+    tilings : sequence of LayerTiling
+        Of all layers.
+    """
+
+    def __init__(self, into: MemoryMap, batch: BatchTiles, steps: int, tilings: Several[LayerTiling]):
+        self._batch, units = batch, tilings[0].units
+        inputs = max(tiling.inputs.tiles for tiling in tilings)
+        of_tile = batch.count * stream_vectors(batch.size, units.lanes)
+        self.x_streams = into.add_raw("x_changes", "activations", steps * inputs * of_tile)
+        self.operand_streams = into.add_raw("h_changes", "activations", units.tiles * of_tile)
+        self._sums = into.add_raw("sums", "intermediates", tilings[0].gates * units.tiles * batch.vectors)
+        self._x_collected = into.add_raw("x_collected", "activations", inputs * batch.vectors)
+        self._operand_collected = into.add_raw("h_collected", "activations", units.tiles * batch.vectors)
+
+    def sums(self, tiling: LayerTiling) -> Sequence:
+        """Where the sums of a layer's gates lie."""
+        return Sequence(self._sums, tiling.gates * tiling.units.tiles, self._batch)
+
+    def x_collected(self, tiling: LayerTiling) -> Sequence:
+        """Where the gradient of x lies that has not reached an element yet."""
+        return Sequence(self._x_collected, tiling.inputs.tiles, self._batch)
+
+    def operand_collected(self, tiling: LayerTiling) -> Sequence:
+        """The same of the other operand."""
+        return Sequence(self._operand_collected, tiling.units.tiles, self._batch)
+
+
+def threshold_parameters(inputs: DeltaInputs, layers: int) -> dict[float, int]:
+    """Give each input threshold of a network a parameter of the forward pass.
+
+    Returns
+    -------
+    dict from the threshold to the number of the parameter
+
+    Raises
+    ------
+    PlanError
+        If the machine has fewer parameters.
+    """
+    of_layers = [inputs.layer(number) for number in range(layers)]
+    values = sorted({threshold for layer in of_layers for threshold in (layer.x, layer.h)})
+    if len(values) > MOST_INPUT_THRESHOLDS:
+        raise PlanError(f"the machine has {MOST_INPUT_THRESHOLDS} input thresholds, the network has {values}")
+    return {value: PARAMETER_INPUT_THRESHOLDS + number for number, value in enumerate(values)}
