@@ -6,6 +6,7 @@ Dimensions: B sequences, T steps, I inputs, H units, L layers.
 from dataclasses import dataclass, field
 
 from etalstm.architecture import SWING, Architecture, architecture
+from etalstm.delta_inputs import DeltaInputs
 from etalstm.network import NetworkShape, check_size
 from etalstm.slices import check_slices
 from etalstm.storage import Storage, check_share
@@ -38,13 +39,15 @@ class TrainingShape:
     slices : int
         Slices S of the batch: the order in which gradients are added, see :mod:`etalstm.slices`. Part of the training
         run: the bits depend on S.
+    inputs : DeltaInputs
+        What of x and h the layers broadcast in the forward pass. Part of the training run, too. Default: everything.
 
     Raises
     ------
     ValueError
-        If a size is not an integer above zero, there are more slices than sequences, `storage` is for another number of
-        layers, `log_share` is not above 0 and at most 1, there is no such architecture, or it does not
-        compress and the storage is not dense.
+        If a size is not an integer above zero, there are more slices than sequences, `storage` or `inputs` is for
+        another number of layers, `log_share` is not above 0 and at most 1, there is no such architecture, or it does
+        not compress and the storage is not dense.
     """
 
     network: NetworkShape
@@ -56,6 +59,7 @@ class TrainingShape:
     architecture: Architecture | str = SWING
     memory_budget: int | None = None
     slices: int = 1
+    inputs: DeltaInputs = field(default_factory=DeltaInputs)
 
     def __post_init__(self):
         if not isinstance(self.network, NetworkShape):
@@ -66,6 +70,9 @@ class TrainingShape:
         if not isinstance(self.storage, Storage):
             raise ValueError(f"storage must be a Storage, got {type(self.storage).__name__}")
         self.storage.check_layers(self.network.layers)
+        if not isinstance(self.inputs, DeltaInputs):
+            raise ValueError(f"inputs must be DeltaInputs, got {type(self.inputs).__name__}")
+        self.inputs.check_layers(self.network.layers)
         if self.memory_budget is not None:
             check_size("memory_budget", self.memory_budget)
         if self.log_share is not None:

@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from etalstm.codec import is_kept, rounded
+from etalstm.delta_inputs import OFF
 from etalstm.golden.activation import activation_of
 from etalstm.golden.arithmetic import finish, plus, times
 from etalstm.golden.crew import CREW
@@ -223,7 +224,7 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None)
         _steps_forward(z, recurrent, active, skipped, rule, h, c, intermediates, begin, end)
 
     CREW.share(batch, z.size * h0.shape[1], piece, active.sum(axis=0))
-    return LayerPass(x, h, c, intermediates, active, skipped)
+    return LayerPass(x, h, c, intermediates, active, skipped, x, h[:-1], OFF)
 
 
 def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from etalstm.delta_inputs import LayerInputs
+from etalstm.golden.arithmetic import add
+
 
 def active_steps(lengths: np.ndarray, steps: int) -> np.ndarray:
     """Give a boolean array (T, B): True where a step belongs to its sequence, False where it is padding."""
@@ -13,6 +16,34 @@ def active_steps(lengths: np.ndarray, steps: int) -> np.ndarray:
 def skipped_steps(skipped, steps: int) -> np.ndarray:
     """Give a layer's skipped cells as a boolean array (T,); None skips none."""
     return np.zeros(steps, bool) if skipped is None else np.ascontiguousarray(skipped, bool)
+
+
+def broadcast_elements(sent, inputs: LayerInputs) -> np.ndarray:
+    """Give what a layer with delta inputs broadcast.
+
+    Parameters
+    ----------
+    sent : array, float32, (T, B, N)    what each element was last sent as, see :class:`LayerPass`
+    inputs : LayerInputs
+
+    Returns
+    -------
+    array, float32, (T, B, N)
+        At refresh steps the elements themselves, at other steps their difference from the step before: zero where
+        nothing was sent.
+    """
+    broadcast = sent.copy()
+    differs = ~inputs.refreshed(len(sent))
+    broadcast[differs] = add(sent[differs], -sent[np.roll(differs, -1)])
+    return broadcast
+
+
+def sent_elements(sent, inputs: LayerInputs) -> np.ndarray:
+    """Tell which elements a layer with delta inputs sent; arguments as in :func:`broadcast_elements`, bool, (T, B, N).
+
+    All are sent at a refresh step. At other steps an element is sent if its difference is not zero; a NaN is not.
+    """
+    return inputs.refreshed(len(sent))[:, None, None] | (broadcast_elements(sent, inputs) != 0)
 
 
 @dataclass(frozen=True)
@@ -26,6 +57,9 @@ class LayerPass:
     intermediates : array, float32, (6, T, B, H)  P_i, P_f, P_g, P_o, P_s, P_r as stored; +0 at padded and skipped steps
     active : array, bool, (T, B)               False at padded steps
     skipped : array, bool, (T,)                True at cells that keep nothing and have no backward pass
+    x_sent : array, float32, (T, B, I)         what each element of x was last sent as; x without delta inputs
+    h_sent : array, float32, (T, B, H)         the same of the h of the step before; h[:-1] without delta inputs
+    inputs : LayerInputs                       what was sent when
     """
 
     x: np.ndarray
@@ -34,6 +68,9 @@ class LayerPass:
     intermediates: np.ndarray
     active: np.ndarray
     skipped: np.ndarray
+    x_sent: np.ndarray
+    h_sent: np.ndarray
+    inputs: LayerInputs
 
     @property
     def y(self) -> np.ndarray:

@@ -5,79 +5,71 @@ r = 4*unit + gate. A term whose broadcast factor is zero takes no part in a sum;
 from its first term, and an empty one is +0.
 """
 
+from functools import partial
+
 import numpy as np
 
 from etalstm.cells.lstm import LSTM
+from etalstm.delta_inputs import OFF
 from etalstm.golden.arithmetic import add, multiply
+from etalstm.golden.broadcast import CollectedGradients, GateSums, mac_sums
 from etalstm.golden.cell import evaluate, pruned, stored
-from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps
+from etalstm.golden.passes import LayerBackward, LayerPass, sent_elements, skipped_steps
 from etalstm.slices import slice_ranges, tree_total
 from etalstm.storage import LayerStorage
 
 DENSE = LayerStorage()
 
 
-def mac_sums(start, matrix, scalars):
-    """Add ``matrix[s, :] * scalars[n, s]`` over s ascending, for every n.
-
-    Parameters
-    ----------
-    start : array, float32, (N, R), or None    where the sums start; None: from their first term
-    matrix : array, float32, (S, R)
-    scalars : array, float32, (N, S)           the broadcast factors; zeros are skipped
-
-    Returns
-    -------
-    array, float32, (N, R)
-    """
-    count, (terms, rows) = scalars.shape[0], matrix.shape
-    started = np.full((count, 1), start is not None)
-    total = np.zeros((count, rows), np.float32) if start is None else start.copy()
-    for s in range(terms):
-        scalar = scalars[:, s : s + 1]
-        taken = scalar != 0
-        term = multiply(matrix[s], scalar)
-        total = np.where(taken, np.where(started, add(total, term), term), total)
-        started |= taken
-    return total
-
-
-def cell_forward(cell, matrices, x, h0, c0, active, storage=DENSE, skipped=None):
+def cell_forward(cell, matrices, x, h0, c0, active, storage=DENSE, skipped=None, inputs=OFF):
     """Run a layer of any declared cell forward over T steps.
 
     Parameters
     ----------
     cell : Cell
     matrices : list of (weights, bias)    of each stage: float32, (G*H, K) and (G*H,) with G gates, canonical rows
-    x, h0, c0, active, storage, skipped   see :func:`layer_forward`
+    x, h0, c0, active, storage, skipped, inputs    see :func:`layer_forward`
 
     Returns
     -------
-    LayerPass, list of float32, (T, B, K): what the matrix of each stage acted on
+    LayerPass, list of float32, (T, B, K): what the matrix of each stage acted on, as it was last sent
+
+    Raises
+    ------
+    ValueError
+        If a cell other than of one stage, which broadcasts x and the cell's output, is to have delta inputs.
     """
+    if not inputs.off and [stage.operands for stage in cell.stages] != [("x", cell.output)]:
+        operands = "; ".join(", ".join(stage.operands) for stage in cell.stages)
+        raise ValueError(
+            f"delta inputs need a cell of one stage that broadcasts x, {cell.output}; {cell.name} broadcasts {operands}"
+        )
     steps = x.shape[0]
     h, c, intermediates, broadcasts = [h0], [c0], [], []
+    sums = [GateSums(inputs, active, x.shape[2]) for _ in cell.stages]
     for t in range(steps):
-        h_new, c_new, kept, broadcast = _step_forward(cell, matrices, x[t], h[t], c[t])
+        h_new, c_new, kept, broadcast = _step_forward(cell, matrices, x[t], h[t], c[t], sums, t)
         live = active[t][:, None]
         h.append(np.where(live, h_new, h[t]))
         c.append(np.where(live, c_new, c[t]))
         real = live & (skipped is None or not skipped[t])
         intermediates.append(np.where(real, np.stack(stored(kept, storage)), np.float32(0)))
         broadcasts.append(broadcast)
-    intermediates = np.stack(intermediates, axis=1)
-    result = LayerPass(x, np.stack(h), np.stack(c), intermediates, active, skipped_steps(skipped, steps))
-    return result, [np.stack(arrays) for arrays in zip(*broadcasts, strict=True)]
+    h, c, intermediates = np.stack(h), np.stack(c), np.stack(intermediates, axis=1)
+    broadcasts = [np.stack(arrays) for arrays in zip(*broadcasts, strict=True)]
+    sent = (x, h[:-1]) if inputs.off else np.split(broadcasts[0], [x.shape[2]], axis=2)
+    return LayerPass(x, h, c, intermediates, active, skipped_steps(skipped, steps), *sent, inputs), broadcasts
 
 
-def _step_forward(cell, matrices, x, h, c):
-    """Run one step; gives h, c, the local gradients, and what each stage's matrix acted on."""
+def _step_forward(cell, matrices, x, h, c, sums, t):
+    """Run step t; gives h, c, the local gradients, and what each stage's matrix acted on."""
     outputs, kept, broadcasts = {"x": x, cell.output: h}, [], []
-    for stage, (weights, bias) in zip(cell.stages, matrices, strict=True):
-        broadcasts.append(np.concatenate([outputs[name] for name in stage.operands], axis=1))
-        z = mac_sums(np.broadcast_to(bias, (len(x), bias.size)), weights.T, broadcasts[-1])
-        sums = np.moveaxis(z.reshape(len(x), -1, len(stage.gates)), 2, 0)
-        values = {cell.state_before: c} | dict(zip(stage.sums, sums, strict=True))
+    for n, (stage, matrix) in enumerate(zip(cell.stages, matrices, strict=True)):
+        operands = np.concatenate([outputs[name] for name in stage.operands], axis=1)
+        z, sent = sums[n].step(t, *matrix, operands)
+        broadcasts.append(sent)
+        gates = np.moveaxis(z.reshape(len(x), -1, len(stage.gates)), 2, 0)
+        values = {cell.state_before: c} | dict(zip(stage.sums, gates, strict=True))
         values = evaluate(stage.forward + stage.local, values)
         outputs[stage.output] = values[stage.output]
         kept += [values[name] for name in stage.kept.values()]
@@ -99,21 +91,29 @@ def cell_backward(cell, matrices, forward, broadcasts, dy, dh, dc, delta_thresho
     dx = np.zeros_like(forward.x)
     whole = [np.zeros((*dy.shape[:2], weights.shape[0]), np.float32) for weights, _ in matrices]
     delta = [np.zeros_like(rows) if delta_threshold > 0 else rows for rows in whole]
+    collected = [CollectedGradients(sent_elements(broadcast, forward.inputs)) for broadcast in broadcasts]
     for t in reversed(range(len(dy))):
         if forward.skipped[t]:
             dh, dc = np.zeros_like(dh), np.zeros_like(dc)
+            for gradients in collected:
+                gradients.drop()
             continue
         live, dh = forward.active[t][:, None], add(dy[t], dh)
         of_step = [[rows[t] for rows in stages] for stages in (whole, delta)]
         kept = dict(zip(cell.kinds, forward.intermediates[:, t], strict=True))
-        dx[t], dh_before, dc_before = _step_backward(cell, matrices, kept, live, dh, dc, *of_step, delta_threshold)
+        pass_on = [partial(gradients.step, t) for gradients in collected]
+        found = _step_backward(cell, matrices, kept, live, dh, dc, *of_step, delta_threshold, pass_on)
+        dx[t], dh_before, dc_before = found
         dh, dc = np.where(live, dh_before, dh), np.where(live, dc_before, dc)
     sums = [(*sliced_gradients(*terms, slices), terms[0]) for terms in zip(delta, whole, broadcasts, strict=True)]
     return dx, dh, dc, sums
 
 
-def _step_backward(cell, matrices, kept, live, dh, dc, whole, delta, delta_threshold):
-    """Go back through one step; fills δ of each stage, `whole` and `delta` as it is broadcast. Gives dx, dh, dc."""
+def _step_backward(cell, matrices, kept, live, dh, dc, whole, delta, delta_threshold, pass_on):
+    """Go back through one step; fills δ of each stage, `whole` and `delta` as it is broadcast. Gives dx, dh, dc.
+
+    `pass_on` gives, of each stage, the operands' gradients from the sums Wᵀδ.
+    """
     gradients = {f"d{cell.output}": dh, cell.state_gradient: dc}
     for n, stage in reversed(list(enumerate(cell.stages))):
         local = {name: kept[kind] for kind, name in stage.kept.items()}
@@ -122,21 +122,21 @@ def _step_backward(cell, matrices, kept, live, dh, dc, whole, delta, delta_thres
         whole[n][:] = np.where(live, deltas, np.float32(0))
         if delta_threshold > 0:
             delta[n][:] = pruned(whole[n], delta_threshold)
-        gradients |= _propagate(stage, matrices[n][0], delta[n], dh.shape[1])
+        gradients |= _operand_gradients(stage, pass_on[n](mac_sums(None, matrices[n][0], delta[n])), dh.shape[1])
     return gradients["dx"], gradients[f"d{cell.output}"], gradients[cell.state_gradient_before]
 
 
-def _propagate(stage, weights, delta, units):
-    """Sum Wᵀδ of a step; gives the gradient of each operand by name."""
-    sums, gradients = mac_sums(None, weights, delta), {}
-    inputs = sums.shape[1] - units * sum(name != "x" for name in stage.operands)
+def _operand_gradients(stage, columns, units):
+    """Give the gradient of each operand by name, from those of all columns of a stage's matrix."""
+    gradients = {}
+    inputs = columns.shape[1] - units * sum(name != "x" for name in stage.operands)
     for name in stage.operands:
         size = inputs if name == "x" else units
-        gradients[f"d{name}"], sums = sums[:, :size], sums[:, size:]
+        gradients[f"d{name}"], columns = columns[:, :size], columns[:, size:]
     return gradients
 
 
-def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None):
+def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None, inputs=OFF):
     """Run one LSTM layer forward over T steps.
 
     Parameters
@@ -147,19 +147,21 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None)
     active : array, bool, (T, B)          False at padded steps, where the state does not change
     storage : LayerStorage                what becomes of the local gradients, see :func:`stored`
     skipped : array, bool, (T,), or None  True at cells that keep nothing
+    inputs : LayerInputs                  what of x and h is broadcast, see :mod:`etalstm.delta_inputs`
 
     Returns
     -------
     LayerPass
     """
-    return cell_forward(LSTM, [(weights, bias)], x, h0, c0, active, storage, skipped)[0]
+    return cell_forward(LSTM, [(weights, bias)], x, h0, c0, active, storage, skipped, inputs)[0]
 
 
 def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     """Run one LSTM layer backward over T steps.
 
     A skipped cell contributes nothing and passes nothing on, whoever's sequence it is: the dy, dh and dc that reach it
-    are dropped, its δ and dx are +0, and the cell before it receives dh and dc of +0.
+    are dropped, its δ and dx are +0, and the cell before it receives dh and dc of +0. With delta inputs, what has been
+    collected for elements that were sent before it is dropped, too.
 
     Parameters
     ----------
@@ -174,7 +176,7 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     -------
     LayerBackward
     """
-    xh = np.concatenate([forward.x, forward.h[:-1]], axis=2)
+    xh = np.concatenate([forward.x_sent, forward.h_sent], axis=2)
     final = dy, dh, dc, delta_threshold, slices
     dx, dh, dc, [(dw, db, delta)] = cell_backward(LSTM, [(weights, None)], forward, [xh], *final)
     return LayerBackward(dx, dh, dc, dw, db, column_norms(dw), delta)

@@ -1,0 +1,95 @@
+"""The reference's sums over what a stage broadcasts: forward those of its gates, backward those of its operands.
+
+With delta inputs an operand is broadcast as its difference from what was last sent, and its gradient collects over the
+steps for which that was used. The page ``docs/delta.md`` defines both.
+"""
+
+import numpy as np
+
+from etalstm.delta_inputs import LayerInputs
+from etalstm.golden.arithmetic import add, multiply
+from etalstm.golden.cell import pruned
+
+MINUS_ZERO = np.float32(-0.0)
+"""The neutral element of addition: a sum that starts from it starts from its first term."""
+
+
+def mac_sums(start, matrix, scalars):
+    """Add ``matrix[s, :] * scalars[n, s]`` over s ascending, for every n.
+
+    Parameters
+    ----------
+    start : array, float32, (N, R), or None    where the sums start; None: from their first term
+    matrix : array, float32, (S, R)
+    scalars : array, float32, (N, S)           the broadcast factors; zeros are skipped
+
+    Returns
+    -------
+    array, float32, (N, R)
+    """
+    count, (terms, rows) = scalars.shape[0], matrix.shape
+    started = np.full((count, 1), start is not None)
+    total = np.zeros((count, rows), np.float32) if start is None else start.copy()
+    for s in range(terms):
+        scalar = scalars[:, s : s + 1]
+        taken = scalar != 0
+        term = multiply(matrix[s], scalar)
+        total = np.where(taken, np.where(started, add(total, term), term), total)
+        started |= taken
+    return total
+
+
+class GateSums:
+    """The sums of a stage's gates, from step to step, and what each element of its operands was last sent as.
+
+    Parameters
+    ----------
+    inputs : LayerInputs
+    active : array, bool, (T, B)
+    width : int                     columns of x, the others being those of h; matters with delta inputs only
+    """
+
+    def __init__(self, inputs: LayerInputs, active, width: int):
+        self._inputs, self._active, self._width = inputs, active, width
+        self._z = self._sent = None  # of the step before
+
+    def step(self, t, weights, bias, operands):
+        """Give the sums of step t, float32, (B, G*H), and what the operands were last sent as, float32, (B, K)."""
+        if self._inputs.refreshes(t):
+            self._z = mac_sums(np.broadcast_to(bias, (len(operands), bias.size)), weights.T, operands)
+            self._sent = operands
+        else:
+            differences = self._differences(t, operands)
+            self._z = add(mac_sums(None, weights.T, differences), self._z)
+            self._sent = np.where(differences != 0, operands, self._sent)
+        return self._z, self._sent
+
+    def _differences(self, t, operands):
+        """Give by how much operands differ from what was last sent; +0 below the threshold, and of padding."""
+        of_x = np.arange(operands.shape[1]) < self._width
+        thresholds = np.where(of_x, self._inputs.x, self._inputs.h)
+        real = np.where(of_x, self._active[t][:, None], self._active[t - 1][:, None])
+        return np.where(real, pruned(add(operands, -self._sent), thresholds), np.float32(0))
+
+
+class CollectedGradients:
+    """The gradients of a stage's operands: they collect down to the step at which an element was sent.
+
+    Parameters
+    ----------
+    sent : array, bool, (T, B, K)    where the forward pass sent each element
+    """
+
+    def __init__(self, sent):
+        self._sent = sent
+        self.drop()
+
+    def drop(self) -> None:
+        """Pass nothing on of what has been collected."""
+        self._collected = np.full(self._sent.shape[1:], MINUS_ZERO)
+
+    def step(self, t, sums):
+        """Collect the sums of step t; gives the gradient of what was sent there, and +0 for what was not."""
+        collected = add(self._collected, sums)
+        self._collected = np.where(self._sent[t], MINUS_ZERO, collected)
+        return np.where(self._sent[t], collected, np.float32(0))

@@ -1,0 +1,121 @@
+"""Delta inputs: the reference computes what the definition says, one scalar at a time."""
+
+import numpy as np
+import pytest
+
+from etalstm.delta_inputs import LayerInputs
+from etalstm.golden import reference
+from etalstm.golden.arithmetic import add, multiply
+from etalstm.golden.broadcast import GateSums
+from etalstm.golden.passes import active_steps
+from etalstm.golden.reference import cell_forward
+from tests.cells.two_stages import TWO_STAGES
+from tests.golden.test_passes import assert_same_bits, layer, scalar_sum, tensors
+
+MINUS_ZERO = np.float32(-0.0)
+
+
+def slow_layer(generator, steps=7, batch=3, inputs=4, units=5):
+    """Arguments of a layer's passes whose x changes little from step to step; sequences of unequal lengths."""
+    arguments = list(layer(generator, steps, batch, inputs, units, scale=0.7))
+    x = np.cumsum(generator.normal(size=arguments[2].shape) * 0.2, axis=0).astype(np.float32)
+    arguments[2] = np.where(generator.random(x.shape) < 0.1, np.float32(-0.0), x)
+    arguments[5] = active_steps(np.resize([steps, 3, steps - 1], batch), steps)
+    arguments[6] = np.where(arguments[5][:, :, None], arguments[6], np.float32(0))
+    return arguments
+
+
+def passes(engine, arguments, inputs, storage=reference.DENSE, skipped=None, **backward_options):
+    """Every array of both passes by name."""
+    *forward, dy, dh, dc = arguments
+    done = engine.layer_forward(*forward, storage, skipped, inputs)
+    back = engine.layer_backward(forward[0], done, dy, dh, dc, **backward_options)
+    return tensors(done) | tensors(back)
+
+
+def sent_by_definition(values, threshold, inputs, real):
+    """What (T,) scalars are broadcast as, and what they were last sent as."""
+    broadcast, sent = [], []
+    for t, value in enumerate(values):
+        moved = value if inputs.refreshes(t) else add(value, -sent[-1])
+        if inputs.refreshes(t) or (real[t] and moved != 0 and not abs(moved) < np.float32(threshold)):
+            broadcast.append(moved)
+            sent.append(value)
+        else:
+            broadcast.append(np.float32(0))
+            sent.append(sent[-1])
+    return broadcast, sent
+
+
+@pytest.mark.parametrize("refresh", [1, 3, 0])
+def test_a_step_adds_the_sum_of_what_has_moved_to_the_sums_of_the_step_before(refresh):
+    arguments, inputs = slow_layer(np.random.default_rng(1)), LayerInputs(0.15, 0.05, refresh)
+    weights, bias, x, _, _, active = arguments[:6]
+    got = passes(reference, arguments, inputs)
+    operands = np.concatenate([x, got["h"][:-1]], axis=2)
+    h_active = np.concatenate([active[:1], active[:-1]])
+    real = [active] * x.shape[2] + [h_active] * (weights.shape[0] // 4)
+    sums, z = GateSums(inputs, active, x.shape[2]), {}
+    found = [sums.step(t, weights, bias, operands[t]) for t in range(len(x))]
+    got_sent = np.concatenate([got["x_sent"], got["h_sent"]], axis=2)
+    assert_same_bits("sent", got_sent, np.stack([sent for _, sent in found]))
+    for b in range(active.shape[1]):
+        columns = [
+            sent_by_definition(operands[:, b, k], (inputs.x, inputs.h)[k >= x.shape[2]], inputs, real[k][:, b])
+            for k in range(operands.shape[2])
+        ]
+        for t, (sums_of_step, sent) in enumerate(found):
+            assert_same_bits(f"sent at {t}, {b}", sent[b], np.array([column[1][t] for column in columns]))
+            for r, row in enumerate(weights):
+                pairs = zip(row, (column[0][t] for column in columns), strict=True)
+                z[r] = scalar_sum(bias[r], pairs) if inputs.refreshes(t) else add(scalar_sum(None, pairs), z[r])
+                assert_same_bits(f"z at {t}, {b}, {r}", sums_of_step[b, r], np.float32(z[r]))
+    kept_back = got_sent != operands
+    assert refresh == 1 or (kept_back[..., : x.shape[2]].any() and kept_back[..., x.shape[2] :].any())
+
+
+def backward_by_definition(weights, got, inputs, dy, dh, dc):
+    """δ, dx and dh0 one scalar at a time: a gradient collects down to the step at which its element was sent."""
+    steps, batch, units = dy.shape
+    sent = np.concatenate([got["x_sent"], got["h_sent"]], axis=2)
+    collected = np.full(sent.shape[1:], MINUS_ZERO)
+    delta, dx = np.zeros((steps, batch, 4 * units), np.float32), np.zeros_like(got["x_sent"])
+    dh, dc, p = dh.copy(), dc.copy(), got["intermediates"]
+    for t in reversed(range(steps)):
+        if got["skipped"][t]:
+            dh[:], dc[:], collected[:] = 0, 0, MINUS_ZERO
+            continue
+        for b in range(batch):
+            dh[b], live = add(dy[t, b], dh[b]), got["active"][t, b]
+            if live:
+                through = add(dc[b], multiply(dh[b], p[4, t, b]))
+                for gate, source in enumerate([through, through, through, dh[b]]):
+                    delta[t, b, gate::4] = multiply(source, p[gate, t, b])
+                dc[b] = multiply(through, p[5, t, b])
+            gradients = np.zeros(sent.shape[2], np.float32)
+            for k in range(sent.shape[2]):
+                collected[b, k] = add(collected[b, k], scalar_sum(None, zip(weights[:, k], delta[t, b], strict=True)))
+                if inputs.refreshes(t) or add(sent[t, b, k], -sent[t - 1, b, k]) != 0:
+                    gradients[k], collected[b, k] = collected[b, k], MINUS_ZERO
+            dx[t, b] = gradients[: dx.shape[2]]
+            dh[b] = gradients[dx.shape[2] :] if live else dh[b]
+    return {"delta": delta, "dx": dx, "dh0": dh, "dc0": dc}
+
+
+@pytest.mark.parametrize("skipped", [None, [0, 0, 0, 1, 0, 0, 0]], ids=["all cells", "without cell 3"])
+@pytest.mark.parametrize("refresh", [1, 3, 0])
+def test_gradients_collect_down_to_the_step_at_which_an_element_was_sent(refresh, skipped):
+    arguments, inputs = slow_layer(np.random.default_rng(2)), LayerInputs(0.15, 0.05, refresh)
+    got = passes(reference, arguments, inputs, skipped=skipped)
+    for name, expected in backward_by_definition(arguments[0], got, inputs, *arguments[6:]).items():
+        assert_same_bits(name, got[name], expected)
+    sent = np.concatenate([got["x_sent"], got["h_sent"]], axis=2)
+    weights, bias = reference.weight_gradients(got["delta"], got["delta"], sent)
+    assert_same_bits("weights", got["weights"], weights)
+    assert_same_bits("bias", got["bias"], bias)
+
+
+def test_a_cell_of_two_stages_has_no_delta_inputs():
+    x, state, active = np.zeros((1, 1, 1), np.float32), np.zeros((1, 1), np.float32), np.ones((1, 1), bool)
+    with pytest.raises(ValueError, match=r"one stage that broadcasts x, h; .* broadcasts x, h; v"):
+        cell_forward(TWO_STAGES, [], x, state, state, active, inputs=LayerInputs(0.1, 0.1, 4))
