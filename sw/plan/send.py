@@ -37,7 +37,7 @@ class Sender:
         """
         for number in range(tiles.count):
             tile = tiles.first + number
-            log = self._operand.whole_log if anew is not None else self._operand.log(batch_tile, tile)
+            log = self._operand.whole_log if anew is not None else self._operand.log(step, batch_tile, tile)
             first = anew is None or (anew and not number)
             place = self._operand.changes(step, batch_tile, tile)
             self._emitter.compress(

@@ -11,6 +11,8 @@ from etalstm.plan.operands import DELTAS, Log, Place
 from etalstm.plan.sequence import Sequence
 from etalstm.plan.tiling import BatchTiles, LayerTiling, Share, ceil_div
 
+TURNS = 2  # steps whose changes of h are in memory at once
+
 
 @dataclass(frozen=True)
 class SentOperand:
@@ -54,10 +56,13 @@ class SentOperand:
         number = (step * self.sent.batch.count + batch_tile) * self.share.tiles + tile
         return Place(self.index, number, (step, batch_tile))
 
-    def log(self, batch_tile: int, tile: int) -> Log:
-        """Give the room of one tile's stream, for streams that are needed until the next step only."""
+    def log(self, step: int, batch_tile: int, tile: int) -> Log:
+        """Give the room of one tile's stream, for streams that are needed in one step only.
+
+        Two steps take turns: a step's first changes are there before the last ones of the step before are broadcast.
+        """
         worst = stream_vectors(self.sent.batch.size, self.share.lanes)
-        number = batch_tile * self.share.tiles + tile
+        number = (step % TURNS * self.sent.batch.count + batch_tile) * self.share.tiles + tile
         return Log(DELTAS, self.streams.part(number * worst, worst), worst)
 
     @property
@@ -89,7 +94,7 @@ class SendingRoom:
         inputs = max(tiling.inputs.tiles for tiling in tilings)
         of_tile = batch.count * stream_vectors(batch.size, units.lanes)
         self.x_streams = into.add_raw("x_changes", "activations", steps * inputs * of_tile)
-        self.operand_streams = into.add_raw("h_changes", "activations", units.tiles * of_tile)
+        self.operand_streams = into.add_raw("h_changes", "activations", TURNS * units.tiles * of_tile)
         self._sums = into.add_raw("sums", "intermediates", tilings[0].gates * units.tiles * batch.vectors)
         self._x_collected = into.add_raw("x_collected", "activations", inputs * batch.vectors)
         self._operand_collected = into.add_raw("h_collected", "activations", units.tiles * batch.vectors)
