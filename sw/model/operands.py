@@ -25,14 +25,17 @@ class Densities:
     config : Config
     plan : Plan
         Whose programs run.
-    delta, local : float
-        Shares of the gates' gradients and of the local gradients that are not zero.
+    delta, local, inputs : float
+        Shares of the gates' gradients, of the local gradients, and of the changes of x and h that are not zero.
     """
 
-    def __init__(self, config: Config, plan: Plan, *, delta: float = 1.0, local: float = 1.0):
+    def __init__(self, config: Config, plan: Plan, *, delta: float = 1.0, local: float = 1.0, inputs: float = 1.0):
         self._config = config
-        self._threshold = {contract.Traffic.DELTAS: round(delta * CERTAIN)}
-        self._kept = {contract.Traffic.DELTAS: delta, contract.Traffic.INTERMEDIATES: local}
+        self._kept = {
+            contract.Traffic.DELTAS: delta,
+            contract.Traffic.INTERMEDIATES: local,
+            contract.Traffic.ACTIVATIONS: inputs,
+        }
         self._batch = plan.map.batch.size * plan.groups  # of which any may need a row
         self._shares = sorted(self._arrays(plan))
         self._indices = sorted(self._index_arrays(plan))
@@ -44,17 +47,21 @@ class Densities:
             tiling, kinds = layer.tiling, len(KINDS)
             groups = [group for group in tiling.unit_groups for _ in range(kinds)]
             tiles = [Span(tile, 1) for tile in range(tiling.units.tiles)]
-            for array, streams in ((layer.index, groups), (layer.delta_index, tiles)):
+            indices = [(layer.index, groups, tiling.units), (layer.delta_index, tiles, tiling.units)]
+            for operand in layer.sent:
+                each = [Span(tile, 1) for tile in range(operand.share.tiles)]
+                indices.append((operand.index, each, operand.share))
+            for array, streams, share in indices:
                 if array is not None:
-                    yield array.first * beats, (array.first + array.vectors) * beats, streams, tiling.units
+                    yield array.first * beats, (array.first + array.vectors) * beats, streams, share
 
     def _occupied(self, address: int, elements: int) -> int:
         """Give how many elements of a stream are no padding, from the beat of its index."""
         beats = self._config.vector_beats
-        for first, last, streams, units in self._indices:
+        for first, last, streams, share in self._indices:
             if first <= address < last:
                 group = streams[(address - first) // beats % len(streams)]
-                lanes = sum(units.lanes_of(tile) for tile in range(group.first, group.first + group.count))
+                lanes = sum(share.lanes_of(tile) for tile in range(group.first, group.first + group.count))
                 return elements * lanes // (group.count * self._config.lanes)
         raise ValueError(f"no index of a stream lies at beat {address}")
 
@@ -65,6 +72,7 @@ class Densities:
             units, inputs = layer.tiling.units, layer.tiling.inputs
             arrays = [(layer.x.array, inputs), (layer.h.array, units)]
             arrays += [(layer.delta.array, units)] if layer.delta else [(layer.delta_index, units)]
+            arrays += [(operand.index, operand.share) for operand in layer.sent]
             for array, share in arrays:
                 yield array.first * beats, (array.first + array.vectors) * beats, share.share, share.size
 
@@ -79,7 +87,8 @@ class Densities:
     def block(self, cast: dict, channel: int, tile: int) -> tuple:
         """Describe a block of a CAST: lanes with elements, its masks' threshold; kept elements, its stream's place."""
         occupied = self._real_lanes(cast, channel, tile)
-        threshold = self._threshold.get(cast["kind"], CERTAIN)
+        changes = cast["compressed"] or cast["kind"] == contract.Traffic.DELTAS
+        threshold = round(self._kept[cast["kind"]] * CERTAIN) if changes else CERTAIN
         if not cast["compressed"]:
             return occupied, threshold, 0, 0, 0
         elements = cast["gates"] * cast["batch"] * self._config.lanes

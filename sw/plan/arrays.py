@@ -117,6 +117,11 @@ class LayerArrays:
         return self.stage.operands[-1] == self.cell.output
 
     @property
+    def sent(self) -> tuple[SentOperand, ...]:
+        """The operands of which only changes are broadcast: none, or x and the other one."""
+        return (self.sent_x, self.sent_operand) if self.sent_x else ()
+
+    @property
     def factors(self) -> tuple[tuple[Sequence, int], tuple[Sequence, int]]:
         """What δ is multiplied with in dW, x and the other operand: where they lie, and which step is step 0."""
         if self.sent_x:
