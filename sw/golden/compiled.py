@@ -133,7 +133,7 @@ def _steps_backward(recurrent, intermediates, active, skipped, threshold, sender
 
     With a threshold above 0 `delta` gets what is left of `whole`; without one they are the same array. `sender` sent h.
     """
-    collected = np.full(dh.shape, MINUS_ZERO)
+    collected, always_sent = np.full(dh.shape, MINUS_ZERO), sender.refreshed.all()
     below = np.empty((len(dh), len(recurrent.panels), recurrent.panels.shape[2]), np.float32)
     sums = below.reshape(len(dh), below.shape[1] * below.shape[2])
     for t in range(delta.shape[0] - 1, -1, -1):
@@ -147,7 +147,8 @@ def _steps_backward(recurrent, intermediates, active, skipped, threshold, sender
         below[begin:end] = MINUS_ZERO
         accumulate(below, recurrent, delta[t], begin, end)
         finish_empty(below, delta[t], begin, end)
-        collect(sums, t, sender, collected, begin, end)
+        if not always_sent:
+            collect(sums, t, sender, collected, begin, end)
         for b in range(begin, end):
             if active[t, b]:
                 dh[b] = sums[b, : dh.shape[1]]
