@@ -193,8 +193,8 @@ class Usage:
 
         Parameters
         ----------
-        x : array, float32, (T, B, I)
-        h : array, float32, (T, B, H)      the h that is broadcast: of the step before
+        x : array, float32, (T, B, I)      what the forward pass broadcasts of the layer's inputs
+        h : array, float32, (T, B, H)      what it broadcasts of the h of the step before
         delta_kept : int                   nonzero elements of δ
         active : array, bool, (T, B)       False where a sequence has ended
         skipped : array, bool, (T,)
@@ -231,6 +231,15 @@ class Usage:
         return self.delta_kept / max(GATES * self.real, 1)
 
     @property
+    def input_density(self) -> float:
+        """Nonzero share of what the forward pass broadcasts, padding left out.
+
+        Added up over layers of unequal widths: each broadcast scalar is multiplied with as many weights in all layers.
+        """
+        forward = self.products - self.backward_products
+        return forward / max(self.dense_products - self.dense_backward_products, 1)
+
+    @property
     def footprint(self) -> float:
         """Words kept over those of five dense tensors, padding included in these as ``dense`` keeps it."""
         return self.words / max(DENSE_TENSORS * self.elements, 1)
@@ -255,6 +264,7 @@ class Usage:
         return {
             "densities": {kind: round(value, 6) for kind, value in self.densities.items()},
             "delta_density": self.delta_density,
+            "input_density": self.input_density,
             "cells_skipped": self.skipped,
             "cells": self.cells,
             "footprint": self.footprint,

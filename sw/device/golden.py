@@ -1,5 +1,7 @@
 """The golden trainer as a device: the bits every other device must give."""
 
+import math
+
 import numpy as np
 
 from etalstm.device.api import Session
@@ -23,10 +25,14 @@ class GoldenSession(Session):
 
     @staticmethod
     def _host_words(shape):
-        """Count also gradients, weights and velocities after an update, and h, c, local gradients of every cell."""
+        """Count also gradients, weights and velocities after an update, and h, c, local gradients of every cell.
+
+        With delta inputs: also x and h of every layer as they were sent.
+        """
         network = shape.network
         cells = network.layers * shape.steps * shape.batch * network.hidden_size
-        return Session._host_words(shape) + 3 * network.weights() + (len(KINDS) + 2) * cells
+        sent = 0 if shape.inputs.off else 2 * cells + math.prod(shape.x_shape)
+        return Session._host_words(shape) + 3 * network.weights() + (len(KINDS) + 2) * cells + sent
 
     def _load(self, parameters, velocities):
         self._layers = [Rows.of(entry) for entry in parameters]
@@ -39,9 +45,9 @@ class GoldenSession(Session):
         return [rows.parameters() for rows in self._speeds]
 
     def _forward(self, x, lengths, h0, c0):
-        self._passes = network_forward(
-            self._layers, x, lengths, h0, c0, storage=self.shape.storage, skipped_cells=self._skipped
-        )
+        shape = self.shape
+        options = {"storage": shape.storage, "skipped_cells": self._skipped, "inputs": shape.inputs}
+        self._passes = network_forward(self._layers, x, lengths, h0, c0, **options)
         last = [(layer.h[-1], layer.c[-1]) for layer in self._passes]
         return Outputs(self._passes[-1].y, *(np.stack(state) for state in zip(*last, strict=True)))
 
@@ -71,7 +77,8 @@ class GoldenSession(Session):
 
     def _contributions(self):
         layers = zip(self._passes, self._results, strict=True)
-        return np.stack([contribution_norms(back.delta, np.concatenate([p.x, p.h[:-1]], axis=2)) for p, back in layers])
+        factors = ((back.delta, np.concatenate([p.x_sent, p.h_sent], axis=2)) for p, back in layers)
+        return np.stack([contribution_norms(delta, xh) for delta, xh in factors])
 
     def _counters(self):
         return {"cycles": 0}

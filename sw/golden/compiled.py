@@ -16,6 +16,7 @@ from etalstm.delta_inputs import OFF
 from etalstm.golden.activation import activation_of
 from etalstm.golden.arithmetic import finish, plus, times
 from etalstm.golden.crew import CREW
+from etalstm.golden.delta import Sender, add_before, collect, collect_inputs, send, send_inputs, x_starts
 from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps
 from etalstm.golden.reference import DENSE
 from etalstm.golden.sums import MINUS_ZERO, ZERO, accumulate, finish_empty, mac_sums, matrix_of, packed_sums
@@ -87,16 +88,17 @@ def _cells_forward(z, t, active, skipped, storage, h, c, intermediates, begin, e
 
 
 @njit(nogil=True, cache=True)
-def _steps_forward(z, recurrent, active, skipped, storage, h, c, intermediates, begin, end):
+def _steps_forward(z, recurrent, active, skipped, storage, sender, x_moved, h, c, intermediates, begin, end):
     """Take the sequences `begin` to `end` through all steps; z holds the x part of the gate sums and gets the rest."""
     broadcast = np.zeros(h.shape[1:], np.float32)
     for t in range(z.shape[0]):
+        send(h[t], active[t - 1], t, sender, broadcast, begin, end)
         for b in range(begin, end):
-            if active[t, b]:
-                broadcast[b] = h[t, b]
-            else:
+            if not active[t, b]:
                 broadcast[b] = ZERO
         accumulate(z[t], recurrent, broadcast, begin, end)
+        if not sender.refreshed[t]:
+            add_before(z, t, active, x_moved, broadcast, begin, end)
         sums = z[t].reshape(z.shape[1], z.shape[2] * z.shape[3])
         _cells_forward(sums, t, active, skipped, storage, h, c, intermediates, begin, end)
 
@@ -126,16 +128,18 @@ def _prune(whole, threshold, delta, begin, end):
 
 
 @njit(nogil=True, cache=True)
-def _steps_backward(recurrent, intermediates, active, skipped, threshold, dy, dh, dc, whole, delta, begin, end):
+def _steps_backward(recurrent, intermediates, active, skipped, threshold, sender, dy, dh, dc, whole, delta, begin, end):
     """Take the sequences `begin` to `end` back through all steps; dh and dc become those of the initial state.
 
-    With a threshold above 0 `delta` gets what is left of `whole`; without one they are the same array.
+    With a threshold above 0 `delta` gets what is left of `whole`; without one they are the same array. `sender` sent h.
     """
+    collected, always_sent = np.full(dh.shape, MINUS_ZERO), sender.refreshed.all()
     below = np.empty((len(dh), len(recurrent.panels), recurrent.panels.shape[2]), np.float32)
     sums = below.reshape(len(dh), below.shape[1] * below.shape[2])
     for t in range(delta.shape[0] - 1, -1, -1):
         if skipped[t]:
             dh[begin:end], dc[begin:end], whole[t, begin:end], delta[t, begin:end] = ZERO, ZERO, ZERO, ZERO
+            collected[begin:end] = MINUS_ZERO
             continue
         _cells_backward(intermediates, t, active, dy, dh, dc, whole, begin, end)
         if threshold > ZERO:
@@ -143,6 +147,8 @@ def _steps_backward(recurrent, intermediates, active, skipped, threshold, dy, dh
         below[begin:end] = MINUS_ZERO
         accumulate(below, recurrent, delta[t], begin, end)
         finish_empty(below, delta[t], begin, end)
+        if not always_sent:
+            collect(sums, t, sender, collected, begin, end)
         for b in range(begin, end):
             if active[t, b]:
                 dh[b] = sums[b, : dh.shape[1]]
@@ -206,9 +212,9 @@ def descend(values, velocity, gradient, rule, weight_decay):
     return moved.reshape(np.shape(values)), speed.reshape(np.shape(values))
 
 
-def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None):
+def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None, inputs=OFF):
     """Do what :func:`etalstm.golden.reference.layer_forward` does, bit for bit."""
-    steps, batch, inputs = x.shape
+    steps, batch, width = x.shape
     h = np.empty((steps + 1, *h0.shape), np.float32)
     c = np.empty_like(h)
     h[0], c[0] = h0, c0
@@ -216,15 +222,18 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None)
     active, skipped = np.ascontiguousarray(active), skipped_steps(skipped, steps)
     rule = storage.compressed, storage.bf16, np.array(storage.thresholds, np.float32)
     x = np.ascontiguousarray(x)
-    starts = np.broadcast_to(bias, (np.count_nonzero(active), bias.size))
-    z = packed_sums(starts, matrix_of(weights[:, :inputs].T), _without_padding(x, active))
-    z, recurrent = _with_padding(z, active), matrix_of(weights[:, inputs:].T)
+    broadcast, x_sent = send_inputs(x, active, inputs)
+    starts = x_starts(bias, active, inputs)
+    z = packed_sums(starts, matrix_of(weights[:, :width].T), _without_padding(broadcast, active))
+    z, recurrent = _with_padding(z, active), matrix_of(weights[:, width:].T)
+    h_sent = h[:-1] if inputs.off else np.empty_like(h[:-1])
+    sender, x_moved = Sender(inputs.refreshed(steps), np.float32(inputs.h), h_sent), broadcast.any(axis=2)
 
     def piece(begin, end):
-        _steps_forward(z, recurrent, active, skipped, rule, h, c, intermediates, begin, end)
+        _steps_forward(z, recurrent, active, skipped, rule, sender, x_moved, h, c, intermediates, begin, end)
 
     CREW.share(batch, z.size * h0.shape[1], piece, active.sum(axis=0))
-    return LayerPass(x, h, c, intermediates, active, skipped, x, h[:-1], OFF)
+    return LayerPass(x, h, c, intermediates, active, skipped, x_sent, h_sent, inputs)
 
 
 def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
@@ -236,16 +245,17 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     delta = np.empty_like(whole) if delta_threshold > 0 else whole
     threshold = np.float32(delta_threshold)
     dy, dh, dc = np.ascontiguousarray(dy), np.array(dh, order="C"), np.array(dc, order="C")
+    sender = Sender(forward.inputs.refreshed(steps), np.float32(forward.inputs.h), forward.h_sent)
 
     def piece(begin, end):
         _steps_backward(
-            recurrent, forward.intermediates, forward.active, forward.skipped, threshold,
+            recurrent, forward.intermediates, forward.active, forward.skipped, threshold, sender,
             dy, dh, dc, whole, delta, begin, end,
         )  # fmt: skip
 
     CREW.share(batch, delta.size * dh.shape[1], piece, forward.active.sum(axis=0))
     dx = mac_sums(None, weights[:, :inputs], _without_padding(delta, forward.active))
-    dx = _with_padding(dx, forward.active)
+    dx = collect_inputs(_with_padding(dx, forward.active), forward)
     ranges = slice_ranges(batch, slices)
     dw = tree_total((_weight_gradient(forward, delta, sequences) for sequences in ranges), slices, _add)
     db = tree_total((_bias_gradient(_flat(_terms(whole, sequences))) for sequences in ranges), slices, _add)
@@ -254,7 +264,9 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
 
 def _weight_gradient(forward, delta, sequences):
     """Give dW of one slice. Padding has no δ, so its terms may be left out."""
-    x, h, delta, active = (_terms(array, sequences) for array in (forward.x, forward.h[:-1], delta, forward.active))
+    x, h, delta, active = (
+        _terms(array, sequences) for array in (forward.x_sent, forward.h_sent, delta, forward.active)
+    )
     xh = _without_padding(np.concatenate([x, h], axis=2), active)
     return mac_sums(None, xh, _without_padding(delta, active).T)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from etalstm.delta_inputs import OFF
 from etalstm.golden.passes import LayerBackward, skipped_steps
 from etalstm.golden.reference import DENSE
 
@@ -27,6 +28,8 @@ class Float64Pass:
     gates : array, (4, T, B, H)         activated i, f, g, o
     active : array, bool, (T, B)
     skipped : array, bool, (T,)
+    xh_sent : array, (T, B, K)          what each element of x and of the h of the step before was last sent as
+    sent : array, bool, (T, B, K)       where it was sent
     """
 
     x: np.ndarray
@@ -35,6 +38,8 @@ class Float64Pass:
     gates: np.ndarray
     active: np.ndarray
     skipped: np.ndarray
+    xh_sent: np.ndarray
+    sent: np.ndarray
 
     @property
     def y(self) -> np.ndarray:
@@ -47,8 +52,11 @@ def sigmoid(x):
     return 0.5 * (1.0 + np.tanh(0.5 * x))
 
 
-def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None):
+def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None, inputs=OFF):
     """Run one layer forward; arguments as in :func:`etalstm.golden.reference.layer_forward`, but float64.
+
+    With delta inputs the gates' sums are ``b + W v`` with v what was last sent: the differences add up to that. An
+    element close to its threshold may be sent where float32 does not send it.
 
     Raises
     ------
@@ -57,16 +65,28 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None)
     """
     if storage.compressed:
         raise ValueError(f"the float64 engine does not prune, got {storage}")
-    h, c, gates = [h0], [c0], []
+    h, c, gates, xh_sent, sent = [h0], [c0], [], [], []
     for t in range(x.shape[0]):
-        z = (np.concatenate([x[t], h[t]], axis=1) @ weights.T + bias).reshape(*h0.shape, 4)
+        xh = np.concatenate([x[t], h[t]], axis=1)
+        sent.append(_moved(xh, xh_sent, x.shape[2], inputs))
+        xh_sent.append(xh if sent[t].all() else np.where(sent[t], xh, xh_sent[-1]))
+        z = (xh_sent[t] @ weights.T + bias).reshape(*h0.shape, 4)
         i, f, o = (sigmoid(z[..., gate]) for gate in (0, 1, 3))
         g = np.tanh(z[..., 2])
         live = active[t][:, None]
         c.append(np.where(live, f * c[t] + i * g, c[t]))
         h.append(np.where(live, o * np.tanh(c[t + 1]), h[t]))
         gates.append([i, f, g, o])
-    return Float64Pass(x, np.stack(h), np.stack(c), np.stack(gates, axis=1), active, skipped_steps(skipped, x.shape[0]))
+    h, c, gates, xh_sent, sent = np.stack(h), np.stack(c), np.stack(gates, axis=1), np.stack(xh_sent), np.stack(sent)
+    return Float64Pass(x, h, c, gates, active, skipped_steps(skipped, x.shape[0]), xh_sent, sent)
+
+
+def _moved(xh, before, width, inputs):
+    """Tell which elements of a step are sent; `before` is what the steps before it were sent as, `width` that of x."""
+    if inputs.refreshes(len(before)):
+        return np.ones(xh.shape, bool)
+    moved = np.abs(xh - before[-1])
+    return (moved != 0) & ~(moved < np.where(np.arange(xh.shape[1]) < width, inputs.x, inputs.h))
 
 
 def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
@@ -86,9 +106,10 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     dw = np.zeros_like(weights)
     db = np.zeros(weights.shape[0])
     deltas = np.zeros((steps, batch, weights.shape[0]))
+    collected = np.zeros(forward.sent.shape[1:])  # gradients of what is still to be reached, where it was sent
     for t in reversed(range(steps)):
         if forward.skipped[t]:
-            dh, dc = np.zeros_like(dh), np.zeros_like(dc)
+            dh, dc, collected = np.zeros_like(dh), np.zeros_like(dc), np.zeros_like(collected)
             continue
         live = forward.active[t][:, None]
         i, f, g, o = forward.gates[:, t]
@@ -98,9 +119,10 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
         dz = [through * g * i * (1 - i), through * forward.c[t] * f * (1 - f), through * i * (1 - g**2)]
         delta = np.stack([*dz, dh * tanh_c * o * (1 - o)], axis=2).reshape(batch, -1) * live
         deltas[t] = delta
-        dxh = delta @ weights
+        collected = collected + delta @ weights
+        dxh, collected = np.where(forward.sent[t], collected, 0), np.where(forward.sent[t], 0, collected)
         dx[t] = dxh[:, :inputs]
-        dw += delta.T @ np.concatenate([forward.x[t], forward.h[t]], axis=1)
+        dw += delta.T @ forward.xh_sent[t]
         db += delta.sum(axis=0)
         dh = np.where(live, dxh[:, inputs:], dh)
         dc = np.where(live, through * f, dc)

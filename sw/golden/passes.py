@@ -30,8 +30,10 @@ def broadcast_elements(sent, inputs: LayerInputs) -> np.ndarray:
     -------
     array, float32, (T, B, N)
         At refresh steps the elements themselves, at other steps their difference from the step before: zero where
-        nothing was sent.
+        nothing was sent. Without delta inputs it is `sent` itself.
     """
+    if inputs.off:
+        return sent
     broadcast = sent.copy()
     differs = ~inputs.refreshed(len(sent))
     broadcast[differs] = add(sent[differs], -sent[np.roll(differs, -1)])

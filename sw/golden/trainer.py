@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from etalstm.delta_inputs import DeltaInputs
 from etalstm.golden import compiled
 from etalstm.golden.passes import LayerBackward, LayerPass, active_steps
 from etalstm.network import LayerParameters, canonical_rows, pytorch_rows
@@ -15,6 +16,7 @@ from etalstm.optimizer import UpdateRule
 from etalstm.storage import Storage
 
 DENSE = Storage()
+OFF = DeltaInputs()
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,9 @@ class Rows:
         return LayerParameters(pytorch_rows(self.weights), pytorch_rows(self.bias))
 
 
-def network_forward(layers, x, lengths, h0, c0, engine=compiled, storage=DENSE, skipped_cells=None) -> list[LayerPass]:
+def network_forward(
+    layers, x, lengths, h0, c0, engine=compiled, storage=DENSE, skipped_cells=None, inputs=OFF
+) -> list[LayerPass]:
     """Run all layers forward; layer l + 1 reads layer l's h, which is frozen at padded steps.
 
     Parameters
@@ -45,6 +49,7 @@ def network_forward(layers, x, lengths, h0, c0, engine=compiled, storage=DENSE, 
     h0, c0 : arrays, float32, (L, B, H)
     storage : Storage                   what becomes of the local gradients
     skipped_cells : array, bool, (L, T), or None    cells that keep nothing and have no backward pass
+    inputs : DeltaInputs                what of x and h the layers broadcast
 
     Returns
     -------
@@ -54,8 +59,8 @@ def network_forward(layers, x, lengths, h0, c0, engine=compiled, storage=DENSE, 
     passes = []
     for layer, rows in enumerate(layers):
         skipped = None if skipped_cells is None else skipped_cells[layer]
-        states = h0[layer], c0[layer]
-        passes.append(engine.layer_forward(rows.weights, rows.bias, x, *states, active, storage.layer(layer), skipped))
+        given = x, h0[layer], c0[layer], active, storage.layer(layer), skipped, inputs.layer(layer)
+        passes.append(engine.layer_forward(rows.weights, rows.bias, *given))
         x = passes[-1].y
     return passes
 

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 from etalstm.codec import encode
+from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.golden import GoldenSession
 from etalstm.errors import DeviceError
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.storage import Storage, Usage
 
+OFF = DeltaInputs()
 STORED = [("dense", 0.0), ("ms1", 0.1), ("ms1-bf16", 0.1)]
 
 
@@ -19,10 +21,10 @@ def trained(storage, skipped=None, lengths=None, compensation=1.0):
     return session
 
 
-def passed(storage, skipped=None, lengths=None):
+def passed(storage, skipped=None, lengths=None, inputs=OFF):
     """A session that has run forward and backward."""
     network = NetworkShape(6, 40, 2)
-    shape = TrainingShape(network, 3, 5, masked=lengths is not None, storage=storage)
+    shape = TrainingShape(network, 3, 5, masked=lengths is not None, storage=storage, inputs=inputs)
     session = open_device("golden").create(shape)
     session.load(initial_parameters(network, 1))
     generator = np.random.default_rng(2)
@@ -57,6 +59,34 @@ def test_skipped_cells_keep_nothing_and_are_counted():
     assert contributions.shape == (2, 5, 3) and not contributions[skipped].any()
     assert not contributions[0, 4].any(), "nothing came down from the skipped cell above"
     assert contributions[0, 2:4].all() and contributions[1, 1:4].all()
+
+
+def test_usage_counts_what_delta_inputs_broadcast():
+    lengths, inputs = np.array([5, 3, 1]), DeltaInputs(((0.5, 0.01), 0.02), 3)
+    session, whole = passed(Storage(), lengths=lengths, inputs=inputs), passed(Storage(), lengths=lengths)
+    expected = [(9 * width + 6 * 40) / (9 * (width + 40)) for width in (6, 40)]
+    assert [usage.input_density for usage in whole.usage()] == expected, "h is 0 at the first step only"
+    for layer, usage in enumerate(session.usage()):
+        forward, scalars = session._passes[layer], 0
+        for sent in (forward.x_sent, forward.h_sent):
+            for t, b in zip(*np.nonzero(forward.active), strict=True):
+                scalars += np.count_nonzero(sent[t, b] if t in (0, 3) else sent[t, b] - sent[t - 1, b])
+        columns = forward.x.shape[2] + 40
+        assert usage.products - usage.backward_products == 4 * 40 * scalars
+        assert usage.input_density == scalars / (9 * columns) < 0.9 * expected[layer]
+    total = sum(session.usage(), Usage())
+    first, second = session.usage()
+    assert total.summary()["input_density"] == pytest.approx(
+        (46 * first.input_density + 80 * second.input_density) / 126
+    )
+
+
+def test_contributions_are_of_what_was_sent():
+    session = passed(Storage(), inputs=DeltaInputs(0.2, 0))
+    forward, back = session._passes[1], session._results[1]
+    product = np.outer(back.delta[2, 1], np.concatenate([forward.x_sent[2, 1], forward.h_sent[2, 1]]))
+    assert (forward.x_sent[2, 1] != forward.x[2, 1]).any()
+    assert session.contributions()[1, 2, 1] == pytest.approx(np.linalg.norm(product), rel=1e-6)
 
 
 def test_contributions_are_norms_of_products():

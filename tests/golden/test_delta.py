@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 
-from etalstm.delta_inputs import LayerInputs
-from etalstm.golden import reference
+from etalstm.delta_inputs import OFF, LayerInputs
+from etalstm.golden import compiled, reference
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.golden.broadcast import GateSums
+from etalstm.golden.float64 import FLOAT32_GRADIENT_BOUND
 from etalstm.golden.passes import active_steps
 from etalstm.golden.reference import cell_forward
+from etalstm.storage import Storage
 from tests.cells.two_stages import TWO_STAGES
-from tests.golden.test_passes import assert_same_bits, layer, scalar_sum, tensors
+from tests.golden.test_passes import POLICIES, assert_same_bits, layer, scalar_sum, tensors
 
 MINUS_ZERO = np.float32(-0.0)
 
@@ -113,6 +115,96 @@ def test_gradients_collect_down_to_the_step_at_which_an_element_was_sent(refresh
     weights, bias = reference.weight_gradients(got["delta"], got["delta"], sent)
     assert_same_bits("weights", got["weights"], weights)
     assert_same_bits("bias", got["bias"], bias)
+
+
+def assert_engines_agree(arguments, inputs, **options):
+    """The compiled trainer's bits are the reference's; gives them."""
+    with np.errstate(all="ignore"):
+        expected = passes(reference, arguments, inputs, **options)
+        for name, actual in passes(compiled, arguments, inputs, **options).items():
+            assert_same_bits(name, actual, expected[name])
+    return expected
+
+
+@pytest.mark.parametrize("refresh", [1, 2, 4, 0])
+@pytest.mark.parametrize("thresholds", [(0.0, 0.0), (0.15, 0.05), (0.0, 0.1), (0.1, 0.0), (9.0, 9.0)], ids=str)
+def test_compiled_gives_the_bits_of_the_reference(thresholds, refresh):
+    for seed, batch, inputs, units in ((3, 4, 3, 5), (4, 9, 20, 33)):
+        arguments = slow_layer(np.random.default_rng(seed), batch=batch, inputs=inputs, units=units)
+        assert_engines_agree(arguments, LayerInputs(*thresholds, refresh))
+
+
+@pytest.mark.parametrize("storage", [Storage(), *POLICIES], ids=lambda storage: storage.policy)
+@pytest.mark.parametrize(
+    "skipped", [None, [1, 0, 0, 0, 0, 0, 0], [0, 0, 1, 0, 1, 0, 0], [0, 0, 0, 0, 0, 0, 1]], ids=str
+)
+def test_compiled_stores_skips_and_slices_like_the_reference(storage, skipped):
+    arguments, skipped = slow_layer(np.random.default_rng(5)), None if skipped is None else np.array(skipped, bool)
+    for inputs in (LayerInputs(0.15, 0.05, 0), LayerInputs(0.1, 0.1, 3)):
+        options = {"storage": storage.layer(0), "skipped": skipped}
+        assert_engines_agree(arguments, inputs, **options)
+        assert_engines_agree(arguments, inputs, **options, delta_threshold=0.05, slices=3)
+
+
+@pytest.mark.parametrize("scale", [1e-20, 3e-37, 1e19, 1e30])
+def test_compiled_gives_the_bits_of_the_reference_where_numbers_underflow_or_overflow(scale):
+    arguments = layer(np.random.default_rng(6), 6, 3, 5, 9, scale=scale, zeros=0.1)
+    for thresholds in ((0.0, 0.0), (scale, 0.01)):
+        assert_engines_agree(arguments, LayerInputs(*thresholds, 4))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_that_share_sequences_give_the_bits_of_the_reference(monkeypatch, threads):
+    monkeypatch.setattr(compiled.CREW, "size", threads)
+    arguments = slow_layer(np.random.default_rng(7), steps=9, batch=20, inputs=70, units=90)
+    assert_engines_agree(arguments, LayerInputs(0.15, 0.05, 4))
+
+
+@pytest.mark.parametrize("engine", [reference, compiled])
+@pytest.mark.parametrize("batch", [3, 40])
+def test_with_a_refresh_at_every_step_thresholds_change_no_bit(engine, batch):
+    arguments = slow_layer(np.random.default_rng(8), batch=batch)
+    without = passes(engine, arguments, OFF)
+    assert without["x_sent"] is without["x"] and np.shares_memory(without["h_sent"], without["h"])
+    for name, array in passes(engine, arguments, LayerInputs(0.5, 0.5, 1)).items():
+        assert_same_bits(name, array, without[name])
+
+
+def test_a_threshold_of_zero_without_refresh_is_the_whole_network_to_rounding():
+    """Every element differs from the step before. One that does not is not sent, and so has no gradient of its own."""
+    arguments = list(layer(np.random.default_rng(9), steps=20, batch=8, inputs=30, units=40))
+    arguments[0] *= np.float32(0.2)
+    arguments[5][:] = True
+    without = passes(compiled, arguments, OFF)
+    changed = passes(compiled, arguments, LayerInputs(0.0, 0.0, 0))
+    for name in changed.keys() - {"active", "skipped"}:
+        error = np.linalg.norm(changed[name].astype(np.float64) - without[name]) / np.linalg.norm(without[name])
+        assert error < FLOAT32_GRADIENT_BOUND, f"{name}: relative error {error:.3g}"
+
+
+@pytest.mark.parametrize("engine", [reference, compiled])
+def test_what_is_no_number_is_sent_and_so_is_the_number_after_it(engine):
+    arguments = list(slow_layer(np.random.default_rng(10)))
+    arguments[2][2, 0, 1], arguments[5][:] = np.nan, True
+    got = passes(engine, arguments, LayerInputs(100.0, 100.0, 0))
+    assert np.isnan(got["x_sent"][:, 0, 1]).tolist() == [t == 2 for t in range(7)]
+    assert got["x_sent"][3, 0, 1] == got["x"][3, 0, 1] != got["x"][0, 0, 1]
+    assert np.isnan(got["h"][3:, 0]).all() and np.isfinite(got["h"][:3]).all() and np.isfinite(got["h"][:, 1:]).all()
+    assert np.isnan(got["h_sent"][3:, 0]).all()
+
+
+@pytest.mark.parametrize("engine", [reference, compiled])
+def test_padding_sends_nothing_and_collects_nothing(engine):
+    arguments = slow_layer(np.random.default_rng(11))
+    arguments[2][4, 1] = np.nan  # beyond the sequence's three steps
+    got = passes(engine, arguments, LayerInputs(0.0, 0.0, 0))
+    assert_same_bits("x_sent", got["x_sent"][3:, 1], np.stack([got["x_sent"][2, 1]] * 4))
+    weights, bias, x, h0, c0, active, dy, dh, dc = arguments
+    ended = x[:3, 1:2], h0[1:2], c0[1:2], active[:3, 1:2], dy[:3, 1:2], dh[1:2], dc[1:2]
+    alone = passes(engine, (weights, bias, *ended), LayerInputs(0.0, 0.0, 0))
+    assert np.array_equal(got["dx"][:3, 1:2], alone["dx"]) and not got["dx"][3:, 1].view(np.uint32).any()
+    for name in ("dh0", "dc0"):
+        assert np.array_equal(got[name][1:2], alone[name]), name
 
 
 def test_a_cell_of_two_stages_has_no_delta_inputs():

@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
+from etalstm.delta_inputs import DeltaInputs
 from etalstm.golden import compiled, float64
 from etalstm.golden.float64 import FLOAT32_GRADIENT_BOUND
 from etalstm.golden.trainer import Rows, network_backward, network_forward
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.storage import Storage
 
+OFF = DeltaInputs()
 PRUNED = Storage("ms1", 0.1).layer(0)
 STEP = 1e-6  # central differences in float64: an error of about STEP^2 + 2^-52 / STEP
 DIFFERENCE_BOUND = 1e-7
@@ -31,10 +33,10 @@ def layers_of(shape, dtype):
     return [Rows(entry.weights.astype(dtype), entry.bias.astype(dtype)) for entry in rows]
 
 
-def gradients(engine, shape, steps, batch, seed, dtype, skipped=None):
+def gradients(engine, shape, steps, batch, seed, dtype, skipped=None, inputs=OFF):
     lengths, x, h0, c0, dh, dc, dy = batch_of(shape, steps, batch, seed, dtype)
     layers = layers_of(shape, dtype)
-    passes = network_forward(layers, x, lengths, h0, c0, engine, skipped_cells=skipped)
+    passes = network_forward(layers, x, lengths, h0, c0, engine, skipped_cells=skipped, inputs=inputs)
     results = network_backward(layers, passes, dy, dh, dc, engine)
     tensors = {"dx": results[0].dx}
     for n, result in enumerate(results):
@@ -48,17 +50,22 @@ def assert_close(actual, expected, bound=FLOAT32_GRADIENT_BOUND):
         assert error <= bound, f"{name}: relative error {error:.3g}, bound {bound:.3g}"
 
 
-@pytest.mark.parametrize("shape", [NetworkShape(3, 2, 1), NetworkShape(2, 3, 2)])
-def test_float64_gradients_are_finite_differences(shape):
+@pytest.mark.parametrize("inputs", [OFF, DeltaInputs((0.7, 0.1), 0), DeltaInputs(((1.0, 0.05), 0.2), 3)], ids=str)
+@pytest.mark.parametrize("shape", [NetworkShape(3, 2, 2), NetworkShape(2, 3, 2)])
+def test_float64_gradients_are_finite_differences(shape, inputs):
     lengths, x, h0, c0, dh, dc, dy = batch_of(shape, 4, 2, 0, np.float64)
     layers = layers_of(shape, np.float64)
     tensors = {"dx": x}
     for n, rows in enumerate(layers):
         tensors |= {f"dh0{n}": h0[n], f"dc0{n}": c0[n], f"weights{n}": rows.weights, f"bias{n}": rows.bias}
-    expected = gradients(float64, shape, 4, 2, 0, np.float64)
+    expected = gradients(float64, shape, 4, 2, 0, np.float64, inputs=inputs)
+    sent = [done.sent for done in network_forward(layers, x, lengths, h0, c0, float64, inputs=inputs)]
+    assert inputs.off or all(0.3 < mask.mean() < 0.9 for mask in sent), [mask.mean() for mask in sent]
 
     def loss():
-        passes = network_forward(layers, x, lengths, h0, c0, float64)
+        passes = network_forward(layers, x, lengths, h0, c0, float64, inputs=inputs)
+        same = [np.array_equal(done.sent, mask) for done, mask in zip(passes, sent, strict=True)]
+        assert all(same), "an element is at its threshold: what is sent changes with the step of the difference"
         ends = sum((p.h[-1] * dh[n]).sum() + (p.c[-1] * dc[n]).sum() for n, p in enumerate(passes))
         return (passes[-1].y * dy).sum() + ends
 
@@ -87,6 +94,16 @@ def test_float32_gradients_of_skipped_cells_are_those_of_float64():
     expected = gradients(float64, shape, 8, 16, 1, np.float64, skipped)
     assert_close(gradients(compiled, shape, 8, 16, 1, np.float32, skipped), expected)
     assert not np.any(expected["dh00"]), "the first cell of layer 0 is skipped"
+
+
+@pytest.mark.parametrize("refresh", [4, 0])
+def test_float32_gradients_with_delta_inputs_are_those_of_float64(refresh):
+    """No decision of these numbers is so close to its threshold that rounding changes it."""
+    shape, inputs = NetworkShape(8, 12, 2), DeltaInputs(((0.5, 0.02), 0.05), refresh)
+    expected = gradients(float64, shape, 10, 6, 1, np.float64, inputs=inputs)
+    assert_close(gradients(compiled, shape, 10, 6, 1, np.float32, inputs=inputs), expected)
+    whole = gradients(float64, shape, 10, 6, 1, np.float64)
+    assert np.linalg.norm(whole["weights0"] - expected["weights0"]) > 0.01 * np.linalg.norm(whole["weights0"])
 
 
 def test_float64_refuses_to_prune():
