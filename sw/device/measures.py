@@ -6,6 +6,7 @@ import numpy as np
 
 from etalstm.device.deltas import DeltaReader
 from etalstm.device.windows import Windows
+from etalstm.golden.passes import broadcast_elements
 from etalstm.hw.contract import STREAM_INDEX
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.network import NetworkMap
@@ -37,8 +38,8 @@ class Measures:
         layers = zip(self._network.layers, self._skipped, self._broadcast(), strict=True)
         return [
             Usage.counted(
-                x=x,
-                h=h,
+                x=broadcast_elements(x, arrays.inputs),
+                h=broadcast_elements(h, arrays.inputs),
                 delta_kept=deltas.kept(),
                 active=active,
                 skipped=skipped,
@@ -52,11 +53,10 @@ class Measures:
         return [(deltas.values(), np.concatenate([x, h], axis=2)) for x, h, deltas in self._broadcast()]
 
     def _broadcast(self) -> Iterator[tuple[np.ndarray, np.ndarray, DeltaReader]]:
-        """Read what each layer broadcast, x and the h of the step before; δ is read by who needs it."""
+        """Read what each layer sent, of x and of the h of the step before; δ is read by who needs it."""
         for arrays, skipped in zip(self._network.layers, self._skipped, strict=True):
-            x = self._windows.read(arrays.x.array)[arrays.x_step :]
-            deltas = DeltaReader(self._network, arrays, skipped, self._windows)
-            yield x, self._windows.read(arrays.h.array)[:-1], deltas
+            x, h = (self._windows.read(each.array)[first:][: len(skipped)] for each, first in arrays.factors)
+            yield x, h, DeltaReader(self._network, arrays, skipped, self._windows)
 
     def _kept(self, arrays: LayerArrays, skipped: np.ndarray, batch: int) -> dict:
         """Count the kept elements of each kind, and the words of beats, that a layer's index tells."""

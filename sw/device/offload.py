@@ -64,8 +64,8 @@ class OffloadSession(Session):
     def _forward(self, x, lengths, h0, c0):
         self._device_ran = False
         layers = [Rows.of(entry) for entry in self._inner.parameters()]
-        storage, skipped = self.shape.storage, self._skipped
-        self._passes = network_forward(layers, x, lengths, h0, c0, storage=storage, skipped_cells=skipped)
+        reduced = {"storage": self.shape.storage, "skipped_cells": self._skipped, "inputs": self.shape.inputs}
+        self._passes = network_forward(layers, x, lengths, h0, c0, **reduced)
         last = [(layer.h[-1], layer.c[-1]) for layer in self._passes]
         return Outputs(self._passes[-1].y, *(np.stack(state) for state in zip(*last, strict=True)))
 

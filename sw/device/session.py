@@ -19,6 +19,7 @@ from etalstm.device.shape import TrainingShape
 from etalstm.device.spill import Spill
 from etalstm.device.windows import Windows
 from etalstm.errors import DeviceError
+from etalstm.golden.delta import sent_operands
 from etalstm.hw import contract
 from etalstm.hw.contract import Traffic
 from etalstm.network import LayerGradients, LayerParameters, canonical_rows
@@ -179,6 +180,10 @@ class HardwareSession(Session):
         self._prepare(x, lengths)
         for arrays, states in zip(self._map.layers, h, strict=True):
             self.windows.write(arrays.h.array, states)
+            sent = sent_operands(np.ascontiguousarray(x), states, self._active, arrays.inputs)
+            for operand, values in zip(arrays.sent, sent[: len(arrays.sent)], strict=True):
+                self.windows.write(operand.sent.array, values)
+            x = states[1:]
         self.spill.take(sealed)
 
     def _refuse_dense(self) -> None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise, product
 
 from etalstm.cells.cell import Stage
@@ -17,7 +18,7 @@ from etalstm.plan.needed import NeededRows
 from etalstm.plan.network import NetworkMap
 from etalstm.plan.operands import Operand, Parameter, Place, Scratch
 from etalstm.plan.propagation import Collecting, Emit, Masking, Propagation, emit_all
-from etalstm.plan.steps import alike
+from etalstm.plan.steps import loop_through
 from etalstm.plan.streams import NO_STEPS, Steps, Streams
 from etalstm.plan.tiling import Span, spans
 from etalstm.plan.vectors import ZERO, Vectors
@@ -87,8 +88,9 @@ class BackwardLayer:
         kept = [step for step in reversed(steps) if step not in self._skipped]
         if kept:
             self._prepare_first(self._parts(kept[0]))
-        for run in alike(range(len(kept)), lambda index: self._kind(kept, index)):
-            self._emitter.loop(len(run), lambda turn, run=run: self._step(kept, run[turn]), self._period)
+        loop_through(
+            self._emitter, range(len(kept)), partial(self._kind, kept), partial(self._step, kept), self._period
+        )
         for stage in self._stages:
             stage.propagation.rest(kept)
             stage.end_bias(steps)

@@ -1,6 +1,7 @@
 """Collects the gradient of an operand of which only changes are sent: see :mod:`etalstm.delta_inputs`."""
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Traffic, VectorOp
@@ -9,7 +10,7 @@ from etalstm.plan.emit import Emitter
 from etalstm.plan.network import NetworkMap
 from etalstm.plan.operands import Operand, Scratch
 from etalstm.plan.sent import SentOperand
-from etalstm.plan.steps import alike, strided
+from etalstm.plan.steps import loop_through
 from etalstm.plan.streams import Steps
 from etalstm.plan.tiling import Span, spans
 from etalstm.plan.vectors import MINUS_ZERO, ZERO
@@ -106,13 +107,16 @@ class InputCollector:
     def emit(self, steps: range) -> None:
         """Append the instructions of some steps, the last one first."""
         kept = [step for step in reversed(steps) if step not in self._skipped]
-        for run in alike(kept, self._collector.kind):
-            if self._collector.kind(run[0]) == (True, True):  # the sums are the gradient
-                continue
-            for even in strided(run):
-                self._emitter.loop(len(even), lambda turn, even=even: self._step(even[turn]))
+        gaps = list(accumulate((a - b > 1 for a, b in pairwise(kept)), initial=0))
+
+        def kind(number):
+            return gaps[number], self._collector.kind(kept[number])
+
+        loop_through(self._emitter, range(len(kept)), kind, lambda number: self._step(kept[number]))
 
     def _step(self, step: int) -> None:
+        if self._collector.kind(step) == (True, True):  # the sums are the gradient
+            return
         for batch_tile in range(self._batch.count):
             for tiles in self._tiles:
                 self._collect(step, batch_tile, tiles)

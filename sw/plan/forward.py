@@ -13,7 +13,7 @@ from etalstm.plan.network import NetworkMap
 from etalstm.plan.operands import Operand, Parameter, Place, Scratch
 from etalstm.plan.send import InputSender, StateSender
 from etalstm.plan.sent import SentOperand
-from etalstm.plan.steps import alike
+from etalstm.plan.steps import loop_through
 from etalstm.plan.streams import NO_STEPS, Steps, Streams
 from etalstm.plan.tiling import Share, Span
 from etalstm.plan.vectors import ZERO, Vectors
@@ -70,8 +70,7 @@ class ForwardLayer:
             self._inputs.emit(steps)
         first, last = self._jobs(steps[0])[0], steps[-1]
         first.stage.sum_inputs(first)
-        for run in alike(steps[:-1], self._kind):
-            self._emitter.loop(len(run), lambda turn, run=run: self._step(run[turn], [self._jobs(run[turn] + 1)[0]]))
+        loop_through(self._emitter, steps[:-1], self._kind, lambda step: self._step(step, [self._jobs(step + 1)[0]]))
         self._step(last, [])
 
     def _kind(self, step: int) -> tuple:

@@ -7,7 +7,7 @@ from etalstm.plan.emit import Emitter
 from etalstm.plan.network import NetworkMap
 from etalstm.plan.operands import Operand, Scratch
 from etalstm.plan.sent import SentOperand
-from etalstm.plan.steps import alike
+from etalstm.plan.steps import loop_through
 from etalstm.plan.tiling import Span, spans
 from etalstm.plan.vectors import ZERO
 
@@ -129,8 +129,7 @@ class InputSender:
     def emit(self, steps: range) -> None:
         """Append the instructions of some steps."""
         first = [step for step in steps if not self._inputs.refreshes(step)][:1]
-        for run in alike(steps, self._inputs.refreshes):
-            self._emitter.loop(len(run), lambda turn, run=run: self._step(run[turn], run[turn] in first))
+        loop_through(self._emitter, steps, self._inputs.refreshes, lambda step: self._step(step, step in first))
 
     def _step(self, step: int, anew: bool) -> None:
         for batch_tile in range(self._network.batch.count):
