@@ -26,7 +26,7 @@ CLOSED = -200.0
 
 MOST_KINDS = PARAMETER_DELTA_THRESHOLD - PARAMETER_THRESHOLDS
 
-# Scratch vectors of each unit and sequence where only changes are sent: what has been sent, and the change.
+# Scratch vectors of each unit and sequence that an operand needs of which only changes are sent.
 SENDING_ARRAYS = 2
 
 

@@ -178,9 +178,9 @@ class BackwardStage:
         self._cell, self._stage, tiling = layer.cell, layer.stage, layer.tiling
         self._streams, most = Streams(emitter, network, layer), max(group.count for group in tiling.unit_groups)
         self._take(scratch, most, network.batch.size, skips)
-        collecting = self._collecting(most) if layer.sent_operand else None
+        collecting = self._collecting(scratch, most) if layer.sent else (None, None)
         self.propagation = Propagation(
-            config, emitter, network, layer, self._row_map, self._whole_beats, self._masking, collecting
+            config, emitter, network, layer, self._row_map, self._whole_beats, self._masking, *collecting
         )
 
     def _take(self, scratch: Scratch, most: int, size: int, skips: bool) -> None:
@@ -203,11 +203,20 @@ class BackwardStage:
             passed = tuple(self._delta.at(n * size) for n in range(len(self._stage.deltas) * most))
             self._masking = Masking(scratch.take("the mask", size), scratch.take("merged dh", size), passed)
 
-    def _collecting(self, most: int) -> Collecting:
-        """Have the gradients of the operand collected in the scratch memory of δ, which has no use for it then."""
-        collector = Collector(self._emitter, self._network, self._layer, self._layer.sent_operand, self._skipped)
-        vectors = most * self._network.batch.size
-        return Collecting(collector, most, tuple(self._delta.at(n * vectors) for n in range(COLLECTING)))
+    def _collecting(self, scratch: Scratch, most: int) -> tuple[Collecting, Collecting]:
+        """Have the gradients of x and of the other operand collected, each in scratch memory of its own if it is left.
+
+        Else they share the memory of δ. The loads of what comes next then wait until dh is there.
+        """
+        size, tiles = self._network.batch.size, max(self._layer.tiling.inputs.tiles, self._layer.tiling.units.tiles)
+        fits = min(tiles, scratch.left // (2 * COLLECTING * size))
+        most, bases = most, [self._delta] * 2
+        if fits:
+            most, bases = fits, [scratch.take("collected gradients", COLLECTING * fits * size) for _ in range(2)]
+        context = self._emitter, self._network, self._layer
+        vectors = [tuple(base.at(n * most * size) for n in range(COLLECTING)) for base in bases]
+        collectors = [Collector(*context, sent, self._skipped) for sent in self._layer.sent]
+        return tuple(Collecting(*each, most) for each in zip(collectors, vectors, strict=True))
 
     def begin_bias(self, steps: range) -> None:
         """Have every slice's db of the steps that have run."""

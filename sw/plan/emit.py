@@ -103,16 +103,17 @@ class Emitter:
         bf16: bool,
         outer: int,
         inner: int,
-        first: bool | None = None,
+        *,
+        alone: bool = False,
     ) -> None:
         """Append vectors of the scratch memory to a log as one compressed stream; its index goes to `index`.
 
-        Elements below parameter `threshold` are dropped; with `bf16` the others are rounded. By default the program's
-        first stream in a log begins it anew, and how far the log is filled is noted. Whoever says which streams are
-        `first` has room for the worst case.
+        Elements below parameter `threshold` are dropped; with `bf16` the others are rounded. The program's first
+        stream in a log begins it anew, and how far the log is filled is noted. A stream that is `alone` begins a log
+        that has room for it in the worst case.
         """
-        if first is None:
-            first = log not in self._program.ends
+        first = alone or log not in self._program.ends
+        if not alone:
             self._program.ends[log] = index
         self._transfer(
             Opcode.STORE, source, index, kind, outer, inner,

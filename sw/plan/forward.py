@@ -11,7 +11,7 @@ from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter
 from etalstm.plan.network import NetworkMap
 from etalstm.plan.operands import Operand, Parameter, Place, Scratch
-from etalstm.plan.send import InputSender, StateSender
+from etalstm.plan.send import SENDING_ARRAYS, InputSender, Part, Sender
 from etalstm.plan.sent import SentOperand
 from etalstm.plan.steps import loop_through
 from etalstm.plan.streams import NO_STEPS, Steps, Streams
@@ -61,13 +61,12 @@ class ForwardLayer:
     ):
         self._emitter, self._batch, self._skipped = emitter, network.batch, skipped
         self._half, scratch, self._refreshes = config.queue_depth // 2, Scratch(config), layer.inputs.refreshes
-        self._inputs = InputSender(config, emitter, network, layer) if layer.sent_x else None
         self._stages = [ForwardStage(emitter, scratch, network, arrays, skipped) for arrays in layer.stages]
 
     def emit(self, steps: range) -> None:
         """Append the instructions of some steps."""
-        if self._inputs:
-            self._inputs.emit(steps)
+        if self._inputs and not steps.start:
+            self._inputs.begin()
         first, last = self._jobs(steps[0])[0], steps[-1]
         first.stage.sum_inputs(first)
         loop_through(self._emitter, steps[:-1], self._kind, lambda step: self._step(step, [self._jobs(step + 1)[0]]))
@@ -75,7 +74,8 @@ class ForwardLayer:
 
     def _kind(self, step: int) -> tuple:
         """Tell in what a step, with the one that follows it, may differ from others."""
-        return step in self._skipped, self._refreshes(step), self._refreshes(step + 1)
+        inputs = self._inputs.kind(step) if self._inputs else ()
+        return step in self._skipped, self._refreshes(step), *inputs
 
     def _step(self, step: int, following: list[Job]) -> None:
         """Emit a step; `following` is the job after it, if there is one."""
@@ -85,6 +85,13 @@ class ForwardLayer:
             if ahead:
                 ahead.stage.sum_inputs(ahead)
             job.stage.cells(job)
+        if self._inputs:
+            self._inputs.during(step)
+
+    @property
+    def _inputs(self) -> InputSender | None:
+        """What sends the changes of x."""
+        return self._stages[0].inputs
 
     def emit_parts(self, steps: range, *, products: bool, streams: bool) -> None:
         """Append the products with x of some steps, or streams of numbers that lie as h: each kept and brought back."""
@@ -137,10 +144,18 @@ class ForwardStage:
         if layer.storage.compressed:
             self._vectors.take(self._stage.local_arrays)
             self._streams = Streams(emitter, network, layer)
-        self._sender = None
-        if layer.sent_operand:
-            self._sender = StateSender(emitter, network, layer, scratch, most)
-            self._sums = self._take_sums(scratch, most)
+        self._sender = self.inputs = None
+        if layer.sent:
+            self._send(scratch, most)
+
+    def _send(self, scratch: Scratch, most: int) -> None:
+        """Send changes. Those of x have the scratch memory when those of the other operand have been sent."""
+        vectors = [scratch.take("what is sent", most) for _ in range(SENDING_ARRAYS)]
+        context = self._emitter, self._network, self._layer
+        self._sender = Sender(*context, self._layer.sent_operand, vectors)
+        value, tiles = self._vectors.array(self._stage.output), most // self._network.batch.size
+        self.inputs = InputSender(*context, vectors, value, self._mask, tiles)
+        self._sums = self._take_sums(scratch, most)
 
     def _take_sums(self, scratch: Scratch, most: int) -> Operand:
         """Reserve scratch memory for the gates' sums, [tile][gate][b]: that of the local gradients, if it is enough."""
@@ -259,7 +274,7 @@ class ForwardStage:
         """Activate the gates, update the state and keep what the backward pass needs."""
         emitter, layer, cell, stage = self._emitter, self._layer, self._cell, self._stage
         vectors = job.group.count * job.size
-        where = job.step, job.batch_tile, job.group, job.size
+        part_of = Part(job.batch_tile, job.group, job.size)
 
         def part(sequence, step):
             return sequence.part(step, job.batch_tile, job.group.first)
@@ -268,20 +283,23 @@ class ForwardStage:
             return self._vectors.array(name)
 
         if self._sender:
-            self._sender.hold(*where, array(stage.output))
+            self._sender.hold(job.step, part_of, array(stage.output))
         if layer.is_last:
             before = part(layer.c, layer.c_at(job.step))
             emitter.load(array(cell.state_before), before, Traffic.INTERMEDIATES, 1, vectors)
         self._compute(job, self._sums_of(job))
-        if self._sender:
-            mask = self._mask if self._network.mask else None
-            self._sender.send(*where, self._vectors.operand(stage.output, job.size), mask)
+        if self._goes_on(job):
+            self._sender.send(job.step + 1, part_of, array(stage.output), self._mask if self._network.mask else None)
         emitter.store(array(stage.output), part(layer.h, job.step + 1), Traffic.ACTIVATIONS, 1, vectors)
         if layer.is_last:
             after = part(layer.c, layer.c_at(job.step + 1))
             emitter.store(array(cell.state), after, Traffic.INTERMEDIATES, 1, vectors)
         if job.step not in self._skipped:
             self._keep(job)
+
+    def _goes_on(self, job: Job) -> bool:
+        """Tell whether the next step goes on from a job's sums, with changes of its output."""
+        return self._sender is not None and self._sender.sends_changes(job.step + 1)
 
     def _sums_of(self, job: Job) -> dict[str, Operand]:
         """Give the sums of a job's gates. Those of changes are added to the sums that the step before has left.
@@ -298,7 +316,7 @@ class ForwardStage:
             before = self._sums.at(0, outer=size)
             self._emitter.vector(VectorOp.ADD, before, sums, before, outer=rows, inner=size)
             sums, operands = before, [self._sums.at(gate * size, outer=gates * size) for gate in range(gates)]
-        if self._sender and not self._sender.is_last(job.step):
+        if self._goes_on(job):
             self._emitter.store(sums, place, Traffic.INTERMEDIATES, rows, size)
         return dict(zip(self._stage.sums, operands, strict=True))
 

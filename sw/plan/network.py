@@ -106,7 +106,7 @@ class NetworkMap:
         if not inputs.off:
             tilings = [allocation.shards[-1].tiling for allocation in allocations]
             room, self.thresholds = (
-                SendingRoom(self.memory, self.batch, steps, tilings),
+                SendingRoom(self.memory, self.batch, tilings),
                 threshold_parameters(inputs, network.layers),
             )
         self.layers: list[LayerArrays] = []

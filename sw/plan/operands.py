@@ -121,6 +121,11 @@ class Scratch:
         self._depth = config.scratch_depth
         self._next = 0
 
+    @property
+    def left(self) -> int:
+        """Vectors that nobody has reserved."""
+        return self._depth - self._next
+
     def take(self, name: str, vectors: int) -> Operand:
         """Reserve `vectors` vectors."""
         address = self._next

@@ -15,7 +15,6 @@ from etalstm.hw.config import Config
 from etalstm.network import WORD_BYTES, NetworkShape
 from etalstm.plan.accumulate import AccumulateLayer, Accumulation, TotalLayer
 from etalstm.plan.backward import BackwardLayer
-from etalstm.plan.collect import InputCollector
 from etalstm.plan.emit import Emitter
 from etalstm.plan.forward import ForwardLayer
 from etalstm.plan.gradient import GradientLayer
@@ -277,8 +276,6 @@ class Plan:
             layer, steps = self.map.layers[piece.layer], skipped[piece.layer]
             above = skipped[piece.layer + 1] if piece.layer + 1 < len(skipped) else NO_STEPS
             BackwardLayer(self.config, emitter, self.map, layer, steps, above, self._skips).emit(piece.steps)
-            if layer.sent_x:
-                InputCollector(self.config, emitter, self.map, layer, steps).emit(piece.steps)
             if piece.steps.start == 0:
                 for arrays in layer.stages:
                     gradient = GradientLayer(self.config, emitter, self.map, arrays, steps)

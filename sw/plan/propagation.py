@@ -1,7 +1,7 @@
 """Wᵀδ of a stage, and where the gradients of what it broadcast go."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -55,20 +55,25 @@ class Masking:
 
 @dataclass(frozen=True)
 class Collecting:
-    """What collects the gradient of the operand that is not x, and scratch memory for it.
+    """What collects the gradient of an operand, and scratch memory for that.
 
     Members
     -------
     collector : Collector
-    most : int
-        Tiles that it works on at a time at most.
     vectors : tuple of Operand
         Its scratch vectors.
+    most : int
+        Tiles that it works on at a time at most.
     """
 
     collector: Collector
-    most: int
     vectors: tuple[Operand, ...]
+    most: int
+
+    def parts(self, tiles: Span, sums: Operand) -> Iterator[tuple[Span, Operand]]:
+        """Cut tiles, and their sums, into as many as are worked on at a time."""
+        for span in spans(tiles.count, self.most):
+            yield Span(tiles.first + span.first, span.count), sums.at(span.first)
 
 
 class Propagation:
@@ -91,8 +96,8 @@ class Propagation:
         Beats of weights that are brought before the map is known.
     masking : Masking or None
         Where sequences may have ended; the stage has brought the mask.
-    collecting : Collecting or None
-        Where only changes of the other operand are sent.
+    of_x, of_operand : Collecting or None
+        Where only changes of the operands are sent.
 
     Members
     -------
@@ -109,11 +114,12 @@ class Propagation:
         row_map: RowMap | None,
         whole_beats: int,
         masking: Masking | None,
-        collecting: Collecting | None,
+        of_x: Collecting | None,
+        of_operand: Collecting | None,
     ):
         self._emitter, self._layer, self._batch = emitter, layer, network.batch
         self._row_map, self._whole_beats = row_map, whole_beats
-        self._masks, self._masking, self._collecting = network.mask, masking, collecting
+        self._masks, self._masking, self._of_x, self._of_operand = network.mask, masking, of_x, of_operand
         groups = [group.count for group in layer.tiling.column_groups]
         self._weights = WeightStore(layer.lanes, emitter, layer.columns, groups, layer.tiling.rows, layer.first_weight)
         self._half, self._turn = layer.lanes.queue_depth // 2, 0
@@ -247,35 +253,42 @@ class Propagation:
         """Store the sums of a column group's part `number` as the gradients of x and of the other operand."""
         layer, inputs = self._layer, self._layer.tiling.inputs.tiles
         dx_count = max(0, min(group.count, inputs - group.first))
+        sums = queue.at(0, outer=1, inner=group.count)
         if dx_count:
-            sums = queue.at(0, outer=1, inner=group.count)
-            place = layer.dx.part(step, batch_tile, group.first)
-            self._emitter.store(sums, place, Traffic.ACTIVATIONS, dx_count, size)
+            self._keep_dx(step, batch_tile, Span(group.first, dx_count), sums, size)
         if dx_count == group.count:
             return
-        first = group.first + dx_count - inputs
-        sums = queue.at(dx_count, outer=1, inner=group.count)
-        count = group.count - dx_count
+        tiles, sums = Span(group.first + dx_count - inputs, group.count - dx_count), sums.at(dx_count)
         is_masked = self._masking and layer.is_recurrent
-        if not (is_masked or self._collecting):
-            place = layer.operand_gradient.part(0, batch_tile, first)
-            self._emitter.store(sums, place, Traffic.ACTIVATIONS, count, size)
-            return
         if is_masked and self._batch.count > 1:  # the mask that the stage has brought is another tile's
             self._emitter.load(self._masking.mask, self._masks.part(step, batch_tile), Traffic.ACTIVATIONS, 1, size)
-        if self._collecting:
-            for span in spans(count, self._collecting.most):
-                tiles = Span(first + span.first, span.count)
-                self._collect(step, batch_tile, tiles, sums.at(span.first), size)
+        if self._of_operand:
+            for part, of_part in self._of_operand.parts(tiles, sums):
+                self._collect(step, batch_tile, part, of_part, size)
+        elif is_masked:
+            for tile in range(tiles.count):
+                passed = self._masking.passed[(number * tiles.count + tile) % len(self._masking.passed)]
+                self._merge(batch_tile, tiles.first + tile, sums.at(tile), size, passed)
+        else:
+            place = layer.operand_gradient.part(0, batch_tile, tiles.first)
+            self._emitter.store(sums, place, Traffic.ACTIVATIONS, tiles.count, size)
+
+    def _keep_dx(self, step: int, batch_tile: int, tiles: Span, sums: Operand, size: int) -> None:
+        """Store the gradient of some tiles of x: the sums, or what has been collected of them."""
+        emitter, dx = self._emitter, self._layer.dx
+        if not self._of_x:
+            place = dx.part(step, batch_tile, tiles.first)
+            emitter.store(sums, place, Traffic.ACTIVATIONS, tiles.count, size)
             return
-        for tile in range(count):
-            passed = self._masking.passed[(number * count + tile) % len(self._masking.passed)]
-            self._merge(batch_tile, first + tile, sums.at(tile), size, passed)
+        for part, of_part in self._of_x.parts(tiles, sums):
+            gradient = self._of_x.collector.collect(step, batch_tile, part, size, of_part, self._of_x.vectors)
+            place = dx.part(step, batch_tile, part.first)
+            emitter.store(gradient, place, Traffic.ACTIVATIONS, 1, part.count * size)
 
     def _collect(self, step: int, batch_tile: int, tiles: Span, sums: Operand, size: int) -> None:
         """Collect some tiles of dh and store what was sent; sequences that have ended pass on what reached them."""
-        layer, emitter, vectors, count = self._layer, self._emitter, self._collecting.vectors, tiles.count * size
-        gradient = self._collecting.collector.collect(step, batch_tile, tiles, size, sums, vectors)
+        layer, emitter, vectors, count = self._layer, self._emitter, self._of_operand.vectors, tiles.count * size
+        gradient = self._of_operand.collector.collect(step, batch_tile, tiles, size, sums, vectors)
         if self._masking:
             passed, mask = vectors[2].at(0, outer=size), self._masking.mask.at(0, outer=0)
             place = layer.dh_sum.part(0, batch_tile, tiles.first)

@@ -1,164 +1,176 @@
-"""Sends what has changed of a layer's operands since it was last sent: see :mod:`etalstm.delta_inputs`."""
+"""Sends what has changed of a layer's operands since it was last sent: see :mod:`etalstm.delta_inputs`.
 
-from etalstm.hw.config import Config
+The changes that a step broadcasts are made while the step before runs, and kept as streams that drop what is below the
+threshold. A step later the streams come back: they tell what has been sent by then.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from etalstm.hw.contract import Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter
 from etalstm.plan.network import NetworkMap
-from etalstm.plan.operands import Operand, Scratch
+from etalstm.plan.operands import Operand, Place
 from etalstm.plan.sent import SentOperand
-from etalstm.plan.steps import loop_through
 from etalstm.plan.tiling import Span, spans
 from etalstm.plan.vectors import ZERO
 
-_SETS = 2  # sets of buffers that alternate: one is loaded while another is worked on
+SENDING_ARRAYS = 2  # scratch vectors of each element: what has been sent, and how the operand differs from it
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some tiles of an operand, of a batch tile of so many sequences."""
+
+    batch_tile: int
+    tiles: Span
+    size: int
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of the part."""
+        return self.tiles.count * self.size
+
+    @property
+    def loops(self) -> dict[str, int]:
+        """Loops through the tiles, and through the sequences of each."""
+        return {"outer": self.tiles.count, "inner": self.size}
 
 
 class Sender:
-    """Emits how an operand's changes are found and sent, for some tiles of a batch tile at a time.
-
-    A change goes to memory as a stream that drops what is below the threshold. The stream comes back to tell which
-    elements have been sent, and is broadcast by the next CAST of the step.
-
-    Parameters
-    ----------
-    emitter : Emitter
-    operand : SentOperand
-    """
-
-    def __init__(self, emitter: Emitter, operand: SentOperand):
-        self._emitter, self._operand = emitter, operand
-
-    def keep(self, change: Operand, step: int, batch_tile: int, tiles: Span, size: int, anew: bool | None) -> None:
-        """Keep the changes that a step will broadcast, a stream for each tile.
-
-        Streams of the present step only have a place for each tile (`anew` is None); others are appended, and with
-        `anew` the first begins the log.
-        """
-        for number in range(tiles.count):
-            tile = tiles.first + number
-            log = self._operand.whole_log if anew is not None else self._operand.log(step, batch_tile, tile)
-            first = anew is None or (anew and not number)
-            place = self._operand.changes(step, batch_tile, tile)
-            self._emitter.compress(
-                change.at(number * size), place, log, Traffic.ACTIVATIONS, self._operand.threshold, False,
-                outer=1, inner=size, first=first,
-            )  # fmt: skip
-
-    def update(self, sent: Operand, change: Operand, value: Operand, step: int, batch_tile: int, tiles: Span, size):
-        """Bring a step's changes, and replace what had been sent where there is one by the operand's value."""
-        for number in range(tiles.count):
-            place = self._operand.changes(step, batch_tile, tiles.first + number)
-            self._emitter.decompress(change.at(number * size), place, Traffic.ACTIVATIONS, False, outer=1, inner=size)
-        self._emitter.vector(VectorOp.SELECT, sent, change, value, outer=tiles.count, inner=size)
-
-
-class StateSender:
-    """Sends the changes of a stage's output to its next step, from where it is computed.
+    """Emits how an operand is sent.
 
     Parameters
     ----------
     emitter : Emitter
     network : NetworkMap
     layer : LayerArrays
-    scratch : Scratch
-    most : int
-        Tiles, times sequences, that are worked on at a time.
+    operand : SentOperand
+        Of the layer.
+    vectors : sequence of ``SENDING_ARRAYS`` Operand
+        Scratch memory, [tile][b].
     """
 
-    def __init__(self, emitter: Emitter, network: NetworkMap, layer: LayerArrays, scratch: Scratch, most: int):
-        self._emitter, self._steps, self._inputs = emitter, network.steps, layer.inputs
-        self._operand = layer.sent_operand
-        self._sent, self._change = (scratch.take(name, most) for name in ("what was sent", "changes"))
-        self._sender = Sender(emitter, self._operand)
+    def __init__(
+        self, emitter: Emitter, network: NetworkMap, layer: LayerArrays, operand: SentOperand, vectors: list[Operand]
+    ):
+        self._emitter, self._operand, self._network = emitter, operand, network
+        self._refreshes, (self._sent, self._change) = layer.inputs.refreshes, vectors
 
-    def hold(self, step: int, batch_tile: int, tiles: Span, size: int, value: Operand) -> None:
-        """Have what has been sent up to a step; `value` is scratch memory for the operand."""
-        operand, count = self._operand, tiles.count * size
-        present = operand.value(step, batch_tile, tiles.first)
-        if self._inputs.refreshes(step):
-            self._emitter.load(self._sent, present, Traffic.ACTIVATIONS, 1, count)
+    def sends_changes(self, step: int) -> bool:
+        """Tell whether a step broadcasts changes: it is there, and does not broadcast everything."""
+        return step < self._network.steps and not self._refreshes(step)
+
+    def hold(self, step: int, part: Part, value: Operand) -> None:
+        """Have what has been sent up to a step, and store it; `value` is scratch memory for the operand."""
+        emitter, operand = self._emitter, self._operand
+        place = self._place(operand.sent, step, part)
+        if self._refreshes(step):
+            self._load(self._sent, self._value(step, part), part)
         else:
-            before = operand.sent.part(step - 1, batch_tile, tiles.first)
-            self._emitter.load(self._sent, before, Traffic.ACTIVATIONS, 1, count)
-            self._emitter.load(value, present, Traffic.ACTIVATIONS, 1, count)
-            each = (vectors.at(0, outer=size) for vectors in (self._sent, self._change, value))
-            self._sender.update(*each, step, batch_tile, tiles, size)
-        place = operand.sent.part(step, batch_tile, tiles.first)
-        self._emitter.store(self._sent, place, Traffic.ACTIVATIONS, 1, count)
+            self._load(self._sent, self._place(operand.sent, step - 1, part), part)
+            self._load(value, self._value(step, part), part)
+            for number, index in self._streams(step, part):
+                stream = self._change.at(number * part.size)
+                emitter.decompress(stream, index, Traffic.ACTIVATIONS, False, outer=1, inner=part.size)
+            sent, change, value = (vectors.at(0, outer=part.size) for vectors in (self._sent, self._change, value))
+            emitter.vector(VectorOp.SELECT, sent, change, value, **part.loops)
+        emitter.store(self._sent, place, Traffic.ACTIVATIONS, 1, part.vectors)
 
-    def send(self, step: int, batch_tile: int, tiles: Span, size: int, output: Operand, mask: Operand | None) -> None:
-        """Send the changes of a step's output to the next step, if that does not broadcast everything."""
-        if self.is_last(step):
-            return
-        change, sent = (vectors.at(0, outer=size) for vectors in (self._change, self._sent))
-        each = {"outer": tiles.count, "inner": size}
-        self._emitter.vector(VectorOp.SUBTRACT, change, output, sent, **each)
+    def send(self, step: int, part: Part, value: Operand, mask: Operand | None) -> None:
+        """Keep the changes that a step broadcasts: of `value` against what is held, which is that of the step before.
+
+        Sequences of which `mask` is 0 send nothing.
+        """
+        change, sent, value = (vectors.at(0, outer=part.size) for vectors in (self._change, self._sent, value))
+        self._emitter.vector(VectorOp.SUBTRACT, change, value, sent, **part.loops)
         if mask:
-            self._emitter.vector(VectorOp.SELECT_ZERO, change, mask.at(0, outer=0), ZERO, **each)
-        self._sender.keep(change, step + 1, batch_tile, tiles, size, None)
+            self._emitter.vector(VectorOp.SELECT_ZERO, change, mask.at(0, outer=0), ZERO, **part.loops)
+        for number, index in self._streams(step, part):
+            log = self._operand.log(step, part.batch_tile, part.tiles.first + number)
+            self._emitter.compress(
+                self._change.at(number * part.size), index, log, Traffic.ACTIVATIONS, self._operand.threshold, False,
+                outer=1, inner=part.size, alone=True,
+            )  # fmt: skip
 
-    def is_last(self, step: int) -> bool:
-        """Tell whether no later step goes on from what this one leaves."""
-        return step + 1 == self._steps or self._inputs.refreshes(step + 1)
+    def load_value(self, step: int, part: Part, value: Operand) -> None:
+        """Bring the operand of a step."""
+        self._load(value, self._value(step, part), part)
+
+    def _streams(self, step: int, part: Part) -> Iterator[tuple[int, Place]]:
+        """Give the number of each tile of a part, and where the index of its stream lies."""
+        for number in range(part.tiles.count):
+            yield number, self._operand.changes(step, part.batch_tile, part.tiles.first + number)
+
+    def _load(self, to: Operand, place: Place, part: Part) -> None:
+        self._emitter.load(to, place, Traffic.ACTIVATIONS, 1, part.vectors)
+
+    def _value(self, step: int, part: Part) -> Place:
+        return self._place(self._operand.values, step + self._operand.first, part)
+
+    @staticmethod
+    def _place(sequence, step: int, part: Part) -> Place:
+        return sequence.part(step, part.batch_tile, part.tiles.first)
 
 
 class InputSender:
-    """Sends the changes of a layer's x, of all steps before the first of them is worked on.
+    """Sends a layer's x: the changes of a step while the second step before it runs.
+
+    The products with x run a step ahead.
 
     Parameters
     ----------
-    config : Config
     emitter : Emitter
     network : NetworkMap
     layer : LayerArrays
+    vectors : sequence of ``SENDING_ARRAYS`` Operand
+        Scratch memory for some tiles, [tile][b].
+    value : Operand
+        Likewise, for x.
+    mask : Operand
+        Scratch memory for a mask.
+    most : int
+        Tiles that the scratch memory holds.
     """
 
-    def __init__(self, config: Config, emitter: Emitter, network: NetworkMap, layer: LayerArrays):
-        self._emitter, self._network, self._inputs = emitter, network, layer.inputs
-        self._operand, scratch = layer.sent_x, Scratch(config)
-        self._sender = Sender(emitter, self._operand)
-        size, tiles = network.batch.size, self._operand.share.tiles
-        self._masks = [scratch.take("the mask", size) for _ in range(_SETS)]
-        most = min(tiles, (config.scratch_depth - _SETS * size) // (_SETS * 3 * size))
-        self._tiles = spans(tiles, most)
-        names = "what was sent", "changes", "the operand"
-        self._sets = [[scratch.take(name, most * size) for name in names] for _ in range(_SETS)]
-        self._turn = 0
+    def __init__(
+        self,
+        emitter: Emitter,
+        network: NetworkMap,
+        layer: LayerArrays,
+        vectors: list[Operand],
+        value: Operand,
+        mask: Operand,
+        most: int,
+    ):
+        self._emitter, self._network = emitter, network
+        self._sender = Sender(emitter, network, layer, layer.sent_x, vectors)
+        self._value, self._mask = value, mask if network.mask else None
+        batch, tiles = network.batch, spans(layer.sent_x.share.tiles, most)
+        self._parts = [Part(tile, span, batch.size_of(tile)) for tile in range(batch.count) for span in tiles]
 
-    def emit(self, steps: range) -> None:
-        """Append the instructions of some steps."""
-        first = [step for step in steps if not self._inputs.refreshes(step)][:1]
-        loop_through(self._emitter, steps, self._inputs.refreshes, lambda step: self._step(step, step in first))
+    def begin(self) -> None:
+        """Append what comes before the first step."""
+        self._advance(-1)
 
-    def _step(self, step: int, anew: bool) -> None:
-        for batch_tile in range(self._network.batch.count):
-            for tiles in self._tiles:
-                self._send(step, batch_tile, tiles, anew)
-                anew = False
+    def during(self, step: int) -> None:
+        """Append what is to be done while a step runs."""
+        self._advance(step)
 
-    def _send(self, step: int, batch_tile: int, tiles: Span, anew: bool) -> None:
-        """Send the changes of some tiles; `anew` tells that they are the first that a log gets."""
-        operand, size = self._operand, self._network.batch.size_of(batch_tile)
-        vectors, mask = self._sets[self._turn % _SETS], self._masks[self._turn % _SETS]
-        self._turn += 1
-        sent, change, value = (array.at(0, outer=size) for array in vectors)
-        present = operand.value(step, batch_tile, tiles.first)
-        place = operand.sent.part(step, batch_tile, tiles.first)
-        count = tiles.count * size
-        if self._inputs.refreshes(step):
-            self._emitter.load(value, present, Traffic.ACTIVATIONS, 1, count)
-            self._emitter.store(value, place, Traffic.ACTIVATIONS, 1, count)
+    def kind(self, step: int) -> tuple[bool, bool]:
+        """Tell in what :meth:`during` differs from step to step, but for the last step."""
+        return self._sender.sends_changes(step + 1), self._sender.sends_changes(step + 2)
+
+    def _advance(self, step: int) -> None:
+        """Hold what is sent up to the step after one, and send the changes of the second after it."""
+        if step + 1 == self._network.steps:
             return
-        before = operand.sent.part(step - 1, batch_tile, tiles.first)
-        self._emitter.load(value, present, Traffic.ACTIVATIONS, 1, count)
-        self._emitter.load(sent, before, Traffic.ACTIVATIONS, 1, count)
-        each = {"outer": tiles.count, "inner": size}
-        self._emitter.vector(VectorOp.SUBTRACT, change, value, sent, **each)
-        if self._network.mask:
-            masks = self._network.mask.part(step, batch_tile)
-            self._emitter.load(mask, masks, Traffic.ACTIVATIONS, 1, size)
-            self._emitter.vector(VectorOp.SELECT_ZERO, change, mask.at(0, outer=0), ZERO, **each)
-        self._sender.keep(change, step, batch_tile, tiles, size, anew)
-        self._sender.update(sent, change, value, step, batch_tile, tiles, size)
-        self._emitter.store(sent, place, Traffic.ACTIVATIONS, 1, count)
+        for part in self._parts:
+            self._sender.hold(step + 1, part, self._value)
+            if self._sender.sends_changes(step + 2):
+                self._sender.load_value(step + 2, part, self._value)
+                if self._mask:
+                    place = self._network.mask.part(step + 2, part.batch_tile)
+                    self._emitter.load(self._mask, place, Traffic.ACTIVATIONS, 1, part.size)
+                self._sender.send(step + 2, part, self._value, self._mask)

@@ -11,7 +11,7 @@ from etalstm.plan.operands import DELTAS, Log, Place
 from etalstm.plan.sequence import Sequence
 from etalstm.plan.tiling import BatchTiles, LayerTiling, Share, ceil_div
 
-TURNS = 2  # steps whose changes of h are in memory at once
+TURNS = 2  # steps whose changes are in memory at once
 
 
 @dataclass(frozen=True)
@@ -57,18 +57,13 @@ class SentOperand:
         return Place(self.index, number, (step, batch_tile))
 
     def log(self, step: int, batch_tile: int, tile: int) -> Log:
-        """Give the room of one tile's stream, for streams that are needed in one step only.
+        """Give the room of one tile's stream.
 
         Two steps take turns: a step's first changes are there before the last ones of the step before are broadcast.
         """
         worst = stream_vectors(self.sent.batch.size, self.share.lanes)
         number = (step % TURNS * self.sent.batch.count + batch_tile) * self.share.tiles + tile
         return Log(DELTAS, self.streams.part(number * worst, worst), worst)
-
-    @property
-    def whole_log(self) -> Log:
-        """Give all of the room, for streams of many steps, one behind the other."""
-        return Log(DELTAS, self.streams, self.streams.vectors)
 
 
 def stream_vectors(vectors: int, lanes: int) -> int:
@@ -84,16 +79,15 @@ class SendingRoom:
     ----------
     into : MemoryMap
     batch : BatchTiles
-    steps : int
     tilings : sequence of LayerTiling
         Of all layers.
     """
 
-    def __init__(self, into: MemoryMap, batch: BatchTiles, steps: int, tilings: Several[LayerTiling]):
+    def __init__(self, into: MemoryMap, batch: BatchTiles, tilings: Several[LayerTiling]):
         self._batch, units = batch, tilings[0].units
         inputs = max(tiling.inputs.tiles for tiling in tilings)
         of_tile = batch.count * stream_vectors(batch.size, units.lanes)
-        self.x_streams = into.add_raw("x_changes", "activations", steps * inputs * of_tile)
+        self.x_streams = into.add_raw("x_changes", "activations", TURNS * inputs * of_tile)
         self.operand_streams = into.add_raw("h_changes", "activations", TURNS * units.tiles * of_tile)
         self._sums = into.add_raw("sums", "intermediates", tilings[0].gates * units.tiles * batch.vectors)
         self._x_collected = into.add_raw("x_collected", "activations", inputs * batch.vectors)
