@@ -118,7 +118,9 @@ class BackwardLayer:
         parts, late = self._parts(kept[index]), self._late(kept, index)
         after = [part for step in kept[index + 1 : index + 2] for part in self._parts(step)]
         for position, (stage, step, tiles) in enumerate(parts):
-            stage.all_deltas(step, tiles, *late)
+            products, stores = late
+            stores += stage.propagation.left(step if position else kept[max(0, index - 1)])
+            stage.all_deltas(step, tiles, products, stores)
             late = [], []
             stage.propagation.units(step, tiles)
             self._prepare_first(parts[position + 1 :] or after)

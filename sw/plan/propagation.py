@@ -127,6 +127,8 @@ class Propagation:
         self.most_tiles = max(1, min(ceil_div(wanted, batch.size), most // batch.size))
         sharing = min(MOST_STEPS, ceil_div(wanted, batch.batch), most // batch.batch)
         self.steps = max(1, sharing) if layer.tiling.input_groups else 1
+        self._delays = self.steps == 1 and self.most_tiles < batch.count
+        self._left: list[Callable[[int], None]] = []
 
     def _sequences_per_load(self, config: Config) -> int:
         """Tell for how many sequences a load of weights should be used; 1 if weights are loaded only once."""
@@ -155,6 +157,15 @@ class Propagation:
             for number, group in enumerate(self._layer.tiling.input_groups):
                 self._sum(number, group, [(step, tile) for tile in tiles], self._row_map)
 
+    def left(self, step: int) -> list[Emit]:
+        """Give what stores the sums of a step that are not stored yet.
+
+        Where changes are collected, a store takes element-wise work, which waits for the sums. With several parts of a
+        step it comes after the next part's δ, which has no use for these sums.
+        """
+        left, self._left = self._left, []
+        return [partial(store, step) for store in left]
+
     def shared_inputs(self, steps: Sequence[int], index: int) -> tuple[list[Emit], list[Emit]]:
         """Give a piece of the inputs' sums of a block, which is `steps` steps that share loads.
 
@@ -180,6 +191,7 @@ class Propagation:
     def rest(self, steps: Sequence[int]) -> None:
         """Sum the inputs' columns that are left after the last step."""
         if self.steps == 1 or not steps:
+            emit_all(*([self.left(steps[-1])] if steps else []))
             return
         block, piece = divmod(len(steps) - 1, self.steps)
         left = [(block - 1, range(piece, self.steps))] if block else []
@@ -208,9 +220,15 @@ class Propagation:
         return emits, stores
 
     def _sum(self, number: int, group: Span, parts: list[Part], row_map: RowMap | None, whole_beats: int = 0) -> None:
-        """Sum a column group of parts that share each load of weights, and store the sums."""
-        products, store, _ = self._products(number, group, parts, row_map, whole_beats)
-        emit_all(products, [store])
+        """Sum a column group of parts of a step that share each load of weights, and store the sums, or leave that."""
+        (step, *_), tiles = parts[0], [tile for _, tile in parts]
+        products, store, room = self._products(number, group, parts, row_map, whole_beats)
+        while len(self._left) >= room:
+            self._left.pop(0)(step)
+        emit_all(products)
+        self._left.append(lambda step: store([(step, tile) for tile in tiles]))
+        if not self._delays:
+            emit_all(self.left(step))
 
     def _products(
         self, number: int, group: Span, parts: list[Part], row_map: RowMap | None = None, whole_beats: int = 0
@@ -234,7 +252,7 @@ class Propagation:
                     weights = self._weights.bring(number, run, needed=row_map, whole_beats=beats)
                 self._emitter.mac(weights, run.rows * group.count, queue, sums, group.count, backward=True)
 
-        def store():
+        def store(parts=parts):
             for number, ((step, tile), size, first) in enumerate(zip(parts, sizes, firsts, strict=True)):
                 self._keep_sums(number, step, tile, group, queue.at(first * group.count), size)
 
