@@ -70,10 +70,37 @@ class DeltaInputs:
         object.__setattr__(self, "thresholds", checked)
         object.__setattr__(self, "refresh", _check_refresh(self.refresh))
 
+    @classmethod
+    def read(cls, thresholds: str, refresh: int | None = None) -> "DeltaInputs":
+        """Make delta inputs of what a user writes.
+
+        Parameters
+        ----------
+        thresholds : str
+            As :func:`read_input_thresholds` reads them.
+        refresh : int, optional
+            Default: 0 with a threshold above 0, else 1.
+
+        Raises
+        ------
+        ValueError
+            Also if there is a threshold above 0 and `refresh` is 1: no threshold would be used.
+        """
+        values = cls(read_input_thresholds(thresholds)).thresholds
+        above_zero = any(np.max(entry) > 0 for entry in _entries(values))
+        if above_zero and refresh == 1:
+            raise ValueError(f"with refresh 1 everything is sent: input_threshold must be 0, got {thresholds}")
+        return cls(values, (0 if above_zero else 1) if refresh is None else refresh)
+
     @property
     def off(self) -> bool:
         """Every step is a refresh step."""
         return self.refresh == 1
+
+    def of_layer(self, number: int) -> "DeltaInputs":
+        """Give the delta inputs of a network of one of the layers."""
+        one = self.layer(number)
+        return DeltaInputs(((one.x, one.h),), self.refresh)
 
     def check_layers(self, layers: int) -> None:
         """Raise ``ValueError`` if there are thresholds for another number of layers."""
@@ -104,8 +131,12 @@ def read_input_thresholds(text: str) -> float | tuple[LayerThresholds, ...]:
 
 def input_thresholds_text(thresholds: float | tuple[LayerThresholds, ...]) -> str:
     """Write what :func:`read_input_thresholds` reads."""
-    entries = thresholds if isinstance(thresholds, tuple) else (thresholds,)
-    return ",".join("/".join(map(_number_text, entry if isinstance(entry, tuple) else (entry,))) for entry in entries)
+    return ",".join("/".join(map(_number_text, _entries(entry))) for entry in _entries(thresholds))
+
+
+def _entries(value) -> tuple:
+    """Give a tuple as it is, and anything else as a tuple of one."""
+    return value if isinstance(value, tuple) else (value,)
 
 
 def _number_text(value: float) -> str:

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 from etalstm.cli import run
+from etalstm.commands import compare as compare_command
+from etalstm.comparison import Comparison
+from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import TrainingShape, open_device
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.storage import Storage
@@ -112,6 +115,16 @@ def test_compare_finds_golden_bits_of_slices(capsys, slices, arguments):
     code, out, err = output(capsys, "compare", *common, "--theta", 0.1, "--iterations", 2, *arguments, "--json")
     assert code == 0, err
     assert json.loads(out)["mismatched_words"] == 0
+
+
+def test_compare_takes_delta_inputs(capsys, monkeypatch):
+    shapes = []
+    monkeypatch.setattr(compare_command, "run_comparison", lambda _, shape, *rest: shapes.append(shape) or Comparison())
+    for arguments in ((), ("--input-threshold", "0.1/0.2,0.3"), ("--input-threshold", "0.1", "--refresh", 4)):
+        assert output(capsys, "compare", "--devices", "golden,golden", "--layers", 2, *arguments)[0] == 0
+    assert [shape.inputs for shape in shapes] == [
+        DeltaInputs(), DeltaInputs(((0.1, 0.2), 0.3), 0), DeltaInputs(0.1, 4)
+    ]  # fmt: skip
 
 
 def test_compare_finds_golden_bits_of_a_batch_that_does_not_fit(capsys):
@@ -344,6 +357,18 @@ def test_bench_codec_keeps_up_and_holds_nothing_back(capsys):
             "unknown architecture 'fast', expected one of: swing, dynamic, static, inference",
         ),
         (["compare", "--architecture", "inference", "--storage", "ms1"], "architecture inference keeps its intermed"),
+        (
+            ["compare", "--refresh", "-1"],
+            "refresh must be an integer of at least 0",
+        ),
+        (["compare", "--input-threshold", "-1"], "input_threshold must be finite and at least 0, got -1"),
+        (["compare", "--input-threshold", "0.1,nan"], "input_threshold must be finite and at least 0, got nan"),
+        (["compare", "--input-threshold", "0.1,0.2"], "one for each of 1 layers, got 2: 0.1,0.2"),
+        (["compare", "--input-threshold", "a"], "input_threshold must be a number for all layers"),
+        (
+            ["train", "--dataset", "digits", "--input-threshold", "0.1", "--refresh", "1", "--out", "/nowhere"],
+            "with refresh 1 everything is sent: input_threshold must be 0, got 0.1",
+        ),
         (["compare", "--slices", "0"], "slices must be above 0, got 0"),
         (["compare", "--slices", "5"], "slices must be at most the batch, 4 sequences, got 5"),
         (["bench", "iteration", "--slices", "33"], "slices must be at most the batch, 32 sequences, got 33"),

@@ -51,6 +51,34 @@ def test_thresholds_are_read_as_they_are_written(text, thresholds):
     assert input_thresholds_text(thresholds) == text
 
 
+@pytest.mark.parametrize(
+    ("text", "refresh", "expected"),
+    [
+        ("0", None, 1),
+        ("0.1", None, 0),
+        ("0,0/0.1", None, 0),
+        ("0,0/0", None, 1),
+        ("0.1", 4, 4),
+        ("0", 4, 4),
+        ("0", 0, 0),
+    ],
+)
+def test_a_threshold_alone_means_no_refresh(text, refresh, expected):
+    assert DeltaInputs.read(text, refresh) == DeltaInputs(read_input_thresholds(text), expected)
+
+
+def test_a_threshold_that_no_step_would_use_is_refused():
+    with pytest.raises(ValueError, match=r"with refresh 1 everything is sent: input_threshold must be 0, got 0,0\.1"):
+        DeltaInputs.read("0,0.1", 1)
+
+
+def test_a_layer_alone_has_its_own_thresholds():
+    inputs = DeltaInputs((0.1, (0.2, 0.3)), 5)
+    for number in range(2):
+        inputs.of_layer(number).check_layers(1)
+        assert inputs.of_layer(number).layer(0) == inputs.layer(number)
+
+
 @pytest.mark.parametrize("text", ["", "a", "0.1,", "0.1/0.2/0.3", "0.1/", "0.1;0.2"])
 def test_other_texts_are_refused_with_what_was_expected(text):
     with pytest.raises(ValueError, match=f"input_threshold must be a number for all layers.*got {text!r}"):

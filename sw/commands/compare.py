@@ -12,9 +12,19 @@ from typer import Option
 
 from etalstm.architecture import SWING
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
-from etalstm.commands.options import PRESET_HELP, SLICES_HELP, Trace, TraceFirst, TraceLast, trace_options
+from etalstm.commands.options import (
+    INPUT_THRESHOLD_HELP,
+    PRESET_HELP,
+    REFRESH_HELP,
+    SLICES_HELP,
+    Trace,
+    TraceFirst,
+    TraceLast,
+    trace_options,
+)
 from etalstm.comparison import Comparison, RandomRun
 from etalstm.comparison import compare as run_comparison
+from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import Device, OffloadDevice, TrainingShape
 from etalstm.device.transports import is_simulation
 from etalstm.network import NetworkShape, check_size
@@ -48,6 +58,8 @@ def compare(
     ] = False,
     delta_threshold: Annotated[float, Option(help="Gates' gradients below count as zero in the products")] = 0.0,
     skip_cells: Annotated[float, Option(help="Share of cells that are skipped")] = 0.0,
+    input_threshold: Annotated[str, Option(help=INPUT_THRESHOLD_HELP)] = "0",
+    refresh: Annotated[int | None, Option(help=REFRESH_HELP)] = None,
     architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
     slices: Annotated[int, Option(help=SLICES_HELP)] = 1,
     seed: Annotated[int, Option(help="Of weights and data")] = 0,
@@ -64,7 +76,7 @@ def compare(
     network, kept = NetworkShape(inputs, hidden, layers), Storage(storage, thresholds)
     shape = TrainingShape(
         network, batch, steps, masked=lengths, storage=kept, log_share=log_share, memory_budget=memory_budget,
-        architecture=architecture, slices=slices,
+        architecture=architecture, slices=slices, inputs=DeltaInputs.read(input_threshold, refresh),
     )  # fmt: skip
     check_size("iterations", iterations)
     run = RandomRun(iterations, loss, seed, skip_cells, delta_threshold)

@@ -9,6 +9,13 @@ from etalstm.slices import AUTO
 
 PRESET_HELP = "Configuration of the accelerator: a name, or a file in TOML with a base and what differs"
 SIZES = ("inputs", "hidden", "layers", "batch", "steps")  # parameters of a command that takes a network
+INPUT_THRESHOLD_HELP = (
+    "Send an element of x or h only where it moved by so much: one number, or by layer 0.1,0.2, for x and h 0.1/0.2,0.1"
+)
+REFRESH_HELP = (
+    "Steps from one at which everything is sent to the next; 0: only the first is "
+    "[default: 0 with an input threshold, else 1]"
+)
 SLICES_HELP = "Slices of the batch, whose gradients are added as a tree: part of a run, the bits depend on it"
 
 Trace = Annotated[

@@ -9,7 +9,14 @@ from typing import Annotated
 from typer import Context, Option
 
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
-from etalstm.commands.options import SLICES_HELP, given, number_or_off, slices_or_auto
+from etalstm.commands.options import (
+    INPUT_THRESHOLD_HELP,
+    REFRESH_HELP,
+    SLICES_HELP,
+    given,
+    number_or_off,
+    slices_or_auto,
+)
 from etalstm.commands.unused import refuse_unused
 from etalstm.data import DATASETS, TASKS, UNITS, open_data
 from etalstm.errors import RunError
@@ -136,6 +143,8 @@ def train(
     delta_target: Annotated[
         str, option("Leave this share of the gates' gradients, the largest, for the products; or off", KEPT)
     ] = "off",
+    input_threshold: Annotated[str, option(INPUT_THRESHOLD_HELP, KEPT)] = Settings.input_threshold,
+    refresh: Annotated[int | None, option(REFRESH_HELP, KEPT)] = Settings.refresh,
     device: Annotated[str, option("What trains", MACHINE)] = Settings.device,
     preset: Annotated[str, option("Configuration of the accelerator", MACHINE)] = Settings.preset,
     architecture: Annotated[str, option(ARCHITECTURE_HELP, MACHINE)] = Settings.architecture,

@@ -70,6 +70,8 @@ class Origin(Part):
     slices: PositiveInt
     seed: NonNegativeInt
     optimizer: str
+    input_threshold: str = "0"
+    refresh: NonNegativeInt = 1
 
 
 class ChooserState(Part):

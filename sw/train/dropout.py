@@ -53,6 +53,7 @@ class LayeredSession:
                     shape,
                     network=NetworkShape(network.inputs_of(n), network.hidden_size),
                     storage=_storage_of(shape.storage, n),
+                    inputs=shape.inputs.of_layer(n),
                 )
             )
             for n in range(network.layers)

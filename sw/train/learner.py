@@ -91,6 +91,7 @@ class Learner:
             self._storage(),
             memory_budget=settings.memory_budget,
             architecture=settings.architecture,
+            inputs=settings.inputs,
         )
 
     def _slices(self, device: Device, shape: TrainingShape, checkpoint: Checkpoint | None) -> int:
@@ -114,6 +115,7 @@ class Learner:
         return Origin(
             dataset=data.name, data=data.fingerprint, batch=settings.batch, steps=self.steps, slices=self.slices,
             seed=settings.seed, optimizer=settings.optimizer,
+            input_threshold=settings.input_threshold, refresh=settings.inputs.refresh,
         )  # fmt: skip
 
     def forget(self) -> None:
@@ -192,6 +194,7 @@ class Learner:
         settings = self.settings
         chosen = {"theta": settings.theta, "storage": settings.policy, "ms2": settings.ms2}
         chosen |= {"delta_target": settings.delta_target, "architecture": settings.architecture, "slices": self.slices}
+        chosen |= {"input_threshold": settings.input_threshold, "refresh": settings.inputs.refresh}
         usages = self.session.usage()
         if settings.policy in CHOOSING:
             chosen["policies"] = self.chooser.policies

@@ -9,6 +9,7 @@ import numpy as np
 
 from etalstm.architecture import SWING, architecture
 from etalstm.data import TASKS, UNITS, Reading
+from etalstm.delta_inputs import DeltaInputs, input_thresholds_text
 from etalstm.errors import RunError
 from etalstm.network import check_size
 from etalstm.optimizer import check_hyperparameters
@@ -73,6 +74,10 @@ class Settings:
     delta_target : float, optional
         Share of δ that :class:`etalstm.train.pruning.DeltaPruning` leaves, above 0 and below 1; all if not given. What
         cells keep must be compressed.
+    input_threshold : str or float
+        Θ of delta inputs, as :func:`etalstm.delta_inputs.read_input_thresholds` reads it; kept as such a text.
+    refresh : int, optional
+        R of delta inputs; if not given 0 where input_threshold is above 0, else 1.
     slices : int or "auto"
         Slices of the batch, the order in which gradients are added, see :mod:`etalstm.slices`; ``auto``: those of the
         checkpoint that the run goes on from, or :meth:`etalstm.device.Device.best_slices`.
@@ -126,6 +131,8 @@ class Settings:
     architecture: str = SWING.name
     memory_budget: int | None = None
     delta_target: float | None = None
+    input_threshold: str | float = "0"
+    refresh: int | None = None
     slices: int | str = 1
     offload: bool = False
     optimizer: str = SGD
@@ -240,6 +247,8 @@ class Settings:
                 raise ValueError(f"delta_target must be above 0 and below 1, or off, got {self.delta_target}")
             if self.policy in (DENSE, *CHOOSING):
                 raise ValueError(f"dense cells keep δ whole: with a delta_target storage cannot be {self.policy}")
+        object.__setattr__(self, "input_threshold", input_thresholds_text(self.inputs.thresholds))
+        self.inputs.check_layers(self.layers)
         policy = "ms1" if self.policy in CHOOSING else self.policy
         architecture(self.architecture).check_storage(Storage(policy, self.theta))
 
@@ -255,6 +264,11 @@ class Settings:
             raise ValueError(
                 f"validation_share and test_share must leave a rest, got {self.validation_share} and {self.test_share}"
             )
+
+    @property
+    def inputs(self) -> DeltaInputs:
+        """What of their inputs the layers broadcast, the default of `refresh` filled in."""
+        return DeltaInputs.read(str(self.input_threshold), self.refresh)
 
     @property
     def policy(self) -> str:

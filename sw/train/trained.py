@@ -75,7 +75,7 @@ class TrainedModel:
         self._session = lru_cache(SESSIONS)(self._create)
 
     def _create(self, batch: int, steps: int, masked: bool) -> Session:
-        session = self._device.create(TrainingShape(self.network, batch, steps, masked))
+        session = self._device.create(TrainingShape(self.network, batch, steps, masked, inputs=self.settings.inputs))
         session.load(self.layers)
         return session
 

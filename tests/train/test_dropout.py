@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from etalstm.cli import run
+from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import TrainingShape, open_device
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.storage import Storage
@@ -28,9 +29,13 @@ def arrays(seed=0):
     return [generator.standard_normal(size, np.float32) for size in (SHAPE.x_shape, SHAPE.y_shape)]
 
 
-@pytest.mark.parametrize("storage", [Storage(), Storage(("ms1", "dense", "ms1-bf16"), 0.05)], ids=["dense", "mixed"])
-def test_without_masks_the_bits_are_those_of_one_session(storage):
-    shape = replace(SHAPE, storage=storage)
+@pytest.mark.parametrize(
+    "choices",
+    [{}, {"storage": Storage(("ms1", "dense", "ms1-bf16"), 0.05)}, {"inputs": DeltaInputs((0.5, (0.02, 0.1), 0.0), 4)}],
+    ids=["dense", "mixed", "delta inputs"],
+)
+def test_without_masks_the_bits_are_those_of_one_session(choices):
+    shape = replace(SHAPE, **choices)
     sessions, found = (open_device("golden").create(shape), layered(0.5, shape)), []
     for session in sessions:
         session.load(initial_parameters(shape.network, 1))

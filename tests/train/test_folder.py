@@ -58,10 +58,17 @@ def test_a_folder_has_all_that_a_run_is(tmp_path):
 
 
 def test_settings_survive_their_file(tmp_path):
-    settings = Settings("digits", theta=(0.1, 0, 0, 0, 0, 0.25), data='a "path"\\\x7f\n\u00e9\U0001f600', slices=4)
+    settings = Settings("digits", theta=(0.1, 0, 0, 0, 0, 0.25), data='a "path"\\\x7f\n\u00e9\U0001f600', slices=4,
+                        input_threshold="0.1/0.25,0.3", layers=2, refresh=0)  # fmt: skip
     path = tmp_path / SETTINGS
     path.write_text(settings.text_of_file(), encoding="utf-8")
     assert Settings.load(path) == settings
+
+
+def test_a_threshold_of_inputs_may_be_a_number_in_a_file(tmp_path):
+    path = tmp_path / SETTINGS
+    path.write_text('dataset = "digits"\ninput_threshold = 0.25\n', encoding="utf-8")
+    assert Settings.load(path) == Settings("digits", input_threshold="0.250")
 
 
 @pytest.mark.parametrize("text", ["", "plain", 'quote " and \\', "line\nfeed\ttab\0nul\x7f", "\u00e9\u2028\U0001f600"])

@@ -21,6 +21,8 @@ REDUCED = Settings(
     storage="ms1-bf16",
     ms2=0.3,
     delta_target=0.3,
+    input_threshold="0.1/0.05,0.1",
+    refresh=3,
     learning_rate=0.5,
     decay=0.9,
 )
@@ -96,6 +98,10 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, changes, message):
      ({"delta_target": 0.0}, "delta_target must be above 0 and below 1"), ({"delta_target": float("nan")}, "delta_t"),
      ({"delta_target": 0.1, "storage": "dense"}, "dense cells keep δ whole: .* storage cannot be dense"),
      ({"delta_target": 0.1, "storage": "auto"}, "storage cannot be auto"),
+     ({"input_threshold": "0.1,0.2"}, "one for each of 1 layers, got 2: 0.1,0.2"), ({"refresh": -1}, "refresh must be"),
+     ({"input_threshold": -0.1}, "input_threshold must be finite and at least 0, got -0.1"),
+     ({"input_threshold": True}, "input_threshold must be a number .*got 'True'"),
+     ({"input_threshold": 0.1, "refresh": 1}, "with refresh 1 everything is sent: input_threshold must be 0, got 0.1"),
      ({"tied": True, "embedding": 8}, "tied weights are for the task language, got classify"),
      ({"data": "somewhere"}, "takes no directory")],
 )  # fmt: skip
@@ -197,6 +203,24 @@ def test_slices_are_part_of_a_run(tmp_path):
     assert {entry["slices"] for entry in log(tmp_path / "five") if entry["kind"] == "iteration"} == {5}
     with pytest.raises(CheckpointError, match="its slices is 5, here it is 4"):
         train(tmp_path / "five", changed(sliced, slices=4), resume=True)
+
+
+def test_delta_inputs_are_part_of_a_run_and_leave_out_products(tmp_path):
+    run = changed(DIGITS, iterations=3, input_threshold=0.3)
+    train(tmp_path / "whole", changed(run, input_threshold="0"))
+    train(tmp_path / "delta", run)
+    whole, delta = (
+        [entry for entry in log(tmp_path / name) if entry["kind"] == "iteration"] for name in ("whole", "delta")
+    )
+    assert {(entry["input_threshold"], entry["refresh"]) for entry in delta} == {("0.3", 0)}
+    for a, b in zip(whole, delta, strict=True):
+        assert b["input_density"] < 0.7 * a["input_density"] and b["arithmetic"] < a["arithmetic"]
+    for changes, message in (
+        ({"input_threshold": "0.2"}, "its input_threshold is 0.3, here it is 0.2"),
+        ({"refresh": 4}, "its refresh is 0, here it is 4"),
+    ):
+        with pytest.raises(CheckpointError, match=message):
+            train(tmp_path / "delta", changed(run, **changes), resume=True)
 
 
 def test_automatic_slices_are_the_devices_and_from_then_on_the_runs(tmp_path, monkeypatch):

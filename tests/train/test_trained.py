@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -61,6 +62,18 @@ def test_an_evaluation_is_that_of_the_run_at_any_batch_size(reviews):
         assert model.evaluate(data)["loss"] == tested["loss"]
         assert model.evaluate(data, batch=7)["loss"] == pytest.approx(tested["loss"], rel=1e-6)
         assert model.evaluate(data, "train")["accuracy"] > 0.95
+
+
+def test_a_trained_network_broadcasts_what_the_run_did(tmp_path):
+    options = "--dataset", "digits", "--hidden", 8, "--iterations", 12, "--input-threshold", 0.3, "--refresh", 4
+    run_folder = train(tmp_path / "run", *options)
+    settings, data = RunFolder(run_folder).read_settings(), open_dataset_of(run_folder)
+    with load(run_folder, checkpoint="last") as model:
+        found = model.evaluate(data)["loss"]
+        model.settings = replace(settings, input_threshold="0", refresh=None)
+        model._session.cache_clear()
+        assert model.evaluate(data)["loss"] != found, "the thresholds change nothing"
+    assert found == entries(run_folder)[-1]["loss"]
 
 
 def open_dataset_of(folder):
