@@ -48,6 +48,8 @@
 #define ETALSTM_PARAMETER_WEIGHT_DECAY 4u
 #define ETALSTM_PARAMETER_MOMENTUM 5u
 #define ETALSTM_PARAMETER_LEARNING_RATE 6u
+#define ETALSTM_PARAMETER_INPUT_THRESHOLDS 3u /* in a forward pass, the first of five: thresholds of what is broadcast */
+#define ETALSTM_MOST_INPUT_THRESHOLDS 5u
 #define ETALSTM_PARAMETER_THRESHOLDS 8u /* the first of six: thresholds of P_i, P_f, P_g, P_o, P_s, P_r */
 #define ETALSTM_PARAMETER_DELTA_THRESHOLD 14u /* of the gradients of gates */
 #define ETALSTM_PARAMETER_NEEDED_SCALE 15u /* what gradients of gates are multiplied by: those below their threshold become ±0 */

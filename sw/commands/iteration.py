@@ -13,7 +13,9 @@ from etalstm.architecture import SWING
 from etalstm.commands.bench import operations
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
 from etalstm.commands.options import (
+    INPUT_THRESHOLD_HELP,
     PRESET_HELP,
+    REFRESH_HELP,
     SIZES,
     SLICES_HELP,
     Trace,
@@ -25,6 +27,7 @@ from etalstm.commands.options import (
     trace_options,
 )
 from etalstm.commands.trained import trained_iteration
+from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import TrainingShape
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.slices import AUTO
@@ -88,6 +91,8 @@ def iteration(
     delta_target: Annotated[
         str, Option(help="With --weights: share of the gates' gradients that η-LSTM leaves, or off")
     ] = "off",
+    input_threshold: Annotated[str, Option(help=f"{INPUT_THRESHOLD_HELP}; with --weights: of η-LSTM")] = "0",
+    refresh: Annotated[int | None, Option(help=REFRESH_HELP)] = None,
     batches: Annotated[int, Option(help="With --weights: iterations, each on a batch of its own")] = 1,
     stall: Annotated[float, Option(help="Probability that a memory handshake waits a cycle")] = 0.0,
     trace: Trace = None,
@@ -101,12 +106,16 @@ def iteration(
         refuse(context, "not used with --weights, which runs several machines", "trace", "trace_first", "trace_last")
         chosen = {"preset": preset, "storage": storage, "theta": read_thresholds(theta)}
         chosen["delta_target"] = number_or_off("delta_target", delta_target)
+        chosen |= {"input_threshold": input_threshold, "refresh": refresh}
         trained_iteration(weights, dataset, data, batches, stall, as_json, **chosen)
         return
     refuse(context, "only used with --weights", "dataset", "data", "theta", "storage", "delta_target", "batches")
     network = NetworkShape(inputs, hidden, layers)
     wanted = slices_or_auto(slices)
-    shape = TrainingShape(network, batch, steps, architecture=architecture, slices=1 if wanted == AUTO else wanted)
+    shape = TrainingShape(
+        network, batch, steps, architecture=architecture, slices=1 if wanted == AUTO else wanted,
+        inputs=DeltaInputs.read(input_threshold, refresh),
+    )  # fmt: skip
     with open_named("sim", preset, stall=stall, **trace_options(trace, trace_first, trace_last)) as device:
         config, transport = device.accelerator.config, device.accelerator.transport
         if wanted == AUTO:

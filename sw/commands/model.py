@@ -18,6 +18,7 @@ from etalstm.commands.model_check import check as check_model
 from etalstm.commands.model_check import chosen
 from etalstm.commands.model_weights import measure_run
 from etalstm.commands.options import SIZES, SLICES_HELP, refuse, slices_or_auto
+from etalstm.delta_inputs import DeltaInputs
 from etalstm.hw.config import Config
 from etalstm.hw.config import preset as named_preset
 from etalstm.model.iteration import count_iteration
@@ -31,7 +32,7 @@ from etalstm.slices import AUTO, check_slices
 from etalstm.storage import Storage
 
 PRESET = "vcu128"
-DENSITIES = ("density", "local_density")
+DENSITIES = ("density", "local_density", "input_density")
 OF_NETWORK = ("storage", "slices", *DENSITIES, "architecture")
 
 
@@ -50,6 +51,10 @@ def model(
     slices: Annotated[str, Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best")] = AUTO,
     density: Annotated[float, Option(help="Share of δ that is not zero")] = 1.0,
     local_density: Annotated[float, Option(help="Share of local gradients that is not zero")] = 1.0,
+    input_density: Annotated[
+        float, Option(help="Share of x and h that is sent at steps other than refresh steps; 1: everything is")
+    ] = 1.0,
+    refresh: Annotated[int, Option(help="With --input-density: everything is sent every so many steps; 0: once")] = 0,
     weights: Annotated[
         Path | None, Option(help="Folder of a training run: its network, and the shares that are zero in an iteration")
     ] = None,
@@ -80,16 +85,19 @@ def model(
         shapes = [(one.name, one.network, one.batch, one.steps, one.v100_utilization) for one in named(benchmark)]
     options = {"storage": storage, "delta": density, "local": local_density, "architecture": architecture}
     options["slices"] = slices_or_auto(slices)
+    options |= {"inputs": input_density, "refresh": refresh}
     if weights is not None:
         run = measure_run(weights, data)
         shapes = [(run.name, run.shape.network, run.shape.batch, run.shape.steps, None)]
         options |= {"delta": run.delta, "local": run.local, "masked": run.shape.masked}
+        options |= {"inputs": run.inputs, "refresh": run.shape.inputs.refresh}
     sizes = [sizes for _, *sizes, _ in shapes]
     measured = measure_all(sizes, count_processors(), config=config, forward=forward, **options)
     for (name, *_, of_v100), found in zip(shapes, measured, strict=True):
         found = {"benchmark": name} | found
         found |= {} if of_v100 is None else {"v100_utilization": of_v100}
-        found |= {} if weights is None else {"density": run.delta, "local_density": run.local}
+        if weights is not None:
+            found |= {"density": run.delta, "local_density": run.local, "input_density": run.inputs}
         print(json.dumps(found) if as_json else _line(found), flush=True)
 
 
@@ -126,6 +134,7 @@ def plan_named(
     architecture: Architecture,
     slices: int | str,
     masked: bool = False,
+    inputs: DeltaInputs = DeltaInputs(),  # noqa: B008  frozen
 ) -> Plan:
     """Plan a network as the options of a command name it.
 
@@ -141,8 +150,9 @@ def plan_named(
 
     def plan_with(slices: int, groups: Sequence[int]) -> Plan:
         make = partial(
-            Plan, config, network, batch, steps, masked=masked, storage=kept, skips=architecture.skips, slices=slices
-        )
+            Plan, config, network, batch, steps, masked=masked, storage=kept, skips=architecture.skips, slices=slices,
+            inputs=inputs,
+        )  # fmt: skip
         return plan_whole(1 << config.address_bits, make, groups)
 
     if slices == AUTO:
@@ -150,7 +160,9 @@ def plan_named(
     return plan_with(check_slices(slices, batch), group_counts(config, network, batch, slices))
 
 
-def operands_of(config: Config, plan: Plan, architecture: Architecture, delta: float, local: float) -> Densities:
+def operands_of(
+    config: Config, plan: Plan, architecture: Architecture, delta: float, local: float, inputs: float = 1.0
+) -> Densities:
     """Say what is not zero; on an architecture that skips nothing everything is dense.
 
     Raises
@@ -158,10 +170,12 @@ def operands_of(config: Config, plan: Plan, architecture: Architecture, delta: f
     ValueError
         If a share is outside [0, 1].
     """
-    for name, share in (("density", delta), ("local_density", local)):
+    for name, share in (("density", delta), ("local_density", local), ("input_density", inputs)):
         if not 0 <= share <= 1:
             raise ValueError(f"{name} must be 0 to 1, got {share}")
-    return Densities(config, plan, delta=delta, local=local) if architecture.skips else Densities(config, plan)
+    if not architecture.skips:
+        return Densities(config, plan)
+    return Densities(config, plan, delta=delta, local=local, inputs=inputs)
 
 
 def measure(
@@ -173,6 +187,8 @@ def measure(
     storage: str = STORAGE,
     delta: float = 1.0,
     local: float = 1.0,
+    inputs: float = 1.0,
+    refresh: int = 0,
     architecture: str = SWING.name,
     slices: int | str = AUTO,
     masked: bool = False,
@@ -196,13 +212,16 @@ def measure(
         If the network does not fit the memory.
     """
     machine = named_architecture(architecture)
-    plan = plan_named(config, network, batch, steps, storage, machine, slices, masked)
-    delta = delta if machine.skips else 1.0
-    operands = operands_of(config, plan, machine, delta, local)
+    delta, inputs = (delta, inputs) if machine.skips else (1.0, 1.0)
+    sent = DeltaInputs() if inputs == 1 else DeltaInputs(0.0, refresh)
+    plan = plan_named(config, network, batch, steps, storage, machine, slices, masked, sent)
+    operands = operands_of(config, plan, machine, delta, local, inputs)
     passes = count_iteration(config, plan, operands, machine, only="forward" if forward else "")
     cycles = sum(counters["cycles"] for counters in passes.values())
     of_pass = operations(network, batch, steps) // 6
-    macs, made = (of_pass, of_pass) if forward else (3 * of_pass, (1 + 2 * delta) * of_pass)
+    made, macs = (1 - (1 - inputs) * (1 - _refreshed(sent, steps))) * of_pass, of_pass
+    if not forward:
+        made, macs = made + 2 * delta * of_pass, 3 * of_pass
     moved = {
         f"{way}_{kind}": sum(counters[f"{way}_bytes"][kind] for counters in passes.values())
         for way in ("read", "write")
@@ -217,6 +236,11 @@ def measure(
         "bytes": moved | {"program": sum(counters["program_bytes"] for counters in passes.values())},
         "passes": {name: counters["cycles"] for name, counters in passes.items()},
     }
+
+
+def _refreshed(inputs: DeltaInputs, steps: int) -> float:
+    """Give the share of steps at which everything is sent."""
+    return inputs.layer(0).refreshed(steps).mean()
 
 
 def _line(found: dict) -> str:

@@ -23,14 +23,16 @@ class Measured(NamedTuple):
     name : str
         Of the data set.
     shape : TrainingShape
-    delta, local : float
-        Of the gates' gradients and of the local gradients; of dense cells all local gradients are kept.
+    delta, local, inputs : float
+        Of the gates' gradients, of the local gradients, and of what is sent of x and h; of dense cells all local
+        gradients are kept.
     """
 
     name: str
     shape: TrainingShape
     delta: float
     local: float
+    inputs: float
 
 
 def measure_run(run: Path, data: Path | None = None) -> Measured:
@@ -61,4 +63,5 @@ def measure_run(run: Path, data: Path | None = None) -> Measured:
         usage = sum(learner.session.usage(), Usage())
         shape = learner.session.shape
     local = sum(usage.kept) / (len(KINDS) * usage.elements) if shape.storage.compressed else 1.0
-    return Measured(settings.dataset, shape, usage.delta_kept / (GATES * usage.elements), local)
+    inputs = 1.0 if shape.inputs.off else usage.input_density
+    return Measured(settings.dataset, shape, usage.delta_kept / (GATES * usage.elements), local, inputs)

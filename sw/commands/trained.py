@@ -53,10 +53,10 @@ def measure(settings: Settings, device: Device, run: Path, batches: int) -> dict
     -------
     dict
         ``cycles``, and of each pass in ``passes``; ``pes`` shares of their time: ``utilization`` (multiplications with
-        a nonzero scalar), ``mac``, ``elementwise`` and each kind of lost cycle; ``footprint``, ``delta_density`` and
-        ``real`` (share of the steps that are no padding) of the batches; ``streams``: with compressed storage, words of
-        the streams over :func:`least_words`, else None; ``bytes`` by direction and kind, and of weights those
-        ``spared`` that were planned to be read but not needed.
+        a nonzero scalar), ``mac``, ``elementwise`` and each kind of lost cycle; ``footprint``, ``delta_density``,
+        ``input_density`` and ``real`` (share of the steps that are no padding) of the batches; ``streams``: with
+        compressed storage, words of the streams over :func:`least_words`, else None; ``bytes`` by direction and kind,
+        and of weights those ``spared`` that were planned to be read but not needed.
     """
     data = open_data(settings)
     learner, _ = open_learner(settings, data, device, RunFolder(run).checkpoint)
@@ -79,6 +79,7 @@ def measure(settings: Settings, device: Device, run: Path, batches: int) -> dict
         "pes": {kind: count / (config.channels * cycles) for kind, count in added("channel_cycles").items()},
         "footprint": usage.footprint,
         "delta_density": usage.delta_density,
+        "input_density": usage.input_density,
         "real": usage.real / usage.elements,
         "streams": usage.words / least_words(usage, storage) if storage.compressed else None,
         "bytes": {name: added(f"{name}_bytes") for name in ("read", "write", "spared")},
@@ -116,6 +117,7 @@ def trained_iteration(
         for name in NAMES:
             ours = name == SWING.name
             plain = {"architecture": name, "storage": "dense", "theta": 0.0, "delta_target": None}
+            plain |= {"input_threshold": "0", "refresh": None}
             each = settings if ours else replace(settings, **plain)
             entry = measure(each, device, weights, batches)
             found[name] = entry | {"speedup": entry["cycles"] / found.get(SWING.name, entry)["cycles"]}
@@ -145,8 +147,9 @@ def line(name: str, entry: dict) -> str:
     text = f"{NAMES[name]:12s}{entry['cycles']:13,}{cycles}{shares}   {entry['speedup']:.2f}"
     if entry["streams"]:
         text += (
-            f"\n{'':12s}δ nonzero {entry['delta_density']:.3f}, real steps {entry['real']:.3f}, footprint "
-            f"{entry['footprint']:.3f}, streams {entry['streams']:.3f} of their masks and kept words"
+            f"\n{'':12s}x and h sent {entry['input_density']:.3f}, δ nonzero {entry['delta_density']:.3f}, real steps "
+            f"{entry['real']:.3f}, footprint {entry['footprint']:.3f}, "
+            f"streams {entry['streams']:.3f} of their masks and kept words"
         )
     if spared := entry["bytes"]["spared"]["weights"]:
         planned = spared + entry["bytes"]["read"]["weights"]

@@ -7,7 +7,7 @@ from itertools import groupby
 from etalstm.plan.emit import Emitter
 from etalstm.plan.fold import FEWEST_TURNS
 
-MOST_RUNS = 3  # runs of a kind in a row that repeat together: a refresh step, the one before the next, those between
+MOST_RUNS = 4  # runs of one kind each that repeat together: a refresh step, the two before the next, those between
 
 
 def strided(steps: list[int]) -> list[range]:
