@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import TrainingShape
 from etalstm.device.accelerator import Accelerator
 from etalstm.device.faults import INSTRUCTION_BYTES
@@ -18,6 +19,7 @@ from etalstm.model.counted import Counted
 from etalstm.model.iteration import count_program
 from etalstm.model.operands import Densities
 from etalstm.network import NetworkShape, initial_parameters
+from etalstm.plan.sent import SentOperand
 from etalstm.sim.transport import SimTransport
 from etalstm.storage import Storage
 
@@ -43,6 +45,10 @@ class Configuration:
         Share of the memory that the network takes which it may have; below 1 cells spill.
     slices : int
         Of the batch; so the channels work in groups.
+    input_threshold : str
+        Of changes of x and h; 0: everything is sent.
+    refresh : int or None
+        Steps after which everything is sent.
     """
 
     name: str
@@ -60,6 +66,8 @@ class Configuration:
     budget: float = 1.0
     slices: int = 1
     seed: int = 1
+    input_threshold: str = "0"
+    refresh: int | None = None
 
     @property
     def shape(self) -> TrainingShape:
@@ -67,6 +75,7 @@ class Configuration:
         return TrainingShape(
             NetworkShape(self.inputs, self.hidden, self.layers), self.batch, self.steps, masked=self.masked,
             storage=Storage(self.storage, self.theta), architecture=self.architecture, slices=self.slices,
+            inputs=DeltaInputs.read(self.input_threshold, self.refresh),
         )  # fmt: skip
 
 
@@ -87,6 +96,10 @@ CONFIGURATIONS = (
     Configuration("sim static", "sim", 20, 40, 1, 16, 4, architecture="static"),
     Configuration("sim dynamic streams", "sim", 20, 40, 1, 16, 4, storage="ms1", architecture="dynamic"),
     Configuration("test spill", "test", 5, 19, 2, 12, 32, storage="ms1", theta=0.1, budget=0.95),
+    Configuration("test changes", "test", 9, 20, 2, 7, 6, storage="ms1-bf16", theta=0.1, input_threshold="0.3"),
+    Configuration("test changes masked", "test", 9, 20, 2, 7, 9, masked=True, input_threshold="0.3", refresh=4),
+    Configuration("sim changes", "sim", 24, 64, 2, 16, 6, storage="ms1-bf16", theta=0.1, input_threshold="0.5"),
+    Configuration("slice changes", "slice", 64, 128, 1, 16, 4, storage="ms1-bf16", theta=0.1, input_threshold="0.5"),
     Configuration("test groups", "test", 9, 20, 2, 8, 4, slices=2),
     Configuration("test groups sparse", "test", 9, 20, 2, 8, 6, storage="ms1-bf16", theta=0.1, slices=2),
     Configuration("slice groups", "slice", 40, 64, 1, 16, 4, storage="ms1-bf16", slices=2),
@@ -163,10 +176,14 @@ class ModelledAccelerator(Accelerator):
         ]
         counters = count_program(
             self.config, words, Densities(self.config, self.session.plan), self.session.shape.architecture,
-            counted=Counted(self.config, self._read_window, self.session.plan.groups),
+            counted=Counted(self.config, self._read_window, self.session.plan.groups, self._sent),
             groups=self.session.plan.groups,
         )  # fmt: skip
         self.model_cycles += int(counters[Counter.CYCLES])
+
+    @property
+    def _sent(self) -> list[SentOperand]:
+        return [operand for layer in self.session.plan.map.layers for operand in layer.sent]
 
     def _read_window(self, channel: int, beat: int, beats: int) -> np.ndarray:
         base, stride, _ = self._windows

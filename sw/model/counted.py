@@ -1,6 +1,6 @@
 """Operands counted from the memory that a program has worked on: exactly which scalars are zero."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from etalstm.hw.config import Config
 from etalstm.hw.contract import MOST_GATES, Opcode
 from etalstm.model.state import sizes_of
 from etalstm.model.table import Tables
+from etalstm.plan.sent import SentOperand
 from etalstm.plan.walk import Step, walk
 
 Read = Callable[[int, int, int], np.ndarray]
@@ -26,10 +27,13 @@ class Counted:
     read : Read
     groups : int
         Groups that the channels work in: the first is looked at, but where maps of rows are of all.
+    sent : sequence of SentOperand
+        Operands whose changes are broadcast. Their streams are overwritten, but the changes follow from what was sent.
     """
 
-    def __init__(self, config: Config, read: Read, groups: int = 1):
+    def __init__(self, config: Config, read: Read, groups: int = 1, sent: Sequence[SentOperand] = ()):
         self._config, self._read, self._channels = config, read, config.channels // groups
+        self._sent = sent
         self._chunk = sizes_of(config).chunk
 
     def fill(self, words: Iterable[int], tables: Tables) -> Tables:
@@ -73,10 +77,23 @@ class Counted:
         if not fields["compressed"]:
             words = self._read(channel, cast.address + tile * beats, beats)
             return (words & _MAGNITUDE != 0).reshape(shape), (0, 0, 0)
-        index = self._index(channel, cast.address + tile * config.vector_beats)
+        beat = cast.address + tile * config.vector_beats
+        index = self._index(channel, beat)
+        for operand in self._sent:
+            if beat // config.vector_beats in range(operand.index.first, operand.index.first + operand.index.vectors):
+                return self._changes(operand, channel, beat // config.vector_beats, shape[1]).reshape(shape), index
         words = self._read(channel, index[1], index[2])
         values = decode(words, int(np.prod(shape)), beat_words=config.beat_words).view(np.uint32)
         return (values & _MAGNITUDE != 0).reshape(shape), index
+
+    def _changes(self, operand: SentOperand, channel: int, vector: int, size: int) -> np.ndarray:
+        """Tell which elements of a tile have changed, (b, lane), from the place of its stream's index."""
+        tiles, beats = operand.share.tiles, self._config.vector_beats
+        part, tile = divmod(vector - operand.index.first, tiles)
+        step, batch_tile = divmod(part, operand.sent.batch.count)
+        now, before = (operand.sent.part(number, batch_tile, tile) for number in (step, step - 1))
+        words = [self._read(channel, (p.array.first + p.vector) * beats, size * beats) for p in (now, before)]
+        return words[0] != words[1]
 
     def _masks(self, cast: dict, nonzero: np.ndarray, lanes: int) -> np.ndarray:
         """Give a block's masks in the order in which its groups are sent."""
