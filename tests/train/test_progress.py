@@ -6,7 +6,8 @@ import re
 import pytest
 from rich.console import Console
 
-from etalstm.train.progress import ProgressReport
+from etalstm.storage import Usage
+from etalstm.train.progress import ProgressReport, describe_saved
 
 ENTRY = {"kind": "iteration", "iteration": 1034, "loss": 2.0, "accuracy": 0.125, "cycles": 1_000_000, "seconds": 0.5,
          "footprint": 0.45, "backward_arithmetic": 0.3}  # fmt: skip
@@ -54,3 +55,11 @@ def test_a_line_in_a_file_is_not_wrapped(capsys, monkeypatch):
         report(EPOCH | {"split": "validation " + "x" * 80})
     shown = capsys.readouterr().err
     assert shown.count("\n") == 1 and len(shown) > 100
+
+
+def test_the_multiplications_of_both_passes_are_told_apart():
+    counts = {"products": 45 + 20, "dense_products": 300, "backward_products": 20, "dense_backward_products": 200}
+    usage = Usage(**counts, words=5, elements=2, real=1)
+    assert usage.input_density == 0.45
+    told = describe_saved(usage.summary() | {"cells_skipped": 0.25})
+    assert "multiplications 21.7% (of the forward pass 45.0%, of the backward pass 10.0%), cells skipped 25.0%" in told
