@@ -38,6 +38,21 @@ class LayerInputs:
         """Tell the same of all steps; bool, (T,)."""
         return np.array([self.refreshes(step) for step in range(steps)], bool)
 
+    def broadcast(self, sent: np.ndarray) -> np.ndarray:
+        """Tell which elements are broadcast and not zero.
+
+        Parameters
+        ----------
+        sent : array, float32, (T, B, N)
+            What each element was last sent as.
+
+        Returns
+        -------
+        array, bool, (T, B, N)
+        """
+        moved = sent != np.roll(sent, 1, axis=0)
+        return np.where(self.refreshed(len(sent))[:, None, None], sent != 0, moved)
+
 
 OFF = LayerInputs()
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from etalstm.capacity import check_host_memory
 from etalstm.device.access import Access, exclusive
-from etalstm.device.checks import check_delta_threshold, check_lengths, check_skipped, check_state
+from etalstm.device.checks import check_delta_threshold, check_lengths, check_sent, check_skipped, check_state
 from etalstm.device.hooks import SessionHooks
 from etalstm.device.results import InputGradients, Outputs
 from etalstm.device.shape import TrainingShape
@@ -211,6 +211,7 @@ class Session(SessionHooks):
         streams: Iterable[bytes],
         lengths: Sequence[int] | None = None,
         skipped_cells: np.ndarray | None = None,
+        sent: Sequence[np.ndarray] | None = None,
     ) -> None:
         """Take what a forward pass that the host ran has left; stands for :meth:`forward` with the present weights.
 
@@ -221,6 +222,8 @@ class Session(SessionHooks):
             Every layer's h, the initial one first; padded steps repeat the last.
         streams : iterable of bytes
             What :meth:`encode` gives, in this order; may come from elsewhere, see :func:`etalstm.device.feed.receive`.
+        sent : sequence of arrays, float32, one (T, B, I + H) for each layer
+            With delta inputs only, and then needed: what x, and the h of the step before, were last sent as.
 
         Raises
         ------
@@ -239,10 +242,11 @@ class Session(SessionHooks):
         layers, batch, units = self.shape.state_shape
         h = check_float32("h", h, (layers, self.shape.steps + 1, batch, units))
         lengths = check_lengths(self.shape, lengths)
+        sent = check_sent(self.shape, sent)
         self._skipped = self._check_skipped(skipped_cells)
         self._generation += 1
         self._stage = "loaded"
-        self._load_intermediates(x, h, streams, lengths)
+        self._load_intermediates(x, h, streams, lengths, sent)
         self._lengths = lengths
         self._stage = "forward"
 

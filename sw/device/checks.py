@@ -75,3 +75,24 @@ def check_delta_threshold(shape: TrainingShape, value: float) -> float:
         if value and not shape.storage.layer(number).compressed:
             raise ValueError(f"layer {number} is dense and keeps δ whole: delta_threshold must be 0, got {value}")
     return value
+
+
+def check_sent(shape: TrainingShape, sent) -> list[np.ndarray]:
+    """Give what each layer has sent, float32, (T, B, I + H) each; nothing without delta inputs.
+
+    Raises
+    ------
+    ValueError
+        If it is missing, not wanted, for another number of layers, or of another shape or dtype.
+    """
+    if shape.inputs.off:
+        if sent is not None:
+            raise ValueError("sent was given to a session whose TrainingShape has no delta inputs")
+        return []
+    network = shape.network
+    if sent is None or len(sent) != network.layers:
+        given = "none" if sent is None else len(sent)
+        raise ValueError(f"with delta inputs there must be what {network.layers} layers have sent, got {given}")
+    sizes = [network.inputs_of(number) + network.hidden_size for number in range(network.layers)]
+    shapes = [(shape.steps, shape.batch, size) for size in sizes]
+    return [check_float32(f"sent of layer {n}", *each) for n, each in enumerate(zip(sent, shapes, strict=True))]

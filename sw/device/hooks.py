@@ -84,8 +84,10 @@ class SessionHooks(ABC):
         """Compress the local gradients of all layers."""
         raise DeviceError("this device takes no intermediates from the host")
 
-    def _load_intermediates(self, x: np.ndarray, h: np.ndarray, streams: Iterable[bytes], lengths: np.ndarray) -> None:
-        """Stand for a forward pass."""
+    def _load_intermediates(
+        self, x: np.ndarray, h: np.ndarray, streams: Iterable[bytes], lengths: np.ndarray, sent: list[np.ndarray]
+    ) -> None:
+        """Stand for a forward pass; `sent` is empty without delta inputs."""
         raise DeviceError("this device takes no intermediates from the host")
 
     def _memory(self) -> dict:

@@ -6,7 +6,6 @@ import numpy as np
 
 from etalstm.device.deltas import DeltaReader
 from etalstm.device.windows import Windows
-from etalstm.golden.passes import broadcast_elements
 from etalstm.hw.contract import STREAM_INDEX
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.network import NetworkMap
@@ -38,8 +37,8 @@ class Measures:
         layers = zip(self._network.layers, self._skipped, self._broadcast(), strict=True)
         return [
             Usage.counted(
-                x=broadcast_elements(x, arrays.inputs),
-                h=broadcast_elements(h, arrays.inputs),
+                x=arrays.inputs.broadcast(x),
+                h=arrays.inputs.broadcast(h),
                 delta_kept=deltas.kept(),
                 active=active,
                 skipped=skipped,

@@ -83,11 +83,18 @@ class OffloadSession(Session):
                     receive(theirs, TIMEOUT_SECONDS),
                     self._lengths if self.shape.masked else None,
                     self._skipped,
+                    self._sent(),
                 )
             finally:
                 theirs.close()  # a sender that still sends is told to stop
                 sender.finish()
         self._results = self._inner.backward(dy, dh, dc, delta_threshold)
+
+    def _sent(self) -> list[np.ndarray] | None:
+        """Give what the last forward pass has sent, if that was not everything."""
+        if self.shape.inputs.off:
+            return None
+        return [np.concatenate([layer.x_sent, layer.h_sent], axis=2) for layer in self._passes]
 
     def _dx(self):
         return self._results.dx

@@ -74,10 +74,11 @@ class PartedSession(Session):
         parts = [self._of(part, *((layer, 2) for layer in layers)) for part in self._each]
         return chain.from_iterable([self._inner._encode(part, skipped) for part in parts])
 
-    def _load_intermediates(self, x, h, streams, lengths):
+    def _load_intermediates(self, x, h, streams, lengths, sent):
         self._begin()
         count, streams = self._inner.count_streams(), iter(streams)
-        self._inputs, self._sealed = [self._of(part, (x, 1), (h, 2), (lengths, 0)) for part in self._each], []
+        given = (x, 1), (h, 2), (lengths, 0), *((array, 1) for array in sent)
+        self._inputs, self._sealed = [self._of(part, *given) for part in self._each], []
         for part in self._each:
             self._sealed.append(list(streams if part == self._each[-1] else islice(streams, count)))
             self._run(part)
@@ -86,8 +87,8 @@ class PartedSession(Session):
         """Have the forward pass of a part in the memory."""
         if self._sealed is None:
             return self._inner._forward(*self._inputs[part])
-        x, h, lengths = self._inputs[part]
-        return self._inner._load_intermediates(x, h, self._sealed[part], lengths)
+        x, h, lengths, *sent = self._inputs[part]
+        return self._inner._load_intermediates(x, h, self._sealed[part], lengths, sent)
 
     def _backward(self, dy, dh, dc, delta_threshold):
         self._arriving = (dy, 1), (dh, 1), (dc, 1)

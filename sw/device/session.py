@@ -19,7 +19,6 @@ from etalstm.device.shape import TrainingShape
 from etalstm.device.spill import Spill
 from etalstm.device.windows import Windows
 from etalstm.errors import DeviceError
-from etalstm.golden.delta import sent_operands
 from etalstm.hw import contract
 from etalstm.hw.contract import Traffic
 from etalstm.network import LayerGradients, LayerParameters, canonical_rows
@@ -154,9 +153,9 @@ class HardwareSession(Session):
         streams = self._streams(skipped)
         return chain.from_iterable(streams.encode(held, layers) for held in self._map.kept.held)
 
-    def _load_intermediates(self, x, h, streams, lengths):
+    def _load_intermediates(self, x, h, streams, lengths, sent):
         self._refuse_dense()
-        self._from_host = x, h, list(streams), lengths
+        self._from_host = x, h, list(streams), lengths, sent
         self._counts = {}
         self.windows.count_anew()
         self._leave_intermediates()
@@ -176,14 +175,14 @@ class HardwareSession(Session):
                 self._room.give(LOCAL_GRADIENTS, error.needed)
                 self._adopt(self._planned(self.shape))
 
-    def _place_intermediates(self, x, h, sealed, lengths) -> None:
+    def _place_intermediates(self, x, h, sealed, lengths, sent) -> None:
         self._prepare(x, lengths)
         for arrays, states in zip(self._map.layers, h, strict=True):
             self.windows.write(arrays.h.array, states)
-            sent = sent_operands(np.ascontiguousarray(x), states, self._active, arrays.inputs)
-            for operand, values in zip(arrays.sent, sent[: len(arrays.sent)], strict=True):
-                self.windows.write(operand.sent.array, values)
-            x = states[1:]
+        for arrays, values in zip(self._map.layers if sent else [], sent, strict=True):
+            of_x, of_operand = np.split(values, [arrays.sent_x.share.size], axis=2)
+            self.windows.write(arrays.sent_x.sent.array, of_x)
+            self.windows.write(arrays.sent_operand.sent.array, of_operand)
         self.spill.take(sealed)
 
     def _refuse_dense(self) -> None:

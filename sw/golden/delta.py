@@ -3,7 +3,6 @@
 Without delta inputs every step is a refresh step, and what was last sent is what there is: the same arrays.
 """
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -80,25 +79,6 @@ def send_inputs(x, active, inputs):
     broadcast, sender = np.empty_like(x), Sender(inputs.refreshed(len(x)), np.float32(inputs.x), np.empty_like(x))
     CREW.share(x.shape[1], x.size, lambda begin, end: _send_steps(x, active, sender, broadcast, begin, end))
     return broadcast, sender.sent
-
-
-def sent_operands(x, h, active, inputs):
-    """Give what x, and the h of the step before, were last sent as, from a forward pass that has run.
-
-    Parameters
-    ----------
-    x : array, float32, (T, B, I), C order
-    h : array, float32, (T + 1, B, H)
-    active : array, bool, (T, B)
-    inputs : LayerInputs
-
-    Returns
-    -------
-    arrays, float32, (T, B, I) and (T, B, H)
-    """
-    before = np.concatenate([active[:1], active[:-1]])  # the first step sends everything
-    states = send_inputs(np.ascontiguousarray(h[:-1]), before, replace(inputs, x=inputs.h))
-    return send_inputs(x, active, inputs)[1], states[1]
 
 
 def x_starts(bias, active, inputs):

@@ -18,8 +18,8 @@ def skipped_steps(skipped, steps: int) -> np.ndarray:
     return np.zeros(steps, bool) if skipped is None else np.ascontiguousarray(skipped, bool)
 
 
-def broadcast_elements(sent, inputs: LayerInputs) -> np.ndarray:
-    """Give what a layer with delta inputs broadcast.
+def sent_elements(sent, inputs: LayerInputs) -> np.ndarray:
+    """Tell which elements a layer with delta inputs sent.
 
     Parameters
     ----------
@@ -28,24 +28,12 @@ def broadcast_elements(sent, inputs: LayerInputs) -> np.ndarray:
 
     Returns
     -------
-    array, float32, (T, B, N)
-        At refresh steps the elements themselves, at other steps their difference from the step before: zero where
-        nothing was sent. Without delta inputs it is `sent` itself.
+    array, bool, (T, B, N)
+        All at a refresh step, at other steps those that differ from the step before. The difference of two NaNs, or of
+        two infinities, is no zero.
     """
-    if inputs.off:
-        return sent
-    broadcast = sent.copy()
-    differs = ~inputs.refreshed(len(sent))
-    broadcast[differs] = add(sent[differs], -sent[np.roll(differs, -1)])
-    return broadcast
-
-
-def sent_elements(sent, inputs: LayerInputs) -> np.ndarray:
-    """Tell which elements a layer with delta inputs sent; arguments as in :func:`broadcast_elements`, bool, (T, B, N).
-
-    All are sent at a refresh step. At other steps an element is sent if its difference is not zero; a NaN is not.
-    """
-    return inputs.refreshed(len(sent))[:, None, None] | (broadcast_elements(sent, inputs) != 0)
+    differs = add(sent, -np.roll(sent, 1, axis=0)) != 0
+    return inputs.refreshed(len(sent))[:, None, None] | differs
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from etalstm.golden.passes import LayerBackward, LayerPass, broadcast_elements
+from etalstm.golden.passes import LayerBackward, LayerPass
 from etalstm.hw.contract import STREAM_BLOCK
 from etalstm.storage import DENSE_TENSORS, LayerStorage, Usage
 
@@ -34,7 +34,7 @@ def layer_usage(forward: LayerPass, backward: LayerBackward, storage: LayerStora
     words = sum(size for _, size in streams)
     if not storage.compressed:
         words = DENSE_TENSORS * int((~forward.skipped).sum()) * batch * units
-    x, h = (broadcast_elements(sent, forward.inputs) for sent in (forward.x_sent, forward.h_sent))
+    x, h = (forward.inputs.broadcast(sent) for sent in (forward.x_sent, forward.h_sent))
     return Usage.counted(
         x=x,
         h=h,

@@ -181,8 +181,10 @@ class BackwardStage:
         self._streams, most = Streams(emitter, network, layer), max(group.count for group in tiling.unit_groups)
         self._take(scratch, most, network.batch.size, skips)
         collecting = self._collecting(scratch, most) if layer.sent else (None, None)
+        shared = collecting[1].vectors[0] == self._delta if layer.sent else self._masking is not None
+        delays = not shared and len(layer.cell.stages) == 1
         self.propagation = Propagation(
-            config, emitter, network, layer, self._row_map, self._whole_beats, self._masking, *collecting
+            config, emitter, network, layer, self._row_map, self._whole_beats, self._masking, *collecting, delays
         )
 
     def _take(self, scratch: Scratch, most: int, size: int, skips: bool) -> None:

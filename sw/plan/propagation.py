@@ -98,6 +98,8 @@ class Propagation:
         Where sequences may have ended; the stage has brought the mask.
     of_x, of_operand : Collecting or None
         Where only changes of the operands are sent.
+    delays : bool
+        Storing sums takes no vector that the next δ is made in, and no other stage waits for them.
 
     Members
     -------
@@ -116,6 +118,7 @@ class Propagation:
         masking: Masking | None,
         of_x: Collecting | None,
         of_operand: Collecting | None,
+        delays: bool,
     ):
         self._emitter, self._layer, self._batch = emitter, layer, network.batch
         self._row_map, self._whole_beats = row_map, whole_beats
@@ -127,7 +130,7 @@ class Propagation:
         self.most_tiles = max(1, min(ceil_div(wanted, batch.size), most // batch.size))
         sharing = min(MOST_STEPS, ceil_div(wanted, batch.batch), most // batch.batch)
         self.steps = max(1, sharing) if layer.tiling.input_groups else 1
-        self._delays = self.steps == 1 and self.most_tiles < batch.count
+        self._delays = delays and self.steps == 1 and self.most_tiles < batch.count
         self._left: list[Callable[[int], None]] = []
 
     def _sequences_per_load(self, config: Config) -> int:
