@@ -10,7 +10,7 @@ import numpy as np
 from etalstm.cells.lstm import LSTM
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.golden.cell import evaluate, pruned, stored
-from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps
+from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps, without_padding
 from etalstm.slices import slice_ranges, tree_total
 from etalstm.storage import LayerStorage
 
@@ -65,8 +65,8 @@ def cell_forward(cell, matrices, x, h0, c0, active, storage=DENSE, skipped=None)
         real = live & (skipped is None or not skipped[t])
         intermediates.append(np.where(real, np.stack(stored(kept, storage)), np.float32(0)))
         broadcasts.append(broadcast)
-    intermediates = np.stack(intermediates, axis=1)
-    result = LayerPass(x, np.stack(h), np.stack(c), intermediates, active, skipped_steps(skipped, steps))
+    kept = np.stack(intermediates, axis=1)[:, active]
+    result = LayerPass(x, np.stack(h), np.stack(c), kept, active, skipped_steps(skipped, steps))
     return result, [np.stack(arrays) for arrays in zip(*broadcasts, strict=True)]
 
 
@@ -99,13 +99,14 @@ def cell_backward(cell, matrices, forward, broadcasts, dy, dh, dc, delta_thresho
     dx = np.zeros_like(forward.x)
     whole = [np.zeros((*dy.shape[:2], weights.shape[0]), np.float32) for weights, _ in matrices]
     delta = [np.zeros_like(rows) if delta_threshold > 0 else rows for rows in whole]
+    intermediates = forward.intermediates
     for t in reversed(range(len(dy))):
         if forward.skipped[t]:
             dh, dc = np.zeros_like(dh), np.zeros_like(dc)
             continue
         live, dh = forward.active[t][:, None], add(dy[t], dh)
         of_step = [[rows[t] for rows in stages] for stages in (whole, delta)]
-        kept = dict(zip(cell.kinds, forward.intermediates[:, t], strict=True))
+        kept = dict(zip(cell.kinds, intermediates[:, t], strict=True))
         dx[t], dh_before, dc_before = _step_backward(cell, matrices, kept, live, dh, dc, *of_step, delta_threshold)
         dh, dc = np.where(live, dh_before, dh), np.where(live, dc_before, dc)
     sums = [(*sliced_gradients(*terms, slices), terms[0]) for terms in zip(delta, whole, broadcasts, strict=True)]
@@ -177,7 +178,8 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     xh = np.concatenate([forward.x, forward.h[:-1]], axis=2)
     final = dy, dh, dc, delta_threshold, slices
     dx, dh, dc, [(dw, db, delta)] = cell_backward(LSTM, [(weights, None)], forward, [xh], *final)
-    return LayerBackward(dx, dh, dc, dw, db, column_norms(dw), delta)
+    active = forward.active
+    return LayerBackward(dx, dh, dc, dw, db, column_norms(dw), without_padding(delta, active), active)
 
 
 def sliced_gradients(delta, whole, xh, slices):

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from etalstm.golden.passes import LayerBackward, LayerPass
+from etalstm.golden.passes import LayerBackward, LayerPass, with_padding
 from etalstm.hw.contract import STREAM_BLOCK
 from etalstm.storage import DENSE_TENSORS, LayerStorage, Usage
 
@@ -30,14 +30,15 @@ def layer_usage(forward: LayerPass, backward: LayerBackward, storage: LayerStora
     A stream is one kind of one cell, elements in the order of sequences, then units; beats are not filled up.
     """
     steps, batch, units = forward.h[1:].shape
-    streams = [_streams(p.reshape(steps, -1), forward.skipped, storage.bf16) for p in forward.intermediates]
+    padded = (with_padding(kind, forward.active) for kind in forward.kept)
+    streams = [_streams(kind.reshape(steps, -1), forward.skipped, storage.bf16) for kind in padded]
     words = sum(size for _, size in streams)
     if not storage.compressed:
         words = DENSE_TENSORS * int((~forward.skipped).sum()) * batch * units
     return Usage.counted(
         x=forward.x,
         h=forward.h[:-1],
-        delta_kept=int(np.count_nonzero(backward.delta)),
+        delta_kept=int(np.count_nonzero(backward.sent)),
         active=forward.active,
         skipped=forward.skipped,
         kept=tuple(kept for kept, _ in streams),
