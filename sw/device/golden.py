@@ -42,8 +42,7 @@ class GoldenSession(Session):
         self._passes = network_forward(
             self._layers, x, lengths, h0, c0, storage=self.shape.storage, skipped_cells=self._skipped
         )
-        last = [(layer.h[-1], layer.c[-1]) for layer in self._passes]
-        return Outputs(self._passes[-1].y, *(np.stack(state) for state in zip(*last, strict=True)))
+        return Outputs.of(self._passes)
 
     def _backward(self, dy, dh, dc, delta_threshold):
         self._results = network_backward(
@@ -60,7 +59,7 @@ class GoldenSession(Session):
         return [layer.column_norms for layer in self._results], [layer.bias for layer in self._results]
 
     def _gradients(self):
-        return [LayerGradients(pytorch_rows(layer.weights), pytorch_rows(layer.bias)) for layer in self._results]
+        return [LayerGradients(layer.weights, layer.bias, pytorch_rows) for layer in self._results]
 
     def _update(self, rule):
         self._layers, self._speeds = network_update(self._layers, self._speeds, self._results, rule)

@@ -66,8 +66,7 @@ class OffloadSession(Session):
         layers = [Rows.of(entry) for entry in self._inner.parameters()]
         storage, skipped = self.shape.storage, self._skipped
         self._passes = network_forward(layers, x, lengths, h0, c0, storage=storage, skipped_cells=skipped)
-        last = [(layer.h[-1], layer.c[-1]) for layer in self._passes]
-        return Outputs(self._passes[-1].y, *(np.stack(state) for state in zip(*last, strict=True)))
+        return Outputs.of(self._passes)
 
     def _backward(self, dy, dh, dc, delta_threshold):
         self._device_ran = True
