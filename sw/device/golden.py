@@ -6,7 +6,7 @@ from etalstm.device.api import Session
 from etalstm.device.device import Device
 from etalstm.device.results import Outputs
 from etalstm.device.shape import TrainingShape
-from etalstm.golden.trainer import Rows, network_backward, network_forward, network_update
+from etalstm.golden.trainer import Rows, network_backward, network_forward, network_outputs, network_update
 from etalstm.golden.usage import layer_usage
 from etalstm.hw import config
 from etalstm.network import LayerGradients, pytorch_rows
@@ -42,7 +42,7 @@ class GoldenSession(Session):
         self._passes = network_forward(
             self._layers, x, lengths, h0, c0, storage=self.shape.storage, skipped_cells=self._skipped
         )
-        return Outputs.of(self._passes)
+        return Outputs(*network_outputs(self._passes))
 
     def _backward(self, dy, dh, dc, delta_threshold):
         self._results = network_backward(

@@ -3,13 +3,11 @@
 Dimensions: B sequences, T steps, I inputs, H units, L layers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-
-from etalstm.golden.passes import LayerPass
 
 
 @dataclass(frozen=True)
@@ -27,12 +25,6 @@ class Outputs:
     y: np.ndarray
     h: np.ndarray
     c: np.ndarray
-
-    @classmethod
-    def of(cls, passes: Sequence[LayerPass]) -> "Outputs":
-        """Copy what golden's passes of all layers give; y has the frozen h at padded steps."""
-        h, c = (np.stack(states) for states in zip(*((layer.h[-1], layer.c[-1]) for layer in passes), strict=True))
-        return cls(passes[-1].y.copy(), h, c)
 
 
 class InputGradients:

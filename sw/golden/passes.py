@@ -16,19 +16,17 @@ def skipped_steps(skipped, steps: int) -> np.ndarray:
 
 
 def without_padding(array: np.ndarray, active: np.ndarray) -> np.ndarray:
-    """Give the N real steps of (T, B, ...), t ascending, then b ascending: (N, ...), contiguous."""
-    if active.all():
-        return np.ascontiguousarray(array).reshape(-1, *array.shape[2:])
-    return array[active]
+    """Give the N real steps of (T, B, W), t ascending, then b ascending: (N, W), contiguous."""
+    return np.ascontiguousarray(array).reshape(-1, array.shape[2]) if active.all() else array[active]
 
 
 def with_padding(terms: np.ndarray, active: np.ndarray) -> np.ndarray:
-    """Undo :func:`without_padding`; padding is +0."""
-    shape = *active.shape, *terms.shape[1:]
+    """Give (..., T, B, W) for real steps (..., N, W): undoes :func:`without_padding`; padding is +0."""
+    shape = *terms.shape[:-2], *active.shape, terms.shape[-1]
     if active.all():
         return terms.reshape(shape)
     array = np.zeros(shape, terms.dtype)
-    array[active] = terms
+    array[..., active, :] = terms
     return array
 
 
@@ -56,7 +54,7 @@ class LayerPass:
     @property
     def intermediates(self) -> np.ndarray:
         """What is kept, with padding: float32, (6, T, B, H)."""
-        return np.stack([with_padding(kind, self.active) for kind in self.kept])
+        return with_padding(self.kept, self.active)
 
     @property
     def y(self) -> np.ndarray:

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from etalstm.golden.passes import LayerBackward, LayerPass, with_padding
+from etalstm.golden.passes import LayerBackward, LayerPass
 from etalstm.hw.contract import STREAM_BLOCK
 from etalstm.storage import DENSE_TENSORS, LayerStorage, Usage
 
@@ -30,8 +30,7 @@ def layer_usage(forward: LayerPass, backward: LayerBackward, storage: LayerStora
     A stream is one kind of one cell, elements in the order of sequences, then units; beats are not filled up.
     """
     steps, batch, units = forward.h[1:].shape
-    padded = (with_padding(kind, forward.active) for kind in forward.kept)
-    streams = [_streams(kind.reshape(steps, -1), forward.skipped, storage.bf16) for kind in padded]
+    streams = [_streams(p.reshape(steps, -1), forward.skipped, storage.bf16) for p in forward.intermediates]
     words = sum(size for _, size in streams)
     if not storage.compressed:
         words = DENSE_TENSORS * int((~forward.skipped).sum()) * batch * units

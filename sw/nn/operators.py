@@ -19,19 +19,7 @@ Layer = tuple[Tensor, Tensor, Tensor]
 Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
-def _operator(function):
-    """Make an operator ``etalstm::name`` of a function that changes none of its arguments and returns new tensors.
-
-    ``torch.library.custom_op`` does the same, and a check at every call that the function keeps to this.
-    """
-    name = f"etalstm::{function.__name__}"
-    schema = torch.library.infer_schema(function, mutates_args=())
-    torch.library.define(name, schema, tags=torch.Tag.pt2_compliant_tag)
-    torch.library.impl(name, "CompositeExplicitAutograd", function)
-    return getattr(torch.ops.etalstm, function.__name__).default
-
-
-@_operator
+@torch.library.custom_op("etalstm::lstm_layer", mutates_args=())
 def lstm_layer(
     x: Tensor,
     h0: Tensor,
@@ -73,12 +61,12 @@ def lstm_layer(
     return _tensor(order.leave(y)), _tensor(h[None]), _tensor(c[None])
 
 
-@torch.library.register_fake("etalstm::lstm_layer")
+@lstm_layer.register_fake
 def _(x, h0, c0, w_ih, w_hh, b_ih, b_hh, batch_sizes, reverse, engine, storage, thresholds, slices):
     return x.new_empty((*x.shape[:-1], h0.shape[2])), torch.empty_like(h0), torch.empty_like(c0)
 
 
-@_operator
+@torch.library.custom_op("etalstm::lstm_layer_backward", mutates_args=())
 def lstm_layer_backward(
     dy: Tensor,
     dh: Tensor,
@@ -115,7 +103,7 @@ def lstm_layer_backward(
     return tuple(map(_tensor, arrays))
 
 
-@torch.library.register_fake("etalstm::lstm_layer_backward")
+@lstm_layer_backward.register_fake
 def _(dy, dh, dc, x, h0, c0, w_ih, w_hh, b_ih, b_hh, batch_sizes, reverse, engine, storage, thresholds, slices):
     return tuple(tensor.new_empty(tensor.shape) for tensor in (x, h0, c0, w_ih, w_hh, b_ih, b_hh))
 
@@ -155,8 +143,8 @@ def _nothing(ctx) -> tuple:
     return (None,) * (1 + len(ctx.rest))
 
 
-torch.library.register_autograd(lstm_layer, _backward, setup_context=_save_forward)
-torch.library.register_autograd(lstm_layer_backward, _double_backward, setup_context=_save)
+lstm_layer.register_autograd(_backward, setup_context=_save_forward)
+lstm_layer_backward.register_autograd(_double_backward, setup_context=_save)
 
 
 class _StepOrder:
