@@ -3,7 +3,9 @@
 B sequences, T steps, I inputs, H hidden units, L layers, K = I + H (the layer's input and its own h).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -20,7 +22,9 @@ TINY = np.float32(2.0**-126)  # the smallest normal binary32; the machine has no
 def flush_subnormals(values: np.ndarray) -> np.ndarray:
     """Copy float32 `values`, every subnormal replaced by a zero of its sign, as the machine reads them."""
     values = np.asarray(values, np.float32)
-    return np.where(np.abs(values) < TINY, np.copysign(np.float32(0), values), values)
+    factors = np.abs(values, out=np.empty_like(values))
+    np.greater_equal(factors, TINY, out=factors)  # 1, and 0 for what becomes a zero
+    return np.multiply(values, factors, out=factors)
 
 
 def check_size(name: str, value: int) -> int:
@@ -161,20 +165,42 @@ class LayerParameters:
         return self.weights.shape[1] - self.hidden_size
 
 
-@dataclass(frozen=True)
 class LayerGradients:
     """What one layer's backward pass leaves for the update, in the same row order as :class:`LayerParameters`.
 
     Parameters
     ----------
+    weights, bias : arrays, float32, (4H, K) and (4H,)
+    in_order : callable
+        Gives a contiguous array in PyTorch's row order, for either or for some columns of `weights`. Default: they are
+        in this order. Reordered is what is asked for, when it is asked for.
+
+    Members
+    -------
     weights : array, float32, (4H, K)
     bias : array, float32, (4H,)
 
     Nothing is checked: a gradient may have overflowed, and the norm tells.
     """
 
-    weights: np.ndarray
-    bias: np.ndarray
+    def __init__(self, weights, bias, in_order: Callable[[np.ndarray], np.ndarray] = np.ascontiguousarray):
+        self._weights, self._bias, self._in_order = weights, bias, in_order
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """Gradient of the matrix."""
+        return self._in_order(self._weights)
+
+    @cached_property
+    def bias(self) -> np.ndarray:
+        """Gradient of the bias."""
+        return self._in_order(self._bias)
+
+    def tensors(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Give the gradients of PyTorch's w_ih (4H, I), w_hh (4H, H) and bias (4H,): new arrays."""
+        inputs = self._weights.shape[1] - self._weights.shape[0] // GATES
+        parts = self._weights[:, :inputs], self._weights[:, inputs:]
+        return *map(self._in_order, parts), self.bias.copy()
 
 
 def canonical_rows(array: np.ndarray) -> np.ndarray:

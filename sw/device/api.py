@@ -171,7 +171,8 @@ class Session(SessionHooks):
         outputs = self._forward(x, lengths, h0, c0)
         self._lengths = lengths
         self._stage = "forward"
-        return Outputs(self._without_padding(outputs.y), outputs.h, outputs.c)
+        self._clear_padding(outputs.y)
+        return outputs
 
     @exclusive
     def encode(self, intermediates: Sequence[np.ndarray], skipped_cells: np.ndarray | None = None) -> Iterator[bytes]:
@@ -279,7 +280,8 @@ class Session(SessionHooks):
             If there is no forward pass that has not been gone back through.
         """
         self._require("backward", "forward", "forward")
-        dy = self._without_padding(check_float32("dy", dy, self.shape.y_shape))
+        dy = check_float32("dy", dy, self.shape.y_shape)
+        self._clear_padding(dy)
         dh = check_state(self.shape, "dh", dh)
         dc = check_state(self.shape, "dc", dc)
         delta_threshold = check_delta_threshold(self.shape, delta_threshold)
@@ -414,9 +416,8 @@ class Session(SessionHooks):
             raise DeviceError("this device skips no cells")
         return skipped
 
-    def _without_padding(self, steps: np.ndarray) -> np.ndarray:
-        padded = np.arange(self.shape.steps)[:, None] >= self._lengths[None, :]
-        return np.where(padded[:, :, None], np.float32(0), steps) if padded.any() else steps
+    def _clear_padding(self, steps: np.ndarray) -> None:
+        steps[np.arange(self.shape.steps)[:, None] >= self._lengths] = 0
 
     def _norm(self) -> float:
         return gradient_norm(*self._norm_terms())

@@ -8,7 +8,7 @@ from etalstm.device.api import Session
 from etalstm.device.device import Device
 from etalstm.device.results import Outputs
 from etalstm.device.shape import TrainingShape
-from etalstm.golden.trainer import Rows, network_backward, network_forward, network_update
+from etalstm.golden.trainer import Rows, network_backward, network_forward, network_outputs, network_update
 from etalstm.golden.usage import layer_usage
 from etalstm.hw import config
 from etalstm.network import LayerGradients, pytorch_rows
@@ -48,8 +48,7 @@ class GoldenSession(Session):
         shape = self.shape
         options = {"storage": shape.storage, "skipped_cells": self._skipped, "inputs": shape.inputs}
         self._passes = network_forward(self._layers, x, lengths, h0, c0, **options)
-        last = [(layer.h[-1], layer.c[-1]) for layer in self._passes]
-        return Outputs(self._passes[-1].y, *(np.stack(state) for state in zip(*last, strict=True)))
+        return Outputs(*network_outputs(self._passes))
 
     def _backward(self, dy, dh, dc, delta_threshold):
         self._results = network_backward(
@@ -66,7 +65,7 @@ class GoldenSession(Session):
         return [layer.column_norms for layer in self._results], [layer.bias for layer in self._results]
 
     def _gradients(self):
-        return [LayerGradients(pytorch_rows(layer.weights), pytorch_rows(layer.bias)) for layer in self._results]
+        return [LayerGradients(layer.weights, layer.bias, pytorch_rows) for layer in self._results]
 
     def _update(self, rule):
         self._layers, self._speeds = network_update(self._layers, self._speeds, self._results, rule)

@@ -39,7 +39,7 @@ class SessionHooks(ABC):
 
     @abstractmethod
     def _forward(self, x: np.ndarray, lengths: np.ndarray, h0: np.ndarray, c0: np.ndarray) -> Outputs:
-        """Run forward; the outputs' y may hold the frozen h at padded steps."""
+        """Run forward; the outputs are new arrays, whose y may hold the frozen h at padded steps."""
 
     @abstractmethod
     def _backward(self, dy: np.ndarray, dh: np.ndarray, dc: np.ndarray, delta_threshold: float) -> None:

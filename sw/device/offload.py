@@ -15,7 +15,7 @@ from etalstm.device.feed import receive
 from etalstm.device.results import Outputs
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import DeviceError
-from etalstm.golden.trainer import Rows, network_forward
+from etalstm.golden.trainer import Rows, network_forward, network_outputs
 from etalstm.storage import Storage
 
 TIMEOUT_SECONDS = 60.0
@@ -66,8 +66,7 @@ class OffloadSession(Session):
         layers = [Rows.of(entry) for entry in self._inner.parameters()]
         reduced = {"storage": self.shape.storage, "skipped_cells": self._skipped, "inputs": self.shape.inputs}
         self._passes = network_forward(layers, x, lengths, h0, c0, **reduced)
-        last = [(layer.h[-1], layer.c[-1]) for layer in self._passes]
-        return Outputs(self._passes[-1].y, *(np.stack(state) for state in zip(*last, strict=True)))
+        return Outputs(*network_outputs(self._passes))
 
     def _backward(self, dy, dh, dc, delta_threshold):
         self._device_ran = True

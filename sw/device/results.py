@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Outputs:
-    """What a forward pass gives.
+    """What a forward pass gives: arrays of the caller's own.
 
     Members
     -------

@@ -4,8 +4,9 @@ The x part of every step's gate sums, and dx, are done for all steps at once: a 
 first, and dx feeds nothing inside the layer. Sequences of a batch meet only in dW and db, so a thread takes its
 sequences through all steps without waiting for another.
 
-No product is spent on padding: x and δ are laid out without it, and the h of a sequence that has ended is broadcast as
-zeros.
+No product is spent on padding, and no array is laid out with it where the API does not ask for it. A *term* is a real
+step (t, b). Terms are numbered as :func:`etalstm.golden.passes.without_padding` lists them: those of a step follow one
+another, and so do those of neighbouring sequences within the step.
 """
 
 import numpy as np
@@ -17,7 +18,7 @@ from etalstm.golden.activation import activation_of
 from etalstm.golden.arithmetic import finish, plus, times
 from etalstm.golden.crew import CREW
 from etalstm.golden.delta import Sender, add_before, collect, collect_inputs, send, send_inputs, x_starts
-from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps
+from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps, with_padding, without_padding
 from etalstm.golden.reference import DENSE
 from etalstm.golden.sums import MINUS_ZERO, ZERO, accumulate, finish_empty, mac_sums, matrix_of, packed_sums
 from etalstm.slices import slice_ranges, tree_total
@@ -44,10 +45,9 @@ def _cell_forward(gates, before, c, h, bent):
 
 
 @njit(nogil=True, cache=True)
-def _local_gradients(gates, before, bent, intermediates, t, b):
-    """Compute the local gradients of one sequence's cells."""
-    p_i, p_f, p_g = intermediates[0, t, b], intermediates[1, t, b], intermediates[2, t, b]
-    p_o, p_s, p_r = intermediates[3, t, b], intermediates[4, t, b], intermediates[5, t, b]
+def _local_gradients(gates, before, bent, kept, n):
+    """Compute the local gradients of one term's cells."""
+    p_i, p_f, p_g, p_o, p_s, p_r = kept[0, n], kept[1, n], kept[2, n], kept[3, n], kept[4, n], kept[5, n]
     for u in range(bent.size):
         i, f, g, o = gates[4 * u], gates[4 * u + 1], gates[4 * u + 2], gates[4 * u + 3]
         p_i[u] = times(times(g, i), plus(ONE, -i))
@@ -59,106 +59,119 @@ def _local_gradients(gates, before, bent, intermediates, t, b):
 
 
 @njit(nogil=True, cache=True)
-def _compress(intermediates, t, b, storage):
-    """Leave of one sequence's local gradients what a stream keeps: :func:`etalstm.golden.cell.stored`."""
+def _compress(kept, n, storage):
+    """Leave of one term's local gradients what a stream keeps: :func:`etalstm.golden.cell.stored`."""
     compressed, bf16, thresholds = storage
     for p in range(len(thresholds) if compressed else 0):
-        kept, threshold = intermediates[p, t, b], thresholds[p]
-        for u in range(kept.size):
-            value = kept[u] if is_kept(kept[u], threshold) else ZERO
-            kept[u] = rounded(value) if bf16 else value
+        kind, threshold = kept[p, n], thresholds[p]
+        for u in range(kind.size):
+            value = kind[u] if is_kept(kind[u], threshold) else ZERO
+            kind[u] = rounded(value) if bf16 else value
 
 
 @njit(nogil=True, cache=True)
-def _cells_forward(z, t, active, skipped, storage, h, c, intermediates, begin, end):
-    """Run the cells of step t, whose sums are z, sequence by sequence."""
+def _terms_of_step(numbers, begin, end):
+    """Give the terms of the sequences `begin` to `end` at one step: the first one's number, and one past the last's."""
+    first, count = 0, 0
+    for b in range(begin, end):
+        if numbers[b] >= 0:
+            first = numbers[b] - count
+            count += 1
+    return first, first + count
+
+
+@njit(nogil=True, cache=True)
+def _cells_forward(sums, t, numbers, skipped, storage, h, c, kept, begin, end):
+    """Run the cells of step t, sequence by sequence."""
     gates, bent = np.empty(4 * h.shape[2], np.float32), np.empty(h.shape[2], np.float32)
     for b in range(begin, end):
-        if not active[t, b]:
+        n = numbers[t, b]
+        if n < 0:
             h[t + 1, b], c[t + 1, b] = h[t, b], c[t, b]
-            intermediates[:, t, b] = ZERO
             continue
-        _activate(z[b], gates)
+        _activate(sums[n], gates)
         _cell_forward(gates, c[t, b], c[t + 1, b], h[t + 1, b], bent)
         if skipped[t]:
-            intermediates[:, t, b] = ZERO
+            kept[:, n] = ZERO
         else:
-            _local_gradients(gates, c[t, b], bent, intermediates, t, b)
-            _compress(intermediates, t, b, storage)
+            _local_gradients(gates, c[t, b], bent, kept, n)
+            _compress(kept, n, storage)
 
 
 @njit(nogil=True, cache=True)
-def _steps_forward(z, recurrent, active, skipped, storage, sender, x_moved, h, c, intermediates, begin, end):
+def _steps_forward(z, recurrent, numbers, skipped, storage, sender, x_moved, h, c, kept, begin, end):
     """Take the sequences `begin` to `end` through all steps; z holds the x part of the gate sums and gets the rest."""
-    broadcast = np.zeros(h.shape[1:], np.float32)
-    for t in range(z.shape[0]):
-        send(h[t], active[t - 1], t, sender, broadcast, begin, end)
+    sums = z.reshape(z.shape[0], z.shape[1] * z.shape[2])
+    states, broadcast = np.empty(h.shape[1:], np.float32), np.empty((end - begin, h.shape[2]), np.float32)
+    for t in range(numbers.shape[0]):
+        first, stop = _terms_of_step(numbers[t], begin, end)
+        send(h[t], numbers[t - 1] >= 0, t, sender, states, begin, end)
         for b in range(begin, end):
-            if not active[t, b]:
-                broadcast[b] = ZERO
-        accumulate(z[t], recurrent, broadcast, begin, end)
+            if numbers[t, b] >= 0:
+                broadcast[numbers[t, b] - first] = states[b]
+        accumulate(z[first:stop], recurrent, broadcast, 0, stop - first)
         if not sender.refreshed[t]:
-            add_before(z, t, active, x_moved, broadcast, begin, end)
-        sums = z[t].reshape(z.shape[1], z.shape[2] * z.shape[3])
-        _cells_forward(sums, t, active, skipped, storage, h, c, intermediates, begin, end)
+            add_before(sums, numbers[t - 1 : t + 1], x_moved, states, begin, end)
+        _cells_forward(sums, t, numbers, skipped, storage, h, c, kept, begin, end)
 
 
 @njit(nogil=True, cache=True)
-def _cells_backward(intermediates, t, active, dy, dh, dc, whole, begin, end):
-    """Go back through the cells of step t: dh becomes dy + dh, dc becomes dc_prev, δ is filled."""
+def _cells_backward(kept, numbers, dy, dh, dc, whole, begin, end):
+    """Go back through the cells of a step: dh becomes dy + dh, dc becomes dc_prev, δ is filled."""
     for b in range(begin, end):
+        n = numbers[b]
         for u in range(dh.shape[1]):
-            dh[b, u] = plus(dy[t, b, u], dh[b, u])
-            if not active[t, b]:
-                whole[t, b, 4 * u : 4 * u + 4] = ZERO
+            dh[b, u] = plus(dy[b, u], dh[b, u])
+            if n < 0:
                 continue
-            through = plus(dc[b, u], times(dh[b, u], intermediates[4, t, b, u]))
+            through = plus(dc[b, u], times(dh[b, u], kept[4, n, u]))
             for gate in range(3):
-                whole[t, b, 4 * u + gate] = times(through, intermediates[gate, t, b, u])
-            whole[t, b, 4 * u + 3] = times(dh[b, u], intermediates[3, t, b, u])
-            dc[b, u] = times(through, intermediates[5, t, b, u])
+                whole[n, 4 * u + gate] = times(through, kept[gate, n, u])
+            whole[n, 4 * u + 3] = times(dh[b, u], kept[3, n, u])
+            dc[b, u] = times(through, kept[5, n, u])
 
 
 @njit(nogil=True, cache=True)
-def _prune(whole, threshold, delta, begin, end):
-    """Do what :func:`etalstm.golden.cell.pruned` does with the δ of one step."""
-    for b in range(begin, end):
+def _prune(whole, threshold, delta, first, stop):
+    """Do what :func:`etalstm.golden.cell.pruned` does with the δ of some terms."""
+    for n in range(first, stop):
         for r in range(whole.shape[1]):
-            delta[b, r] = whole[b, r] if is_kept(whole[b, r], threshold) else ZERO
+            delta[n, r] = whole[n, r] if is_kept(whole[n, r], threshold) else ZERO
 
 
 @njit(nogil=True, cache=True)
-def _steps_backward(recurrent, intermediates, active, skipped, threshold, sender, dy, dh, dc, whole, delta, begin, end):
+def _steps_backward(recurrent, kept, numbers, skipped, threshold, sender, dy, dh, dc, whole, delta, begin, end):
     """Take the sequences `begin` to `end` back through all steps; dh and dc become those of the initial state.
 
     With a threshold above 0 `delta` gets what is left of `whole`; without one they are the same array. `sender` sent h.
     """
     collected, always_sent = np.full(dh.shape, MINUS_ZERO), sender.refreshed.all()
-    below = np.empty((len(dh), len(recurrent.panels), recurrent.panels.shape[2]), np.float32)
-    sums = below.reshape(len(dh), below.shape[1] * below.shape[2])
-    for t in range(delta.shape[0] - 1, -1, -1):
+    below = np.empty((end - begin, len(recurrent.panels), recurrent.panels.shape[2]), np.float32)
+    sums = below.reshape(len(below), below.shape[1] * below.shape[2])
+    for t in range(numbers.shape[0] - 1, -1, -1):
+        first, stop = _terms_of_step(numbers[t], begin, end)
         if skipped[t]:
-            dh[begin:end], dc[begin:end], whole[t, begin:end], delta[t, begin:end] = ZERO, ZERO, ZERO, ZERO
+            dh[begin:end], dc[begin:end], whole[first:stop], delta[first:stop] = ZERO, ZERO, ZERO, ZERO
             collected[begin:end] = MINUS_ZERO
             continue
-        _cells_backward(intermediates, t, active, dy, dh, dc, whole, begin, end)
+        _cells_backward(kept, numbers[t], dy[t], dh, dc, whole, begin, end)
         if threshold > ZERO:
-            _prune(whole[t], threshold, delta[t], begin, end)
-        below[begin:end] = MINUS_ZERO
-        accumulate(below, recurrent, delta[t], begin, end)
-        finish_empty(below, delta[t], begin, end)
+            _prune(whole, threshold, delta, first, stop)
+        below[: stop - first] = MINUS_ZERO
+        accumulate(below, recurrent, delta[first:stop], 0, stop - first)
+        finish_empty(below, delta[first:stop], 0, stop - first)
         if not always_sent:
-            collect(sums, t, sender, collected, begin, end)
+            collect(sums, numbers[t] - first, t, sender, collected, begin, end)
         for b in range(begin, end):
-            if active[t, b]:
-                dh[b] = sums[b, : dh.shape[1]]
+            if numbers[t, b] >= 0:
+                dh[b] = sums[numbers[t, b] - first, : dh.shape[1]]
 
 
 @njit(nogil=True, cache=True)
-def _bias_gradient(delta):
-    """Add delta (T·B, 4H), already in the order of the sum, from +0."""
+def _bias_gradient(delta, order):
+    """Add those of delta (N, 4H) that `order` numbers, one after the other, from +0."""
     db = np.zeros(delta.shape[1], np.float32)
-    for n in range(delta.shape[0]):
+    for n in order:
         for r in range(delta.shape[1]):
             db[r] = plus(db[r], delta[n, r])
     return db
@@ -218,78 +231,59 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None,
     h = np.empty((steps + 1, *h0.shape), np.float32)
     c = np.empty_like(h)
     h[0], c[0] = h0, c0
-    intermediates = np.empty((6, steps, *h0.shape), np.float32)
-    active, skipped = np.ascontiguousarray(active), skipped_steps(skipped, steps)
+    skipped, numbers = skipped_steps(skipped, steps), _term_numbers(active)
     rule = storage.compressed, storage.bf16, np.array(storage.thresholds, np.float32)
-    x = np.ascontiguousarray(x)
     broadcast, x_sent = send_inputs(x, active, inputs)
-    starts = x_starts(bias, active, inputs)
-    z = packed_sums(starts, matrix_of(weights[:, :width].T), _without_padding(broadcast, active))
-    z, recurrent = _with_padding(z, active), matrix_of(weights[:, width:].T)
+    real = without_padding(broadcast, active)
+    z = packed_sums(x_starts(bias, active, inputs), matrix_of(weights[:, :width].T), real)
+    recurrent, kept = matrix_of(weights[:, width:].T), np.empty((6, len(real), h0.shape[1]), np.float32)
     h_sent = h[:-1] if inputs.off else np.empty_like(h[:-1])
-    sender, x_moved = Sender(inputs.refreshed(steps), np.float32(inputs.h), h_sent), broadcast.any(axis=2)
+    sender, x_moved = Sender(inputs.refreshed(steps), np.float32(inputs.h), h_sent), real.any(axis=1)
 
     def piece(begin, end):
-        _steps_forward(z, recurrent, active, skipped, rule, sender, x_moved, h, c, intermediates, begin, end)
+        _steps_forward(z, recurrent, numbers, skipped, rule, sender, x_moved, h, c, kept, begin, end)
 
     CREW.share(batch, z.size * h0.shape[1], piece, active.sum(axis=0))
-    return LayerPass(x, h, c, intermediates, active, skipped, x_sent, h_sent, inputs)
+    return LayerPass(x, h, c, kept, active, skipped, x_sent, h_sent, inputs)
 
 
 def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     """Do what :func:`etalstm.golden.reference.layer_backward` does, bit for bit."""
-    steps, batch, inputs = forward.x.shape
-    rows = weights.shape[0]
-    recurrent = matrix_of(weights[:, inputs:])
-    whole = np.empty((steps, batch, rows), np.float32)
+    batch, inputs = forward.x.shape[1:]
+    recurrent, numbers = matrix_of(weights[:, inputs:]), _term_numbers(forward.active)
+    whole = np.empty((forward.kept.shape[1], weights.shape[0]), np.float32)
     delta = np.empty_like(whole) if delta_threshold > 0 else whole
     threshold = np.float32(delta_threshold)
     dy, dh, dc = np.ascontiguousarray(dy), np.array(dh, order="C"), np.array(dc, order="C")
-    sender = Sender(forward.inputs.refreshed(steps), np.float32(forward.inputs.h), forward.h_sent)
+    sender = Sender(forward.inputs.refreshed(len(dy)), np.float32(forward.inputs.h), forward.h_sent)
 
     def piece(begin, end):
         _steps_backward(
-            recurrent, forward.intermediates, forward.active, forward.skipped, threshold, sender,
-            dy, dh, dc, whole, delta, begin, end,
-        )  # fmt: skip
+            recurrent, forward.kept, numbers, forward.skipped, threshold, sender, dy, dh, dc, whole, delta, begin, end
+        )
 
     CREW.share(batch, delta.size * dh.shape[1], piece, forward.active.sum(axis=0))
-    dx = mac_sums(None, weights[:, :inputs], _without_padding(delta, forward.active))
-    dx = collect_inputs(_with_padding(dx, forward.active), forward)
-    ranges = slice_ranges(batch, slices)
-    dw = tree_total((_weight_gradient(forward, delta, sequences) for sequences in ranges), slices, _add)
-    db = tree_total((_bias_gradient(_flat(_terms(whole, sequences))) for sequences in ranges), slices, _add)
-    return LayerBackward(dx, dh, dc, dw, db, column_norms(dw), delta)
+    dx = with_padding(mac_sums(None, weights[:, :inputs], delta), forward.active)
+    dx = collect_inputs(dx, forward)
+    orders = [_order_of_sums(numbers, sequences) for sequences in slice_ranges(batch, slices)]
+    dw = tree_total((_weight_gradient(forward, delta, order) for order in orders), slices, _add)
+    db = tree_total((_bias_gradient(whole, order) for order in orders), slices, _add)
+    return LayerBackward(dx, dh, dc, dw, db, column_norms(dw), delta, forward.active)
 
 
-def _weight_gradient(forward, delta, sequences):
-    """Give dW of one slice. Padding has no δ, so its terms may be left out."""
-    x, h, delta, active = (
-        _terms(array, sequences) for array in (forward.x_sent, forward.h_sent, delta, forward.active)
-    )
-    xh = _without_padding(np.concatenate([x, h], axis=2), active)
-    return mac_sums(None, xh, _without_padding(delta, active).T)
+def _term_numbers(active):
+    """Number the terms: int64, (T, B), -1 where there is padding."""
+    return np.where(active, active.cumsum().reshape(active.shape), 0) - 1
 
 
-def _terms(array, sequences):
-    """Give some sequences of (T, B, …) in the order in which dW and db add them: t descending, then b ascending."""
-    return array[::-1, sequences.start : sequences.stop]
+def _order_of_sums(numbers, sequences):
+    """Give the terms of some sequences in the order in which dW and db add them: t descending, then b ascending."""
+    chosen = numbers[::-1, sequences.start : sequences.stop].ravel()
+    return chosen[chosen >= 0]
 
 
-def _without_padding(array, active):
-    """Give the active (t, b) of (T, B, N) one after the other."""
-    return _flat(array) if active.all() else array[active]
-
-
-def _flat(array):
-    """Give all (t, b) of (T, B, N) one after the other."""
-    return np.ascontiguousarray(array).reshape(-1, array.shape[2])
-
-
-def _with_padding(terms, active):
-    """Undo :func:`_without_padding`, whatever the shape of a term; padding is +0."""
-    if active.all():
-        return terms.reshape(*active.shape, *terms.shape[1:])
-    array = np.zeros((*active.shape, *terms.shape[1:]), np.float32)
-    array[active] = terms
-    return array
+def _weight_gradient(forward, delta, order):
+    """Give dW of the terms in `order`."""
+    steps = np.flatnonzero(forward.active)[order]
+    xh = [array.reshape(-1, array.shape[2])[steps] for array in (forward.x_sent, forward.h_sent)]
+    return mac_sums(None, np.concatenate(xh, axis=1), delta[order].T)

@@ -66,7 +66,7 @@ def send_inputs(x, active, inputs):
 
     Parameters
     ----------
-    x : array, float32, (T, B, I), C order
+    x : array, float32, (T, B, I)
     active : array, bool, (T, B)
     inputs : LayerInputs
 
@@ -76,6 +76,7 @@ def send_inputs(x, active, inputs):
     """
     if inputs.off:
         return x, x
+    x = np.ascontiguousarray(x)
     broadcast, sender = np.empty_like(x), Sender(inputs.refreshed(len(x)), np.float32(inputs.x), np.empty_like(x))
     CREW.share(x.shape[1], x.size, lambda begin, end: _send_steps(x, active, sender, broadcast, begin, end))
     return broadcast, sender.sent
@@ -95,35 +96,35 @@ def x_starts(bias, active, inputs):
 
 
 @njit(nogil=True, cache=True)
-def add_before(z, t, active, x_moved, broadcast, begin, end):
-    """Add the gate sums of step t - 1 to what the elements that moved at step t have added up to.
+def add_before(sums, numbers, x_moved, broadcast, begin, end):
+    """Add the gate sums of the step before to what the elements that moved since have added up to.
 
     Parameters
     ----------
-    z : array, float32, (T, B, panels, WIDTH)
-    t : int
-    active : array, bool, (T, B)
-    x_moved : array, bool, (T, B)          False where nothing of x was broadcast
-    broadcast : array, float32, (B, H)     what was broadcast of h
+    sums : array, float32, (N, 4H or more)   of the N real steps of all sequences
+    numbers : array, int64, (2, B)           where in `sums` the step before is, and the step; below 0: padding
+    x_moved : array, bool, (N,)              False where nothing of x was broadcast
+    broadcast : array, float32, (B, H)       what was broadcast of h
     begin, end : int
     """
     for b in range(begin, end):
-        if not active[t, b]:
+        if numbers[1, b] < 0:
             continue
-        if not x_moved[t, b] and not broadcast[b].any():
-            z[t, b] = ZERO  # it started from -0 and met no term
-        for p in range(z.shape[2]):
-            for j in range(z.shape[3]):
-                z[t, b, p, j] = plus(z[t, b, p, j], z[t - 1, b, p, j])
+        now, before = sums[numbers[1, b]], sums[numbers[0, b]]
+        if not x_moved[numbers[1, b]] and not broadcast[b].any():
+            now[:] = ZERO  # it started from -0 and met no term
+        for r in range(now.size):
+            now[r] = plus(now[r], before[r])
 
 
 @njit(nogil=True, cache=True)
-def collect(sums, t, sender, collected, begin, end):
+def collect(sums, rows, t, sender, collected, begin, end):
     """Make of the sums Wᵀδ of step t the gradients of what was sent there: +0 of what was not.
 
     Parameters
     ----------
-    sums : array, float32, (B, N or more)
+    sums : array, float32, (rows, N or more)
+    rows : array, int64, (B,)              which row of `sums` is that of a sequence; below 0: padding, its sums are 0
     t : int
     sender : Sender
     collected : array, float32, (B, N)     the gradients that wait for the step at which their element was sent
@@ -131,21 +132,23 @@ def collect(sums, t, sender, collected, begin, end):
     """
     for b in range(begin, end):
         now, before = sender.sent[t, b], sender.sent[t - 1, b]  # no step before the first matters: all is sent there
+        row = rows[b]
         for n in range(now.size):
-            whole = plus(collected[b, n], sums[b, n])
+            whole = plus(collected[b, n], sums[row, n] if row >= 0 else ZERO)
             taken = sender.refreshed[t] or plus(now[n], -before[n]) != 0
-            sums[b, n] = whole if taken else ZERO
             collected[b, n] = MINUS_ZERO if taken else whole
+            if row >= 0:
+                sums[row, n] = whole if taken else ZERO
 
 
 @njit(nogil=True, cache=True)
 def _collect_steps(dx, skipped, sender, begin, end):
-    collected = np.full(dx.shape[1:], MINUS_ZERO)
+    collected, rows = np.full(dx.shape[1:], MINUS_ZERO), np.arange(dx.shape[1])
     for t in range(len(dx) - 1, -1, -1):
         if skipped[t]:
             collected[begin:end] = MINUS_ZERO
         else:
-            collect(dx[t], t, sender, collected, begin, end)
+            collect(dx[t], rows, t, sender, collected, begin, end)
 
 
 def collect_inputs(dx, forward):

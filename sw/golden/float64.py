@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from etalstm.delta_inputs import OFF
-from etalstm.golden.passes import LayerBackward, skipped_steps
+from etalstm.golden.passes import LayerBackward, skipped_steps, without_padding
 from etalstm.golden.reference import DENSE
 
 FLOAT32_GRADIENT_BOUND = 1e-5
@@ -126,4 +126,5 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
         db += delta.sum(axis=0)
         dh = np.where(live, dxh[:, inputs:], dh)
         dc = np.where(live, through * f, dc)
-    return LayerBackward(dx, dh, dc, dw, db, np.square(dw).sum(axis=0), deltas)
+    sent = without_padding(deltas, forward.active)
+    return LayerBackward(dx, dh, dc, dw, db, np.square(dw).sum(axis=0), sent, forward.active)

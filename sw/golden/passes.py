@@ -36,15 +36,31 @@ def sent_elements(sent, inputs: LayerInputs) -> np.ndarray:
     return inputs.refreshed(len(sent))[:, None, None] | differs
 
 
+def without_padding(array: np.ndarray, active: np.ndarray) -> np.ndarray:
+    """Give the N real steps of (T, B, W), t ascending, then b ascending: (N, W), contiguous."""
+    return np.ascontiguousarray(array).reshape(-1, array.shape[2]) if active.all() else array[active]
+
+
+def with_padding(terms: np.ndarray, active: np.ndarray) -> np.ndarray:
+    """Give (..., T, B, W) for real steps (..., N, W): undoes :func:`without_padding`; padding is +0."""
+    shape = *terms.shape[:-2], *active.shape, terms.shape[-1]
+    if active.all():
+        return terms.reshape(shape)
+    array = np.zeros(shape, terms.dtype)
+    array[..., active, :] = terms
+    return array
+
+
 @dataclass(frozen=True)
 class LayerPass:
-    """One layer's forward pass over T steps.
+    """One layer's forward pass over T steps, of which N of all sequences together are no padding.
 
     Members
     -------
     x : array, float32, (T, B, I)              the layer's input
     h, c : arrays, float32, (T + 1, B, H)      states; index 0 is the initial one, padded steps repeat the last
-    intermediates : array, float32, (6, T, B, H)  P_i, P_f, P_g, P_o, P_s, P_r as stored; +0 at padded and skipped steps
+    kept : array, float32, (6, N, H)           P_i, P_f, P_g, P_o, P_s, P_r as stored, in the order of
+                                               :func:`without_padding`; +0 at skipped steps
     active : array, bool, (T, B)               False at padded steps
     skipped : array, bool, (T,)                True at cells that keep nothing and have no backward pass
     x_sent : array, float32, (T, B, I)         what each element of x was last sent as; x without delta inputs
@@ -55,12 +71,17 @@ class LayerPass:
     x: np.ndarray
     h: np.ndarray
     c: np.ndarray
-    intermediates: np.ndarray
+    kept: np.ndarray
     active: np.ndarray
     skipped: np.ndarray
     x_sent: np.ndarray
     h_sent: np.ndarray
     inputs: LayerInputs
+
+    @property
+    def intermediates(self) -> np.ndarray:
+        """What is kept, with padding: float32, (6, T, B, H)."""
+        return with_padding(self.kept, self.active)
 
     @property
     def y(self) -> np.ndarray:
@@ -79,8 +100,9 @@ class LayerBackward:
     weights : array, float32, (4H, K)      dW
     bias : array, float32, (4H,)           db
     column_norms : array, float32, (K,)    per column of dW, the sum of its squares
-    delta : array, float32, (T, B, 4H)     gradients of the gate sums as they are broadcast: pruned; +0 at padded and
-                                           skipped steps
+    sent : array, float32, (N, 4H)         gradients δ of the gate sums as they are broadcast: pruned, in the order of
+                                           :func:`without_padding`; +0 at skipped steps
+    active : array, bool, (T, B)           that of the forward pass
     """
 
     dx: np.ndarray
@@ -89,4 +111,10 @@ class LayerBackward:
     weights: np.ndarray
     bias: np.ndarray
     column_norms: np.ndarray
-    delta: np.ndarray
+    sent: np.ndarray
+    active: np.ndarray
+
+    @property
+    def delta(self) -> np.ndarray:
+        """What is broadcast, with padding: float32, (T, B, 4H)."""
+        return with_padding(self.sent, self.active)

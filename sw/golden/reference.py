@@ -14,7 +14,7 @@ from etalstm.delta_inputs import OFF
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.golden.broadcast import CollectedGradients, GateSums, mac_sums
 from etalstm.golden.cell import evaluate, pruned, stored
-from etalstm.golden.passes import LayerBackward, LayerPass, sent_elements, skipped_steps
+from etalstm.golden.passes import LayerBackward, LayerPass, sent_elements, skipped_steps, without_padding
 from etalstm.slices import slice_ranges, tree_total
 from etalstm.storage import LayerStorage
 
@@ -55,10 +55,10 @@ def cell_forward(cell, matrices, x, h0, c0, active, storage=DENSE, skipped=None,
         real = live & (skipped is None or not skipped[t])
         intermediates.append(np.where(real, np.stack(stored(kept, storage)), np.float32(0)))
         broadcasts.append(broadcast)
-    h, c, intermediates = np.stack(h), np.stack(c), np.stack(intermediates, axis=1)
+    h, c, kept = np.stack(h), np.stack(c), np.stack(intermediates, axis=1)[:, active]
     broadcasts = [np.stack(arrays) for arrays in zip(*broadcasts, strict=True)]
     sent = (x, h[:-1]) if inputs.off else np.split(broadcasts[0], [x.shape[2]], axis=2)
-    return LayerPass(x, h, c, intermediates, active, skipped_steps(skipped, steps), *sent, inputs), broadcasts
+    return LayerPass(x, h, c, kept, active, skipped_steps(skipped, steps), *sent, inputs), broadcasts
 
 
 def _step_forward(cell, matrices, x, h, c, sums, t):
@@ -92,6 +92,7 @@ def cell_backward(cell, matrices, forward, broadcasts, dy, dh, dc, delta_thresho
     whole = [np.zeros((*dy.shape[:2], weights.shape[0]), np.float32) for weights, _ in matrices]
     delta = [np.zeros_like(rows) if delta_threshold > 0 else rows for rows in whole]
     collected = [CollectedGradients(sent_elements(broadcast, forward.inputs)) for broadcast in broadcasts]
+    intermediates = forward.intermediates
     for t in reversed(range(len(dy))):
         if forward.skipped[t]:
             dh, dc = np.zeros_like(dh), np.zeros_like(dc)
@@ -100,7 +101,7 @@ def cell_backward(cell, matrices, forward, broadcasts, dy, dh, dc, delta_thresho
             continue
         live, dh = forward.active[t][:, None], add(dy[t], dh)
         of_step = [[rows[t] for rows in stages] for stages in (whole, delta)]
-        kept = dict(zip(cell.kinds, forward.intermediates[:, t], strict=True))
+        kept = dict(zip(cell.kinds, intermediates[:, t], strict=True))
         pass_on = [partial(gradients.step, t) for gradients in collected]
         found = _step_backward(cell, matrices, kept, live, dh, dc, *of_step, delta_threshold, pass_on)
         dx[t], dh_before, dc_before = found
@@ -179,7 +180,8 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     xh = np.concatenate([forward.x_sent, forward.h_sent], axis=2)
     final = dy, dh, dc, delta_threshold, slices
     dx, dh, dc, [(dw, db, delta)] = cell_backward(LSTM, [(weights, None)], forward, [xh], *final)
-    return LayerBackward(dx, dh, dc, dw, db, column_norms(dw), delta)
+    active = forward.active
+    return LayerBackward(dx, dh, dc, dw, db, column_norms(dw), without_padding(delta, active), active)
 
 
 def sliced_gradients(delta, whole, xh, slices):

@@ -65,6 +65,12 @@ def network_forward(
     return passes
 
 
+def network_outputs(passes: list[LayerPass]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Copy what a forward pass gives: y (T, B, H), with the frozen h at padded steps, h and c (L, B, H)."""
+    h, c = (np.stack(states) for states in zip(*((layer.h[-1], layer.c[-1]) for layer in passes), strict=True))
+    return passes[-1].y.copy(), h, c
+
+
 def network_backward(layers, passes, dy, dh, dc, engine=compiled, delta_threshold=0.0, slices=1) -> list[LayerBackward]:
     """Run all layers backward, the top one first; layer l's dy is layer l + 1's dx.
 

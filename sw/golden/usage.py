@@ -38,7 +38,7 @@ def layer_usage(forward: LayerPass, backward: LayerBackward, storage: LayerStora
     return Usage.counted(
         x=x,
         h=h,
-        delta_kept=int(np.count_nonzero(backward.delta)),
+        delta_kept=int(np.count_nonzero(backward.sent)),
         active=forward.active,
         skipped=forward.skipped,
         kept=tuple(kept for kept, _ in streams),

@@ -9,23 +9,23 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-INPUTS = 6  # x, h0, c0, w_ih, w_hh, bias
+INPUTS = 7  # x, h0, c0, w_ih, w_hh, b_ih, b_hh
 
 
 def layer_forward(
-    x, h0, c0, w_ih, w_hh, bias, batch_sizes: Tensor | None, reverse: bool
+    x, h0, c0, w_ih, w_hh, b_ih, b_hh, batch_sizes: Tensor | None, reverse: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Do what :func:`etalstm.nn.operators.lstm_layer` does, to rounding; θ is 0."""
     sizes = [x.shape[1]] * x.shape[0] if batch_sizes is None else batch_sizes.tolist()
     steps = list(x.unbind()) if batch_sizes is None else list(x.split(sizes))
-    h, c, outputs = h0, c0, [None] * len(sizes)
+    h, c, outputs = h0[0], c0[0], [None] * len(sizes)
     for t in reversed(range(len(sizes))) if reverse else range(len(sizes)):
         count = sizes[t]  # the sequences that have this step are the first ones
-        i, f, g, o = (steps[t] @ w_ih.T + h[:count] @ w_hh.T + bias).chunk(4, dim=1)
+        i, f, g, o = (steps[t] @ w_ih.T + h[:count] @ w_hh.T + b_ih + b_hh).chunk(4, dim=1)
         c_new = f.sigmoid() * c[:count] + i.sigmoid() * g.tanh()
         outputs[t] = o.sigmoid() * c_new.tanh()
         h, c = torch.cat([outputs[t], h[count:]]), torch.cat([c_new, c[count:]])
-    return (torch.stack if batch_sizes is None else torch.cat)(outputs), h, c
+    return (torch.stack if batch_sizes is None else torch.cat)(outputs), h[None], c[None]
 
 
 def double_backward(
@@ -39,12 +39,12 @@ def double_backward(
 
     Parameters
     ----------
-    outputs : dy (T, B, H) or packed, dh, dc (B, H)
+    outputs : dy (T, B, H) or packed, dh, dc (1, B, H)
         What the backward pass was given.
-    inputs : x, h0, c0, w_ih, w_hh, bias
+    inputs : x, h0, c0, w_ih, w_hh, b_ih, b_hh
     batch_sizes, reverse : see :func:`layer_forward`
-    gradients : six tensors
-        Gradients of what the backward pass gave: of dx, dh0, dc0, dW_ih, dW_hh, db.
+    gradients : seven tensors
+        Gradients of what the backward pass gave: of dx, dh0, dc0, dW_ih, dW_hh, and of db twice.
 
     Returns
     -------

@@ -14,7 +14,7 @@ from etalstm.golden import float64
 from etalstm.golden.passes import active_steps
 from etalstm.network import canonical_rows, pytorch_rows
 from etalstm.nn.call import LayerCall, LayerStep
-from etalstm.nn.pool import Claim, LayerSession, SessionPool
+from etalstm.nn.pool import Claim, SessionPool
 
 FLOAT64 = "float64"
 
@@ -76,10 +76,11 @@ class DeviceEngine(Engine):
 
     def forward(self, call):
         """Give y, h and c; :class:`DeviceError` names the engine if the device fails."""
+        self._thread.last = None  # nobody has asked for the claim on the pass before
         with self._working("forward pass"):
             session = self._sessions().session_for(call)
             outputs = session.forward(call)
-        self._thread.session = session
+            self._thread.last = session.claim()  # before another thread may use the session
         return outputs
 
     def backward(self, call, dy, dh, dc):
@@ -102,9 +103,8 @@ class DeviceEngine(Engine):
 
     def claim(self):
         """Keep this thread's last forward pass on the device until the claim is collected."""
-        session: LayerSession | None = getattr(self._thread, "session", None)
-        self._thread.session = None
-        return session and session.claim()
+        claim, self._thread.last = getattr(self._thread, "last", None), None
+        return claim
 
     def use(self, claim):
         """Say which pass this thread's next backward pass goes through; spares a comparison of its inputs."""

@@ -86,34 +86,44 @@ def _is_projected(parameters: Sequence[Tensor], has_biases: bool, layers: int, b
 
 def _run(settings, x, batch_sizes, states, parameters, has_biases, layers, dropout, bidirectional):
     settings.storage.check_layers(layers)
-    dtype = x.dtype
-    if torch.is_autocast_enabled("cpu"):
-        dtype = torch.get_autocast_dtype("cpu")
+    cast = torch.is_autocast_enabled("cpu")
+    if cast:
         x, *states = (tensor.float() for tensor in (x, *states))
         parameters = [tensor.float() for tensor in parameters]
     _check_tensors(settings.engine, x, states, parameters)
-    y, h, c = _run_layers(settings, x, batch_sizes, states, parameters, has_biases, layers, dropout, bidirectional)
-    return y.to(dtype), h.to(dtype), c.to(dtype)
+    results = _run_layers(settings, x, batch_sizes, states, parameters, has_biases, layers, dropout, bidirectional)
+    return tuple(tensor.to(torch.get_autocast_dtype("cpu")) for tensor in results) if cast else results
 
 
 def _run_layers(settings, x, batch_sizes, states, parameters, has_biases, layers, dropout, bidirectional):
     directions, size = 1 + bidirectional, TENSORS[has_biases]
+    h0, c0 = (_each(state) for state in states)
     last = []
     for layer in range(layers):
         storage, outputs = settings.storage.layer(layer), []
         for direction in range(directions):
             number = layer * directions + direction
             w_ih, w_hh, *biases = parameters[number * size : (number + 1) * size]
-            bias = biases[0] + biases[1] if biases else w_ih.new_zeros(w_ih.shape[0])
+            b_ih, b_hh = biases or [w_ih.new_zeros(w_ih.shape[0])] * 2
             y, *state = lstm_layer(
-                x, states[0][number], states[1][number], w_ih, w_hh, bias, batch_sizes, bool(direction),
+                x, h0[number], c0[number], w_ih, w_hh, b_ih, b_hh, batch_sizes, bool(direction),
                 settings.engine.key, storage.policy, storage.thresholds, settings.slices,
             )  # fmt: skip
             outputs.append(y)
             last.append(state)
-        x = outputs[0] if directions == 1 else torch.cat(outputs, dim=-1)
+        x = _joined(outputs, dim=-1)
         x = torch.dropout(x, dropout, True) if dropout and layer + 1 < layers else x
-    return x, *(torch.stack(states) for states in zip(*last, strict=True))
+    return x, *(_joined(states, dim=0) for states in zip(*last, strict=True))
+
+
+def _each(states: Tensor) -> Sequence[Tensor]:
+    """Give the state of each layer and direction, (1, B, H): no operation if there is one."""
+    return states.split(1) if len(states) > 1 else [states]
+
+
+def _joined(tensors: Sequence[Tensor], dim: int) -> Tensor:
+    """Concatenate tensors: no operation if there is one."""
+    return torch.cat(tensors, dim) if len(tensors) > 1 else tensors[0]
 
 
 def _check_tensors(engine: Engine, x: Tensor, states: Sequence[Tensor], parameters: Sequence[Tensor]) -> None:

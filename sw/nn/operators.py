@@ -16,7 +16,7 @@ from etalstm.nn.engine import find_engine
 from etalstm.storage import Storage
 
 Layer = tuple[Tensor, Tensor, Tensor]
-Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 @torch.library.custom_op("etalstm::lstm_layer", mutates_args=())
@@ -26,7 +26,8 @@ def lstm_layer(
     c0: Tensor,
     w_ih: Tensor,
     w_hh: Tensor,
-    bias: Tensor,
+    b_ih: Tensor,
+    b_hh: Tensor,
     batch_sizes: Tensor | None,
     reverse: bool,
     engine: str,
@@ -39,8 +40,8 @@ def lstm_layer(
     Parameters
     ----------
     x : (T, B, I), or (steps of all sequences, I) if they are packed
-    h0, c0 : (B, H)
-    w_ih, w_hh, bias : (4H, I), (4H, H), (4H,)
+    h0, c0 : (1, B, H)
+    w_ih, w_hh, b_ih, b_hh : (4H, I), (4H, H), (4H,), (4H,)
     batch_sizes : int64, (T,), optional
         Sequences of each step, of a ``PackedSequence``. Default: all have T steps.
     reverse : bool
@@ -52,17 +53,17 @@ def lstm_layer(
 
     Returns
     -------
-    y (T, B, H) or packed as x is; h, c (B, H) after the last step that was read
+    y (T, B, H) or packed as x is; h, c (1, B, H) after the last step that was read
     """
     order = _StepOrder(batch_sizes, reverse)
-    call = order.call(x, h0, c0, w_ih, w_hh, bias, storage, thresholds, slices)
+    call = order.call(x, h0, c0, (w_ih, w_hh, b_ih, b_hh), storage, thresholds, slices)
     y, h, c = find_engine(engine).forward(call)
-    return _tensor(order.leave(y)), _tensor(h), _tensor(c)
+    return _tensor(order.leave(y)), _tensor(h[None]), _tensor(c[None])
 
 
 @lstm_layer.register_fake
-def _(x, h0, c0, w_ih, w_hh, bias, batch_sizes, reverse, engine, storage, thresholds, slices):
-    return x.new_empty((*x.shape[:-1], h0.shape[1])), torch.empty_like(h0), torch.empty_like(c0)
+def _(x, h0, c0, w_ih, w_hh, b_ih, b_hh, batch_sizes, reverse, engine, storage, thresholds, slices):
+    return x.new_empty((*x.shape[:-1], h0.shape[2])), torch.empty_like(h0), torch.empty_like(c0)
 
 
 @torch.library.custom_op("etalstm::lstm_layer_backward", mutates_args=())
@@ -75,7 +76,8 @@ def lstm_layer_backward(
     c0: Tensor,
     w_ih: Tensor,
     w_hh: Tensor,
-    bias: Tensor,
+    b_ih: Tensor,
+    b_hh: Tensor,
     batch_sizes: Tensor | None,
     reverse: bool,
     engine: str,
@@ -87,22 +89,23 @@ def lstm_layer_backward(
 
     Parameters
     ----------
-    dy, dh, dc : (T, B, H) or packed, (B, H), (B, H)
+    dy, dh, dc : (T, B, H) or packed, (1, B, H), (1, B, H)
         Gradients of what :func:`lstm_layer` gave for the other arguments.
 
     Returns
     -------
-    gradients of x, h0, c0, w_ih, w_hh, bias
+    gradients of x, h0, c0, w_ih, w_hh, b_ih, b_hh
     """
     order = _StepOrder(batch_sizes, reverse)
-    call = order.call(x, h0, c0, w_ih, w_hh, bias, storage, thresholds, slices)
-    dx, *others = find_engine(engine).backward(call, order.enter(dy), dh.numpy(), dc.numpy())
-    return tuple(_tensor(array) for array in (order.leave(dx), *others))
+    call = order.call(x, h0, c0, (w_ih, w_hh, b_ih, b_hh), storage, thresholds, slices)
+    dx, dh0, dc0, *others = find_engine(engine).backward(call, order.enter(dy), dh.numpy()[0], dc.numpy()[0])
+    arrays = order.leave(dx), dh0[None], dc0[None], *others, others[-1].copy()
+    return tuple(map(_tensor, arrays))
 
 
 @lstm_layer_backward.register_fake
-def _(dy, dh, dc, x, h0, c0, w_ih, w_hh, bias, batch_sizes, reverse, engine, storage, thresholds, slices):
-    return tuple(tensor.new_empty(tensor.shape) for tensor in (x, h0, c0, w_ih, w_hh, bias))
+def _(dy, dh, dc, x, h0, c0, w_ih, w_hh, b_ih, b_hh, batch_sizes, reverse, engine, storage, thresholds, slices):
+    return tuple(tensor.new_empty(tensor.shape) for tensor in (x, h0, c0, w_ih, w_hh, b_ih, b_hh))
 
 
 def _save(ctx, inputs, output) -> None:
@@ -161,11 +164,11 @@ class _StepOrder:
         array = in_reading_order(array, self._lengths, self._reverse)
         return self._packing.pack(array) if self._packing else array
 
-    def call(self, x, h0, c0, w_ih, w_hh, bias, storage, thresholds, slices) -> LayerCall:
+    def call(self, x, h0, c0, parameters, storage, thresholds, slices) -> LayerCall:
         """Give what an engine computes."""
-        h0, c0, w_ih, w_hh, bias = (tensor.numpy() for tensor in (h0, c0, w_ih, w_hh, bias))
+        h0, c0, w_ih, w_hh, b_ih, b_hh = (tensor.numpy() for tensor in (h0, c0, *parameters))
         kept = _storage(storage, tuple(thresholds))
-        return LayerCall(self.enter(x), self._lengths, h0, c0, w_ih, w_hh, bias, kept, slices)
+        return LayerCall(self.enter(x), self._lengths, h0[0], c0[0], w_ih, w_hh, b_ih + b_hh, kept, slices)
 
 
 @lru_cache

@@ -100,21 +100,20 @@ class LayerSession:
             lengths = np.full(x.shape[1], steps)
         outputs = self.session.forward(x, lengths, call.h0[None], call.c0[None])
         self._inputs, self._holds_pass = tuple(map(_copied, self._inputs, call.inputs)), True
-        return outputs.y[:steps].copy(), outputs.h[0], outputs.c[0]
+        return outputs.y[:steps], outputs.h[0], outputs.c[0]
 
     def backward(self, dy, dh, dc) -> tuple[np.ndarray, ...]:
         """Go back through the pass: dx (T, B, I), dh0, dc0 (B, H), dW_ih (4H, I), dW_hh (4H, H), db (4H,)."""
-        steps, _, inputs = self._inputs[0].shape
+        steps = len(self._inputs[0])
         self._holds_pass = False
         back = self.session.backward(self._padded(dy), dh[None], dc[None])
-        gradients = self.session.gradients()[0]
+        self._gradients = self.session.gradients()[0]
         self._claim = _nothing
-        self._gradients = (*np.split(gradients.weights, [inputs], axis=1), gradients.bias)
-        return back.dx[:steps], back.dh0[0], back.dc0[0], *(array.copy() for array in self._gradients)
+        return back.dx[:steps], back.dh0[0], back.dc0[0], *self._gradients.tensors()
 
     def gave(self, step: LayerStep) -> bool:
         """Tell whether the gradients of `step` are those of the session's last backward pass."""
-        return self._gradients is not None and same_bits(self._gradients, step.gradients)
+        return self._gradients is not None and same_bits(self._gradients.tensors(), step.gradients)
 
     def update(self, step: LayerStep) -> None:
         """Take a step that the host has taken too, so that its weights need not be loaded.

@@ -132,6 +132,28 @@ def test_padded_steps_give_zero_outputs_and_take_no_gradient(session):
     assert not dx[2:, 1].any()
 
 
+def test_the_backward_pass_reads_nothing_that_the_caller_was_given(session):
+    x, dy, found = normal(5, 2, 3), normal(5, 2, 4), []
+    for factor in (1, 0):
+        outputs = session.forward(x, lengths=[5, 2])
+        for array in vars(outputs).values():
+            array *= factor
+        found.append((session.backward(dy).norm, session.gradients()[0].weights))
+    assert found[0][0] == found[1][0] and np.array_equal(found[0][1], found[1][1])
+
+
+def test_gradients_come_in_the_layout_of_tensors_too(session):
+    session.forward(normal(5, 2, 3))
+    session.backward(normal(5, 2, 4))
+    gradients = session.gradients()[0]
+    w_ih, w_hh, bias = gradients.tensors()
+    assert np.array_equal(np.concatenate([w_ih, w_hh], axis=1), gradients.weights)
+    assert w_ih.flags.c_contiguous and w_hh.flags.c_contiguous and np.array_equal(bias, gradients.bias)
+    for tensor in (w_ih, w_hh, bias):
+        tensor[:] = 0
+    assert gradients.weights.all() and gradients.bias.all(), "the tensors are the session's own arrays"
+
+
 def test_state_carried_over_continues_the_sequence(session):
     x = normal(5, 2, 3)
     whole = session.forward(x)

@@ -12,7 +12,7 @@ from etalstm.golden.passes import active_steps
 from etalstm.golden.reference import cell_forward
 from etalstm.storage import Storage
 from tests.cells.two_stages import TWO_STAGES
-from tests.golden.test_passes import POLICIES, assert_same_bits, layer, scalar_sum, tensors
+from tests.golden.test_passes import POLICIES, arrays_of, assert_same_bits, layer, scalar_sum
 
 MINUS_ZERO = np.float32(-0.0)
 
@@ -32,7 +32,7 @@ def passes(engine, arguments, inputs, storage=reference.DENSE, skipped=None, **b
     *forward, dy, dh, dc = arguments
     done = engine.layer_forward(*forward, storage, skipped, inputs)
     back = engine.layer_backward(forward[0], done, dy, dh, dc, **backward_options)
-    return tensors(done) | tensors(back)
+    return arrays_of(done) | arrays_of(back)
 
 
 def sent_by_definition(values, threshold, inputs, real):

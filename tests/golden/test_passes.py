@@ -46,12 +46,14 @@ def train(
     engine, weights, bias, x, h0, c0, active, dy, dh, dc, storage=reference.DENSE, skipped=None, **backward_options
 ):
     forward = engine.layer_forward(weights, bias, x, h0, c0, active, storage, skipped)
-    return {**tensors(forward), **tensors(engine.layer_backward(weights, forward, dy, dh, dc, **backward_options))}
+    return arrays_of(forward) | arrays_of(engine.layer_backward(weights, forward, dy, dh, dc, **backward_options))
 
 
-def tensors(results):
-    """The arrays of a pass by name."""
-    return {name: value for name, value in vars(results).items() if isinstance(value, np.ndarray)}
+def arrays_of(result):
+    """Every array of a pass by name, those that are laid out when asked for too."""
+    laid_out = [name for name, member in vars(type(result)).items() if isinstance(member, property)]
+    members = vars(result) | {name: getattr(result, name) for name in laid_out}
+    return {name: member for name, member in members.items() if isinstance(member, np.ndarray)}
 
 
 def assert_engines_agree(arguments, *reductions, **more_reductions):

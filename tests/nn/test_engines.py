@@ -280,3 +280,18 @@ def test_threads_that_share_a_device_get_their_own_results():
     with ThreadPoolExecutor(4) as threads:
         for actual, one in zip(threads.map(work, range(len(inputs))), expected, strict=True):
             assert all(torch.equal(tensor, one[name]) for name, tensor in actual.items())
+
+
+def test_no_other_thread_takes_the_session_between_a_pass_and_its_claim(monkeypatch):
+    one = network(WatchedDevice())
+    expected, claim = run(network("golden"), sequences()), one.engine.claim
+
+    def late_claim():
+        monkeypatch.undo()
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(one, sequences(seed=9)).result()
+        return claim()
+
+    monkeypatch.setattr(one.engine, "claim", late_claim)
+    for name, actual in run(one, sequences()).items():
+        assert torch.equal(actual, expected[name]), name

@@ -42,6 +42,15 @@ def test_batches_give_what_torch_gives(batch_first, bidirectional, bias, with_st
     assert_close(run(network, x, given), run(stock, x, given))
 
 
+def test_the_biases_have_gradients_of_their_own():
+    network, _ = pair()
+    network(sequences())[0].sum().backward()
+    before = network.bias_hh_l0.grad.clone()
+    assert torch.equal(network.bias_ih_l0.grad, before)
+    network.bias_ih_l0.grad.zero_()
+    assert torch.equal(network.bias_hh_l0.grad, before)
+
+
 @pytest.mark.parametrize(("inputs", "units", "layers", "steps", "batch"), [(8, 32, 2, 8, 16), (64, 64, 1, 35, 8)])
 def test_larger_networks_give_what_torch_gives(inputs, units, layers, steps, batch):
     torch.manual_seed(5)

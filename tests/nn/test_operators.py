@@ -19,17 +19,17 @@ def tensors(dtype, batch_sizes=None):
     generator = torch.Generator().manual_seed(5)
     shapes = [
         (*rows(batch_sizes), INPUTS),
-        *[(BATCH, UNITS)] * 2,
+        *[(1, BATCH, UNITS)] * 2,
         (4 * UNITS, INPUTS),
         (4 * UNITS, UNITS),
-        (4 * UNITS,),
+        *[(4 * UNITS,)] * 2,
     ]
     return [torch.randn(s, generator=generator, dtype=dtype).requires_grad_() for s in shapes]
 
 
 def results(dtype, batch_sizes):
     generator = torch.Generator().manual_seed(6)
-    shapes = [(*rows(batch_sizes), UNITS), (BATCH, UNITS), (BATCH, UNITS)]
+    shapes = [(*rows(batch_sizes), UNITS), (1, BATCH, UNITS), (1, BATCH, UNITS)]
     return [torch.randn(s, generator=generator, dtype=dtype).requires_grad_() for s in shapes]
 
 
