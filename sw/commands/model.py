@@ -18,6 +18,7 @@ from etalstm.commands.model_check import check as check_model
 from etalstm.commands.model_check import chosen
 from etalstm.commands.model_weights import measure_run
 from etalstm.commands.options import SIZES, SLICES_HELP, refuse, slices_or_auto
+from etalstm.commands.planner import share_of
 from etalstm.delta_inputs import DeltaInputs
 from etalstm.hw.config import Config
 from etalstm.hw.config import preset as named_preset
@@ -26,6 +27,7 @@ from etalstm.model.operands import Densities
 from etalstm.network import NetworkShape, check_size
 from etalstm.plan.fit import plan_best_slices, plan_whole
 from etalstm.plan.groups import group_counts
+from etalstm.plan.operands import LOCAL_GRADIENTS
 from etalstm.plan.plan import Plan
 from etalstm.processors import count_processors
 from etalstm.slices import AUTO, check_slices
@@ -135,8 +137,9 @@ def plan_named(
     slices: int | str,
     masked: bool = False,
     inputs: DeltaInputs = DeltaInputs(),  # noqa: B008  frozen
+    local: float = 1.0,
 ) -> Plan:
-    """Plan a network as the options of a command name it.
+    """Plan a network as the options of a command name it, with room for a share `local` of the local gradients.
 
     Raises
     ------
@@ -148,10 +151,13 @@ def plan_named(
     kept = Storage(storage)
     architecture.check_storage(kept)
 
+    def share(log: int) -> float:
+        return share_of(local, storage == "ms1-bf16", log) if log == LOCAL_GRADIENTS else 1.0
+
     def plan_with(slices: int, groups: Sequence[int]) -> Plan:
         make = partial(
             Plan, config, network, batch, steps, masked=masked, storage=kept, skips=architecture.skips, slices=slices,
-            inputs=inputs,
+            inputs=inputs, share=share,
         )  # fmt: skip
         return plan_whole(1 << config.address_bits, make, groups)
 
@@ -214,7 +220,7 @@ def measure(
     machine = named_architecture(architecture)
     delta, inputs = (delta, inputs) if machine.skips else (1.0, 1.0)
     sent = DeltaInputs() if inputs == 1 else DeltaInputs(0.0, refresh)
-    plan = plan_named(config, network, batch, steps, storage, machine, slices, masked, sent)
+    plan = plan_named(config, network, batch, steps, storage, machine, slices, masked, sent, local)
     operands = operands_of(config, plan, machine, delta, local, inputs)
     passes = count_iteration(config, plan, operands, machine, only="forward" if forward else "")
     cycles = sum(counters["cycles"] for counters in passes.values())

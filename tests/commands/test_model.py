@@ -13,7 +13,7 @@ from etalstm.hw.config import preset
 from etalstm.network import NetworkShape
 
 
-@pytest.mark.parametrize("option", ["--density", "--local-density"])
+@pytest.mark.parametrize("option", ["--density", "--local-density", "--input-density"])
 @pytest.mark.parametrize("value", ["-0.1", "1.5"])
 def test_refuses_a_share_that_is_none(option, value, capsys):
     assert run(["model", option, value]) == BAD_INPUT
@@ -48,6 +48,16 @@ def test_macs_that_are_skipped_are_not_utilization():
     dense, sparse = (measure(network, 7, 4, config, delta=delta, local=delta) for delta in (1.0, 0.1))
     assert sparse["cycles"] < dense["cycles"]
     assert sparse["utilization"] * 3 == pytest.approx(sparse["dense_equivalent"] * (1 + 2 * 0.1))
+
+
+def test_what_is_not_sent_costs_the_forward_pass_nothing():
+    network, config = NetworkShape(32, 64, 1), preset("sim")
+    rules = (1.0, 0), (0.2, 0), (0.2, 4)
+    whole, some, refreshed = (measure(network, 16, 8, config, inputs=share, refresh=every) for share, every in rules)
+    assert some["passes"]["forward"] < refreshed["passes"]["forward"] < whole["passes"]["forward"]
+    for found, dense_steps in ((some, 1), (refreshed, 2)):
+        sent = (dense_steps + 0.2 * (8 - dense_steps)) / 8
+        assert found["utilization"] * 3 == pytest.approx(found["dense_equivalent"] * (2 + sent))
 
 
 @pytest.mark.parametrize("processors", [1, 2])
