@@ -21,10 +21,20 @@ TINY = np.float32(2.0**-126)  # the smallest normal binary32; the machine has no
 
 def flush_subnormals(values: np.ndarray) -> np.ndarray:
     """Copy float32 `values`, every subnormal replaced by a zero of its sign, as the machine reads them."""
-    values = np.asarray(values, np.float32)
-    factors = np.abs(values, out=np.empty_like(values))
-    np.greater_equal(factors, TINY, out=factors)  # 1, and 0 for what becomes a zero
-    return np.multiply(values, factors, out=factors)
+    return _flushed(np.asarray(values, np.float32))[0]
+
+
+def _flushed(values: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Copy float32 `values`, subnormals flushed, in C order; and tell whether all are finite.
+
+    The copy holds all that is computed on the way: fresh memory would take longer than the arithmetic.
+    """
+    copy = np.empty(values.shape, np.float32)
+    np.abs(values, out=copy)
+    finite = bool(copy.max(initial=0) < np.inf)  # a NaN is the largest
+    np.greater_equal(copy, TINY, out=copy)  # 1, and 0 for what becomes a zero
+    np.multiply(values, copy, out=copy)
+    return copy, finite
 
 
 def check_size(name: str, value: int) -> int:
@@ -72,11 +82,11 @@ def check_float32(name: str, values: np.ndarray, shape: tuple[int, ...]) -> np.n
         raise ValueError(f"{name} must be float32, got {values.dtype}")
     if values.shape != tuple(shape):
         raise ValueError(f"{name} must have shape {tuple(shape)}, got {values.shape}")
-    finite = np.isfinite(values)
-    if not finite.all():
-        index = tuple(int(n) for n in np.argwhere(~finite)[0])
+    flushed, finite = _flushed(values)
+    if not finite:
+        index = tuple(int(n) for n in np.argwhere(~np.isfinite(values))[0])
         raise ValueError(f"{name} must be finite, got {values[index]} at index {index}")
-    return np.ascontiguousarray(flush_subnormals(values))
+    return flushed
 
 
 @dataclass(frozen=True)

@@ -140,9 +140,14 @@ class LayerSession:
 
 
 def _copied(old: np.ndarray | None, new: np.ndarray | None) -> np.ndarray | None:
-    """Copy `new`, in the memory of `old` if it fits: fresh memory takes longer than the copy."""
-    if new is None or old is None or old.shape != new.shape:
-        return None if new is None else new.copy()
+    """Copy `new`, in the memory of `old` if it fits: fresh memory takes longer than the copy.
+
+    An array that owns its memory was made for its call, and stays as it is: that of a tensor lies in the tensor's.
+    """
+    if new is None or new.flags.owndata:
+        return new
+    if old is None or old.shape != new.shape:
+        return new.copy()
     np.copyto(old, new)
     return old
 
