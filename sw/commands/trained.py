@@ -59,7 +59,8 @@ def measure(settings: Settings, device: Device, run: Path, batches: int) -> dict
         and of weights those ``spared`` that were planned to be read but not needed.
     """
     data = open_data(settings)
-    learner, _ = open_learner(settings, data, device, RunFolder(run).checkpoint)
+    sending = "input_threshold", "refresh"
+    learner, _ = open_learner(settings, data, device, RunFolder(run).checkpoint, other=sending)
     chosen = data.epoch("train", settings.batch, learner.steps, np.random.default_rng(0))[:batches]
     counts, usage = [], Usage()
     for batch in chosen:

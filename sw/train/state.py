@@ -1,5 +1,6 @@
 """A learner's state as the tensors of a checkpoint, and back."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 from etalstm.data import DataSet
@@ -48,15 +49,15 @@ def _shapes(learner: Learner, origin: Origin, within_epoch: bool) -> dict[str, t
     return shapes
 
 
-def check_run(path: Path, learner: Learner, saved: Checkpoint) -> None:
-    """Raise :class:`CheckpointError` unless a checkpoint is of the learner's run.
+def check_run(path: Path, learner: Learner, saved: Checkpoint, other: Collection[str] = ()) -> None:
+    """Raise :class:`CheckpointError` unless a checkpoint is of the learner's run, but for some fields of its origin.
 
     Where an epoch begins the batch may differ: no state is carried, and the order of the examples is not begun.
     """
     found, expected, position = saved.description.run, learner.origin, saved.description.position
     check_same(path, saved.description.model, learner.identity)
-    if not position.batch:
-        expected = expected.model_copy(update={"batch": found.batch})
+    may_differ = {*other} if position.batch else {*other, "batch"}
+    expected = expected.model_copy(update={name: getattr(found, name) for name in may_differ})
     check_same(path, found, expected)
     layers = learner.network.layers
     if not len(position.chooser.dense_for) == len(position.chooser.words) == len(position.chooser.deltas) == layers:
@@ -64,7 +65,7 @@ def check_run(path: Path, learner: Learner, saved: Checkpoint) -> None:
     saved.check_shapes(path, _shapes(learner, found, position.batch > 0))
 
 
-def restore(path: Path, learner: Learner, saved: Checkpoint) -> None:
+def restore(path: Path, learner: Learner, saved: Checkpoint, other: Collection[str] = ()) -> None:
     """Bring a learner to where a checkpoint was written.
 
     Parameters
@@ -73,13 +74,15 @@ def restore(path: Path, learner: Learner, saved: Checkpoint) -> None:
         Of the checkpoint, for messages.
     learner : Learner
     saved : Checkpoint
+    other : collection of str
+        Fields of its origin in which it may differ: its network is then measured in another way, no run goes on.
 
     Raises
     ------
     CheckpointError
         If the checkpoint is of another run.
     """
-    check_run(path, learner, saved)
+    check_run(path, learner, saved, other)
     tensors, position, layers = saved.tensors, saved.description.position, learner.network.layers
     learner.iteration, optimizer, model = position.iteration, learner.optimizer, learner.model
     learner.chooser.state = position.chooser.model_dump()
@@ -95,8 +98,10 @@ def restore(path: Path, learner: Learner, saved: Checkpoint) -> None:
         learner.h, learner.c = tensors["state.h"], tensors["state.c"]
 
 
-def open_learner(settings: Settings, data: DataSet, device: Device, path: Path | None = None) -> tuple:
-    """Make a learner, at the state of a checkpoint if there is a path of one.
+def open_learner(
+    settings: Settings, data: DataSet, device: Device, path: Path | None = None, other: Collection[str] = ()
+) -> tuple:
+    """Make a learner, at the state of a checkpoint if there is a path of one; `other` as in :func:`restore`.
 
     Returns
     -------
@@ -106,5 +111,5 @@ def open_learner(settings: Settings, data: DataSet, device: Device, path: Path |
     saved = read(path) if path else None
     learner = Learner(settings, data, device, saved)
     if saved:
-        restore(path, learner, saved)
+        restore(path, learner, saved, other)
     return learner, saved
