@@ -101,19 +101,29 @@ def _steps_forward(z, recurrent, active, skipped, storage, h, c, intermediates, 
 
 
 @njit(nogil=True, cache=True)
+def _cell_backward(intermediates, t, b, dh, dc, delta):
+    """Go back through the cells of one sequence: dc becomes dc_prev, δ is filled, four gates of each unit in turn."""
+    p_i, p_f, p_g = intermediates[0, t, b], intermediates[1, t, b], intermediates[2, t, b]
+    p_o, p_s, p_r = intermediates[3, t, b], intermediates[4, t, b], intermediates[5, t, b]
+    for u in range(dh.size):
+        through = plus(dc[u], times(dh[u], p_s[u]))
+        delta[4 * u] = times(through, p_i[u])
+        delta[4 * u + 1] = times(through, p_f[u])
+        delta[4 * u + 2] = times(through, p_g[u])
+        delta[4 * u + 3] = times(dh[u], p_o[u])
+        dc[u] = times(through, p_r[u])
+
+
+@njit(nogil=True, cache=True)
 def _cells_backward(intermediates, t, active, dy, dh, dc, whole, begin, end):
     """Go back through the cells of step t: dh becomes dy + dh, dc becomes dc_prev, δ is filled."""
     for b in range(begin, end):
         for u in range(dh.shape[1]):
             dh[b, u] = plus(dy[t, b, u], dh[b, u])
-            if not active[t, b]:
-                whole[t, b, 4 * u : 4 * u + 4] = ZERO
-                continue
-            through = plus(dc[b, u], times(dh[b, u], intermediates[4, t, b, u]))
-            for gate in range(3):
-                whole[t, b, 4 * u + gate] = times(through, intermediates[gate, t, b, u])
-            whole[t, b, 4 * u + 3] = times(dh[b, u], intermediates[3, t, b, u])
-            dc[b, u] = times(through, intermediates[5, t, b, u])
+        if active[t, b]:
+            _cell_backward(intermediates, t, b, dh[b], dc[b], whole[t, b])
+        else:
+            whole[t, b] = ZERO
 
 
 @njit(nogil=True, cache=True)
@@ -148,12 +158,13 @@ def _steps_backward(recurrent, intermediates, active, skipped, threshold, dy, dh
 
 
 @njit(nogil=True, cache=True)
-def _bias_gradient(delta):
-    """Add delta (T·B, 4H), already in the order of the sum, from +0."""
-    db = np.zeros(delta.shape[1], np.float32)
-    for n in range(delta.shape[0]):
-        for r in range(delta.shape[1]):
-            db[r] = plus(db[r], delta[n, r])
+def _bias_gradient(delta, begin, end):
+    """Add the δ (T, B, 4H) of the sequences `begin` to `end` from +0: t descending, then b ascending."""
+    db = np.zeros(delta.shape[2], np.float32)
+    for t in range(delta.shape[0] - 1, -1, -1):
+        for b in range(begin, end):
+            for r in range(db.size):
+                db[r] = plus(db[r], delta[t, b, r])
     return db
 
 
@@ -247,7 +258,7 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     dx = _with_padding(dx, forward.active)
     ranges = slice_ranges(batch, slices)
     dw = tree_total((_weight_gradient(forward, delta, sequences) for sequences in ranges), slices, _add)
-    db = tree_total((_bias_gradient(_flat(_terms(whole, sequences))) for sequences in ranges), slices, _add)
+    db = tree_total((_bias_gradient(whole, sequences.start, sequences.stop) for sequences in ranges), slices, _add)
     return LayerBackward(dx, dh, dc, dw, db, column_norms(dw), delta)
 
 
