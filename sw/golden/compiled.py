@@ -15,9 +15,10 @@ from etalstm.codec import is_kept, rounded
 from etalstm.golden.activation import activation_of
 from etalstm.golden.arithmetic import finish, plus, times
 from etalstm.golden.crew import CREW
+from etalstm.golden.packing import matrix_of
 from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps
 from etalstm.golden.reference import DENSE
-from etalstm.golden.sums import MINUS_ZERO, ZERO, accumulate, finish_empty, mac_sums, matrix_of, packed_sums
+from etalstm.golden.sums import MINUS_ZERO, ZERO, accumulate, finish_empty, gradient_sums, mac_sums, packed_sums
 from etalstm.slices import slice_ranges, tree_total
 
 ONE = np.float32(1)
@@ -263,25 +264,17 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
 
 
 def _weight_gradient(forward, delta, sequences):
-    """Give dW of one slice. Padding has no δ, so its terms may be left out."""
-    x, h, delta, active = (_terms(array, sequences) for array in (forward.x, forward.h[:-1], delta, forward.active))
-    xh = _without_padding(np.concatenate([x, h], axis=2), active)
-    return mac_sums(None, xh, _without_padding(delta, active).T)
-
-
-def _terms(array, sequences):
-    """Give some sequences of (T, B, …) in the order in which dW and db add them: t descending, then b ascending."""
-    return array[::-1, sequences.start : sequences.stop]
+    """Give dW of one slice: t descending, then b ascending. Padding has no δ, so its terms may be left out."""
+    given = forward.x, forward.h[:-1], delta, forward.active
+    x, h, delta, active = (array[::-1, sequences.start : sequences.stop] for array in given)
+    if active.all():
+        return gradient_sums(x, h, delta)
+    return gradient_sums(*(array[active][np.newaxis] for array in (x, h, delta)))
 
 
 def _without_padding(array, active):
-    """Give the active (t, b) of (T, B, N) one after the other."""
-    return _flat(array) if active.all() else array[active]
-
-
-def _flat(array):
-    """Give all (t, b) of (T, B, N) one after the other."""
-    return np.ascontiguousarray(array).reshape(-1, array.shape[2])
+    """Give the active (t, b) of (T, B, N), which is in C order, one after the other."""
+    return array.reshape(-1, array.shape[2]) if active.all() else array[active]
 
 
 def _with_padding(terms, active):

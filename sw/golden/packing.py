@@ -98,17 +98,42 @@ def _aligned(panels, terms):
 
 
 @njit(nogil=True, cache=True)
-def matrix_of(array):
-    """Lay a matrix out in panels; `array` is float32, (terms, columns), any order."""
+def _lay(array, panels, term, column):
+    """Copy a matrix into panels, its first element to a term and a column."""
     terms, columns = array.shape
+    first = 0
+    while first < columns:
+        panel, lane = divmod(column + first, WIDTH)
+        last = min(first + WIDTH - lane, columns)
+        copy_matrix(array[:, first:last], panels[panel, term : term + terms, lane : lane + last - first])
+        first = last
+
+
+@njit(nogil=True, cache=True)
+def matrix_of_steps(left, right):
+    """Lay the columns of two arrays side by side in panels, step after step.
+
+    left, right : arrays, float32, (steps, sequences, columns of it), any order
+    """
+    steps, sequences, columns = left.shape[0], left.shape[1], left.shape[2] + right.shape[2]
+    terms = steps * sequences
     panels = _aligned(-(-columns // WIDTH), terms)
     panels[columns // WIDTH :, :, columns % WIDTH :] = 0
+    for t in range(steps):
+        _lay(left[t], panels, t * sequences, 0)
+        _lay(right[t], panels, t * sequences, left.shape[2])
     sizes = np.empty((-(-terms // TERMS), 2), np.float64)
     for n in range(len(sizes)):
-        block, smallest, largest = slice(n * TERMS, (n + 1) * TERMS), np.inf, 0.0
+        smallest, largest = np.inf, 0.0
         for p in range(len(panels)):
-            copy_matrix(array[block, p * WIDTH : (p + 1) * WIDTH], panels[p, block])
-            low, high = magnitudes(panels[p, block])
+            low, high = magnitudes(panels[p, n * TERMS : (n + 1) * TERMS])
             smallest, largest = min(smallest, low), max(largest, high)
         sizes[n, 0], sizes[n, 1] = smallest, largest
     return Matrix(panels, sizes)
+
+
+@njit(nogil=True, cache=True)
+def matrix_of(array):
+    """Lay a matrix out in panels; `array` is float32, (terms, columns), any order."""
+    steps = np.expand_dims(array, 0)
+    return matrix_of_steps(steps, steps[:, :, :0])

@@ -12,7 +12,7 @@ from numba import njit
 
 from etalstm.golden.cache import drop_stale
 from etalstm.golden.crew import CREW
-from etalstm.golden.packing import TERMS, Matrix, copy_matrix, magnitudes, matrix_of, survey
+from etalstm.golden.packing import TERMS, Matrix, copy_matrix, magnitudes, matrix_of, matrix_of_steps, survey
 from etalstm.golden.tile import ROWS, SIDE, WIDTH, add_flushing, add_tile, side_of
 
 TILES = 8
@@ -205,16 +205,6 @@ def accumulate(total, matrix, scalars, begin, end):
 
 
 @njit(nogil=True, cache=True)
-def _accumulate_turned(total, matrix, turned, begin, end):
-    """Do what :func:`accumulate` does, given the scalars' transpose in any order."""
-    for first in range(begin, end, CHUNK):
-        last = min(first + CHUNK, end)
-        scalars = np.empty((last - first, len(turned)), np.float32)
-        copy_matrix(turned[:, first:last].T, scalars)
-        _accumulate_chunk(total[first:last], matrix, scalars)
-
-
-@njit(nogil=True, cache=True)
 def finish_empty(total, scalars, begin, end):
     """Give sums that started from -0, the neutral element of addition, and met no term the value +0."""
     for n in range(begin, end):
@@ -227,15 +217,27 @@ def finish_empty(total, scalars, begin, end):
             total[n] = ZERO
 
 
+@njit(nogil=True, cache=True)
+def _accumulate_gradient(total, matrix, delta, begin, end):
+    """Set the rows `begin` to `end` of :func:`gradient_sums`; a chunk's δ are transposed at a time."""
+    steps, sequences, _ = delta.shape
+    for first in range(begin, end, CHUNK):
+        last = min(first + CHUNK, end)
+        scalars = np.empty((last - first, steps * sequences), np.float32)
+        for t in range(steps):
+            copy_matrix(delta[t, :, first:last].T, scalars[:, t * sequences : (t + 1) * sequences])
+        total[first:last] = MINUS_ZERO
+        _accumulate_chunk(total[first:last], matrix, scalars)
+        finish_empty(total[first:last], scalars, 0, last - first)
+
+
 def mac_sums(start, matrix, scalars):
     """Do what :func:`etalstm.golden.reference.mac_sums` does, bit for bit."""
-    columns = matrix.shape[1]
-    total = packed_sums(start, matrix_of(matrix), scalars)
-    return np.ascontiguousarray(total.reshape(len(total), -1)[:, :columns])
+    return _columns(packed_sums(start, matrix_of(matrix), np.ascontiguousarray(scalars)), matrix.shape[1])
 
 
 def packed_sums(start, matrix: Matrix, scalars):
-    """Do the same and leave the sums in panels: array, float32, (N, panels, WIDTH)."""
+    """Do the same and leave the sums in panels: array, float32, (N, panels, WIDTH); scalars in C order."""
     total = np.empty((len(scalars), len(matrix.panels), WIDTH), np.float32)
     flat = total.reshape(len(scalars), -1)
 
@@ -244,12 +246,33 @@ def packed_sums(start, matrix: Matrix, scalars):
             total[begin:end] = MINUS_ZERO
         else:
             flat[begin:end, : start.shape[1]], flat[begin:end, start.shape[1] :] = start[begin:end], ZERO
-        if scalars.flags.c_contiguous:
-            accumulate(total, matrix, scalars, begin, end)
-        else:
-            _accumulate_turned(total, matrix, scalars.T, begin, end)
+        accumulate(total, matrix, scalars, begin, end)
         if start is None:
             finish_empty(total, scalars, begin, end)
 
-    CREW.share(total.shape[0], total.size * scalars.shape[1], piece)
+    CREW.share(len(total), total.size * scalars.shape[1], piece)
     return total
+
+
+def gradient_sums(x, h, delta):
+    """Do what :func:`mac_sums` does for dW, without copying [x, h] or δ: their terms lie step by step.
+
+    Parameters
+    ----------
+    x, h, delta : arrays, float32, (steps, sequences, N of it), any order
+
+    Returns
+    -------
+    array, float32, (N of delta, N of x + N of h): a sum starts from its first term, δ of zero are skipped
+    """
+    matrix = matrix_of_steps(x, h)
+    total = np.empty((delta.shape[2], len(matrix.panels), WIDTH), np.float32)
+    CREW.share(
+        len(total), total.size * delta[:, :, 0].size, lambda *rows: _accumulate_gradient(total, matrix, delta, *rows)
+    )
+    return _columns(total, x.shape[2] + h.shape[2])
+
+
+def _columns(total, columns: int):
+    """Take sums out of their panels."""
+    return np.ascontiguousarray(total.reshape(len(total), -1)[:, :columns])

@@ -180,6 +180,20 @@ def test_tiles_and_rows_with_any_share_of_zeros_have_the_bits_of_the_reference(s
     assert_same_bits("sums of scalars in another order", compiled.mac_sums(start, matrix, turned), expected)
 
 
+@pytest.mark.parametrize("zeros", [0, 0.05, 0.4, 0.9])
+def test_sums_of_gradients_have_the_bits_of_the_reference(zeros):
+    """More δ than a chunk, more terms than a block; the columns of h begin within a panel and fill none."""
+    generator, steps, sequences = np.random.default_rng(15), 11, packing.TERMS // 10
+    sizes = tile.WIDTH + 7, tile.WIDTH + 2, sums.CHUNK + 13
+    arrays = [generator.normal(size=(steps, sequences + 2, size)).astype(np.float32) for size in sizes]
+    arrays[2][generator.random(arrays[2].shape) < zeros] = generator.choice([0.0, -0.0])
+    arrays[0][:, :, 3], arrays[2][:, :, 5] = -0.0, 0.0
+    x, h, delta = (array[::-1, 1:-1] for array in arrays)
+    terms = [array.reshape(steps * sequences, -1) for array in (np.concatenate([x, h], axis=2), delta)]
+    expected = reference.mac_sums(None, terms[0], terms[1].T)
+    assert_same_bits("sums", sums.gradient_sums(x, h, delta), expected)
+
+
 def test_a_block_that_underflows_between_others_is_flushed():
     """Some columns have terms in the middle block only, so that nothing hides what is not flushed."""
     generator, terms = np.random.default_rng(14), 3 * packing.TERMS
