@@ -13,7 +13,7 @@ BOUND_ABSOLUTE = 2.0**-23
 BOUND_RELATIVE_TANH = 2.0**-20
 """And for tanh of every normal number: a state that starts tiny keeps its sign and scale."""
 
-_C0, _C1, _C2 = (np.array(column, np.int64) for column in zip(*coefficients(), strict=True))
+_C0, _C1, _C2 = (np.array(column, np.uint32) for column in zip(*coefficients(), strict=True))
 _ONE = 1 << FRACTION_BITS
 
 
@@ -22,7 +22,8 @@ def _tangent(exponent, fraction):
     """Evaluate tanh(y) / 2^min(e, 0) of y = 2^e · (1 + fraction / 2^23), with ``FRACTION_BITS`` places."""
     offset = fraction & (1 << OFFSET_BITS) - 1
     n = (min(max(exponent, FIRST), LAST) - FIRST << 23) + fraction >> OFFSET_BITS
-    inside = _C0[n] + ((_C1[n] - (_C2[n] * offset >> OFFSET_BITS)) * offset >> OFFSET_BITS)
+    c0, c1, c2 = np.int64(_C0[n]), np.int64(_C1[n]), np.int64(_C2[n])
+    inside = c0 + ((c1 - (c2 * offset >> OFFSET_BITS)) * offset >> OFFSET_BITS)
     small = (fraction | 1 << 23) << FRACTION_BITS - 23
     return small if exponent < FIRST else (_ONE if exponent > LAST else inside)
 

@@ -18,9 +18,10 @@ from etalstm.golden.activation import activation_of
 from etalstm.golden.arithmetic import finish, plus, times
 from etalstm.golden.crew import CREW
 from etalstm.golden.delta import Sender, add_before, collect, collect_inputs, send, send_inputs, x_starts
+from etalstm.golden.packing import matrix_of
 from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps, with_padding, without_padding
 from etalstm.golden.reference import DENSE
-from etalstm.golden.sums import MINUS_ZERO, ZERO, accumulate, finish_empty, mac_sums, matrix_of, packed_sums
+from etalstm.golden.sums import MINUS_ZERO, ZERO, accumulate, finish_empty, gradient_sums, mac_sums, packed_sums
 from etalstm.slices import slice_ranges, tree_total
 
 ONE = np.float32(1)
@@ -116,19 +117,27 @@ def _steps_forward(z, recurrent, numbers, skipped, storage, sender, x_moved, h, 
 
 
 @njit(nogil=True, cache=True)
+def _cell_backward(kept, n, dh, dc, delta):
+    """Go back through the cells of one sequence: dc becomes dc_prev, δ is filled, four gates of each unit in turn."""
+    p_i, p_f, p_g, p_o, p_s, p_r = kept[0, n], kept[1, n], kept[2, n], kept[3, n], kept[4, n], kept[5, n]
+    for u in range(dh.size):
+        through = plus(dc[u], times(dh[u], p_s[u]))
+        delta[4 * u] = times(through, p_i[u])
+        delta[4 * u + 1] = times(through, p_f[u])
+        delta[4 * u + 2] = times(through, p_g[u])
+        delta[4 * u + 3] = times(dh[u], p_o[u])
+        dc[u] = times(through, p_r[u])
+
+
+@njit(nogil=True, cache=True)
 def _cells_backward(kept, numbers, dy, dh, dc, whole, begin, end):
     """Go back through the cells of a step: dh becomes dy + dh, dc becomes dc_prev, δ is filled."""
     for b in range(begin, end):
         n = numbers[b]
         for u in range(dh.shape[1]):
             dh[b, u] = plus(dy[b, u], dh[b, u])
-            if n < 0:
-                continue
-            through = plus(dc[b, u], times(dh[b, u], kept[4, n, u]))
-            for gate in range(3):
-                whole[n, 4 * u + gate] = times(through, kept[gate, n, u])
-            whole[n, 4 * u + 3] = times(dh[b, u], kept[3, n, u])
-            dc[b, u] = times(through, kept[5, n, u])
+        if n >= 0:
+            _cell_backward(kept, n, dh[b], dc[b], whole[n])
 
 
 @njit(nogil=True, cache=True)
@@ -265,9 +274,9 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     CREW.share(batch, delta.size * dh.shape[1], piece, forward.active.sum(axis=0))
     dx = with_padding(mac_sums(None, weights[:, :inputs], delta), forward.active)
     dx = collect_inputs(dx, forward)
-    orders = [_order_of_sums(numbers, sequences) for sequences in slice_ranges(batch, slices)]
-    dw = tree_total((_weight_gradient(forward, delta, order) for order in orders), slices, _add)
-    db = tree_total((_bias_gradient(whole, order) for order in orders), slices, _add)
+    ranges = slice_ranges(batch, slices)
+    dw = tree_total((_weight_gradient(forward, delta, numbers, sequences) for sequences in ranges), slices, _add)
+    db = tree_total((_bias_gradient(whole, _order_of_sums(numbers, each)) for each in ranges), slices, _add)
     return LayerBackward(dx, dh, dc, dw, db, column_norms(dw), delta, forward.active)
 
 
@@ -282,8 +291,13 @@ def _order_of_sums(numbers, sequences):
     return chosen[chosen >= 0]
 
 
-def _weight_gradient(forward, delta, order):
-    """Give dW of the terms in `order`."""
+def _weight_gradient(forward, delta, numbers, sequences):
+    """Give dW of some sequences: t descending, then b ascending. Padding has no δ, so its terms are left out."""
+    given = forward.x_sent, forward.h_sent
+    if forward.active.all():
+        every = (*given, delta.reshape(*numbers.shape, -1))
+        return gradient_sums(*(array[::-1, sequences.start : sequences.stop] for array in every))
+    order = _order_of_sums(numbers, sequences)
     steps = np.flatnonzero(forward.active)[order]
-    xh = [array.reshape(-1, array.shape[2])[steps] for array in (forward.x_sent, forward.h_sent)]
-    return mac_sums(None, np.concatenate(xh, axis=1), delta[order].T)
+    terms = *(array.reshape(-1, array.shape[2])[steps] for array in given), delta[order]
+    return gradient_sums(*(array[np.newaxis] for array in terms))

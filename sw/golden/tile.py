@@ -5,6 +5,8 @@ instructions. LLVM must not fuse or reorder them: no instruction has a fast-math
 one register of AVX-512, two of AVX2, or four of SSE and NEON.
 """
 
+from functools import reduce
+
 import numpy as np
 from llvmlite import ir
 from llvmlite.binding import get_host_cpu_features
@@ -46,71 +48,107 @@ def _flushed(builder, z):
     return builder.select(builder.fcmp_unordered("uno", z, z), nan, flushed)
 
 
-def _kernel(rows: int, panels: int, flushing: bool = False):
+_ARGUMENTS = ("total", "chosen", "at", "matrix", "panel", "scalars", "picks", "begin", "end", "mixed")
+
+
+def _number(value: int) -> ir.Constant:
+    return ir.Constant(_INDEX, value)
+
+
+class _Arguments:
+    """The arguments of a kernel: numbers as attributes, arrays through their elements' addresses."""
+
+    def __init__(self, context, builder, signature, values):
+        self._builder, self._views = builder, {}
+        for name, kind, value in zip(_ARGUMENTS, signature.args, values, strict=True):
+            if isinstance(kind, types.Array):
+                self._views[name] = cgutils.create_struct_proxy(kind)(context, builder, value)
+            else:
+                setattr(self, name, value)
+
+    def address(self, name, *indices):
+        """Address an element of an array by its first indices."""
+        place, strides = self._builder.ptrtoint(self._views[name].data, _INDEX), self._views[name].strides
+        for index, stride in zip(indices, cgutils.unpack_tuple(self._builder, strides), strict=False):
+            place = self._builder.add(place, self._builder.mul(index, stride))
+        return place
+
+    def load(self, place, kind):
+        """Load from an address."""
+        value = self._builder.load(self._builder.inttoptr(place, kind.as_pointer()))
+        value.align = 4
+        return value
+
+
+def _add_term(builder, given, pick, terms, factors, sums, finish):
+    """Add term `pick` to the sums, a list of panels for each row, given the addresses of terms and factors."""
+    ahead = builder.mul(pick, _number(4 * WIDTH))
+    vectors = [given.load(builder.add(term, ahead), _VECTOR) for term in terms]
+    for factor, of_row in zip(factors, sums, strict=True):
+        x = _splat(builder, given.load(builder.add(factor, builder.mul(pick, _number(4))), _FLOAT))
+        for total, vector in zip(of_row, vectors, strict=True):
+            product = finish(builder, builder.fmul(vector, x))
+            builder.store(finish(builder, builder.fadd(builder.load(total), product)), total)
+
+
+def _store_row(builder, places, sums, mixed):
+    """Store the sums of a row, unless `mixed` and one of them is zero; tell whether they were left out, an i64."""
+    values = [builder.load(total) for total in sums]
+    zeros = [builder.fcmp_ordered("==", value, _constant(0)) for value in values]
+    lanes = builder.bitcast(reduce(builder.or_, zeros), ir.IntType(WIDTH))
+    left = builder.and_(mixed, builder.icmp_unsigned("!=", lanes, ir.Constant(lanes.type, 0)))
+    with builder.if_then(builder.not_(left)):
+        for value, place in zip(values, places, strict=True):
+            builder.store(value, builder.inttoptr(place, _VECTOR.as_pointer())).align = 4
+    return builder.zext(left, _INDEX)
+
+
+def _add_terms(builder, given, rows, panels, finish):
+    """Write the instructions of :func:`_kernel`; the sums stay in registers from the first term to the last."""
+    row = [given.load(given.address("chosen", builder.add(given.at, _number(r))), _INDEX) for r in range(rows)]
+    column = [builder.add(given.panel, _number(p)) for p in range(panels)]
+    terms, factors = [given.address("matrix", p) for p in column], [given.address("scalars", r) for r in row]
+    places = [[given.address("total", r, p) for p in column] for r in row]
+    sums = [[cgutils.alloca_once_value(builder, given.load(place, _VECTOR)) for place in of_row] for of_row in places]
+    with cgutils.for_range(builder, given.end, given.begin) as loop:
+        pick = given.load(given.address("picks", loop.index), _INDEX)
+        _add_term(builder, given, pick, terms, factors, sums, finish)
+    left = [_store_row(builder, *of_row, given.mixed) for of_row in zip(places, sums, strict=True)]
+    return reduce(builder.or_, (builder.shl(bit, _number(r)) for r, bit in enumerate(left)))
+
+
+def _kernel(rows: int, panels: int, finish=lambda builder, z: z):
     """Make a function of compiled code that adds terms to `rows` × `panels` vectors of sums.
 
-    It takes ``(total, chosen, at, matrix, panel, scalars, picks, count)``. For each s of ``picks[:count]``, in this
-    order, and each row n of ``chosen[at : at + rows]``, it adds ``matrix[panel + p, s] * scalars[n, s]`` to
-    ``total[n, panel + p]``.
+    It takes ``(total, chosen, at, matrix, panel, scalars, picks, begin, end, mixed)``. For each s of
+    ``picks[begin:end]``, in this order, and each n of ``chosen[at : at + rows]``, it adds
+    ``matrix[panel + p, s] * scalars[n, s]`` to ``total[n, panel + p]``. Products and sums pass through `finish`.
 
     total : array, float32, (N, panels of it, WIDTH)
     chosen, picks : arrays, int64
     matrix : array, float32, (panels of it, terms, WIDTH)
     scalars : array, float32, (N, terms)
+    mixed : bool            whether some of these scalars are zeros, whose products must not be added
+
+    A product with zero changes nothing but the sign of a sum that is zero. So where `mixed`, a row in which a sum ends
+    as zero keeps the sums that it had. The result tells which rows do: bit r is row ``chosen[at + r]``.
     """
 
     @intrinsic
-    def kernel(typing_context, total, chosen, at, matrix, panel, scalars, picks, count):
-        signature = types.void(total, chosen, types.intp, matrix, types.intp, scalars, picks, types.intp)
+    def kernel(typing_context, total, chosen, at, matrix, panel, scalars, picks, begin, end, mixed):
+        index = types.intp
+        signature = index(total, chosen, index, matrix, index, scalars, picks, index, index, types.boolean)
 
         def generate(context, builder, signature, values):
-            names = ("total", "chosen", "at", "matrix", "panel", "scalars", "picks", "count")
-            given = dict(zip(names, values, strict=True))
-            views = {
-                name: cgutils.create_struct_proxy(kind)(context, builder, given[name])
-                for name, kind in zip(names, signature.args, strict=True)
-                if kind != types.intp
-            }
-
-            def address(name, *indices):
-                """Address an element of an array by its first indices."""
-                place = builder.ptrtoint(views[name].data, _INDEX)
-                for index, stride in zip(indices, cgutils.unpack_tuple(builder, views[name].strides), strict=False):
-                    place = builder.add(place, builder.mul(index, stride))
-                return place
-
-            def load(place, kind):
-                value = builder.load(builder.inttoptr(place, kind.as_pointer()))
-                value.align = 4
-                return value
-
-            number = lambda value: ir.Constant(_INDEX, value)  # noqa: E731
-            row = [load(address("chosen", builder.add(given["at"], number(r))), _INDEX) for r in range(rows)]
-            column = [builder.add(given["panel"], number(p)) for p in range(panels)]
-            places = [address("total", r, p) for r in row for p in column]
-            terms, factors = [address("matrix", p) for p in column], [address("scalars", r) for r in row]
-            sums = [cgutils.alloca_once_value(builder, load(place, _VECTOR)) for place in places]
-            with cgutils.for_range(builder, given["count"]) as loop:
-                pick = load(address("picks", loop.index), _INDEX)
-                ahead = builder.mul(pick, number(4 * WIDTH))
-                vectors = [load(builder.add(term, ahead), _VECTOR) for term in terms]
-                for r, factor in enumerate(factors):
-                    x = _splat(builder, load(builder.add(factor, builder.mul(pick, number(4))), _FLOAT))
-                    for place, vector in zip(sums[r * panels : (r + 1) * panels], vectors, strict=True):
-                        product = builder.fmul(vector, x)
-                        product = _flushed(builder, product) if flushing else product
-                        result = builder.fadd(builder.load(place), product)
-                        builder.store(_flushed(builder, result) if flushing else result, place)
-            for place, held in zip(places, sums, strict=True):
-                builder.store(builder.load(held), builder.inttoptr(place, _VECTOR.as_pointer())).align = 4
-            return context.get_dummy_value()
+            given = _Arguments(context, builder, signature, values)
+            return _add_terms(builder, given, rows, panels, finish)
 
         return signature, generate
 
     return kernel
 
 
-add_flushing = _kernel(1, 1, flushing=True)
+add_flushing = _kernel(1, 1, _flushed)
 """Add to the sums of one row in one panel, every product and every sum flushed."""
 _wide = {rows: _kernel(rows, side) for rows, side in zip((ROWS, 4, 2, 1), (SIDE, *SIDES), strict=True)}
 _narrow = {rows: _kernel(rows, 1) for rows in _wide}
@@ -122,33 +160,28 @@ _OF_FOUR, _OF_TWO, _OF_ONE = SIDES
 
 
 @njit(nogil=True)
-def add_tile(total, chosen, at, matrix, scalars, picks, count):
-    """Add to the sums of ``ROWS`` rows in all of at most ``SIDE`` panels."""
-    if len(matrix) == SIDE:
-        _most(total, chosen, at, matrix, 0, scalars, picks, count)
-    else:
-        _most_narrow(total, chosen, at, matrix, 0, scalars, picks, count)
+def side_of(rows):
+    """Give how many panels :func:`add_tile` adds to if `wide`; `rows` is ``ROWS``, 4, 2 or 1."""
+    if rows == ROWS:
+        return SIDE
+    return _OF_FOUR if rows == 4 else (_OF_TWO if rows == 2 else _OF_ONE)
 
 
 @njit(nogil=True)
-def add_rows(total, chosen, at, rows, matrix, scalars, picks, count):
-    """Add to the sums of 4, 2 or 1 rows in all panels."""
-    side = _OF_FOUR if rows == 4 else (_OF_TWO if rows == 2 else _OF_ONE)
-    panel, panels = 0, len(matrix)
-    while panel < panels:
-        wide = panel + side <= panels
-        if rows == 4:
-            if wide:
-                _four(total, chosen, at, matrix, panel, scalars, picks, count)
-            else:
-                _four_narrow(total, chosen, at, matrix, panel, scalars, picks, count)
-        elif rows == 2:
-            if wide:
-                _two(total, chosen, at, matrix, panel, scalars, picks, count)
-            else:
-                _two_narrow(total, chosen, at, matrix, panel, scalars, picks, count)
-        elif wide:
-            _one(total, chosen, at, matrix, panel, scalars, picks, count)
-        else:
-            _one_narrow(total, chosen, at, matrix, panel, scalars, picks, count)
-        panel += side if wide else 1
+def add_tile(total, chosen, at, rows, matrix, panel, wide, scalars, picks, begin, end, mixed):
+    """Add to the sums of ``ROWS``, 4, 2 or 1 rows, in one panel or, if `wide`, several: see :func:`_kernel`."""
+    if rows == ROWS:
+        if wide:
+            return _most(total, chosen, at, matrix, panel, scalars, picks, begin, end, mixed)
+        return _most_narrow(total, chosen, at, matrix, panel, scalars, picks, begin, end, mixed)
+    if rows == 4:
+        if wide:
+            return _four(total, chosen, at, matrix, panel, scalars, picks, begin, end, mixed)
+        return _four_narrow(total, chosen, at, matrix, panel, scalars, picks, begin, end, mixed)
+    if rows == 2:
+        if wide:
+            return _two(total, chosen, at, matrix, panel, scalars, picks, begin, end, mixed)
+        return _two_narrow(total, chosen, at, matrix, panel, scalars, picks, begin, end, mixed)
+    if wide:
+        return _one(total, chosen, at, matrix, panel, scalars, picks, begin, end, mixed)
+    return _one_narrow(total, chosen, at, matrix, panel, scalars, picks, begin, end, mixed)

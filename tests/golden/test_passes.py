@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from etalstm import codec
-from etalstm.golden import cache, compiled, reference, sums
+from etalstm.golden import cache, compiled, packing, reference, sums, tile
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.golden.passes import active_steps
 from etalstm.network import flush_subnormals
@@ -174,7 +174,7 @@ def test_sums_ascend_and_skip_zero_broadcasts(engine, started):
 def test_tiles_and_rows_with_any_share_of_zeros_have_the_bits_of_the_reference(started, zeros):
     """More rows than a chunk, more terms than a block, columns that fill no panel; several tiles are mixed."""
     generator = np.random.default_rng(13)
-    rows, terms, columns = sums.CHUNK + 13, 2 * sums.TERMS + 5, 3 * sums.WIDTH + 7
+    rows, terms, columns = sums.CHUNK + 13, 2 * packing.TERMS + 5, 3 * tile.WIDTH + 7
     matrix = generator.normal(size=(terms, columns)).astype(np.float32)
     matrix[:, 3], matrix[:, 40] = -0.0, 0.0
     scalars = generator.normal(size=(rows, terms)).astype(np.float32)
@@ -187,11 +187,25 @@ def test_tiles_and_rows_with_any_share_of_zeros_have_the_bits_of_the_reference(s
     assert_same_bits("sums of scalars in another order", compiled.mac_sums(start, matrix, turned), expected)
 
 
+@pytest.mark.parametrize("zeros", [0, 0.05, 0.4, 0.9])
+def test_sums_of_gradients_have_the_bits_of_the_reference(zeros):
+    """More δ than a chunk, more terms than a block; the columns of h begin within a panel and fill none."""
+    generator, steps, sequences = np.random.default_rng(15), 11, packing.TERMS // 10
+    sizes = tile.WIDTH + 7, tile.WIDTH + 2, sums.CHUNK + 13
+    arrays = [generator.normal(size=(steps, sequences + 2, size)).astype(np.float32) for size in sizes]
+    arrays[2][generator.random(arrays[2].shape) < zeros] = generator.choice([0.0, -0.0])
+    arrays[0][:, :, 3], arrays[2][:, :, 5] = -0.0, 0.0
+    x, h, delta = (array[::-1, 1:-1] for array in arrays)
+    terms = [array.reshape(steps * sequences, -1) for array in (np.concatenate([x, h], axis=2), delta)]
+    expected = reference.mac_sums(None, terms[0], terms[1].T)
+    assert_same_bits("sums", sums.gradient_sums(x, h, delta), expected)
+
+
 def test_a_block_that_underflows_between_others_is_flushed():
     """Some columns have terms in the middle block only, so that nothing hides what is not flushed."""
-    generator, terms = np.random.default_rng(14), 3 * sums.TERMS
+    generator, terms = np.random.default_rng(14), 3 * packing.TERMS
     matrix, scalars = (generator.normal(size=size).astype(np.float32) for size in ((terms, 20), (24, terms)))
-    middle = slice(sums.TERMS, 2 * sums.TERMS)
+    middle = slice(packing.TERMS, 2 * packing.TERMS)
     small = matrix[middle] * np.float32(1e-30)
     matrix[:, :5], matrix[middle] = 0, small
     scalars[:, middle] *= np.float32(1e-9)
@@ -281,16 +295,8 @@ def test_large_layers_take_the_plain_loop_and_still_give_the_bits():
     generator = np.random.default_rng(6)
     arguments = layer(generator, 3, 20, 70, 130, scale=0.1)
     assert_engines_agree(arguments)
-    size = sums.magnitudes(arguments[0])
+    size = packing.magnitudes(arguments[0])
     assert sums.is_plain(200, size, size, (np.inf, 0.0))
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [([0, -0.0], (np.inf, 0.0)), ([0, -2, 0.5], (0.5, 2.0)), ([1, np.inf], (0.0, np.inf)), ([np.nan], (0.0, np.inf))],
-)
-def test_magnitudes_ignore_zeros_and_see_what_is_not_finite(values, expected):
-    assert sums.magnitudes(np.array([values], np.float32)) == expected
 
 
 @pytest.mark.parametrize("changed", ["a module of the folder", "codec", "contract", "tables"])

@@ -1,0 +1,47 @@
+"""Operands of the MAC sums keep their values and order, whatever the order that they are given in."""
+
+import numpy as np
+import pytest
+
+from etalstm.golden.packing import ACROSS, TERMS, magnitudes, matrix_of, survey
+from etalstm.golden.tile import WIDTH
+
+SHAPES = [(1, 1), (3, WIDTH), (TERMS + 5, 2 * WIDTH + ACROSS + 1), (2 * TERMS, 3 * WIDTH - 1)]
+ORDERS = {"C": np.ascontiguousarray, "F": np.asfortranarray, "part": lambda a: np.pad(a, 1)[1:-1, 1:-1]}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_panels_hold_the_columns_and_zeros_beyond_the_last(shape, order):
+    array = np.random.default_rng(1).normal(size=shape).astype(np.float32)
+    panels = matrix_of(ORDERS[order](array)).panels
+    columns = panels.transpose(1, 0, 2).reshape(shape[0], -1)
+    assert np.array_equal(columns[:, : shape[1]], array)
+    assert not columns[:, shape[1] :].view(np.uint32).any() and columns.shape[1] - shape[1] < WIDTH
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_vector_of_a_panel_lies_in_one_line_of_the_cache(shape):
+    matrices = [matrix_of(np.ones(shape, np.float32)) for _ in range(4)]
+    assert [matrix.panels.ctypes.data % 64 for matrix in matrices] == [0] * 4
+
+
+def test_sizes_are_those_of_each_block_of_terms():
+    array = np.ones((2 * TERMS + 1, WIDTH + 1), np.float32)
+    array[0, 0], array[TERMS - 1, WIDTH], array[TERMS, 3], array[2 * TERMS, WIDTH] = 0.5, -4, 0, 8
+    assert matrix_of(array).sizes.tolist() == [[0.5, 4], [1, 1], [1, 8]]
+
+
+def test_a_survey_counts_what_is_not_zero_in_each_row_of_its_columns():
+    array = np.array([[9, 0, -0.0, 2, 9], [9, -3, 1, 1, 0], [9, 0, 0, 0, 9]], np.float32)
+    nonzero = np.empty(3, np.uint32)
+    assert survey(array, 1, 4, nonzero) == (1, 3)
+    assert nonzero.tolist() == [1, 3, 0]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [([0, -0.0], (np.inf, 0.0)), ([0, -2, 0.5], (0.5, 2.0)), ([1, np.inf], (0.0, np.inf)), ([np.nan], (0.0, np.inf))],
+)
+def test_magnitudes_ignore_zeros_and_see_what_is_not_finite(values, expected):
+    assert magnitudes(np.array([values], np.float32)) == expected
