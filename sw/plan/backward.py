@@ -149,6 +149,7 @@ class BackwardLayer:
             for stage, step, tiles in self._parts(steps[turn]):
                 stage.propagation.units(step, tiles)
                 stage.propagation.inputs(step, tiles)
+                emit_all(stage.propagation.left(step))
 
         self._emitter.loop(self._steps, of_step, self._period)
         for stage in self._stages:
