@@ -274,6 +274,14 @@ def trained(tmp_path_factory):
     return out
 
 
+def test_bench_iteration_measures_a_network_with_delta_inputs_that_it_was_not_trained_with(capsys, trained):
+    arguments = ["--preset", "test", "--weights", trained, "--input-threshold", "0.2", "--json"]
+    code, out, err = output(capsys, "bench", "iteration", *arguments)
+    assert code == 0, err
+    found = json.loads(out)["architectures"]
+    assert found["swing"]["input_density"] < 0.9 * found["dynamic"]["input_density"]
+
+
 def test_bench_iteration_of_a_trained_network_compares_architectures(capsys, trained):
     arguments = ["--preset", "test", "--weights", trained, "--dataset", "digits", "--json"]
     code, out, err = output(capsys, "bench", "iteration", *arguments)
@@ -284,6 +292,7 @@ def test_bench_iteration_of_a_trained_network_compares_architectures(capsys, tra
         assert entry["cycles"] == sum(entry["passes"].values()), name
         assert sum(entry["pes"].values()) == pytest.approx(1), f"{name}: {entry['pes']}"
         assert entry["speedup"] == entry["cycles"] / found["swing"]["cycles"]
+        assert entry["speedup_on_real_steps"] == entry["speedup"], "digits have no padding"
         assert (entry["pes"]["share"] > 0) == (name in ("static", "inference")), name
         assert 0 < entry["utilization"] <= entry["pes"]["mac"], name
         assert entry["bytes"]["spared"] == {"weights": 0}, f"{name}: all weights stay in the lanes"
