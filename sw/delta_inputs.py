@@ -38,8 +38,8 @@ class LayerInputs:
         """Tell the same of all steps; bool, (T,)."""
         return np.array([self.refreshes(step) for step in range(steps)], bool)
 
-    def broadcast(self, sent: np.ndarray) -> np.ndarray:
-        """Tell which elements are broadcast and not zero.
+    def sends(self, sent: np.ndarray) -> np.ndarray:
+        """Tell which elements are sent: all at a refresh step, else those that have changed.
 
         Parameters
         ----------
@@ -50,8 +50,19 @@ class LayerInputs:
         -------
         array, bool, (T, B, N)
         """
-        moved = sent != np.roll(sent, 1, axis=0)
-        return np.where(self.refreshed(len(sent))[:, None, None], sent != 0, moved)
+        return self._refreshed(sent) | changed(sent, np.roll(sent, 1, axis=0))
+
+    def broadcast(self, sent: np.ndarray) -> np.ndarray:
+        """Tell which elements are broadcast as something else than zero; arguments as in :meth:`sends`."""
+        return self.sends(sent) & ~(self._refreshed(sent) & (sent == 0))
+
+    def _refreshed(self, sent: np.ndarray) -> np.ndarray:
+        return self.refreshed(len(sent))[:, None, None]
+
+
+def changed(now: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Tell where the difference of what was sent at two steps is not zero; that of two infinities is a NaN."""
+    return (now != before) | ~np.isfinite(now)
 
 
 OFF = LayerInputs()
@@ -145,8 +156,9 @@ def read_input_thresholds(text: str) -> float | tuple[LayerThresholds, ...]:
 
 
 def input_thresholds_text(thresholds: float | tuple[LayerThresholds, ...]) -> str:
-    """Write what :func:`read_input_thresholds` reads."""
-    return ",".join("/".join(map(_number_text, _entries(entry))) for entry in _entries(thresholds))
+    """Write what :func:`read_input_thresholds` reads: the same for all that is the same, however it was given."""
+    texts = ["/".join(dict.fromkeys(map(_number_text, _entries(entry)))) for entry in _entries(thresholds)]
+    return texts[0] if len(set(texts)) == 1 else ",".join(texts)
 
 
 def _entries(value) -> tuple:

@@ -35,7 +35,7 @@ from etalstm.storage import Storage
 
 PRESET = "vcu128"
 DENSITIES = ("density", "local_density", "input_density")
-OF_NETWORK = ("storage", "slices", *DENSITIES, "architecture")
+OF_NETWORK = ("storage", "slices", *DENSITIES, "refresh", "architecture")
 
 
 def model(
@@ -75,9 +75,13 @@ def model(
     for name, size in (("batch", batch), ("steps", steps)):
         check_size(name, size)
     if weights is not None:
-        refuse(context, "not used with --weights, whose run has its own", *SIZES, "benchmark", *DENSITIES)
+        refuse(context, "not used with --weights, whose run has its own", *SIZES, "benchmark", *DENSITIES, "refresh")
     else:
         refuse(context, "only used with --weights", "data")
+        if input_density == 1:
+            refuse(context, "only used with an --input-density below 1", "refresh")
+        elif refresh == 1:
+            raise ValueError(f"with refresh 1 everything is sent: input_density must be 1, got {input_density}")
     if benchmark is not None:
         refuse(context, "not used with --benchmark, which has sizes of its own", *SIZES)
     if benchmark is None:

@@ -10,9 +10,18 @@ from typer import Context, Option
 
 from etalstm.benchmarks import STORAGE, named
 from etalstm.commands.benchmarks import plan_benchmarks
-from etalstm.commands.options import PRESET_HELP, SIZES, SLICES_HELP, refuse, slices_or_auto
+from etalstm.commands.options import (
+    INPUT_THRESHOLD_HELP,
+    PRESET_HELP,
+    REFRESH_HELP,
+    SIZES,
+    SLICES_HELP,
+    refuse,
+    slices_or_auto,
+)
 from etalstm.commands.planner import Planner, runner_up
 from etalstm.commands.tables import print_table
+from etalstm.delta_inputs import DeltaInputs
 from etalstm.hw.config import preset as named_preset
 from etalstm.network import NetworkShape, check_size
 from etalstm.plan.placement import Placement
@@ -43,6 +52,8 @@ def plan(
         str | None,
         Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best (default of a benchmark; else 1)"),
     ] = None,
+    input_threshold: Annotated[str, Option(help=INPUT_THRESHOLD_HELP)] = "0",
+    refresh: Annotated[int | None, Option(help=REFRESH_HELP)] = None,
     memory: Annotated[int | None, Option(help="Memory of the device in bytes; fails if it is too small")] = None,
     memory_budget: Annotated[
         int | None, Option(help="Bytes of the device's memory; what cells keep beyond it goes to the host and back")
@@ -62,7 +73,8 @@ def plan(
     if benchmark is not None:
         refuse(context, "not used with --benchmark, which has sizes of its own", *SIZES)
     wanted = slices_or_auto(slices or ("1" if benchmark is None else AUTO))
-    planner = Planner(named_preset(preset), lengths, density, memory, memory_budget, wanted)
+    sent = DeltaInputs.read(input_threshold, refresh)
+    planner = Planner(named_preset(preset), lengths, density, memory, memory_budget, wanted, sent)
     if benchmark is not None:
         if disassemble or storage == "all":
             raise ValueError("--benchmark does not go together with --disassemble or --storage all")

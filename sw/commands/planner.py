@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import isfinite
 
+from etalstm.delta_inputs import DeltaInputs
 from etalstm.hw.config import Config
 from etalstm.hw.contract import STREAM_BLOCK
 from etalstm.network import NetworkShape
@@ -31,6 +32,8 @@ class Planner:
         Memory of the device, and what of it may be used before the host takes the rest.
     slices : int or str
         Slices of a batch; ``auto``: as many as the machine uses best.
+    inputs : DeltaInputs
+        What of x and h is broadcast.
     """
 
     config: Config
@@ -39,6 +42,7 @@ class Planner:
     memory_bytes: int | None
     memory_budget: int | None
     slices: int | str
+    inputs: DeltaInputs
 
     def plan(self, network: NetworkShape, batch: int, steps: int, policy: str) -> Plan:
         """Plan a network with a storage policy.
@@ -67,6 +71,7 @@ class Planner:
         make = partial(
             Plan, self.config, network, batch, steps, masked=self.masked, storage=Storage(policy), density=self.density,
             share=partial(share_of, self.density, policy == "ms1-bf16"), slices=slices,
+            inputs=self.inputs,
         )  # fmt: skip
         if self.memory_budget is not None:
             return plan_within(self.memory_budget, make, groups)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from etalstm.delta_inputs import LayerInputs
-from etalstm.golden.arithmetic import add
 
 
 def active_steps(lengths: np.ndarray, steps: int) -> np.ndarray:
@@ -16,24 +15,6 @@ def active_steps(lengths: np.ndarray, steps: int) -> np.ndarray:
 def skipped_steps(skipped, steps: int) -> np.ndarray:
     """Give a layer's skipped cells as a boolean array (T,); None skips none."""
     return np.zeros(steps, bool) if skipped is None else np.ascontiguousarray(skipped, bool)
-
-
-def sent_elements(sent, inputs: LayerInputs) -> np.ndarray:
-    """Tell which elements a layer with delta inputs sent.
-
-    Parameters
-    ----------
-    sent : array, float32, (T, B, N)    what each element was last sent as, see :class:`LayerPass`
-    inputs : LayerInputs
-
-    Returns
-    -------
-    array, bool, (T, B, N)
-        All at a refresh step, at other steps those that differ from the step before. The difference of two NaNs, or of
-        two infinities, is no zero.
-    """
-    differs = add(sent, -np.roll(sent, 1, axis=0)) != 0
-    return inputs.refreshed(len(sent))[:, None, None] | differs
 
 
 def without_padding(array: np.ndarray, active: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from etalstm.delta_inputs import OFF
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.golden.broadcast import CollectedGradients, GateSums, mac_sums
 from etalstm.golden.cell import evaluate, pruned, stored
-from etalstm.golden.passes import LayerBackward, LayerPass, sent_elements, skipped_steps, without_padding
+from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps, without_padding
 from etalstm.slices import slice_ranges, tree_total
 from etalstm.storage import LayerStorage
 
@@ -91,7 +91,7 @@ def cell_backward(cell, matrices, forward, broadcasts, dy, dh, dc, delta_thresho
     dx = np.zeros_like(forward.x)
     whole = [np.zeros((*dy.shape[:2], weights.shape[0]), np.float32) for weights, _ in matrices]
     delta = [np.zeros_like(rows) if delta_threshold > 0 else rows for rows in whole]
-    collected = [CollectedGradients(sent_elements(broadcast, forward.inputs)) for broadcast in broadcasts]
+    collected = [CollectedGradients(forward.inputs.sends(broadcast)) for broadcast in broadcasts]
     intermediates = forward.intermediates
     for t in reversed(range(len(dy))):
         if forward.skipped[t]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from etalstm.codec import decode
+from etalstm.delta_inputs import changed
 from etalstm.hw.config import Config
 from etalstm.hw.contract import MOST_GATES, Opcode
 from etalstm.model.state import sizes_of
@@ -93,7 +94,7 @@ class Counted:
         step, batch_tile = divmod(part, operand.sent.batch.count)
         now, before = (operand.sent.part(number, batch_tile, tile) for number in (step, step - 1))
         words = [self._read(channel, (p.array.first + p.vector) * beats, size * beats) for p in (now, before)]
-        return words[0] != words[1]
+        return changed(*(array.view(np.float32) for array in words))
 
     def _masks(self, cast: dict, nonzero: np.ndarray, lanes: int) -> np.ndarray:
         """Give a block's masks in the order in which its groups are sent."""

@@ -14,7 +14,7 @@ from etalstm.plan import layout
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.exchange import Exchange
 from etalstm.plan.memory import Array, MemoryMap
-from etalstm.plan.sent import SendingRoom, SentOperand
+from etalstm.plan.sent import SENDING_ARRAYS, SendingRoom, SentOperand
 from etalstm.plan.sequence import Sequence
 from etalstm.plan.shards import Shards
 from etalstm.plan.tiling import NEEDED_ARRAYS, BatchTiles, LayerTiling, Share, stay, tile_batch, tile_layer
@@ -25,9 +25,6 @@ from etalstm.storage import LayerStorage
 CLOSED = -200.0
 
 MOST_KINDS = PARAMETER_DELTA_THRESHOLD - PARAMETER_THRESHOLDS
-
-# Scratch vectors of each unit and sequence that an operand needs of which only changes are sent.
-SENDING_ARRAYS = 2
 
 
 def share_of_lanes(config: Config, cell: Cell) -> Config:

@@ -123,8 +123,13 @@ class BackwardLayer:
             stage.all_deltas(step, tiles, products, stores)
             late = [], []
             stage.propagation.units(step, tiles)
-            self._prepare_first(parts[position + 1 :] or after)
-            stage.propagation.inputs(step, tiles)
+            following = parts[position + 1 :] or after
+            if stage.collects_in_delta:  # what is prepared has the place in which the inputs' gradients are collected
+                stage.propagation.inputs(step, tiles)
+                self._prepare_first(following)
+            else:
+                self._prepare_first(following)
+                stage.propagation.inputs(step, tiles)
 
     def _late(self, kept: Sequence[int], index: int) -> tuple[list[Emit], list[Emit]]:
         """Give the products, and then the stores, that were left for the time in which a step's first δ is computed."""
@@ -163,7 +168,14 @@ class BackwardLayer:
 
 
 class BackwardStage:
-    """Emits the parts of one stage's backward pass."""
+    """Emits the parts of one stage's backward pass.
+
+    Members
+    -------
+    propagation : Propagation
+    collects_in_delta : bool
+        The gradients of the operands are collected in the scratch memory of δ.
+    """
 
     def __init__(
         self,
@@ -182,8 +194,9 @@ class BackwardStage:
         self._streams, most = Streams(emitter, network, layer), max(group.count for group in tiling.unit_groups)
         self._take(scratch, most, network.batch.size, skips)
         collecting = self._collecting(scratch, most) if layer.sent else (None, None)
-        shared = collecting[1].vectors[0] == self._delta if layer.sent else self._masking is not None
-        delays = not shared and len(layer.cell.stages) == 1
+        self.collects_in_delta = layer.sent != () and collecting[1].vectors[0] == self._delta
+        passes_in_delta = not layer.sent and self._masking is not None
+        delays = not (self.collects_in_delta or passes_in_delta) and len(layer.cell.stages) == 1
         self.propagation = Propagation(
             config, emitter, network, layer, self._row_map, self._whole_beats, self._masking, *collecting, delays
         )
@@ -211,7 +224,7 @@ class BackwardStage:
     def _collecting(self, scratch: Scratch, most: int) -> tuple[Collecting, Collecting]:
         """Have the gradients of x and of the other operand collected, each in scratch memory of its own if it is left.
 
-        Else they share the memory of δ. The loads of what comes next then wait until dh is there.
+        Else they share the memory of δ. What comes next is then loaded late: when the gradients are there.
         """
         size, tiles = self._network.batch.size, max(self._layer.tiling.inputs.tiles, self._layer.tiling.units.tiles)
         fits = min(tiles, scratch.left // (2 * COLLECTING * size))

@@ -11,8 +11,8 @@ from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter
 from etalstm.plan.network import NetworkMap
 from etalstm.plan.operands import Operand, Parameter, Place, Scratch
-from etalstm.plan.send import SENDING_ARRAYS, InputSender, Part, Sender
-from etalstm.plan.sent import SentOperand
+from etalstm.plan.send import InputSender, Sender, Tiles
+from etalstm.plan.sent import SENDING_ARRAYS, SentOperand
 from etalstm.plan.steps import loop_through
 from etalstm.plan.streams import NO_STEPS, Steps, Streams
 from etalstm.plan.tiling import Share, Span
@@ -274,7 +274,7 @@ class ForwardStage:
         """Activate the gates, update the state and keep what the backward pass needs."""
         emitter, layer, cell, stage = self._emitter, self._layer, self._cell, self._stage
         vectors = job.group.count * job.size
-        part_of = Part(job.batch_tile, job.group, job.size)
+        part_of = Tiles(job.batch_tile, job.group, job.size)
 
         def part(sequence, step):
             return sequence.part(step, job.batch_tile, job.group.first)

@@ -16,11 +16,9 @@ from etalstm.plan.sent import SentOperand
 from etalstm.plan.tiling import Span, spans
 from etalstm.plan.vectors import ZERO
 
-SENDING_ARRAYS = 2  # scratch vectors of each element: what has been sent, and how the operand differs from it
-
 
 @dataclass(frozen=True)
-class Part:
+class Tiles:
     """Some tiles of an operand, of a batch tile of so many sequences."""
 
     batch_tile: int
@@ -62,7 +60,7 @@ class Sender:
         """Tell whether a step broadcasts changes: it is there, and does not broadcast everything."""
         return step < self._network.steps and not self._refreshes(step)
 
-    def hold(self, step: int, part: Part, value: Operand) -> None:
+    def hold(self, step: int, part: Tiles, value: Operand) -> None:
         """Have what has been sent up to a step, and store it; `value` is scratch memory for the operand."""
         emitter, operand = self._emitter, self._operand
         place = self._place(operand.sent, step, part)
@@ -78,7 +76,7 @@ class Sender:
             emitter.vector(VectorOp.SELECT, sent, change, value, **part.loops)
         emitter.store(self._sent, place, Traffic.ACTIVATIONS, 1, part.vectors)
 
-    def send(self, step: int, part: Part, value: Operand, mask: Operand | None) -> None:
+    def send(self, step: int, part: Tiles, value: Operand, mask: Operand | None) -> None:
         """Keep the changes that a step broadcasts: of `value` against what is held, which is that of the step before.
 
         Sequences of which `mask` is 0 send nothing.
@@ -94,23 +92,23 @@ class Sender:
                 outer=1, inner=part.size, alone=True,
             )  # fmt: skip
 
-    def load_value(self, step: int, part: Part, value: Operand) -> None:
+    def load_value(self, step: int, part: Tiles, value: Operand) -> None:
         """Bring the operand of a step."""
         self._load(value, self._value(step, part), part)
 
-    def _streams(self, step: int, part: Part) -> Iterator[tuple[int, Place]]:
+    def _streams(self, step: int, part: Tiles) -> Iterator[tuple[int, Place]]:
         """Give the number of each tile of a part, and where the index of its stream lies."""
         for number in range(part.tiles.count):
             yield number, self._operand.changes(step, part.batch_tile, part.tiles.first + number)
 
-    def _load(self, to: Operand, place: Place, part: Part) -> None:
+    def _load(self, to: Operand, place: Place, part: Tiles) -> None:
         self._emitter.load(to, place, Traffic.ACTIVATIONS, 1, part.vectors)
 
-    def _value(self, step: int, part: Part) -> Place:
+    def _value(self, step: int, part: Tiles) -> Place:
         return self._place(self._operand.values, step + self._operand.first, part)
 
     @staticmethod
-    def _place(sequence, step: int, part: Part) -> Place:
+    def _place(sequence, step: int, part: Tiles) -> Place:
         return sequence.part(step, part.batch_tile, part.tiles.first)
 
 
@@ -148,7 +146,7 @@ class InputSender:
         self._sender = Sender(emitter, network, layer, layer.sent_x, vectors)
         self._value, self._mask = value, mask if network.mask else None
         batch, tiles = network.batch, spans(layer.sent_x.share.tiles, most)
-        self._parts = [Part(tile, span, batch.size_of(tile)) for tile in range(batch.count) for span in tiles]
+        self._parts = [Tiles(tile, span, batch.size_of(tile)) for tile in range(batch.count) for span in tiles]
 
     def begin(self) -> None:
         """Append what comes before the first step."""

@@ -11,6 +11,7 @@ from etalstm.plan.operands import DELTAS, Log, Place
 from etalstm.plan.sequence import Sequence
 from etalstm.plan.tiling import BatchTiles, LayerTiling, Share, ceil_div
 
+SENDING_ARRAYS = 2  # scratch vectors of each element: what has been sent, and how the operand differs from it
 TURNS = 2  # steps whose changes are in memory at once
 
 

@@ -247,8 +247,8 @@ class Settings:
                 raise ValueError(f"delta_target must be above 0 and below 1, or off, got {self.delta_target}")
             if self.policy in (DENSE, *CHOOSING):
                 raise ValueError(f"dense cells keep δ whole: with a delta_target storage cannot be {self.policy}")
-        object.__setattr__(self, "input_threshold", input_thresholds_text(self.inputs.thresholds))
         self.inputs.check_layers(self.layers)
+        object.__setattr__(self, "input_threshold", input_thresholds_text(self.inputs.thresholds))
         policy = "ms1" if self.policy in CHOOSING else self.policy
         architecture(self.architecture).check_storage(Storage(policy, self.theta))
 

@@ -61,6 +61,16 @@ def test_changes_go_with_slices_and_weights_that_are_streamed(inputs):
     assert_same(replace(STREAMED, inputs=inputs, slices=3, masked=True, storage=Storage("ms1", 0.1)))
 
 
+@pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
+@pytest.mark.parametrize("units", [1, 14])
+def test_gradients_are_collected_in_a_scratch_memory_that_is_full(units, masked):
+    """Collecting takes the memory of δ, in which the next local gradients are prepared."""
+    machine = replace(preset("test"), scratch_depth=64)
+    device = HardwareDevice("interpreter", "test", InterpretedAccelerator(machine))
+    shape = TrainingShape(NetworkShape(10, units, 2), 3, 5, masked=masked, storage=Storage("ms1", 0.05), inputs=NEVER)
+    assert_same_training(device, shape, iterations=1, seed=1)
+
+
 @pytest.mark.parametrize("inputs", [NEVER, OFTEN], ids=["once", "every 4"])
 def test_what_was_sent_lasts_from_segment_to_segment(inputs):
     shape = replace(STREAMED, inputs=inputs, storage=Storage("ms1", 0.1))
