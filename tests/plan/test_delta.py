@@ -99,6 +99,12 @@ def test_the_verilog_sends_changes_with_golden_bits(machine, inputs, policy, mas
     assert_same_training(machine, shape, iterations=2, seed=3, skip_cells=0.3)
 
 
+@pytest.mark.parametrize("architecture", ["dynamic", "static", "inference"])
+def test_changes_go_with_every_architecture(machine, architecture):
+    """Machines that send zeros send those of changes, too."""
+    assert_same_training(machine, replace(SMALL, inputs=OFTEN, architecture=architecture), iterations=1, seed=3)
+
+
 def test_the_verilog_sends_changes_to_weights_that_are_streamed(machine):
     assert_same_training(machine, replace(STREAMED, inputs=NEVER, slices=3), iterations=1, seed=3)
 
