@@ -10,7 +10,7 @@ from etalstm.network import NetworkShape, initial_parameters
 from etalstm.storage import Storage
 
 NETWORK = NetworkShape(5, 9, 2)
-SHAPE = TrainingShape(NETWORK, 4, 5, True, Storage("ms1", 0.026))
+SHAPE = TrainingShape(NETWORK, 4, 5, True, Storage("ms1", 0.026), slices=2)
 CHANGES = (
     DeltaInputs(0.1, 0),
     DeltaInputs(0.3, 0),
@@ -40,15 +40,21 @@ def passes(device):
     return [array.view(np.uint32) for array in (*outputs, *weights)], kept
 
 
-def test_machines_have_the_bits_of_golden_and_plan_only_what_is_another_program():
-    expected, _ = passes(open_device("golden"))
+@pytest.fixture(scope="module")
+def expected():
+    return passes(open_device("golden"))[0]
+
+
+@pytest.mark.parametrize("kind", ["whole", "in parts", "offloaded"])
+def test_machines_have_the_bits_of_golden_and_plan_only_what_is_another_program(expected, monkeypatch, kind):
+    if kind == "in parts":
+        monkeypatch.setattr("etalstm.device.hardware.part_counts", lambda slices: [2])
     with open_device("sim", "test") as machine:
-        for device in (machine, OffloadDevice(machine)):
-            actual, kept = passes(device)
-            for number, (a, b) in enumerate(zip(expected, actual, strict=True)):
-                np.testing.assert_array_equal(b, a, err_msg=f"{type(device).__name__}: tensor {number}")
-            if device is machine:
-                assert kept == SAME_PROGRAMS
+        actual, kept = passes(OffloadDevice(machine) if kind == "offloaded" else machine)
+    for number, (a, b) in enumerate(zip(expected, actual, strict=True)):
+        np.testing.assert_array_equal(b, a, err_msg=f"tensor {number}")
+    if kind == "whole":
+        assert kept == SAME_PROGRAMS
 
 
 def test_delta_inputs_are_changed_only_to_what_can_be():
