@@ -11,7 +11,7 @@ from etalstm.durable import write_whole
 from etalstm.network import check_size
 from etalstm.train.figure import can_draw, draw
 from etalstm.train.settings import RATES, SGD, Settings
-from etalstm.train.study import Reduction, markdown, run_study
+from etalstm.train.study import FORM, Reduction, markdown, run_study
 
 RUNS = "dense,ms1:0.1,ms1-bf16:0.1,ms1-bf16:0.2,ms1-bf16:0.1:0.05,ms1-bf16:0.2:0.1"
 
@@ -23,8 +23,8 @@ def density(
     runs: Annotated[
         str,
         Option(
-            help="policy:theta:tau:share of each kind of run, with commas between; theta is one number or six, "
-            "share what is left of the gates' gradients"
+            help=f"{FORM} of each kind of run, with commas between; theta is one number or six, "
+            "share what is left of the gates' gradients, input_threshold as of eta-lstm train"
         ),
     ] = RUNS,
     seeds: Annotated[int, Option(help="Runs of each kind")] = 5,
@@ -43,7 +43,7 @@ def density(
         int | None, Option(help="At most so many batches of an evaluation")
     ] = Settings.evaluation_batches,
 ) -> None:
-    """Train over storage, theta and tau with several seeds; write a table and, with matplotlib, a figure.
+    """Train over what reduces training, with several seeds; write a table and, with matplotlib, a figure.
 
     A folder that holds part of the study already is completed.
     """

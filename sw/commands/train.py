@@ -36,6 +36,7 @@ READ = {
     "theta": read_thresholds,
     "ms2": lambda text: number_or_off("ms2", text),
     "delta_target": lambda text: number_or_off("delta_target", text),
+    "input_target": lambda text: number_or_off("input_target", text),
     "slices": slices_or_auto,
     **dict.fromkeys(("data", "validation", "test"), lambda path: str(path.absolute())),
 }
@@ -145,6 +146,9 @@ def train(
     ] = "off",
     input_threshold: Annotated[str, option(INPUT_THRESHOLD_HELP, KEPT)] = Settings.input_threshold,
     refresh: Annotated[int | None, option(REFRESH_HELP, KEPT)] = Settings.refresh,
+    input_target: Annotated[
+        str, option("Send this share of x and h, what moved most (--refresh is 0 then by default); or off", KEPT)
+    ] = "off",
     device: Annotated[str, option("What trains", MACHINE)] = Settings.device,
     preset: Annotated[str, option("Configuration of the accelerator", MACHINE)] = Settings.preset,
     architecture: Annotated[str, option(ARCHITECTURE_HELP, MACHINE)] = Settings.architecture,

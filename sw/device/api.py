@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from etalstm.capacity import check_host_memory
+from etalstm.delta_inputs import DeltaInputs
 from etalstm.device.access import Access, exclusive
 from etalstm.device.checks import check_delta_threshold, check_lengths, check_sent, check_skipped, check_state
 from etalstm.device.hooks import SessionHooks
@@ -69,7 +70,7 @@ class Session(SessionHooks):
 
     def __init__(self, shape: TrainingShape):
         self._check_storage(shape.storage)
-        check_host_memory("the arrays of an iteration", WORD_BYTES * self._host_words(shape))
+        self._check_host_memory(shape)
         self.shape, self.access = shape, Access("the session")
         self._skipped = np.zeros((shape.network.layers, shape.steps), bool)  # of the forward pass, for the hooks
         self._stage = "new"  # then loaded, forward, backward, updated
@@ -110,6 +111,30 @@ class Session(SessionHooks):
         shape = replace(self.shape, storage=storage)
         self._check_storage(storage)
         self._store_as(shape)
+        self._gone_over(shape)
+
+    @exclusive
+    def send_as(self, inputs: DeltaInputs) -> None:
+        """Broadcast x and h another way from the next forward pass on; weights and velocities stay.
+
+        A device that runs programs keeps them where only the thresholds' values change.
+
+        Raises
+        ------
+        ValueError
+            If `inputs` are no delta inputs, or for another number of layers.
+        DeviceError
+            If the device has no memory for it, or too few parameters for the thresholds; then nothing has changed.
+        HostMemoryError
+            If this computer's memory cannot hold what is sent.
+        """
+        shape = replace(self.shape, inputs=inputs)
+        self._check_host_memory(shape)
+        self._send_as(shape)
+        self._gone_over(shape)
+
+    def _gone_over(self, shape: TrainingShape) -> None:
+        """Note a new shape: no pass of the old one is gone back through."""
         self.shape = shape
         self._generation += 1
         if self._stage != "new":
@@ -398,6 +423,9 @@ class Session(SessionHooks):
     def _check_storage(self, storage: Storage) -> None:
         if storage.compressed and not self.reduces:
             raise DeviceError(f"this device keeps its intermediates dense, not as {storage.policy}")
+
+    def _check_host_memory(self, shape: TrainingShape) -> None:
+        check_host_memory("the arrays of an iteration", WORD_BYTES * self._host_words(shape))
 
     def _require(self, call: str, missing: str, *stages: str) -> None:
         if self._stage not in stages:

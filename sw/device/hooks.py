@@ -80,6 +80,9 @@ class SessionHooks(ABC):
     def _store_as(self, shape: TrainingShape) -> None:  # noqa: B027  a device that plans nothing has nothing to do
         """Go over to a shape that differs in its storage."""
 
+    def _send_as(self, shape: TrainingShape) -> None:  # noqa: B027  the same
+        """Go over to a shape that differs in its delta inputs."""
+
     def _encode(self, layers: list[np.ndarray], skipped: np.ndarray) -> Iterator[bytes]:
         """Compress the local gradients of all layers."""
         raise DeviceError("this device takes no intermediates from the host")

@@ -52,6 +52,9 @@ class OffloadSession(Session):
     def _store_as(self, shape):
         self._inner.store_as(_streamed(shape).storage)
 
+    def _send_as(self, shape):
+        self._inner.send_as(shape.inputs)
+
     def _load(self, parameters, velocities):
         self._inner.load(parameters, velocities)
 

@@ -54,6 +54,9 @@ class PartedSession(Session):
     def _store_as(self, shape):
         self._inner.store_as(shape.storage)
 
+    def _send_as(self, shape):
+        self._inner.send_as(shape.inputs)
+
     def _load(self, parameters, velocities):
         self._inner._load(parameters, velocities)
 

@@ -30,6 +30,7 @@ from etalstm.plan.placement import Placement
 from etalstm.plan.plan import Plan
 from etalstm.plan.program import Program
 from etalstm.plan.segments import REGIONS
+from etalstm.plan.sent import same_programs, threshold_parameters
 from etalstm.plan.walk import streams_before
 from etalstm.stream import network_id
 
@@ -112,6 +113,10 @@ class HardwareSession(Session):
 
     def _store_as(self, shape):
         self._adopt(self._planned(shape))
+
+    def _send_as(self, shape):
+        if not same_programs(self.shape.inputs, shape.inputs, shape.network.layers):
+            self._adopt(self._planned(shape))
 
     def _load(self, parameters, velocities):
         for arrays, entry, speed in zip(self._map.layers, parameters, velocities, strict=True):
@@ -212,7 +217,7 @@ class HardwareSession(Session):
                 self.windows.write(sequence.step(0), state)
         for kind, threshold in enumerate(self.shape.storage.thresholds):
             self._accelerator.set_parameter(contract.PARAMETER_THRESHOLDS + kind, threshold)
-        for threshold, number in self._map.thresholds.items():
+        for threshold, number in threshold_parameters(self.shape.inputs, self.shape.network.layers).items():
             self._accelerator.set_parameter(number, threshold)
         self._run_pass("forward", range(len(self._map.kept.held)), self.spill.during_forward)
 

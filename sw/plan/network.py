@@ -102,17 +102,13 @@ class NetworkMap:
             for number in range(network.layers)
         ]
         exchange = allocate_exchange(self.memory, [shards for layer in allocations for shards in layer.shards])
-        room, self.thresholds = None, {}
+        room, thresholds = None, threshold_parameters(inputs, network.layers)
         if not inputs.off:
-            tilings = [allocation.shards[-1].tiling for allocation in allocations]
-            room, self.thresholds = (
-                SendingRoom(self.memory, self.batch, tilings),
-                threshold_parameters(inputs, network.layers),
-            )
+            room = SendingRoom(self.memory, self.batch, [allocation.shards[-1].tiling for allocation in allocations])
         self.layers: list[LayerArrays] = []
         for allocation in allocations:
             below = self.layers[-1] if self.layers else None
-            self.layers.append(allocation.allocate(below, exchange, room, self.thresholds))
+            self.layers.append(allocation.allocate(below, exchange, room, thresholds))
         segments = segments or everything(network.layers, steps)
         self.kept = Kept(config, self.memory, self.layers, share, segments, every_delta)
 

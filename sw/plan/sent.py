@@ -112,15 +112,30 @@ def threshold_parameters(inputs: DeltaInputs, layers: int) -> dict[float, int]:
 
     Returns
     -------
-    dict from the threshold to the number of the parameter
+    dict from the threshold to the number of the parameter; {} without delta inputs
 
     Raises
     ------
     PlanError
         If the machine has fewer parameters.
     """
-    of_layers = [inputs.layer(number) for number in range(layers)]
+    of_layers = [inputs.layer(number) for number in range(0 if inputs.off else layers)]
     values = sorted({threshold for layer in of_layers for threshold in (layer.x, layer.h)})
     if len(values) > MOST_INPUT_THRESHOLDS:
         raise PlanError(f"the machine has {MOST_INPUT_THRESHOLDS} input thresholds, the network has {values}")
     return {value: PARAMETER_INPUT_THRESHOLDS + number for number, value in enumerate(values)}
+
+
+def same_programs(first: DeltaInputs, second: DeltaInputs, layers: int) -> bool:
+    """Tell whether two networks have the same programs if they differ in their delta inputs: in Θ's values at most.
+
+    Raises :class:`PlanError` as :func:`threshold_parameters` does.
+    """
+    return _programmed(first, layers) == _programmed(second, layers)
+
+
+def _programmed(inputs: DeltaInputs, layers: int) -> tuple:
+    """Give what programs have of delta inputs: R, and the parameters that the operands of all layers take."""
+    numbers = threshold_parameters(inputs, layers)
+    operands = [threshold for n in range(layers) for threshold in (inputs.layer(n).x, inputs.layer(n).h)]
+    return inputs.refresh, [numbers.get(threshold) for threshold in operands]

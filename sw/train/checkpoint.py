@@ -16,6 +16,7 @@ from safetensors.numpy import load, save
 
 from etalstm.durable import write_whole
 from etalstm.errors import CheckpointError
+from etalstm.train.control import LEAST, MOST
 from etalstm.train.strict import check
 
 KEY = "etalstm"  # one key only: the library keeps no order among several, and equal runs must write equal bytes
@@ -72,6 +73,7 @@ class Origin(Part):
     optimizer: str
     input_threshold: str = "0"
     refresh: NonNegativeInt = 1
+    input_target: float | None = None
 
 
 class ChooserState(Part):
@@ -99,6 +101,7 @@ class Position(Part):
     epoch, batch : int              the next one's numbers, from 0
     chooser : ChooserState
     delta_threshold : float, or None where δ is not pruned
+    input_threshold : float         Θ where a target moves it; None without one, and as long as everything is sent
     best : Watched                  for the best checkpoint and early stopping
     plateau : Watched               for the schedule ``plateau``
     falls : int                     how often that schedule has lowered the learning rate
@@ -109,6 +112,7 @@ class Position(Part):
     batch: NonNegativeInt
     chooser: ChooserState
     delta_threshold: float | None = Field(None, ge=0)
+    input_threshold: float | None = Field(None, ge=LEAST, le=MOST)
     best: Watched = Watched()
     plateau: Watched = Watched()
     falls: NonNegativeInt = 0

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import Device, InputGradients, Outputs, TrainingShape
 from etalstm.device.counts import add_counts
 from etalstm.network import LayerGradients, LayerParameters, NetworkShape
@@ -80,6 +81,12 @@ class LayeredSession:
         for n, layer in enumerate(self._layers):
             layer.store_as(_storage_of(storage, n))
         self.shape = replace(self.shape, storage=storage)
+
+    def send_as(self, inputs: DeltaInputs) -> None:
+        """Send x and h another way."""
+        for n, layer in enumerate(self._layers):
+            layer.send_as(inputs.of_layer(n))
+        self.shape = replace(self.shape, inputs=inputs)
 
     def forward(self, x, lengths=None, h0=None, c0=None, skipped_cells=None) -> Outputs:
         """Run all layers forward; arguments as those of a session."""

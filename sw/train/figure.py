@@ -11,6 +11,8 @@ PANELS = {
     "arithmetic": "multiplications of all products left",
     "delta_density": "nonzero share of δ",
 }
+COLOURS = 10  # of matplotlib's cycle; then they begin anew with another marker
+MARKERS = "os^D"
 
 
 def can_draw() -> bool:
@@ -27,8 +29,11 @@ def draw(study: dict, path: Path, score: str) -> None:
     rows = summarise(study)
     figure, panels = pyplot.subplots(1, len(PANELS), figsize=(11, 3.6), sharey=True, constrained_layout=True)
     for axes, (name, label) in zip(panels, PANELS.items(), strict=True):
-        for row in rows:
-            axes.errorbar(row[name], row["score"], row["deviation"], fmt="o", capsize=3, label=row["name"])
+        for number, row in enumerate(rows):
+            colour, marker = f"C{number}", MARKERS[number // COLOURS % len(MARKERS)]
+            axes.errorbar(
+                row[name], row["score"], row["deviation"], color=colour, fmt=marker, capsize=3, label=row["name"]
+            )
         axes.set_xlabel(label)
         axes.set_xlim(left=0)
         axes.grid(alpha=0.3)

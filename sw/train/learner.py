@@ -8,6 +8,7 @@ import numpy as np
 
 from etalstm.data import Batch, DataSet
 from etalstm.data.dataset import LANGUAGE
+from etalstm.delta_inputs import input_thresholds_text
 from etalstm.device import Device, Outputs, Session, TrainingShape
 from etalstm.errors import DeviceError, DivergedError
 from etalstm.network import NetworkShape, initial_parameters
@@ -15,11 +16,11 @@ from etalstm.slices import AUTO
 from etalstm.storage import Storage, Usage
 from etalstm.train.checkpoint import Checkpoint, Identity, Origin
 from etalstm.train.chooser import CHOOSING, SMALLEST, Chooser
+from etalstm.train.control import DELTA_START, INPUT_START, ShareControl
 from etalstm.train.dropout import LayeredSession
 from etalstm.train.loss import Loss
 from etalstm.train.model import HostModel
 from etalstm.train.optimizers import optimizer_of
-from etalstm.train.pruning import DeltaPruning
 from etalstm.train.settings import Settings
 from etalstm.train.significance import Significance
 
@@ -51,6 +52,8 @@ class Learner:
     session : Session
     model : HostModel
     optimizer : Optimizer
+    pruning : ShareControl, or None where δ is not pruned
+    sending : ShareControl, or None where everything or what a fixed Θ leaves is sent
     iteration : int
         Iterations done.
     h, c : arrays, float32, (L, B, H)
@@ -69,9 +72,15 @@ class Learner:
         self.session = self._session(device)  # before all that is large on the host: a device refuses what cannot be
         if settings.ms2 is not None and not self.session.reduces:
             raise DeviceError(f"device {device.name} skips no cells: ms2 must be off, got {settings.ms2}")
+        if settings.input_target is not None and not self.session.reduces:
+            raise DeviceError(
+                f"device {device.name} counts nothing: input_target must be off, got {settings.input_target}"
+            )
         self.model = HostModel(self.identity, settings.seed)
         self.optimizer = optimizer_of(settings, self.model, self.network)
-        self.pruning = None if settings.delta_target is None else DeltaPruning(settings.delta_target)
+        target = settings.delta_target
+        self.pruning = None if target is None else ShareControl(target, DELTA_START)
+        self.sending: ShareControl | None = None
         self.significance = Significance(settings.layers, self.steps, settings.ms2 or 0.0, data.per_step)
         self.iteration = 0
         self.optimizer.load(self.session, initial_parameters(self.network, settings.seed))
@@ -91,7 +100,7 @@ class Learner:
             self._storage(),
             memory_budget=settings.memory_budget,
             architecture=settings.architecture,
-            inputs=settings.inputs,
+            inputs=settings.inputs_at(),
         )
 
     def _slices(self, device: Device, shape: TrainingShape, checkpoint: Checkpoint | None) -> int:
@@ -115,7 +124,8 @@ class Learner:
         return Origin(
             dataset=data.name, data=data.fingerprint, batch=settings.batch, steps=self.steps, slices=self.slices,
             seed=settings.seed, optimizer=settings.optimizer,
-            input_threshold=settings.input_threshold, refresh=settings.inputs.refresh,
+            input_threshold=settings.input_threshold, refresh=settings.refresh_interval,
+            input_target=settings.input_target,
         )  # fmt: skip
 
     def forget(self) -> None:
@@ -141,6 +151,7 @@ class Learner:
             skipped, compensation = self.significance.plan(self.iteration, batch.lengths)
         if settings.dropout:
             self.session.draw_masks(self.iteration)
+        self.send()
         outputs = self.forward(batch, self.h, self.c, skipped)
         loss, dy = self.model.backward(batch, outputs.y)
         if not math.isfinite(loss.total):
@@ -154,6 +165,8 @@ class Learner:
         if self.pruning:
             self.pruning.take(reductions["delta_density"])
         self.optimizer.update(self.session, back, rate, compensation, self.iteration + 1)
+        if self.sending:
+            self.sending.take(reductions["input_density"])
         if self.data.stateful:
             self.h, self.c = outputs.h, outputs.c
         self.iteration += 1
@@ -163,6 +176,21 @@ class Learner:
         if self.settings.ms2 is not None and self.significance.measures(self.iteration):
             self.significance.measure(self.session.contributions(), batch.lengths, loss.mean)
         self.significance.end_iteration(loss.mean)
+
+    def begin_epoch(self, number: int) -> None:
+        """Begin or go on with an epoch, 0 being the first: everything is sent there, whatever share is the target."""
+        if self.settings.input_target is not None and number and not self.sending:
+            self.control_sending(INPUT_START)
+
+    def control_sending(self, threshold: float | None) -> None:
+        """Have the share of x and h that is sent follow its target from a threshold Θ on; None: send everything."""
+        self.sending = None if threshold is None else ShareControl(self.settings.input_target, threshold)
+
+    def send(self) -> None:
+        """Have the device send what Θ leaves now."""
+        inputs = self.settings.inputs_at(self.sending and self.sending.threshold)
+        if inputs != self.session.shape.inputs:
+            self.session.send_as(inputs)
 
     def end_epoch(self, validation_loss: float) -> None:
         """Note an epoch's validation loss, and what that changes for the next one."""
@@ -194,7 +222,9 @@ class Learner:
         settings = self.settings
         chosen = {"theta": settings.theta, "storage": settings.policy, "ms2": settings.ms2}
         chosen |= {"delta_target": settings.delta_target, "architecture": settings.architecture, "slices": self.slices}
-        chosen |= {"input_threshold": settings.input_threshold, "refresh": settings.inputs.refresh}
+        inputs = self.session.shape.inputs
+        chosen |= {"input_threshold": input_thresholds_text(inputs.thresholds), "refresh": inputs.refresh}
+        chosen |= {"input_target": settings.input_target}
         usages = self.session.usage()
         if settings.policy in CHOOSING:
             chosen["policies"] = self.chooser.policies

@@ -177,6 +177,7 @@ class Trainer:
 
     def _train(self, tell, interrupt) -> None:
         while self.epoch < self.settings.epochs and not self._done:
+            self.learner.begin_epoch(self.epoch)
             self._epoch_start = self._generator.bit_generator.state
             sizes = self.settings.batch, self.learner.steps
             batches = self.data.epoch("train", *sizes, self._generator)
@@ -222,6 +223,7 @@ class Trainer:
         """Give the log's entry of a split's loss, or None if a signal came meanwhile."""
         started, learner = time.perf_counter(), self.learner
         batches = self.data.epoch(split, self.settings.batch, learner.steps)[: self.settings.evaluation_batches]
+        learner.send()
         found = evaluate(learner.session, learner.model, batches, self.data.stateful, lambda: bool(interrupt.requested))
         if found is None:
             return None
@@ -230,9 +232,10 @@ class Trainer:
 
     def _test(self, interrupt: Interrupt) -> dict | None:
         if self.settings.early_stopping is not None and self.folder.best.exists():
-            tensors, model = checkpoints.read(self.folder.best).tensors, self.learner.model
-            model.parameters |= host_of(tensors, model, "weights")
-            self.learner.session.load(layers_of(tensors, self.settings.layers, "weights"))
+            best, learner = checkpoints.read(self.folder.best), self.learner
+            learner.model.parameters |= host_of(best.tensors, learner.model, "weights")
+            learner.control_sending(best.description.position.input_threshold)
+            learner.session.load(layers_of(best.tensors, self.settings.layers, "weights"))
         return self._evaluate("test", "test", interrupt)
 
     def _place(self, kind: str) -> dict:
@@ -246,6 +249,7 @@ class Trainer:
         return Position(
             iteration=learner.iteration, epoch=self.epoch, batch=self.batch, chooser=learner.chooser.state,
             delta_threshold=learner.pruning.threshold if learner.pruning else None,
+            input_threshold=learner.sending.threshold if learner.sending else None,
             best=self._best, plateau=self.schedule.plateau, falls=self.schedule.falls,
         )  # fmt: skip
 

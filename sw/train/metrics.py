@@ -5,6 +5,7 @@ from pathlib import Path
 
 from etalstm.durable import write_whole
 from etalstm.errors import RunError
+from etalstm.storage import PRODUCTS_OF_DELTA
 from etalstm.train.checkpoint import Position
 from etalstm.train.loss import SCORES
 
@@ -47,6 +48,20 @@ def shares(entries: list[dict]) -> dict[str, float]:
     for entry in entries:
         taken.add(entry)
     return taken.means
+
+
+def forward_arithmetic(means: dict[str, float]) -> float:
+    """Give the multiplications of the forward passes over those of a machine that skips none.
+
+    That is also the nonzero share of what the forward passes broadcast: :attr:`etalstm.storage.Usage.input_density`.
+
+    Parameters
+    ----------
+    means : dict
+        ``arithmetic`` and ``backward_arithmetic``, of an iteration or means over several.
+    """
+    # Where nothing is left out, each of the three matrix products has a third of the multiplications.
+    return (1 + PRODUCTS_OF_DELTA) * means["arithmetic"] - PRODUCTS_OF_DELTA * means["backward_arithmetic"]
 
 
 class MetricsLog:

@@ -6,8 +6,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column
 from rich.text import Text
 
-from etalstm.storage import PRODUCTS_OF_DELTA
 from etalstm.train.loss import SCORES
+from etalstm.train.metrics import forward_arithmetic
 
 _WHOLE = Column(no_wrap=True)  # so that only the bar shrinks
 NEW_SHARE = 0.1  # of an iteration in the means that are shown
@@ -99,10 +99,8 @@ def describe(entry: dict) -> str:
 def describe_saved(saved: dict) -> str:
     """Put what a run kept and computed, against a dense one, into words."""
     products, backward = saved["arithmetic"], saved["backward_arithmetic"]
-    # Where nothing is left out, each of the three matrix products has a third of the multiplications.
-    forward = (1 + PRODUCTS_OF_DELTA) * products - PRODUCTS_OF_DELTA * backward
     return (
         f"against a dense run: intermediates {saved['footprint']:.1%}, multiplications {products:.1%} "
-        f"(of the forward pass {forward:.1%}, of the backward pass {backward:.1%}), "
+        f"(of the forward pass {forward_arithmetic(saved):.1%}, of the backward pass {backward:.1%}), "
         f"cells skipped {saved['cells_skipped']:.1%}"
     )

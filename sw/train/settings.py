@@ -72,12 +72,15 @@ class Settings:
     memory_budget : int, optional
         Bytes of the device's memory, see :class:`etalstm.device.TrainingShape`; all there is if not given.
     delta_target : float, optional
-        Share of δ that :class:`etalstm.train.pruning.DeltaPruning` leaves, above 0 and below 1; all if not given. What
+        Share of δ that :class:`etalstm.train.control.ShareControl` leaves, above 0 and below 1; all if not given. What
         cells keep must be compressed.
     input_threshold : str or float
         Θ of delta inputs, as :func:`etalstm.delta_inputs.read_input_thresholds` reads it; kept as such a text.
     refresh : int, optional
-        R of delta inputs; if not given 0 where input_threshold is above 0, else 1.
+        R of delta inputs; if not given 0 where input_threshold is above 0 or there is an input_target, else 1.
+    input_target : float, optional
+        Share of x and h that is sent, above 0 and below 1: :class:`etalstm.train.control.ShareControl` moves Θ, one for
+        all layers. In the first epoch everything is sent. If not given, Θ is input_threshold.
     slices : int or "auto"
         Slices of the batch, the order in which gradients are added, see :mod:`etalstm.slices`; ``auto``: those of the
         checkpoint that the run goes on from, or :meth:`etalstm.device.Device.best_slices`.
@@ -133,6 +136,7 @@ class Settings:
     delta_target: float | None = None
     input_threshold: str | float = "0"
     refresh: int | None = None
+    input_target: float | None = None
     slices: int | str = 1
     offload: bool = False
     optimizer: str = SGD
@@ -247,10 +251,22 @@ class Settings:
                 raise ValueError(f"delta_target must be above 0 and below 1, or off, got {self.delta_target}")
             if self.policy in (DENSE, *CHOOSING):
                 raise ValueError(f"dense cells keep δ whole: with a delta_target storage cannot be {self.policy}")
-        self.inputs.check_layers(self.layers)
-        object.__setattr__(self, "input_threshold", input_thresholds_text(self.inputs.thresholds))
+        self._check_inputs()
         policy = "ms1" if self.policy in CHOOSING else self.policy
         architecture(self.architecture).check_storage(Storage(policy, self.theta))
+
+    def _check_inputs(self) -> None:
+        fixed = DeltaInputs.read(str(self.input_threshold), self.refresh)
+        fixed.check_layers(self.layers)
+        object.__setattr__(self, "input_threshold", input_thresholds_text(fixed.thresholds))
+        if self.input_target is None:
+            return
+        if not 0 < check_threshold("input_target", self.input_target) < 1:
+            raise ValueError(f"input_target must be above 0 and below 1, or off, got {self.input_target}")
+        if self.input_threshold != Settings.input_threshold:
+            raise ValueError(f"an input_target moves Θ: input_threshold must be 0 with it, got {self.input_threshold}")
+        if self.refresh == 1:
+            raise ValueError(f"with refresh 1 everything is sent: input_target must be off, got {self.input_target}")
 
     def _check_data(self) -> None:
         if self.task not in (None, *TASKS):
@@ -265,10 +281,22 @@ class Settings:
                 f"validation_share and test_share must leave a rest, got {self.validation_share} and {self.test_share}"
             )
 
+    def inputs_at(self, threshold: float | None = None) -> DeltaInputs:
+        """Give what of their inputs the layers broadcast, the default of `refresh` filled in.
+
+        Parameters
+        ----------
+        threshold : float, optional
+            Θ to which an input_target has moved it. Not given: there is no target, or it is the first epoch.
+        """
+        if threshold is not None:
+            return DeltaInputs(threshold, self.refresh or 0)
+        return DeltaInputs.read(self.input_threshold, None if self.input_target is not None else self.refresh)
+
     @property
-    def inputs(self) -> DeltaInputs:
-        """What of their inputs the layers broadcast, the default of `refresh` filled in."""
-        return DeltaInputs.read(str(self.input_threshold), self.refresh)
+    def refresh_interval(self) -> int:
+        """R, the default filled in; with an input_target that from the second epoch on."""
+        return self.inputs_at(None if self.input_target is None else 0.0).refresh
 
     @property
     def policy(self) -> str:

@@ -88,6 +88,8 @@ def restore(path: Path, learner: Learner, saved: Checkpoint, other: Collection[s
     learner.chooser.state = position.chooser.model_dump()
     if learner.pruning and position.delta_threshold is not None:
         learner.pruning.threshold = position.delta_threshold
+    if learner.settings.input_target is not None:
+        learner.control_sending(position.input_threshold)
     learner.significance.arrays = {name: tensors[f"significance.{name}"] for name in learner.significance.arrays}
     model.parameters |= host_of(tensors, model, "weights")
     optimizer.host = {kind: host_of(tensors, model, kind) for kind in optimizer.kinds}

@@ -14,7 +14,7 @@ from etalstm.train.strict import check
 class StudiedRun(BaseModel):
     """A run of a study: how it was reduced, what it learnt and what that cost; see :func:`train_once`.
 
-    Studies made earlier have no `validation` and no `delta_target`.
+    Studies made earlier have no `validation`, no `delta_target` and no `input_threshold`.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
@@ -23,6 +23,7 @@ class StudiedRun(BaseModel):
     theta: float | list[float]
     ms2: float | None
     delta_target: float | None = None
+    input_threshold: str = "0"
     seed: NonNegativeInt
     score: float
     validation: float | None = None

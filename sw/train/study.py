@@ -10,32 +10,39 @@ from pathlib import Path
 import numpy as np
 
 from etalstm.data import BROUGHT
+from etalstm.delta_inputs import input_thresholds_text, read_input_thresholds
 from etalstm.device import open_device
 from etalstm.storage import KINDS, read_thresholds, thresholds_text
 from etalstm.train.loop import Trainer
-from etalstm.train.metrics import SHARES, shares
+from etalstm.train.metrics import SHARES, forward_arithmetic, shares
 from etalstm.train.settings import Settings
 from etalstm.train.significance import MEASURE_EVERY
 from etalstm.train.studied import read_study, write_study
 
 OPTIONS = {"learning_rate": "lr"}  # what the command line calls a setting differently
+FORM = "policy:theta:tau:share:input_threshold"
 SIZES = ("hidden", "layers", "batch", "embedding", "epochs", "learning_rate")  # a page shows them, defaults too
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """One way to train: a storage policy, a θ, τ or None, and the share of δ that is left or None."""
+    """One way to train: a storage policy, a θ, τ or None, the share of δ that is left or None, and Θ of delta inputs.
+
+    Θ is kept as :func:`etalstm.delta_inputs.input_thresholds_text` writes it.
+    """
 
     storage: str
     theta: float | tuple[float, ...] = 0.0
     ms2: float | None = None
     delta_target: float | None = None
+    input_threshold: str = Settings.input_threshold
 
     @classmethod
     def of(cls, text: str) -> "Reduction":
-        """Read ``policy:theta:tau:share``, all but the policy optional; theta as :func:`read_thresholds` takes it.
+        """Read ``policy:theta:tau:share:Θ``, all but the policy optional.
 
-        Of ``share``, what is to be left of δ, and of τ, nothing between two colons is none.
+        θ is as :func:`read_thresholds` takes it, Θ as :func:`read_input_thresholds` does; ``share`` is what is to be
+        left of δ. Where nothing is between two colons, θ and Θ are 0, and τ and ``share`` are none.
 
         Raises
         ------
@@ -44,12 +51,14 @@ class Reduction:
         """
         policy, *numbers = text.split(":")
         try:
-            if len(numbers) > 3:
-                raise ValueError
-            others = [float(number) if number else None for number in numbers[1:]]
-            return cls(policy, *map(read_thresholds, numbers[:1]), *others)
+            theta, ms2, delta_target, input_threshold = numbers + [""] * (4 - len(numbers))
+            thresholds = read_input_thresholds(input_threshold or Settings.input_threshold)
+            return cls(
+                policy, read_thresholds(theta or "0"), float(ms2) if ms2 else None,
+                float(delta_target) if delta_target else None, input_thresholds_text(thresholds),
+            )  # fmt: skip
         except ValueError as error:
-            raise ValueError(f"a run is policy:theta:tau:share, the numbers optional, got {text!r}") from error
+            raise ValueError(f"a run is {FORM}, all but the policy optional, got {text!r}") from error
 
     @classmethod
     def of_several(cls, text: str) -> list["Reduction"]:
@@ -61,18 +70,22 @@ class Reduction:
         """Give what a run of a study, read from its file, was reduced by."""
         theta = run["theta"]
         theta = tuple(theta) if isinstance(theta, list) else theta
-        return cls(run["storage"], theta, run["ms2"], run.get("delta_target"))  # older studies have no target
+        later = {name: run[name] for name in ("delta_target", "input_threshold") if name in run}  # not in older studies
+        return cls(run["storage"], theta, run["ms2"], **later)
 
     @property
     def text(self) -> str:
         """What :meth:`of` reads."""
         others = [f":{value:g}" if value is not None else ":" for value in (self.ms2, self.delta_target)]
+        others.append(f":{self.input_threshold}" if self.input_threshold != Settings.input_threshold else "")
         return f"{self.storage}:{thresholds_text(self.theta)}{''.join(others)}".rstrip(":")
 
     def __str__(self):
         theta = f", θ {thresholds_text(self.theta).replace(',', ' ')}" if np.any(self.theta) else ""
         tau = f", τ {self.ms2:g}" if self.ms2 is not None else ""
-        return self.storage + theta + tau + (f", δ {self.delta_target:g}" if self.delta_target is not None else "")
+        delta = f", δ {self.delta_target:g}" if self.delta_target is not None else ""
+        inputs = self.input_threshold.replace(",", " ")
+        return self.storage + theta + tau + delta + (f", Θ {inputs}" if inputs != Settings.input_threshold else "")
 
 
 def train_once(settings: Settings, report: Callable[[dict], None] = lambda entry: None) -> dict:
@@ -178,6 +191,7 @@ def summarise(study: dict) -> list[dict]:
         row |= {
             name: float(np.mean([run[name] for run in runs])) for name in (*SHARES, "real_footprint", "cells_skipped")
         }
+        row["input_density"] = forward_arithmetic(row)
         row["densities"] = {kind: float(np.mean([run["densities"][kind] for run in runs])) for kind in KINDS}
         row["saved"] = {key: float(np.mean([run["saved"][key] for run in runs])) for key in runs[0]["saved"]}
         rows.append(row)
@@ -202,7 +216,7 @@ def markdown(study: dict, seeds: int) -> str:
     per_step = settings["dataset"] in ("pydoc", "ptb")
     score, factor, places = ("perplexity", 1, 3) if per_step else ("accuracy %", 100, 1)
     head = ["run", "seeds", score, "validation", "footprint", "of real cells", "whole run", "P kept", "i f g o s r",
-            "δ nonzero", "backward products", "all products", "cells skipped"]  # fmt: skip
+            "x, h sent", "δ nonzero", "backward products", "all products", "cells skipped"]  # fmt: skip
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for row in rows:
         kinds = row["densities"].values()
@@ -211,7 +225,9 @@ def markdown(study: dict, seeds: int) -> str:
         cells += ["" if row["validation"] is None else f"{factor * row['validation']:.{places}f}"]
         cells += [f"{row[name]:.3f}" for name in ("footprint", "real_footprint")] + [f"{row['saved']['footprint']:.3f}"]
         cells += [f"{np.mean(list(kinds)):.2f}", " ".join(f"{kind:.2f}".lstrip("0") or "0" for kind in kinds)]
-        cells += [f"{row[name]:.3f}" for name in ("delta_density", "backward_arithmetic", "arithmetic")]
+        cells += [
+            f"{row[name]:.3f}" for name in ("input_density", "delta_density", "backward_arithmetic", "arithmetic")
+        ]
         lines.append("| " + " | ".join(map(str, [*cells, f"{row['cells_skipped']:.2f}"])) + " |")
     return "\n".join([f"# What reductions cost on {settings['dataset']}", "", "Made with", "",
                       f"    {command_of(study, seeds)}", "", *lines, "", EXPLANATION, ""])  # fmt: skip
@@ -224,7 +240,7 @@ for *whole run*. **footprint**: words that cells keep for their backward pass (m
 half word counted whole) over five dense float32 tensors i, f, g, o, c; **of real cells**: the same words over those
 tensors without the padding of short sequences; **whole run**: the footprint over all iterations, the full ones before
 and between skipping included; the largest moment is that of a full one. **P kept**: nonzero share of the six local
-gradients in cells that are not skipped. **δ nonzero**: of all cells, skipped ones counted as zeros; a run with δ in its
-name prunes to that share. **products**: multiplications in the matrix products that are left once zero broadcast
-factors are skipped, padding not counted on either side. Full iterations (one in {MEASURE_EVERY}) are part of these
-means."""
+gradients in cells that are not skipped. **x, h sent**: nonzero share of what the forward pass broadcasts; a run with Θ
+in its name has delta inputs. **δ nonzero**: of all cells, skipped ones counted as zeros; a run with δ in its name
+prunes to that share. **products**: multiplications in the matrix products that are left once zero broadcast factors are
+skipped, padding not counted on either side. Full iterations (one in {MEASURE_EVERY}) are part of these means."""

@@ -71,11 +71,12 @@ class TrainedModel:
                 expected = self.model.parameters[name].shape
                 raise CheckpointError(f"{path}: tensor host.{name} has shape {array.shape}, expected {expected}")
         self.model.parameters = found
+        self._inputs = settings.inputs_at(saved.description.position.input_threshold)
         self._device = device
         self._session = lru_cache(SESSIONS)(self._create)
 
     def _create(self, batch: int, steps: int, masked: bool) -> Session:
-        session = self._device.create(TrainingShape(self.network, batch, steps, masked, inputs=self.settings.inputs))
+        session = self._device.create(TrainingShape(self.network, batch, steps, masked, inputs=self._inputs))
         session.load(self.layers)
         return session
 

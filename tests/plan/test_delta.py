@@ -11,6 +11,7 @@ from etalstm.errors import PlanError
 from etalstm.hw.config import preset
 from etalstm.network import NetworkShape
 from etalstm.plan.plan import Plan
+from etalstm.plan.sent import threshold_parameters
 from etalstm.storage import Storage
 from tests.cells.two_stages import TWO_STAGES
 from tests.plan.hazards import Hazards
@@ -132,7 +133,7 @@ def test_a_refresh_at_every_step_is_no_change_of_the_programs():
         Plan(preset("test"), SMALL.network, 8, 9, inputs=inputs) for inputs in (DeltaInputs(), DeltaInputs(0.3, 1))
     ]
     assert len({tuple(plan.programs["forward"].words) for plan in plans}) == 1
-    assert not plans[1].map.thresholds
+    assert not threshold_parameters(DeltaInputs(0.3, 1), 2)
 
 
 def test_more_thresholds_than_parameters_are_refused():

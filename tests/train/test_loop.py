@@ -102,6 +102,11 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, changes, message):
      ({"input_threshold": -0.1}, "input_threshold must be finite and at least 0, got -0.1"),
      ({"input_threshold": True}, "input_threshold must be a number .*got 'True'"),
      ({"input_threshold": 0.1, "refresh": 1}, "with refresh 1 everything is sent: input_threshold must be 0, got 0.1"),
+     ({"input_target": 0.0}, "input_target must be above 0 and below 1, or off, got 0.0"),
+     ({"input_target": 1}, "input_target must be above 0 and below 1"), ({"input_target": float("nan")}, "input_tar"),
+     ({"input_target": 0.4, "input_threshold": 0.1}, "input_threshold must be 0 with it, got 0.1"),
+     ({"input_target": 0.4, "refresh": 1}, "with refresh 1 everything is sent: input_target must be off, got 0.4"),
+     ({"input_target": 0.4, "refresh": -2}, "refresh must be an integer of at least 0 .*got -2"),
      ({"tied": True, "embedding": 8}, "tied weights are for the task language, got classify"),
      ({"data": "somewhere"}, "takes no directory")],
 )  # fmt: skip

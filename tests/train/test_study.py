@@ -53,6 +53,7 @@ def test_rows_are_means_over_seeds():
     assert row["validation"] is None, "these were made before it was noted"
     (row,) = summarise({"runs": [run | {"validation": run["seed"] / 4} for run in runs]})
     assert row["validation"] == 0.125
+    assert row["input_density"] == pytest.approx(0.5), "it follows from shares that older studies have, too"
     assert row["name"] == "ms1, θ 0.1" and row["densities"]["s"] == 0.25
 
 
@@ -65,15 +66,35 @@ def test_a_run_notes_its_score_on_both_splits():
     assert cut_short["validation"] is None
 
 
+def test_the_share_that_is_sent_is_that_of_the_last_epoch():
+    entries = []
+    chosen = {"storage": "ms1", "theta": 0.1, "input_threshold": "0.2"}
+    result = study.train_once(Settings("digits", hidden=4, batch=400, epochs=2, **chosen), entries.append)
+    (row,) = summarise({"runs": [chosen | {"ms2": None, "seed": 0} | result]})
+    sent = [entry["input_density"] for entry in entries if entry["kind"] == "iteration" and entry["epoch"] == 2]
+    assert row["input_density"] == pytest.approx(sum(sent) / len(sent)) and 0.1 < row["input_density"] < 0.8
+    assert row["name"] == "ms1, θ 0.1, Θ 0.2"
+
+
 def test_runs_have_one_threshold_or_six_and_are_known_again_from_a_file():
-    text = "dense:0,ms1:0.1,0.1,0.1,0.1,0.3,0.5:0.05,ms1-bf16:0.2,ms1:0.1::0.12,ms1:0:0.5:0.2"
+    text = "dense:0,ms1:0.1,0.1,0.1,0.1,0.3,0.5:0.05,ms1-bf16:0.2,ms1:0.1::0.12,ms1:0:0.5:0.2,dense:0:::0.1,0.2/0.3"
     found = Reduction.of_several(text)
-    assert [run.storage for run in found] == ["dense", "ms1", "ms1-bf16", "ms1", "ms1"]
+    assert [run.storage for run in found] == ["dense", "ms1", "ms1-bf16", "ms1", "ms1", "dense"]
     assert (found[3].ms2, found[3].delta_target) == (None, 0.12)
-    assert [str(run) for run in found[2:]] == ["ms1-bf16, θ 0.2", "ms1, θ 0.1, δ 0.12", "ms1, τ 0.5, δ 0.2"]
+    assert [str(run) for run in found[2:]] == [
+        "ms1-bf16, θ 0.2",
+        "ms1, θ 0.1, δ 0.12",
+        "ms1, τ 0.5, δ 0.2",
+        "dense, Θ 0.1 0.2/0.3",
+    ]
+    assert Reduction.of("dense::::0.10") == Reduction.of("dense:0:::0.1"), "texts of one Θ are one kind of run"
     assert found[1].theta == (0.1, 0.1, 0.1, 0.1, 0.3, 0.5) and found[1].ms2 == 0.05
     assert ",".join(run.text for run in found) == text and str(found[1]) == "ms1, θ 0.1 0.1 0.1 0.1 0.3 0.5, τ 0.05"
-    assert [Reduction.of_run(json.loads(json.dumps(dataclasses.asdict(run)))) for run in found] == found
+    stored = [json.loads(json.dumps(dataclasses.asdict(run))) for run in found]
+    assert list(map(Reduction.of_run, stored)) == found
+    for entry in stored[:3]:
+        del entry["delta_target"], entry["input_threshold"]
+    assert list(map(Reduction.of_run, stored)) == found, "older studies lack both"
 
 
 def test_a_page_shows_the_command_with_everything_that_was_chosen(tmp_path, monkeypatch):
@@ -101,7 +122,7 @@ def test_a_study_made_before_a_setting_existed_is_gone_on_with(tmp_path, monkeyp
     assert run(arguments(tmp_path, "--decay", "0.5")) == 2
 
 
-@pytest.mark.parametrize("text", ["ms1:x", "ms1:0.1:0.2:0.3:0.4", "ms1:0.1,0.2", "ms1:0.1::x"])
+@pytest.mark.parametrize("text", ["ms1:x", "ms1:0.1,0.2", "ms1:0.1::x", "ms1:0:::x", "ms1:0:::0:0"])
 def test_runs_that_cannot_be_read_are_refused(text):
     with pytest.raises(ValueError, match="policy:theta:tau"):
         Reduction.of(text)
@@ -111,6 +132,8 @@ def test_runs_that_cannot_be_read_are_refused(text):
     ("more", "message"),
     [(["--runs", "ms9:0.1"], "storage must be one of"), (["--runs", "ms1:-1"], "theta"),
      (["--runs", "ms1:0.1:2"], "ms2 must be"), (["--runs", "ms1:0.1::1"], "delta_target must be"),
+     (["--runs", "dense:0:::-1"], "input_threshold must be"),
+     (["--runs", "dense:0:::0.1,0.1"], "one for each of 1 layers"),
      (["--seeds", "0"], "seeds must be above 0")],
 )  # fmt: skip
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path, capsys, more, message):

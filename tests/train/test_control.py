@@ -1,4 +1,4 @@
-"""The threshold of δ finds the share that is to be left, whatever δ's size, and follows it."""
+"""Thresholds find the share of δ, or of x and h, that is to be left, whatever their size, and follow it."""
 
 import json
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from etalstm.device import open_device
+from etalstm.train.control import DELTA_START, INPUT_START, LEAST, MOST, ShareControl
 from etalstm.train.folder import CHECKPOINT, METRICS
 from etalstm.train.loop import Trainer
-from etalstm.train.pruning import LEAST, START, DeltaPruning
 from etalstm.train.settings import Settings
 
 DIGITS = Settings("digits", hidden=12, layers=2, batch=128, epochs=5, theta=0.05, delta_target=0.2)
@@ -27,20 +27,27 @@ def prune(pruning, scale, iterations, generator):
 @pytest.mark.parametrize("scale", [1e-7, 1e-3, 10.0])
 @pytest.mark.parametrize("target", [0.05, 0.12, 0.5])
 def test_the_mean_share_is_the_target_whatever_the_size_and_again_when_it_changes(scale, target):
-    generator, pruning = np.random.default_rng(1), DeltaPruning(target)
+    generator, pruning = np.random.default_rng(1), ShareControl(target, DELTA_START)
     for size in (scale, 20 * scale, scale / 20):
         prune(pruning, size, 60, generator)
         assert np.mean(prune(pruning, size, 300, generator)) == pytest.approx(target, rel=0.03)
 
 
 def test_gradients_that_are_sparse_by_themselves_are_not_pruned():
-    pruning = DeltaPruning(0.5)
+    pruning = ShareControl(0.5, DELTA_START)
     for _ in range(300):
         pruning.take(0.1)
     assert pruning.threshold == LEAST
     for _ in range(300):
         pruning.take(0.9)
-    assert pruning.threshold > START, "and it comes back"
+    assert pruning.threshold > DELTA_START, "and it comes back"
+
+
+def test_a_share_that_cannot_be_reached_leaves_a_threshold_that_devices_take():
+    sending = ShareControl(0.1, INPUT_START)
+    for _ in range(300):
+        sending.take(0.5)
+    assert sending.threshold == MOST
 
 
 def train(folder, settings, device, resume=False):
@@ -51,7 +58,7 @@ def train(folder, settings, device, resume=False):
 def test_a_run_leaves_the_target_and_says_so(tmp_path):
     entries = [e for e in train(tmp_path, DIGITS, open_device("golden")) if e["kind"] == "iteration"]
     assert {entry["delta_target"] for entry in entries} == {0.2} and len(entries) > 30
-    assert entries[0]["delta_threshold"] == START and entries[0]["delta_density"] > 0.3
+    assert entries[0]["delta_threshold"] == DELTA_START and entries[0]["delta_density"] > 0.3
     assert np.mean([entry["delta_density"] for entry in entries[-15:]]) == pytest.approx(0.2, rel=0.15)
 
 
@@ -63,7 +70,7 @@ def test_the_machine_prunes_as_golden_does_and_keeps_its_bits(tmp_path):
             entries = train(tmp_path / name, short, device)
         keys = ("delta_threshold", "delta_density", "loss")
         found[name] = [[entry[key] for key in keys] for entry in entries if entry["kind"] == "iteration"]
-    assert found["sim"] == found["golden"] and found["sim"][-1][0] > START
+    assert found["sim"] == found["golden"] and found["sim"][-1][0] > DELTA_START
     golden, machine = ((tmp_path / name / CHECKPOINT).read_bytes() for name in ("golden", "sim"))
     assert golden == machine
 
@@ -74,4 +81,4 @@ def test_a_target_may_be_given_later_and_taken_away(tmp_path):
     train(tmp_path, Settings(**vars(DIGITS) | {"iterations": 9}), open_device("golden"), resume=True)
     entries = train(tmp_path, Settings(**vars(plain) | {"iterations": 11}), open_device("golden"), resume=True)
     thresholds = [entry["delta_threshold"] for entry in entries if entry["kind"] == "iteration"]
-    assert thresholds[:2] == [0, 0] and thresholds[2] == START < thresholds[8] and thresholds[9:] == [0, 0]
+    assert thresholds[:2] == [0, 0] and thresholds[2] == DELTA_START < thresholds[8] and thresholds[9:] == [0, 0]
