@@ -156,9 +156,8 @@ def read_input_thresholds(text: str) -> float | tuple[LayerThresholds, ...]:
 
 
 def input_thresholds_text(thresholds: float | tuple[LayerThresholds, ...]) -> str:
-    """Write what :func:`read_input_thresholds` reads: the same for all that is the same, however it was given."""
-    texts = ["/".join(dict.fromkeys(map(_number_text, _entries(entry)))) for entry in _entries(thresholds)]
-    return texts[0] if len(set(texts)) == 1 else ",".join(texts)
+    """Write what :func:`read_input_thresholds` reads: one number an entry of x and h, one entry a layer, as given."""
+    return ",".join("/".join(map(_number_text, _entries(entry))) for entry in _entries(thresholds))
 
 
 def _entries(value) -> tuple:
