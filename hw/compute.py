@@ -1,6 +1,6 @@
 """The compute part of a channel: PEs, lane memories, and the two engines that share them."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import C, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -141,7 +141,8 @@ class Compute(wiring.Component):
         """Give each activation unit a lane's word; give every PE the result that may be its own, and loaded words."""
         for n, unit in enumerate(self.units):
             m.submodules[f"activation_{n}"] = unit
-            m.d.comb += [unit.a.eq(vector.to_activate[n]), unit.function.eq(vector.function)]
+            m.d.comb += [unit.a.eq(vector.to_activate[n]), unit.b.eq(vector.to_pack[n])]
+            m.d.comb += unit.function.eq(vector.function)
         m.d.comb += [
             Cat(pes.activated).eq(Cat(unit.z for unit in self.units).replicate(vector.groups)),
             pes.outside.eq(self.load.p.data),
@@ -179,16 +180,18 @@ class Compute(wiring.Component):
         step = mac.step
         issued, operation = Signal(), Signal(Operation(), reset_less=True)
         scalar = Signal(pes.scalar.shape(), reset_less=True)
+        narrow, high = Signal(reset_less=True), Signal(reset_less=True)
         m.d.sync += issued.eq(mac.issue)
         with m.If(mac.issue):
             m.d.sync += [operation.mac.eq(1), scalar.eq(step.value)]
             m.d.sync += [operation[name].eq(step[name]) for name in ("begins", "biased", "empty")]
+            m.d.sync += [narrow.eq(step.narrow), high.eq(step.high)]
         m.d.comb += [
             memories.weights.addr.eq(step.weight),
             memories.weights.en.eq(mac.issue),
             memories.bias.addr.eq(step.bias),
             memories.bias.en.eq(mac.issue & step.begins),
-            pes.weight.eq(memories.weights.data),
+            *(pes.weight[n].eq(_weight(word, narrow, high)) for n, word in enumerate(memories.weights.data)),
             pes.scalar.eq(scalar),
             pes.partial.eq(memories.queue.data),
             pes.bias.eq(memories.bias.data),
@@ -250,3 +253,13 @@ class Compute(wiring.Component):
             m.d.comb += self.cycle.eq(Cycle.NO_MAC)
         moves = [(s.valid & s.ready) for s in (self.mac, self.vector, self.scalars, self.load, self.read)]
         m.d.comb += self.progress.eq(Cat(moves).any() | mac.issue | vector.issue | vector.activations.any())
+
+
+def _weight(word, narrow, high):
+    """Give a lane's weight: a word of the memory, or if it is `narrow` a half of it as the upper half of the weight.
+
+    The multiplier's operand register follows. The choice between the two halves, and that between weight and element,
+    are one LUT.
+    """
+    half = len(word) // 2
+    return Mux(narrow, Cat(C(0, half), Mux(high, word[half:], word[:half])), word)

@@ -128,6 +128,7 @@ class VectorOp(IntEnum):
     TANH = 4  #: tanh(a)
     SELECT = 5  #: -0 + b where a is not ±0, else the destination keeps its value
     SELECT_ZERO = 6  #: -0 + b where a is ±0, else the destination keeps its value
+    PACK = 7  #: bfloat16(a) in the low half, bfloat16(b) in the high half: two weights of a narrow CAST
 
 
 class Start(IntEnum):
@@ -288,6 +289,9 @@ FIELDS = {
     # For each scalar of the paired CAST, one MAC per tile: queue[queue + inner·tiles + tile] += weights[weights +
     # outer·tiles + tile] · value. The offsets outer·tiles and inner·tiles arrive with the scalar. With `start` a sum
     # starts from bias[bias + tile] (see Start).
+    # If the CAST is `narrow`, each word of the weight memory holds the weights of two tiles in bfloat16, as PACK makes
+    # it. A scalar then has ⌈tiles/2⌉ vectors, and its offset is outer·⌈tiles/2⌉. Tile t is a half of the vector ⌊t/2⌋
+    # further on, the low half if t is even. The weight is the float32 whose upper 16 bits are that half.
     # BAD_FIELD: `tiles` is 0 or differs from that of the paired CAST. BAD_ADDRESS: a weight, sum or bias outside its
     # memory, however large the offset.
     Opcode.MAC: {
@@ -364,11 +368,12 @@ FIELDS = {
         "lane": 6,
         "lanes": 6,
         "last_lanes": 6,
-        "tiles": COUNT_BITS,  # of the paired MAC: what the offsets are multiplied by
+        "tiles": COUNT_BITS,  # of the paired MAC: what the offsets are multiplied by, that of weights unless `narrow`
         "first_sum": COUNT_BITS,  # inner index of the first sum
         "batch_outer": 1,
         "start": 1,
         "finish": 1,
+        "narrow": 1,  # the paired MAC's weights are bfloat16, two tiles in a vector
     },
 }
 ADVANCES = len(FIELDS[Opcode.ADVANCE]) // 2  # additions of an ADVANCE
@@ -530,7 +535,7 @@ class BoardStatus(IntFlag):
 BOARD_SPACE_BYTES = 0x2000  # of both kinds of registers together
 BOARD_RESET = 1  # lets the memory finish what is under way, then resets the machine; its memory keeps its bytes
 MAGIC = 0x4554414C  # "ETAL"
-VERSION = 7
+VERSION = 8
 PARAMETERS = 16
 PARAMETER_ONE = 0  # reads as 1.0 whatever is written
 PARAMETER_ZERO = 1  # reads as +0.0 whatever is written

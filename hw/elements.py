@@ -25,6 +25,11 @@ class Element(data.StructLayout):
         super().__init__({"op": 4, "a_source": 2, "b_source": 2} | addresses | {"after": 1, "end": 1})
 
 
+def is_function(op):
+    """Tell whether an operation is a function of one operand, σ or tanh."""
+    return (op == VectorOp.SIGMOID) | (op == VectorOp.TANH)
+
+
 class ElementLoop(wiring.Component):
     """Runs through the two loops of VECTOR instructions, one element per cycle.
 
@@ -122,7 +127,7 @@ class ElementLoop(wiring.Component):
 
     def _check(self, m, element):
         """Give the verdict on an element."""
-        has_b = (element.op != VectorOp.SIGMOID) & (element.op != VectorOp.TANH)
+        has_b = ~is_function(element.op)
         depths = {Source.SCRATCH: self.scratch_depth, Source.QUEUE: self.queue_depth, Source.PARAMETER: PARAMETERS}
 
         def beyond(name):

@@ -5,9 +5,16 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm.hw.contract import PARAMETERS, FloatFormat, Opcode, Source, Status, VectorOp
-from etalstm.hw.elements import ElementLoop
+from etalstm.hw.elements import ElementLoop, is_function
+from etalstm.hw.fp import tables
 from etalstm.hw.pe import Operation, Output
 from etalstm.hw.stream import LaneWrite, instruction_layout, vector_layout
+
+_FUNCTIONS = {
+    VectorOp.SIGMOID: tables.SIGMOID,
+    VectorOp.TANH: tables.TANH,
+    VectorOp.PACK: tables.PACK,
+}
 
 
 class Arrival(data.StructLayout):
@@ -27,7 +34,9 @@ class Arrival(data.StructLayout):
 
 
 class VectorEngine(wiring.Component):
-    """Executes VECTOR instructions in order, one element a cycle, σ and tanh one every ``lanes / units`` cycles.
+    """Executes VECTOR instructions in order, one element a cycle, σ, tanh and PACK one every ``lanes / units`` cycles.
+
+    The activation units pack, too. So σ, tanh and PACK are called activations here; PACK has a second operand.
 
     An element's operands are read in the cycle of its issue, and are there in the next one. With one read port of the
     scratch memory, b is read one cycle before the issue: an element whose b is a scratch word takes two cycles. An
@@ -81,8 +90,8 @@ class VectorEngine(wiring.Component):
         What the PEs do with the operands issued in the cycle before.
     a, b : :py:`Out(vector_layout(format, lanes))`
         These operands.
-    to_activate, function : :py:`Out(vector_layout(format, units))`, :py:`Out(1)`
-        Operands of the activation units, and what they compute: 0 σ, 1 tanh.
+    to_activate, to_pack, function : :py:`Out(vector_layout(format, units))`, twice, :py:`Out(2)`
+        Operands of the activation units, the second ones for PACK, and what they compute, see :mod:`.fp.tables`.
     output_select : :py:`Out(Output)`
         What the PEs' output MUXes are to pass on in this cycle: what arrives, or else what is written from outside.
     result : :py:`In(vector_layout(format, lanes))`
@@ -130,7 +139,8 @@ class VectorEngine(wiring.Component):
                 "a": Out(vector),
                 "b": Out(vector),
                 "to_activate": Out(vector_layout(format, units)),
-                "function": Out(1),
+                "to_pack": Out(vector_layout(format, units)),
+                "function": Out(2),
                 "output_select": Out(Output),
                 "result": In(vector),
                 "outside": In(stream.Signature(LaneWrite(format, lanes, beat_words))),
@@ -150,7 +160,7 @@ class VectorEngine(wiring.Component):
         activation, select = Signal(), Signal()
         m.d.comb += [
             self.status.eq(loop.status),
-            activation.eq((element.op == VectorOp.SIGMOID) | (element.op == VectorOp.TANH)),
+            activation.eq(is_function(element.op) | (element.op == VectorOp.PACK)),
             select.eq((element.op == VectorOp.SELECT) | (element.op == VectorOp.SELECT_ZERO)),
             self.issue.eq(loop.o.valid & loop.o.ready),
             self.issue_pe.eq(self.issue & ~activation),
@@ -158,7 +168,7 @@ class VectorEngine(wiring.Component):
         arrival = Arrival(len(self.results.addr), self.groups)
         may_read, has_read = Signal(), Signal()
         scratch = (self._read_one_by_one, self._read_at_once)[self.scratch_reads - 1]
-        reads = (loop.o.valid & may_read, ~activation)
+        reads = (loop.o.valid & may_read, ~is_function(element.op))
         m.d.comb += has_read.eq(scratch(m, element, *reads) & self._read_parameters(m, element, *reads))
         self._read(m, element, select)
         group_issue, group = self._activate(m, element, self.issue & activation, arrival)
@@ -243,23 +253,29 @@ class VectorEngine(wiring.Component):
 
     def _activate(self, m, element, issue, arrival):
         """Hold a vector while its lanes pass the units, group by group, and say what arrives and when it set out."""
-        read, tanh, running = Signal(), Signal(reset_less=True), Signal()
-        vector = Signal(self.lanes * self.format.width, reset_less=True)
+        read, function, running = Signal(), Signal.like(self.function, reset_less=True), Signal()
+        wide = self.lanes * self.format.width
+        vector, second = Signal(wide, reset_less=True), Signal(wide, reset_less=True)
         group = Signal(range(self.groups), reset_less=True)
         waiting, current, following = Signal(arrival), Signal(arrival), Signal(arrival)
         m.d.sync += read.eq(issue)
         with m.If(issue):
-            m.d.sync += [tanh.eq(element.op == VectorOp.TANH), waiting.address.eq(element.d)]
-            m.d.sync += waiting.end.eq(element.end)
+            m.d.sync += [waiting.address.eq(element.d), waiting.end.eq(element.end)]
+            with m.Switch(element.op):
+                for op, number in _FUNCTIONS.items():
+                    with m.Case(op):
+                        m.d.sync += function.eq(number)
         with m.If(running):
             m.d.sync += group.eq(group + 1)
             with m.If(group == self.groups - 1):
                 m.d.sync += running.eq(0)
         with m.If(read):
-            m.d.sync += [vector.eq(self.a), self.function.eq(tanh), current.eq(waiting), group.eq(0), running.eq(1)]
+            m.d.sync += [vector.eq(self.a), second.eq(self.b), self.function.eq(function)]
+            m.d.sync += [current.eq(waiting), group.eq(0), running.eq(1)]
 
         m.d.comb += [
             Cat(self.to_activate).eq(vector.word_select(group, self.units * self.format.width)),
+            Cat(self.to_pack).eq(second.word_select(group, self.units * self.format.width)),
             following.output.eq(Output.ACTIVATION),
             following.group.eq(group),
             following.address.eq(current.address),

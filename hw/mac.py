@@ -17,6 +17,7 @@ class MACStep(data.StructLayout):
     value : the scalar
     begins : the sum starts here, from the bias if ``biased``
     biased : there is a bias
+    narrow, high : the weight is a half of its word, and it is the high one
     empty : there is no product
     backward : of the backward pass
     mac : there is a MAC at all; without, the step only carries ``end``
@@ -25,12 +26,12 @@ class MACStep(data.StructLayout):
 
     def __init__(self, format):
         address = LANE_ADDRESS_BITS + 1
-        flags = {name: 1 for name in ("begins", "biased", "empty", "backward", "mac", "end")}
+        flags = {name: 1 for name in ("begins", "biased", "empty", "backward", "narrow", "high", "mac", "end")}
         super().__init__({"weight": address, "queue": address, "bias": address, "value": format.width} | flags)
 
 
 class MACEngine(wiring.Component):
-    """Turns scalars into one MAC for each tile, one a cycle.
+    """Turns scalars into one MAC for each tile, one a cycle. Of narrow weights each vector is read for two tiles.
 
     A scalar's first MAC follows the last one of the scalar before it in the next cycle, and so across instructions,
     when scalar and instruction are there. A MAC whose partial sum is younger than ``latency + 1`` cycles is held back;
@@ -140,6 +141,8 @@ class MACEngine(wiring.Component):
             following.biased.eq(i.start == Start.BIAS),
             following.empty.eq(scalar.empty),
             following.backward.eq(i.backward),
+            following.narrow.eq(scalar.narrow),
+            following.high.eq(scalar.narrow & tile[0]),
             following.mac.eq(~scalar.null),
             following.end.eq(scalar.last & last_tile),
             advance.eq(self.i.valid & self.scalars.valid & (~valid | leaves) & (self.status == Status.IDLE)),
@@ -150,7 +153,9 @@ class MACEngine(wiring.Component):
             m.d.sync += valid.eq(advance & (following.mac | following.end))
         with m.If(advance):
             m.d.sync += [step.eq(following), tile.eq(Mux(last_tile, 0, tile + 1))]
-            m.d.sync += [running[name].eq(following[name] + 1) for name in self.depths]
+            # A narrow vector is read for two tiles.
+            ahead = {"weight": ~following.narrow | following.high, "queue": 1, "bias": 1}
+            m.d.sync += [running[name].eq(following[name] + ahead[name]) for name in self.depths]
         with m.If(self.i.valid & self.scalars.valid & (i.tiles != scalar.tiles) & (self.status == Status.IDLE)):
             m.d.comb += advance.eq(0)
             m.d.sync += self.status.eq(Status.BAD_FIELD)

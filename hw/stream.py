@@ -27,9 +27,10 @@ class Scalar(data.StructLayout):
     Members
     -------
     value : the scalar
-    outer, inner : offsets into the weight memory and the queue, already multiplied by the number of tiles; see
-        :func:`lane_offset`
-    tiles : that number
+    outer, inner : offsets into the weight memory and the queue, already multiplied by the number of vectors that each
+        scalar has there; see :func:`lane_offset`
+    tiles : the number of tiles, which is that of the queue
+    narrow : the weights are bfloat16, two tiles in a vector
     first : its sums start here (with the start that the MAC instruction names)
     empty : no term: the sums keep their value, or with ``first`` are set to their start; ``value`` and ``outer`` mean
         nothing
@@ -44,6 +45,7 @@ class Scalar(data.StructLayout):
                 "outer": LANE_OFFSET_BITS,
                 "inner": LANE_OFFSET_BITS,
                 "tiles": TILES_BITS,
+                "narrow": 1,
                 "first": 1,
                 "empty": 1,
                 "null": 1,

@@ -97,7 +97,7 @@ def prove_activation(
     if chunk < 1 or not 1 <= limit <= ALL_WORDS:
         raise ValueError(f"chunk and limit must be positive and limit at most 2^32, got {chunk} and {limit}")
     number, golden = FUNCTIONS[function], getattr(activation, function)
-    units = units or Units({"activation": Activation(BINARY32)})
+    units = units or Units({"activation": Activation(BINARY32)}, operands={"activation": ("a", "function")})
     worst = np.zeros(5)
     mismatches, violations, first_mismatch = 0, 0, None
     _judge(np.zeros(1, np.uint32), golden(np.zeros(1, np.float32)).view(np.uint32), number, worst)  # compile

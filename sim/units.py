@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from amaranth.back import verilog
@@ -16,9 +17,9 @@ _COMPILE_FLAGS = "-O3 -march=native -fPIC"
 _SOURCE = Path(__file__).with_name("units.cpp")
 
 
-def _operands(unit):
-    """Names of the two inputs of a unit."""
-    names = [name for name, member in unit.signature.members.items() if member.flow == In]
+def _operands(unit, chosen):
+    """Names of the two inputs of a unit, or of those that were chosen."""
+    names = chosen or [name for name, member in unit.signature.members.items() if member.flow == In]
     if len(names) != 2:
         raise ValueError(f"a unit has two operands, {type(unit).__name__} has {len(names)}: {', '.join(names)}")
     return names
@@ -30,7 +31,7 @@ class Bank(wiring.Component):
     Parameters
     ----------
     units : mapping of str to Component
-        Free-running units with two inputs, an output ``z`` and a class constant ``LATENCY``.
+        Free-running units with two inputs or more, an output ``z`` and a class constant ``LATENCY``.
     """
 
     def __init__(self, units: Mapping[str, wiring.Component]):
@@ -56,6 +57,8 @@ class Units:
     ----------
     units : mapping of str to Component
         As for :class:`Bank`; words of at most 32 bits.
+    operands : mapping of str to (str, str), optional
+        The two inputs that get operands, of units that have more inputs; the others are 0.
 
     Raises
     ------
@@ -63,8 +66,15 @@ class Units:
         If a tool is missing or fails.
     """
 
-    def __init__(self, units: Mapping[str, wiring.Component]):
-        rows = [f"X({name}, {', '.join(_operands(unit))}, {unit.LATENCY})" for name, unit in units.items()]
+    def __init__(
+        self,
+        units: Mapping[str, wiring.Component],
+        operands: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+    ):
+        rows = [
+            f"X({name}, {', '.join(_operands(unit, operands.get(name)))}, {unit.LATENCY})"
+            for name, unit in units.items()
+        ]
         texts = {
             "bank.v": verilog.convert(Bank(units), name="bank", strip_internal_attrs=True),
             "units.h": f"#define UNITS(X) {' '.join(rows)}\n",

@@ -58,6 +58,29 @@ def round_bf16(x):
     return (chosen & np.uint32(0xFFFF_0000)).view(np.float32).reshape(np.shape(x))
 
 
+def pack_bf16(low, high):
+    """Put two float32 arrays of one shape into one of words: what ``VectorOp.PACK`` makes of them.
+
+    Parameters
+    ----------
+    low, high : arrays, float32
+        Of the lower and the upper halves; each is rounded by :func:`round_bf16`.
+
+    Returns
+    -------
+    array, float32, same shape
+        The words, which are no numbers.
+    """
+    halves = (round_bf16(array).view(np.uint32) for array in (low, high))
+    return (next(halves) >> np.uint32(16) | next(halves)).view(np.float32)
+
+
+def unpack_bf16(words):
+    """Give the two arrays of bfloat16 numbers, as float32, that :func:`pack_bf16` has put into one of words."""
+    bits = np.ascontiguousarray(words, np.float32).view(np.uint32)
+    return (bits << np.uint32(16)).view(np.float32), (bits & np.uint32(0xFFFF_0000)).view(np.float32)
+
+
 @njit
 def is_kept(x, threshold):
     """Tell whether a stream keeps x: neither ±0 nor below the threshold. A NaN is kept."""

@@ -27,6 +27,7 @@ PLAIN = {
     "etalstm.stale",
     "etalstm.storage",
     "etalstm.stream",
+    "etalstm.weight_format",
 }  # plain Python and NumPy: everybody in sw and sim
 CONTRACT = {"etalstm.hw.contract"}
 CONFIG = {"etalstm.hw.config"}
@@ -56,6 +57,7 @@ LAYERS = {
     "etalstm.processors": set(),
     "etalstm.slices": {"etalstm.network"},
     "etalstm.stale": set(),
+    "etalstm.weight_format": set(),
     "etalstm.storage": {"etalstm.cells", "etalstm.network"},
     "etalstm.codec": {"etalstm.errors", "etalstm.stale", "etalstm.storage"} | CONTRACT,
     "etalstm.stream": {"etalstm.codec", "etalstm.errors", "etalstm.network", "etalstm.storage"},

@@ -39,7 +39,7 @@
 #define ETALSTM_BOARD_SPACE_BYTES 0x2000u /* of both kinds of registers together */
 #define ETALSTM_BOARD_RESET 1u /* lets the memory finish what is under way, then resets the machine; its memory keeps its bytes */
 #define ETALSTM_MAGIC 0x4554414cu /* "ETAL" */
-#define ETALSTM_VERSION 7u
+#define ETALSTM_VERSION 8u
 #define ETALSTM_PARAMETERS 16u
 #define ETALSTM_PARAMETER_ONE 0u /* reads as 1.0 whatever is written */
 #define ETALSTM_PARAMETER_ZERO 1u /* reads as +0.0 whatever is written */
@@ -130,6 +130,7 @@
 #define ETALSTM_VECTOR_OP_TANH 4u /* tanh(a) */
 #define ETALSTM_VECTOR_OP_SELECT 5u /* -0 + b where a is not ±0, else the destination keeps its value */
 #define ETALSTM_VECTOR_OP_SELECT_ZERO 6u /* -0 + b where a is ±0, else the destination keeps its value */
+#define ETALSTM_VECTOR_OP_PACK 7u /* bfloat16(a) in the low half, bfloat16(b) in the high half: two weights of a narrow CAST */
 
 /* Start: What a MAC sum starts from. */
 #define ETALSTM_START_NOTHING 0u /* its first term; an empty sum is +0 */
@@ -278,6 +279,7 @@
 #define ETALSTM_CAST_BATCH_OUTER 173u, 1u
 #define ETALSTM_CAST_START 174u, 1u
 #define ETALSTM_CAST_FINISH 175u, 1u
+#define ETALSTM_CAST_NARROW 176u, 1u
 
 /* Fields of LOAD_ROWS: offset and width in bits. */
 #define ETALSTM_LOAD_ROWS_ADDRESS 41u, 28u

@@ -11,6 +11,9 @@ from etalstm.hw.contract import Opcode, Status
 from etalstm.hw.dma.indexed import Part
 from etalstm.hw.stream import LANE_OFFSET_BITS
 
+CAST_FIELDS = ("gates", "batch", "tiles", "batch_outer", "narrow")
+"""Fields of a CAST that all of its blocks have as they are."""
+
 
 class BlockLayout(data.StructLayout):
     """A block that lies in a buffer, and what is to be sent of it.
@@ -19,7 +22,8 @@ class BlockLayout(data.StructLayout):
     -------
     bank : which buffer
     lane, lanes : first lane that is sent, and how many
-    gates, batch, tiles, batch_outer : as in the CAST instruction
+    gates, batch, tiles, batch_outer, narrow : as in the CAST instruction
+    row_vectors : what outer indices are multiplied by: vectors of weights of a scalar
     outer : outer offset of its first words, see :func:`~etalstm.hw.stream.lane_offset`
     index : inner index of its first word; if batch_outer, of the first word of its first beat, which may be a word
         before `lane`: modulo a power of two
@@ -39,7 +43,8 @@ class BlockLayout(data.StructLayout):
         super().__init__(
             {
                 "bank": 1,
-                **{name: cast[name] for name in ("lane", "lanes", "gates", "batch", "tiles", "batch_outer")},
+                **{name: cast[name] for name in ("lane", "lanes", *CAST_FIELDS)},
+                "row_vectors": cast["tiles"],
                 "outer": LANE_OFFSET_BITS,
                 "index": range(words),
                 "sums": range(words + 1),

@@ -192,6 +192,7 @@ class ScalarEmitter(wiring.Component):
                 out.outer.eq(read.outer),
                 out.inner.eq(lane_offset(read.index * block.tiles)),
                 out.tiles.eq(block.tiles),
+                out.narrow.eq(block.narrow),
                 out.first.eq(begins | read.empty),
                 out.empty.eq(read.empty | zero),
                 out.null.eq(read.none),

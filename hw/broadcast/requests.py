@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from etalstm.hw import contract
-from etalstm.hw.broadcast.blocks import BlockPlan
+from etalstm.hw.broadcast.blocks import CAST_FIELDS, BlockPlan
 from etalstm.hw.contract import MOST_GATES, Opcode, Status
 from etalstm.hw.dma.bursts import Transfer
 from etalstm.hw.dma.indexed import Index, IndexedReads, Part
@@ -79,6 +79,7 @@ class BlockRequests(wiring.Component):
         channel, tile = Signal(contract.CHANNEL_BITS), Signal(contract.TILE_BITS)
         fresh, lanes, rows = Signal(), Signal(6), Signal(range(MOST_GATES * self._lanes + 1))
         outer, verdict = Signal(LANE_OFFSET_BITS), Signal(Status)
+        row_vectors = Signal.like(cast.tiles)
         beats, offset = Signal(contract.ADDRESS_BITS), Signal(contract.ADDRESS_BITS + 1)
         window, shift = Signal(self.windows.base.shape()), (self._beat_words * self._sizes[0] // 8).bit_length() - 1
         last_tile, last_block = tile == cast.tiles_per_channel - 1, remaining == 1
@@ -98,6 +99,7 @@ class BlockRequests(wiring.Component):
             sums_before.eq(Mux(cast.start & fresh, 0, sums)),
         ]
         self._describe(m, request.plan.block, cast, fresh, last_block, lanes, outer, index, sums)
+        m.d.comb += request.plan.block.row_vectors.eq(row_vectors)
 
         with m.FSM() as fsm:
             m.d.comb += self.busy.eq(~fsm.ongoing("TAKE") | self.i.valid | reads.busy)
@@ -106,6 +108,7 @@ class BlockRequests(wiring.Component):
                 m.d.sync += [cast.eq(self.i.p), fresh.eq(1), outer.eq(0)]
                 m.d.sync += [remaining.eq(self.i.p.blocks), channel.eq(self.i.p.channel), tile.eq(self.i.p.tile)]
                 m.d.sync += beats.eq(self.i.p.gates * self.i.p.batch * self._vector_beats)
+                m.d.sync += row_vectors.eq(Mux(self.i.p.narrow, (self.i.p.tiles + 1) >> 1, self.i.p.tiles))
                 with m.If(self.i.valid):
                     m.next = "LOCATE"
             with m.State("LOCATE"):
@@ -129,7 +132,7 @@ class BlockRequests(wiring.Component):
                 with m.If(reads.i.ready):
                     m.d.sync += [
                         fresh.eq(0),
-                        outer.eq(lane_offset(outer + Mux(cast.batch_outer, cast.batch, rows) * cast.tiles)),
+                        outer.eq(lane_offset(outer + Mux(cast.batch_outer, cast.batch, rows) * row_vectors)),
                         remaining.eq(remaining - 1),
                         tile.eq(Mux(last_tile, 0, tile + 1)),
                         channel.eq(channel + last_tile),
@@ -146,7 +149,7 @@ class BlockRequests(wiring.Component):
     def _describe(self, m, block, cast, fresh, last_block, lanes, outer, index, sums):
         """Fill in what is to be sent of a block."""
         m.d.comb += [
-            *(block[name].eq(cast[name]) for name in ("lane", "gates", "batch", "tiles", "batch_outer")),
+            *(block[name].eq(cast[name]) for name in ("lane", *CAST_FIELDS)),
             block.lanes.eq(lanes),
             block.outer.eq(outer),
             block.index.eq(index),

@@ -132,7 +132,7 @@ class GroupWalker(wiring.Component):
                 m.d.sync += [
                     lane.eq(block.lane),
                     index.eq(block.index),
-                    outer.eq(lane_offset(outer + block.tiles)),
+                    outer.eq(lane_offset(outer + block.row_vectors)),
                     batch.eq(batch + 1),
                     batch_row.eq(batch_row + sizes.vector_beats),
                 ]
@@ -148,7 +148,7 @@ class GroupWalker(wiring.Component):
                     index.eq(block.index),
                     batch.eq(0),
                     batch_row.eq(0),
-                    outer.eq(lane_offset(outer + block.tiles)),
+                    outer.eq(lane_offset(outer + block.row_vectors)),
                     gate.eq(gate + 1),
                     gate_row.eq(gate_row + block.batch * sizes.vector_beats),
                 ]

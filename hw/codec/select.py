@@ -6,25 +6,13 @@ from amaranth.lib.wiring import In, Out
 
 from etalstm.hw.codec.words import Beat
 from etalstm.hw.contract import STREAM_BLOCK, FloatFormat
+from etalstm.hw.fp.format import round_to_half
 
 
 def mask_is_a_word(format: FloatFormat):
     """Raise ``ValueError`` unless a block's mask fills a word, and half a word can hold sign and exponent."""
     if format.width != STREAM_BLOCK or format.mantissa <= format.width // 2:
         raise ValueError(f"a compressed stream needs words of {STREAM_BLOCK} bits with long fractions, got {format}")
-
-
-def round_to_half(format: FloatFormat, word):
-    """Round a word to its upper half: to nearest, ties to even; NaNs stay NaNs, large values become infinite.
-
-    Returns
-    -------
-    Value, width / 2 bits
-    """
-    half = format.width // 2
-    kept, up = word[half:], word[half - 1] & (word[: half - 1].any() | word[half])
-    nan = word[format.mantissa : -1].all() & word[: format.mantissa].any()
-    return Mux(nan, kept | 1 << (format.mantissa - 1 - half), kept + up)[:half]
 
 
 class KeptRow(data.StructLayout):

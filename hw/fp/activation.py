@@ -1,4 +1,4 @@
-"""Sigmoid and hyperbolic tangent."""
+"""Sigmoid and hyperbolic tangent, and two words packed into one."""
 
 from amaranth.hdl import C, Cat, Const, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, wiring
@@ -7,10 +7,10 @@ from amaranth.lib.wiring import In, Out
 
 from etalstm.hw.contract import BINARY32
 
-from .format import Float
+from .format import Float, round_to_half
 from .normalise import normalise
 from .pipeline import register
-from .tables import COEFFICIENT_BITS, FIRST, FRACTION_BITS, LAST, OFFSET_BITS, SEGMENT_BITS, TANH, coefficients
+from .tables import COEFFICIENT_BITS, FIRST, FRACTION_BITS, LAST, OFFSET_BITS, PACK, SEGMENT_BITS, TANH, coefficients
 
 ROW = data.StructLayout({f"c{n}": bits for n, bits in enumerate(COEFFICIENT_BITS)})
 """A row of the coefficient memory."""
@@ -27,18 +27,22 @@ COURSE = data.StructLayout(
         "sign": 1,
         "zero": 1,
         "nan": 1,
+        "pack": 1,  # the result is `fraction`, `exponent` and `sign` as they are
     }
 )
 """What rank 1 knows about a word, and the ranks after it carry along."""
 
 
 class Activation(wiring.Component):
-    """Sigmoid or hyperbolic tangent of a word.
+    """Sigmoid or hyperbolic tangent of a word, or two words rounded to bfloat16 and packed into one.
 
     One result per cycle, free running: ``z`` belongs to the inputs of ``LATENCY`` cycles ago. There is no stall and no
     reset. The result is within 2 ulp or 2^-23 of the function, whichever is larger, and tanh within a relative 2^-20;
     :mod:`.tables` says how it comes about and :mod:`etalstm.golden.activation` computes the same integers. A subnormal
     is a zero; a NaN gives ``format.nan``.
+
+    Packed words are rounded by :func:`~etalstm.hw.fp.format.round_to_half`. They take the way of what the other
+    functions carry along, which has as many bits: so a unit that packs costs little more than its two rounders.
     ::
 
         a ─► address ─│─► ROM ─│─► c2·d ─│─► c1 - ─│─► ·d ─│─► c0 + ─│─► v or (1 ± v)/2 ─│─► normalise ─│─► round ─│─► z
@@ -55,8 +59,10 @@ class Activation(wiring.Component):
     -------
     a : :py:`In(format.width)`
         Operand.
-    function : :py:`In(1)`
-        ``tables.SIGMOID`` or ``tables.TANH``, a new choice every cycle.
+    b : :py:`In(format.width)`
+        Second operand of ``tables.PACK``, which goes to the upper half of the result.
+    function : :py:`In(2)`
+        ``tables.SIGMOID``, ``tables.TANH`` or ``tables.PACK``, a new choice every cycle.
     z : :py:`Out(format.width)`
         Result.
     """
@@ -67,7 +73,7 @@ class Activation(wiring.Component):
         if format != BINARY32:
             raise ValueError(f"activation tables exist for {BINARY32}, got {format}")
         self.format = format
-        super().__init__({"a": In(format.width), "function": In(1), "z": Out(format.width)})
+        super().__init__({"a": In(format.width), "b": In(format.width), "function": In(2), "z": Out(format.width)})
 
     def elaborate(self, platform):
         """Lay out the ranks of the pipeline, top to bottom."""
@@ -80,7 +86,7 @@ class Activation(wiring.Component):
         course, address = self.classify(m)
         course = register(m, "course_1", course, COURSE)
         m.d.comb += read.addr.eq(register(m, "address", address))
-        course = register(m, "course_2", course, COURSE)
+        course = register(m, "course_2", self.round(m, course, register(m, "b_1", self.b)), COURSE)
         row = read.data
 
         # Ranks 3 to 6: Horner's rule.
@@ -121,7 +127,8 @@ class Activation(wiring.Component):
         up = Cat(guard & (sticky | kept[0]), C(0, mantissa - 1), correction)
         m.d.comb += rounded.eq(Cat(kept, course.exponent) + up)
         zero = course.zero | ~normal[-1]
-        result = Mux(course.nan, self.format.nan, Cat(Mux(zero, 0, rounded), course.sign))
+        computed = Mux(course.nan, self.format.nan, Cat(Mux(zero, 0, rounded), course.sign))
+        result = Mux(course.pack, word_of(course), computed)
         m.d.comb += self.z.eq(register(m, "result", result))
         return m
 
@@ -133,7 +140,7 @@ class Activation(wiring.Component):
         View of COURSE, and the address of the coefficients; both combinational.
         """
         a, bias = Float(self.format)(self.a), self.format.bias
-        tangent = self.function == TANH
+        tangent, pack = self.function == TANH, self.function == PACK
         binade = Signal(signed(self.format.exponent + 2))
         course = Signal(COURSE)
         places = (bias + 1) - a.exponent  # the binade of y is 2^-places
@@ -143,15 +150,31 @@ class Activation(wiring.Component):
         m.d.comb += [
             binade.eq(a.exponent - Mux(tangent, bias + FIRST, bias + FIRST + 1)),
             course.fraction.eq(a.fraction),
-            course.exponent.eq(Mux(tangent, Mux(below_one, a.exponent, bias), bias - 1) + 2),
+            course.exponent.eq(Mux(pack, a.exponent, Mux(tangent, Mux(below_one, a.exponent, bias), bias - 1) + 2)),
             course.shift.eq(Mux(~tangent & below_one, shift, 0)),
             course.half.eq(~tangent),
             course.negate.eq(~tangent & a.sign),
             course.identity.eq(binade < 0),
             course.saturated.eq(binade > LAST - FIRST),
-            course.sign.eq(tangent & a.sign),
+            course.sign.eq((tangent | pack) & a.sign),
             course.zero.eq(tangent & a.is_zero),  # the sigmoid shifts a zero's fraction out
             course.nan.eq(a.is_nan),
+            course.pack.eq(pack),
         ]
         binades = (LAST - FIRST).bit_length()
         return course, Cat(a.fraction[-SEGMENT_BITS:], binade[:binades])
+
+    def round(self, m, course, b):
+        """Give what is known of the first operand, its word replaced by both operands' halves if they are packed."""
+        halves = Signal(self.format.width)
+        m.d.comb += halves.eq(Cat(round_to_half(self.format, word) for word in (word_of(course), b)))
+        packed, rounded = Float(self.format)(halves), Signal(COURSE)
+        m.d.comb += rounded.eq(course)
+        with m.If(course.pack):
+            m.d.comb += [rounded[name].eq(packed[name]) for name in ("fraction", "exponent", "sign")]
+        return rounded
+
+
+def word_of(course):
+    """Put fraction, exponent and sign together."""
+    return Cat(course.fraction, course.exponent, course.sign)

@@ -68,3 +68,22 @@ def pack(format, rounded, outcome):
     finite = Mux(outcome.zero | underflow, 0, rounded[: format.width - 1])
     magnitude = Mux(outcome.infinite | overflow, format.infinity, finite)
     return Mux(outcome.nan, format.nan, Cat(magnitude, outcome.sign))
+
+
+def round_to_half(format, word):
+    """Round a word to its upper half: to nearest, ties to even; NaNs stay NaNs, large values become infinite.
+
+    Parameters
+    ----------
+    format : FloatFormat
+        Format of the word; its upper half must hold sign, exponent and part of the fraction.
+    word : Value
+
+    Returns
+    -------
+    Value, width / 2 bits
+    """
+    half = format.width // 2
+    kept, up = word[half:], word[half - 1] & (word[: half - 1].any() | word[half])
+    nan = word[format.mantissa : -1].all() & word[: format.mantissa].any()
+    return Mux(nan, kept | 1 << (format.mantissa - 1 - half), kept + up)[:half]

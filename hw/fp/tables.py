@@ -14,8 +14,8 @@ Error of the quadratic: with h the width of a segment, max |tanh'''| h³/192, at
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 
-SIGMOID, TANH = 0, 1
-"""Numbers of the functions."""
+SIGMOID, TANH, PACK = 0, 1, 2
+"""Numbers of the functions. PACK has no table."""
 FIRST = -12
 """Exponent of the first binade with a table."""
 LAST = 3

@@ -14,6 +14,7 @@ from etalstm.hw import config
 from etalstm.network import LayerGradients, pytorch_rows
 from etalstm.optimizer import contribution_norms
 from etalstm.storage import KINDS
+from etalstm.weight_format import FLOAT32
 
 GOLDEN = "golden"
 
@@ -27,16 +28,22 @@ class GoldenSession(Session):
     def _host_words(shape):
         """Count also gradients, weights and velocities after an update, and h, c, local gradients of every cell.
 
-        With delta inputs: also x and h of every layer as they were sent.
+        With delta inputs: also x and h of every layer as they were sent. With weights in bf16: also these.
         """
         network = shape.network
         cells = network.layers * shape.steps * shape.batch * network.hidden_size
         sent = 0 if shape.inputs.off else 2 * cells + math.prod(shape.x_shape)
-        return Session._host_words(shape) + 3 * network.weights() + (len(KINDS) + 2) * cells + sent
+        copies = 3 if shape.weight_format == FLOAT32 else 4
+        return Session._host_words(shape) + copies * network.weights() + (len(KINDS) + 2) * cells + sent
 
     def _load(self, parameters, velocities):
-        self._layers = [Rows.of(entry) for entry in parameters]
+        self._take([Rows.of(entry) for entry in parameters])
         self._speeds = [Rows.of(entry) for entry in velocities]
+
+    def _take(self, layers: list[Rows]) -> None:
+        """Take new weights, and what the passes read of them."""
+        self._layers = layers
+        self._read = [rows.read_as(self.shape.weight_format) for rows in layers]
 
     def _parameters(self):
         return [rows.parameters() for rows in self._layers]
@@ -47,12 +54,12 @@ class GoldenSession(Session):
     def _forward(self, x, lengths, h0, c0):
         shape = self.shape
         options = {"storage": shape.storage, "skipped_cells": self._skipped, "inputs": shape.inputs}
-        self._passes = network_forward(self._layers, x, lengths, h0, c0, **options)
+        self._passes = network_forward(self._read, x, lengths, h0, c0, **options)
         return Outputs(*network_outputs(self._passes))
 
     def _backward(self, dy, dh, dc, delta_threshold):
         self._results = network_backward(
-            self._layers, self._passes, dy, dh, dc, delta_threshold=delta_threshold, slices=self.shape.slices
+            self._read, self._passes, dy, dh, dc, delta_threshold=delta_threshold, slices=self.shape.slices
         )
 
     def _dx(self):
@@ -68,7 +75,8 @@ class GoldenSession(Session):
         return [LayerGradients(layer.weights, layer.bias, pytorch_rows) for layer in self._results]
 
     def _update(self, rule):
-        self._layers, self._speeds = network_update(self._layers, self._speeds, self._results, rule)
+        layers, self._speeds = network_update(self._layers, self._speeds, self._results, rule)
+        self._take(layers)
 
     def _usage(self):
         layers = enumerate(zip(self._passes, self._results, strict=True))

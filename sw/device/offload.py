@@ -66,7 +66,7 @@ class OffloadSession(Session):
 
     def _forward(self, x, lengths, h0, c0):
         self._device_ran = False
-        layers = [Rows.of(entry) for entry in self._inner.parameters()]
+        layers = [Rows.of(entry).read_as(self.shape.weight_format) for entry in self._inner.parameters()]
         reduced = {"storage": self.shape.storage, "skipped_cells": self._skipped, "inputs": self.shape.inputs}
         self._passes = network_forward(layers, x, lengths, h0, c0, **reduced)
         return Outputs(*network_outputs(self._passes))

@@ -9,6 +9,7 @@ from etalstm.device.shape import TrainingShape
 from etalstm.plan.fit import plan_whole, plan_within
 from etalstm.plan.groups import group_counts
 from etalstm.plan.plan import Plan
+from etalstm.weight_format import BF16
 
 
 def first_room(shape: TrainingShape) -> Room:
@@ -42,9 +43,10 @@ def plan_session(
     make = partial(
         Plan, config, shape.network, shape.batch, shape.steps, masked=shape.masked, storage=shape.storage,
         share=room.share, skips=shape.architecture.skips, slices=shape.slices,
-        inputs=shape.inputs, **options,
+        inputs=shape.inputs, weight_format=shape.weight_format, **options,
     )  # fmt: skip
-    groups = groups or group_counts(config, shape.network, shape.batch, shape.slices)
+    narrow = shape.weight_format == BF16
+    groups = groups or group_counts(config, shape.network, shape.batch, shape.slices, narrow)
     if shape.memory_budget is None:
         return plan_whole(accelerator.transport.memory_bytes, make, groups)
     return plan_within(shape.memory_budget, make, groups)

@@ -120,14 +120,14 @@ class HardwareSession(Session):
 
     def _load(self, parameters, velocities):
         for arrays, entry, speed in zip(self._map.layers, parameters, velocities, strict=True):
-            self.windows.write(arrays.columns, entry.weights)
-            self.windows.write(arrays.rows, entry.weights)
+            for array in arrays.matrices:
+                self.windows.write(array, entry.weights)
             self.windows.write(arrays.bias, entry.bias)
             self.windows.write(arrays.velocity, speed.weights)
             self.windows.write(arrays.bias_velocity, speed.bias)
 
     def _parameters(self):
-        return [LayerParameters(self.windows.read(a.columns), self.windows.read(a.bias)) for a in self._map.layers]
+        return [LayerParameters(self.windows.read(a.weights), self.windows.read(a.bias)) for a in self._map.layers]
 
     def _velocities(self):
         read = self.windows.read

@@ -10,6 +10,7 @@ from etalstm.delta_inputs import DeltaInputs
 from etalstm.network import NetworkShape, check_size
 from etalstm.slices import check_slices
 from etalstm.storage import Storage, check_share
+from etalstm.weight_format import FLOAT32, check_weight_format
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,15 @@ class TrainingShape:
         run: the bits depend on S.
     inputs : DeltaInputs
         What of x and h the layers broadcast in the forward pass. Part of the training run, too. Default: everything.
+    weight_format : str
+        How the passes read weights, see :mod:`etalstm.weight_format`. Part of the training run, too.
 
     Raises
     ------
     ValueError
         If a size is not an integer above zero, there are more slices than sequences, `storage` or `inputs` is for
-        another number of layers, `log_share` is not above 0 and at most 1, there is no such architecture, or it does
-        not compress and the storage is not dense.
+        another number of layers, `log_share` is not above 0 and at most 1, there is no such architecture or weight
+        format, or the architecture does not compress and the storage is not dense.
     """
 
     network: NetworkShape
@@ -60,6 +63,7 @@ class TrainingShape:
     memory_budget: int | None = None
     slices: int = 1
     inputs: DeltaInputs = field(default_factory=DeltaInputs)
+    weight_format: str = FLOAT32
 
     def __post_init__(self):
         if not isinstance(self.network, NetworkShape):
@@ -73,6 +77,7 @@ class TrainingShape:
         if not isinstance(self.inputs, DeltaInputs):
             raise ValueError(f"inputs must be DeltaInputs, got {type(self.inputs).__name__}")
         self.inputs.check_layers(self.network.layers)
+        check_weight_format(self.weight_format)
         if self.memory_budget is not None:
             check_size("memory_budget", self.memory_budget)
         if self.log_share is not None:

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from etalstm.codec import round_bf16
 from etalstm.delta_inputs import DeltaInputs
 from etalstm.golden import compiled
 from etalstm.golden.passes import LayerBackward, LayerPass, active_steps
 from etalstm.network import LayerParameters, canonical_rows, pytorch_rows
 from etalstm.optimizer import UpdateRule
 from etalstm.storage import Storage
+from etalstm.weight_format import FLOAT32
 
 DENSE = Storage()
 OFF = DeltaInputs()
@@ -30,6 +32,10 @@ class Rows:
     def of(cls, parameters: LayerParameters) -> "Rows":
         """Reorder a layer's parameters from PyTorch's row order."""
         return cls(canonical_rows(parameters.weights), canonical_rows(parameters.bias))
+
+    def read_as(self, weight_format: str) -> "Rows":
+        """Give the parameters as the passes read them, see :mod:`etalstm.weight_format`; the bias stays float32."""
+        return self if weight_format == FLOAT32 else Rows(round_bf16(self.weights), self.bias)
 
     def parameters(self) -> LayerParameters:
         """Reorder back to PyTorch's row order."""

@@ -8,7 +8,7 @@ from etalstm.model.state import NEVER, VECTOR, VECTORS, compiled, complete, reco
 _ACTIVATION = int(Counter.ACTIVATION)
 WRITES = 128  # cycles ahead that writes of the scratch memory are known
 SCRATCH, PARAMETER, QUEUE = int(Source.SCRATCH), int(Source.PARAMETER), int(Source.QUEUE)
-MULTIPLY, SIGMOID, TANH = int(VectorOp.MULTIPLY), int(VectorOp.SIGMOID), int(VectorOp.TANH)
+MULTIPLY, SIGMOID, TANH, PACK = (int(getattr(VectorOp, name)) for name in ("MULTIPLY", "SIGMOID", "TANH", "PACK"))
 
 ENGINE = record(
     "valid", "op", "a", "b", "after", "end", "inner", "outer", "has_b", "has_parameter", "last_write", "units_free",
@@ -28,20 +28,26 @@ def slot(cycle):
 
 
 @compiled
+def _is_activation(engine):
+    """Tell whether the activation units execute the element: they pack, too."""
+    return engine.op == SIGMOID or engine.op == TANH or engine.op == PACK
+
+
+@compiled
 def _blocked_until(cycle, engine, sizes):
     """Read ahead what the element needs; give the first cycle in which it may be issued, as far as the PEs let it."""
-    activation = engine.op == SIGMOID or engine.op == TANH
+    function = engine.op == SIGMOID or engine.op == TANH
     first = cycle
     if engine.after and cycle <= engine.last_write:
         return engine.last_write + 1
-    if not activation and sizes.scratch_reads == 1 and engine.b == SCRATCH and not engine.has_b:
+    if not function and sizes.scratch_reads == 1 and engine.b == SCRATCH and not engine.has_b:
         engine.has_b = 1
         engine.scratch_at = cycle
         first = cycle + 1
-    if not activation and engine.a == PARAMETER and engine.b == PARAMETER and not engine.has_parameter:
+    if not function and engine.a == PARAMETER and engine.b == PARAMETER and not engine.has_parameter:
         engine.has_parameter = 1
         first = cycle + 1
-    if activation:
+    if function or engine.op == PACK:
         return max(first, engine.units_free, engine.last_write - WRITE_ACTIVATION + 1)
     earliest = WRITE_PRODUCT if engine.op == MULTIPLY else WRITE_SUM
     return max(first, engine.last_write - earliest + 1)
@@ -50,7 +56,7 @@ def _blocked_until(cycle, engine, sizes):
 @compiled
 def _issue(cycle, engine, sizes, done, counted, wakes):
     """Note what the element occupies, and its instruction's completion with the last one."""
-    if engine.op == SIGMOID or engine.op == TANH:
+    if _is_activation(engine):
         first, last = cycle + WRITE_ACTIVATION, cycle + ACTIVATION + 1 + sizes.groups
         engine.units_free = cycle + sizes.groups
         counted[_ACTIVATION] += sizes.lanes
@@ -94,7 +100,7 @@ def step_vector(cycle, engine, queue, table, sizes, done, counted, wakes):
         if free > cycle:
             following = free
         else:
-            activation = engine.op == SIGMOID or engine.op == TANH
+            activation = _is_activation(engine)
             shared = sizes.elementwise + sizes.forward + sizes.backward > 0
             issued = activation or not shared or slot(cycle) < sizes.elementwise
             if issued:

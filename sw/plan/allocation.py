@@ -52,6 +52,13 @@ def check_plannable(cell: Cell) -> None:
             raise PlanError(f"a stage can have {MOST_GATES} gates: {cell.name} has {stage.gates}")
 
 
+def check_packable(cell: Cell) -> None:
+    """Raise ``PlanError`` if pairs of a cell's rows would belong to different units: narrow weights need even gates."""
+    for stage in cell.stages:
+        if len(stage.gates) % 2:
+            raise PlanError(f"weights in bf16 need stages of 2 or 4 gates, {cell.name} has {stage.gates}")
+
+
 def check_sendable(cell: Cell) -> None:
     """Raise ``PlanError`` if the machine cannot send only the changes of a cell's operands."""
     if len(cell.stages) > 1 or cell.stages[0].operands != ("x", cell.output):
@@ -100,12 +107,15 @@ class LayerAllocation:
         Places for gradients that are put aside.
     inputs : LayerInputs
         Which elements of the operands are broadcast.
+    narrow : bool
+        The copies of the weights that the passes read are bfloat16.
     """
 
     def __init__(
         self, config: Config, into: MemoryMap, network: NetworkShape, cell: Cell, number: int, batch: BatchTiles,
-        steps: int, storage: LayerStorage, masked: bool, partials: int, inputs: LayerInputs,
+        steps: int, storage: LayerStorage, masked: bool, partials: int, inputs: LayerInputs, narrow: bool,
     ):  # fmt: skip
+        self._narrow = narrow
         self._lanes, self._memory, self._network, self._cell = share_of_lanes(config, cell), into, network, cell
         self._number, self._storage, self._masked = number, storage, masked
         self._batch, self._steps, self._partials, self._sending = batch, steps, partials, inputs
@@ -116,7 +126,8 @@ class LayerAllocation:
     def _tiling(self, stage: Stage) -> LayerTiling:
         inputs = self._network.inputs_of(self._number) if stage.operands[0] == "x" else 0
         vectors = scratch_vectors(stage, not self._sending.off)
-        return tile_layer(self._lanes, len(stage.gates), vectors, self._batch, inputs, self._network.hidden_size)
+        sizes = inputs, self._network.hidden_size
+        return tile_layer(self._lanes, len(stage.gates), vectors, self._batch, *sizes, self._narrow)
 
     def allocate(
         self, below: LayerArrays | None, exchange: Exchange | None, room: SendingRoom | None, thresholds: dict
@@ -167,8 +178,6 @@ class LayerAllocation:
         tiling, add = shards.tiling, self._memory.add
         width, height = tiling.inputs.size + tiling.units.size, tiling.gates * tiling.units.size
         of_unit = tiling.gates * tiling.units.tiles
-        rows = tiling.depth * of_unit, partial(layout.row_copy_index, tiling), (height, width)
-        columns = tiling.rows * tiling.columns, partial(layout.column_copy_index, tiling), (height, width)
         state = "optimizer", shards.vectors, _once(layout.shards_index, shards), (height, width)
         norms = "optimizer", sum(c.count for c in shards.normed), partial(layout.norms_index, shards), (width,)
         biases = of_unit, _once(layout.bias_index, tiling), (height,)
@@ -178,8 +187,7 @@ class LayerAllocation:
             return gradient, add(f"bias_gradient{suffix}_{of}", "optimizer", *biases)
 
         return {
-            "rows": add(f"rows{suffix}", "weights", *rows),
-            "columns": add(f"columns{suffix}", "weights", *columns),
+            **self._weights(shards, suffix),
             "gradient": self._memory.add_shards(f"gradient{suffix}", *state),
             "velocity": self._memory.add_shards(f"velocity{suffix}", *state),
             "bias": add(f"bias{suffix}", "weights", *biases, CLOSED),
@@ -191,6 +199,22 @@ class LayerAllocation:
             "group_bias": add(f"bias_gradient{suffix}_group", "optimizer", *biases) if self._exchange else None,
             "partial": [sums(f"aside{n}") for n in range(self._partials)],
         }
+
+    def _weights(self, shards: Shards, suffix: str) -> dict[str, Array]:
+        """Allocate the copies of a stage's weights; where they are narrow, also the weights."""
+        tiling, add, narrow = shards.tiling, self._memory.add, self._narrow
+        matrix = tiling.gates * tiling.units.size, tiling.inputs.size + tiling.units.size
+        of_column = sum(tiling.weight_vectors(tiling.gates * group.count) for group in tiling.unit_groups)
+        rows = tiling.depth * of_column, partial(layout.row_copy_index, tiling), matrix
+        columns = tiling.rows * tiling.column_vectors, partial(layout.column_copy_index, tiling), matrix
+        copies = {
+            "rows": add(f"rows{suffix}", "weights", *rows, narrow=narrow),
+            "columns": add(f"columns{suffix}", "weights", *columns, narrow=narrow),
+        }
+        if not narrow:
+            return copies | {"weights": copies["columns"]}
+        of_shards = shards.vectors, partial(layout.shards_index, shards), matrix
+        return copies | {"weights": self._memory.add_shards(f"weights{suffix}", "weights", *of_shards)}
 
     def _bias_sums(self, name: str, vectors: int) -> Array | None:
         """Allocate db of every slice, where there are several."""
@@ -240,7 +264,7 @@ class LayerAllocation:
         if not self._storage.compressed:
             return {"index": None, "delta": self._gates(f"delta{suffix}", tiling), "delta_index": None, "needed": None}
         parts = self._steps * self._batch.count
-        has_map = tiling.gates == MOST_GATES and not stay(self._lanes, tiling.columns, tiling.rows)
+        has_map = tiling.gates == MOST_GATES and not stay(self._lanes, tiling.column_vectors, tiling.rows)
 
         def raw(name, kind, count):
             return self._memory.add_raw(f"{name}{suffix}", kind, count)

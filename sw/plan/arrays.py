@@ -29,8 +29,9 @@ class LayerArrays:
     lanes : Config        the machine with the share of the lane memories that this stage has
     tiling : LayerTiling
     shards : Shards       which rows of `gradient` and `velocity` each group of channels has
-    rows, columns : the two copies of the matrix; the column copy is the master
-    gradient, velocity : like the column copy, each group's rows
+    rows, columns : the two copies of the matrix that the passes read
+    weights : the matrix that the update works on. The column copy, unless copies are narrow: then like the velocity
+    gradient, velocity : [column group][row][column tile], each group's rows
     bias, bias_gradient, bias_velocity : [unit tile][gate]
     exchange : Exchange   where groups of channels exchange dW of their parts of the batch, and weights; None if there
         is one group, as `group_bias`
@@ -69,6 +70,7 @@ class LayerArrays:
     shards: Shards
     rows: Array
     columns: Array
+    weights: Array
     gradient: Array
     velocity: Array
     bias: Array
@@ -105,6 +107,12 @@ class LayerArrays:
     def stages(self) -> tuple["LayerArrays", ...]:
         """All stages up to this one: of the last stage, all stages of the layer."""
         return (*self.earlier, self)
+
+    @property
+    def matrices(self) -> tuple[Array, ...]:
+        """All arrays that hold the weights."""
+        apart = () if self.weights is self.columns else (self.weights,)
+        return (self.rows, self.columns, *apart)
 
     @property
     def is_last(self) -> bool:

@@ -181,11 +181,13 @@ class Emitter:
         finish: bool,
         first_sum: int = 0,
         rows: range | None = None,
+        narrow: bool = False,
     ) -> None:
         """Broadcast blocks of an array: by rows, or with `rows` (a range of lanes of one block) by batch.
 
         With `compressed` the blocks are streams, and `place` has the index of the first tile's. CASTs from one `start`
-        to its `finish` may each have sums of their own, `first_sum` is the number of a CAST's first one.
+        to its `finish` may each have sums of their own, `first_sum` is the number of a CAST's first one. With `narrow`
+        a vector of the weights holds two tiles.
         """
         channel, tile = divmod(first_block, share.tiles)
         lanes = {"lanes": share.lanes_of(0), "last_lanes": share.lanes_of(share.tiles - 1)}
@@ -207,6 +209,7 @@ class Emitter:
             first_sum=first_sum,
             start=start,
             finish=finish,
+            narrow=narrow,
             **lanes,
         )
 

@@ -76,7 +76,9 @@ def plan_within(budget: int, make: Callable[..., Plan], groups: Sequence[int] = 
     raise PlanError(f"a memory budget of {budget:,} bytes is too small: this network needs at least {needed:,}")
 
 
-def plan_best_slices(config: Config, network: NetworkShape, batch: int, plan: Callable[..., Plan]) -> Plan:
+def plan_best_slices(
+    config: Config, network: NetworkShape, batch: int, plan: Callable[..., Plan], narrow: bool = False
+) -> Plan:
     """Plan with the number of slices that the machine uses best: one for each of the fastest groups that fit.
 
     Parameters
@@ -86,13 +88,15 @@ def plan_best_slices(config: Config, network: NetworkShape, batch: int, plan: Ca
     batch : int
     plan : function
         Plans with `slices`, for the first of `groups` that fits.
+    narrow : bool
+        See :func:`etalstm.plan.groups.step_cycles`.
 
     Raises
     ------
     PlanError
         If the network does not fit.
     """
-    for count in best_slices(config, network, batch):
+    for count in best_slices(config, network, batch, narrow):
         try:
             planned = plan(slices=count, groups=[count])
         except PlanError as error:

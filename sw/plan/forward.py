@@ -133,7 +133,7 @@ class ForwardStage:
         self._emitter, self._network, self._layer, self._skipped = emitter, network, layer, skipped
         self._refreshes = layer.inputs.refreshes
         self.tiling = tiling = layer.tiling
-        groups = [tiling.gates * group.count for group in tiling.unit_groups]
+        groups = [tiling.weight_vectors(tiling.gates * group.count) for group in tiling.unit_groups]
         self._weights = WeightStore(layer.lanes, emitter, layer.rows, groups, tiling.depth, layer.first_weight)
         self._bias_depth, self._has_biases = layer.lanes.bias_depth, False
         self._cell, self._stage = layer.cell, layer.stage
@@ -236,10 +236,10 @@ class ForwardStage:
                 tiles=job.row_tiles,
                 start=start and run is runs[0],
                 finish=finish and run is runs[-1],
+                narrow=self.tiling.narrow,
             )
-            self._emitter.mac(
-                weights, run.rows * job.row_tiles, job.queue, job.row_tiles * job.size, job.row_tiles, bias=bias
-            )
+            vectors = self._weights.vectors(run, job.number)
+            self._emitter.mac(weights, vectors, job.queue, job.row_tiles * job.size, job.row_tiles, bias=bias)
 
     def _bias(self, job: Job, start: bool) -> Operand:
         """Have the biases of a job's rows in the bias memory: all groups' at once, if they fit, else the job's own.

@@ -9,7 +9,7 @@ from etalstm.errors import PlanError
 from etalstm.hw.config import Config
 from etalstm.network import NetworkShape
 from etalstm.plan.allocation import batch_of
-from etalstm.plan.tiling import Share, stay
+from etalstm.plan.tiling import Share, stay, weight_vectors
 from etalstm.slices import AUTO, Parts, part_counts
 
 
@@ -23,7 +23,9 @@ def machine_of_group(config: Config, groups: int) -> Config:
     return replace(config, channels=config.channels // groups, channels_per_port=1, broadcasters=1, port_bytes=0)
 
 
-def group_costs(config: Config, network: NetworkShape, batch: int, slices: int | str) -> dict[int, float]:
+def group_costs(
+    config: Config, network: NetworkShape, batch: int, slices: int | str, narrow: bool = False
+) -> dict[int, float]:
     """Give the numbers of groups that a batch can be arranged for, and what each costs: see :func:`step_cycles`.
 
     A group works on equal parts of the batch, each a node of the tree of slices. With ``auto`` slices each group has
@@ -33,26 +35,29 @@ def group_costs(config: Config, network: NetworkShape, batch: int, slices: int |
         divisions = [Parts(batch, count, count) for count in config.group_counts if count <= batch]
     else:
         divisions = [Parts(batch, slices, count) for count in part_counts(slices) if count in config.group_counts]
-    costs = {parts.count: step_cycles(config, network, parts) for parts in divisions}
+    costs = {parts.count: step_cycles(config, network, parts, narrow=narrow) for parts in divisions}
     return dict(sorted(costs.items(), key=lambda cost: cost[1]))
 
 
-def group_counts(config: Config, network: NetworkShape, batch: int, slices: int) -> list[int]:
+def group_counts(config: Config, network: NetworkShape, batch: int, slices: int, narrow: bool = False) -> list[int]:
     """Give the numbers of groups that the slices of a batch can be arranged for, the fastest first."""
-    return list(group_costs(config, network, batch, slices))
+    return list(group_costs(config, network, batch, slices, narrow))
 
 
-def best_slices(config: Config, network: NetworkShape, batch: int) -> list[int]:
+def best_slices(config: Config, network: NetworkShape, batch: int, narrow: bool = False) -> list[int]:
     """Give numbers of slices for which each group of channels has one slice, the fastest first."""
-    return list(group_costs(config, network, batch, AUTO))
+    return list(group_costs(config, network, batch, AUTO, narrow))
 
 
-def step_cycles(config: Config, network: NetworkShape, parts: Parts, cell: Cell = LSTM) -> float:
+def step_cycles(
+    config: Config, network: NetworkShape, parts: Parts, cell: Cell = LSTM, *, narrow: bool = False
+) -> float:
     """Estimate the cycles that the products of a time step take, if each group works on a part of the batch.
 
     Forward pass, backward pass and weights' gradient each use every vector of a channel's weights once for each
     sequence; a MAC takes a cycle. In forward and backward pass the memory port brings the next vector meanwhile, for
-    each batch tile anew, unless the weights of a layer stay in the lanes. Nothing is taken to be zero.
+    each batch tile anew, unless the weights of a layer stay in the lanes. Nothing is taken to be zero. With `narrow` a
+    vector of weights holds two tiles.
 
     Returns
     -------
@@ -71,8 +76,10 @@ def step_cycles(config: Config, network: NetworkShape, parts: Parts, cell: Cell 
         inputs = Share(network.inputs_of(layer), machine.channels, machine.lanes)
         forward = gates * units.tiles, inputs.size + units.size
         backward = inputs.tiles + units.tiles, gates * units.size
-        for vectors, scalars in (forward, backward):
+        for of_scalar, scalars in (forward, backward):
+            vectors = weight_vectors(of_scalar, narrow)
+            products = of_scalar * parts.places
             streams = not stay(machine, vectors, scalars)
-            cycles += vectors * scalars * (max(parts.places, port_cycles) if streams else parts.places)
+            cycles += scalars * (max(products, vectors * port_cycles) if streams else products)
         cycles += math.prod(backward) * parts.places
     return cycles

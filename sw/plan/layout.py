@@ -96,31 +96,45 @@ def _columns(layer: LayerTiling) -> np.ndarray:
     return np.concatenate([inputs, units], axis=1)
 
 
-def column_copy_index(layer: LayerTiling, some: range | None = None) -> np.ndarray:
+def _columns_by_group(layer: LayerTiling, some: range) -> list[np.ndarray]:
+    """Index of some of the machine's rows of a matrix (4H, K), [row][column tile][lane] of each column group."""
+    columns, width = _columns(layer), layer.inputs.size + layer.units.size
+    rows = _rows(layer)[None, some.start : some.stop, None, None]
+    return [_combine((rows, width), (columns[:, None, g.first : g.first + g.count], 1)) for g in layer.column_groups]
+
+
+def _copy(groups: list[np.ndarray], narrow: bool) -> np.ndarray:
+    """Lay the rows of groups, each (channels, rows, tiles, lanes), one after the other: (channels, vectors, lanes).
+
+    With `narrow` a vector has two tiles that follow each other, (channels, vectors, lanes, 2). After an odd number of
+    tiles follows padding.
+    """
+    if not narrow:
+        return np.concatenate([group.reshape(group.shape[0], -1, group.shape[3]) for group in groups], axis=1)
+    even = [np.pad(g, ((0, 0), (0, 0), (0, g.shape[2] % 2), (0, 0)), constant_values=-1) for g in groups]
+    pairs = [group.reshape(group.shape[0], -1, 2, group.shape[3]).swapaxes(2, 3) for group in even]
+    return np.concatenate(pairs, axis=1)
+
+
+def column_copy_index(layer: LayerTiling) -> np.ndarray:
     """Index of a matrix (4H, K) that lies as [column group][row][column tile][lane] in its column owners' windows.
 
-    With `some`, index of those of the machine's rows only.
+    Of narrow copies see :func:`_copy`.
     """
-    columns, width = _columns(layer), layer.inputs.size + layer.units.size
-    some = some or range(layer.rows)
-    rows = _rows(layer)[None, some.start : some.stop, None, None]
-    groups = [
-        _combine((rows, width), (columns[:, None, g.first : g.first + g.count], 1)).reshape(
-            columns.shape[0], -1, columns.shape[2]
-        )
-        for g in layer.column_groups
-    ]
-    return np.concatenate(groups, axis=1)
+    return _copy(_columns_by_group(layer, range(layer.rows)), layer.narrow)
 
 
 def shards_index(shards: Shards) -> np.ndarray:
-    """Index of a matrix (4H, K) of which each group has its rows, which lie as in the column copy."""
-    groups = range(shards.groups)
-    return np.concatenate([column_copy_index(shards.tiling, shards.rows_of(group)) for group in groups])
+    """Index of a matrix (4H, K) of which each group has its rows, [column group][row][column tile][lane]."""
+    groups = [_columns_by_group(shards.tiling, shards.rows_of(group)) for group in range(shards.groups)]
+    return np.concatenate([_copy(columns, narrow=False) for columns in groups])
 
 
 def row_copy_index(layer: LayerTiling) -> np.ndarray:
-    """Index of a matrix (4H, K) that lies as [unit group][column][unit tile][gate][lane] in its row owners' windows."""
+    """Index of a matrix (4H, K) that lies as [unit group][column][unit tile][gate][lane] in its row owners' windows.
+
+    Of narrow copies see :func:`_copy`; their tiles are the gates of unit tiles.
+    """
     width = layer.inputs.size + layer.units.size
     units = elements(layer.units)
     inputs = np.arange(layer.inputs.padded)
@@ -134,10 +148,10 @@ def row_copy_index(layer: LayerTiling) -> np.ndarray:
             (units[:, None, g.first : g.first + g.count, None, :], width),
             (gate, layer.units.size * width),
             (columns, 1),
-        ).reshape(units.shape[0], -1, units.shape[2])
+        ).reshape(units.shape[0], layer.depth, -1, units.shape[2])
         for g in layer.unit_groups
     ]
-    return np.concatenate(groups, axis=1)
+    return _copy(groups, layer.narrow)
 
 
 def bias_index(layer: LayerTiling) -> np.ndarray:

@@ -7,6 +7,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from etalstm.codec import pack_bf16, unpack_bf16
 from etalstm.hw.config import Config
 from etalstm.hw.contract import PAGE_BYTES
 from etalstm.plan.layout import batch_index
@@ -40,6 +41,8 @@ class Array:
         What words hold that are no element.
     copies : int
         1, or the number of groups of channels if each group holds the whole array.
+    narrow : bool
+        A word holds two elements as bfloat16: the lower half, then the upper one.
     exchanged : bool
         Groups read what other groups have stored there, more than once in a program.
     """
@@ -53,6 +56,7 @@ class Array:
     padding: float = 0.0
     copies: int = 1
     exchanged: bool = False
+    narrow: bool = False
 
     @property
     def copy_words(self) -> tuple[int, int, int]:
@@ -66,8 +70,11 @@ class Array:
 
     @cached_property
     def index(self) -> np.ndarray:
-        """Which element of the host's array each word is, int64, of shape `copy_words`; -1 is padding."""
-        return self.make_index().reshape(self.copy_words)
+        """Which element of the host's array each word is, int64, of shape `copy_words`; -1 is padding.
+
+        Of a narrow array: which element each half is, with an axis of two behind.
+        """
+        return self.make_index().reshape(*self.copy_words, *([2] if self.narrow else []))
 
     @property
     def raw(self) -> bool:
@@ -116,14 +123,17 @@ class MemoryMap:
         shape: tuple[int, ...],
         padding: float = 0.0,
         batch_axis: int | None = None,
+        narrow: bool = False,
     ) -> Array:
         """Allocate an array of so many vectors, whose words are the elements `index` of a host array of `shape`.
 
+        The elements of a `narrow` array are halves of words.
         With a `batch_axis`, `index` and `shape` are those of one part of the batch; the host's array has the whole one.
         """
         words = self.channels, vectors, self._config.lanes
         if batch_axis is None:
-            return self._add(Array(name, kind, self._vectors, words, shape, index, padding, self._parts.count))
+            copies = self._parts.count
+            return self._add(Array(name, kind, self._vectors, words, shape, index, padding, copies, narrow=narrow))
         make_index, shape = self.of_batch(index, shape, batch_axis)
         return self._add(Array(name, kind, self._vectors, words, shape, make_index, padding))
 
@@ -182,13 +192,17 @@ def pack(array: Array, values: np.ndarray) -> np.ndarray:
     Returns
     -------
     array, float32, of ``array.copy_words``
+        Of a narrow array: elements are rounded.
     """
     padded = np.append(np.asarray(values, np.float32).ravel(), np.float32(array.padding))
+    if array.narrow:
+        return pack_bf16(padded[array.index[..., 0]], padded[array.index[..., 1]])
     return padded[array.index]
 
 
 def unpack(array: Array, words: np.ndarray) -> np.ndarray:
     """Gather a host array from what the windows of one copy's channels hold: the inverse of :func:`pack`."""
     values = np.zeros(int(np.prod(array.shape)) + 1, np.float32)
-    values[array.index] = words.reshape(array.copy_words)
+    words = words.reshape(array.copy_words)
+    values[array.index] = np.stack(unpack_bf16(words), axis=-1) if array.narrow else words
     return values[:-1].reshape(array.shape)

@@ -8,7 +8,7 @@ from etalstm.delta_inputs import DeltaInputs
 from etalstm.hw.config import Config
 from etalstm.network import NetworkShape
 from etalstm.plan import layout
-from etalstm.plan.allocation import LayerAllocation, batch_of, check_plannable, check_sendable
+from etalstm.plan.allocation import LayerAllocation, batch_of, check_packable, check_plannable, check_sendable
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.exchange import allocate_exchange
 from etalstm.plan.held import Held, Kept
@@ -49,6 +49,8 @@ class NetworkMap:
     cell : Cell
     inputs : DeltaInputs
         Which elements of what layers read are broadcast.
+    narrow : bool
+        The copies of the weights that the passes read are bfloat16.
 
     Raises
     ------
@@ -83,8 +85,11 @@ class NetworkMap:
         parts: int,
         cell: Cell,
         inputs: DeltaInputs,
+        narrow: bool = False,
     ):
         check_plannable(cell)
+        if narrow:
+            check_packable(cell)
         if not inputs.off:
             check_sendable(cell)
         self.config, self.network, self.division, self.steps = config, network, division, steps
@@ -97,7 +102,15 @@ class NetworkMap:
         context = config, self.memory, network, cell
         allocations = [
             LayerAllocation(
-                *context, number, self.batch, steps, storage.layer(number), masked, partials, inputs.layer(number)
+                *context,
+                number,
+                self.batch,
+                steps,
+                storage.layer(number),
+                masked,
+                partials,
+                inputs.layer(number),
+                narrow,
             )
             for number in range(network.layers)
         ]

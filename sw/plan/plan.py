@@ -30,6 +30,7 @@ from etalstm.plan.streams import NO_STEPS
 from etalstm.plan.update import UpdateLayer
 from etalstm.slices import Parts
 from etalstm.storage import Storage
+from etalstm.weight_format import BF16, FLOAT32
 
 WEIGHT_COPIES = 4  # at least: weights by rows and by columns, velocities, gradients
 _REMEMBERED_PATTERNS = 32
@@ -65,6 +66,8 @@ class Plan:
         Of all layers.
     inputs : DeltaInputs
         Which elements of what layers read are broadcast.
+    weight_format : str
+        See :mod:`etalstm.weight_format`.
 
     Raises
     ------
@@ -100,6 +103,7 @@ class Plan:
         groups: int = 1,
         cell: Cell = LSTM,
         inputs: DeltaInputs = DeltaInputs(),  # noqa: B008  frozen
+        weight_format: str = FLOAT32,
     ):
         self._had = memory_bytes
         self._check_weights(config, network, cell)
@@ -107,7 +111,7 @@ class Plan:
         self.groups, division = groups, Parts(batch, slices, groups)
         self.map = NetworkMap(
             machine_of_group(config, groups), network, division, steps, masked, storage, share, segments, every_delta,
-            parts, cell, inputs,
+            parts, cell, inputs, weight_format == BF16,
         )  # fmt: skip
         self._room = dict(program_room)
         self._check_fits(self.windows_bytes)

@@ -123,7 +123,7 @@ class Propagation:
         self._emitter, self._layer, self._batch = emitter, layer, network.batch
         self._row_map, self._whole_beats = row_map, whole_beats
         self._masks, self._masking, self._of_x, self._of_operand = network.mask, masking, of_x, of_operand
-        groups = [group.count for group in layer.tiling.column_groups]
+        groups = [layer.tiling.weight_vectors(group.count) for group in layer.tiling.column_groups]
         self._weights = WeightStore(layer.lanes, emitter, layer.columns, groups, layer.tiling.rows, layer.first_weight)
         self._half, self._turn = layer.lanes.queue_depth // 2, 0
         wanted, most, batch = self._sequences_per_load(config), self._most_sequences, network.batch
@@ -136,10 +136,11 @@ class Propagation:
     def _sequences_per_load(self, config: Config) -> int:
         """Tell for how many sequences a load of weights should be used; 1 if weights are loaded only once."""
         tiling, lanes = self._layer.tiling, self._layer.lanes
-        if stay(lanes, tiling.columns, tiling.rows):
+        if stay(lanes, tiling.column_vectors, tiling.rows):
             return 1
         density = SPARSE_DELTA if self._layer.storage.compressed else 1
-        return math.ceil(config.vector_beats * config.channels_per_port / density)
+        products = density * (tiling.columns / tiling.column_vectors)  # of a vector, with each sequence
+        return math.ceil(config.vector_beats * config.channels_per_port / products)
 
     @property
     def _most_sequences(self) -> int:
@@ -253,7 +254,8 @@ class Propagation:
                 if begins:
                     beats = whole_beats if run is runs[0] else 0
                     weights = self._weights.bring(number, run, needed=row_map, whole_beats=beats)
-                self._emitter.mac(weights, run.rows * group.count, queue, sums, group.count, backward=True)
+                vectors = self._weights.vectors(run, number)
+                self._emitter.mac(weights, vectors, queue, sums, group.count, backward=True)
 
         def store(parts=parts):
             for number, ((step, tile), size, first) in enumerate(zip(parts, sizes, firsts, strict=True)):
@@ -267,7 +269,7 @@ class Propagation:
         self._emitter.cast(
             layer.delta_at(*part), layer.tiling.units, Traffic.DELTAS, compressed=layer.storage.compressed,
             first_block=run.first_block, blocks=run.blocks, gates=layer.tiling.gates, batch=size, tiles=group.count,
-            first_sum=first_sum, **ends,
+            first_sum=first_sum, narrow=layer.tiling.narrow, **ends,
         )  # fmt: skip
 
     def _keep_sums(self, number, step, batch_tile, group, queue, size):

@@ -16,7 +16,7 @@ class Columns:
     number, first_tile, count : int
         Of the column group: its number, its first column tile, its column tiles.
     first : int
-        Its first vector in an array of all rows, such as the column copy.
+        Its first vector in the column copy.
     first_in_shard : int
         Its first vector in an array of one group's rows.
     """
@@ -92,7 +92,9 @@ class Shards:
     @cached_property
     def columns(self) -> tuple[Columns, ...]:
         """The layer's column groups."""
-        return tuple(
-            Columns(number, span.first, span.count, self.tiling.rows * span.first, self.rows * span.first)
-            for number, span in enumerate(self.tiling.column_groups)
-        )
+        result, vectors = [], 0
+        for number, span in enumerate(self.tiling.column_groups):
+            firsts = self.tiling.rows * vectors, self.rows * span.first
+            result.append(Columns(number, span.first, span.count, *firsts))
+            vectors += self.tiling.weight_vectors(span.count)
+        return tuple(result)

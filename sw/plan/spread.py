@@ -5,6 +5,9 @@
     update:  weights (own column copy), gradient, velocity ── step ──► exchange, velocity
     spread:  every group's part of the exchange ──► own column copy, and transposed own row copy
 
+Where the copies are narrow, each group has the weights of its shard, as it has their gradient and velocity. They are
+updated in place, and the others read them there: no exchange is needed.
+
 Groups wait for each other only before they read what others have updated. Meanwhile they update the next column group.
 """
 
@@ -14,12 +17,13 @@ from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter
 from etalstm.plan.memory import Array
 from etalstm.plan.operands import Operand, Place, Scratch
-from etalstm.plan.refresh import RowRefresh, Square
+from etalstm.plan.refresh import Refresh, Square
 from etalstm.plan.shards import Columns
 from etalstm.plan.tiling import UPDATE_ARRAYS, UPDATE_SETS
 from etalstm.plan.update import WEIGHT_DECAY, Steps
 
 _SETS = 2  # buffers that alternate: one is loaded while another is stored
+_NARROW_BUFFERS = 3  # of each set: updated weights, and what is packed of them for each copy
 
 
 class SharedUpdate:
@@ -71,10 +75,15 @@ class _ColumnGroup:
         self, config: Config, emitter: Emitter, steps: Steps, layer: LayerArrays, columns: Columns, updated: Array
     ):
         self._emitter, self._steps, self._layer = emitter, steps, layer
-        self._columns, self._updated = columns, updated
-        self._refresh = RowRefresh(config, emitter, layer, columns, config.scratch_depth // _SETS)
+        self._columns, self._narrow = columns, layer.tiling.narrow
+        self._updated, buffers = Place(updated, 0), 1
+        if self._narrow:
+            self._updated = Place(layer.weights, columns.first_in_shard, (columns.number,))
+            buffers = _NARROW_BUFFERS
+        self._refresh = Refresh(config, emitter, layer, columns, config.scratch_depth // (_SETS * buffers))
         scratch = Scratch(config)
-        self._buffers = [scratch.take("updated weights", self._refresh.most_vectors) for _ in range(_SETS)]
+        most = self._refresh.most_vectors
+        self._sets = [[scratch.take("updated weights", most) for _ in range(buffers)] for _ in range(_SETS)]
 
     def update(self) -> None:
         """Update a group's rows."""
@@ -84,13 +93,13 @@ class _ColumnGroup:
             vector = turn * most
             of_shard = columns.first_in_shard + vector
             self._steps.step(
-                Place(layer.columns, columns.first + vector, (columns.number,)),
+                self._weights(vector),
                 Place(layer.gradient, of_shard, (of_shard,)),
                 Place(layer.velocity, of_shard, (of_shard,)),
                 count,
                 WEIGHT_DECAY,
-                updated=Place(self._updated, vector),
-                group_stride=layer.shards.stride * columns.count,
+                updated=self._updated.at(vector),
+                group_stride=0 if self._narrow else layer.shards.stride * columns.count,
             )
 
         turns, rest = divmod(layer.shards.rows * columns.count, most)
@@ -98,21 +107,32 @@ class _ColumnGroup:
         if rest:
             some(turns, rest)
 
+    def _weights(self, vector: int) -> Place:
+        """Where the weights lie before the update, from a vector of the first group's rows on.
+
+        Weights that are updated in place are read before they are stored, because the update depends on them. So their
+        loads have a part of their own, and wait for no earlier store.
+        """
+        if self._narrow:
+            place = self._updated.at(vector)
+            return Place(place.array, place.vector, (*place.part, "before"))
+        return Place(self._layer.columns, self._columns.first + vector, (self._columns.number,))
+
     def spread(self) -> None:
         """Take over all updated rows from the groups that have them."""
         columns = self._columns
         for number, square in enumerate(self._refresh.squares()):
-            buffer = self._buffers[number % _SETS]
+            buffer, *free = self._sets[number % _SETS]
             self._load(square, buffer)
-            place = Place(self._layer.columns, columns.first + square.rows.start * columns.count, (columns.number,))
-            count = len(square.rows) * columns.count
-            self._emitter.store(buffer, place, Traffic.WEIGHTS, 1, count, made_of=self._updated)
-            self._refresh.write(buffer, square)
+            if not self._narrow:
+                place = Place(self._layer.columns, columns.first + square.rows.start * columns.count, (columns.number,))
+                count = len(square.rows) * columns.count
+                self._emitter.store(buffer, place, Traffic.WEIGHTS, 1, count, made_of=self._updated.array)
+            self._refresh.write(buffer, square, tuple(free))
 
     def _load(self, square: Square, buffer: Operand) -> None:
         shards, rows, count = self._layer.shards, square.rows, self._columns.count
         for group, some in shards.owners(rows):
             row = some.start - shards.rows_of(group).start
             to = buffer.at((some.start - rows.start) * count)
-            place = Place(self._updated, row * count)
-            self._emitter.load(to, place, Traffic.WEIGHTS, 1, len(some) * count, group=group)
+            self._emitter.load(to, self._updated.at(row * count), Traffic.WEIGHTS, 1, len(some) * count, group=group)

@@ -165,6 +165,8 @@ class LayerTiling:
         Column tiles that are summed together in the backward pass and in the weights' gradient.
     row_lanes : int
         Lanes of a δ block whose rows are summed together in the weights' gradient.
+    narrow : bool
+        The copies of the weights that the passes read are bfloat16: a vector holds two tiles that follow each other.
     """
 
     gates: int
@@ -173,6 +175,16 @@ class LayerTiling:
     unit_groups: list[Span]
     column_groups: list[Span]
     row_lanes: int
+    narrow: bool = False
+
+    def weight_vectors(self, tiles: int) -> int:
+        """Vectors of weights that a scalar meets in so many tiles."""
+        return weight_vectors(tiles, self.narrow)
+
+    @property
+    def column_vectors(self) -> int:
+        """Vectors of a row of the column copy, all column groups together."""
+        return sum(self.weight_vectors(group.count) for group in self.column_groups)
 
     @property
     def columns(self) -> int:
@@ -228,9 +240,14 @@ def tile_batch(config: Config, gates: int, vectors: int, hidden_size: int, batch
     return BatchTiles(batch, fits, slices)
 
 
-def stay(config: Config, tiles: int, rows: int) -> bool:
-    """Tell whether `rows` rows of `tiles` vectors each fit the weight memory, so that they are loaded once."""
-    return tiles * rows <= config.weight_depth
+def weight_vectors(tiles: int, narrow: bool) -> int:
+    """Give the vectors of weights that a scalar meets in so many tiles: `narrow` ones hold two tiles each."""
+    return ceil_div(tiles, 2) if narrow else tiles
+
+
+def stay(config: Config, vectors: int, rows: int) -> bool:
+    """Tell whether `rows` rows of `vectors` vectors each fit the weight memory, so that they are loaded once."""
+    return vectors * rows <= config.weight_depth
 
 
 def gradient_arrays(slices: int) -> int:
@@ -256,29 +273,31 @@ def _row_lanes(config: Config, units: Share, gates: int, widest: int, slices: in
 
 
 def tile_layer(
-    config: Config, gates: int, vectors: int, batch: BatchTiles, input_size: int, hidden_size: int
+    config: Config, gates: int, vectors: int, batch: BatchTiles, input_size: int, hidden_size: int, narrow: bool = False
 ) -> LayerTiling:
     """Divide a layer: the largest groups of tiles that queue, scratch, bias and weight memories hold.
 
-    A unit has `gates` rows and needs so many scratch `vectors` for each sequence.
+    A unit has `gates` rows and needs so many scratch `vectors` for each sequence. With `narrow` a vector of weights
+    holds two tiles.
     """
     inputs = Share(input_size, config.channels, config.lanes)
     units = Share(hidden_size, config.channels, config.lanes)
     size = batch.size
     reserved = batch.slices * gates * units.tiles + MASK_ARRAYS * size
+    tiles = 2 if narrow else 1  # of a vector of weights
     most_units = min(
         config.queue_depth // (2 * gates * size),
         (config.scratch_depth - reserved) // (vectors * size + NEEDED_ARRAYS),
         config.bias_depth // gates,
-        config.weight_depth // (2 * gates * config.lanes),
+        tiles * (config.weight_depth // (2 * config.lanes)) // gates,
     )
     most_columns = min(
         config.queue_depth // max(size, 2 * gates),
-        config.weight_depth // (2 * gates * config.lanes),
+        tiles * (config.weight_depth // (2 * gates * config.lanes)),
         config.weight_depth // (2 * size),
         config.scratch_depth // (UPDATE_SETS * UPDATE_ARRAYS * gates * config.beat_words),
     )
-    column_groups = _column_groups(config, inputs, units, gates, max(1, most_columns))
+    column_groups = _column_groups(config, inputs, units, gates, max(1, most_columns), narrow)
     widest = max(group.count for group in column_groups)
     return LayerTiling(
         gates=gates,
@@ -287,10 +306,11 @@ def tile_layer(
         unit_groups=spans(units.tiles, max(1, most_units)),
         column_groups=column_groups,
         row_lanes=_row_lanes(config, units, gates, widest, batch.slices),
+        narrow=narrow,
     )
 
 
-def _column_groups(config: Config, inputs: Share, units: Share, gates: int, most: int) -> list[Span]:
+def _column_groups(config: Config, inputs: Share, units: Share, gates: int, most: int, narrow: bool) -> list[Span]:
     """Cut the columns into groups of at most `most` tiles.
 
     Where weights are loaded again for each use, inputs and units have groups of their own: several steps then share the
@@ -299,7 +319,8 @@ def _column_groups(config: Config, inputs: Share, units: Share, gates: int, most
     """
     columns = inputs.tiles + units.tiles
     mixed = spans(columns, most)
-    if not inputs.tiles or stay(config, columns, gates * units.padded):
+    vectors = sum(weight_vectors(group.count, narrow) for group in mixed)
+    if not inputs.tiles or stay(config, vectors, gates * units.padded):
         return mixed
     apart = spans(inputs.tiles, most) + [Span(inputs.tiles + s.first, s.count) for s in spans(units.tiles, most)]
     narrowest = min(group.count for group in apart)

@@ -1,4 +1,4 @@
-"""Programs of the optimiser: SGD with momentum, weight decay and clipping, and the refresh of the row copies."""
+"""Programs of the optimiser: SGD with momentum, weight decay and clipping, and the refresh of the passes' copies."""
 
 from etalstm.hw import contract
 from etalstm.hw.config import Config
@@ -6,7 +6,7 @@ from etalstm.hw.contract import Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter
 from etalstm.plan.operands import Operand, Parameter, Place, Scratch
-from etalstm.plan.refresh import RowRefresh
+from etalstm.plan.refresh import Free, Refresh
 from etalstm.plan.tiling import UPDATE_ARRAYS, UPDATE_SETS
 
 SCALE = Parameter(contract.PARAMETER_SCALE)
@@ -37,8 +37,8 @@ class Steps:
     def step(
         self, weights: Place, gradient: Place, velocity: Place, count: int, decay: Parameter,
         updated: Place | None = None, group_stride: int = 0,
-    ) -> Operand:  # fmt: skip
-        """Update `count` vectors; the weights stay in the scratch memory.
+    ) -> tuple[Operand, Free]:  # fmt: skip
+        """Update `count` vectors; the weights stay in the scratch memory. Gives their place, and vectors that are free.
 
         Parameters
         ----------
@@ -69,7 +69,7 @@ class Steps:
         run(VectorOp.SUBTRACT, w, w, product)
         emitter.store(w, updated or weights, Traffic.WEIGHTS, 1, count)
         emitter.store(v, velocity, Traffic.WEIGHTS, 1, count)
-        return w
+        return w, (g, product)
 
     def biases(self, layer: LayerArrays) -> None:
         """Update a layer's bias."""
@@ -84,14 +84,14 @@ class UpdateLayer:
     """Emits one layer's update by channels that are one group.
 
     As many units at a time as the smallest square has: their gates' rows of one column group are loaded with gradient
-    and velocity, updated, stored, and written transposed into the row copy of the units' owner. Larger squares would
+    and velocity, updated, stored, and written into the copies, see :class:`Refresh`. Larger squares would
     make longer bursts. But nothing overlaps with the reads of the first step and with the writes of the last one, so
     steps are short.
     """
 
     def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays):
         self._layer = layer
-        self._pieces = [(columns, RowRefresh(config, emitter, layer, columns)) for columns in layer.shards.columns]
+        self._pieces = [(columns, Refresh(config, emitter, layer, columns)) for columns in layer.shards.columns]
         self._steps = Steps(config, emitter, max(refresh.most_vectors for _, refresh in self._pieces))
 
     def emit(self) -> None:
@@ -99,9 +99,9 @@ class UpdateLayer:
         layer = self._layer
         for columns, refresh in self._pieces:
             for units in refresh.squares():
-                vector = columns.first + units.rows.start * columns.count
-                arrays = layer.columns, layer.gradient, layer.velocity
+                vector = columns.first_in_shard + units.rows.start * columns.count
+                arrays = layer.weights, layer.gradient, layer.velocity
                 places = [Place(array, vector, (vector,)) for array in arrays]
-                weights = self._steps.step(*places, len(units.rows) * columns.count, WEIGHT_DECAY)
-                refresh.write(weights, units)
+                weights, free = self._steps.step(*places, len(units.rows) * columns.count, WEIGHT_DECAY)
+                refresh.write(weights, units, free)
         self._steps.biases(layer)

@@ -61,9 +61,9 @@ class WeightStore:
     config : Config
     emitter : Emitter
     array : Array
-        Groups one after the other, [row][tile] vectors in each.
+        Groups one after the other, rows of vectors in each.
     groups : list of int
-        Tiles of each group.
+        Vectors of a row of each group.
     rows : int
         Rows of every group.
     first : int
@@ -84,6 +84,10 @@ class WeightStore:
         most = self._rows if self._resident else self._half // self._groups[group]
         return runs(share, elements_per_unit, min(most, MOST_COUNTED))
 
+    def vectors(self, run: Run, group: int) -> int:
+        """Count the vectors of a run's weights."""
+        return run.rows * self._groups[group]
+
     def bring(
         self, group: int, run: Run, row_offset: int = 0, needed: RowMap | None = None, whole_beats: int = 0
     ) -> Operand:
@@ -100,8 +104,8 @@ class WeightStore:
         whole_beats : int
             Bring so many beats at least whether they are needed or not: while the map is not known yet.
         """
-        tiles, row = self._groups[group], row_offset + run.first_row
-        vector = self._offsets[group] + row * tiles
+        of_row, row = self._groups[group], row_offset + run.first_row
+        vector = self._offsets[group] + row * of_row
         if self._resident:
             to = Operand(Memory.WEIGHTS, self._first + vector)
             if (group, row) in self._loaded:
@@ -110,21 +114,21 @@ class WeightStore:
         else:
             to = Operand(Memory.WEIGHTS, self._first + self._half * (self._turn % 2))
             self._turn += 1
-        self._load(to, vector, run, tiles, needed, whole_beats)
+        self._load(to, vector, run, of_row, needed, whole_beats)
         return to
 
-    def _load(self, to, vector, run, tiles, needed, whole_beats):
+    def _load(self, to, vector, run, of_row, needed, whole_beats):
         """Load a run's first blocks whole, all if nothing is known of what is needed, and of the others what is."""
         whole, blocks = run.rows, run.blocks
         if needed is not None:
             whole = blocks = 0
-            while whole * tiles * self._vector_beats < whole_beats and blocks < run.blocks:
+            while whole * of_row * self._vector_beats < whole_beats and blocks < run.blocks:
                 whole += MOST_GATES * needed.share.lanes_of((run.first_block + blocks) % needed.share.tiles)
                 blocks += 1
 
         def part(first, rows):
-            lane, place = to.at(first * tiles, outer=tiles), Place(self._array, vector + first * tiles)
-            return lane, place, Traffic.WEIGHTS, rows, tiles
+            lane, place = to.at(first * of_row, outer=of_row), Place(self._array, vector + first * of_row)
+            return lane, place, Traffic.WEIGHTS, rows, of_row
 
         if whole:
             self._emitter.load(*part(0, whole))

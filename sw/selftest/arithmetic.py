@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from etalstm.codec import pack_bf16
 from etalstm.golden.activation import sigmoid, tanh
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.hw import contract
@@ -25,6 +26,7 @@ def vectors(bench: Bench) -> Outcome:
         VectorOp.SUBTRACT: (add(a, -b), "adder"),
         VectorOp.SIGMOID: (sigmoid(a), "activation unit"),
         VectorOp.TANH: (tanh(a), "activation unit"),
+        VectorOp.PACK: (pack_bf16(a, b), "activation unit"),
     }
     outcome = Outcome("arithmetic", f"{len(expected)} operations, {count} operand pairs in each of {config.pes} lanes")
     bench.write(0, np.concatenate([a, b], axis=1))

@@ -83,7 +83,7 @@ class Bench:
             await RisingEdge(dut.clk)
             if ready and dut.o__valid.value == 1 and not dut.rst.value:
                 p = SCALAR.from_bits(int(dut.o__payload.value))
-                self.received.append((p.value, p.outer, p.inner, p.tiles, p.first, p.empty, p.null, p.last))
+                self.received.append((p.value, p.outer, p.inner, p.tiles, p.narrow, p.first, p.empty, p.null, p.last))
             self.seen += int(dut.seen.value)
             self.skipped += int(dut.skipped.value)
             self.beats += int(dut.beat.value)
@@ -124,8 +124,8 @@ def one_block(**changes):
     """A CAST of 4 × 4 vectors from beat 8 of the first window."""
     return {
         "address": 8, "channel": 0, "tile": 0, "tiles_per_channel": 1, "blocks": 1, "gates": 4, "batch": 4, "lane": 0,
-        "lanes": CONFIG.lanes, "last_lanes": CONFIG.lanes, "tiles": 2, "first_sum": 0, "batch_outer": 0, "start": 1,
-        "finish": 1,
+        "lanes": CONFIG.lanes, "last_lanes": CONFIG.lanes, "tiles": 2, "first_sum": 0, "batch_outer": 0,
+        "start": 1, "finish": 1, "narrow": 0,
     } | changes  # fmt: skip
 
 

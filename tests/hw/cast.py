@@ -14,7 +14,7 @@ _BEYOND = 1 << LANE_ADDRESS_BITS  # the largest offset that is sent: no lane mem
 class CastModel:
     """What CAST sends, on windows that follow each other from word 0 of a memory.
 
-    Messages are (value, outer, inner, tiles, first, empty, null, last), with None for what means nothing.
+    Messages are (value, outer, inner, tiles, narrow, first, empty, null, last), with None for what means nothing.
 
     Parameters
     ----------
@@ -48,11 +48,12 @@ class CastModel:
 
         ``begun`` tells of each sum since the last ``start`` whether it has begun; it is brought up to date.
         """
-        messages, outer, tiles = [], 0, cast["tiles"]
+        messages, outer, tiles, narrow = [], 0, cast["tiles"], cast["narrow"]
+        row_vectors = -(-tiles // 2) if narrow else tiles
         first, own = cast["first_sum"], self._sums(cast)
 
-        def offset(index):
-            return min(index * tiles, _BEYOND)
+        def offset(index, vectors=tiles):
+            return min(index * vectors, _BEYOND)
 
         if cast["start"]:
             begun.clear()
@@ -70,13 +71,14 @@ class CastModel:
                 o, index = (outer + b, first + row) if cast["batch_outer"] else (outer + row, first + b)
                 word = memory[address // 4 + (gate * cast["batch"] + b) * self.lanes + lane]
                 if word & 0x7F800000:
-                    messages.append((word, offset(o), offset(index), tiles, not begun[index], 0, 0, 0))
+                    places = offset(o, row_vectors), offset(index)
+                    messages.append((word, *places, tiles, narrow, not begun[index], 0, 0, 0))
                     begun[index] = True
                 elif self.send_zeros:
-                    messages.append((None, None, offset(index), tiles, 0, 1, 0, 0))
+                    messages.append((None, None, offset(index), tiles, narrow, 0, 1, 0, 0))
             outer += cast["batch"] if cast["batch_outer"] else len(rows)
         if cast["finish"]:
-            messages += [(None, None, offset(i), tiles, 1, 1, 0, 0) for i in sorted(begun) if not begun[i]]
+            messages += [(None, None, offset(i), tiles, narrow, 1, 1, 0, 0) for i in sorted(begun) if not begun[i]]
             begun.update(dict.fromkeys(begun, True))
         return messages
 
@@ -134,6 +136,7 @@ class CastModel:
             "last_lanes": lanes if batch_outer else rng.randint(1, lanes),
             "tiles": rng.choice([*range(1, 6), 255]),
             "batch_outer": batch_outer,
+            "narrow": rng.randrange(2),
             "start": rng.randrange(2),
             "finish": rng.randrange(2),
         }

@@ -2,7 +2,7 @@
 
 import random
 
-from amaranth import Module, Signal
+from amaranth import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
@@ -10,6 +10,7 @@ from amaranth.sim import Simulator
 from etalstm.hw import contract
 from etalstm.hw.compute import Compute
 from etalstm.hw.contract import Cycle, FloatFormat, Memory, Source, Start, VectorOp
+from etalstm.hw.fp.tables import PACK, SIGMOID, TANH
 
 FORMAT = FloatFormat(8, 7)
 LANES, BEAT_WORDS, UNITS = 4, 2, 2
@@ -25,27 +26,39 @@ WRITTEN_AFTER = {  # cycles from issue to last write
     VectorOp.TANH: ACTIVATION + 1 + LANES // UNITS,
     VectorOp.SELECT: MULTIPLY + ADD + 2,
     VectorOp.SELECT_ZERO: MULTIPLY + ADD + 2,
+    VectorOp.PACK: ACTIVATION + 1 + LANES // UNITS,
 }
 
 
 class Unit(wiring.Component):
     """``z = x·a + y·b`` of some cycles ago, modulo the word."""
 
-    def __init__(self, x, y, latency, second="b"):
-        self.x, self.y, self.LATENCY, self.second = x, y, latency, second
-        super().__init__(
-            {"a": In(FORMAT.width), second: In(FORMAT.width if second == "b" else 1), "z": Out(FORMAT.width)}
-        )
+    def __init__(self, x, y, latency, **more):
+        self.x, self.y, self.LATENCY = x, y, latency
+        super().__init__({"a": In(FORMAT.width), "b": In(FORMAT.width), "z": Out(FORMAT.width)} | more)
+
+    def now(self):
+        return self.x * self.a + self.y * self.b
 
     def elaborate(self, platform):
         m = Module()
-        z = self.x * self.a + self.y * getattr(self, self.second)
+        z = self.now()
         for n in range(self.LATENCY):
             late = Signal(FORMAT.width, name=f"late_{n}")
             m.d.sync += late.eq(z)
             z = late
         m.d.comb += self.z.eq(z)
         return m
+
+
+class ActivationUnit(Unit):
+    """``z = 13·a + 17·function``, and for PACK ``+ 19·b``: b means nothing to the others."""
+
+    def __init__(self):
+        super().__init__(13, 19, ACTIVATION, function=In(2))
+
+    def now(self):
+        return self.x * self.a + 17 * self.function + Mux(self.function == PACK, self.y * self.b, 0)
 
 
 def multiply(a, b):
@@ -56,8 +69,8 @@ def add(a, b):
     return (7 * a + 11 * b) % WORDS
 
 
-def activate(a, tanh):
-    return (13 * a + 17 * tanh) % WORDS
+def activate(a, function, b=0):
+    return (13 * a + 17 * function + 19 * b) % WORDS
 
 
 def is_zero(a):
@@ -71,7 +84,7 @@ def compute(scratch_reads):
         BEAT_WORDS,
         multiplier=lambda _: Unit(3, 5, MULTIPLY),
         adder=lambda _: Unit(7, 11, ADD),
-        activation=lambda _: Unit(13, 17, ACTIVATION, "function"),
+        activation=lambda _: ActivationUnit(),
         activation_units=UNITS,
         depths=DEPTHS,
         scratch_reads=scratch_reads,
@@ -85,10 +98,11 @@ def element(op, a, b, d):
         VectorOp.MULTIPLY: lambda: multiply(a, b),
         VectorOp.ADD: lambda: add(multiply(a, FORMAT.one), b),
         VectorOp.SUBTRACT: lambda: add(multiply(a, FORMAT.one), b ^ SIGN),
-        VectorOp.SIGMOID: lambda: activate(a, 0),
-        VectorOp.TANH: lambda: activate(a, 1),
+        VectorOp.SIGMOID: lambda: activate(a, SIGMOID),
+        VectorOp.TANH: lambda: activate(a, TANH),
         VectorOp.SELECT: lambda: d if is_zero(a) else selected,
         VectorOp.SELECT_ZERO: lambda: selected if is_zero(a) else d,
+        VectorOp.PACK: lambda: activate(a, PACK, b),
     }[op]()
 
 
@@ -106,11 +120,19 @@ def vector_model(state, i):
             state["scratch"][at["d"]] = [element(i["op"], *words) for words in lanes]
 
 
+def weights_of(memory, first, s, tile):
+    """Give the weights of a scalar's tile; narrow ones are half words that become upper halves."""
+    if not s["narrow"]:
+        return memory[first + s["outer"] + tile]
+    half = FORMAT.width // 2
+    return [word >> half * (tile % 2) << half & WORDS - 1 for word in memory[first + s["outer"] + tile // 2]]
+
+
 def mac_model(state, i, scalars):
     """Execute a MAC instruction."""
     for s in scalars:
         for tile in range(0 if s["null"] else i["tiles"]):
-            slot, weights = i["queue"] + s["inner"] + tile, state["weights"][i["weights"] + s["outer"] + tile]
+            slot, weights = i["queue"] + s["inner"] + tile, weights_of(state["weights"], i["weights"], s, tile)
             old = state["queue"][slot]
             if s["first"]:
                 old = (
@@ -131,7 +153,7 @@ def mac(tiles, **fields):
 
 
 def scalar(value=1, outer=0, inner=0, tiles=1, **flags):
-    names = ("first", "empty", "null", "last")
+    names = ("first", "empty", "null", "last", "narrow")
     numbers = {"value": value, "outer": outer, "inner": inner, "tiles": tiles}
     return numbers | {name: flags.get(name, 0) for name in names}
 

@@ -105,7 +105,7 @@ def run(casts, memory, stall, seed, send_zeros=0):
             ctx.set(o.ready, rng.random() >= stall)
             _, _, valid, ready, p = await ctx.tick().sample(o.valid, o.ready, o.payload)
             if valid and ready:
-                received.append((p.value, p.outer, p.inner, p.tiles, p.first, p.empty, p.null, p.last))
+                received.append((p.value, p.outer, p.inner, p.tiles, p.narrow, p.first, p.empty, p.null, p.last))
                 ended += p.last
         ctx.set(o.ready, 0)
 
@@ -153,10 +153,10 @@ def test_continues_the_sums_of_the_cast_before():
     memory[0] = memory[64] = 0x3F800000
     base = MODEL.random_casts(random.Random(1), 1)[0] | {
         "address": 0, "tile": 0, "tiles_per_channel": 1, "blocks": 1, "gates": 1, "batch": 4, "lane": 0, "lanes": 1,
-        "last_lanes": 1, "tiles": 1, "first_sum": 0, "batch_outer": 0, "start": 1, "finish": 0,
+        "last_lanes": 1, "tiles": 1, "narrow": 0, "first_sum": 0, "batch_outer": 0, "start": 1, "finish": 0,
     }  # fmt: skip
     received = run([base, base | {"address": 16, "start": 0, "finish": 1}], memory, 0.0, 1)
-    scalars = [(inner, first, empty) for _, _, inner, _, first, empty, null, _ in received if not null]
+    scalars = [(inner, first, empty) for _, _, inner, _, _, first, empty, null, _ in received if not null]
     assert scalars == [(0, 1, 0), (0, 0, 0), (1, 1, 1), (2, 1, 1), (3, 1, 1)]
 
 
@@ -166,7 +166,7 @@ def test_casts_in_turn_go_on_with_the_sums_that_each_has():
     memory[1], memory[64], memory[128], memory[192] = (0x3F800000,) * 4  # one scalar of each CAST
     base = {
         "address": 0, "channel": 0, "tile": 0, "tiles_per_channel": 1, "blocks": 1, "gates": 1, "batch": 2, "lane": 0,
-        "lanes": 2, "last_lanes": 2, "tiles": 3, "first_sum": 0, "batch_outer": 0, "start": 0, "finish": 0,
+        "lanes": 2, "last_lanes": 2, "tiles": 3, "narrow": 0, "first_sum": 0, "batch_outer": 0, "start": 0, "finish": 0,
     }  # fmt: skip
     casts = [
         base | {"start": 1},
@@ -175,7 +175,7 @@ def test_casts_in_turn_go_on_with_the_sums_that_each_has():
         base | {"address": 48, "first_sum": 2, "batch": 3, "finish": 1},
     ]
     received = run(casts, memory, 0.0, 1)
-    scalars = [(inner // 3, first, empty) for _, _, inner, _, first, empty, null, _ in received if not null]
+    scalars = [(inner // 3, first, empty) for _, _, inner, _, _, first, empty, null, _ in received if not null]
     assert scalars == [(0, 1, 0), (2, 1, 0), (0, 0, 0), (2, 0, 0), (1, 1, 1), (3, 1, 1), (4, 1, 1)]
 
 

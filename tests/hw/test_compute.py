@@ -14,7 +14,7 @@ from tests.hw.compute import LANES, UNITS, WORDS, WRITTEN_AFTER, Bench, mac, sca
 @pytest.mark.parametrize("op", list(VectorOp))
 def test_each_operation_has_its_result_and_its_time(op, reads):
     bench = Bench(seed=op, scratch_reads=reads)
-    rate = LANES // UNITS if op in (VectorOp.SIGMOID, VectorOp.TANH) else 2 // reads
+    rate = LANES // UNITS if op in (VectorOp.SIGMOID, VectorOp.TANH, VectorOp.PACK) else 2 // reads
 
     async def main(ctx):
         await bench.fill(ctx)
@@ -67,12 +67,13 @@ def test_results_keep_their_order_whatever_else_goes_on(stall, reads):
         await ctx.tick().until(bench.dut.mac_done)
         await ctx.tick().repeat(5)
         for _ in range(12):  # slots 10 to 15: VECTOR reads those below
-            tiles, count = other.randrange(1, 3), other.randrange(1, 6)
+            tiles, count, narrow = other.randrange(1, 3), other.randrange(1, 6), other.randrange(2)
             messages = [
                 scalar(other.randrange(WORDS), other.randrange(8), other.randrange(5), tiles) for _ in range(count)
             ]
             for message in messages:
                 message["first"], message["empty"] = other.random() < 0.2, other.random() < 0.1
+                message["narrow"] = narrow
             messages[-1]["last"] = 1
             start = other.choice(list(Start))
             await bench.execute_mac(
@@ -223,7 +224,9 @@ def test_activations_leave_the_pes_to_the_scalars():
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"op": 7}, Status.BAD_FIELD),
+        ({"op": max(VectorOp) + 1}, Status.BAD_FIELD),
+        ({"op": VectorOp.PACK, "b_source": Source.QUEUE}, Status.BAD_FIELD),
+        ({"op": VectorOp.PACK, "b": 128}, Status.BAD_ADDRESS),
         ({"op": VectorOp.ADD, "inner": 0}, Status.BAD_FIELD),
         ({"op": VectorOp.ADD, "a_source": 3}, Status.BAD_FIELD),
         ({"op": VectorOp.ADD, "b_source": Source.QUEUE}, Status.BAD_FIELD),

@@ -60,7 +60,8 @@ class Blocks:
         span, sums = (self.batch, rows) if self.batch_outer else (rows, self.batch)
         return {
             "bank": number % 2, "lane": 0, "lanes": self.lanes, "gates": 4, "batch": self.batch, "tiles": self.tiles,
-            "batch_outer": self.batch_outer, "outer": self.offset(number * span), "index": 0, "sums": sums,
+            "row_vectors": self.tiles, "narrow": 0, "batch_outer": self.batch_outer,
+            "outer": self.offset(number * span), "index": 0, "sums": sums,
             "start": number == 0, "finish": 0, "last": number == self.count - 1,
         }  # fmt: skip
 

@@ -12,7 +12,7 @@ from etalstm.hw.mac import MACEngine
 LATENCY = 5
 DEPTHS = {"weight_depth": 64, "queue_depth": 32, "bias_depth": 8}
 FORMAT = FloatFormat(4, 3)
-FLAGS = ("first", "empty", "null", "last")
+FLAGS = ("first", "empty", "null", "last", "narrow")
 
 
 def scalar(outer=0, inner=0, value=1, **flags):
@@ -26,17 +26,18 @@ def instruction(tiles, scalars, weights=0, queue=0, bias=0, start=Start.NOTHING,
 
 
 def expected_steps(program):
-    """Give what is issued: (weight, slot, bias, value, begins), and how many of them before each end."""
+    """Give what is issued: (weight, half, slot, bias, value, begins), and how many of them before each end."""
     steps, ends = [], []
     for fields, scalars in program:
         for message in scalars:
             begins = message["first"]
             for tile in range(0 if message["null"] else fields["tiles"]):
                 has_bias = begins and fields["start"] == Start.BIAS
-                product = (fields["weights"] + message["outer"] + tile, message["value"])
-                weight, value = (None, None) if message["empty"] else product
+                place = (tile // 2, ("low", "high")[tile % 2]) if message["narrow"] else (tile, None)
+                product = fields["weights"] + message["outer"] + place[0], place[1], message["value"]
+                weight, half, value = (None, None, None) if message["empty"] else product
                 slot = fields["queue"] + message["inner"] + tile
-                steps.append((weight, slot, fields["bias"] + tile if has_bias else None, value, begins))
+                steps.append((weight, half, slot, fields["bias"] + tile if has_bias else None, value, begins))
         ends.append(len(steps))
     return steps, ends
 
@@ -81,12 +82,14 @@ def execute(program, stall=0.0, vector=0.0, seed=1, cycles=4000):
             step = dut.step
             _, _, issue, write, address, done, busy, *values = await ctx.tick().sample(
                 dut.issue, dut.write, dut.write_address, dut.done, dut.busy,
-                step.weight, step.queue, step.bias, step.value, step.begins, step.biased, step.empty,
+                step.weight, step.queue, step.bias, step.value, step.begins, step.biased, step.empty, step.narrow,
+                step.high,
             )  # fmt: skip
-            weight, queue, bias, value, begins, biased, empty = values
+            weight, queue, bias, value, begins, biased, empty, narrow, high = values
             if issue:
-                product = (None, None) if empty else (weight, value)
-                step = (product[0], queue, bias if begins and biased else None, product[1], begins)
+                half = ("low", "high")[high] if narrow else None
+                weight, half, value = (None, None, None) if empty else (weight, half, value)
+                step = (weight, half, queue, bias if begins and biased else None, value, begins)
                 issued.append((cycle, step))
             if write:
                 writes.append((cycle, address))
@@ -108,9 +111,9 @@ def execute(program, stall=0.0, vector=0.0, seed=1, cycles=4000):
 def random_program(seed):
     generator, program = random.Random(seed), []
     for _ in range(12):
-        tiles, messages = generator.randrange(1, 4), []
+        tiles, messages = generator.randrange(1, 5), []
         for _ in range(generator.randrange(8)):
-            flags = {name: generator.random() < 0.2 for name in ("first", "empty", "null")}
+            flags = {name: generator.random() < 0.2 for name in ("first", "empty", "null", "narrow")}
             messages.append(scalar(generator.randrange(20), generator.randrange(4), generator.randrange(256), **flags))
         messages.append(scalar(3, 2, 7, null=generator.random() < 0.5, last=1))
         start = generator.choice(list(Start))
@@ -128,14 +131,14 @@ def test_every_step_is_issued_in_order(stall, vector):
     assert status == Status.IDLE
     assert [count for _, count in dones] == ends, "an end must come with its last write, and not before"
     for (cycle, step), (written, address) in zip(issued, writes, strict=True):
-        assert (written, address) == (cycle + LATENCY, step[1])
+        assert (written, address) == (cycle + LATENCY, step[2])
 
 
 @pytest.mark.parametrize("vector", [0.0, 0.5])
 def test_no_sum_is_read_before_it_is_written(vector):
     issued, _, _, _ = execute(random_program(5), vector=vector)
     youngest = {}
-    for cycle, (_, slot, _, _, begins) in issued:
+    for cycle, (_, _, slot, _, _, begins) in issued:
         assert begins or cycle - youngest.get(slot, -99) > LATENCY, f"slot {slot} in cycle {cycle}"
         youngest[slot] = cycle
 
@@ -173,6 +176,7 @@ def test_a_sum_that_comes_round_at_once_waits_for_the_adder():
         ({"tiles": 1, "bias": 8}, {"first": 1}, Status.IDLE),
         ({"tiles": 1, "bias": 8, "start": Start.BIAS}, {}, Status.IDLE),
         ({"tiles": 1, "weights": 64}, {"empty": 1}, Status.IDLE),
+        ({"tiles": 1, "weights": 64}, {"narrow": 1}, Status.BAD_ADDRESS),
     ],
 )
 def test_what_does_not_exist_is_not_used(fields, message, expected):

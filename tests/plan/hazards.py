@@ -5,6 +5,7 @@ from collections import defaultdict
 import numpy as np
 
 from etalstm.hw.contract import ENGINE_OF, MOST_GATES, Engine, Memory, Opcode, Source, VectorOp
+from etalstm.plan.tiling import weight_vectors
 from etalstm.plan.walk import walk
 
 
@@ -107,12 +108,12 @@ class Hazards:
                 return self._lanes(Memory.SCRATCH, f | {"inner": f["rows"]}, "lane_address", "outer_stride",
                                    "inner_stride"), set()  # fmt: skip
             case Opcode.CAST:
-                self._tiles = f["tiles"], self._indices(f)
+                self._tiles = f["tiles"], weight_vectors(f["tiles"], f["narrow"]), self._indices(f)
                 size = 1 if f["compressed"] else f["gates"] * f["batch"]
                 return self._window(step, size * f["tiles_per_channel"]), set()
             case Opcode.MAC:
-                tiles, (outer, inner) = self._tiles
-                reads = {(Memory.WEIGHTS, f["weights"] + n) for n in range(outer * tiles)}
+                tiles, vectors, (outer, inner) = self._tiles
+                reads = {(Memory.WEIGHTS, f["weights"] + n) for n in range(outer * vectors)}
                 if f["start"]:
                     reads |= {(Memory.BIAS, f["bias"] + n) for n in range(tiles)}
                 return reads, {(Memory.QUEUE, f["queue"] + n) for n in range(inner * tiles)}

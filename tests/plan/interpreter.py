@@ -192,10 +192,13 @@ class Interpreter:
                 return np.where(a != 0, b, before)
             case VectorOp.SELECT_ZERO:
                 return np.where(a == 0, b, before)
+            case VectorOp.PACK:
+                return codec.pack_bf16(*np.broadcast_arrays(a, b))
 
     def _scalars(self, f, group):
         """(value, outer, inner) of a CAST in order in a group, and the inner index after its last one."""
         result, outer, first, end = [], 0, f["first_sum"], 0
+        row_vectors = ceil_div(f["tiles"], 2) if f["narrow"] else f["tiles"]
         for block in range(f["blocks"]):
             place = f["tile"] + block
             channel, tile = f["channel"] + place // f["tiles_per_channel"], place % f["tiles_per_channel"]
@@ -220,7 +223,7 @@ class Interpreter:
             for lane, gate, b, o, i in walk:
                 end = max(end, i + 1)
                 if words[gate, b, lane] != 0:
-                    result.append((words[gate, b, lane], o * f["tiles"], i * f["tiles"]))
+                    result.append((words[gate, b, lane], o * row_vectors, i * f["tiles"]))
         return result, end
 
     def _block(self, f, channel, tile):
@@ -253,8 +256,17 @@ class Interpreter:
             slots = f["queue"] + inner + tiles
             before = queue[:, slots] if inner in begun else begin
             begun.add(inner)
-            queue[:, slots] = add(multiply(weights[:, f["weights"] + outer + tiles], value), before)
+            queue[:, slots] = add(multiply(self._weights(weights, f, cast, outer), value), before)
         if cast["finish"]:
             for inner in range(0, self._sums * f["tiles"], f["tiles"]):
                 if inner not in begun:
                     queue[:, f["queue"] + inner + tiles] = bias if f["start"] == Start.BIAS else np.float32(0)
+
+    @staticmethod
+    def _weights(memory, f, cast, outer):
+        """The weights of all tiles of a scalar."""
+        tiles, first = np.arange(f["tiles"]), f["weights"] + outer
+        if not cast["narrow"]:
+            return memory[:, first + tiles]
+        halves = np.stack(codec.unpack_bf16(memory[:, first : first + ceil_div(f["tiles"], 2)]), axis=2)
+        return halves.reshape(len(memory), -1, memory.shape[2])[:, tiles]

@@ -122,7 +122,7 @@ def units():
     formats = {"": BINARY32, "_small": SMALL, "_half": HALF, "_brain": BRAIN}
     bank = {f"multiply{suffix}": Multiplier(format) for suffix, format in formats.items()}
     bank |= {f"add{suffix}": Adder(format) for suffix, format in formats.items()}
-    return Units(bank | {"activation": Activation(BINARY32)})
+    return Units(bank | {"activation": Activation(BINARY32)}, operands={"activation": ("a", "function")})
 
 
 @pytest.fixture

@@ -3,10 +3,11 @@ import gc
 import numpy as np
 import pytest
 
+from etalstm.codec import round_bf16
 from etalstm.golden import activation as golden
 from etalstm.hw.contract import BINARY32, FloatFormat
 from etalstm.hw.fp.activation import Activation
-from etalstm.hw.fp.tables import FIRST, LAST, SIGMOID, TANH
+from etalstm.hw.fp.tables import FIRST, LAST, PACK, SIGMOID, TANH
 
 SIGN = 0x80000000
 INF, NAN, ONE, HALF = 0x7F800000, 0x7FC00000, 0x3F800000, 0x3F000000
@@ -73,6 +74,38 @@ def test_chooses_the_function_cycle_by_cycle(stream):
     functions = np.arange(64) // 3 % 2
     expected = np.where(functions == TANH, golden.tanh(x), golden.sigmoid(x))
     assert stream(Activation(BINARY32), a=bits(x), function=functions) == bits(expected)
+
+
+def packed(a, b):
+    """What PACK makes of words: the upper halves of what the codec rounds."""
+    low, high = (round_bf16(words.view(np.float32)).view(np.uint32) for words in (a, b))
+    return low >> 16 | high
+
+
+def test_packs_two_words_as_bfloat16(stream):
+    """To nearest even; what is too large becomes infinite, a NaN stays a NaN, and a subnormal is data as any other."""
+    ties = [0x3F808000, 0x3F818000, 0x3F807FFF, 0x3F808001, 0xBF808000, 0xBF818000]
+    special = [0, SIGN, 1, 0x807FFFFF, 0x00008000, 0x00800000, INF, INF | SIGN, NAN, 0x7F800001, 0xFF800001, 0x7F7FFFFF]
+    rng = np.random.default_rng(1)
+    a = np.array(ties + special + list(range(0x3F7F7FF0, 0x3F7F8010)), np.uint32)
+    a = np.concatenate([a, rng.integers(0, 1 << 32, 200, np.uint32)])
+    b = rng.permutation(a)
+    z = stream(Activation(BINARY32), a=a, b=b, function=[PACK] * len(a))
+    assert z == packed(a, b).tolist()
+    assert z[0] & 0xFFFF == 0x3F80 and z[1] & 0xFFFF == 0x3F82, "ties go to the even one"
+    assert z[len(ties) + len(special) - 1] & 0xFFFF == INF >> 16, "the largest float32 is beyond bfloat16"
+
+
+def test_packs_between_two_functions(stream):
+    x = np.linspace(-4, 4, 63, dtype=np.float32)
+    functions = np.tile([SIGMOID, PACK, TANH], 21)
+    z = stream(Activation(BINARY32), a=bits(x), b=bits(x[::-1]), function=functions)
+    choices = golden.sigmoid(x).view(np.uint32), golden.tanh(x).view(np.uint32), packed(bits_of(x), bits_of(x[::-1]))
+    assert z == np.choose(functions, choices).tolist()
+
+
+def bits_of(x):
+    return np.ascontiguousarray(x).view(np.uint32)
 
 
 def refusal(format):
