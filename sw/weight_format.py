@@ -8,7 +8,7 @@
     (3.39e38) is rounded to an infinity.
 """
 
-FLOAT32, BF16 = "float32", "bf16"
+FLOAT32, BF16 = "float32", "bf16"  # weights in bf16 are what the contract calls narrow
 WEIGHT_FORMATS = (FLOAT32, BF16)
 
 

@@ -17,6 +17,7 @@ from etalstm.commands.options import (
     PRESET_HELP,
     REFRESH_HELP,
     SLICES_HELP,
+    WEIGHT_FORMAT_HELP,
     Trace,
     TraceFirst,
     TraceLast,
@@ -29,6 +30,7 @@ from etalstm.device import Device, OffloadDevice, TrainingShape
 from etalstm.device.transports import is_simulation
 from etalstm.network import NetworkShape, check_size
 from etalstm.storage import DENSE, Storage, read_thresholds
+from etalstm.weight_format import FLOAT32
 
 
 def compare(
@@ -62,6 +64,7 @@ def compare(
     refresh: Annotated[int | None, Option(help=REFRESH_HELP)] = None,
     architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
     slices: Annotated[int, Option(help=SLICES_HELP)] = 1,
+    weight_format: Annotated[str, Option(help=WEIGHT_FORMAT_HELP)] = FLOAT32,
     seed: Annotated[int, Option(help="Of weights and data")] = 0,
     trace: Trace = None,
     trace_first: TraceFirst = None,
@@ -77,6 +80,7 @@ def compare(
     shape = TrainingShape(
         network, batch, steps, masked=lengths, storage=kept, log_share=log_share, memory_budget=memory_budget,
         architecture=architecture, slices=slices, inputs=DeltaInputs.read(input_threshold, refresh),
+        weight_format=weight_format,
     )  # fmt: skip
     check_size("iterations", iterations)
     run = RandomRun(iterations, loss, seed, skip_cells, delta_threshold)

@@ -18,6 +18,7 @@ from etalstm.commands.options import (
     REFRESH_HELP,
     SIZES,
     SLICES_HELP,
+    WEIGHT_FORMAT_HELP,
     Trace,
     TraceFirst,
     TraceLast,
@@ -32,6 +33,7 @@ from etalstm.device import TrainingShape
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.slices import AUTO
 from etalstm.storage import read_thresholds
+from etalstm.weight_format import FLOAT32
 
 
 def measure(session, shape: TrainingShape, forward_only: bool = False) -> tuple[dict, float]:
@@ -81,6 +83,7 @@ def iteration(
     steps: Annotated[int, Option(help="Steps")] = 8,
     architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
     slices: Annotated[str, Option(help=f"{SLICES_HELP}; auto: what the machine uses best")] = "1",
+    weight_format: Annotated[str, Option(help=WEIGHT_FORMAT_HELP)] = FLOAT32,
     weights: Annotated[
         Path | None, Option(help="Folder or checkpoint of a training run: measure its network, as every architecture")
     ] = None,
@@ -102,7 +105,8 @@ def iteration(
 ) -> None:
     """Measure one training iteration on the simulated accelerator, of random data or of a trained network."""
     if weights is not None:
-        refuse(context, "not used with --weights, whose run has its own", *SIZES, "architecture", "slices")
+        of_run = (*SIZES, "architecture", "slices", "weight_format")
+        refuse(context, "not used with --weights, whose run has its own", *of_run)
         refuse(context, "not used with --weights, which runs several machines", "trace", "trace_first", "trace_last")
         chosen = {"preset": preset, "storage": storage, "theta": read_thresholds(theta)}
         chosen["delta_target"] = number_or_off("delta_target", delta_target)
@@ -114,7 +118,7 @@ def iteration(
     wanted = slices_or_auto(slices)
     shape = TrainingShape(
         network, batch, steps, architecture=architecture, slices=1 if wanted == AUTO else wanted,
-        inputs=DeltaInputs.read(input_threshold, refresh),
+        inputs=DeltaInputs.read(input_threshold, refresh), weight_format=weight_format,
     )  # fmt: skip
     with open_named("sim", preset, stall=stall, **trace_options(trace, trace_first, trace_last)) as device:
         config, transport = device.accelerator.config, device.accelerator.transport

@@ -17,7 +17,7 @@ from etalstm.commands.devices import ARCHITECTURE_HELP
 from etalstm.commands.model_check import check as check_model
 from etalstm.commands.model_check import chosen
 from etalstm.commands.model_weights import measure_run
-from etalstm.commands.options import SIZES, SLICES_HELP, refuse, slices_or_auto
+from etalstm.commands.options import SIZES, SLICES_HELP, WEIGHT_FORMAT_HELP, refuse, slices_or_auto
 from etalstm.commands.planner import share_of
 from etalstm.delta_inputs import DeltaInputs
 from etalstm.hw.config import Config
@@ -32,10 +32,11 @@ from etalstm.plan.plan import Plan
 from etalstm.processors import count_processors
 from etalstm.slices import AUTO, check_slices
 from etalstm.storage import Storage
+from etalstm.weight_format import BF16, FLOAT32, check_weight_format
 
 PRESET = "vcu128"
 DENSITIES = ("density", "local_density", "input_density")
-OF_NETWORK = ("storage", "slices", *DENSITIES, "refresh", "architecture")
+OF_NETWORK = ("storage", "slices", "weight_format", *DENSITIES, "refresh", "architecture")
 
 
 def model(
@@ -51,6 +52,7 @@ def model(
     steps: Annotated[int, Option(help="Steps")] = 8,
     storage: Annotated[str, Option(help="What cells keep: dense, ms1, ms1-bf16")] = STORAGE,
     slices: Annotated[str, Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best")] = AUTO,
+    weight_format: Annotated[str, Option(help=WEIGHT_FORMAT_HELP)] = FLOAT32,
     density: Annotated[float, Option(help="Share of δ that is not zero")] = 1.0,
     local_density: Annotated[float, Option(help="Share of local gradients that is not zero")] = 1.0,
     input_density: Annotated[
@@ -75,7 +77,8 @@ def model(
     for name, size in (("batch", batch), ("steps", steps)):
         check_size(name, size)
     if weights is not None:
-        refuse(context, "not used with --weights, whose run has its own", *SIZES, "benchmark", *DENSITIES, "refresh")
+        of_run = (*SIZES, "benchmark", *DENSITIES, "refresh", "weight_format")
+        refuse(context, "not used with --weights, whose run has its own", *of_run)
     else:
         refuse(context, "only used with --weights", "data")
         if input_density == 1:
@@ -91,12 +94,13 @@ def model(
         shapes = [(one.name, one.network, one.batch, one.steps, one.v100_utilization) for one in named(benchmark)]
     options = {"storage": storage, "delta": density, "local": local_density, "architecture": architecture}
     options["slices"] = slices_or_auto(slices)
-    options |= {"inputs": input_density, "refresh": refresh}
+    options |= {"inputs": input_density, "refresh": refresh, "weight_format": check_weight_format(weight_format)}
     if weights is not None:
         run = measure_run(weights, data)
         shapes = [(run.name, run.shape.network, run.shape.batch, run.shape.steps, None)]
         options |= {"delta": run.delta, "local": run.local, "masked": run.shape.masked}
         options |= {"inputs": run.inputs, "refresh": run.shape.inputs.refresh}
+        options["weight_format"] = run.shape.weight_format
     sizes = [sizes for _, *sizes, _ in shapes]
     measured = measure_all(sizes, count_processors(), config=config, forward=forward, **options)
     for (name, *_, of_v100), found in zip(shapes, measured, strict=True):
@@ -142,6 +146,7 @@ def plan_named(
     masked: bool = False,
     inputs: DeltaInputs = DeltaInputs(),  # noqa: B008  frozen
     local: float = 1.0,
+    weight_format: str = FLOAT32,
 ) -> Plan:
     """Plan a network as the options of a command name it, with room for a share `local` of the local gradients.
 
@@ -161,13 +166,14 @@ def plan_named(
     def plan_with(slices: int, groups: Sequence[int]) -> Plan:
         make = partial(
             Plan, config, network, batch, steps, masked=masked, storage=kept, skips=architecture.skips, slices=slices,
-            inputs=inputs, share=share,
+            inputs=inputs, share=share, weight_format=weight_format,
         )  # fmt: skip
         return plan_whole(1 << config.address_bits, make, groups)
 
+    narrow = weight_format == BF16
     if slices == AUTO:
-        return plan_best_slices(config, network, batch, plan_with)
-    return plan_with(check_slices(slices, batch), group_counts(config, network, batch, slices))
+        return plan_best_slices(config, network, batch, plan_with, narrow)
+    return plan_with(check_slices(slices, batch), group_counts(config, network, batch, slices, narrow))
 
 
 def operands_of(
@@ -203,6 +209,7 @@ def measure(
     slices: int | str = AUTO,
     masked: bool = False,
     forward: bool = False,
+    weight_format: str = FLOAT32,
 ) -> dict:
     """Plan a network and model an iteration of it, or its forward pass.
 
@@ -224,7 +231,7 @@ def measure(
     machine = named_architecture(architecture)
     delta, inputs = (delta, inputs) if machine.skips else (1.0, 1.0)
     sent = DeltaInputs() if inputs == 1 else DeltaInputs(0.0, refresh)
-    plan = plan_named(config, network, batch, steps, storage, machine, slices, masked, sent, local)
+    plan = plan_named(config, network, batch, steps, storage, machine, slices, masked, sent, local, weight_format)
     operands = operands_of(config, plan, machine, delta, local, inputs)
     passes = count_iteration(config, plan, operands, machine, only="forward" if forward else "")
     cycles = sum(counters["cycles"] for counters in passes.values())

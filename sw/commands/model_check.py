@@ -22,6 +22,7 @@ from etalstm.network import NetworkShape, initial_parameters
 from etalstm.plan.sent import SentOperand
 from etalstm.sim.transport import SimTransport
 from etalstm.storage import Storage
+from etalstm.weight_format import BF16, FLOAT32
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class Configuration:
         Of changes of x and h; 0: everything is sent.
     refresh : int or None
         Steps after which everything is sent.
+    weight_format : str
+        How the passes read weights.
     """
 
     name: str
@@ -68,6 +71,7 @@ class Configuration:
     seed: int = 1
     input_threshold: str = "0"
     refresh: int | None = None
+    weight_format: str = FLOAT32
 
     @property
     def shape(self) -> TrainingShape:
@@ -75,7 +79,7 @@ class Configuration:
         return TrainingShape(
             NetworkShape(self.inputs, self.hidden, self.layers), self.batch, self.steps, masked=self.masked,
             storage=Storage(self.storage, self.theta), architecture=self.architecture, slices=self.slices,
-            inputs=DeltaInputs.read(self.input_threshold, self.refresh),
+            inputs=DeltaInputs.read(self.input_threshold, self.refresh), weight_format=self.weight_format,
         )  # fmt: skip
 
 
@@ -95,6 +99,9 @@ CONFIGURATIONS = (
     Configuration("sim sparse", "sim", 24, 64, 1, 16, 6, storage="ms1-bf16", theta=0.1),
     Configuration("sim static", "sim", 20, 40, 1, 16, 4, architecture="static"),
     Configuration("sim dynamic streams", "sim", 20, 40, 1, 16, 4, storage="ms1", architecture="dynamic"),
+    Configuration("test narrow", "test", 9, 40, 2, 7, 4, storage="ms1-bf16", theta=0.1, weight_format=BF16),
+    Configuration("test narrow groups", "test", 9, 20, 2, 8, 4, slices=2, weight_format=BF16),
+    Configuration("slice narrow", "slice", 64, 128, 1, 16, 4, storage="ms1-bf16", theta=0.1, weight_format=BF16),
     Configuration("test spill", "test", 5, 19, 2, 12, 32, storage="ms1", theta=0.1, budget=0.95),
     Configuration("test changes", "test", 9, 20, 2, 7, 6, storage="ms1-bf16", theta=0.1, input_threshold="0.3"),
     Configuration("test changes masked", "test", 9, 20, 2, 7, 9, masked=True, input_threshold="0.3", refresh=4),

@@ -16,6 +16,7 @@ REFRESH_HELP = (
     "Steps from one at which everything is sent to the next; 0: only the first is "
     "[default: 0 with an input threshold, else 1]"
 )
+WEIGHT_FORMAT_HELP = "How the passes read weights: float32 or bf16 (half the memory); updates work on float32"
 SLICES_HELP = "Slices of the batch, whose gradients are added as a tree: part of a run, the bits depend on it"
 
 Trace = Annotated[

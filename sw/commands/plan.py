@@ -16,6 +16,7 @@ from etalstm.commands.options import (
     REFRESH_HELP,
     SIZES,
     SLICES_HELP,
+    WEIGHT_FORMAT_HELP,
     refuse,
     slices_or_auto,
 )
@@ -29,6 +30,7 @@ from etalstm.plan.plan import Plan
 from etalstm.plan.walk import disassemble as lines_of
 from etalstm.slices import AUTO
 from etalstm.storage import POLICIES
+from etalstm.weight_format import FLOAT32, check_weight_format
 
 
 def plan(
@@ -52,6 +54,7 @@ def plan(
         str | None,
         Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best (default of a benchmark; else 1)"),
     ] = None,
+    weight_format: Annotated[str, Option(help=WEIGHT_FORMAT_HELP)] = FLOAT32,
     input_threshold: Annotated[str, Option(help=INPUT_THRESHOLD_HELP)] = "0",
     refresh: Annotated[int | None, Option(help=REFRESH_HELP)] = None,
     memory: Annotated[int | None, Option(help="Memory of the device in bytes; fails if it is too small")] = None,
@@ -74,7 +77,8 @@ def plan(
         refuse(context, "not used with --benchmark, which has sizes of its own", *SIZES)
     wanted = slices_or_auto(slices or ("1" if benchmark is None else AUTO))
     sent = DeltaInputs.read(input_threshold, refresh)
-    planner = Planner(named_preset(preset), lengths, density, memory, memory_budget, wanted, sent)
+    read_as = check_weight_format(weight_format)
+    planner = Planner(named_preset(preset), lengths, density, memory, memory_budget, wanted, sent, read_as)
     if benchmark is not None:
         if disassemble or storage == "all":
             raise ValueError("--benchmark does not go together with --disassemble or --storage all")

@@ -15,6 +15,7 @@ from etalstm.plan.operands import LOCAL_GRADIENTS
 from etalstm.plan.plan import Plan
 from etalstm.slices import AUTO, check_slices
 from etalstm.storage import Storage
+from etalstm.weight_format import BF16, FLOAT32
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Planner:
         Slices of a batch; ``auto``: as many as the machine uses best.
     inputs : DeltaInputs
         What of x and h is broadcast.
+    weight_format : str
+        How the passes read weights.
     """
 
     config: Config
@@ -43,6 +46,7 @@ class Planner:
     memory_budget: int | None
     slices: int | str
     inputs: DeltaInputs
+    weight_format: str = FLOAT32
 
     def plan(self, network: NetworkShape, batch: int, steps: int, policy: str) -> Plan:
         """Plan a network with a storage policy.
@@ -56,14 +60,18 @@ class Planner:
         """
         make = partial(self._plan, network, batch, steps, policy)
         if self.slices == AUTO:
-            return plan_best_slices(self.config, network, batch, make)
+            return plan_best_slices(self.config, network, batch, make, self._narrow)
         slices = check_slices(self.slices, batch)
-        return make(slices, group_counts(self.config, network, batch, slices))
+        return make(slices, group_counts(self.config, network, batch, slices, self._narrow))
 
     def alternatives(self, network: NetworkShape, batch: int) -> dict[int, float]:
         """Give what each number of groups costs that the batch can be arranged for: cycles of a step's products."""
-        costs = group_costs(self.config, network, batch, self.slices)
+        costs = group_costs(self.config, network, batch, self.slices, self._narrow)
         return {count: cycles for count, cycles in costs.items() if isfinite(cycles)}
+
+    @property
+    def _narrow(self) -> bool:
+        return self.weight_format == BF16
 
     def _plan(
         self, network: NetworkShape, batch: int, steps: int, policy: str, slices: int, groups: Sequence[int]
@@ -71,7 +79,7 @@ class Planner:
         make = partial(
             Plan, self.config, network, batch, steps, masked=self.masked, storage=Storage(policy), density=self.density,
             share=partial(share_of, self.density, policy == "ms1-bf16"), slices=slices,
-            inputs=self.inputs,
+            inputs=self.inputs, weight_format=self.weight_format,
         )  # fmt: skip
         if self.memory_budget is not None:
             return plan_within(self.memory_budget, make, groups)

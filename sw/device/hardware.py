@@ -15,6 +15,7 @@ from etalstm.plan.fit import plan_best_slices
 from etalstm.plan.placement import Placement
 from etalstm.plan.plan import Plan
 from etalstm.slices import Parts, part_counts
+from etalstm.weight_format import BF16
 
 
 class HardwareDevice(Device):
@@ -61,7 +62,8 @@ class HardwareDevice(Device):
             return plan_session(self.accelerator, replace(shape, slices=slices), first_room(shape), groups)
 
         try:
-            return plan_best_slices(self.accelerator.config, shape.network, shape.batch, plan).map.division.slices
+            sizes = self.accelerator.config, shape.network, shape.batch
+            return plan_best_slices(*sizes, plan, shape.weight_format == BF16).map.division.slices
         except PlanError:
             return self._fewest_slices(shape)
 
