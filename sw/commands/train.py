@@ -13,6 +13,7 @@ from etalstm.commands.options import (
     INPUT_THRESHOLD_HELP,
     REFRESH_HELP,
     SLICES_HELP,
+    WEIGHT_FORMAT_HELP,
     given,
     number_or_off,
     slices_or_auto,
@@ -149,6 +150,7 @@ def train(
     input_target: Annotated[
         str, option("Send this share of x and h, what moved most (--refresh is 0 then by default); or off", KEPT)
     ] = "off",
+    weight_format: Annotated[str, option(WEIGHT_FORMAT_HELP, KEPT)] = Settings.weight_format,
     device: Annotated[str, option("What trains", MACHINE)] = Settings.device,
     preset: Annotated[str, option("Configuration of the accelerator", MACHINE)] = Settings.preset,
     architecture: Annotated[str, option(ARCHITECTURE_HELP, MACHINE)] = Settings.architecture,

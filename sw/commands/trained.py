@@ -16,6 +16,7 @@ from etalstm.storage import KINDS, Storage, Usage
 from etalstm.train.folder import RunFolder
 from etalstm.train.settings import Settings
 from etalstm.train.state import open_learner
+from etalstm.weight_format import FLOAT32
 
 NAMES = {SWING.name: "η-LSTM", "dynamic": "Dyn-Arch", "static": "Static-Arch", "inference": "LSTM-Inf"}
 
@@ -119,7 +120,7 @@ def trained_iteration(
         for name in NAMES:
             ours = name == SWING.name
             plain = {"architecture": name, "storage": "dense", "theta": 0.0, "delta_target": None}
-            plain |= {"input_threshold": "0", "refresh": None}
+            plain |= {"input_threshold": "0", "refresh": None, "weight_format": FLOAT32}
             each = settings if ours else replace(settings, **plain)
             entry = measure(each, device, weights, batches)
             ratio = entry["cycles"] / found.get(SWING.name, entry)["cycles"]

@@ -18,6 +18,7 @@ from etalstm.durable import write_whole
 from etalstm.errors import CheckpointError
 from etalstm.train.control import LEAST, MOST
 from etalstm.train.strict import check
+from etalstm.weight_format import FLOAT32
 
 KEY = "etalstm"  # one key only: the library keeps no order among several, and equal runs must write equal bytes
 FORMAT = 3
@@ -74,6 +75,7 @@ class Origin(Part):
     input_threshold: str = "0"
     refresh: NonNegativeInt = 1
     input_target: float | None = None
+    weight_format: str = FLOAT32
 
 
 class ChooserState(Part):

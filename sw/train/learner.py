@@ -101,6 +101,7 @@ class Learner:
             memory_budget=settings.memory_budget,
             architecture=settings.architecture,
             inputs=settings.inputs_at(),
+            weight_format=settings.weight_format,
         )
 
     def _slices(self, device: Device, shape: TrainingShape, checkpoint: Checkpoint | None) -> int:
@@ -125,7 +126,7 @@ class Learner:
             dataset=data.name, data=data.fingerprint, batch=settings.batch, steps=self.steps, slices=self.slices,
             seed=settings.seed, optimizer=settings.optimizer,
             input_threshold=settings.input_threshold, refresh=settings.refresh_interval,
-            input_target=settings.input_target,
+            input_target=settings.input_target, weight_format=settings.weight_format,
         )  # fmt: skip
 
     def forget(self) -> None:
@@ -224,7 +225,7 @@ class Learner:
         chosen |= {"delta_target": settings.delta_target, "architecture": settings.architecture, "slices": self.slices}
         inputs = self.session.shape.inputs
         chosen |= {"input_threshold": input_thresholds_text(inputs.thresholds), "refresh": inputs.refresh}
-        chosen |= {"input_target": settings.input_target}
+        chosen |= {"input_target": settings.input_target, "weight_format": settings.weight_format}
         usages = self.session.usage()
         if settings.policy in CHOOSING:
             chosen["policies"] = self.chooser.policies

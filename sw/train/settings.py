@@ -18,6 +18,7 @@ from etalstm.storage import DENSE, POLICIES, Storage, check_threshold
 from etalstm.train.chooser import CHOOSING
 from etalstm.train.strict import check_fields
 from etalstm.train.toml import dump
+from etalstm.weight_format import FLOAT32, check_weight_format
 
 SGD, ADAM, ADAMW = OPTIMIZERS = ("sgd", "adam", "adamw")
 STEP, COSINE, PLATEAU = SCHEDULES = ("step", "cosine", "plateau")
@@ -81,6 +82,8 @@ class Settings:
     input_target : float, optional
         Share of x and h that is sent, above 0 and below 1: :class:`etalstm.train.control.ShareControl` moves Θ, one for
         all layers. In the first epoch everything is sent. If not given, Θ is input_threshold.
+    weight_format : str
+        How the passes read weights, one of :data:`etalstm.weight_format.WEIGHT_FORMATS`.
     slices : int or "auto"
         Slices of the batch, the order in which gradients are added, see :mod:`etalstm.slices`; ``auto``: those of the
         checkpoint that the run goes on from, or :meth:`etalstm.device.Device.best_slices`.
@@ -137,6 +140,7 @@ class Settings:
     input_threshold: str | float = "0"
     refresh: int | None = None
     input_target: float | None = None
+    weight_format: str = FLOAT32
     slices: int | str = 1
     offload: bool = False
     optimizer: str = SGD
@@ -252,6 +256,7 @@ class Settings:
             if self.policy in (DENSE, *CHOOSING):
                 raise ValueError(f"dense cells keep δ whole: with a delta_target storage cannot be {self.policy}")
         self._check_inputs()
+        check_weight_format(self.weight_format)
         policy = "ms1" if self.policy in CHOOSING else self.policy
         architecture(self.architecture).check_storage(Storage(policy, self.theta))
 

@@ -52,11 +52,12 @@ def _shapes(learner: Learner, origin: Origin, within_epoch: bool) -> dict[str, t
 def check_run(path: Path, learner: Learner, saved: Checkpoint, other: Collection[str] = ()) -> None:
     """Raise :class:`CheckpointError` unless a checkpoint is of the learner's run, but for some fields of its origin.
 
-    Where an epoch begins the batch may differ: no state is carried, and the order of the examples is not begun.
+    Where an epoch begins the batch may differ: no state is carried, and the order of the examples is not begun. The
+    weight format may differ anywhere: the weights of a checkpoint are float32, whatever the passes read.
     """
     found, expected, position = saved.description.run, learner.origin, saved.description.position
     check_same(path, saved.description.model, learner.identity)
-    may_differ = {*other} if position.batch else {*other, "batch"}
+    may_differ = {*other, "weight_format"} if position.batch else {*other, "weight_format", "batch"}
     expected = expected.model_copy(update={name: getattr(found, name) for name in may_differ})
     check_same(path, found, expected)
     layers = learner.network.layers

@@ -76,7 +76,8 @@ class TrainedModel:
         self._session = lru_cache(SESSIONS)(self._create)
 
     def _create(self, batch: int, steps: int, masked: bool) -> Session:
-        session = self._device.create(TrainingShape(self.network, batch, steps, masked, inputs=self._inputs))
+        read_as = {"inputs": self._inputs, "weight_format": self.settings.weight_format}
+        session = self._device.create(TrainingShape(self.network, batch, steps, masked, **read_as))
         session.load(self.layers)
         return session
 
