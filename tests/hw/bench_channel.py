@@ -9,6 +9,7 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 
+from etalstm import codec
 from etalstm.golden import activation, arithmetic
 from etalstm.hw.contract import BINARY32 as FORMAT
 from etalstm.hw.contract import SHARES, SLOTS, Cycle, Memory, Opcode, Source, Start, Status, VectorOp, encode
@@ -40,6 +41,7 @@ def apply(op, a, b, d):
         VectorOp.TANH: lambda: bits(activation.tanh, a),
         VectorOp.SELECT: lambda: np.where(zero, d, bits(arithmetic.add, MINUS_ZERO, b)),
         VectorOp.SELECT_ZERO: lambda: np.where(zero, bits(arithmetic.add, MINUS_ZERO, b), d),
+        VectorOp.PACK: lambda: bits(codec.pack_bf16, a, b),
     }[op]()
 
 
@@ -139,7 +141,7 @@ class Program:
                 for n in "ab"
             ]  # fmt: skip
             scratch[p["d"]] = apply(op, *operands, scratch[p["d"]])
-        kind = "activations" if used == "a" else "elements"
+        kind = "activations" if used == "a" or op == VectorOp.PACK else "elements"
         self.expected[kind] += len(at)
         self.add(Opcode.VECTOR, fields, reads, writes)
 
@@ -148,7 +150,7 @@ class Program:
         tiles, count = r.randrange(1, 4), r.randrange(1, 12)
         fields = {"weights": r.randrange(20), "queue": r.randrange(16), "bias": r.randrange(4), "tiles": tiles}
         fields["start"], fields["backward"] = r.choice(list(Start)), r.randrange(2)
-        reads, writes = set(), set()
+        reads, writes, narrow = set(), set(), r.randrange(2)
         for n in range(count):
             outer, inner = r.randrange(30), r.randrange(8)
             first, empty, null = (r.random() < chance for chance in (0.2, 0.1, 0.1))
@@ -159,6 +161,7 @@ class Program:
                     outer=outer,
                     inner=inner,
                     tiles=tiles,
+                    narrow=narrow,
                     first=first,
                     empty=empty,
                     null=null,
@@ -168,13 +171,16 @@ class Program:
             for tile in range(0 if null else tiles):
                 slot, weight, bias = (
                     fields["queue"] + inner + tile,
-                    fields["weights"] + outer + tile,
+                    fields["weights"] + outer + (tile // 2 if narrow else tile),
                     fields["bias"] + tile,
                 )
+                weights = self.memories[Memory.WEIGHTS][weight]
+                if narrow:
+                    weights = weights & np.uint32(0xFFFF0000) if tile % 2 else weights << np.uint32(16)
                 biased = fields["start"] == Start.BIAS and first
                 reads |= {(Memory.WEIGHTS, weight)} | ({(Memory.BIAS, bias)} if biased else set())
                 writes.add((Memory.QUEUE, slot))
-                product = bits(arithmetic.multiply, self.memories[Memory.WEIGHTS][weight], np.uint32([value]))
+                product = bits(arithmetic.multiply, weights, np.uint32([value]))
                 queue, start = self.memories[Memory.QUEUE], self.memories[Memory.BIAS][bias]
                 if empty and first:
                     queue[slot] = bits(arithmetic.flush, start) if biased else 0
@@ -192,7 +198,7 @@ class Program:
         self.transfer(Opcode.LOAD, Memory.WEIGHTS, 8, 8)
         self.transfer(Opcode.LOAD, Memory.SCRATCH, 8, 8)
         self.transfer(Opcode.LOAD, Memory.BIAS, 1, 8)
-        message = dict(value=0, outer=0, tiles=1, first=1, empty=1, null=0)
+        message = dict(value=0, outer=0, tiles=1, narrow=0, first=1, empty=1, null=0)
         messages = [message | dict(inner=slot, last=slot == 31) for slot in range(32)]
         self.scalars += messages
         self.expected["macs"] += 32
@@ -320,7 +326,8 @@ async def names_the_engine_that_erred(dut):
     statuses = {"store": Status.BAD_ADDRESS, "mac": Status.BAD_ADDRESS}
     program = Program(1)
     await begin(dut, 0.0, program)
-    message = Scalar(FORMAT).const(dict(value=1, outer=0, inner=0, tiles=1, first=0, empty=0, null=0, last=1)).as_bits()
+    fields = dict(value=1, outer=0, inner=0, tiles=1, narrow=0, first=0, empty=0, null=0, last=1)
+    message = Scalar(FORMAT).const(fields).as_bits()
     for name, instruction in wrong.items():
         dut.rst.value = 1
         await RisingEdge(dut.clk)
