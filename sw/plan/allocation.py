@@ -6,9 +6,8 @@ from functools import cache, partial
 
 from etalstm.cells.cell import Cell, Stage, count_vectors
 from etalstm.delta_inputs import LayerInputs
-from etalstm.errors import PlanError
 from etalstm.hw.config import Config
-from etalstm.hw.contract import MOST_GATES, PARAMETER_DELTA_THRESHOLD, PARAMETER_THRESHOLDS
+from etalstm.hw.contract import MOST_GATES
 from etalstm.network import NetworkShape
 from etalstm.plan import layout
 from etalstm.plan.arrays import LayerArrays
@@ -24,8 +23,6 @@ from etalstm.storage import LayerStorage
 # gradients of 0: no stream keeps them, and nothing is broadcast.
 CLOSED = -200.0
 
-MOST_KINDS = PARAMETER_DELTA_THRESHOLD - PARAMETER_THRESHOLDS
-
 
 def share_of_lanes(config: Config, cell: Cell) -> Config:
     """Give the machine with the part of its lane memories that each stage of a cell has to itself.
@@ -35,34 +32,6 @@ def share_of_lanes(config: Config, cell: Cell) -> Config:
     parts = 1 << (len(cell.stages) - 1).bit_length()
     depths = ("scratch_depth", "weight_depth", "bias_depth")
     return replace(config, **{name: getattr(config, name) // parts for name in depths})
-
-
-def check_plannable(cell: Cell) -> None:
-    """Raise ``PlanError`` if a cell has more gates or kinds of local gradients than the machine, or other operands.
-
-    A stage can broadcast x, if it takes x, and then one output of a stage.
-    """
-    if len(cell.kinds) > MOST_KINDS:
-        raise PlanError(f"the machine has {MOST_KINDS} thresholds of local gradients, {cell.name} keeps {cell.kinds}")
-    for stage in cell.stages:
-        outputs = stage.operands[stage.operands[0] == "x" :]
-        if len(outputs) != 1 or "x" in outputs:
-            raise PlanError(f"a stage can broadcast x and one output, or one output: {cell.name} has {stage.operands}")
-        if len(stage.gates) > MOST_GATES:
-            raise PlanError(f"a stage can have {MOST_GATES} gates: {cell.name} has {stage.gates}")
-
-
-def check_packable(cell: Cell) -> None:
-    """Raise ``PlanError`` if pairs of a cell's rows would belong to different units: narrow weights need even gates."""
-    for stage in cell.stages:
-        if len(stage.gates) % 2:
-            raise PlanError(f"weights in bf16 need stages of 2 or 4 gates, {cell.name} has {stage.gates}")
-
-
-def check_sendable(cell: Cell) -> None:
-    """Raise ``PlanError`` if the machine cannot send only the changes of a cell's operands."""
-    if len(cell.stages) > 1 or cell.stages[0].operands != ("x", cell.output):
-        raise PlanError(f"only a cell of one stage has delta inputs, {cell.name} has {len(cell.stages)}")
 
 
 def scratch_vectors(stage: Stage, sends: bool) -> int:
@@ -178,7 +147,8 @@ class LayerAllocation:
         tiling, add = shards.tiling, self._memory.add
         width, height = tiling.inputs.size + tiling.units.size, tiling.gates * tiling.units.size
         of_unit = tiling.gates * tiling.units.tiles
-        state = "optimizer", shards.vectors, _once(layout.shards_index, shards), (height, width)
+        of_shards = shards.vectors, _once(layout.shards_index, shards), (height, width)
+        state = "optimizer", *of_shards
         norms = "optimizer", sum(c.count for c in shards.normed), partial(layout.norms_index, shards), (width,)
         biases = of_unit, _once(layout.bias_index, tiling), (height,)
 
@@ -187,7 +157,7 @@ class LayerAllocation:
             return gradient, add(f"bias_gradient{suffix}_{of}", "optimizer", *biases)
 
         return {
-            **self._weights(shards, suffix),
+            **self._weights(tiling, suffix, of_shards),
             "gradient": self._memory.add_shards(f"gradient{suffix}", *state),
             "velocity": self._memory.add_shards(f"velocity{suffix}", *state),
             "bias": add(f"bias{suffix}", "weights", *biases, CLOSED),
@@ -200,10 +170,9 @@ class LayerAllocation:
             "partial": [sums(f"aside{n}") for n in range(self._partials)],
         }
 
-    def _weights(self, shards: Shards, suffix: str) -> dict[str, Array]:
-        """Allocate the copies of a stage's weights; where they are narrow, also the weights."""
-        tiling, add, narrow = shards.tiling, self._memory.add, self._narrow
-        matrix = tiling.gates * tiling.units.size, tiling.inputs.size + tiling.units.size
+    def _weights(self, tiling: LayerTiling, suffix: str, of_shards: tuple) -> dict[str, Array]:
+        """Allocate the copies of a stage's weights; where they are narrow, also the weights, in shards."""
+        add, narrow, matrix = self._memory.add, self._narrow, of_shards[-1]
         of_column = sum(tiling.weight_vectors(tiling.gates * group.count) for group in tiling.unit_groups)
         rows = tiling.depth * of_column, partial(layout.row_copy_index, tiling), matrix
         columns = tiling.rows * tiling.column_vectors, partial(layout.column_copy_index, tiling), matrix
@@ -213,7 +182,6 @@ class LayerAllocation:
         }
         if not narrow:
             return copies | {"weights": copies["columns"]}
-        of_shards = shards.vectors, partial(layout.shards_index, shards), matrix
         return copies | {"weights": self._memory.add_shards(f"weights{suffix}", "weights", *of_shards)}
 
     def _bias_sums(self, name: str, vectors: int) -> Array | None:

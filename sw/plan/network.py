@@ -8,12 +8,13 @@ from etalstm.delta_inputs import DeltaInputs
 from etalstm.hw.config import Config
 from etalstm.network import NetworkShape
 from etalstm.plan import layout
-from etalstm.plan.allocation import LayerAllocation, batch_of, check_packable, check_plannable, check_sendable
+from etalstm.plan.allocation import LayerAllocation, batch_of
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.exchange import allocate_exchange
 from etalstm.plan.held import Held, Kept
 from etalstm.plan.memory import MemoryMap
 from etalstm.plan.operands import Log, Place
+from etalstm.plan.plannable import check_packable, check_plannable, check_sendable
 from etalstm.plan.segments import Segment, everything
 from etalstm.plan.sent import SendingRoom, threshold_parameters
 from etalstm.plan.sequence import Sequence

@@ -15,7 +15,6 @@ from etalstm.hw.config import Config
 from etalstm.hw.contract import Traffic
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter
-from etalstm.plan.memory import Array
 from etalstm.plan.operands import Operand, Place, Scratch
 from etalstm.plan.refresh import Refresh, Square
 from etalstm.plan.shards import Columns
@@ -42,7 +41,7 @@ class SharedUpdate:
         self._layers, self._steps = layers, steps
         pieces = [(layer, columns) for layer in layers for columns in layer.shards.columns]
         self._pieces = [
-            _ColumnGroup(config, emitter, steps, layer, columns, layer.exchange.updated(turn))
+            _ColumnGroup(config, emitter, steps, layer, columns, _updated(layer, columns, turn))
             for turn, (layer, columns) in enumerate(pieces)
         ]
 
@@ -59,6 +58,13 @@ class SharedUpdate:
             self._steps.biases(layer)
 
 
+def _updated(layer: LayerArrays, columns: Columns, turn: int) -> Place:
+    """Where groups store their updated weights of a column group: in the exchange, or where narrow in the weights."""
+    if layer.tiling.narrow:
+        return Place(layer.weights, columns.first_in_shard, (columns.number,))
+    return Place(layer.exchange.updated(turn), 0)
+
+
 class _ColumnGroup:
     """Emits both halves of the update of a layer's column group.
 
@@ -67,19 +73,16 @@ class _ColumnGroup:
     config, emitter, steps
     layer : LayerArrays
     columns : Columns
-    updated : Array
-        Where the groups exchange it.
+    updated : Place
+        Where the groups find its updated weights.
     """
 
     def __init__(
-        self, config: Config, emitter: Emitter, steps: Steps, layer: LayerArrays, columns: Columns, updated: Array
+        self, config: Config, emitter: Emitter, steps: Steps, layer: LayerArrays, columns: Columns, updated: Place
     ):
         self._emitter, self._steps, self._layer = emitter, steps, layer
-        self._columns, self._narrow = columns, layer.tiling.narrow
-        self._updated, buffers = Place(updated, 0), 1
-        if self._narrow:
-            self._updated = Place(layer.weights, columns.first_in_shard, (columns.number,))
-            buffers = _NARROW_BUFFERS
+        self._columns, self._updated, self._narrow = columns, updated, layer.tiling.narrow
+        buffers = _NARROW_BUFFERS if self._narrow else 1
         self._refresh = Refresh(config, emitter, layer, columns, config.scratch_depth // (_SETS * buffers))
         scratch = Scratch(config)
         most = self._refresh.most_vectors

@@ -84,9 +84,9 @@ class UpdateLayer:
     """Emits one layer's update by channels that are one group.
 
     As many units at a time as the smallest square has: their gates' rows of one column group are loaded with gradient
-    and velocity, updated, stored, and written into the copies, see :class:`Refresh`. Larger squares would
-    make longer bursts. But nothing overlaps with the reads of the first step and with the writes of the last one, so
-    steps are short.
+    and velocity, updated, stored, and written into the copies, see :class:`Refresh`. Larger squares would make longer
+    bursts. But nothing overlaps with the reads of the first step and with the writes of the last one, so steps are
+    short.
     """
 
     def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays):
