@@ -11,6 +11,7 @@ from etalstm.commands.model import measure, measure_all
 from etalstm.errors import PlanError
 from etalstm.hw.config import preset
 from etalstm.network import NetworkShape
+from etalstm.weight_format import WEIGHT_FORMATS as FORMATS
 
 
 @pytest.mark.parametrize("option", ["--density", "--local-density", "--input-density"])
@@ -18,6 +19,23 @@ from etalstm.network import NetworkShape
 def test_refuses_a_share_that_is_none(option, value, capsys):
     assert run(["model", option, value]) == BAD_INPUT
     assert f"{option[2:].replace('-', '_')} must be 0 to 1, got {value}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["model"], ["plan"], ["compare"], ["bench", "iteration"]], ids=" ".join)
+def test_refuses_a_weight_format_that_is_none(command, capsys):
+    assert run([*command, "--weight-format", "fp8"]) == BAD_INPUT
+    assert "weight_format must be one of float32, bf16, got 'fp8'" in capsys.readouterr().err
+
+
+def test_narrow_weights_that_do_not_stay_are_half_the_bytes_and_take_fewer_cycles():
+    def measured(**options):
+        each = (measure(NetworkShape(40, 70, 1), 4, 4, preset("test"), weight_format=f, **options) for f in FORMATS)
+        return [(found["bytes"]["read_weights"], found["passes"]) for found in each]
+
+    (wide, _), (narrow, _) = measured(forward=True)
+    assert 0.45 < narrow / wide < 0.55
+    (_, wide), (_, narrow) = measured(delta=0.1)
+    assert narrow["backward"] < wide["backward"]
 
 
 def test_lists_the_benchmarks_if_there_is_none_of_that_name(capsys):

@@ -4,8 +4,8 @@ import pytest
 
 from etalstm.commands.model_check import CONFIGURATIONS, compare
 
-EXACT = ("test dense", "test masked", "test layers", "test groups")
-CLOSE = ("test static", "test sparse", "test pruned")
+EXACT = ("test dense", "test masked", "test layers", "test groups", "test narrow groups")
+CLOSE = ("test static", "test sparse", "test pruned", "test narrow")
 MOST = 0.002  # of an iteration's cycles
 
 
