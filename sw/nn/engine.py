@@ -92,7 +92,7 @@ class DeviceEngine(Engine):
             if session is None:
                 session = self._sessions().session_for(call)
                 session.forward(call)
-            return session.backward(dy, dh, dc)
+            return session.backward(dy, dh, dc, claim)
 
     def update(self, step):
         """Take the step on the session that gave its gradients; there is nothing to do if it is there no more."""

@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import etalstm.nn
 from etalstm.nn.operators import lstm_layer, lstm_layer_backward
+from tests.nn.parity import run
 
 STEPS, BATCH, INPUTS, UNITS = 4, 3, 2, 3
 SIZES = torch.tensor([3, 2, 2, 1])
@@ -91,6 +93,40 @@ def test_gradients_of_gradients_are_refused_where_a_pass_prunes():
     (dx,) = torch.autograd.grad(network(x)[0].square().sum(), x, create_graph=True)
     with pytest.raises(NotImplementedError, match=r"gradients of gradients need theta 0, got 0\.25"):
         dx.square().sum().backward()
+
+
+class Listener(TorchDispatchMode):
+    """Notes the names of operators."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.seen.append(function.name())
+        return function(*args, **(kwargs or {}))
+
+
+def test_a_dispatch_mode_sees_the_operators_and_changes_no_bit():
+    network, x = etalstm.nn.LSTM(INPUTS, UNITS), torch.randn(STEPS, BATCH, INPUTS)
+    expected = run(network, x)
+    with Listener() as listener:
+        actual = run(network, x)
+    names = [name for name in listener.seen if name.startswith("etalstm")]
+    assert names == ["etalstm::lstm_layer", "etalstm::lstm_layer_backward"]
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in actual.items())
+
+
+def test_a_dispatch_mode_sees_the_backward_pass_of_what_ran_without_it():
+    y, _ = etalstm.nn.LSTM(INPUTS, UNITS)(torch.randn(STEPS, BATCH, INPUTS))
+    with Listener() as listener:
+        y.sum().backward()
+    assert "etalstm::lstm_layer_backward" in listener.seen
+
+
+def test_nobody_sees_a_call_past_the_dispatcher():
+    y, _ = etalstm.nn.LSTM(INPUTS, UNITS)(torch.randn(STEPS, BATCH, INPUTS))
+    assert y.grad_fn.name() == "_UndispatchedLayerBackward"
 
 
 @pytest.mark.parametrize(
