@@ -25,6 +25,8 @@ from etalstm.golden.sums import MINUS_ZERO, ZERO, accumulate, finish_empty, grad
 from etalstm.slices import slice_ranges, tree_total
 
 ONE = np.float32(1)
+ADD_PRODUCTS = 16
+"""Products that take as long as an element-wise sum of words that come from memory."""
 
 
 @njit(nogil=True, cache=True)
@@ -177,12 +179,19 @@ def _steps_backward(recurrent, kept, numbers, skipped, threshold, sender, dy, dh
 
 
 @njit(nogil=True, cache=True)
-def _bias_gradient(delta, order):
-    """Add those of delta (N, 4H) that `order` numbers, one after the other, from +0."""
-    db = np.zeros(delta.shape[1], np.float32)
+def _add_delta(delta, order, db, begin, end):
+    """Add the columns `begin` to `end` of those rows of delta (N, 4H) that `order` numbers, one after the other."""
+    total = db[begin:end]
     for n in order:
-        for r in range(delta.shape[1]):
-            db[r] = plus(db[r], delta[n, r])
+        row = delta[n, begin:end]
+        for r in range(total.size):
+            total[r] = plus(total[r], row[r])
+
+
+def _bias_gradient(delta, numbers, sequences):
+    """Give db of some sequences, from +0."""
+    order, db = _order_of_sums(numbers, sequences), np.zeros(delta.shape[1], np.float32)
+    CREW.share(db.size, order.size * db.size * ADD_PRODUCTS, lambda *piece: _add_delta(delta, order, db, *piece))
     return db
 
 
@@ -197,13 +206,20 @@ def _add(a, b):
 
 
 @njit(nogil=True, cache=True)
+def _add_squares(dw, norms, begin, end):
+    """Add the squares of the columns `begin` to `end` of dW."""
+    total = norms[begin:end]
+    for r in range(dw.shape[0]):
+        row = dw[r, begin:end]
+        for k in range(total.size):
+            total[k] = plus(total[k], times(row[k], row[k]))
+
+
 def column_norms(dw):
     """Add the squares of each column of dW, r ascending from +0; float32, (K,)."""
-    total = np.zeros(dw.shape[1], np.float32)
-    for r in range(dw.shape[0]):
-        for k in range(dw.shape[1]):
-            total[k] = plus(total[k], times(dw[r, k], dw[r, k]))
-    return total
+    norms = np.zeros(dw.shape[1], np.float32)
+    CREW.share(norms.size, dw.size * ADD_PRODUCTS, lambda *piece: _add_squares(dw, norms, *piece))
+    return norms
 
 
 @njit(nogil=True, cache=True)
@@ -276,7 +292,7 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     dx = collect_inputs(dx, forward)
     ranges = slice_ranges(batch, slices)
     dw = tree_total((_weight_gradient(forward, delta, numbers, sequences) for sequences in ranges), slices, _add)
-    db = tree_total((_bias_gradient(whole, _order_of_sums(numbers, each)) for each in ranges), slices, _add)
+    db = tree_total((_bias_gradient(whole, numbers, each) for each in ranges), slices, _add)
     return LayerBackward(dx, dh, dc, dw, db, column_norms(dw), delta, forward.active)
 
 
@@ -292,12 +308,7 @@ def _order_of_sums(numbers, sequences):
 
 
 def _weight_gradient(forward, delta, numbers, sequences):
-    """Give dW of some sequences: t descending, then b ascending. Padding has no δ, so its terms are left out."""
-    given = forward.x_sent, forward.h_sent
-    if forward.active.all():
-        every = (*given, delta.reshape(*numbers.shape, -1))
-        return gradient_sums(*(array[::-1, sequences.start : sequences.stop] for array in every))
+    """Give dW of some sequences. Padding has no δ, so its terms are left out."""
     order = _order_of_sums(numbers, sequences)
-    steps = np.flatnonzero(forward.active)[order]
-    terms = *(array.reshape(-1, array.shape[2])[steps] for array in given), delta[order]
-    return gradient_sums(*(array[np.newaxis] for array in terms))
+    x, h = (array.reshape(-1, array.shape[2]) for array in (forward.x_sent, forward.h_sent))
+    return gradient_sums(x, h, np.flatnonzero(forward.active)[order], delta, order)
