@@ -4,7 +4,7 @@ Dimensions: B sequences, T steps, I inputs, H units.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import torch
@@ -99,8 +99,8 @@ def _backward_kernel(
     gradients of x, h0, c0, w_ih, w_hh, b_ih, b_hh
     """
     order = _StepOrder(batch_sizes, reverse)
-    call = order.call(x, h0, c0, (w_ih, w_hh, b_ih, b_hh), storage, thresholds, slices)
-    dx, dh0, dc0, *others = find_engine(engine).backward(call, order.enter(dy), dh.numpy()[0], dc.numpy()[0])
+    make_call = partial(order.call, x, h0, c0, (w_ih, w_hh, b_ih, b_hh), storage, thresholds, slices)
+    dx, dh0, dc0, *others = find_engine(engine).backward(make_call, order.enter(dy), dh.numpy()[0], dc.numpy()[0])
     arrays = order.leave(dx), dh0[None], dc0[None], *others, others[-1].copy()
     return tuple(map(_tensor, arrays))
 

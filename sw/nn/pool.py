@@ -181,11 +181,15 @@ class SessionPool:
         self._device = device
         self._sessions: list[LayerSession] = []  # the one used last at the end
 
-    def holding(self, call: LayerCall, claim: Claim | None) -> LayerSession | None:
-        """Give the session that holds the forward pass of `call`, which is the claimed one if there is a claim."""
+    def claimed_by(self, claim: Claim | None) -> LayerSession | None:
+        """Give the session that holds the claimed forward pass."""
         claimed = (session for session in self._sessions if claim is not None and session.is_claimed_by(claim))
-        recognised = (session for session in self._sessions if session.holds_pass(call))
-        session = next(claimed, None) or next(recognised, None)
+        session = next(claimed, None)
+        return session and self._used(session)
+
+    def holding(self, call: LayerCall) -> LayerSession | None:
+        """Give the session that holds the forward pass of `call`."""
+        session = next((session for session in self._sessions if session.holds_pass(call)), None)
         return session and self._used(session)
 
     def source_of(self, step: LayerStep) -> LayerSession | None:
