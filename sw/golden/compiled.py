@@ -13,10 +13,10 @@ import numpy as np
 from numba import njit
 
 from etalstm.codec import is_kept, rounded
+from etalstm.crew import CREW
 from etalstm.delta_inputs import OFF
 from etalstm.golden.activation import activation_of
 from etalstm.golden.arithmetic import finish, plus, times
-from etalstm.golden.crew import CREW
 from etalstm.golden.delta import Sender, add_before, collect, collect_inputs, send, send_inputs, x_starts
 from etalstm.golden.packing import matrix_of
 from etalstm.golden.padding import padded_steps, real_steps, term_numbers

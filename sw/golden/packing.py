@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from etalstm.golden.crew import CREW
+from etalstm.crew import CREW
 from etalstm.golden.tile import WIDTH
 
 TERMS = 256
@@ -17,7 +17,7 @@ TERMS = 256
 INFINITY_BITS = np.uint32(0x7F80_0000)
 ACROSS = 8
 """Columns that are copied together."""
-COPY_PRODUCTS = 32
+LAY_PRODUCTS = 32
 """Products that take as long as a word that is copied into a panel and surveyed."""
 
 
@@ -143,7 +143,7 @@ def _matrix(terms, columns, fill) -> Matrix:
     """Make a matrix whose panels threads share; ``fill(panels, sizes, begin, end)`` fills a range of the panels."""
     panels = _aligned(-(-columns // WIDTH), terms)
     sizes = np.empty((len(panels), -(-terms // TERMS), 2), np.float64)
-    CREW.share(len(panels), panels.size * COPY_PRODUCTS, lambda *piece: fill(panels, sizes, *piece))
+    CREW.share(len(panels), panels.size * LAY_PRODUCTS, lambda *piece: fill(panels, sizes, *piece))
     return Matrix(panels, np.stack([sizes[:, :, 0].min(axis=0), sizes[:, :, 1].max(axis=0)], axis=1))
 
 

@@ -7,10 +7,7 @@ A batch is (T, B, W). N of its T·B steps are no padding. Their order is that of
 import numpy as np
 from numba import njit
 
-from etalstm.golden.crew import CREW
-
-COPY_PRODUCTS = 8
-"""Products that take as long as a word that is copied."""
+from etalstm.crew import COPY_PRODUCTS, CREW
 
 
 @njit(nogil=True, cache=True)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from etalstm.crew import CREW
 from etalstm.golden.cache import drop_stale
-from etalstm.golden.crew import CREW
 from etalstm.golden.packing import TERMS, Matrix, copy_rows_across, magnitudes, matrix_of, matrix_of_rows, survey
 from etalstm.golden.tile import ROWS, SIDE, WIDTH, add_flushing, add_tile, side_of
 
