@@ -23,11 +23,10 @@ from etalstm.golden.padding import padded_steps, real_steps, term_numbers
 from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps
 from etalstm.golden.reference import DENSE
 from etalstm.golden.sums import MINUS_ZERO, ZERO, accumulate, finish_empty, gradient_sums, mac_sums, packed_sums
+from etalstm.golden.totals import add_arrays, bias_gradient, column_norms
 from etalstm.slices import slice_ranges, tree_total
 
 ONE = np.float32(1)
-ADD_PRODUCTS = 16
-"""Products that take as long as an element-wise sum of words that come from memory."""
 
 
 @njit(nogil=True, cache=True)
@@ -180,50 +179,6 @@ def _steps_backward(recurrent, kept, numbers, skipped, threshold, sender, dy, dh
 
 
 @njit(nogil=True, cache=True)
-def _add_delta(delta, order, db, begin, end):
-    """Add the columns `begin` to `end` of those rows of delta (N, 4H) that `order` numbers, one after the other."""
-    total = db[begin:end]
-    for n in order:
-        row = delta[n, begin:end]
-        for r in range(total.size):
-            total[r] = plus(total[r], row[r])
-
-
-def _bias_gradient(delta, numbers, sequences):
-    """Give db of some sequences, from +0."""
-    order, db = _order_of_sums(numbers, sequences), np.zeros(delta.shape[1], np.float32)
-    CREW.share(db.size, order.size * db.size * ADD_PRODUCTS, lambda *piece: _add_delta(delta, order, db, *piece))
-    return db
-
-
-@njit(nogil=True, cache=True)
-def _add(a, b):
-    """Add two contiguous arrays of one shape, element by element."""
-    total, left, right = np.empty_like(a), a.reshape(-1), b.reshape(-1)
-    flat = total.reshape(-1)
-    for n in range(flat.size):
-        flat[n] = plus(left[n], right[n])
-    return total
-
-
-@njit(nogil=True, cache=True)
-def _add_squares(dw, norms, begin, end):
-    """Add the squares of the columns `begin` to `end` of dW."""
-    total = norms[begin:end]
-    for r in range(dw.shape[0]):
-        row = dw[r, begin:end]
-        for k in range(total.size):
-            total[k] = plus(total[k], times(row[k], row[k]))
-
-
-def column_norms(dw):
-    """Add the squares of each column of dW, r ascending from +0; float32, (K,)."""
-    norms = np.zeros(dw.shape[1], np.float32)
-    CREW.share(norms.size, dw.size * ADD_PRODUCTS, lambda *piece: _add_squares(dw, norms, *piece))
-    return norms
-
-
-@njit(nogil=True, cache=True)
 def _descend(values, velocity, gradient, scale, decay, momentum, rate, moved, speed):
     """Update elements; operands come from the host too, so they are flushed first.
 
@@ -292,8 +247,8 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     dx = padded_steps(mac_sums(None, weights[:, :inputs], delta), forward.active)
     dx = collect_inputs(dx, forward)
     ranges = slice_ranges(batch, slices)
-    dw = tree_total((_weight_gradient(forward, delta, numbers, sequences) for sequences in ranges), slices, _add)
-    db = tree_total((_bias_gradient(whole, numbers, each) for each in ranges), slices, _add)
+    dw = tree_total((_weight_gradient(forward, delta, numbers, sequences) for sequences in ranges), slices, add_arrays)
+    db = tree_total((bias_gradient(whole, _order_of_sums(numbers, each)) for each in ranges), slices, add_arrays)
     return LayerBackward(dx, dh, dc, dw, db, column_norms(dw), delta, forward.active)
 
 

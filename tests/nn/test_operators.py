@@ -124,6 +124,12 @@ def test_a_dispatch_mode_sees_the_backward_pass_of_what_ran_without_it():
     assert "etalstm::lstm_layer_backward" in listener.seen
 
 
+def test_tensors_without_numbers_give_shapes():
+    y, (h, c) = etalstm.nn.LSTM(INPUTS, UNITS, device="meta")(torch.empty(STEPS, BATCH, INPUTS, device="meta"))
+    assert y.is_meta and y.shape == (STEPS, BATCH, UNITS) and h.shape == c.shape == (1, BATCH, UNITS)
+    y.sum().backward()
+
+
 def test_nobody_sees_a_call_past_the_dispatcher():
     y, _ = etalstm.nn.LSTM(INPUTS, UNITS)(torch.randn(STEPS, BATCH, INPUTS))
     assert y.grad_fn.name() == "_UndispatchedLayerBackward"
