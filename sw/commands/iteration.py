@@ -93,7 +93,7 @@ def iteration(
     ] = "off",
     input_threshold: Annotated[str, Option(help=f"{INPUT_THRESHOLD_HELP}; with --weights: of η-LSTM")] = "0",
     refresh: Annotated[int | None, Option(help=REFRESH_HELP)] = None,
-    batches: Annotated[int, Option(help="With --weights: iterations, each on a batch of its own")] = 1,
+    batches: Annotated[int, Option(help="With --weights: batches, an iteration of η-LSTM on each")] = 1,
     stall: Annotated[float, Option(help="Probability that a memory handshake waits a cycle")] = 0.0,
     trace: Trace = None,
     trace_first: TraceFirst = None,

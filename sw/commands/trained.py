@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from etalstm.architecture import SWING
+from etalstm.architecture import SWING, architecture
 from etalstm.commands.devices import open_named
 from etalstm.data import open_data
 from etalstm.device import Device
@@ -49,33 +49,40 @@ def settings_of(run: Path, dataset: str | None, data: Path | None, **chosen) -> 
 def measure(settings: Settings, device: Device, run: Path, batches: int) -> dict:
     """Train a run's network on the first batches of an epoch; give what the machine did.
 
+    A machine that skips nothing takes the same cycles for every batch, so one batch tells them.
+
     Returns
     -------
     dict
-        ``cycles``, and of each pass in ``passes``; ``pes`` shares of their time: ``utilization`` (multiplications with
-        a nonzero scalar), ``mac``, ``elementwise`` and each kind of lost cycle; ``footprint``, ``delta_density``,
+        ``batches``; ``cycles`` of an iteration, their mean, and of each pass in ``passes``; ``deviation``: the standard
+        deviation of an iteration's cycles, None of a single one; ``pes`` shares of their time: ``utilization``
+        (multiplications with a nonzero scalar), ``mac``, ``elementwise`` and each kind of lost cycle; ``footprint``, ``delta_density``,
         ``input_density`` and ``real`` (share of the steps that are no padding) of the batches; ``streams``: with
-        compressed storage, words of the streams over :func:`least_words`, else None; ``bytes`` by direction and kind,
-        and of weights those ``spared`` that were planned to be read but not needed.
+        compressed storage, words of the streams over :func:`least_words`, else None; ``bytes`` of all batches by
+        direction and kind, and of weights those ``spared`` that were planned to be read but not needed.
     """
     data = open_data(settings)
     sending = "input_threshold", "refresh"
     learner, _ = open_learner(settings, data, device, RunFolder(run).checkpoint, other=sending)
-    chosen = data.epoch("train", settings.batch, learner.steps, np.random.default_rng(0))[:batches]
+    chosen = data.epoch("train", settings.batch, learner.steps, np.random.default_rng(0))
+    chosen = chosen[: batches if architecture(settings.architecture).skips else 1]
     counts, usage = [], Usage()
     for batch in chosen:
         learner.iterate(batch, settings.learning_rate)
         counts.append(learner.session.counters())
         usage += sum(learner.session.usage(), Usage())
     config, storage = device.accelerator.config, learner.shape.storage
-    cycles = sum(count["cycles"] for count in counts)
+    each = [count["cycles"] for count in counts]
+    cycles, number = sum(each), len(counts)
 
     def added(name):
         return {key: sum(count[name][key] for count in counts) for key in counts[0][name]}
 
     return {
-        "cycles": cycles,
-        "passes": added("passes"),
+        "batches": number,
+        "cycles": round(cycles / number),
+        "deviation": float(np.std(each, ddof=1)) if number > 1 else None,
+        "passes": {name: round(count / number) for name, count in added("passes").items()},
         "utilization": usage.products / (config.pes * cycles),
         "pes": {kind: count / (config.channels * cycles) for kind, count in added("channel_cycles").items()},
         "footprint": usage.footprint,
@@ -109,7 +116,7 @@ def trained_iteration(
     as_json : bool
         One object at the end instead of a line as soon as each is known; ``speedup`` is how many times as fast η-LSTM
         is. η-LSTM spends no product on padding, the others do: ``speedup_on_real_steps`` counts of their cycles the
-        share that their real steps are of all.
+        share that the real steps of η-LSTM's batches are of all.
     """
     check_size("batches", batches)
     settings, found = settings_of(weights, dataset, data, ms2=None, **chosen), {}
@@ -122,12 +129,13 @@ def trained_iteration(
             plain |= {"input_threshold": "0", "refresh": None}
             each = settings if ours else replace(settings, **plain)
             entry = measure(each, device, weights, batches)
-            ratio = entry["cycles"] / found.get(SWING.name, entry)["cycles"]
-            found[name] = entry | {"speedup": ratio, "speedup_on_real_steps": ratio if ours else ratio * entry["real"]}
+            swing = found.get(SWING.name, entry)
+            ratio = entry["cycles"] / swing["cycles"]
+            found[name] = entry | {"speedup": ratio, "speedup_on_real_steps": ratio if ours else ratio * swing["real"]}
             if not as_json:
                 print(line(name, found[name]), flush=True)
     if as_json:
-        print(json.dumps({"preset": settings.preset, "batches": batches, "architectures": found}))
+        print(json.dumps({"preset": settings.preset, "architectures": found}))
 
 
 def heading(settings: Settings) -> str:
@@ -135,7 +143,7 @@ def heading(settings: Settings) -> str:
     theta = settings.theta if isinstance(settings.theta, tuple) else (settings.theta,) * len(KINDS)
     return (
         f"{settings.dataset}, hidden {settings.hidden}, layers {settings.layers}, batch {settings.batch}, "
-        f"steps {settings.steps}, storage {settings.policy}, theta {max(theta):g}; shares of the PEs' time\n"
+        f"storage {settings.policy}, theta {max(theta):g}; cycles of an iteration, shares of the PEs' time\n"
         f"{'':12s}{'cycles':>13s}{'forward':>13s}{'backward':>13s}{'update':>11s}"
         f"{'useful':>8s}{'MAC':>8s}{'EW':>8s}{'lost':>8s}   η is faster by, on real steps"
     )
@@ -149,6 +157,8 @@ def line(name: str, entry: dict) -> str:
     cycles = "".join(f"{passes[key]:{width},}" for key, width in (("forward", 13), ("backward", 13), ("update", 11)))
     faster = f"{entry['speedup']:.2f}, {entry['speedup_on_real_steps']:.2f}"
     text = f"{NAMES[name]:12s}{entry['cycles']:13,}{cycles}{shares}   {faster}"
+    if entry["batches"] > 1:
+        text += f"\n{'':12s}mean of {entry['batches']} batches, standard deviation {entry['deviation']:,.0f} cycles"
     if entry["streams"]:
         text += (
             f"\n{'':12s}x and h sent {entry['input_density']:.3f}, δ nonzero {entry['delta_density']:.3f}, real steps "
