@@ -56,10 +56,10 @@ def measure(settings: Settings, device: Device, run: Path, batches: int) -> dict
     dict
         ``batches``; ``cycles`` of an iteration, their mean, and of each pass in ``passes``; ``deviation``: the standard
         deviation of an iteration's cycles, None of a single one; ``pes`` shares of their time: ``utilization``
-        (multiplications with a nonzero scalar), ``mac``, ``elementwise`` and each kind of lost cycle; ``footprint``, ``delta_density``,
-        ``input_density`` and ``real`` (share of the steps that are no padding) of the batches; ``streams``: with
-        compressed storage, words of the streams over :func:`least_words`, else None; ``bytes`` of all batches by
-        direction and kind, and of weights those ``spared`` that were planned to be read but not needed.
+        (multiplications with a nonzero scalar), ``mac``, ``elementwise`` and each kind of lost cycle; ``footprint``,
+        ``delta_density``, ``input_density`` and ``real`` (share of the steps that are no padding) of the batches;
+        ``streams``: with compressed storage, words of the streams over :func:`least_words`, else None; ``bytes`` of all
+        batches by direction and kind, and of weights those ``spared`` that were planned to be read but not needed.
     """
     data = open_data(settings)
     sending = "input_threshold", "refresh"
