@@ -307,11 +307,29 @@ def test_bench_iteration_of_a_trained_network_compares_architectures(capsys, tra
     )
 
 
+def test_bench_iteration_skips_the_cells_that_a_run_has_skipped(capsys, tmp_path):
+    sizes = ["--hidden", 8, "--batch", 32, "--epochs", 4, "--evaluation-batches", 1, "--ms2", 0.5]
+    assert run(list(map(str, ["train", "--dataset", "digits", *sizes, "--out", tmp_path]))) == 0
+    found = {}
+    for ms2 in ("off", 0.5):
+        arguments = ["--preset", "test", "--weights", tmp_path, "--ms2", ms2, "--batches", 2, "--json"]
+        code, out, err = output(capsys, "bench", "iteration", *arguments)
+        assert code == 0, err
+        found[ms2] = json.loads(out)["architectures"]
+    skipping, whole = (found[ms2]["swing"] for ms2 in (0.5, "off"))
+    assert whole["cells_skipped"] == 0 and skipping["cells_skipped"] > 0.1
+    assert skipping["passes"]["backward"] < 0.9 * whole["passes"]["backward"]
+    assert found[0.5]["dynamic"] | {"speedup": 0, "speedup_on_real_steps": 0} == found["off"]["dynamic"] | {
+        "speedup": 0, "speedup_on_real_steps": 0
+    }, "another machine skips no cell"  # fmt: skip
+
+
 def test_bench_iteration_names_what_is_wrong_with_a_checkpoint(capsys, trained, tmp_path):
     for arguments, message in (
         (["--weights", tmp_path], "must be the folder of a run of eta-lstm train, but holds no settings.toml"),
         (["--weights", trained, "--dataset", "trec"], "was trained on digits, not on trec"),
         (["--weights", trained, "--batches", 0], "batches must be above 0, got 0"),
+        (["--weights", trained, "--ms2", "0.5"], "ms2 must be off, got 0.5"),
         (["--weights", trained, "--theta", "-1"], "theta must be finite and at least 0, got -1"),
     ):
         code, out, err = output(capsys, "bench", "iteration", *arguments)

@@ -91,6 +91,7 @@ def iteration(
     delta_target: Annotated[
         str, Option(help="With --weights: share of the gates' gradients that η-LSTM leaves, or off")
     ] = "off",
+    ms2: Annotated[str, Option(help="With --weights of a run that skipped cells: τ of η-LSTM, or off")] = "off",
     input_threshold: Annotated[str, Option(help=f"{INPUT_THRESHOLD_HELP}; with --weights: of η-LSTM")] = "0",
     refresh: Annotated[int | None, Option(help=REFRESH_HELP)] = None,
     batches: Annotated[int, Option(help="With --weights: batches, an iteration of η-LSTM on each")] = 1,
@@ -105,11 +106,11 @@ def iteration(
         refuse(context, "not used with --weights, whose run has its own", *SIZES, "architecture", "slices")
         refuse(context, "not used with --weights, which runs several machines", "trace", "trace_first", "trace_last")
         chosen = {"preset": preset, "storage": storage, "theta": read_thresholds(theta)}
-        chosen["delta_target"] = number_or_off("delta_target", delta_target)
+        chosen |= {"delta_target": number_or_off("delta_target", delta_target), "ms2": number_or_off("ms2", ms2)}
         chosen |= {"input_threshold": input_threshold, "refresh": refresh}
         trained_iteration(weights, dataset, data, batches, stall, as_json, **chosen)
         return
-    refuse(context, "only used with --weights", "dataset", "data", "theta", "storage", "delta_target", "batches")
+    refuse(context, "only used with --weights", "dataset", "data", "theta", "storage", "delta_target", "ms2", "batches")
     network = NetworkShape(inputs, hidden, layers)
     wanted = slices_or_auto(slices)
     shape = TrainingShape(

@@ -36,13 +36,15 @@ def settings_of(run: Path, dataset: str | None, data: Path | None, **chosen) -> 
     Raises
     ------
     ValueError
-        If it was trained on another data set.
+        If it was trained on another data set, or cells are to be skipped and it has not measured which matter.
     RunError
         If the folder holds no run.
     """
     settings = RunFolder(run).read_settings()
     if dataset not in (None, settings.dataset):
         raise ValueError(f"{run} was trained on {settings.dataset}, not on {dataset}")
+    if settings.ms2 is None and chosen.get("ms2") is not None:
+        raise ValueError(f"ms2 must be off, got {chosen['ms2']}: {run} was trained without, and knows no cell's share")
     return replace(settings, **chosen, **({} if data is None else {"data": str(data)}))
 
 
@@ -57,9 +59,10 @@ def measure(settings: Settings, device: Device, run: Path, batches: int) -> dict
         ``batches``; ``cycles`` of an iteration, their mean, and of each pass in ``passes``; ``deviation``: the standard
         deviation of an iteration's cycles, None of a single one; ``pes`` shares of their time: ``utilization``
         (multiplications with a nonzero scalar), ``mac``, ``elementwise`` and each kind of lost cycle; ``footprint``,
-        ``delta_density``, ``input_density`` and ``real`` (share of the steps that are no padding) of the batches;
-        ``streams``: with compressed storage, words of the streams over :func:`least_words`, else None; ``bytes`` of all
-        batches by direction and kind, and of weights those ``spared`` that were planned to be read but not needed.
+        ``delta_density``, ``input_density``, ``cells_skipped`` (a share) and ``real`` (share of the steps that are no
+        padding) of the batches; ``streams``: with compressed storage, words of the streams over :func:`least_words`,
+        else None; ``bytes`` of all batches by direction and kind, and of weights those ``spared`` that were planned to
+        be read but not needed.
     """
     data = open_data(settings)
     sending = "input_threshold", "refresh"
@@ -88,6 +91,7 @@ def measure(settings: Settings, device: Device, run: Path, batches: int) -> dict
         "footprint": usage.footprint,
         "delta_density": usage.delta_density,
         "input_density": usage.input_density,
+        "cells_skipped": usage.skipped / usage.cells,
         "real": usage.real / usage.elements,
         "streams": usage.words / least_words(usage, storage) if storage.compressed else None,
         "bytes": {name: added(f"{name}_bytes") for name in ("read", "write", "spared")},
@@ -119,13 +123,13 @@ def trained_iteration(
         share that the real steps of η-LSTM's batches are of all.
     """
     check_size("batches", batches)
-    settings, found = settings_of(weights, dataset, data, ms2=None, **chosen), {}
+    settings, found = settings_of(weights, dataset, data, **chosen), {}
     if not as_json:
         print(heading(settings), flush=True)
     with open_named("sim", settings.preset, stall=stall) as device:
         for name in NAMES:
             ours = name == SWING.name
-            plain = {"architecture": name, "storage": "dense", "theta": 0.0, "delta_target": None}
+            plain = {"architecture": name, "storage": "dense", "theta": 0.0, "delta_target": None, "ms2": None}
             plain |= {"input_threshold": "0", "refresh": None}
             each = settings if ours else replace(settings, **plain)
             entry = measure(each, device, weights, batches)
@@ -162,7 +166,7 @@ def line(name: str, entry: dict) -> str:
     if entry["streams"]:
         text += (
             f"\n{'':12s}x and h sent {entry['input_density']:.3f}, δ nonzero {entry['delta_density']:.3f}, real steps "
-            f"{entry['real']:.3f}, footprint {entry['footprint']:.3f}, "
+            f"{entry['real']:.3f}, cells skipped {entry['cells_skipped']:.3f}, footprint {entry['footprint']:.3f}, "
             f"streams {entry['streams']:.3f} of their masks and kept words"
         )
     if spared := entry["bytes"]["spared"]["weights"]:
