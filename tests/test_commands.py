@@ -312,7 +312,7 @@ def test_bench_iteration_skips_the_cells_that_a_run_has_skipped(capsys, tmp_path
     assert run(list(map(str, ["train", "--dataset", "digits", *sizes, "--out", tmp_path]))) == 0
     found = {}
     for ms2 in ("off", 0.5):
-        arguments = ["--preset", "test", "--weights", tmp_path, "--ms2", ms2, "--batches", 2, "--json"]
+        arguments = ["--preset", "test", "--weights", tmp_path, "--ms2", ms2, "--against", "dynamic", "--json"]
         code, out, err = output(capsys, "bench", "iteration", *arguments)
         assert code == 0, err
         found[ms2] = json.loads(out)["architectures"]
@@ -330,6 +330,10 @@ def test_bench_iteration_names_what_is_wrong_with_a_checkpoint(capsys, trained, 
         (["--weights", trained, "--dataset", "trec"], "was trained on digits, not on trec"),
         (["--weights", trained, "--batches", 0], "batches must be above 0, got 0"),
         (["--weights", trained, "--ms2", "0.5"], "ms2 must be off, got 0.5"),
+        (
+            ["--weights", trained, "--against", "dynamic,v100"],
+            "against must be of dynamic, static, inference, got 'v100'",
+        ),
         (["--weights", trained, "--theta", "-1"], "theta must be finite and at least 0, got -1"),
     ):
         code, out, err = output(capsys, "bench", "iteration", *arguments)

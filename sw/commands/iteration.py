@@ -26,7 +26,7 @@ from etalstm.commands.options import (
     slices_or_auto,
     trace_options,
 )
-from etalstm.commands.trained import trained_iteration
+from etalstm.commands.trained import OTHERS, trained_iteration
 from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import TrainingShape
 from etalstm.network import NetworkShape, initial_parameters
@@ -95,6 +95,9 @@ def iteration(
     input_threshold: Annotated[str, Option(help=f"{INPUT_THRESHOLD_HELP}; with --weights: of η-LSTM")] = "0",
     refresh: Annotated[int | None, Option(help=REFRESH_HELP)] = None,
     batches: Annotated[int, Option(help="With --weights: batches, an iteration of η-LSTM on each")] = 1,
+    against: Annotated[
+        str, Option(help="With --weights: the architectures that η-LSTM is compared with, with commas between")
+    ] = ",".join(OTHERS),
     stall: Annotated[float, Option(help="Probability that a memory handshake waits a cycle")] = 0.0,
     trace: Trace = None,
     trace_first: TraceFirst = None,
@@ -108,9 +111,20 @@ def iteration(
         chosen = {"preset": preset, "storage": storage, "theta": read_thresholds(theta)}
         chosen |= {"delta_target": number_or_off("delta_target", delta_target), "ms2": number_or_off("ms2", ms2)}
         chosen |= {"input_threshold": input_threshold, "refresh": refresh}
-        trained_iteration(weights, dataset, data, batches, stall, as_json, **chosen)
+        trained_iteration(weights, dataset, data, batches, against.split(","), stall, as_json, **chosen)
         return
-    refuse(context, "only used with --weights", "dataset", "data", "theta", "storage", "delta_target", "ms2", "batches")
+    refuse(
+        context,
+        "only used with --weights",
+        "dataset",
+        "data",
+        "theta",
+        "storage",
+        "delta_target",
+        "ms2",
+        "batches",
+        "against",
+    )
     network = NetworkShape(inputs, hidden, layers)
     wanted = slices_or_auto(slices)
     shape = TrainingShape(

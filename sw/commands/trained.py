@@ -1,6 +1,7 @@
 """Iterations of a trained network on real batches, as each architecture: ``eta-lstm bench iteration --weights``."""
 
 import json
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from etalstm.train.folder import RunFolder
 from etalstm.train.settings import Settings
 from etalstm.train.state import open_learner
 
-NAMES = {SWING.name: "η-LSTM", "dynamic": "Dyn-Arch", "static": "Static-Arch", "inference": "LSTM-Inf"}
+OTHERS = {"dynamic": "Dyn-Arch", "static": "Static-Arch", "inference": "LSTM-Inf"}
+NAMES = {SWING.name: "η-LSTM"} | OTHERS
 
 
 def settings_of(run: Path, dataset: str | None, data: Path | None, **chosen) -> Settings:
@@ -105,8 +107,9 @@ def least_words(usage: Usage, storage: Storage) -> float:
 
 
 def trained_iteration(
-    weights: Path, dataset: str | None, data: Path | None, batches: int, stall: float, as_json: bool, **chosen
-) -> None:
+    weights: Path, dataset: str | None, data: Path | None, batches: int, against: Collection[str], stall: float,
+    as_json: bool, **chosen,
+) -> None:  # fmt: skip
     """Print the measures of η-LSTM with the chosen storage, and of the architectures without any part of it, dense.
 
     Parameters
@@ -115,6 +118,8 @@ def trained_iteration(
         Folder of ``eta-lstm train``.
     dataset, data, chosen : see :func:`settings_of`
     batches : int
+    against : collection of str
+        The other architectures.
     stall : float
         Probability that a memory handshake waits a cycle.
     as_json : bool
@@ -123,11 +128,14 @@ def trained_iteration(
         share that the real steps of η-LSTM's batches are of all.
     """
     check_size("batches", batches)
+    for name in against:
+        if name not in OTHERS:
+            raise ValueError(f"against must be of {', '.join(OTHERS)}, got {name!r}")
     settings, found = settings_of(weights, dataset, data, **chosen), {}
     if not as_json:
         print(heading(settings), flush=True)
     with open_named("sim", settings.preset, stall=stall) as device:
-        for name in NAMES:
+        for name in (SWING.name, *against):
             ours = name == SWING.name
             plain = {"architecture": name, "storage": "dense", "theta": 0.0, "delta_target": None, "ms2": None}
             plain |= {"input_threshold": "0", "refresh": None}
