@@ -329,6 +329,7 @@ def test_bench_iteration_names_what_is_wrong_with_a_checkpoint(capsys, trained, 
         (["--weights", tmp_path], "must be the folder of a run of eta-lstm train, but holds no settings.toml"),
         (["--weights", trained, "--dataset", "trec"], "was trained on digits, not on trec"),
         (["--weights", trained, "--batches", 0], "batches must be above 0, got 0"),
+        (["--weights", trained, "--length", 0], "length must be above 0, got 0"),
         (["--weights", trained, "--ms2", "0.5"], "ms2 must be off, got 0.5"),
         (
             ["--weights", trained, "--against", "dynamic,v100"],
@@ -339,6 +340,27 @@ def test_bench_iteration_names_what_is_wrong_with_a_checkpoint(capsys, trained, 
         code, out, err = output(capsys, "bench", "iteration", *arguments)
         assert code == 2 and message in err and err.count("\n") == 1, err
         assert not out
+
+
+def test_bench_iteration_of_sequences_of_one_length_has_no_padding(capsys, tmp_path):
+    own = tmp_path / "own.tsv"
+    own.write_text("label\ttext\n" + "".join(f"{'pn'[n % 2]}\tfilm{' good' * (n % 3)}\n" for n in range(90)))
+    sizes = ["--hidden", 8, "--embedding", 4, "--batch", 4, "--epochs", 1, "--out", tmp_path / "run"]
+    assert run(list(map(str, ["train", "--task", "classify", "--data", own, *sizes]))) == 0
+    found = {}
+    for more in ([], ["--length", 2]):
+        arguments = ["--preset", "test", "--weights", tmp_path / "run", "--against", "dynamic", "--batches", 2, *more]
+        code, out, err = output(capsys, "bench", "iteration", *arguments, "--json")
+        assert code == 0, err
+        found[len(more)] = json.loads(out)["architectures"]
+    assert 0.4 < found[0]["swing"]["real"] < 1 and found[2]["swing"]["real"] == 1
+    assert found[2]["dynamic"]["cycles"] < 0.9 * found[0]["dynamic"]["cycles"], "two steps instead of three"
+    assert found[2]["dynamic"]["speedup_on_real_steps"] == found[2]["dynamic"]["speedup"]
+
+
+def test_bench_iteration_needs_a_batch_of_sequences_of_the_length(capsys, trained):
+    code, _, err = output(capsys, "bench", "iteration", "--preset", "test", "--weights", trained, "--length", 7)
+    assert code == 2 and "a batch takes 4 sequences, but only 0 have 7 steps" in err
 
 
 def test_bench_shares_finds_a_division_for_each_machine(capsys):

@@ -10,6 +10,7 @@ import numpy as np
 from typer import Context, Option
 
 from etalstm.architecture import SWING
+from etalstm.commands.amount import Amount
 from etalstm.commands.bench import operations
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
 from etalstm.commands.options import (
@@ -95,6 +96,9 @@ def iteration(
     input_threshold: Annotated[str, Option(help=f"{INPUT_THRESHOLD_HELP}; with --weights: of η-LSTM")] = "0",
     refresh: Annotated[int | None, Option(help=REFRESH_HELP)] = None,
     batches: Annotated[int, Option(help="With --weights: batches, an iteration of η-LSTM on each")] = 1,
+    length: Annotated[
+        int | None, Option(help="With --weights: take only sequences of just so many steps, so that none is padded")
+    ] = None,
     against: Annotated[
         str, Option(help="With --weights: the architectures that η-LSTM is compared with, with commas between")
     ] = ",".join(OTHERS),
@@ -111,7 +115,8 @@ def iteration(
         chosen = {"preset": preset, "storage": storage, "theta": read_thresholds(theta)}
         chosen |= {"delta_target": number_or_off("delta_target", delta_target), "ms2": number_or_off("ms2", ms2)}
         chosen |= {"input_threshold": input_threshold, "refresh": refresh}
-        trained_iteration(weights, dataset, data, batches, against.split(","), stall, as_json, **chosen)
+        amount = Amount(batches, length)
+        trained_iteration(weights, dataset, data, amount, against.split(","), stall, as_json, **chosen)
         return
     refuse(
         context,
@@ -123,6 +128,7 @@ def iteration(
         "delta_target",
         "ms2",
         "batches",
+        "length",
         "against",
     )
     network = NetworkShape(inputs, hidden, layers)

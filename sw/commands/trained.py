@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from etalstm.architecture import SWING, architecture
+from etalstm.commands.amount import Amount
 from etalstm.commands.devices import open_named
 from etalstm.data import open_data
 from etalstm.device import Device
 from etalstm.hw.contract import STREAM_BLOCK
-from etalstm.network import check_size
 from etalstm.storage import KINDS, Storage, Usage
 from etalstm.train.folder import RunFolder
 from etalstm.train.settings import Settings
@@ -50,8 +50,8 @@ def settings_of(run: Path, dataset: str | None, data: Path | None, **chosen) -> 
     return replace(settings, **chosen, **({} if data is None else {"data": str(data)}))
 
 
-def measure(settings: Settings, device: Device, run: Path, batches: int) -> dict:
-    """Train a run's network on the first batches of an epoch; give what the machine did.
+def measure(settings: Settings, device: Device, run: Path, amount: Amount) -> dict:
+    """Train a run's network on some batches; give what the machine did.
 
     A machine that skips nothing takes the same cycles for every batch, so one batch tells them.
 
@@ -67,10 +67,12 @@ def measure(settings: Settings, device: Device, run: Path, batches: int) -> dict
         be read but not needed.
     """
     data = open_data(settings)
+    if amount.length is not None:
+        settings = replace(settings, steps=amount.length)
     sending = "input_threshold", "refresh"
-    learner, _ = open_learner(settings, data, device, RunFolder(run).checkpoint, other=sending)
-    chosen = data.epoch("train", settings.batch, learner.steps, np.random.default_rng(0))
-    chosen = chosen[: batches if architecture(settings.architecture).skips else 1]
+    learner, _ = open_learner(settings, data, device, RunFolder(run).checkpoint, sending, amount.length)
+    chosen = amount.choose(data, settings.batch, learner.steps)
+    chosen = chosen if architecture(settings.architecture).skips else chosen[:1]
     counts, usage = [], Usage()
     for batch in chosen:
         learner.iterate(batch, settings.learning_rate)
@@ -107,7 +109,7 @@ def least_words(usage: Usage, storage: Storage) -> float:
 
 
 def trained_iteration(
-    weights: Path, dataset: str | None, data: Path | None, batches: int, against: Collection[str], stall: float,
+    weights: Path, dataset: str | None, data: Path | None, amount: Amount, against: Collection[str], stall: float,
     as_json: bool, **chosen,
 ) -> None:  # fmt: skip
     """Print the measures of η-LSTM with the chosen storage, and of the architectures without any part of it, dense.
@@ -117,7 +119,7 @@ def trained_iteration(
     weights : Path
         Folder of ``eta-lstm train``.
     dataset, data, chosen : see :func:`settings_of`
-    batches : int
+    amount : Amount
     against : collection of str
         The other architectures.
     stall : float
@@ -127,7 +129,6 @@ def trained_iteration(
         is. η-LSTM spends no product on padding, the others do: ``speedup_on_real_steps`` counts of their cycles the
         share that the real steps of η-LSTM's batches are of all.
     """
-    check_size("batches", batches)
     for name in against:
         if name not in OTHERS:
             raise ValueError(f"against must be of {', '.join(OTHERS)}, got {name!r}")
@@ -140,7 +141,7 @@ def trained_iteration(
             plain = {"architecture": name, "storage": "dense", "theta": 0.0, "delta_target": None, "ms2": None}
             plain |= {"input_threshold": "0", "refresh": None}
             each = settings if ours else replace(settings, **plain)
-            entry = measure(each, device, weights, batches)
+            entry = measure(each, device, weights, amount)
             swing = found.get(SWING.name, entry)
             ratio = entry["cycles"] / swing["cycles"]
             found[name] = entry | {"speedup": ratio, "speedup_on_real_steps": ratio if ours else ratio * swing["real"]}
