@@ -143,3 +143,10 @@ def test_a_damaged_packing_is_refused(batch_sizes, message):
     arguments = tensors(torch.float32, SIZES)
     with pytest.raises(ValueError, match=message):
         lstm_layer(*arguments, *rest("golden", torch.tensor(batch_sizes)))
+
+
+def test_vmap_sees_the_operator():
+    one, x = etalstm.nn.LSTM(3, 4), torch.randn(2, 5, 2, 3)
+    with pytest.warns(UserWarning, match="batching rule"):
+        mapped = torch.func.vmap(lambda each: one(each)[0])(x)
+    assert torch.equal(mapped, torch.stack([one(each)[0] for each in x]))
