@@ -12,29 +12,16 @@ import numpy as np
 from etalstm.capacity import check_host_memory
 from etalstm.cells.cell import Cell
 from etalstm.cells.lstm import LSTM
+from etalstm.flush import flushed
 
 GATES = len(LSTM.stages[0].gates)  # rows of each unit in a layer's matrix
 LARGEST_SIZE = 1 << 48
 WORD_BYTES = 4  # of a float32
-TINY = np.float32(2.0**-126)  # the smallest normal binary32; the machine has nothing between it and zero
 
 
 def flush_subnormals(values: np.ndarray) -> np.ndarray:
     """Copy float32 `values`, every subnormal replaced by a zero of its sign, as the machine reads them."""
-    return _flushed(np.asarray(values, np.float32))[0]
-
-
-def _flushed(values: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Copy float32 `values`, subnormals flushed, in C order; and tell whether all are finite.
-
-    The copy holds all that is computed on the way: fresh memory would take longer than the arithmetic.
-    """
-    copy = np.empty(values.shape, np.float32)
-    np.abs(values, out=copy)
-    finite = bool(copy.max(initial=0) < np.inf)  # a NaN is the largest
-    np.greater_equal(copy, TINY, out=copy)  # 1, and 0 for what becomes a zero
-    np.multiply(values, copy, out=copy)
-    return copy, finite
+    return flushed(np.asarray(values, np.float32))[0]
 
 
 def check_size(name: str, value: int) -> int:
@@ -82,11 +69,11 @@ def check_float32(name: str, values: np.ndarray, shape: tuple[int, ...]) -> np.n
         raise ValueError(f"{name} must be float32, got {values.dtype}")
     if values.shape != tuple(shape):
         raise ValueError(f"{name} must have shape {tuple(shape)}, got {values.shape}")
-    flushed, finite = _flushed(values)
+    copy, finite = flushed(values)
     if not finite:
         index = tuple(int(n) for n in np.argwhere(~np.isfinite(values))[0])
         raise ValueError(f"{name} must be finite, got {values[index]} at index {index}")
-    return flushed
+    return copy
 
 
 @dataclass(frozen=True)

@@ -58,16 +58,16 @@ class SGD(torch.optim.SGD):
         super().add_param_group(param_group)
 
     def step(self, closure=None):
-        """Take one step.
+        """Take one step. If it raises an error, no parameter has changed.
 
         Raises
         ------
         ValueError
-            As for the constructor, for what a group holds by now. No parameter has changed.
+            As for the constructor, for what a group holds by now.
         DivergedError
-            If a gradient of a layer is not finite; no parameter has changed.
+            If a gradient of a layer is not finite.
         DeviceError
-            If a device fails; the message names it.
+            If a device fails; the message names it. Devices that have taken the step load the weights anew.
         """
         loss = None
         if closure is not None:
@@ -80,8 +80,11 @@ class SGD(torch.optim.SGD):
             layer.check()
         layers = [layer for layer in layers if layer.has_one_bias]
         with torch.no_grad():
-            for layer in layers:
-                layer.step(self.state)
+            steps = [layer.step(self.state) for layer in layers]
+            for layer, step in zip(layers, steps, strict=True):
+                layer.engine.update(step)
+            for layer, step in zip(layers, steps, strict=True):
+                layer.move(step, self.state)
         self._step_others(layers)
         return loss
 
@@ -155,20 +158,24 @@ class _Layer:
         """Both biases have one gradient, so that the machine's one bias can stand for them."""
         return torch.equal(self.tensors[2].grad, self.tensors[3].grad)
 
-    def step(self, state: dict) -> None:
-        """Take a step on the device and on the host; velocities are in the optimizer's state."""
+    def step(self, state: dict) -> LayerStep:
+        """Give the step that device and host are to take; velocities are in the optimizer's state."""
         w_ih, w_hh, b_ih, b_hh = (tensor.detach() for tensor in self.tensors)
         before = w_ih.numpy(), w_hh.numpy(), (b_ih + b_hh).numpy()
         velocities = self._velocities(state)
         gradients = tuple(tensor.grad.numpy() for tensor in self.tensors[:3])
         moved, speeds = self._moved(before, velocities, gradients)
         numbers = (float(self.group[name]) for name in ("lr", "momentum", "weight_decay"))
-        self.engine.update(LayerStep(before, gradients, moved, velocities, speeds, *numbers))
-        for tensor, values, speed in zip(self.tensors[:3], moved, speeds, strict=True):
+        return LayerStep(before, gradients, moved, velocities, speeds, *numbers)
+
+    def move(self, step: LayerStep, state: dict) -> None:
+        """Take a step on the host."""
+        for tensor, values, speed in zip(self.tensors[:3], step.moved, step.speeds, strict=True):
             tensor.copy_(torch.from_numpy(values))
             state[tensor][MOMENTUM] = torch.from_numpy(speed)
+        b_hh = self.tensors[3]
         b_hh.zero_()
-        state[self.tensors[3]].pop(MOMENTUM, None)
+        state[b_hh].pop(MOMENTUM, None)
 
     def _velocities(self, state: dict) -> tuple[np.ndarray, ...]:
         """Give the velocities of w_ih, w_hh and the one bias, which moves as fast as both biases together."""

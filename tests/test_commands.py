@@ -283,13 +283,15 @@ def test_bench_iteration_measures_a_network_with_delta_inputs_that_it_was_not_tr
 
 
 def test_bench_iteration_of_a_trained_network_compares_architectures(capsys, trained):
-    arguments = ["--preset", "test", "--weights", trained, "--dataset", "digits", "--json"]
+    arguments = ["--preset", "test", "--weights", trained, "--dataset", "digits", "--batches", 2, "--json"]
     code, out, err = output(capsys, "bench", "iteration", *arguments)
     assert code == 0, err
     found = json.loads(out)["architectures"]
+    assert [entry["batches"] for entry in found.values()] == [2, 1, 1, 1], "what skips nothing needs no second batch"
+    assert found["swing"]["deviation"] > 0 and found["dynamic"]["deviation"] is None
     assert list(found) == ["swing", "dynamic", "static", "inference"]
     for name, entry in found.items():
-        assert entry["cycles"] == sum(entry["passes"].values()), name
+        assert entry["cycles"] == pytest.approx(sum(entry["passes"].values()), abs=3), name
         assert sum(entry["pes"].values()) == pytest.approx(1), f"{name}: {entry['pes']}"
         assert entry["speedup"] == entry["cycles"] / found["swing"]["cycles"]
         assert entry["speedup_on_real_steps"] == entry["speedup"], "digits have no padding"
@@ -305,16 +307,60 @@ def test_bench_iteration_of_a_trained_network_compares_architectures(capsys, tra
     )
 
 
+def test_bench_iteration_skips_the_cells_that_a_run_has_skipped(capsys, tmp_path):
+    sizes = ["--hidden", 8, "--batch", 32, "--epochs", 4, "--evaluation-batches", 1, "--ms2", 0.5]
+    assert run(list(map(str, ["train", "--dataset", "digits", *sizes, "--out", tmp_path]))) == 0
+    found = {}
+    for ms2 in ("off", 0.5):
+        arguments = ["--preset", "test", "--weights", tmp_path, "--ms2", ms2, "--against", "dynamic", "--json"]
+        code, out, err = output(capsys, "bench", "iteration", *arguments)
+        assert code == 0, err
+        found[ms2] = json.loads(out)["architectures"]
+    skipping, whole = (found[ms2]["swing"] for ms2 in (0.5, "off"))
+    assert whole["cells_skipped"] == 0 and skipping["cells_skipped"] > 0.1
+    assert skipping["passes"]["backward"] < 0.9 * whole["passes"]["backward"]
+    assert found[0.5]["dynamic"] | {"speedup": 0, "speedup_on_real_steps": 0} == found["off"]["dynamic"] | {
+        "speedup": 0, "speedup_on_real_steps": 0
+    }, "another machine skips no cell"  # fmt: skip
+
+
 def test_bench_iteration_names_what_is_wrong_with_a_checkpoint(capsys, trained, tmp_path):
     for arguments, message in (
         (["--weights", tmp_path], "must be the folder of a run of eta-lstm train, but holds no settings.toml"),
         (["--weights", trained, "--dataset", "trec"], "was trained on digits, not on trec"),
         (["--weights", trained, "--batches", 0], "batches must be above 0, got 0"),
+        (["--weights", trained, "--length", 0], "length must be above 0, got 0"),
+        (["--weights", trained, "--ms2", "0.5"], "ms2 must be off, got 0.5"),
+        (
+            ["--weights", trained, "--against", "dynamic,v100"],
+            "against must be of dynamic, static, inference, got 'v100'",
+        ),
         (["--weights", trained, "--theta", "-1"], "theta must be finite and at least 0, got -1"),
     ):
         code, out, err = output(capsys, "bench", "iteration", *arguments)
         assert code == 2 and message in err and err.count("\n") == 1, err
         assert not out
+
+
+def test_bench_iteration_of_sequences_of_one_length_has_no_padding(capsys, tmp_path):
+    own = tmp_path / "own.tsv"
+    own.write_text("label\ttext\n" + "".join(f"{'pn'[n % 2]}\tfilm{' good' * (n % 3)}\n" for n in range(90)))
+    sizes = ["--hidden", 8, "--embedding", 4, "--batch", 4, "--epochs", 1, "--out", tmp_path / "run"]
+    assert run(list(map(str, ["train", "--task", "classify", "--data", own, *sizes]))) == 0
+    found = {}
+    for more in ([], ["--length", 2]):
+        arguments = ["--preset", "test", "--weights", tmp_path / "run", "--against", "dynamic", "--batches", 2, *more]
+        code, out, err = output(capsys, "bench", "iteration", *arguments, "--json")
+        assert code == 0, err
+        found[len(more)] = json.loads(out)["architectures"]
+    assert 0.4 < found[0]["swing"]["real"] < 1 and found[2]["swing"]["real"] == 1
+    assert found[2]["dynamic"]["cycles"] < 0.9 * found[0]["dynamic"]["cycles"], "two steps instead of three"
+    assert found[2]["dynamic"]["speedup_on_real_steps"] == found[2]["dynamic"]["speedup"]
+
+
+def test_bench_iteration_needs_a_batch_of_sequences_of_the_length(capsys, trained):
+    code, _, err = output(capsys, "bench", "iteration", "--preset", "test", "--weights", trained, "--length", 7)
+    assert code == 2 and "a batch takes 4 sequences, but only 0 have 7 steps" in err
 
 
 def test_bench_shares_finds_a_division_for_each_machine(capsys):

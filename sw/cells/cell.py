@@ -15,6 +15,7 @@ cell with gate ``i``, state ``c`` and output ``h``:
 =============  ==========================================================================
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,6 +28,12 @@ Array = tuple[tuple[str, ...], ...]
 def arrays(*texts: str) -> tuple[Array, ...]:
     """Read the vectors of a phase: ``"i f"`` is an array of two, ``"c=P_s"`` a vector that bears two names."""
     return tuple(tuple(tuple(column.split("=")) for column in text.split()) for text in texts)
+
+
+def bearing(layout: tuple[Array, ...], names: Collection[str]) -> tuple[Array, ...]:
+    """Give the vectors that bear one of some names, those of an array still interleaved."""
+    cut = (tuple(column for column in array if not set(column).isdisjoint(names)) for array in layout)
+    return tuple(array for array in cut if array)
 
 
 def count_vectors(layout: tuple[Array, ...]) -> int:
@@ -93,6 +100,12 @@ class Stage:
     def rebuilt_from(self) -> frozenset[str]:
         """What the backward pass of a dense cell reads: gates and states."""
         return reads(self.rebuild + self.local)
+
+    @property
+    def streamed_arrays(self) -> tuple[Array, ...]:
+        """Vectors of ``backward_arrays`` that are needed if local gradients have been kept."""
+        results = {operation.d for operation in self.backward}
+        return bearing(self.backward_arrays, reads(self.backward) | results | {*self.kept.values(), "dy"})
 
     @property
     def vectors(self) -> int:

@@ -7,19 +7,24 @@ from typing import Annotated
 
 from typer import Option
 
+from etalstm.data.dataset import CLASSIFY, LANGUAGE, TAG
 from etalstm.durable import write_whole
 from etalstm.network import check_size
 from etalstm.train.figure import can_draw, draw
 from etalstm.train.settings import RATES, SGD, Settings
-from etalstm.train.study import FORM, Reduction, markdown, run_study
+from etalstm.train.study import FORM, Reduction, is_language, markdown, run_study
 
+SCORED = (CLASSIFY, LANGUAGE, TAG)
 RUNS = "dense,ms1:0.1,ms1-bf16:0.1,ms1-bf16:0.2,ms1-bf16:0.1:0.05,ms1-bf16:0.2:0.1"
 
 
 def density(
-    dataset: Annotated[str, Option(help="digits, pydoc, trec or ptb")],
     out: Annotated[Path, Option(help="Folder for density.json, density.md and density.svg")],
-    data: Annotated[Path | None, Option(help="Directory of the data set's files (trec, ptb)")] = None,
+    dataset: Annotated[str | None, Option(help="digits, pydoc, trec or ptb")] = None,
+    data: Annotated[
+        Path | None, Option(help="Directory of the data set's files (trec, ptb); with --task a file of one's own")
+    ] = None,
+    task: Annotated[str | None, Option(help=f"What is learnt of that file: {', '.join(SCORED)}")] = None,
     runs: Annotated[
         str,
         Option(
@@ -48,14 +53,16 @@ def density(
     A folder that holds part of the study already is completed.
     """
     check_size("seeds", seeds)
+    if task not in (None, *SCORED):
+        raise ValueError(f"task must be one of {', '.join(SCORED)}, whose answers are right or wrong, got {task!r}")
     settings = Settings(
         dataset, hidden=hidden, layers=layers, batch=batch, steps=steps, embedding=embedding, epochs=epochs,
         iterations=iterations, learning_rate=lr, momentum=momentum, clip=clip, evaluation_batches=evaluation_batches,
-        data=data and str(data), decay=decay,
+        data=data and str(data), task=task, decay=decay,
     )  # fmt: skip
     reductions = Reduction.of_several(runs)
     for chosen in reductions:  # what cannot be is refused before anything is trained
-        Settings(dataset, **dataclasses.asdict(chosen))
+        dataclasses.replace(settings, **dataclasses.asdict(chosen))
     out.mkdir(parents=True, exist_ok=True)
     study = run_study(
         settings, reductions, seeds, out / "density.json", lambda line: print(line, file=sys.stderr, flush=True)
@@ -64,6 +71,6 @@ def density(
     write_whole(out / "density.md", page)
     print(page)
     if can_draw():
-        draw(study, out / "density.svg", "test perplexity" if dataset in ("pydoc", "ptb") else "test accuracy")
+        draw(study, out / "density.svg", "test perplexity" if is_language(study["settings"]) else "test accuracy")
     else:
         print("no figure: matplotlib is not installed (extra `study`)", file=sys.stderr)

@@ -10,6 +10,7 @@ import numpy as np
 from typer import Context, Option
 
 from etalstm.architecture import SWING
+from etalstm.commands.amount import Amount
 from etalstm.commands.bench import operations
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
 from etalstm.commands.options import (
@@ -27,7 +28,7 @@ from etalstm.commands.options import (
     slices_or_auto,
     trace_options,
 )
-from etalstm.commands.trained import trained_iteration
+from etalstm.commands.trained import OTHERS, trained_iteration
 from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import TrainingShape
 from etalstm.network import NetworkShape, initial_parameters
@@ -94,9 +95,16 @@ def iteration(
     delta_target: Annotated[
         str, Option(help="With --weights: share of the gates' gradients that η-LSTM leaves, or off")
     ] = "off",
+    ms2: Annotated[str, Option(help="With --weights of a run that skipped cells: τ of η-LSTM, or off")] = "off",
     input_threshold: Annotated[str, Option(help=f"{INPUT_THRESHOLD_HELP}; with --weights: of η-LSTM")] = "0",
     refresh: Annotated[int | None, Option(help=REFRESH_HELP)] = None,
-    batches: Annotated[int, Option(help="With --weights: iterations, each on a batch of its own")] = 1,
+    batches: Annotated[int, Option(help="With --weights: batches, an iteration of η-LSTM on each")] = 1,
+    length: Annotated[
+        int | None, Option(help="With --weights: take only sequences of just so many steps, so that none is padded")
+    ] = None,
+    against: Annotated[
+        str, Option(help="With --weights: the architectures that η-LSTM is compared with, with commas between")
+    ] = ",".join(OTHERS),
     stall: Annotated[float, Option(help="Probability that a memory handshake waits a cycle")] = 0.0,
     trace: Trace = None,
     trace_first: TraceFirst = None,
@@ -109,11 +117,24 @@ def iteration(
         refuse(context, "not used with --weights, whose run has its own", *of_run)
         refuse(context, "not used with --weights, which runs several machines", "trace", "trace_first", "trace_last")
         chosen = {"preset": preset, "storage": storage, "theta": read_thresholds(theta)}
-        chosen["delta_target"] = number_or_off("delta_target", delta_target)
+        chosen |= {"delta_target": number_or_off("delta_target", delta_target), "ms2": number_or_off("ms2", ms2)}
         chosen |= {"input_threshold": input_threshold, "refresh": refresh}
-        trained_iteration(weights, dataset, data, batches, stall, as_json, **chosen)
+        amount = Amount(batches, length)
+        trained_iteration(weights, dataset, data, amount, against.split(","), stall, as_json, **chosen)
         return
-    refuse(context, "only used with --weights", "dataset", "data", "theta", "storage", "delta_target", "batches")
+    refuse(
+        context,
+        "only used with --weights",
+        "dataset",
+        "data",
+        "theta",
+        "storage",
+        "delta_target",
+        "ms2",
+        "batches",
+        "length",
+        "against",
+    )
     network = NetworkShape(inputs, hidden, layers)
     wanted = slices_or_auto(slices)
     shape = TrainingShape(

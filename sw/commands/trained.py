@@ -1,24 +1,26 @@
 """Iterations of a trained network on real batches, as each architecture: ``eta-lstm bench iteration --weights``."""
 
 import json
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from etalstm.architecture import SWING
+from etalstm.architecture import SWING, architecture
+from etalstm.commands.amount import Amount
 from etalstm.commands.devices import open_named
 from etalstm.data import open_data
 from etalstm.device import Device
 from etalstm.hw.contract import STREAM_BLOCK
-from etalstm.network import check_size
 from etalstm.storage import KINDS, Storage, Usage
 from etalstm.train.folder import RunFolder
 from etalstm.train.settings import Settings
 from etalstm.train.state import open_learner
 from etalstm.weight_format import FLOAT32
 
-NAMES = {SWING.name: "η-LSTM", "dynamic": "Dyn-Arch", "static": "Static-Arch", "inference": "LSTM-Inf"}
+OTHERS = {"dynamic": "Dyn-Arch", "static": "Static-Arch", "inference": "LSTM-Inf"}
+NAMES = {SWING.name: "η-LSTM"} | OTHERS
 
 
 def settings_of(run: Path, dataset: str | None, data: Path | None, **chosen) -> Settings:
@@ -37,51 +39,64 @@ def settings_of(run: Path, dataset: str | None, data: Path | None, **chosen) -> 
     Raises
     ------
     ValueError
-        If it was trained on another data set.
+        If it was trained on another data set, or cells are to be skipped and it has not measured which matter.
     RunError
         If the folder holds no run.
     """
     settings = RunFolder(run).read_settings()
     if dataset not in (None, settings.dataset):
         raise ValueError(f"{run} was trained on {settings.dataset}, not on {dataset}")
+    if settings.ms2 is None and chosen.get("ms2") is not None:
+        raise ValueError(f"ms2 must be off, got {chosen['ms2']}: {run} was trained without, and knows no cell's share")
     return replace(settings, **chosen, **({} if data is None else {"data": str(data)}))
 
 
-def measure(settings: Settings, device: Device, run: Path, batches: int) -> dict:
-    """Train a run's network on the first batches of an epoch; give what the machine did.
+def measure(settings: Settings, device: Device, run: Path, amount: Amount) -> dict:
+    """Train a run's network on some batches; give what the machine did.
+
+    A machine that skips nothing takes the same cycles for every batch, so one batch tells them.
 
     Returns
     -------
     dict
-        ``cycles``, and of each pass in ``passes``; ``pes`` shares of their time: ``utilization`` (multiplications with
-        a nonzero scalar), ``mac``, ``elementwise`` and each kind of lost cycle; ``footprint``, ``delta_density``,
-        ``input_density`` and ``real`` (share of the steps that are no padding) of the batches; ``streams``: with
-        compressed storage, words of the streams over :func:`least_words`, else None; ``bytes`` by direction and kind,
-        and of weights those ``spared`` that were planned to be read but not needed.
+        ``batches``; ``cycles`` of an iteration, their mean, and of each pass in ``passes``; ``deviation``: the standard
+        deviation of an iteration's cycles, None of a single one; ``pes`` shares of their time: ``utilization``
+        (multiplications with a nonzero scalar), ``mac``, ``elementwise`` and each kind of lost cycle; ``footprint``,
+        ``delta_density``, ``input_density``, ``cells_skipped`` (a share) and ``real`` (share of the steps that are no
+        padding) of the batches; ``streams``: with compressed storage, words of the streams over :func:`least_words`,
+        else None; ``bytes`` of all batches by direction and kind, and of weights those ``spared`` that were planned to
+        be read but not needed.
     """
     data = open_data(settings)
+    if amount.length is not None:
+        settings = replace(settings, steps=amount.length)
     sending = "input_threshold", "refresh"
-    learner, _ = open_learner(settings, data, device, RunFolder(run).checkpoint, other=sending)
-    chosen = data.epoch("train", settings.batch, learner.steps, np.random.default_rng(0))[:batches]
+    learner, _ = open_learner(settings, data, device, RunFolder(run).checkpoint, sending, amount.length)
+    chosen = amount.choose(data, settings.batch, learner.steps)
+    chosen = chosen if architecture(settings.architecture).skips else chosen[:1]
     counts, usage = [], Usage()
     for batch in chosen:
         learner.iterate(batch, settings.learning_rate)
         counts.append(learner.session.counters())
         usage += sum(learner.session.usage(), Usage())
     config, storage = device.accelerator.config, learner.shape.storage
-    cycles = sum(count["cycles"] for count in counts)
+    each = [count["cycles"] for count in counts]
+    cycles, number = sum(each), len(counts)
 
     def added(name):
         return {key: sum(count[name][key] for count in counts) for key in counts[0][name]}
 
     return {
-        "cycles": cycles,
-        "passes": added("passes"),
+        "batches": number,
+        "cycles": round(cycles / number),
+        "deviation": float(np.std(each, ddof=1)) if number > 1 else None,
+        "passes": {name: round(count / number) for name, count in added("passes").items()},
         "utilization": usage.products / (config.pes * cycles),
         "pes": {kind: count / (config.channels * cycles) for kind, count in added("channel_cycles").items()},
         "footprint": usage.footprint,
         "delta_density": usage.delta_density,
         "input_density": usage.input_density,
+        "cells_skipped": usage.skipped / usage.cells,
         "real": usage.real / usage.elements,
         "streams": usage.words / least_words(usage, storage) if storage.compressed else None,
         "bytes": {name: added(f"{name}_bytes") for name in ("read", "write", "spared")},
@@ -95,8 +110,9 @@ def least_words(usage: Usage, storage: Storage) -> float:
 
 
 def trained_iteration(
-    weights: Path, dataset: str | None, data: Path | None, batches: int, stall: float, as_json: bool, **chosen
-) -> None:
+    weights: Path, dataset: str | None, data: Path | None, amount: Amount, against: Collection[str], stall: float,
+    as_json: bool, **chosen,
+) -> None:  # fmt: skip
     """Print the measures of η-LSTM with the chosen storage, and of the architectures without any part of it, dense.
 
     Parameters
@@ -104,31 +120,36 @@ def trained_iteration(
     weights : Path
         Folder of ``eta-lstm train``.
     dataset, data, chosen : see :func:`settings_of`
-    batches : int
+    amount : Amount
+    against : collection of str
+        The other architectures.
     stall : float
         Probability that a memory handshake waits a cycle.
     as_json : bool
         One object at the end instead of a line as soon as each is known; ``speedup`` is how many times as fast η-LSTM
         is. η-LSTM spends no product on padding, the others do: ``speedup_on_real_steps`` counts of their cycles the
-        share that their real steps are of all.
+        share that the real steps of η-LSTM's batches are of all.
     """
-    check_size("batches", batches)
-    settings, found = settings_of(weights, dataset, data, ms2=None, **chosen), {}
+    for name in against:
+        if name not in OTHERS:
+            raise ValueError(f"against must be of {', '.join(OTHERS)}, got {name!r}")
+    settings, found = settings_of(weights, dataset, data, **chosen), {}
     if not as_json:
         print(heading(settings), flush=True)
     with open_named("sim", settings.preset, stall=stall) as device:
-        for name in NAMES:
+        for name in (SWING.name, *against):
             ours = name == SWING.name
-            plain = {"architecture": name, "storage": "dense", "theta": 0.0, "delta_target": None}
+            plain = {"architecture": name, "storage": "dense", "theta": 0.0, "delta_target": None, "ms2": None}
             plain |= {"input_threshold": "0", "refresh": None, "weight_format": FLOAT32}
             each = settings if ours else replace(settings, **plain)
-            entry = measure(each, device, weights, batches)
-            ratio = entry["cycles"] / found.get(SWING.name, entry)["cycles"]
-            found[name] = entry | {"speedup": ratio, "speedup_on_real_steps": ratio if ours else ratio * entry["real"]}
+            entry = measure(each, device, weights, amount)
+            swing = found.get(SWING.name, entry)
+            ratio = entry["cycles"] / swing["cycles"]
+            found[name] = entry | {"speedup": ratio, "speedup_on_real_steps": ratio if ours else ratio * swing["real"]}
             if not as_json:
                 print(line(name, found[name]), flush=True)
     if as_json:
-        print(json.dumps({"preset": settings.preset, "batches": batches, "architectures": found}))
+        print(json.dumps({"preset": settings.preset, "architectures": found}))
 
 
 def heading(settings: Settings) -> str:
@@ -136,7 +157,7 @@ def heading(settings: Settings) -> str:
     theta = settings.theta if isinstance(settings.theta, tuple) else (settings.theta,) * len(KINDS)
     return (
         f"{settings.dataset}, hidden {settings.hidden}, layers {settings.layers}, batch {settings.batch}, "
-        f"steps {settings.steps}, storage {settings.policy}, theta {max(theta):g}; shares of the PEs' time\n"
+        f"storage {settings.policy}, theta {max(theta):g}; cycles of an iteration, shares of the PEs' time\n"
         f"{'':12s}{'cycles':>13s}{'forward':>13s}{'backward':>13s}{'update':>11s}"
         f"{'useful':>8s}{'MAC':>8s}{'EW':>8s}{'lost':>8s}   η is faster by, on real steps"
     )
@@ -150,10 +171,12 @@ def line(name: str, entry: dict) -> str:
     cycles = "".join(f"{passes[key]:{width},}" for key, width in (("forward", 13), ("backward", 13), ("update", 11)))
     faster = f"{entry['speedup']:.2f}, {entry['speedup_on_real_steps']:.2f}"
     text = f"{NAMES[name]:12s}{entry['cycles']:13,}{cycles}{shares}   {faster}"
+    if entry["batches"] > 1:
+        text += f"\n{'':12s}mean of {entry['batches']} batches, standard deviation {entry['deviation']:,.0f} cycles"
     if entry["streams"]:
         text += (
             f"\n{'':12s}x and h sent {entry['input_density']:.3f}, δ nonzero {entry['delta_density']:.3f}, real steps "
-            f"{entry['real']:.3f}, footprint {entry['footprint']:.3f}, "
+            f"{entry['real']:.3f}, cells skipped {entry['cells_skipped']:.3f}, footprint {entry['footprint']:.3f}, "
             f"streams {entry['streams']:.3f} of their masks and kept words"
         )
     if spared := entry["bytes"]["spared"]["weights"]:

@@ -445,7 +445,8 @@ class Session(SessionHooks):
         return skipped
 
     def _clear_padding(self, steps: np.ndarray) -> None:
-        steps[np.arange(self.shape.steps)[:, None] >= self._lengths] = 0
+        if self.shape.masked:
+            steps[np.arange(self.shape.steps)[:, None] >= self._lengths] = 0
 
     def _norm(self) -> float:
         return gradient_norm(*self._norm_terms())

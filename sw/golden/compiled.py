@@ -13,15 +13,17 @@ import numpy as np
 from numba import njit
 
 from etalstm.codec import is_kept, rounded
+from etalstm.crew import CREW
 from etalstm.delta_inputs import OFF
 from etalstm.golden.activation import activation_of
 from etalstm.golden.arithmetic import finish, plus, times
-from etalstm.golden.crew import CREW
 from etalstm.golden.delta import Sender, add_before, collect, collect_inputs, send, send_inputs, x_starts
 from etalstm.golden.packing import matrix_of
-from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps, with_padding, without_padding
+from etalstm.golden.padding import padded_steps, real_steps, term_numbers
+from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps
 from etalstm.golden.reference import DENSE
 from etalstm.golden.sums import MINUS_ZERO, ZERO, accumulate, finish_empty, gradient_sums, mac_sums, packed_sums
+from etalstm.golden.totals import add_arrays, bias_gradient, column_norms
 from etalstm.slices import slice_ranges, tree_total
 
 ONE = np.float32(1)
@@ -177,36 +179,6 @@ def _steps_backward(recurrent, kept, numbers, skipped, threshold, sender, dy, dh
 
 
 @njit(nogil=True, cache=True)
-def _bias_gradient(delta, order):
-    """Add those of delta (N, 4H) that `order` numbers, one after the other, from +0."""
-    db = np.zeros(delta.shape[1], np.float32)
-    for n in order:
-        for r in range(delta.shape[1]):
-            db[r] = plus(db[r], delta[n, r])
-    return db
-
-
-@njit(nogil=True, cache=True)
-def _add(a, b):
-    """Add two contiguous arrays of one shape, element by element."""
-    total, left, right = np.empty_like(a), a.reshape(-1), b.reshape(-1)
-    flat = total.reshape(-1)
-    for n in range(flat.size):
-        flat[n] = plus(left[n], right[n])
-    return total
-
-
-@njit(nogil=True, cache=True)
-def column_norms(dw):
-    """Add the squares of each column of dW, r ascending from +0; float32, (K,)."""
-    total = np.zeros(dw.shape[1], np.float32)
-    for r in range(dw.shape[0]):
-        for k in range(dw.shape[1]):
-            total[k] = plus(total[k], times(dw[r, k], dw[r, k]))
-    return total
-
-
-@njit(nogil=True, cache=True)
 def _descend(values, velocity, gradient, scale, decay, momentum, rate, moved, speed):
     """Update elements; operands come from the host too, so they are flushed first.
 
@@ -240,14 +212,14 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None,
     h = np.empty((steps + 1, *h0.shape), np.float32)
     c = np.empty_like(h)
     h[0], c[0] = h0, c0
-    skipped, numbers = skipped_steps(skipped, steps), _term_numbers(active)
+    skipped, numbers = skipped_steps(skipped, steps), term_numbers(active)
     rule = storage.compressed, storage.bf16, np.array(storage.thresholds, np.float32)
     broadcast, x_sent = send_inputs(x, active, inputs)
-    real = without_padding(broadcast, active)
+    real = real_steps(broadcast, active)
     z = packed_sums(x_starts(bias, active, inputs), matrix_of(weights[:, :width].T), real)
     recurrent, kept = matrix_of(weights[:, width:].T), np.empty((6, len(real), h0.shape[1]), np.float32)
     h_sent = h[:-1] if inputs.off else np.empty_like(h[:-1])
-    sender, x_moved = Sender(inputs.refreshed(steps), np.float32(inputs.h), h_sent), real.any(axis=1)
+    sender, x_moved = Sender(inputs.refreshed(steps), np.float32(inputs.h), h_sent), _moved(real, inputs)
 
     def piece(begin, end):
         _steps_forward(z, recurrent, numbers, skipped, rule, sender, x_moved, h, c, kept, begin, end)
@@ -259,7 +231,7 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None,
 def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     """Do what :func:`etalstm.golden.reference.layer_backward` does, bit for bit."""
     batch, inputs = forward.x.shape[1:]
-    recurrent, numbers = matrix_of(weights[:, inputs:]), _term_numbers(forward.active)
+    recurrent, numbers = matrix_of(weights[:, inputs:]), term_numbers(forward.active)
     whole = np.empty((forward.kept.shape[1], weights.shape[0]), np.float32)
     delta = np.empty_like(whole) if delta_threshold > 0 else whole
     threshold = np.float32(delta_threshold)
@@ -272,17 +244,17 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
         )
 
     CREW.share(batch, delta.size * dh.shape[1], piece, forward.active.sum(axis=0))
-    dx = with_padding(mac_sums(None, weights[:, :inputs], delta), forward.active)
+    dx = padded_steps(mac_sums(None, weights[:, :inputs], delta), forward.active)
     dx = collect_inputs(dx, forward)
     ranges = slice_ranges(batch, slices)
-    dw = tree_total((_weight_gradient(forward, delta, numbers, sequences) for sequences in ranges), slices, _add)
-    db = tree_total((_bias_gradient(whole, _order_of_sums(numbers, each)) for each in ranges), slices, _add)
+    dw = tree_total((_weight_gradient(forward, delta, numbers, sequences) for sequences in ranges), slices, add_arrays)
+    db = tree_total((bias_gradient(whole, _order_of_sums(numbers, each)) for each in ranges), slices, add_arrays)
     return LayerBackward(dx, dh, dc, dw, db, column_norms(dw), delta, forward.active)
 
 
-def _term_numbers(active):
-    """Number the terms: int64, (T, B), -1 where there is padding."""
-    return np.where(active, active.cumsum().reshape(active.shape), 0) - 1
+def _moved(broadcast, inputs):
+    """Tell of which real steps an element of x was broadcast; without delta inputs nobody asks."""
+    return np.ones(len(broadcast), bool) if inputs.off else broadcast.any(axis=1)
 
 
 def _order_of_sums(numbers, sequences):
@@ -292,12 +264,7 @@ def _order_of_sums(numbers, sequences):
 
 
 def _weight_gradient(forward, delta, numbers, sequences):
-    """Give dW of some sequences: t descending, then b ascending. Padding has no δ, so its terms are left out."""
-    given = forward.x_sent, forward.h_sent
-    if forward.active.all():
-        every = (*given, delta.reshape(*numbers.shape, -1))
-        return gradient_sums(*(array[::-1, sequences.start : sequences.stop] for array in every))
+    """Give dW of some sequences. Padding has no δ, so its terms are left out."""
     order = _order_of_sums(numbers, sequences)
-    steps = np.flatnonzero(forward.active)[order]
-    terms = *(array.reshape(-1, array.shape[2])[steps] for array in given), delta[order]
-    return gradient_sums(*(array[np.newaxis] for array in terms))
+    x, h = (array.reshape(-1, array.shape[2]) for array in (forward.x_sent, forward.h_sent))
+    return gradient_sums(x, h, np.flatnonzero(forward.active)[order], delta, order)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from etalstm.crew import CREW
 from etalstm.golden.tile import WIDTH
 
 TERMS = 256
@@ -16,6 +17,8 @@ TERMS = 256
 INFINITY_BITS = np.uint32(0x7F80_0000)
 ACROSS = 8
 """Columns that are copied together."""
+LAY_PRODUCTS = 32
+"""Products that take as long as a word that is copied into a panel and surveyed."""
 
 
 class Matrix(NamedTuple):
@@ -89,6 +92,61 @@ def copy_matrix(source, target):
 
 
 @njit(nogil=True, cache=True)
+def copy_rows_across(source, rows, target):
+    """Copy some rows of a matrix in C order into the columns of another one, ``ACROSS`` rows together."""
+    for first in range(0, rows.size, ACROSS):
+        last = min(first + ACROSS, rows.size)
+        for n in range(source.shape[1]):
+            for m in range(first, last):
+                target[n, m] = source[rows[m], n]
+
+
+@njit(nogil=True, cache=True)
+def _copy_rows(source, rows, target):
+    """Copy some rows of a matrix in C order."""
+    for n in range(rows.size):
+        for m in range(source.shape[1]):
+            target[n, m] = source[rows[n], m]
+
+
+@njit(nogil=True, cache=True)
+def _survey_panel(panel, sizes):
+    """Give the magnitudes of each block of terms of a panel."""
+    for n in range(len(sizes)):
+        sizes[n, 0], sizes[n, 1] = magnitudes(panel[n * TERMS : (n + 1) * TERMS])
+
+
+@njit(nogil=True, cache=True)
+def _lay_columns(array, panels, sizes, begin, end):
+    """Fill the panels `begin` to `end` of :func:`matrix_of`."""
+    for p in range(begin, end):
+        columns = array[:, p * WIDTH : (p + 1) * WIDTH]
+        panels[p, :, columns.shape[1] :] = 0
+        copy_matrix(columns, panels[p, :, : columns.shape[1]])
+        _survey_panel(panels[p], sizes[p])
+
+
+@njit(nogil=True, cache=True)
+def _lay_rows(left, right, rows, panels, sizes, begin, end):
+    """Fill the panels `begin` to `end` of :func:`matrix_of_rows`."""
+    inputs = left.shape[1]
+    for p in range(begin, end):
+        first, last = p * WIDTH, min((p + 1) * WIDTH, inputs + right.shape[1])
+        edge = min(max(inputs, first), last)  # the first column of `right` in this panel
+        panels[p, :, last - first :] = 0
+        _copy_rows(left[:, first:edge], rows, panels[p, :, : edge - first])
+        _copy_rows(right[:, edge - inputs : last - inputs], rows, panels[p, :, edge - first : last - first])
+        _survey_panel(panels[p], sizes[p])
+
+
+def _matrix(terms, columns, fill) -> Matrix:
+    """Make a matrix whose panels threads share; ``fill(panels, sizes, begin, end)`` fills a range of the panels."""
+    panels = _aligned(-(-columns // WIDTH), terms)
+    sizes = np.empty((len(panels), -(-terms // TERMS), 2), np.float64)
+    CREW.share(len(panels), panels.size * LAY_PRODUCTS, lambda *piece: fill(panels, sizes, *piece))
+    return Matrix(panels, np.stack([sizes[:, :, 0].min(axis=0), sizes[:, :, 1].max(axis=0)], axis=1))
+
+
 def _aligned(panels, terms):
     """Make an array of panels at a multiple of 64 bytes: a vector in two lines of the cache takes two loads."""
     words = panels * terms * WIDTH
@@ -97,43 +155,18 @@ def _aligned(panels, terms):
     return room[first : first + words].reshape(panels, terms, WIDTH)
 
 
-@njit(nogil=True, cache=True)
-def _lay(array, panels, term, column):
-    """Copy a matrix into panels, its first element to a term and a column."""
-    terms, columns = array.shape
-    first = 0
-    while first < columns:
-        panel, lane = divmod(column + first, WIDTH)
-        last = min(first + WIDTH - lane, columns)
-        copy_matrix(array[:, first:last], panels[panel, term : term + terms, lane : lane + last - first])
-        first = last
-
-
-@njit(nogil=True, cache=True)
-def matrix_of_steps(left, right):
-    """Lay the columns of two arrays side by side in panels, step after step.
-
-    left, right : arrays, float32, (steps, sequences, columns of it), any order
-    """
-    steps, sequences, columns = left.shape[0], left.shape[1], left.shape[2] + right.shape[2]
-    terms = steps * sequences
-    panels = _aligned(-(-columns // WIDTH), terms)
-    panels[columns // WIDTH :, :, columns % WIDTH :] = 0
-    for t in range(steps):
-        _lay(left[t], panels, t * sequences, 0)
-        _lay(right[t], panels, t * sequences, left.shape[2])
-    sizes = np.empty((-(-terms // TERMS), 2), np.float64)
-    for n in range(len(sizes)):
-        smallest, largest = np.inf, 0.0
-        for p in range(len(panels)):
-            low, high = magnitudes(panels[p, n * TERMS : (n + 1) * TERMS])
-            smallest, largest = min(smallest, low), max(largest, high)
-        sizes[n, 0], sizes[n, 1] = smallest, largest
-    return Matrix(panels, sizes)
-
-
-@njit(nogil=True, cache=True)
-def matrix_of(array):
+def matrix_of(array) -> Matrix:
     """Lay a matrix out in panels; `array` is float32, (terms, columns), any order."""
-    steps = np.expand_dims(array, 0)
-    return matrix_of_steps(steps, steps[:, :, :0])
+    return _matrix(*array.shape, lambda *piece: _lay_columns(array, *piece))
+
+
+def matrix_of_rows(left, right, rows) -> Matrix:
+    """Lay some rows of two matrices side by side in panels.
+
+    Parameters
+    ----------
+    left, right : arrays, float32, (N, columns of it), C order
+    rows : array, int64, (terms,)      the row of each term
+    """
+    columns = left.shape[1] + right.shape[1]
+    return _matrix(len(rows), columns, lambda *piece: _lay_rows(left, right, rows, *piece))

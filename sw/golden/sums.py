@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from etalstm.crew import CREW
 from etalstm.golden.cache import drop_stale
-from etalstm.golden.crew import CREW
-from etalstm.golden.packing import TERMS, Matrix, copy_matrix, magnitudes, matrix_of, matrix_of_steps, survey
+from etalstm.golden.packing import TERMS, Matrix, copy_rows_across, magnitudes, matrix_of, matrix_of_rows, survey
 from etalstm.golden.tile import ROWS, SIDE, WIDTH, add_flushing, add_tile, side_of
 
 TILES = 8
@@ -218,14 +218,12 @@ def finish_empty(total, scalars, begin, end):
 
 
 @njit(nogil=True, cache=True)
-def _accumulate_gradient(total, matrix, delta, begin, end):
+def _accumulate_gradient(total, matrix, delta, order, begin, end):
     """Set the rows `begin` to `end` of :func:`gradient_sums`; a chunk's δ are transposed at a time."""
-    steps, sequences, _ = delta.shape
     for first in range(begin, end, CHUNK):
         last = min(first + CHUNK, end)
-        scalars = np.empty((last - first, steps * sequences), np.float32)
-        for t in range(steps):
-            copy_matrix(delta[t, :, first:last].T, scalars[:, t * sequences : (t + 1) * sequences])
+        scalars = np.empty((last - first, order.size), np.float32)
+        copy_rows_across(delta[:, first:last], order, scalars)
         total[first:last] = MINUS_ZERO
         _accumulate_chunk(total[first:last], matrix, scalars)
         finish_empty(total[first:last], scalars, 0, last - first)
@@ -254,23 +252,25 @@ def packed_sums(start, matrix: Matrix, scalars):
     return total
 
 
-def gradient_sums(x, h, delta):
-    """Do what :func:`mac_sums` does for dW, without copying [x, h] or δ: their terms lie step by step.
+def gradient_sums(x, h, rows, delta, order):
+    """Do what :func:`mac_sums` does for dW, without arrays of [x, h] and δ in the order of the terms.
 
     Parameters
     ----------
-    x, h, delta : arrays, float32, (steps, sequences, N of it), any order
+    x, h : arrays, float32, (N of all steps, I) and (the same, H), C order
+    rows : array, int64, (terms,)       the row of x and h of each term
+    delta : array, float32, (N of the real steps, 4H), C order
+    order : array, int64, (terms,)      the row of δ of each term
 
     Returns
     -------
-    array, float32, (N of delta, N of x + N of h): a sum starts from its first term, δ of zero are skipped
+    array, float32, (4H, I + H): a sum starts from its first term, δ of zero are skipped
     """
-    matrix = matrix_of_steps(x, h)
-    total = np.empty((delta.shape[2], len(matrix.panels), WIDTH), np.float32)
-    CREW.share(
-        len(total), total.size * delta[:, :, 0].size, lambda *rows: _accumulate_gradient(total, matrix, delta, *rows)
-    )
-    return _columns(total, x.shape[2] + h.shape[2])
+    matrix = matrix_of_rows(x, h, rows)
+    total = np.empty((delta.shape[1], len(matrix.panels), WIDTH), np.float32)
+    products = total.size * order.size
+    CREW.share(len(total), products, lambda *piece: _accumulate_gradient(total, matrix, delta, order, *piece))
+    return _columns(total, x.shape[1] + h.shape[1])
 
 
 def _columns(total, columns: int):

@@ -3,7 +3,7 @@
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -14,7 +14,7 @@ from etalstm.golden import float64
 from etalstm.golden.passes import active_steps
 from etalstm.network import canonical_rows, pytorch_rows
 from etalstm.nn.call import LayerCall, LayerStep
-from etalstm.nn.pool import Claim, SessionPool
+from etalstm.nn.pool import Claim, LayerSession, SessionPool
 
 FLOAT64 = "float64"
 
@@ -37,8 +37,15 @@ class Engine(ABC):
         """Give y (T, B, H), h and c (B, H)."""
 
     @abstractmethod
-    def backward(self, call: LayerCall, dy, dh, dc) -> tuple[np.ndarray, ...]:
-        """Give dx, dh0, dc0, dW_ih, dW_hh, db for gradients of what :meth:`forward` gave."""
+    def backward(self, make_call: Callable[[], LayerCall], dy, dh, dc) -> tuple[np.ndarray, ...]:
+        """Give dx, dh0, dc0, dW_ih, dW_hh, db for gradients of what :meth:`forward` gave.
+
+        Parameters
+        ----------
+        make_call : callable
+            Gives what :meth:`forward` took. It is called only if the pass is not found by a claim.
+        dy, dh, dc : arrays, (T, B, H), (B, H), (B, H)
+        """
 
     def use(self, claim: Claim | None) -> None:  # noqa: B027  an engine that keeps no pass has nothing to do
         """Say which pass this thread's next :meth:`backward` goes through."""
@@ -83,16 +90,21 @@ class DeviceEngine(Engine):
             self._thread.last = session.claim()  # before another thread may use the session
         return outputs
 
-    def backward(self, call, dy, dh, dc):
+    def backward(self, make_call, dy, dh, dc):
         """Give the gradients; a pass that no session holds any more is run again."""
         claim = getattr(self._thread, "claim", None)
         self.use(None)
         with self._working("backward pass"):
-            session = self._sessions().holding(call, claim)
-            if session is None:
-                session = self._sessions().session_for(call)
-                session.forward(call)
-            return session.backward(dy, dh, dc)
+            session = self._sessions().claimed_by(claim) or self._recognised(make_call())
+            return session.backward(dy, dh, dc, claim)
+
+    def _recognised(self, call: LayerCall) -> LayerSession:
+        """Give the session that holds the pass of `call`, which is run again if there is none."""
+        session = self._sessions().holding(call)
+        if session is None:
+            session = self._sessions().session_for(call)
+            session.forward(call)
+        return session
 
     def update(self, step):
         """Take the step on the session that gave its gradients; there is nothing to do if it is there no more."""
@@ -155,8 +167,9 @@ class Float64Engine(Engine):
         padded = ~done.active[:, :, None]
         return np.where(padded, 0.0, done.y), done.h[-1], done.c[-1]
 
-    def backward(self, call, dy, dh, dc):
+    def backward(self, make_call, dy, dh, dc):
         """Give the gradients."""
+        call = make_call()
         done = self._pass(call)
         dy = np.where(done.active[:, :, None], dy, 0.0)
         back = float64.layer_backward(self._weights(call), done, dy, dh, dc)

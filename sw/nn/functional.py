@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from etalstm.nn.engine import Engine
-from etalstm.nn.operators import lstm_layer
+from etalstm.nn.operators import run_layer
 from etalstm.storage import Storage
 
 STOCK = torch._VF.lstm
@@ -105,7 +105,7 @@ def _run_layers(settings, x, batch_sizes, states, parameters, has_biases, layers
             number = layer * directions + direction
             w_ih, w_hh, *biases = parameters[number * size : (number + 1) * size]
             b_ih, b_hh = biases or [w_ih.new_zeros(w_ih.shape[0])] * 2
-            y, *state = lstm_layer(
+            y, *state = run_layer(
                 x, h0[number], c0[number], w_ih, w_hh, b_ih, b_hh, batch_sizes, bool(direction),
                 settings.engine.key, storage.policy, storage.thresholds, settings.slices,
             )  # fmt: skip

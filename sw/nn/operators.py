@@ -4,7 +4,7 @@ Dimensions: B sequences, T steps, I inputs, H units.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from etalstm.nn.call import LayerCall, Packing, in_reading_order
 from etalstm.nn.differentiable import INPUTS, double_backward
+from etalstm.nn.dispatch import is_dispatched
 from etalstm.nn.engine import find_engine
 from etalstm.storage import Storage
 
@@ -19,8 +20,7 @@ Layer = tuple[Tensor, Tensor, Tensor]
 Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
-@torch.library.custom_op("etalstm::lstm_layer", mutates_args=())
-def lstm_layer(
+def _forward_kernel(
     x: Tensor,
     h0: Tensor,
     c0: Tensor,
@@ -61,13 +61,15 @@ def lstm_layer(
     return _tensor(order.leave(y)), _tensor(h[None]), _tensor(c[None])
 
 
+lstm_layer = torch.library.custom_op("etalstm::lstm_layer", _forward_kernel, mutates_args=())
+
+
 @lstm_layer.register_fake
 def _(x, h0, c0, w_ih, w_hh, b_ih, b_hh, batch_sizes, reverse, engine, storage, thresholds, slices):
     return x.new_empty((*x.shape[:-1], h0.shape[2])), torch.empty_like(h0), torch.empty_like(c0)
 
 
-@torch.library.custom_op("etalstm::lstm_layer_backward", mutates_args=())
-def lstm_layer_backward(
+def _backward_kernel(
     dy: Tensor,
     dh: Tensor,
     dc: Tensor,
@@ -97,10 +99,13 @@ def lstm_layer_backward(
     gradients of x, h0, c0, w_ih, w_hh, b_ih, b_hh
     """
     order = _StepOrder(batch_sizes, reverse)
-    call = order.call(x, h0, c0, (w_ih, w_hh, b_ih, b_hh), storage, thresholds, slices)
-    dx, dh0, dc0, *others = find_engine(engine).backward(call, order.enter(dy), dh.numpy()[0], dc.numpy()[0])
+    make_call = partial(order.call, x, h0, c0, (w_ih, w_hh, b_ih, b_hh), storage, thresholds, slices)
+    dx, dh0, dc0, *others = find_engine(engine).backward(make_call, order.enter(dy), dh.numpy()[0], dc.numpy()[0])
     arrays = order.leave(dx), dh0[None], dc0[None], *others, others[-1].copy()
     return tuple(map(_tensor, arrays))
+
+
+lstm_layer_backward = torch.library.custom_op("etalstm::lstm_layer_backward", _backward_kernel, mutates_args=())
 
 
 @lstm_layer_backward.register_fake
@@ -122,7 +127,10 @@ def _save_forward(ctx, inputs, output) -> None:
 
 def _backward(ctx, dy, dh, dc):
     ctx.engine.use(ctx.claim)
-    gradients = lstm_layer_backward(dy, dh, dc, *ctx.saved_tensors, *ctx.rest)
+    *inputs, batch_sizes = ctx.saved_tensors
+    dispatched = torch.is_grad_enabled() or is_dispatched((dy, dh, dc, *inputs))
+    go_back = lstm_layer_backward if dispatched else _backward_kernel
+    gradients = go_back(dy, dh, dc, *inputs, batch_sizes, *ctx.rest)
     ctx.claim = None
     return (*gradients, *_nothing(ctx))
 
@@ -145,6 +153,24 @@ def _nothing(ctx) -> tuple:
 
 lstm_layer.register_autograd(_backward, setup_context=_save_forward)
 lstm_layer_backward.register_autograd(_double_backward, setup_context=_save)
+
+
+class _UndispatchedLayer(torch.autograd.Function):
+    """The operator :func:`lstm_layer` and its gradients, without the dispatcher."""
+
+    @staticmethod
+    def forward(ctx, *arguments):
+        output = _forward_kernel(*arguments)
+        _save_forward(ctx, arguments, output)
+        return output
+
+    backward = staticmethod(_backward)
+
+
+def run_layer(*arguments) -> Layer:
+    """Do what :func:`lstm_layer` does, past the dispatcher where nobody else has to see the call."""
+    run = lstm_layer if is_dispatched(arguments[:INPUTS]) else _UndispatchedLayer.apply
+    return run(*arguments)
 
 
 class _StepOrder:

@@ -40,7 +40,9 @@ class LayerSession:
     def __init__(self, session: Session):
         self.session = session
         self._weights = self._address = None
-        self._inputs, self._holds_pass = (None,) * 4, False  # of the last forward pass, and whether it can go back
+        self._steps = 0  # of the last forward pass
+        self._inputs, self._knows_pass = (None,) * 4, False  # copies of its inputs; whether they are there
+        self._went_by_claim = False  # the last backward pass had a claim: the next one will need no copies
         self._compared = _nothing  # refers to the call or step whose weights were found to be the session's
         self._velocities = None  # None: zeros
         self._gradients = None  # of the last backward pass, until weights change
@@ -79,8 +81,11 @@ class LayerSession:
         return self._address == call.w_hh.ctypes.data
 
     def holds_pass(self, call: LayerCall) -> bool:
-        """Tell whether the session can go back through `call`."""
-        return self._holds_pass and same_bits(self._inputs, call.inputs) and self.holds_weights(call)
+        """Tell, by the bits of the inputs, whether the session can go back through `call`.
+
+        A session whose last backward pass had a claim keeps no copies of inputs: the next pass will have a claim, too.
+        """
+        return self._knows_pass and same_bits(self._inputs, call.inputs) and self.holds_weights(call)
 
     def claim(self) -> Claim:
         """Keep the pass for a backward pass until the claim is collected."""
@@ -90,26 +95,33 @@ class LayerSession:
 
     def forward(self, call: LayerCall) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Run a layer forward: y (T, B, H), h and c (B, H), arrays of the caller's own."""
-        self._claim, self._gradients, self._holds_pass = _nothing, None, False
+        self._claim, self._gradients, self._knows_pass = _nothing, None, False
         if not self.holds_weights(call):
             self._load(call)
         self._address = call.w_hh.ctypes.data
-        steps, lengths = len(call.x), call.lengths
+        self._steps, lengths = len(call.x), call.lengths
         x = self._padded(call.x)
         if lengths is None and self.shape.masked:
-            lengths = np.full(x.shape[1], steps)
+            lengths = np.full(x.shape[1], self._steps)
         outputs = self.session.forward(x, lengths, call.h0[None], call.c0[None])
-        self._inputs, self._holds_pass = tuple(map(_copied, self._inputs, call.inputs)), True
-        return outputs.y[:steps], outputs.h[0], outputs.c[0]
+        if not self._went_by_claim:
+            self._inputs, self._knows_pass = tuple(map(_copied, self._inputs, call.inputs)), True
+        return outputs.y[: self._steps], outputs.h[0], outputs.c[0]
 
-    def backward(self, dy, dh, dc) -> tuple[np.ndarray, ...]:
-        """Go back through the pass: dx (T, B, I), dh0, dc0 (B, H), dW_ih (4H, I), dW_hh (4H, H), db (4H,)."""
-        steps = len(self._inputs[0])
-        self._holds_pass = False
+    def backward(self, dy, dh, dc, claim: Claim | None) -> tuple[np.ndarray, ...]:
+        """Go back through the pass, for a claim on it or without one.
+
+        Returns
+        -------
+        dx (T, B, I), dh0, dc0 (B, H), dW_ih (4H, I), dW_hh (4H, H), db (4H,)
+        """
+        self._knows_pass, self._went_by_claim = False, claim is not None and self.is_claimed_by(claim)
+        if self._went_by_claim:
+            self._inputs = (None,) * 4
         back = self.session.backward(self._padded(dy), dh[None], dc[None])
         self._gradients = self.session.gradients()[0]
         self._claim = _nothing
-        return back.dx[:steps], back.dh0[0], back.dc0[0], *self._gradients.tensors()
+        return back.dx[: self._steps], back.dh0[0], back.dc0[0], *self._gradients.tensors()
 
     def gave(self, step: LayerStep) -> bool:
         """Tell whether the gradients of `step` are those of the session's last backward pass."""
@@ -169,11 +181,15 @@ class SessionPool:
         self._device = device
         self._sessions: list[LayerSession] = []  # the one used last at the end
 
-    def holding(self, call: LayerCall, claim: Claim | None) -> LayerSession | None:
-        """Give the session that holds the forward pass of `call`, which is the claimed one if there is a claim."""
+    def claimed_by(self, claim: Claim | None) -> LayerSession | None:
+        """Give the session that holds the claimed forward pass."""
         claimed = (session for session in self._sessions if claim is not None and session.is_claimed_by(claim))
-        recognised = (session for session in self._sessions if session.holds_pass(call))
-        session = next(claimed, None) or next(recognised, None)
+        session = next(claimed, None)
+        return session and self._used(session)
+
+    def holding(self, call: LayerCall) -> LayerSession | None:
+        """Give the session that holds the forward pass of `call`."""
+        session = next((session for session in self._sessions if session.holds_pass(call)), None)
         return session and self._used(session)
 
     def source_of(self, step: LayerStep) -> LayerSession | None:

@@ -205,7 +205,8 @@ class BackwardStage:
         """Reserve scratch memory for groups of `most` tiles of units and `size` sequences."""
         tiling, vectors = self._layer.tiling, most * size
         self._vectors = Vectors(self._emitter, scratch, vectors)
-        self._vectors.take(self._stage.backward_arrays)
+        needs_gates = not self._layer.storage.compressed or self._layer.row_map
+        self._vectors.take(self._stage.backward_arrays if needs_gates else self._stage.streamed_arrays)
         self._delta = self._vectors.array(self._stage.deltas[0])
         self._biases, slices = tiling.gates * tiling.units.tiles, self._network.batch.slices
         bias = scratch.take("the bias gradients", slices * self._biases)

@@ -22,6 +22,7 @@ from etalstm.weight_format import FLOAT32
 
 KEY = "etalstm"  # one key only: the library keeps no order among several, and equal runs must write equal bytes
 FORMAT = 3
+BY_STEP = "significance.profile", "significance.reach"  # tensors whose last axis is a distance from the end
 MAY_BE_NAN = "significance."  # tensors of these names mark with NaN what is not known yet
 DEEPEST = 20  # lists and objects inside one another; a description has five
 
@@ -158,6 +159,12 @@ class Checkpoint:
 
     description: Description
     tensors: dict[str, np.ndarray]
+
+    def up_to(self, steps: int) -> "Checkpoint":
+        """Give the checkpoint of a run with fewer steps: nothing is known of cells further from the end."""
+        run = self.description.run.model_copy(update={"steps": steps})
+        measured = {name: self.tensors[name][..., :steps] for name in BY_STEP}
+        return Checkpoint(self.description.model_copy(update={"run": run}), self.tensors | measured)
 
     def check_shapes(self, path: Path, shapes: dict[str, tuple[int, ...]]) -> None:
         """Raise :class:`CheckpointError` unless the tensors have these names and shapes."""

@@ -6,6 +6,7 @@ checksum of that. The messages are few enough to be put together field by field.
 Source: ``tensorboard/compat/proto/event.proto`` and ``summary.proto``; the record format of TensorFlow's ``TFRecord``.
 """
 
+import itertools
 import os
 import socket
 import struct
@@ -17,6 +18,7 @@ import numpy as np
 
 EVENT_FILE = "events.out.tfevents"  # how the names of event files begin: by that TensorBoard knows them
 LARGEST = float(np.finfo(np.float32).max)  # a scalar is stored as float32
+_opened = itertools.count()  # files of one process may begin within one second
 _POLYNOMIAL = 0x82F63B78  # CRC-32C, reflected
 _MASK_DELTA = 0xA282EAD8  # records store rotated checksums, so that one of a checksum is not trivial
 
@@ -74,7 +76,7 @@ def record(content: bytes) -> bytes:
 
 
 class EventFile:
-    """An event file in a folder, appended to. Usable as a context manager that closes it.
+    """A new event file in a folder. Usable as a context manager that closes it.
 
     Parameters
     ----------
@@ -87,8 +89,8 @@ class EventFile:
     def __init__(self, folder: Path, resumed_at: int | None = None):
         folder.mkdir(parents=True, exist_ok=True)
         now = time.time()
-        self.path = folder / f"{EVENT_FILE}.{int(now)}.{socket.gethostname()}.{os.getpid()}"
-        self._file = open(self.path, "ab")  # noqa: SIM115  closed by close()
+        self.path = folder / f"{EVENT_FILE}.{int(now)}.{socket.gethostname()}.{os.getpid()}.{next(_opened)}"
+        self._file = open(self.path, "xb")  # noqa: SIM115  closed by close()
         self._write(_event(now, 0, _message(3, b"brain.Event:2")))
         if resumed_at is not None:
             self._write(_event(now, resumed_at + 1, _message(7, b"\x08\x01")))  # session_log: START

@@ -7,9 +7,9 @@ from pathlib import Path
 from etalstm.train.study import summarise
 
 PANELS = {
-    "footprint": "intermediates kept, of five dense tensors",
-    "arithmetic": "multiplications of all products left",
-    "delta_density": "nonzero share of δ",
+    "footprint": "intermediates kept,\nof five dense tensors",
+    "arithmetic": "multiplications left,\nof all products",
+    "delta_density": "nonzero share of δ\n",
 }
 COLOURS = 10  # of matplotlib's cycle; then they begin anew with another marker
 MARKERS = "os^D"

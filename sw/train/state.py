@@ -102,9 +102,26 @@ def restore(path: Path, learner: Learner, saved: Checkpoint, other: Collection[s
 
 
 def open_learner(
-    settings: Settings, data: DataSet, device: Device, path: Path | None = None, other: Collection[str] = ()
+    settings: Settings,
+    data: DataSet,
+    device: Device,
+    path: Path | None = None,
+    other: Collection[str] = (),
+    steps: int | None = None,
 ) -> tuple:
-    """Make a learner, at the state of a checkpoint if there is a path of one; `other` as in :func:`restore`.
+    """Make a learner, at the state of a checkpoint if there is a path of one.
+
+    Parameters
+    ----------
+    settings : Settings
+    data : DataSet
+    device : Device
+    path : Path, optional
+        Of the checkpoint.
+    other : collection of str
+        See :func:`restore`.
+    steps : int, optional
+        Steps of the learner, if the checkpoint's run has more.
 
     Returns
     -------
@@ -112,6 +129,7 @@ def open_learner(
     Checkpoint, or None
     """
     saved = read(path) if path else None
+    saved = saved.up_to(steps) if saved and steps else saved
     learner = Learner(settings, data, device, saved)
     if saved:
         restore(path, learner, saved, other)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from etalstm.data import BROUGHT
+from etalstm.data.dataset import LANGUAGE
 from etalstm.delta_inputs import input_thresholds_text, read_input_thresholds
 from etalstm.device import open_device
 from etalstm.storage import KINDS, read_thresholds, thresholds_text
@@ -21,6 +22,7 @@ from etalstm.train.studied import read_study, write_study
 
 OPTIONS = {"learning_rate": "lr"}  # what the command line calls a setting differently
 FORM = "policy:theta:tau:share:input_threshold"
+PER_STEP = ("pydoc", "ptb")  # data sets whose score is a perplexity
 SIZES = ("hidden", "layers", "batch", "embedding", "epochs", "learning_rate")  # a page shows them, defaults too
 
 
@@ -152,7 +154,7 @@ def run_study(
     """
     ignored = ("seed", "data", *(field.name for field in dataclasses.fields(Reduction)))
     common = {name: value for name, value in dataclasses.asdict(settings).items() if name not in ignored}
-    defaults = {name: value for name, value in dataclasses.asdict(Settings(settings.dataset)).items() if name in common}
+    defaults = {name: value for name, value in dataclasses.asdict(_data_of(common)).items() if name in common}
     study = read_study(path) if path.exists() else {"settings": common, "runs": []}
     if defaults | study["settings"] != common:  # a setting that came after the study was made is its default
         raise ValueError(f"{path} holds a study of other settings; move it away or choose another folder")
@@ -167,6 +169,16 @@ def run_study(
             write_study(path, study)
             report(f"{reduction}, seed {seed}: {result['score']:.4g}, footprint {result['footprint']:.3f}")
     return study
+
+
+def _data_of(settings: dict) -> Settings:
+    """Give the settings of a study's data, all others their defaults."""
+    return Settings(settings["dataset"], task=settings.get("task"))
+
+
+def is_language(settings: dict) -> bool:
+    """Tell whether the score of a study with some settings is a perplexity."""
+    return settings["dataset"] in PER_STEP or settings.get("task") == LANGUAGE
 
 
 def summarise(study: dict) -> list[dict]:
@@ -201,11 +213,12 @@ def summarise(study: dict) -> list[dict]:
 def command_of(study: dict, seeds: int) -> str:
     """Give the command that makes a study, whatever made it in several steps; folders are named, not shown."""
     settings = study["settings"]
-    defaults = dataclasses.asdict(Settings(settings["dataset"]))
+    defaults = dataclasses.asdict(_data_of(settings))
     chosen = {OPTIONS.get(n, n): value for n, value in settings.items() if n in SIZES or value != defaults[n]}
-    chosen = {"dataset": settings["dataset"]} | chosen | {"seeds": seeds}
+    data_set = {name: settings[name] for name in ("dataset", "task") if settings.get(name)}
+    chosen = data_set | chosen | {"seeds": seeds}
     chosen["runs"] = ",".join(Reduction.of_run(row).text for row in summarise(study))
-    data = " --data DIR" if settings["dataset"] in BROUGHT else ""
+    data = " --data DIR" if settings["dataset"] in BROUGHT else " --data FILE" if settings.get("task") else ""
     options = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in chosen.items())
     return f"eta-lstm study density {options}{data} --out DIR"
 
@@ -213,8 +226,8 @@ def command_of(study: dict, seeds: int) -> str:
 def markdown(study: dict, seeds: int) -> str:
     """Write a study as a page: what was trained, the table, and what its columns mean."""
     settings, rows = study["settings"], summarise(study)
-    per_step = settings["dataset"] in ("pydoc", "ptb")
-    score, factor, places = ("perplexity", 1, 3) if per_step else ("accuracy %", 100, 1)
+    data = settings["dataset"] or f"a file of one's own ({settings['task']})"
+    score, factor, places = ("perplexity", 1, 3) if is_language(settings) else ("accuracy %", 100, 1)
     head = ["run", "seeds", score, "validation", "footprint", "of real cells", "whole run", "P kept", "i f g o s r",
             "x, h sent", "δ nonzero", "backward products", "all products", "cells skipped"]  # fmt: skip
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
@@ -229,7 +242,7 @@ def markdown(study: dict, seeds: int) -> str:
             f"{row[name]:.3f}" for name in ("input_density", "delta_density", "backward_arithmetic", "arithmetic")
         ]
         lines.append("| " + " | ".join(map(str, [*cells, f"{row['cells_skipped']:.2f}"])) + " |")
-    return "\n".join([f"# What reductions cost on {settings['dataset']}", "", "Made with", "",
+    return "\n".join([f"# What reductions cost on {data}", "", "Made with", "",
                       f"    {command_of(study, seeds)}", "", *lines, "", EXPLANATION, ""])  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from etalstm.golden.packing import ACROSS, TERMS, magnitudes, matrix_of, survey
+from etalstm.golden.packing import ACROSS, TERMS, magnitudes, matrix_of, matrix_of_rows, survey
 from etalstm.golden.tile import WIDTH
 
 SHAPES = [(1, 1), (3, WIDTH), (TERMS + 5, 2 * WIDTH + ACROSS + 1), (2 * TERMS, 3 * WIDTH - 1)]
@@ -18,6 +18,16 @@ def test_panels_hold_the_columns_and_zeros_beyond_the_last(shape, order):
     columns = panels.transpose(1, 0, 2).reshape(shape[0], -1)
     assert np.array_equal(columns[:, : shape[1]], array)
     assert not columns[:, shape[1] :].view(np.uint32).any() and columns.shape[1] - shape[1] < WIDTH
+
+
+@pytest.mark.parametrize("widths", [(1, 1), (WIDTH, WIDTH), (WIDTH - 3, 5), (2 * WIDTH + 3, 1)], ids=str)
+def test_rows_of_two_matrices_lie_side_by_side_in_the_order_asked_for(widths):
+    generator = np.random.default_rng(2)
+    left, right = (generator.normal(size=(TERMS + 9, width)).astype(np.float32) for width in widths)
+    rows = generator.permutation(TERMS + 9)[: TERMS + 2]
+    actual, expected = matrix_of_rows(left, right, rows), matrix_of(np.concatenate([left, right], axis=1)[rows])
+    assert np.array_equal(actual.panels.view(np.uint32), expected.panels.view(np.uint32))
+    assert np.array_equal(actual.sizes, expected.sizes)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

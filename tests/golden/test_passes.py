@@ -190,15 +190,14 @@ def test_tiles_and_rows_with_any_share_of_zeros_have_the_bits_of_the_reference(s
 @pytest.mark.parametrize("zeros", [0, 0.05, 0.4, 0.9])
 def test_sums_of_gradients_have_the_bits_of_the_reference(zeros):
     """More δ than a chunk, more terms than a block; the columns of h begin within a panel and fill none."""
-    generator, steps, sequences = np.random.default_rng(15), 11, packing.TERMS // 10
+    generator, terms = np.random.default_rng(15), packing.TERMS + 30
     sizes = tile.WIDTH + 7, tile.WIDTH + 2, sums.CHUNK + 13
-    arrays = [generator.normal(size=(steps, sequences + 2, size)).astype(np.float32) for size in sizes]
-    arrays[2][generator.random(arrays[2].shape) < zeros] = generator.choice([0.0, -0.0])
-    arrays[0][:, :, 3], arrays[2][:, :, 5] = -0.0, 0.0
-    x, h, delta = (array[::-1, 1:-1] for array in arrays)
-    terms = [array.reshape(steps * sequences, -1) for array in (np.concatenate([x, h], axis=2), delta)]
-    expected = reference.mac_sums(None, terms[0], terms[1].T)
-    assert_same_bits("sums", sums.gradient_sums(x, h, delta), expected)
+    x, h, delta = (generator.normal(size=(terms + 9, size)).astype(np.float32) for size in sizes)
+    delta[generator.random(delta.shape) < zeros] = generator.choice([0.0, -0.0])
+    x[:, 3], delta[:, 5] = -0.0, 0.0
+    rows, order = (generator.permutation(terms + 9)[:terms] for _ in range(2))
+    expected = reference.mac_sums(None, np.concatenate([x, h], axis=1)[rows], delta[order].T)
+    assert_same_bits("sums", sums.gradient_sums(x, h, rows, delta, order), expected)
 
 
 def test_a_block_that_underflows_between_others_is_flushed():

@@ -121,6 +121,20 @@ def test_a_pass_that_no_session_holds_is_run_again_with_the_same_bits():
     assert torch.equal(dx, again) and torch.equal(y, expected["y"])
 
 
+def test_passes_without_claims_are_recognised_again_after_passes_with_claims():
+    device = WatchedDevice()
+    one, state = network(device), torch.zeros(1, BATCH, UNITS)
+    train_once(one, sequences())
+    rest = (None, False, one.engine.key, "dense", [0.0] * 6, 1)
+    forwards = []
+    for seed in range(3):
+        given = (sequences(seed=seed), state, state, *(parameter.detach() for parameter in one.parameters()))
+        y, h, c = torch.ops.etalstm.lstm_layer(*given, *rest)
+        torch.ops.etalstm.lstm_layer_backward(y, h, c, *given, *rest)
+        forwards.append(device.calls["forward"])
+    assert forwards == [3, 4, 5], "the first is run again, as its inputs were not copied"
+
+
 def test_numbers_of_steps_share_sessions_where_plans_take_time():
     device = WatchedDevice(plans_steps=True)
     one = network(device)

@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import etalstm.nn
 from etalstm.nn.operators import lstm_layer, lstm_layer_backward
+from tests.nn.parity import run
 
 STEPS, BATCH, INPUTS, UNITS = 4, 3, 2, 3
 SIZES = torch.tensor([3, 2, 2, 1])
@@ -93,6 +95,46 @@ def test_gradients_of_gradients_are_refused_where_a_pass_prunes():
         dx.square().sum().backward()
 
 
+class Listener(TorchDispatchMode):
+    """Notes the names of operators."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.seen.append(function.name())
+        return function(*args, **(kwargs or {}))
+
+
+def test_a_dispatch_mode_sees_the_operators_and_changes_no_bit():
+    network, x = etalstm.nn.LSTM(INPUTS, UNITS), torch.randn(STEPS, BATCH, INPUTS)
+    expected = run(network, x)
+    with Listener() as listener:
+        actual = run(network, x)
+    names = [name for name in listener.seen if name.startswith("etalstm")]
+    assert names == ["etalstm::lstm_layer", "etalstm::lstm_layer_backward"]
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in actual.items())
+
+
+def test_a_dispatch_mode_sees_the_backward_pass_of_what_ran_without_it():
+    y, _ = etalstm.nn.LSTM(INPUTS, UNITS)(torch.randn(STEPS, BATCH, INPUTS))
+    with Listener() as listener:
+        y.sum().backward()
+    assert "etalstm::lstm_layer_backward" in listener.seen
+
+
+def test_tensors_without_numbers_give_shapes():
+    y, (h, c) = etalstm.nn.LSTM(INPUTS, UNITS, device="meta")(torch.empty(STEPS, BATCH, INPUTS, device="meta"))
+    assert y.is_meta and y.shape == (STEPS, BATCH, UNITS) and h.shape == c.shape == (1, BATCH, UNITS)
+    y.sum().backward()
+
+
+def test_nobody_sees_a_call_past_the_dispatcher():
+    y, _ = etalstm.nn.LSTM(INPUTS, UNITS)(torch.randn(STEPS, BATCH, INPUTS))
+    assert y.grad_fn.name() == "_UndispatchedLayerBackward"
+
+
 @pytest.mark.parametrize(
     ("batch_sizes", "message"),
     [([2, 3], "must be above 0 and descend"), ([3, 0], "must be above 0 and descend"), ([3, 2], "must be 5 steps")],
@@ -101,3 +143,10 @@ def test_a_damaged_packing_is_refused(batch_sizes, message):
     arguments = tensors(torch.float32, SIZES)
     with pytest.raises(ValueError, match=message):
         lstm_layer(*arguments, *rest("golden", torch.tensor(batch_sizes)))
+
+
+def test_vmap_sees_the_operator():
+    one, x = etalstm.nn.LSTM(3, 4), torch.randn(2, 5, 2, 3)
+    with pytest.warns(UserWarning, match="batching rule"):
+        mapped = torch.func.vmap(lambda each: one(each)[0])(x)
+    assert torch.equal(mapped, torch.stack([one(each)[0] for each in x]))

@@ -198,6 +198,24 @@ def test_a_device_that_fails_is_named_and_the_module_can_be_used_again():
     assert not torch.equal(one.weight_hh_l0, before)
 
 
+class FailsInItsSecondUpdate(WatchedDevice):
+    def meet(self, call):
+        self.fails = "update" if self.calls["update"] == 1 else None
+        super().meet(call)
+
+
+def test_a_device_that_fails_at_one_layer_leaves_all_as_they_were():
+    disturbed, undisturbed = network(FailsInItsSecondUpdate(), layers=2), network(layers=2)
+    optimizer, before = SGD(disturbed.parameters(), **RULE), [tensor.clone() for tensor in disturbed.parameters()]
+    go_back(disturbed, sequences())
+    with pytest.raises(DeviceError, match="link is down"):
+        optimizer.step()
+    assert all(map(torch.equal, disturbed.parameters(), before)), "a layer has moved"
+    train(disturbed, optimizer)
+    train(undisturbed, SGD(undisturbed.parameters(), **RULE))
+    assert all(map(torch.equal, disturbed.parameters(), undisturbed.parameters()))
+
+
 @pytest.mark.parametrize(("name", "value"), [("lr", -1.0), ("momentum", 1.0), ("weight_decay", -0.1)])
 def test_numbers_outside_their_range_are_refused(name, value):
     with pytest.raises(ValueError, match=str(value)):

@@ -128,12 +128,38 @@ def test_runs_that_cannot_be_read_are_refused(text):
         Reduction.of(text)
 
 
+@pytest.mark.parametrize(("task", "score"), [("classify", "accuracy %"), ("language", "perplexity")])
+def test_a_study_of_a_file_of_ones_own(tmp_path, capsys, task, score):
+    own = tmp_path / "own.tsv"
+    own.write_text("label\ttext\n" + "".join(f"{'pn'[n % 2]}\t{['good', 'bad'][n % 2]} film\n" for n in range(200)))
+    sizes = "--hidden", 4, "--embedding", 4, "--epochs", 1, "--batch", 4, "--seeds", 1, "--steps", 2
+    arguments = [
+        "study",
+        "density",
+        "--task",
+        task,
+        "--data",
+        own,
+        *sizes,
+        "--runs",
+        "dense",
+        "--out",
+        tmp_path / "out",
+    ]
+    for _ in range(2):  # the second time nothing is trained
+        assert run(list(map(str, arguments))) == 0
+    page = (tmp_path / "out" / "density.md").read_text()
+    assert f"--task {task} " in page and " --data FILE " in page and f"| {score} |" in page
+    assert capsys.readouterr().err.count("seed 0") == 1
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [(["--runs", "ms9:0.1"], "storage must be one of"), (["--runs", "ms1:-1"], "theta"),
      (["--runs", "ms1:0.1:2"], "ms2 must be"), (["--runs", "ms1:0.1::1"], "delta_target must be"),
      (["--runs", "dense:0:::-1"], "input_threshold must be"),
      (["--runs", "dense:0:::0.1,0.1"], "one for each of 1 layers"),
+     (["--task", "regress"], "task must be one of classify, language, tag"),
      (["--seeds", "0"], "seeds must be above 0")],
 )  # fmt: skip
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path, capsys, more, message):

@@ -8,6 +8,7 @@ import numpy as np
 from etalstm.processors import count_processors
 
 SERIAL_PRODUCTS = 1_000_000  # below, waking other threads costs more than they save
+COPY_PRODUCTS = 8  # that take as long as a word that is copied
 
 
 class Crew:
@@ -24,7 +25,7 @@ class Crew:
             os.register_at_fork(after_in_child=self._start)  # a child has none of its parent's threads
 
     def _start(self):
-        self._pool = ThreadPoolExecutor(self.size, "golden")
+        self._pool = ThreadPoolExecutor(max(1, self.size - 1), "golden")  # the caller's thread works, too
 
     def share(self, count: int, products: int, call, work=None) -> None:
         """Run ``call(begin, end)`` over pieces of ``range(count)`` and wait.
@@ -44,8 +45,12 @@ class Crew:
             call(0, count)
             return
         edges = [count * n // pieces for n in range(pieces + 1)] if work is None else _edges(work, pieces)
-        for done in [self._pool.submit(call, *edges[n : n + 2]) for n in range(pieces)]:
-            done.result()
+        others = [self._pool.submit(call, *edges[n : n + 2]) for n in range(1, pieces)]
+        try:
+            call(*edges[:2])
+        finally:
+            for done in others:
+                done.result()
 
 
 def _edges(work, pieces: int) -> list[int]:
