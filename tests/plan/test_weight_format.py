@@ -69,7 +69,14 @@ def test_the_host_runs_the_forward_pass_with_rounded_weights():
     assert_same_training(OffloadDevice(interpreted()), shape, iterations=2, seed=5)
 
 
-def test_cells_that_spill_and_parts_of_a_batch_keep_golden_bits(monkeypatch):
+def test_cells_that_spill_keep_golden_bits():
+    shape = narrow((9, 20, 2), 7, 24, storage=Storage("ms1", 0.1))
+    whole = interpreted().create(shape).plan.memory_bytes
+    session = assert_same_training(interpreted(), replace(shape, memory_budget=whole - 4096), iterations=1, seed=8)
+    assert len(session.plan.map.kept.held) > 1, "the plan is not divided"
+
+
+def test_parts_of_a_batch_keep_golden_bits(monkeypatch):
     monkeypatch.setattr("etalstm.device.hardware.part_counts", lambda slices: [2])
     shape = narrow((5, 19, 2), 12, 6, storage=Storage("ms1", 0.1), slices=4)
     assert assert_same_training(interpreted(), shape, iterations=2, seed=6).memory()["parts"] == 2
