@@ -9,12 +9,13 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt
 from etalstm.durable import write_whole
 from etalstm.errors import RunError
 from etalstm.train.strict import check
+from etalstm.weight_format import FLOAT32
 
 
 class StudiedRun(BaseModel):
     """A run of a study: how it was reduced, what it learnt and what that cost; see :func:`train_once`.
 
-    Studies made earlier have no `validation`, no `delta_target` and no `input_threshold`.
+    Studies made earlier lack `validation`, `delta_target`, `input_threshold` or `weight_format`.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
@@ -24,6 +25,7 @@ class StudiedRun(BaseModel):
     ms2: float | None
     delta_target: float | None = None
     input_threshold: str = "0"
+    weight_format: str = FLOAT32
     seed: NonNegativeInt
     score: float
     validation: float | None = None

@@ -19,18 +19,20 @@ from etalstm.train.metrics import SHARES, forward_arithmetic, shares
 from etalstm.train.settings import Settings
 from etalstm.train.significance import MEASURE_EVERY
 from etalstm.train.studied import read_study, write_study
+from etalstm.weight_format import BF16, FLOAT32
 
 OPTIONS = {"learning_rate": "lr"}  # what the command line calls a setting differently
-FORM = "policy:theta:tau:share:input_threshold"
+FORM = "policy:theta:tau:share:input_threshold:weight_format"
+LATER = ("delta_target", "input_threshold", "weight_format")  # what runs of older studies do not name
 PER_STEP = ("pydoc", "ptb")  # data sets whose score is a perplexity
 SIZES = ("hidden", "layers", "batch", "embedding", "epochs", "learning_rate")  # a page shows them, defaults too
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """One way to train: a storage policy, a θ, τ or None, the share of δ that is left or None, and Θ of delta inputs.
+    """One way to train: a storage policy, a θ, τ or None, the share of δ that is left or None, Θ, the weights' format.
 
-    Θ is kept as :func:`etalstm.delta_inputs.input_thresholds_text` writes it.
+    Θ, of delta inputs, is kept as :func:`etalstm.delta_inputs.input_thresholds_text` writes it.
     """
 
     storage: str
@@ -38,13 +40,15 @@ class Reduction:
     ms2: float | None = None
     delta_target: float | None = None
     input_threshold: str = Settings.input_threshold
+    weight_format: str = Settings.weight_format
 
     @classmethod
     def of(cls, text: str) -> "Reduction":
-        """Read ``policy:theta:tau:share:Θ``, all but the policy optional.
+        """Read ``policy:theta:tau:share:Θ:format``, all but the policy optional.
 
         θ is as :func:`read_thresholds` takes it, Θ as :func:`read_input_thresholds` does; ``share`` is what is to be
-        left of δ. Where nothing is between two colons, θ and Θ are 0, and τ and ``share`` are none.
+        left of δ, ``format`` that of the weights. Where nothing is between two colons, θ and Θ are 0, τ and ``share``
+        are none, and weights are float32.
 
         Raises
         ------
@@ -53,11 +57,12 @@ class Reduction:
         """
         policy, *numbers = text.split(":")
         try:
-            theta, ms2, delta_target, input_threshold = numbers + [""] * (4 - len(numbers))
+            theta, ms2, delta_target, input_threshold, weight_format = numbers + [""] * (5 - len(numbers))
             thresholds = read_input_thresholds(input_threshold or Settings.input_threshold)
             return cls(
                 policy, read_thresholds(theta or "0"), float(ms2) if ms2 else None,
                 float(delta_target) if delta_target else None, input_thresholds_text(thresholds),
+                weight_format or Settings.weight_format,
             )  # fmt: skip
         except ValueError as error:
             raise ValueError(f"a run is {FORM}, all but the policy optional, got {text!r}") from error
@@ -72,22 +77,25 @@ class Reduction:
         """Give what a run of a study, read from its file, was reduced by."""
         theta = run["theta"]
         theta = tuple(theta) if isinstance(theta, list) else theta
-        later = {name: run[name] for name in ("delta_target", "input_threshold") if name in run}  # not in older studies
+        later = {name: run[name] for name in LATER if name in run}
         return cls(run["storage"], theta, run["ms2"], **later)
 
     @property
     def text(self) -> str:
         """What :meth:`of` reads."""
         others = [f":{value:g}" if value is not None else ":" for value in (self.ms2, self.delta_target)]
-        others.append(f":{self.input_threshold}" if self.input_threshold != Settings.input_threshold else "")
+        for value, default in ((self.input_threshold, Settings.input_threshold), (self.weight_format, FLOAT32)):
+            others.append(f":{value}" if value != default else ":")
         return f"{self.storage}:{thresholds_text(self.theta)}{''.join(others)}".rstrip(":")
 
     def __str__(self):
         theta = f", θ {thresholds_text(self.theta).replace(',', ' ')}" if np.any(self.theta) else ""
         tau = f", τ {self.ms2:g}" if self.ms2 is not None else ""
         delta = f", δ {self.delta_target:g}" if self.delta_target is not None else ""
-        inputs = self.input_threshold.replace(",", " ")
-        return self.storage + theta + tau + delta + (f", Θ {inputs}" if inputs != Settings.input_threshold else "")
+        sent = self.input_threshold != Settings.input_threshold
+        inputs = f", Θ {self.input_threshold.replace(',', ' ')}" if sent else ""
+        weights = ", bf16 weights" if self.weight_format == BF16 else ""
+        return f"{self.storage}{theta}{tau}{delta}{inputs}{weights}"
 
 
 def train_once(settings: Settings, report: Callable[[dict], None] = lambda entry: None) -> dict:

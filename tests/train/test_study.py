@@ -77,15 +77,17 @@ def test_the_share_that_is_sent_is_that_of_the_last_epoch():
 
 
 def test_runs_have_one_threshold_or_six_and_are_known_again_from_a_file():
-    text = "dense:0,ms1:0.1,0.1,0.1,0.1,0.3,0.5:0.05,ms1-bf16:0.2,ms1:0.1::0.12,ms1:0:0.5:0.2,dense:0:::0.1,0.2/0.3"
+    text = "dense:0,ms1:0.1,0.1,0.1,0.1,0.3,0.5:0.05,ms1-bf16:0.2,ms1:0.1::0.12,ms1:0:0.5:0.2,"
+    text += "dense:0:::0.1,0.2/0.3,ms1:0::::bf16"
     found = Reduction.of_several(text)
-    assert [run.storage for run in found] == ["dense", "ms1", "ms1-bf16", "ms1", "ms1", "dense"]
+    assert [run.storage for run in found] == ["dense", "ms1", "ms1-bf16", "ms1", "ms1", "dense", "ms1"]
     assert (found[3].ms2, found[3].delta_target) == (None, 0.12)
     assert [str(run) for run in found[2:]] == [
         "ms1-bf16, θ 0.2",
         "ms1, θ 0.1, δ 0.12",
         "ms1, τ 0.5, δ 0.2",
         "dense, Θ 0.1 0.2/0.3",
+        "ms1, bf16 weights",
     ]
     assert Reduction.of("dense::::0.10") == Reduction.of("dense:0:::0.1"), "texts of one Θ are one kind of run"
     assert found[1].theta == (0.1, 0.1, 0.1, 0.1, 0.3, 0.5) and found[1].ms2 == 0.05
@@ -93,8 +95,8 @@ def test_runs_have_one_threshold_or_six_and_are_known_again_from_a_file():
     stored = [json.loads(json.dumps(dataclasses.asdict(run))) for run in found]
     assert list(map(Reduction.of_run, stored)) == found
     for entry in stored[:3]:
-        del entry["delta_target"], entry["input_threshold"]
-    assert list(map(Reduction.of_run, stored)) == found, "older studies lack both"
+        del entry["delta_target"], entry["input_threshold"], entry["weight_format"]
+    assert list(map(Reduction.of_run, stored)) == found, "older studies lack them"
 
 
 def test_a_page_shows_the_command_with_everything_that_was_chosen(tmp_path, monkeypatch):
@@ -122,7 +124,7 @@ def test_a_study_made_before_a_setting_existed_is_gone_on_with(tmp_path, monkeyp
     assert run(arguments(tmp_path, "--decay", "0.5")) == 2
 
 
-@pytest.mark.parametrize("text", ["ms1:x", "ms1:0.1,0.2", "ms1:0.1::x", "ms1:0:::x", "ms1:0:::0:0"])
+@pytest.mark.parametrize("text", ["ms1:x", "ms1:0.1,0.2", "ms1:0.1::x", "ms1:0:::x", "ms1:0:::0::0"])
 def test_runs_that_cannot_be_read_are_refused(text):
     with pytest.raises(ValueError, match="policy:theta:tau"):
         Reduction.of(text)
@@ -158,6 +160,7 @@ def test_a_study_of_a_file_of_ones_own(tmp_path, capsys, task, score):
     [(["--runs", "ms9:0.1"], "storage must be one of"), (["--runs", "ms1:-1"], "theta"),
      (["--runs", "ms1:0.1:2"], "ms2 must be"), (["--runs", "ms1:0.1::1"], "delta_target must be"),
      (["--runs", "dense:0:::-1"], "input_threshold must be"),
+     (["--runs", "dense:0::::bf8"], "weight_format must be one of float32, bf16"),
      (["--runs", "dense:0:::0.1,0.1"], "one for each of 1 layers"),
      (["--task", "regress"], "task must be one of classify, language, tag"),
      (["--seeds", "0"], "seeds must be above 0")],
