@@ -7,6 +7,7 @@ from typing import Annotated
 
 from typer import Option
 
+from etalstm.data import DATASETS
 from etalstm.data.dataset import CLASSIFY, LANGUAGE, TAG
 from etalstm.durable import write_whole
 from etalstm.network import check_size
@@ -20,9 +21,9 @@ RUNS = "dense,ms1:0.1,ms1-bf16:0.1,ms1-bf16:0.2,ms1-bf16:0.1:0.05,ms1-bf16:0.2:0
 
 def density(
     out: Annotated[Path, Option(help="Folder for density.json, density.md and density.svg")],
-    dataset: Annotated[str | None, Option(help="digits, pydoc, trec or ptb")] = None,
+    dataset: Annotated[str | None, Option(help=", ".join(DATASETS))] = None,
     data: Annotated[
-        Path | None, Option(help="Directory of the data set's files (trec, ptb); with --task a file of one's own")
+        Path | None, Option(help="Directory of the data set's files; with --task a file of one's own")
     ] = None,
     task: Annotated[str | None, Option(help=f"What is learnt of that file: {', '.join(SCORED)}")] = None,
     runs: Annotated[

@@ -89,7 +89,7 @@ def iteration(
         Path | None, Option(help="Folder or checkpoint of a training run: measure its network, as every architecture")
     ] = None,
     dataset: Annotated[str | None, Option(help="With --weights: what it must have been trained on")] = None,
-    data: Annotated[Path | None, Option(help="With --weights: directory of the data set's files (trec, ptb)")] = None,
+    data: Annotated[Path | None, Option(help="With --weights: directory of the data set's files")] = None,
     theta: Annotated[str, Option(help="With --weights: of η-LSTM, one number or six")] = "0.1",
     storage: Annotated[str, Option(help="With --weights: what cells keep in η-LSTM")] = "ms1",
     delta_target: Annotated[

@@ -62,7 +62,7 @@ def model(
     weights: Annotated[
         Path | None, Option(help="Folder of a training run: its network, and the shares that are zero in an iteration")
     ] = None,
-    data: Annotated[Path | None, Option(help="With --weights: directory of the data set's files (trec, ptb)")] = None,
+    data: Annotated[Path | None, Option(help="With --weights: directory of the data set's files")] = None,
     architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
     forward: Annotated[bool, Option("--forward", help="The forward pass alone")] = False,
     check: Annotated[bool, Option("--check", help="Compare the model with the Verilog")] = False,

@@ -77,7 +77,7 @@ def train(
     seed: Annotated[int, option("Of first weights and order", RUN)] = Settings.seed,
     dataset: Annotated[str | None, option(", ".join(DATASETS), DATA)] = Settings.dataset,
     data: Annotated[
-        Path | None, option("Directory of the data set's files (trec, ptb); with --task a file of one's own", DATA)
+        Path | None, option("Directory of the data set's files; with --task a file of one's own", DATA)
     ] = None,
     task: Annotated[str | None, option(f"What is learnt of that file: {', '.join(TASKS)}", DATA)] = Settings.task,
     validation: Annotated[Path | None, option("File of the validation split [default: a share]", DATA)] = None,

@@ -3,10 +3,13 @@
 from dataclasses import fields
 from pathlib import Path
 
+from etalstm.data.babi import Babi
 from etalstm.data.batches import Batches
 from etalstm.data.dataset import SPLITS, TASKS, Batch, DataSet
 from etalstm.data.digits import Digits
 from etalstm.data.encoding import UNITS, Encoding
+from etalstm.data.imdb import Imdb
+from etalstm.data.mr import Mr
 from etalstm.data.own import open_own
 from etalstm.data.ptb import Ptb
 from etalstm.data.pydoc import Pydoc
@@ -33,7 +36,9 @@ __all__ = [
 ]
 
 BUNDLED: dict[str, type[DataSet]] = {"digits": Digits, "pydoc": Pydoc}
-BROUGHT: dict[str, type[DataSet]] = {"ptb": Ptb, "trec": Trec}  # the user has their files
+BROUGHT: dict[str, type[DataSet]] = {  # the user has their files
+    "babi": Babi, "imdb": Imdb, "mr": Mr, "ptb": Ptb, "trec": Trec,
+}  # fmt: skip
 DATASETS = BUNDLED | BROUGHT
 
 

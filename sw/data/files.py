@@ -1,5 +1,9 @@
 """Reads the files that a user brings: only regular ones, of a size that memory holds, and whole texts."""
 
+import lzma
+import re
+import tarfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from etalstm.errors import DataError
@@ -33,6 +37,11 @@ def read_text(path: Path, encoding: str = "utf-8") -> str:
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+    return _decoded(path, content, encoding)
+
+
+def _decoded(path: Path | str, content: bytes, encoding: str) -> str:
+    """Give the text of a file's content; :class:`DataError` names the file, and the place."""
     if b"\0" in content:
         raise DataError(f"{path}: no text: byte {content.index(0)} is NUL{_line_of(content, content.index(0))}")
     try:
@@ -50,10 +59,79 @@ def _line_of(content: bytes, position: int) -> str:
     return f" (line {content.count(10, 0, position) + 1}, byte {position - start + 1} of it)"
 
 
-def read_lines(directory: Path, name: str, encoding: str) -> list[str]:
-    """Read the lines of a text file in a directory; raises as :func:`read_text`, and if there is no such directory."""
+def read_file(directory: Path, name: str, encoding: str) -> str:
+    """Read a text file in a directory; raises as :func:`read_text`, and if there is no such directory."""
     if not directory.is_dir():
         raise DataError(f"{directory}: there is no such directory of data")
     if not (directory / name).exists():
         raise DataError(f"{directory / name}: missing; the directory must hold {name}")
-    return read_text(directory / name, encoding).splitlines()
+    return read_text(directory / name, encoding)
+
+
+def read_lines(directory: Path, name: str, encoding: str) -> list[str]:
+    """Read the lines of a text file in a directory; raises as :func:`read_file`."""
+    return read_file(directory, name, encoding).splitlines()
+
+
+def packed_text(directory: Path, names: Sequence[str]) -> tuple[Path, str]:
+    """Read the first of some UTF-8 files that a directory holds; one that ends in ``.xz`` is decompressed.
+
+    Returns
+    -------
+    path : Path
+        Of the file.
+    text : str
+
+    Raises
+    ------
+    DataError
+        As :func:`read_file`; if none is there, or what is compressed is damaged or too large.
+    """
+    if not directory.is_dir():
+        raise DataError(f"{directory}: there is no such directory of data")
+    path = next((directory / name for name in names if (directory / name).exists()), None)
+    if path is None:
+        raise DataError(f"{directory}: the directory must hold {' or '.join(names)}")
+    if path.suffix != ".xz":
+        return path, read_text(path)
+    check_file(path)
+    try:
+        with lzma.open(path) as file:
+            content = file.read(LARGEST_BYTES + 1)
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise DataError(f"{path}: damaged: {error}") from error
+    _check_unpacked(path, len(content))
+    return path, _decoded(path, content, "utf-8")
+
+
+def members_of(path: Path, pattern: re.Pattern) -> Iterator[tuple[str, str]]:
+    """Read the UTF-8 texts of an archive (``.tar.xz``) whose names have a pattern; nothing is unpacked to the disk.
+
+    Yields
+    ------
+    name, text : str
+
+    Raises
+    ------
+    DataError
+        If the archive is missing, damaged, or has too much text.
+    """
+    if not path.parent.is_dir():
+        raise DataError(f"{path.parent}: there is no such directory of data")
+    check_file(path)
+    size = 0
+    try:
+        with tarfile.open(path, "r:xz") as archive:
+            for member in archive:
+                if member.isfile() and pattern.search(member.name):
+                    size += member.size
+                    _check_unpacked(path, size)
+                    content = archive.extractfile(member).read()
+                    yield member.name, _decoded(f"{path}: {member.name}", content, "utf-8")
+    except (OSError, EOFError, lzma.LZMAError, tarfile.TarError) as error:
+        raise DataError(f"{path}: damaged: {error}") from error
+
+
+def _check_unpacked(path: Path, size: int) -> None:
+    if size > LARGEST_BYTES:
+        raise DataError(f"{path}: decompressed it has more than the {LARGEST_BYTES:,} bytes that are read into memory")

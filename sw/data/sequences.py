@@ -48,6 +48,8 @@ class Sequences(DataSet):
         Steps T unless the user chooses others; those of the longest sequence, at most ``MOST_STEPS``, if not given.
     masked : bool, optional
         Whether lengths are unequal, where that is known before.
+    keep_end : bool
+        Of a sequence that is longer than a batch the last steps are used, else the first.
 
     Raises
     ------
@@ -65,13 +67,14 @@ class Sequences(DataSet):
         encoding: Encoding | None = None,
         steps: int | None = None,
         masked: bool | None = None,
+        keep_end: bool = False,
     ):
         every = [example for examples in splits.values() for example in examples]
         if not every:
             raise DataError(f"{name}: there are no examples")
         self.name, self.task, self.classes, self._splits, self._tokens = name, task, classes, splits, tokens
         self.input_size = None if tokens else every[0].x.shape[1]
-        self.encoding = encoding or Encoding()
+        self.encoding, self._keep_end = encoding or Encoding(), keep_end
         lengths = {len(example.x) for example in every}
         self._longest = max(lengths)
         self.steps = steps or min(self._longest, MOST_STEPS)
@@ -117,9 +120,10 @@ class Sequences(DataSet):
         for b, n in enumerate(chosen):
             example = members[n]
             length = lengths[b] = min(len(example.x), steps)
-            x[:length, b] = example.x[:steps]
+            used = slice(len(example.x) - length, None) if self._keep_end else slice(length)
+            x[:length, b] = example.x[used]
             if self.task == TAG:
-                targets[:length, b] = example.target[:steps]
+                targets[:length, b] = example.target[used]
             else:
                 targets[b] = example.target
         weights = (np.arange(batch) < chosen.size).astype(np.float32)

@@ -1,26 +1,22 @@
 """TREC's questions: words, and after the last one which of six kinds of thing is asked for."""
 
 import zlib
-from collections import Counter
 from pathlib import Path
 
-import numpy as np
-
-from etalstm.data.dataset import CLASSIFY
-from etalstm.data.encoding import UNKNOWN, WORDS, Encoding
 from etalstm.data.files import read_lines
-from etalstm.data.sequences import Example, Sequences
+from etalstm.data.labelled import LabelledTexts, Text, hold_out
 from etalstm.errors import DataError
 
 FILES = {"train": "train_5500.label", "test": "TREC_10.label"}
 KINDS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 STEPS = 18  # the longest question of the test split has 17 words, 1 in 25 of the training split has more
-RARE = 0  # the token of a word that the training split has less than twice; padding has it too
 VALIDATION_SHARE = 0.1  # of the training file
 
 
-class Trec(Sequences):
+class Trec(LabelledTexts):
     """5,452 questions for training and validation, 500 for test; words in lower case, the first T of each.
+
+    Words are known if the training file has them at least twice, the questions for validation included.
 
     Parameters
     ----------
@@ -35,26 +31,13 @@ class Trec(Sequences):
 
     def __init__(self, directory: Path):
         texts = {split: self._questions(directory, file) for split, file in FILES.items()}
-        counts = Counter(word for _, words in texts["train"] for word in words)
-        self.vocabulary = [None, *sorted(word for word, count in counts.items() if count > 1)]
-        tokens = (UNKNOWN, *self.vocabulary[1:])
-        encoding = Encoding(WORDS, lower=True, tokens=tokens, unknown=RARE, labels=KINDS)
-        examples = {
-            split: [Example(encoding.number(words), kind) for kind, words in questions]
-            for split, questions in texts.items()
-        }
-        order = np.random.Generator(np.random.PCG64(0)).permutation(len(texts["train"]))  # the same for every run
-        held = round(VALIDATION_SHARE * order.size)
-        splits = {
-            "train": [examples["train"][n] for n in np.sort(order[held:])],
-            "validation": [examples["train"][n] for n in np.sort(order[:held])],
-            "test": examples["test"],
-        }
-        super().__init__("trec", CLASSIFY, splits, len(KINDS), encoding.count, encoding, STEPS, masked=True)
+        train, validation = hold_out(texts["train"], VALIDATION_SHARE)
+        splits = {"train": train, "validation": validation, "test": texts["test"]}
+        super().__init__("trec", splits, KINDS, STEPS, known=texts["train"])
         self.fingerprint = zlib.crc32(repr(texts).encode())
 
     @staticmethod
-    def _questions(directory: Path, file: str) -> list[tuple[int, list[str]]]:
+    def _questions(directory: Path, file: str) -> list[Text]:
         questions = []
         for n, line in enumerate(read_lines(directory, file, "latin-1"), 1):
             label, _, question = line.partition(" ")

@@ -1,6 +1,9 @@
 """Data sets give whole batches, deterministic splits and honest weights."""
 
+import io
+import lzma
 import os
+import tarfile
 
 import numpy as np
 import pytest
@@ -21,13 +24,41 @@ def write_trec(directory, questions=600):
         (directory / f"{name}.label").write_bytes("".join(lines).encode("latin-1"))
 
 
+def write_mr(directory, sentences=400):
+    for file, verdict in (("neg", "dull"), ("pos", "caf\xe9\x85")):
+        lines = [f"a {verdict} film no {n % 9} {'very ' * (n % 60)}long \n" for n in range(sentences)]
+        (directory / f"rt-polarity.{file}").write_bytes("".join(lines).encode("latin-1"))
+
+
+def write_imdb(directory, reviews=400):
+    for split in ("train", "test"):
+        lines = [
+            f"{('neg', 'pos')[n % 2]}\t{n}\t7\tIt's {'so ' * (n % 300)}good!<br />Or {n % 5}?\n" for n in range(reviews)
+        ]
+        (directory / f"imdb_{split}_small.tsv.xz").write_bytes(lzma.compress("".join(lines).encode()))
+
+
+STORY = "1 Mary went to the {0}.\n2 Where is Mary? \t{0}\t1\n3 John left.\n4 Where was she? \t{0},hall\t1 3\n"
+
+
+def write_babi(directory, tasks=20, story=STORY):
+    with tarfile.open(directory / BABI, "w:xz") as archive:
+        for task in range(1, tasks + 1):
+            for split in ("train", "test"):
+                content = "".join(story.format(("garden", "office")[n % 2]) for n in range(20)).encode()
+                member = tarfile.TarInfo(f"tasks_1-20_v1-2/en/qa{task}_where-is_{split}.txt")
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+
+
 def pipe(path):
     path.unlink()
     os.mkfifo(path)
 
 
+BABI = "babi_en_tasks_1-20_v1-2.tar.xz"
 KINDS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
-FILES = {"ptb": write_ptb, "trec": write_trec}
+FILES = {"babi": write_babi, "imdb": write_imdb, "mr": write_mr, "ptb": write_ptb, "trec": write_trec}
 
 
 @pytest.fixture(scope="module", params=sorted(DATASETS))
@@ -44,7 +75,7 @@ def shuffled(dataset, split, batch, seed=1):
 
 
 def test_unknown_name_lists_the_known():
-    with pytest.raises(ValueError, match=r"'mnist'.*digits, ptb, pydoc, trec"):
+    with pytest.raises(ValueError, match=r"'mnist'.*babi, digits, imdb, mr, ptb, pydoc, trec"):
         open_dataset("mnist")
 
 
@@ -147,6 +178,42 @@ def test_trec_words_are_known_by_the_training_split_alone(tmp_path):
     assert sizes == [10, 1, 1]
 
 
+def words_of(dataset, item, number=0):
+    return dataset.encoding.decode(item.x[: item.lengths[number], number])
+
+
+def test_mr_has_as_many_of_either_class_in_every_split(tmp_path):
+    write_mr(tmp_path)
+    mr = open_dataset("mr", tmp_path)
+    for split, count in zip(SPLITS, (320, 40, 40), strict=True):
+        targets = [int(item.targets[0]) for item in mr.epoch(split, 1, mr.steps)]
+        assert targets == [0] * count + [1] * count
+    liked = mr.epoch("train", 1, mr.steps)[-1]
+    assert words_of(mr, liked).startswith("a caf\xe9 film no "), "a line ends at a newline, not at U+0085"
+
+
+def test_imdb_keeps_the_end_of_a_review(tmp_path):
+    write_imdb(tmp_path)
+    imdb = open_dataset("imdb", tmp_path)
+    long = imdb.epoch("test", 1, imdb.steps)[299]
+    assert long.lengths[0] == imdb.steps == 256 and long.targets[0] == 1
+    assert words_of(imdb, long).endswith("so good ! or 4 ?")
+    assert words_of(imdb, imdb.epoch("test", 1, imdb.steps)[0]) == "it's good ! or 0 ?"
+    (tmp_path / "imdb_test.tsv").write_text("neg\t0\t1\tgood\n")
+    assert len(open_dataset("imdb", tmp_path).epoch("test", 1, 4)) == 1, "the plain table goes before the small one"
+
+
+def test_babi_asks_after_the_story_so_far(tmp_path):
+    write_babi(tmp_path)
+    babi = open_dataset("babi", tmp_path)
+    assert babi.encoding.labels == ("<unk>", "garden", "garden,hall", "office", "office,hall")
+    first, second, third = babi.epoch("test", 1, babi.steps)[:3]
+    assert words_of(babi, first) == "mary went to the garden where is mary ?"
+    assert words_of(babi, second) == "mary went to the garden john left where was she ?"
+    assert words_of(babi, third) == "mary went to the office where is mary ?"
+    assert [int(item.targets[0]) for item in (first, second, third)] == [1, 2, 3]
+
+
 def test_ptb_is_a_stream_of_words_with_ends_of_sentences(tmp_path):
     write_ptb(tmp_path)
     ptb = open_dataset("ptb", tmp_path)
@@ -163,6 +230,13 @@ def test_ptb_is_a_stream_of_words_with_ends_of_sentences(tmp_path):
         ("trec", lambda d: (d / "TREC_10.label").write_text("HUM:x who ?\nWHAT:y ?\n"), "line 2: expected KIND:detail"),
         ("trec", lambda d: (d / "TREC_10.label").write_text("HUM:x\n"), "line 1: expected KIND:detail"),
         ("trec", lambda d: pipe(d / "TREC_10.label"), r"TREC_10\.label: must be a regular file"),
+        ("mr", lambda d: (d / "rt-polarity.pos").write_text("a film\n\nb\n"), r"\.pos, line 2: expected a sentence"),
+        ("imdb", lambda d: (d / "imdb_train_small.tsv.xz").unlink(), "must hold imdb_train.tsv or imdb_train.tsv.xz"),
+        ("imdb", lambda d: (d / "imdb_test.tsv.xz").write_bytes(b"neg"), r"imdb_test\.tsv\.xz: damaged"),
+        ("imdb", lambda d: (d / "imdb_test.tsv").write_text("good\t1\t2\tx\n"), "line 1: expected neg or pos, number"),
+        ("babi", lambda d: write_babi(d, tasks=19), "has no questions of task 20 for train"),
+        ("babi", lambda d: write_babi(d, story="1 Why?\tso\t\n"), "qa1_where-is_train.txt, line 1: expected a number"),
+        ("babi", lambda d: write_imdb(d) or os.replace(d / "imdb_test_small.tsv.xz", d / BABI), "damaged"),
         ("ptb", lambda d: (d / "ptb.test.txt").write_bytes(b"the\n\0"), r"byte 4 is NUL \(line 2, byte 1 of it\)"),
         ("ptb", lambda d: (d / "ptb.valid.txt").unlink(), r"ptb\.valid\.txt: missing"),
         ("ptb", lambda d: (d / "ptb.test.txt").write_bytes(b"the \xff"), "byte 4 is not utf-8"),

@@ -1,0 +1,78 @@
+"""bAbI's 20 tasks (Weston et al., 2015): a story, a question, and after its last word the answer."""
+
+import re
+from pathlib import Path
+
+from etalstm.data.encoding import UNKNOWN
+from etalstm.data.files import members_of
+from etalstm.data.labelled import LabelledTexts, hold_out
+from etalstm.errors import DataError
+
+FILE = "babi_en_tasks_1-20_v1-2.tar.xz"
+MEMBER = re.compile(r"en/qa(\d+)_[\w-]+_(train|test)\.txt$")
+TASKS = 20
+STEPS = 128  # 1 story in 17 is longer, the longest has 1,128 words
+VALIDATION_SHARE = 0.1  # of a task's questions for training
+_LINE = re.compile(r"(\d+) ([^\t]+?) *(?:\t([^\t]+)\t[\d ]+)?")
+_WORD = re.compile(r"[\w'-]+|\?")
+
+
+class Babi(LabelledTexts):
+    """1,000 questions of each task for training and validation, 1,000 for test; the last T words of story and question.
+
+    A class is a whole answer. One that no training question has belongs to the class ``<unk>``, so it counts as wrong.
+
+    Parameters
+    ----------
+    directory : Path
+        Holds ``babi_en_tasks_1-20_v1-2.tar.xz`` as it is published.
+
+    Raises
+    ------
+    DataError
+        If the archive is missing or damaged, lacks a task, or a line is not of the published form; the message names
+        member and line.
+    """
+
+    def __init__(self, directory: Path):
+        splits, answers = {"train": [], "validation": [], "test": []}, {UNKNOWN: 0}
+        found = self._texts(directory / FILE)
+        for task in range(1, TASKS + 1):
+            for split in ("train", "test"):
+                if (task, split) not in found:
+                    raise DataError(f"{directory / FILE}: has no questions of task {task} for {split}")
+            train, validation = hold_out(self._questions(*found[task, "train"]), VALIDATION_SHARE)
+            splits["train"] += train
+            splits["validation"] += validation
+            splits["test"] += self._questions(*found[task, "test"])
+        for answer in sorted({answer for answer, _ in splits["train"]}):
+            answers[answer] = len(answers)
+        texts = {split: [(answers.get(answer, 0), words) for answer, words in each] for split, each in splits.items()}
+        super().__init__("babi", texts, tuple(answers), STEPS, least=1, keep_end=True)
+
+    @staticmethod
+    def _texts(path: Path) -> dict[tuple[int, str], tuple[str, str]]:
+        """Give name and text of the member of each task and split."""
+        found = {}
+        for name, text in members_of(path, MEMBER):
+            task, split = MEMBER.search(name).groups()
+            found[int(task), split] = f"{path}: {name}", text
+        return found
+
+    @staticmethod
+    def _questions(place: str, text: str) -> list[tuple[str, list[str]]]:
+        """Give the answers, and the words of the story so far with those of the question."""
+        questions: list[tuple[str, list[str]]] = []
+        story: list[str] = []
+        for n, line in enumerate(text.splitlines(), 1):
+            match = _LINE.fullmatch(line.rstrip())
+            if not match:
+                raise DataError(f"{place}, line {n}: expected a number and a sentence, got {line[:40]!r}")
+            number, sentence, answer = match.groups()
+            words = _WORD.findall(sentence.lower())
+            story = [] if number == "1" else story
+            if answer is None:
+                story = story + words
+            else:
+                questions.append((answer, story + words))
+        return questions
