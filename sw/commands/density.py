@@ -12,7 +12,7 @@ from etalstm.data.dataset import CLASSIFY, LANGUAGE, TAG
 from etalstm.durable import write_whole
 from etalstm.network import check_size
 from etalstm.train.figure import can_draw, draw
-from etalstm.train.settings import RATES, SGD, Settings
+from etalstm.train.settings import OPTIMIZERS, RATES, Settings
 from etalstm.train.study import FORM, Reduction, is_language, markdown, run_study
 
 SCORED = (CLASSIFY, LANGUAGE, TAG)
@@ -30,7 +30,7 @@ def density(
         str,
         Option(
             help=f"{FORM} of each kind of run, with commas between; theta is one number or six, "
-            "share what is left of the gates' gradients, input_threshold as of eta-lstm train"
+            "share what is left of the gates' gradients, input_threshold and weight_format as of eta-lstm train"
         ),
     ] = RUNS,
     seeds: Annotated[int, Option(help="Runs of each kind")] = 5,
@@ -41,7 +41,10 @@ def density(
     embedding: Annotated[int, Option(help="Size of a token's vector")] = Settings.embedding,
     epochs: Annotated[int, Option(help="Passes over the training split")] = Settings.epochs,
     iterations: Annotated[int | None, Option(help="At most so many iterations")] = Settings.iterations,
-    lr: Annotated[float | None, Option(help=f"Learning rate [default: {RATES[SGD]}]")] = Settings.learning_rate,
+    optimizer: Annotated[str, Option(help=", ".join(OPTIMIZERS))] = Settings.optimizer,
+    lr: Annotated[
+        float | None, Option(help=f"Learning rate [default: {', '.join(f'{n} {r:g}' for n, r in RATES.items())}]")
+    ] = Settings.learning_rate,
     decay: Annotated[float, Option(help="An epoch's learning rate over that of the one before")] = Settings.decay,
     momentum: Annotated[float, Option(help="Momentum")] = Settings.momentum,
     clip: Annotated[float, Option(help="Largest norm of the gradient, 0 for any")] = Settings.clip,
@@ -58,8 +61,8 @@ def density(
         raise ValueError(f"task must be one of {', '.join(SCORED)}, whose answers are right or wrong, got {task!r}")
     settings = Settings(
         dataset, hidden=hidden, layers=layers, batch=batch, steps=steps, embedding=embedding, epochs=epochs,
-        iterations=iterations, learning_rate=lr, momentum=momentum, clip=clip, evaluation_batches=evaluation_batches,
-        data=data and str(data), task=task, decay=decay,
+        iterations=iterations, optimizer=optimizer, learning_rate=lr, momentum=momentum, clip=clip,
+        evaluation_batches=evaluation_batches, data=data and str(data), task=task, decay=decay,
     )  # fmt: skip
     reductions = Reduction.of_several(runs)
     for chosen in reductions:  # what cannot be is refused before anything is trained

@@ -100,9 +100,14 @@ def test_runs_have_one_threshold_or_six_and_are_known_again_from_a_file():
 
 
 def test_a_page_shows_the_command_with_everything_that_was_chosen(tmp_path, monkeypatch):
-    assert run(arguments(tmp_path, "--decay", "0.5", "--evaluation-batches", "2")) == 0
+    assert run(arguments(tmp_path, "--decay", "0.5", "--optimizer", "adam", "--evaluation-batches", "2")) == 0
     command = next(line for line in (tmp_path / "density.md").read_text().splitlines() if "eta-lstm" in line)
-    assert "--decay 0.5" in command and "--iterations 3" in command and "--momentum" not in command
+    assert (
+        "--decay 0.5" in command
+        and "--optimizer adam" in command
+        and "--iterations 3" in command
+        and "--momentum" not in command
+    )
     monkeypatch.setattr(study, "train_once", lambda *_: pytest.fail("the command shown is of another study"))
     assert run([*command.split()[1:-1], str(tmp_path)]) == 0
 
