@@ -274,12 +274,16 @@ def trained(tmp_path_factory):
     return out
 
 
-def test_bench_iteration_measures_a_network_with_delta_inputs_that_it_was_not_trained_with(capsys, trained):
-    arguments = ["--preset", "test", "--weights", trained, "--input-threshold", "0.2", "--json"]
-    code, out, err = output(capsys, "bench", "iteration", *arguments)
-    assert code == 0, err
-    found = json.loads(out)["architectures"]
-    assert found["swing"]["input_density"] < 0.9 * found["dynamic"]["input_density"]
+def test_bench_iteration_measures_a_network_as_it_was_not_trained(capsys, trained):
+    cycles = []
+    for more in ([], ["--batch", 2, "--weight-format", "bf16"]):
+        arguments = ["--preset", "test", "--weights", trained, "--input-threshold", "0.2", "--against", "dynamic"]
+        code, out, err = output(capsys, "bench", "iteration", *arguments, *more, "--json")
+        assert code == 0, err
+        found = json.loads(out)["architectures"]
+        assert found["swing"]["input_density"] < 0.9 * found["dynamic"]["input_density"]
+        cycles.append(found["dynamic"]["cycles"])
+    assert 0.5 < cycles[1] / cycles[0] < 0.9, "half as many sequences"
 
 
 def test_bench_iteration_of_a_trained_network_compares_architectures(capsys, trained):

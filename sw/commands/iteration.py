@@ -23,6 +23,7 @@ from etalstm.commands.options import (
     Trace,
     TraceFirst,
     TraceLast,
+    given,
     number_or_off,
     refuse,
     slices_or_auto,
@@ -80,7 +81,7 @@ def iteration(
     inputs: Annotated[int, Option("--input", help="Inputs")] = 8,
     hidden: Annotated[int, Option(help="Units of a layer")] = 32,
     layers: Annotated[int, Option(help="LSTM layers")] = 1,
-    batch: Annotated[int, Option(help="Sequences")] = 32,
+    batch: Annotated[int, Option(help="Sequences; with --weights the run's if not given")] = 32,
     steps: Annotated[int, Option(help="Steps")] = 8,
     architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
     slices: Annotated[str, Option(help=f"{SLICES_HELP}; auto: what the machine uses best")] = "1",
@@ -113,12 +114,13 @@ def iteration(
 ) -> None:
     """Measure one training iteration on the simulated accelerator, of random data or of a trained network."""
     if weights is not None:
-        of_run = (*SIZES, "architecture", "slices", "weight_format")
+        of_run = ({*SIZES} - {"batch"}) | {"architecture", "slices"}
         refuse(context, "not used with --weights, whose run has its own", *of_run)
         refuse(context, "not used with --weights, which runs several machines", "trace", "trace_first", "trace_last")
         chosen = {"preset": preset, "storage": storage, "theta": read_thresholds(theta)}
         chosen |= {"delta_target": number_or_off("delta_target", delta_target), "ms2": number_or_off("ms2", ms2)}
         chosen |= {"input_threshold": input_threshold, "refresh": refresh}
+        chosen |= {name: value for name, value in given(context).items() if name in ("batch", "weight_format")}
         amount = Amount(batches, length)
         trained_iteration(weights, dataset, data, amount, against.split(","), stall, as_json, **chosen)
         return

@@ -70,8 +70,8 @@ def measure(settings: Settings, device: Device, run: Path, amount: Amount) -> di
     data = open_data(settings)
     if amount.length is not None:
         settings = replace(settings, steps=amount.length)
-    sending = "input_threshold", "refresh"
-    learner, _ = open_learner(settings, data, device, RunFolder(run).checkpoint, sending, amount.length)
+    other = "input_threshold", "refresh", "batch"  # no epoch of the run goes on here
+    learner, _ = open_learner(settings, data, device, RunFolder(run).checkpoint, other, amount.length)
     chosen = amount.choose(data, settings.batch, learner.steps)
     chosen = chosen if architecture(settings.architecture).skips else chosen[:1]
     counts, usage = [], Usage()

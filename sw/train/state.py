@@ -97,7 +97,7 @@ def restore(path: Path, learner: Learner, saved: Checkpoint, other: Collection[s
     learner.store()
     memory = {kind: layers_of(tensors, layers, kind) for kind in optimizer.kinds}
     optimizer.load(learner.session, layers_of(tensors, layers, "weights"), memory)
-    if position.batch:
+    if position.batch and saved.description.run.batch == learner.origin.batch:  # else no epoch goes on
         learner.h, learner.c = tensors["state.h"], tensors["state.c"]
 
 
