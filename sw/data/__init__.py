@@ -15,6 +15,7 @@ from etalstm.data.ptb import Ptb
 from etalstm.data.pydoc import Pydoc
 from etalstm.data.reading import Reading
 from etalstm.data.sequences import Sequences, examples_of
+from etalstm.data.trajectories import Trajectories
 from etalstm.data.trec import Trec
 
 __all__ = [
@@ -37,7 +38,7 @@ __all__ = [
 
 BUNDLED: dict[str, type[DataSet]] = {"digits": Digits, "pydoc": Pydoc}
 BROUGHT: dict[str, type[DataSet]] = {  # the user has their files
-    "babi": Babi, "imdb": Imdb, "mr": Mr, "ptb": Ptb, "trec": Trec,
+    "babi": Babi, "ethucy": Trajectories, "imdb": Imdb, "mr": Mr, "ptb": Ptb, "trec": Trec,
 }  # fmt: skip
 DATASETS = BUNDLED | BROUGHT
 

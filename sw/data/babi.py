@@ -5,7 +5,8 @@ from pathlib import Path
 
 from etalstm.data.encoding import UNKNOWN
 from etalstm.data.files import members_of
-from etalstm.data.labelled import LabelledTexts, hold_out
+from etalstm.data.labelled import LabelledTexts
+from etalstm.data.sequences import hold_out
 from etalstm.errors import DataError
 
 FILE = "babi_en_tasks_1-20_v1-2.tar.xz"

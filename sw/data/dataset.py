@@ -10,6 +10,7 @@ import numpy as np
 from etalstm.data.encoding import Encoding
 
 SPLITS = ("train", "validation", "test")
+MEASURES = ("ade", "fde")  # mean and final displacement error
 CLASSIFY, LANGUAGE, REGRESS, TAG = TASKS = ("classify", "language", "regress", "tag")
 
 
@@ -107,6 +108,19 @@ class DataSet(ABC):
         ValueError
             If there is no such split, `steps` does not suit the data, or the split fills no batch.
         """
+
+    def measures(self, outputs: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:
+        """Measure outputs in other ways than by their loss, where the data set has such.
+
+        Parameters
+        ----------
+        outputs, targets : arrays, float32, (B, C)
+
+        Returns
+        -------
+        dict from one of :data:`MEASURES` to an array (B,)
+        """
+        return {}
 
 
 def check_split(name: str) -> str:

@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 from etalstm.data.files import packed_text
-from etalstm.data.labelled import LabelledTexts, Text, hold_out
+from etalstm.data.labelled import LabelledTexts, Text
+from etalstm.data.sequences import hold_out
 from etalstm.errors import DataError
 
 SPLITS = ("train", "test")

@@ -4,8 +4,6 @@ import zlib
 from collections import Counter
 from collections.abc import Sequence
 
-import numpy as np
-
 from etalstm.data.dataset import CLASSIFY
 from etalstm.data.encoding import UNKNOWN, WORDS, Encoding
 from etalstm.data.sequences import Example, Sequences
@@ -56,13 +54,3 @@ class LabelledTexts(Sequences):
         of_task = len(labels), encoding.count, encoding, steps
         super().__init__(name, CLASSIFY, examples, *of_task, masked=True, keep_end=keep_end)
         self.fingerprint = zlib.crc32(repr(splits).encode())
-
-
-def hold_out(texts: list[Text], share: float, seed: int = 0) -> tuple[list[Text], list[Text]]:
-    """Divide texts in two by a seed, which is the same for every run; the second part has the share.
-
-    Both keep the order of the texts.
-    """
-    order = np.random.Generator(np.random.PCG64(seed)).permutation(len(texts))
-    held = round(share * order.size)
-    return tuple([texts[n] for n in np.sort(part)] for part in (order[held:], order[:held]))

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from etalstm.data.files import read_file
-from etalstm.data.labelled import LabelledTexts, Text, hold_out
+from etalstm.data.labelled import LabelledTexts, Text
+from etalstm.data.sequences import hold_out
 from etalstm.errors import DataError
 
 FILES = {"negative": "rt-polarity.neg", "positive": "rt-polarity.pos"}

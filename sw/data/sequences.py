@@ -132,6 +132,16 @@ class Sequences(DataSet):
         return Batch(x, lengths, targets, weights)
 
 
+def hold_out(items: Sequence, share: float, seed: int = 0) -> tuple[list, list]:
+    """Divide items in two by a seed, which is the same for every run; the second part has the share.
+
+    Both keep the order of the items.
+    """
+    order = np.random.Generator(np.random.PCG64(seed)).permutation(len(items))
+    held = round(share * order.size)
+    return tuple([items[n] for n in np.sort(part)] for part in (order[held:], order[:held]))
+
+
 def examples_of(x: Sequence, y: Sequence, lengths: Sequence[int] | None, task: str) -> list[Example]:
     """Give the examples of arrays.
 

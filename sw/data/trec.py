@@ -4,7 +4,8 @@ import zlib
 from pathlib import Path
 
 from etalstm.data.files import read_lines
-from etalstm.data.labelled import LabelledTexts, Text, hold_out
+from etalstm.data.labelled import LabelledTexts, Text
+from etalstm.data.sequences import hold_out
 from etalstm.errors import DataError
 
 FILES = {"train": "train_5500.label", "test": "TREC_10.label"}

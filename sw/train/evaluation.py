@@ -1,13 +1,36 @@
 """Evaluation: a network's loss over batches, nothing learnt and nothing kept."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
-from etalstm.data import Batch
+from etalstm.data import Batch, DataSet
+from etalstm.data.dataset import REGRESS
 from etalstm.device import Outputs, Session
 from etalstm.train.loss import Loss
 from etalstm.train.model import HostModel
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a network does on some batches.
+
+    Members
+    -------
+    loss : Loss
+    measures : dict from name to float    means of :meth:`etalstm.data.DataSet.measures`
+    cycles : int                          the device's
+    """
+
+    loss: Loss
+    measures: dict[str, float]
+    cycles: int
+
+    def scores(self, task: str) -> dict[str, float]:
+        """Give what a task is judged by, and the data set's own measures."""
+        return self.loss.score(task) | self.measures
 
 
 def forward(session: Session, model: HostModel, x: np.ndarray, lengths: np.ndarray, h=None, c=None) -> Outputs:
@@ -24,31 +47,34 @@ def evaluate(
     session: Session,
     model: HostModel,
     batches: Iterable[Batch],
-    stateful: bool,
+    data: DataSet,
     stop: Callable[[], bool] = lambda: False,
-) -> tuple[Loss, int] | None:
+) -> Evaluation | None:
     """Add up the loss of batches.
 
     Parameters
     ----------
     session, model
     batches : iterable of Batch
-    stateful : bool
-        Each batch goes on from the states that the one before left.
+    data : DataSet
+        That they are of. If it is stateful, each batch goes on from the states that the one before left.
     stop : callable
         Asked before each batch; if it says so there is no result.
 
     Returns
     -------
-    Loss, and the device's cycles; None if stopped
+    Evaluation; None if stopped
     """
-    loss, cycles, h, c = Loss(0.0, 0.0, 0.0), 0, None, None
+    loss, measured, cycles, h, c = Loss(0.0, 0.0, 0.0), Counter(), 0, None, None
     for batch in batches:
         if stop():
             return None
         outputs = forward(session, model, batch.x, batch.lengths, h, c)
         loss += model.evaluate(batch, outputs.y)
+        if data.task == REGRESS:
+            found = data.measures(model.outputs(outputs.y, batch.lengths), batch.targets)
+            measured.update({name: float((values * batch.weights).sum()) for name, values in found.items()})
         cycles += session.counters()["cycles"]
-        if stateful:
+        if data.stateful:
             h, c = outputs.h, outputs.c
-    return loss, cycles
+    return Evaluation(loss, {name: value / loss.weight for name, value in measured.items()}, cycles)

@@ -224,11 +224,11 @@ class Trainer:
         started, learner = time.perf_counter(), self.learner
         batches = self.data.epoch(split, self.settings.batch, learner.steps)[: self.settings.evaluation_batches]
         learner.send()
-        found = evaluate(learner.session, learner.model, batches, self.data.stateful, lambda: bool(interrupt.requested))
+        found = evaluate(learner.session, learner.model, batches, self.data, lambda: bool(interrupt.requested))
         if found is None:
             return None
-        loss, cycles = found
-        return self._place(kind) | learner.entry(kind, loss, started) | {"split": split, "cycles": cycles}
+        entry = learner.entry(kind, found.loss, started) | found.measures
+        return self._place(kind) | entry | {"split": split, "cycles": found.cycles}
 
     def _test(self, interrupt: Interrupt) -> dict | None:
         if self.settings.early_stopping is not None and self.folder.best.exists():

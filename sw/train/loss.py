@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from etalstm.data.dataset import LANGUAGE, REGRESS
+from etalstm.data.dataset import LANGUAGE, MEASURES, REGRESS
 
-SCORES = ("accuracy", "perplexity", "rmse")  # what :meth:`Loss.score` names
+SCORES = ("accuracy", "perplexity", "rmse", *MEASURES)  # what a network is judged by
 
 
 @dataclass(frozen=True)

@@ -113,8 +113,8 @@ class TrainedModel:
         batches = data.epoch(split, *sizes)
         masked = not data.stateful  # a sequence may have fewer steps than the batch, even if all have as many
         with threadpool_limits(1):
-            loss, _ = evaluate(self._session(*sizes, masked), self.model, batches, data.stateful)
-        return {"loss": loss.mean} | loss.score(self.identity.task)
+            found = evaluate(self._session(*sizes, masked), self.model, batches, data)
+        return {"loss": found.loss.mean} | found.scores(self.identity.task)
 
     def _sizes(self, data: DataSet, batch: int | None, steps: int | None) -> tuple[int, int]:
         """Give the sizes of a batch, those of the run where none is given."""

@@ -1,6 +1,7 @@
 """Data sets give whole batches, deterministic splits and honest weights."""
 
 import io
+import json
 import lzma
 import os
 import tarfile
@@ -8,8 +9,12 @@ import tarfile
 import numpy as np
 import pytest
 
+from etalstm.cli import run
 from etalstm.data import DATASETS, SPLITS, open_dataset
+from etalstm.data.dataset import REGRESS
+from etalstm.data.trajectories import TEST, TRAIN
 from etalstm.errors import DataError
+from etalstm.train import load
 
 
 def write_ptb(directory, sentences=1200):
@@ -51,6 +56,17 @@ def write_babi(directory, tasks=20, story=STORY):
                 archive.addfile(member, io.BytesIO(content))
 
 
+def write_ethucy(directory, pedestrians=12):
+    """Everybody walks, faster the larger their number; in each recording the first pauses after 30 steps."""
+    for number, name in enumerate((*TRAIN, TEST)):
+        rows = [
+            (10 * step + 100 * (pedestrian == 0 and step >= 30), f"{pedestrian}.0", 0.1 * pedestrian * step, number)
+            for step in range(40)
+            for pedestrian in range(pedestrians)
+        ]
+        (directory / f"{name}.txt").write_text("".join("\t".join(map(str, row)) + "\n" for row in rows))
+
+
 def pipe(path):
     path.unlink()
     os.mkfifo(path)
@@ -58,7 +74,14 @@ def pipe(path):
 
 BABI = "babi_en_tasks_1-20_v1-2.tar.xz"
 KINDS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
-FILES = {"babi": write_babi, "imdb": write_imdb, "mr": write_mr, "ptb": write_ptb, "trec": write_trec}
+FILES = {
+    "babi": write_babi,
+    "ethucy": write_ethucy,
+    "imdb": write_imdb,
+    "mr": write_mr,
+    "ptb": write_ptb,
+    "trec": write_trec,
+}
 
 
 @pytest.fixture(scope="module", params=sorted(DATASETS))
@@ -75,7 +98,7 @@ def shuffled(dataset, split, batch, seed=1):
 
 
 def test_unknown_name_lists_the_known():
-    with pytest.raises(ValueError, match=r"'mnist'.*babi, digits, imdb, mr, ptb, pydoc, trec"):
+    with pytest.raises(ValueError, match=r"'mnist'.*babi, digits, ethucy, imdb, mr, ptb, pydoc, trec"):
         open_dataset("mnist")
 
 
@@ -90,8 +113,12 @@ def test_every_batch_has_the_sizes_of_the_device(dataset, batch):
         for item in [*shuffled(dataset, split, batch)[-2:], *dataset.epoch(split, batch, dataset.steps)[-2:]]:
             assert item.x.shape[:2] == (dataset.steps, batch)
             expected = (dataset.steps, batch) if dataset.per_step else (batch,)
-            assert item.targets.shape == item.weights.shape == expected
-            assert item.targets.min() >= 0 and item.targets.max() < dataset.classes
+            assert item.weights.shape == expected
+            if dataset.task == REGRESS:
+                assert item.targets.shape == (batch, dataset.classes)
+            else:
+                assert item.targets.shape == expected
+                assert item.targets.min() >= 0 and item.targets.max() < dataset.classes
             assert ((item.lengths >= 1) & (item.lengths <= dataset.steps)).all()
 
 
@@ -214,6 +241,36 @@ def test_babi_asks_after_the_story_so_far(tmp_path):
     assert [int(item.targets[0]) for item in (first, second, third)] == [1, 2, 3]
 
 
+def test_paths_are_seen_from_the_last_known_position(tmp_path):
+    write_ethucy(tmp_path)
+    data = open_dataset("ethucy", tmp_path)
+    windows = data.epoch("test", 1, 8)
+    assert len(windows) == 11 + 11 * 21, "a path of 30 steps, then one of 10, and eleven of 40"
+    last = windows[-1]
+    assert np.allclose(last.x[:, 0], [[1.1 * (step - 7), 0, 1.1 * (step > 0), 0] for step in range(8)], atol=1e-5)
+    assert np.allclose(last.targets[0].reshape(12, 2), [[1.1 * step, 0] for step in range(1, 13)], atol=1e-5)
+    assert data.notes == ["going straight on at the last pace: ade 0.000, fde 0.000 m on the test split"]
+
+
+def test_displacement_is_measured_in_the_plane(tmp_path):
+    write_ethucy(tmp_path)
+    targets = np.zeros((2, 24), np.float32)
+    outputs = np.stack([np.tile([3, 4], 12), np.repeat([0, 1], [22, 2])]).astype(np.float32)
+    found = open_dataset("ethucy", tmp_path).measures(outputs, targets)
+    assert np.allclose(found["ade"], [5, 2**0.5 / 12]) and np.allclose(found["fde"], [5, 2**0.5])
+
+
+def test_a_run_on_paths_is_judged_by_displacement(tmp_path):
+    write_ethucy(tmp_path)
+    sizes = ["--hidden", "4", "--batch", "64", "--epochs", "1", "--data", str(tmp_path)]
+    assert run(["train", "--dataset", "ethucy", *sizes, "--out", str(tmp_path / "run")]) == 0
+    entry = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert entry["kind"] == "test" and 0 < entry["ade"] < entry["fde"]
+    with load(tmp_path / "run") as model:
+        found = model.evaluate(open_dataset("ethucy", tmp_path))
+    assert {name: entry[name] for name in found} == found and {"rmse", "ade", "fde"} < found.keys()
+
+
 def test_ptb_is_a_stream_of_words_with_ends_of_sentences(tmp_path):
     write_ptb(tmp_path)
     ptb = open_dataset("ptb", tmp_path)
@@ -230,6 +287,8 @@ def test_ptb_is_a_stream_of_words_with_ends_of_sentences(tmp_path):
         ("trec", lambda d: (d / "TREC_10.label").write_text("HUM:x who ?\nWHAT:y ?\n"), "line 2: expected KIND:detail"),
         ("trec", lambda d: (d / "TREC_10.label").write_text("HUM:x\n"), "line 1: expected KIND:detail"),
         ("trec", lambda d: pipe(d / "TREC_10.label"), r"TREC_10\.label: must be a regular file"),
+        ("ethucy", lambda d: (d / f"{TEST}.txt").write_text("0\t1\t2\n"), "crowds_zara01.txt, line 1: expected frame"),
+        ("ethucy", lambda d: (d / f"{TEST}.txt").write_text("0\t1\tnan\t2\n"), "line 1: expected frame, pedestrian"),
         ("mr", lambda d: (d / "rt-polarity.pos").write_text("a film\n\nb\n"), r"\.pos, line 2: expected a sentence"),
         ("imdb", lambda d: (d / "imdb_train_small.tsv.xz").unlink(), "must hold imdb_train.tsv or imdb_train.tsv.xz"),
         ("imdb", lambda d: (d / "imdb_test.tsv.xz").write_bytes(b"neg"), r"imdb_test\.tsv\.xz: damaged"),
