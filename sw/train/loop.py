@@ -222,13 +222,15 @@ class Trainer:
     def _evaluate(self, kind: str, split: str, interrupt: Interrupt) -> dict | None:
         """Give the log's entry of a split's loss, or None if a signal came meanwhile."""
         started, learner = time.perf_counter(), self.learner
-        batches = self.data.epoch(split, self.settings.batch, learner.steps)[: self.settings.evaluation_batches]
+        every = self.data.epoch(split, self.settings.batch, learner.steps)
+        batches = every[: self.settings.evaluation_batches]
         learner.send()
         found = evaluate(learner.session, learner.model, batches, self.data, lambda: bool(interrupt.requested))
         if found is None:
             return None
         entry = learner.entry(kind, found.loss, started) | found.measures
-        return self._place(kind) | entry | {"split": split, "cycles": found.cycles}
+        looked_at = {"split": split, "batches": len(batches), "of_batches": len(every)}
+        return self._place(kind) | entry | looked_at | {"cycles": found.cycles}
 
     def _test(self, interrupt: Interrupt) -> dict | None:
         if self.settings.early_stopping is not None and self.folder.best.exists():

@@ -1,6 +1,7 @@
 """What a network's outputs cost, and how much less they would if they were others."""
 
 import math
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,9 +41,9 @@ class Loss:
 
     @property
     def perplexity(self) -> float:
-        """Exponential of the mean."""
+        """Exponential of the mean; the largest number that there is where it would be more: JSON has no infinity."""
         with np.errstate(over="ignore"):
-            return float(np.exp(self.mean))
+            return min(float(np.exp(self.mean)), sys.float_info.max)
 
     def score(self, task: str) -> dict[str, float]:
         """Give what a task is judged by: perplexity, accuracy, or ``rmse``, the root of the mean squared error."""

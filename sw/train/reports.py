@@ -14,7 +14,7 @@ from etalstm.train.events import EventFile
 from etalstm.train.settings import Settings
 
 Report = Callable[[dict], None]
-PLACES = ("iteration", "epoch")  # of an entry: where it stands, not what was measured
+PLACES = ("iteration", "epoch", "batches", "of_batches")  # of an entry: where it stands, not what was measured
 
 
 def numbers(entry: dict) -> dict[str, float]:

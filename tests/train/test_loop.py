@@ -59,6 +59,8 @@ def test_the_log_has_an_object_for_every_iteration_and_epoch(whole):
     iterations = [entry["iteration"] for entry in entries if entry["kind"] == "iteration"]
     assert iterations == list(range(1, settings.iterations + 1))
     assert entries[-1]["kind"] == "test"
+    few = settings.evaluation_batches
+    assert entries[-1]["batches"] == (few or entries[-1]["of_batches"]) <= entries[-1]["of_batches"]
     epochs = {"pydoc dense": [], "digits dense": [1], "digits ms1-bf16": [1, 2, 3, 4, 5]}
     assert [entry["epoch"] for entry in entries if entry["kind"] == "epoch"] == epochs[
         f"{settings.dataset} {settings.policy}"
