@@ -12,6 +12,7 @@ from etalstm.paper.claims import BASELINE_NAMES, boards_text
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # Okabe and Ito
 HATCHES = ("", "//", "..", "xx", "\\\\", "++")
 GIGA = 1e9
+AXES = {"speed": "speed over the baseline's", "energy": "the baseline's energy over ours"}
 TICKS = (1, 2, 5)  # of each power of ten
 
 
@@ -72,7 +73,7 @@ def draw_ratios(rows: Sequence[Row], quantity: str) -> str:
             axes.set_xticks(range(len(names)), names)
             axes.grid(axis="y", which="both", alpha=0.25)
     for axes in panels[:, 0]:
-        axes.set_ylabel(f"{quantity}, times the baseline's")
+        axes.set_ylabel(AXES[quantity])
     _legend(figure, panels[0][0])
     return _svg(pyplot, figure)
 
