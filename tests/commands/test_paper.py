@@ -1,5 +1,6 @@
 """``eta-lstm paper``: what it asks the cycle model, and what it refuses."""
 
+import importlib
 import importlib.util
 import json
 
@@ -12,6 +13,7 @@ from etalstm.errors import RunError
 from etalstm.hw.config import preset
 from etalstm.paper.requests import Request
 from etalstm.paper.runs import Runs
+from tests.paper.compared import measure
 
 SMALL = Request(8, 1, 4, 2, "dynamic")
 
@@ -78,3 +80,23 @@ def test_the_file_holds_every_answer_as_soon_as_it_is_there(tmp_path):
     requests = [Request(8, 1, 4, steps, "dynamic") for steps in (2, 3, 4)]
     Runs(path, "machine").complete(requests, lambda request: {"cycles": 1}, 1, report)
     assert seen == [1, 2, 3]
+
+
+def test_the_command_writes_its_files_and_asks_the_model_once(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: the extra study")
+    command, asked = importlib.import_module("etalstm.commands.paper"), []
+
+    def made_up(request, config):
+        asked.append(request)
+        return measure(request)
+
+    monkeypatch.setattr(command, "answer", made_up)
+    monkeypatch.setattr(command, "count_processors", lambda: 1)
+    written = []
+    for _ in range(2):
+        assert run(["paper", "--out", str(tmp_path), "--quick"]) == 0
+        written.append([(tmp_path / f"paper.{kind}").read_bytes() for kind in ("json", "md", "html")])
+    assert written[0] == written[1] and len(asked) == len(set(asked)) == 24
+    assert capsys.readouterr().out.split() == [str(tmp_path / "paper.html")] * 2
+    assert set(json.loads(written[0][0])["densities"]["sets"]) == {"trec", "ptb"}
+    assert b"eta-lstm paper --out DIR --quick" in written[0][1]
