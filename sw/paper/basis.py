@@ -57,7 +57,7 @@ def limits(study: Study) -> Iterator[Block]:
         f"LSTM-Inf and Static-Arch: their cycles are those of Dyn-Arch times a factor, modelled on one layer with "
         f"{SHORT[0]} and {SHORT[1]} steps and continued as a straight line. On H 1024, two layers, 32 sequences, "
         "35 steps the factor of Static-Arch is 0.2 % from that of the whole iteration. On four boards it is the "
-        "factor of one board."
+        "factor of one board. One layer may have more groups of channels than the whole network."
     )
     yield Paragraph(
         "The GPU: compressing streams for MS1 and finding the cells of MS2 are taken to cost nothing. The loss and "

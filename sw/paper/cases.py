@@ -52,6 +52,8 @@ class Row:
         What the energy is counted from.
     fits : bool
         The memory is large enough.
+    groups : int
+        Of channels, on a board.
     speed, energy : dict from baseline to Value
         The baseline's over this row's.
     """
@@ -66,6 +68,7 @@ class Row:
     footprint: dict[str, Value]
     events: dict[str, float]
     fits: bool = True
+    groups: int = 0
     speed: dict[str, Value] = field(default_factory=dict)
     energy: dict[str, Value] = field(default_factory=dict)
 
@@ -126,6 +129,7 @@ def board_row(benchmark: Benchmark, case: str, boards: int, measure: Measure) ->
         benchmark.name, case, boards, "", Value(found["milliseconds"], "ms", how), _joules(events, how),
         _bytes({kind: boards * value for kind, value in moved.items()}, how),
         _bytes({kind: boards * value for kind, value in found["footprint"].items()}, how), dict(events), found["fits"],
+        found["groups"],
     )  # fmt: skip
 
 

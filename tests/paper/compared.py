@@ -17,6 +17,7 @@ def measure(request: Request) -> dict:
     share = 1.0 if request.storage == "dense" else 0.5
     return {
         "cycles": cycles,
+        "groups": 5 if request.storage != "dense" else 2,
         "milliseconds": cycles / 1e3,
         "operations": {"mac": 1000, "elementwise": 10, "activation": 5},
         "bytes": {name: share * count for name, count in BYTES.items()},

@@ -33,7 +33,7 @@ def test_every_claim_is_on_the_page_with_what_came_out(blocks):
 def test_the_page_says_what_a_board_lacks_and_what_is_assumed(blocks):
     text = markdown(blocks)
     assert "The V100 has 15.7" in text and "Nobody has measured it" in text
-    assert "exchange is assumed to cost nothing" in text and "(does not fit)" in text
+    assert "exchange is assumed to cost nothing" in text and "(does not fit)" in text and "| 2, 5 |" in text
     for one in COEFFICIENTS:
         assert f"| {one.name} |" in text
 
