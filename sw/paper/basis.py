@@ -56,7 +56,8 @@ def limits(study: Study) -> Iterator[Block]:
     yield Paragraph(
         f"LSTM-Inf and Static-Arch: their cycles are those of Dyn-Arch times a factor, modelled on one layer with "
         f"{SHORT[0]} and {SHORT[1]} steps and continued as a straight line. On H 1024, two layers, 32 sequences, "
-        "35 steps the factor of Static-Arch is 0.2 % from that of the whole iteration. On four boards it is the "
+        "35 steps the factor of Static-Arch is 0.2 % from that of the whole iteration. On ptb that of LSTM-Inf is "
+        "0.01 % from it. On four boards it is the "
         "factor of one board. One layer may have more groups of channels than the whole network."
     )
     yield Paragraph(

@@ -13,20 +13,24 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # 
 HATCHES = ("", "//", "..", "xx", "\\\\", "++")
 GIGA = 1e9
 AXES = {"speed": "speed over the baseline's", "energy": "the baseline's energy over ours"}
+STYLE = {
+    "svg.hashsalt": "etalstm",  # equal results give equal files
+    "svg.fonttype": "none",  # text, not outlines of letters
+    "hatch.linewidth": 0.5,
+}
 TICKS = (1, 2, 5)  # of each power of ten
 
 
 def _pyplot():
     matplotlib = importlib.import_module("matplotlib")  # optional: the extra study
     matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "etalstm"  # equal results give equal files
-    matplotlib.rcParams["hatch.linewidth"] = 0.5
     return importlib.import_module("matplotlib.pyplot")
 
 
 def _svg(pyplot, figure) -> str:
     picture = io.StringIO()
-    figure.savefig(picture, format="svg", metadata={"Date": None})
+    with pyplot.rc_context(STYLE):
+        figure.savefig(picture, format="svg", metadata={"Date": None})
     pyplot.close(figure)
     return picture.getvalue()
 
@@ -72,6 +76,7 @@ def draw_ratios(rows: Sequence[Row], quantity: str) -> str:
             axes.yaxis.set_minor_formatter("")
             axes.set_xticks(range(len(names)), names)
             axes.grid(axis="y", which="both", alpha=0.25)
+            axes.set_axisbelow(True)
     for axes in panels[:, 0]:
         axes.set_ylabel(AXES[quantity])
     _legend(figure, panels[0][0])
