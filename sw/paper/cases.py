@@ -27,6 +27,8 @@ ON_GPU = (BASELINE, MS1, MS2, COMBINE)
 ON_BOARDS = (INFERENCE, STATIC, DYNAMIC, ETA_PAPER, ETA)
 MOVED = ("weights", "activations", "intermediates", "deltas")
 
+DENSITIES = CPU + ASSUMED  # measured, on networks smaller than the benchmarks: that they carry over is assumed
+
 # What the source paper's ratios say of its baseline. Dyn-Arch has as many PEs as the GPU has units. It is 1.42 times as
 # fast. If all its PEs worked in every cycle, at the clock that we assume, the GPU would reach this many operations a
 # second. The paper's figures imply that number. Nobody has measured it.
@@ -108,7 +110,7 @@ def gpu_row(benchmark: Benchmark, case: str, kind: str, roofline: gpu.Roofline) 
     if kind == FRAMEWORK:
         seconds *= gpu.operations(whole) / IMPLIED_OPERATIONS / roofline.seconds(whole)
     how = MODELLED + CITED if kind == CUDNN else CITED + ASSUMED
-    how = how if case == BASELINE else together(how, _densities(benchmark))
+    how = how if case == BASELINE else together(how, DENSITIES)
     events = {f"gpu_{kind}": seconds}
     return Row(
         benchmark.name, case, 0, kind, Value(1e3 * seconds, "ms", how), _joules(events, how),
@@ -120,7 +122,7 @@ def board_row(benchmark: Benchmark, case: str, boards: int, measure: Measure) ->
     """Model a case on our machine; what boards exchange is assumed to take no time and no energy."""
     found = iteration(benchmark, case, boards, measure)
     skips = case in (ETA, ETA_PAPER)
-    how = together(MODELLED, _densities(benchmark) if skips else "", ASSUMED if boards > 1 or not found["fits"] else "")
+    how = together(MODELLED, DENSITIES if skips else "", ASSUMED if boards > 1 or not found["fits"] else "")
     moved = {kind: found["bytes"][f"read_{kind}"] + found["bytes"][f"write_{kind}"] for kind in MOVED}
     moved["program"] = found["bytes"]["program"]
     seconds = found["milliseconds"] / 1e3
@@ -131,10 +133,6 @@ def board_row(benchmark: Benchmark, case: str, boards: int, measure: Measure) ->
         _bytes({kind: boards * value for kind, value in found["footprint"].items()}, how), dict(events), found["fits"],
         found["groups"],
     )  # fmt: skip
-
-
-def _densities(benchmark: Benchmark) -> str:
-    return CPU if densities_of(benchmark.name).own else CPU + ASSUMED
 
 
 def _bytes(found: dict[str, float], how: str) -> dict[str, Value]:

@@ -20,7 +20,7 @@ class Densities:
     data : str
         Data set that they were measured on.
     own : bool
-        That is the benchmark's own data set; else the shares are assumed.
+        That is the benchmark's own data set; else the shares are assumed to be another's.
     delta, local, inputs : float
         Of η-LSTM: nonzero shares of δ and of the local gradients, and the share of x and h that is sent.
     ms1_local : float

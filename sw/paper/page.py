@@ -70,8 +70,8 @@ def _opening(study: Study, command: str) -> Iterator[Block]:
     )
     yield Paragraph(
         f"Letters say what a value rests on. {letters}. The cycle model differs from the Verilog by 0.21 % at most "
-        "over the 28 configurations of eta-lstm model --check. A star behind a network's name: its densities are "
-        "assumed."
+        "over the 28 configurations of eta-lstm model --check. A star behind a network's name: its task was "
+        "not trained, and its densities are another task's."
     )
     yield Heading("Where η-LSTM wins, and where not")
     yield Paragraph(

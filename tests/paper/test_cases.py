@@ -66,7 +66,7 @@ def test_ms2_helps_both_kinds_of_software_alike():
 def test_provenance_names_everything_that_a_value_rests_on():
     assert row("baseline", 0, CUDNN).milliseconds.how == "ML"
     assert row("baseline", 0, FRAMEWORK).milliseconds.how == "LA"
-    assert row("eta", 1).milliseconds.how == "MCA"  # no study of the made-up network
+    assert row("eta", 1).milliseconds.how == "MCA"
     assert row("dynamic", 1).milliseconds.how == "MA" and not row("dynamic", 1).fits
     assert together("A", "ML", "M") == "MLA"
     with pytest.raises(ValueError, match="letters of VMCLA, got 'X'"):
