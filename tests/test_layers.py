@@ -69,6 +69,7 @@ LAYERS = {
     "etalstm.plan": PLAIN | CONTRACT | CONFIG,
     "etalstm.device": PLAIN | CONTRACT | CONFIG | {"etalstm.plan", "etalstm.golden"},
     "etalstm.model": PLAIN | CONTRACT | CONFIG | DISTANCE | {"etalstm.plan"},
+    "etalstm.paper": PLAIN | CONTRACT | {"etalstm.model"},
     "etalstm.data": PLAIN,
     "etalstm.interchange": {"etalstm.durable", "etalstm.errors", "etalstm.network"},
     "etalstm.train": PLAIN

@@ -14,6 +14,7 @@ COMMANDS = {
     "plan": "plan",
     "model": "model",
     "trace": "trace",
+    "paper": "paper",
     "verilog": "verilog",
     "build": "build",
     "program": "program",

@@ -1,7 +1,7 @@
 """``eta-lstm model``: how many cycles an iteration takes on a machine, without a machine."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -218,8 +218,9 @@ def measure(
     dict
         ``groups`` of channels, ``cycles``, ``utilization`` (MACs that are made, of the network's, over PEs times
         cycles), ``dense_equivalent`` (the same of all of the network's MACs, those that are skipped included),
-        ``milliseconds`` at the configuration's clock, ``bytes`` by kind, read and written, and ``passes``: cycles of
-        each program. On an architecture that skips nothing everything is dense, whatever the densities.
+        ``milliseconds`` at the configuration's clock, ``bytes`` by kind, read and written, ``operations`` of all
+        lanes: ``mac``, ``elementwise`` and ``activation``, ``footprint``: bytes of memory by kind, and ``passes``:
+        cycles of each program. On an architecture that skips nothing everything is dense, whatever the densities.
 
     Raises
     ------
@@ -251,8 +252,20 @@ def measure(
         "dense_equivalent": macs / (config.pes * cycles),
         "milliseconds": cycles / config.clock_mhz / 1000,
         "bytes": moved | {"program": sum(counters["program_bytes"] for counters in passes.values())},
+        "operations": _operations(config, passes.values()),
+        "footprint": plan.footprint(),
         "passes": {name: counters["cycles"] for name, counters in passes.items()},
     }
+
+
+def _operations(config: Config, passes: Iterable[dict]) -> dict[str, int]:
+    """Count operations by kind; lanes without an element count like the others."""
+    found = {"mac": 0, "elementwise": 0, "activation": 0}
+    for counters in passes:
+        for kind in ("mac", "elementwise"):
+            found[kind] += config.lanes * counters["channel_cycles"][kind]
+        found["activation"] += counters["activation"]
+    return found
 
 
 def _refreshed(inputs: DeltaInputs, steps: int) -> float:

@@ -1,0 +1,114 @@
+"""The energy of a training iteration: counts of events times what an event takes.
+
+Every coefficient has a low, a nominal and a high value, and its source. Those that nobody has measured for this machine
+are marked, and have a wide range. A band comes from drawing all coefficients at random within their ranges.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+CITED, RECALLED, ESTIMATED, ASSUMED = "cited", "recalled", "estimated", "assumed"
+DRAWS, SEED = 4000, 0
+BAND = (5, 95)  # percentiles
+_PICO = 1e-12
+_OPERANDS = 3  # words that an operation of a PE reads from or writes to the lane's memories
+_ACTIVATION_OPERATIONS = 4  # an activation is a polynomial: about so many multiplications and additions
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """What an event takes.
+
+    Members
+    -------
+    name, unit : str
+    low, nominal, high : float
+    basis : str
+        ``cited``; ``recalled``: cited from memory, not checked; ``estimated``: by us; ``assumed``.
+    source : str
+    """
+
+    name: str
+    unit: str
+    low: float
+    nominal: float
+    high: float
+    basis: str
+    source: str
+
+    @property
+    def joules(self) -> float:
+        """Joules of an event, for one of the coefficient's unit."""
+        return _PICO if self.unit.startswith("pJ") else 1.0
+
+
+_HOROWITZ = "Horowitz, ISSCC 2014: {} pJ in 45 nm; times 0.3 for 16 nm and times 2, 8, 14 for an FPGA's logic"
+COEFFICIENTS = (
+    Coefficient("hbm", "pJ/bit", 3.92, 7.0, 12.5, CITED,
+                "low: the device, O'Connor et al., MICRO 2017; high: with the controller; nominal between is assumed"),
+    Coefficient("multiply", "pJ", 2.2, 8.9, 15.5, ESTIMATED, _HOROWITZ.format("float32 multiplication, 3.7")),
+    Coefficient("add", "pJ", 0.5, 2.2, 3.8, ESTIMATED, _HOROWITZ.format("float32 addition, 0.9")),
+    Coefficient("lane_word", "pJ", 1.5, 4.0, 10.0, ESTIMATED,
+                "a word of a lane's memories; Horowitz: 10 pJ for 64 bits of 8 KB in 45 nm, 20 pJ of 32 KB"),
+    Coefficient("board", "W", 15.0, 25.0, 40.0, ESTIMATED,
+                "of one board, whatever the machine does: leakage, clock tree, HBM's refresh, PCIe, regulators"),
+    Coefficient("gpu_cudnn", "W", 180.0, 240.0, 300.0, ASSUMED,
+                "300 W, NVIDIA's data sheet of the V100 SXM2, times 0.6, 0.8, 1.0"),
+    Coefficient("gpu_framework", "W", 100.0, 170.0, 250.0, ASSUMED,
+                "250 W, NVIDIA's data sheet of the V100 PCIe, times 0.4, 0.68, 1.0; a GPU that waits takes less"),
+)  # fmt: skip
+_BY_NAME = {one.name: one for one in COEFFICIENTS}
+
+Events = Mapping[str, float]
+"""How often what happens, by a coefficient's name; of a power: seconds."""
+
+
+def machine_events(operations: Mapping[str, int], moved_bytes: float, seconds: float, boards: int = 1) -> Events:
+    """Count the events of an iteration on our machine.
+
+    Parameters
+    ----------
+    operations : dict
+        Of one board: ``mac`` and ``elementwise`` operations of the PEs, lanes without an element included, and those of
+        the ``activation`` units. An operation of a PE passes its multiplier and its adder.
+    moved_bytes : float
+        Between memory and machine, of one board.
+    seconds : float
+    boards : int
+        They all do the same.
+    """
+    of_pes = operations["mac"] + operations["elementwise"]
+    passed = of_pes + _ACTIVATION_OPERATIONS * operations["activation"]
+    counts = {"hbm": 8 * moved_bytes, "multiply": passed, "add": passed, "lane_word": _OPERANDS * of_pes}
+    return {name: boards * count for name, count in (counts | {"board": seconds}).items()}
+
+
+def joules(events: Events, values: Mapping[str, float | np.ndarray] | None = None):
+    """Give the energy of events.
+
+    Parameters
+    ----------
+    values : dict, optional
+        Of each coefficient, a number or an array of draws. Default: the nominal values.
+    """
+    values = nominal() if values is None else values
+    return sum(count * values[name] * _BY_NAME[name].joules for name, count in events.items())
+
+
+def nominal() -> dict[str, float]:
+    """Give every coefficient's nominal value."""
+    return {one.name: one.nominal for one in COEFFICIENTS}
+
+
+def draw(count: int = DRAWS, seed: int = SEED) -> dict[str, np.ndarray]:
+    """Draw every coefficient `count` times: a triangle from low to high with its peak at the nominal value."""
+    generator = np.random.default_rng(seed)
+    return {one.name: generator.triangular(one.low, one.nominal, one.high, count) for one in COEFFICIENTS}
+
+
+def band(values: np.ndarray) -> tuple[float, float]:
+    """Give the 5th and the 95th of a hundred."""
+    low, high = np.percentile(values, BAND)
+    return float(low), float(high)

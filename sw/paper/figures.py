@@ -1,0 +1,137 @@
+"""The figures of the comparison, as SVG, in colours that colour-blind readers tell apart and hatches for print."""
+
+import importlib
+import io
+from collections.abc import Sequence
+
+from etalstm.benchmarks import Benchmark
+from etalstm.model.gpu import Fitted, recurrent
+from etalstm.paper.cases import CASES, CUDNN, FRAMEWORK, ON_BOARDS, Row, find_row
+from etalstm.paper.claims import BASELINE_NAMES, boards_text
+
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # Okabe and Ito
+HATCHES = ("", "//", "..", "xx", "\\\\", "++")
+GIGA = 1e9
+AXES = {"speed": "speed over the baseline's", "energy": "the baseline's energy over ours"}
+STYLE = {
+    "svg.hashsalt": "etalstm",  # equal results give equal files
+    "svg.fonttype": "none",  # text, not outlines of letters
+    "hatch.linewidth": 0.5,
+}
+TICKS = (1, 2, 5)  # of each power of ten
+
+
+def _pyplot():
+    matplotlib = importlib.import_module("matplotlib")  # optional: the extra study
+    matplotlib.use("Agg")
+    return importlib.import_module("matplotlib.pyplot")
+
+
+def _svg(pyplot, figure) -> str:
+    picture = io.StringIO()
+    with pyplot.rc_context(STYLE):
+        figure.savefig(picture, format="svg", metadata={"Date": None})
+    pyplot.close(figure)
+    return picture.getvalue()
+
+
+def draw_fit(fitted: Fitted, published: Sequence[Benchmark]) -> str:
+    """Draw published times and those of the roofline, fitted and not."""
+    pyplot = _pyplot()
+    figure, axes = pyplot.subplots(figsize=(6, 3.6), constrained_layout=True)
+    for (names, label), colour, marker in zip(
+        ((fitted.fitted, "fitted"), (fitted.others, "not fitted")), COLOURS, "os", strict=False
+    ):
+        chosen = [one for one in published if one.name in names]
+        ours = [1e3 * fitted.roofline.seconds(recurrent(one)) for one in chosen]
+        axes.plot([one.v100_milliseconds for one in chosen], ours, marker, color=colour, label=label)
+    ends = [min(one.v100_milliseconds for one in published), max(one.v100_milliseconds for one in published)]
+    axes.plot(ends, ends, "--", color="#555", linewidth=1, label="equal")
+    axes.set(xscale="log", yscale="log", xlabel="published, ms", ylabel="roofline, ms")
+    axes.legend(frameon=False)
+    axes.grid(alpha=0.3)
+    return _svg(pyplot, figure)
+
+
+def draw_ratios(rows: Sequence[Row], quantity: str) -> str:
+    """Draw ``speed`` or ``energy`` by benchmark and case: baselines side by side, boards below each other.
+
+    Bands are lines. A logarithmic axis: twice and half are equally far from the baseline, which is the line at 1.
+    """
+    pyplot = _pyplot()
+    boards = sorted({row.boards for row in rows if row.boards})
+    figure, panels = pyplot.subplots(
+        len(boards), 2, figsize=(11, 6.5), sharey=True, squeeze=False, constrained_layout=True
+    )
+    names = list(dict.fromkeys(row.benchmark for row in rows))
+    for line, count in zip(panels, boards, strict=True):
+        for axes, kind in zip(line, (CUDNN, FRAMEWORK), strict=True):
+            for number, case in enumerate(ON_BOARDS):
+                chosen = [row for row in rows if row.case == case and row.boards == count]
+                _bars(axes, number, [getattr(row, quantity)[kind] for row in chosen], CASES[case])
+            axes.axhline(1, color="#333", linewidth=1)
+            axes.set(yscale="log", title=f"{boards_text(count)} over {BASELINE_NAMES[kind]}")
+            axes.yaxis.set_major_locator(pyplot.matplotlib.ticker.LogLocator(subs=TICKS))
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.yaxis.set_minor_formatter("")
+            axes.set_xticks(range(len(names)), names)
+            axes.grid(axis="y", which="both", alpha=0.25)
+            axes.set_axisbelow(True)
+    for axes in panels[:, 0]:
+        axes.set_ylabel(AXES[quantity])
+    _legend(figure, panels[0][0])
+    return _svg(pyplot, figure)
+
+
+def _bars(axes, number, values, label):
+    width = 0.8 / len(ON_BOARDS)
+    places = [place - 0.4 + (number + 0.5) * width for place in range(len(values))]
+    heights = [value.value for value in values]
+    spread = None
+    if values[0].low is not None:
+        spread = [[v.value - v.low for v in values], [v.high - v.value for v in values]]
+    axes.bar(
+        places, heights, width, yerr=spread, label=label, color=COLOURS[number], hatch=HATCHES[number],
+        edgecolor="white", error_kw={"elinewidth": 0.8},
+    )  # fmt: skip
+
+
+def draw_bytes(rows: Sequence[Row], quantity: str, cases: Sequence[tuple[str, int, str]]) -> str:
+    """Draw ``moved`` or ``footprint`` by kind, stacked: a panel for each benchmark, a bar for each case.
+
+    Parameters
+    ----------
+    cases : sequence of (case, boards, baseline)
+    """
+    pyplot = _pyplot()
+    names = list(dict.fromkeys(row.benchmark for row in rows))
+    figure, panels = pyplot.subplots(
+        1, len(names), figsize=(2 + 1.7 * len(names), 4.6), squeeze=False, constrained_layout=True
+    )
+    kinds = list(dict.fromkeys(kind for row in rows for kind in getattr(row, quantity)))
+    for axes, name in zip(panels[0], names, strict=True):
+        chosen = [find_row(rows, name, *case) for case in cases]
+        bottom = [0.0] * len(chosen)
+        for number, kind in enumerate(kinds):
+            heights = [
+                getattr(row, quantity)[kind].value / GIGA if kind in getattr(row, quantity) else 0.0 for row in chosen
+            ]
+            axes.bar(
+                range(len(chosen)), heights, 0.8, bottom=bottom, label=kind, color=COLOURS[number],
+                hatch=HATCHES[number], edgecolor="white",
+            )  # fmt: skip
+            bottom = [a + b for a, b in zip(bottom, heights, strict=True)]
+        axes.set(title=name)
+        axes.set_xticks(range(len(chosen)), [_short(row) for row in chosen], rotation=60, ha="right", fontsize=8)
+    panels[0][0].set_ylabel("GB")
+    _legend(figure, panels[0][0])
+    return _svg(pyplot, figure)
+
+
+def _short(row: Row) -> str:
+    return CASES[row.case].partition(",")[0] + (" +" if row.case == "eta" else "")
+
+
+def _legend(figure, axes):
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)

@@ -1,0 +1,89 @@
+"""What is asked of the cycle model, and how what it answers becomes a machine's iteration."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+
+from etalstm.architecture import ARCHITECTURES, SWING
+from etalstm.benchmarks import STORAGE, Benchmark
+from etalstm.paper.densities import densities_of
+from etalstm.storage import DENSE
+from etalstm.weight_format import BF16, FLOAT32
+
+DYNAMIC, STATIC, INFERENCE, ETA, ETA_PAPER = "dynamic", "static", "inference", "eta", "eta_paper"
+SHORT = (5, 8)  # steps: both leave a remainder of 2, as three steps share loads of weights
+BOARDS = (1, 4)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A network, and the machine that it is modelled on.
+
+    Members are those of :func:`etalstm.commands.model.measure`.
+    """
+
+    hidden: int
+    layers: int
+    batch: int
+    steps: int
+    architecture: str
+    storage: str = DENSE
+    delta: float = 1.0
+    local: float = 1.0
+    inputs: float = 1.0
+    weight_format: str = FLOAT32
+
+    @property
+    def key(self) -> str:
+        """A text that tells requests apart."""
+        return " ".join(f"{name}={value}" for name, value in asdict(self).items())
+
+
+Measure = Callable[[Request], dict]
+
+
+def whole(benchmark: Benchmark, machine: str, boards: int) -> Request:
+    """Ask for an iteration of a benchmark on one of so many boards, each with an equal part of the batch.
+
+    ``eta`` has all that the machine can do: δ pruned, streams in bfloat16, delta inputs where the densities have them,
+    weights in bfloat16. ``eta_paper`` has what the source paper names: MS1 and MS2. The zeros that they make are drawn
+    at random. The machine leaves whole cells out, which takes it no longer.
+    """
+    sizes = benchmark.hidden, benchmark.layers, benchmark.batch // boards, benchmark.steps
+    if machine in ARCHITECTURES:
+        return Request(*sizes, machine)
+    known = densities_of(benchmark.name)
+    if machine == ETA_PAPER:
+        return Request(*sizes, SWING.name, STORAGE, known.ms2_delta, known.ms2_local * known.ms2_backward)
+    return Request(*sizes, SWING.name, STORAGE, known.delta, known.local, known.inputs, BF16)
+
+
+def short(benchmark: Benchmark, architecture: str) -> list[Request]:
+    """Ask for one layer with few steps: for architectures that the model takes long for, and the one beside them."""
+    return [Request(benchmark.hidden, 1, benchmark.batch, steps, architecture) for steps in SHORT]
+
+
+def requests_of(benchmark: Benchmark) -> Iterator[Request]:
+    """Give all that a benchmark's cases need."""
+    for boards in BOARDS:
+        yield from (whole(benchmark, machine, boards) for machine in (DYNAMIC, ETA_PAPER, ETA))
+    for architecture in (DYNAMIC, STATIC, INFERENCE):
+        yield from short(benchmark, architecture)
+
+
+def iteration(benchmark: Benchmark, machine: str, boards: int, measure: Measure) -> dict:
+    """Give an iteration on one of so many boards.
+
+    An architecture with fixed shares runs the programs of Dyn-Arch and takes longer for them. By which factor is
+    modelled on one layer, with few steps, continued to all steps as a straight line.
+    """
+    if machine not in (STATIC, INFERENCE):
+        return measure(whole(benchmark, machine, boards))
+    found = measure(whole(benchmark, DYNAMIC, boards))
+    factor = _continued(benchmark, machine, measure) / _continued(benchmark, DYNAMIC, measure)
+    return found | {name: found[name] * factor for name in ("cycles", "milliseconds")}
+
+
+def _continued(benchmark: Benchmark, architecture: str, measure: Measure) -> float:
+    """Give the cycles of one layer with all steps."""
+    first, second = (measure(request)["cycles"] for request in short(benchmark, architecture))
+    return first + (benchmark.steps - SHORT[0]) * (second - first) / (SHORT[1] - SHORT[0])
