@@ -12,7 +12,7 @@ the machine has no division, and at the densities that training reaches ``ms1-bf
 """
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -219,6 +219,10 @@ class Usage:
             backward_products=back,
             dense_backward_products=dense_back,
         )
+
+    def with_more_scalars(self, scalars: int, units: int) -> "Usage":
+        """Give the usage of a layer of so many units whose forward pass broadcast so many more scalars."""
+        return replace(self, products=self.products + GATES * units * scalars)
 
     @property
     def densities(self) -> dict[str, float]:

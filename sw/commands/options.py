@@ -17,6 +17,7 @@ REFRESH_HELP = (
     "[default: 0 with an input threshold, else 1]"
 )
 WEIGHT_FORMAT_HELP = "How the passes read weights: float32 or bf16 (half the memory); updates work on float32"
+SHARED_TOKENS_HELP = "Compute what equal tokens add to the first layer's gate sums once, for so many a batch; or off"
 SLICES_HELP = "Slices of the batch, whose gradients are added as a tree: part of a run, the bits depend on it"
 
 Trace = Annotated[
@@ -56,6 +57,16 @@ def number_or_off(name: str, text: str) -> float | None:
         return float(text)
     except ValueError as error:
         raise ValueError(f"{name} must be a number, or off, got {text!r}") from error
+
+
+def count_or_off(name: str, text: str) -> int | None:
+    """Read an option that is an integer, or ``off``; whoever takes the number checks its range."""
+    if text == "off":
+        return None
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a positive integer, or off, got {text!r}") from error
 
 
 def slices_or_auto(text: str) -> int | str:

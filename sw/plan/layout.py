@@ -45,6 +45,12 @@ def batch_index(parts: Parts, make_index: Callable[[], np.ndarray], inner: int) 
     return np.concatenate(groups)
 
 
+def groups_index(make_index: Callable[[], np.ndarray], groups: int, elements: int) -> np.ndarray:
+    """Index of an array of which each group has one, `elements` long, from the index of one in its group's windows."""
+    index = make_index()
+    return np.concatenate([np.where(index < 0, -1, index + group * elements) for group in range(groups)])
+
+
 def _combine(*parts: tuple[np.ndarray, int]) -> np.ndarray:
     """Flat index from (index, stride) pairs; padding in any of them is padding."""
     total, padding = 0, False
