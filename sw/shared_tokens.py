@@ -11,7 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from etalstm.architecture import SWING, Architecture
+from etalstm.delta_inputs import DeltaInputs
 from etalstm.network import check_size
+
+OFF = "off"
+"""In the place of a number of tokens: none are shared."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +83,22 @@ class SharedTokens:
         return SharedTokens(self.x[distinct], renumbered)
 
 
-def check_shared_tokens(count: int | None) -> int | None:
+def check_shared_tokens(count: int | None, inputs: DeltaInputs, architecture: Architecture = SWING) -> int | None:
     """Give how many distinct tokens are shared at most as a Python int, None for none.
 
     Raises
     ------
     ValueError
-        If it is no integer above 0.
+        If it is no integer above 0, or tokens are shared with delta inputs or on an architecture that skips no zeros.
     """
-    return None if count is None else check_size("shared_tokens", count)
+    if count is None:
+        return None
+    count = check_size("shared_tokens", count)
+    if not inputs.off:
+        raise ValueError(
+            f"with delta inputs changes of x are sent, which equal tokens do not share: shared_tokens must be off, "
+            f"got {count}"
+        )
+    if not architecture.skips:
+        raise ValueError(f"architecture {architecture.name} skips no zeros: shared_tokens must be off, got {count}")
+    return count

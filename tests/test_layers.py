@@ -60,7 +60,7 @@ LAYERS = {
     "etalstm.network": {"etalstm.capacity", "etalstm.cells", "etalstm.errors", "etalstm.flush"},
     "etalstm.optimizer": {"etalstm.errors", "etalstm.network"},
     "etalstm.processors": set(),
-    "etalstm.shared_tokens": {"etalstm.network"},
+    "etalstm.shared_tokens": {"etalstm.architecture", "etalstm.delta_inputs", "etalstm.network"},
     "etalstm.slices": {"etalstm.network"},
     "etalstm.stale": set(),
     "etalstm.weight_format": set(),

@@ -22,7 +22,7 @@ from etalstm.commands.options import (
     Trace,
     TraceFirst,
     TraceLast,
-    count_or_off,
+    tokens_or_off,
     trace_options,
 )
 from etalstm.comparison import Comparison, RandomRun
@@ -83,7 +83,7 @@ def compare(
     shape = TrainingShape(
         network, batch, steps, masked=lengths, storage=kept, log_share=log_share, memory_budget=memory_budget,
         architecture=architecture, slices=slices, inputs=DeltaInputs.read(input_threshold, refresh),
-        weight_format=weight_format, shared_tokens=count_or_off("shared_tokens", shared_tokens),
+        weight_format=weight_format, shared_tokens=tokens_or_off(shared_tokens),
     )  # fmt: skip
     check_size("iterations", iterations)
     run = RandomRun(iterations, loss, seed, skip_cells, delta_threshold)

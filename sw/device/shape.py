@@ -92,22 +92,8 @@ class TrainingShape:
         if not isinstance(self.architecture, Architecture):
             object.__setattr__(self, "architecture", architecture(self.architecture))
         self.architecture.check_storage(self.storage)
-        object.__setattr__(self, "shared_tokens", check_shared_tokens(self.shared_tokens))
-        self._check_sharing()
-
-    def _check_sharing(self) -> None:
-        if self.shared_tokens is None:
-            return
-        if not self.inputs.off:
-            raise ValueError(
-                f"with delta inputs changes of x are sent, which equal tokens do not share: shared_tokens must be off, "
-                f"got {self.shared_tokens}"
-            )
-        if not self.architecture.skips:
-            raise ValueError(
-                f"architecture {self.architecture.name} skips no zeros: shared_tokens must be off, "
-                f"got {self.shared_tokens}"
-            )
+        shared = check_shared_tokens(self.shared_tokens, self.inputs, self.architecture)
+        object.__setattr__(self, "shared_tokens", shared)
 
     @property
     def x_shape(self) -> tuple[int, int, int]:

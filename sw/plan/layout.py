@@ -60,20 +60,24 @@ def _combine(*parts: tuple[np.ndarray, int]) -> np.ndarray:
     return np.where(padding, -1, total).astype(np.int64)
 
 
-def sequence_index(share: Share, steps: int, batch: BatchTiles) -> np.ndarray:
+def sequence_index(share: Share, steps: int, batch: BatchTiles, channels: int | None = None) -> np.ndarray:
     """Index of an array (steps, B, size) that lies as [step][batch tile][tile][b][lane] in every window.
 
-    Short batch tiles are followed by unused vectors, so that every (step, batch tile) starts at the same stride.
+    Short batch tiles are followed by unused vectors, so that every (step, batch tile) starts at the same stride. Where
+    there are more `channels` than the share has, the last ones hold nothing of it.
     """
     owned = elements(share)
-    index = np.full((share.channels, steps, batch.count, share.tiles * batch.size, share.lanes), -1, np.int64)
+    index = np.full(
+        (channels or share.channels, steps, batch.count, share.tiles * batch.size, share.lanes), -1, np.int64
+    )
     step = np.arange(steps)[None, :, None, None, None] * (batch.batch * share.size)
     for number, tile in enumerate(batch.ranges):
         size = len(tile)
         sequence = np.array(tile)[None, None, None, :, None] * share.size
         block = owned[:, None, :, None, :]
         flat = np.where(block < 0, -1, step + sequence + block)
-        index[:, :, number, : share.tiles * size] = flat.reshape(share.channels, steps, share.tiles * size, share.lanes)
+        block = flat.reshape(share.channels, steps, share.tiles * size, share.lanes)
+        index[: share.channels, :, number, : share.tiles * size] = block
     return index
 
 

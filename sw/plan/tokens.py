@@ -26,7 +26,7 @@ from etalstm.plan.operands import Operand
 from etalstm.plan.sequence import Sequence
 from etalstm.plan.steps import loop_through
 from etalstm.plan.sums import Sums, Terms, add_terms
-from etalstm.plan.tiling import BatchTiles, LayerTiling, Share
+from etalstm.plan.tiling import BatchTiles, LayerTiling, Share, ceil_div
 from etalstm.plan.weights import Matrix, WeightStore
 
 
@@ -37,7 +37,8 @@ class TokenArrays:
     Members
     -------
     columns : Share
-        How the distinct tokens are divided where they are broadcast.
+        How the distinct tokens are divided where they are broadcast: among as few channels as hold a tile each. The
+        broadcaster reads whole tiles.
     x : Sequence
         The x of each distinct token, in the place of sequences: one step, (groups, tokens, I). Zeros where there are
         fewer.
@@ -75,12 +76,12 @@ def allocate_tokens(
         Of a group's part.
     steps, tokens : int
     """
-    columns = Share(tokens, config.channels, config.lanes)
+    columns = Share(tokens, min(config.channels, ceil_div(tokens, config.lanes)), config.lanes)
     places = BatchTiles(columns.padded, tokens_at_once(config, tiling))
     index = partial(layout.sequence_index, tiling.inputs, 1, places)
     vectors = places.vectors * tiling.inputs.tiles
     x = into.add_of_groups("token_x", "activations", vectors, index, (columns.padded, tiling.inputs.size))
-    index = partial(layout.sequence_index, columns, steps, batch)
+    index = partial(layout.sequence_index, columns, steps, batch, config.channels)
     vectors, shape = steps * batch.vectors * columns.tiles, (steps, batch.batch, tokens)
     chosen = into.add("chosen_tokens", "activations", vectors, index, shape, batch_axis=1)
     rows = tiling.gates * tiling.units.tiles

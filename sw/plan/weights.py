@@ -99,29 +99,55 @@ class Matrix:
         return len(self.rows) * sum(self.groups[:group]) + (row - self.rows.start) * self.groups[group]
 
 
+def staying(config: Config, sizes: Sequence[int], row_vectors: int) -> list[bool]:
+    """Tell which of some matrices stay in the weight memory: all if they fit, else the first that leave enough.
+
+    The rows of the others are loaded again for each use. They alternate two halves of what is left. That is at least
+    half of the memory, and room for two blocks.
+
+    Parameters
+    ----------
+    config : Config
+    sizes : sequence of int
+        Vectors of each matrix.
+    row_vectors : int
+        Vectors of a row of a group at most.
+    """
+    if sum(sizes) <= config.weight_depth:
+        return [True] * len(sizes)
+    least, left, stays = max(config.weight_depth // 2, 2 * config.lanes * row_vectors), config.weight_depth, []
+    for size in sizes:
+        stays.append(left - size >= least)
+        left -= size * stays[-1]
+    return stays
+
+
 class WeightStore:
-    """Brings rows of matrices to the weight memory, once if all of them fit, else again for each use.
+    """Brings rows of matrices to the weight memory: once if they stay there, else again for each use.
 
     Parameters
     ----------
     config : Config
     emitter : Emitter
     matrices : sequence of Matrix
+        See :func:`staying`.
     first : int
         Where the weight memory that the store has begins; it has `config.weight_depth` vectors.
     """
 
     def __init__(self, config: Config, emitter: Emitter, matrices: Sequence[Matrix], first: int = 0):
-        self._emitter = emitter
-        self._half, self._vector_beats, self._alternate = config.weight_depth // 2, config.vector_beats, first
-        self._resident = sum(matrix.vectors for matrix in matrices) <= config.weight_depth
-        self._firsts = dict(zip(matrices, accumulate((m.vectors for m in matrices), initial=first), strict=False))
+        self._emitter, self._vector_beats = emitter, config.vector_beats
+        stays = staying(config, [matrix.vectors for matrix in matrices], max(max(m.groups) for m in matrices))
+        resident = [matrix for matrix, stay in zip(matrices, stays, strict=True) if stay]
+        *firsts, self._alternate = accumulate((matrix.vectors for matrix in resident), initial=first)
+        self._firsts = dict(zip(resident, firsts, strict=True))
+        self._half = (first + config.weight_depth - self._alternate) // 2
         self._loaded: set[tuple[Matrix, int, int]] = set()
         self._turn = 0
 
     def runs(self, matrix: Matrix, share: Share, elements_per_unit: int, group: int) -> list[Run]:
         """Runs of a broadcast array whose weights are brought together."""
-        most = len(matrix.rows) if self._resident else self._half // matrix.groups[group]
+        most = len(matrix.rows) if matrix in self._firsts else self._half // matrix.groups[group]
         return runs(share, elements_per_unit, min(most, MOST_COUNTED))
 
     def bring(
@@ -148,7 +174,7 @@ class WeightStore:
             Bring so many beats at least whether they are needed or not: while the map is not known yet.
         """
         row = row_offset + run.first_row
-        if self._resident:
+        if matrix in self._firsts:
             to = Operand(Memory.WEIGHTS, self._firsts[matrix] + matrix.vector(group, row))
             if (matrix, group, row) in self._loaded:
                 return to
