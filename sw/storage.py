@@ -156,7 +156,8 @@ class Usage:
     words : int                          32-bit words kept for the backward pass, masks included
     delta_kept : int                     nonzero elements of δ, of 4 · `real`
     products, dense_products : int       multiplications of the three matrix products, padding left out: of what is
-                                         broadcast and not zero, and of everything
+                                         broadcast and not zero, and of everything. Where tokens are shared: of what
+                                         is really multiplied, 1 for the sum that a step begins with included
     backward_products, dense_backward_products : int    those of dxh and dW alone
     """
 
