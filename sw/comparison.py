@@ -86,7 +86,8 @@ def training_run(session: Session, shape: TrainingShape, run: RandomRun) -> Iter
     """Train and give every tensor that comes out, named.
 
     Outputs, final states, dx, gradients of the initial states, the gradient's norm, every dW and db, every updated
-    weight and velocity. From the second iteration on, initial states and their gradients are random too.
+    weight and velocity. From the second iteration on, initial states and their gradients are random too. Where the
+    shape shares tokens, x are the vectors of as many random tokens.
 
     Parameters
     ----------
@@ -105,11 +106,14 @@ def training_run(session: Session, shape: TrainingShape, run: RandomRun) -> Iter
         if shape.masked:
             lengths = generator.integers(1, shape.steps + 1, shape.batch)
         h0, c0 = (draw(shape.state_shape) for _ in range(2)) if number else (None, None)
-        x = draw(shape.x_shape, ZERO_INPUTS)
+        tokens, x = None, draw(shape.x_shape, ZERO_INPUTS)
+        if shape.shared_tokens:
+            tokens = generator.integers(0, shape.shared_tokens, shape.x_shape[:2])
+            x = draw((shape.shared_tokens, shape.network.input_size), ZERO_INPUTS)[tokens]
         skipped = None
         if run.skip_cells:
             skipped = generator.random((shape.network.layers, shape.steps)) < run.skip_cells
-        outputs = session.forward(x, lengths if shape.masked else None, h0, c0, skipped)
+        outputs = session.forward(x, lengths if shape.masked else None, h0, c0, skipped, tokens)
         dy = draw(shape.y_shape, ZERO_GRADIENTS)
         if run.loss == "last":
             dy[np.arange(shape.steps)[:, None] != lengths[None, :] - 1] = 0

@@ -12,7 +12,7 @@ the machine has no division, and at the densities that training reaches ``ms1-bf
 """
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -156,7 +156,8 @@ class Usage:
     words : int                          32-bit words kept for the backward pass, masks included
     delta_kept : int                     nonzero elements of δ, of 4 · `real`
     products, dense_products : int       multiplications of the three matrix products, padding left out: of what is
-                                         broadcast and not zero, and of everything
+                                         broadcast and not zero, and of everything. Where tokens are shared: of what
+                                         is really multiplied, 1 for the sum that a step begins with included
     backward_products, dense_backward_products : int    those of dxh and dW alone
     """
 
@@ -219,6 +220,10 @@ class Usage:
             backward_products=back,
             dense_backward_products=dense_back,
         )
+
+    def with_more_scalars(self, scalars: int, units: int) -> "Usage":
+        """Give the usage of a layer of so many units whose forward pass broadcast so many more scalars."""
+        return replace(self, products=self.products + GATES * units * scalars)
 
     @property
     def densities(self) -> dict[str, float]:

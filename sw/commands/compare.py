@@ -16,11 +16,13 @@ from etalstm.commands.options import (
     INPUT_THRESHOLD_HELP,
     PRESET_HELP,
     REFRESH_HELP,
+    SHARED_TOKENS_HELP,
     SLICES_HELP,
     WEIGHT_FORMAT_HELP,
     Trace,
     TraceFirst,
     TraceLast,
+    tokens_or_off,
     trace_options,
 )
 from etalstm.comparison import Comparison, RandomRun
@@ -65,6 +67,7 @@ def compare(
     architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
     slices: Annotated[int, Option(help=SLICES_HELP)] = 1,
     weight_format: Annotated[str, Option(help=WEIGHT_FORMAT_HELP)] = FLOAT32,
+    shared_tokens: Annotated[str, Option(help=f"{SHARED_TOKENS_HELP}; x are vectors of as many tokens")] = "off",
     seed: Annotated[int, Option(help="Of weights and data")] = 0,
     trace: Trace = None,
     trace_first: TraceFirst = None,
@@ -80,7 +83,7 @@ def compare(
     shape = TrainingShape(
         network, batch, steps, masked=lengths, storage=kept, log_share=log_share, memory_budget=memory_budget,
         architecture=architecture, slices=slices, inputs=DeltaInputs.read(input_threshold, refresh),
-        weight_format=weight_format,
+        weight_format=weight_format, shared_tokens=tokens_or_off(shared_tokens),
     )  # fmt: skip
     check_size("iterations", iterations)
     run = RandomRun(iterations, loss, seed, skip_cells, delta_threshold)

@@ -17,6 +17,7 @@ from etalstm.commands.options import (
     INPUT_THRESHOLD_HELP,
     PRESET_HELP,
     REFRESH_HELP,
+    SHARED_TOKENS_HELP,
     SIZES,
     SLICES_HELP,
     WEIGHT_FORMAT_HELP,
@@ -27,19 +28,25 @@ from etalstm.commands.options import (
     number_or_off,
     refuse,
     slices_or_auto,
+    tokens_or_auto,
+    tokens_or_off,
     trace_options,
 )
 from etalstm.commands.trained import OTHERS, trained_iteration
 from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import TrainingShape
 from etalstm.network import NetworkShape, initial_parameters
+from etalstm.shared_tokens import OFF
 from etalstm.slices import AUTO
 from etalstm.storage import read_thresholds
 from etalstm.weight_format import FLOAT32
 
 
 def measure(session, shape: TrainingShape, forward_only: bool = False) -> tuple[dict, float]:
-    """Run one iteration, or its forward pass, on random data, dense in every operand; give counters and seconds."""
+    """Run one iteration, or its forward pass, on random data, dense in every operand; give counters and seconds.
+
+    Where the shape shares tokens, x are vectors of as many random tokens.
+    """
     generator = np.random.default_rng(0)
 
     def draw(size):
@@ -47,8 +54,12 @@ def measure(session, shape: TrainingShape, forward_only: bool = False) -> tuple[
 
     session.load(initial_parameters(shape.network, 0))
     x, dy, h0, c0 = (draw(size) for size in (shape.x_shape, shape.y_shape, shape.state_shape, shape.state_shape))
+    tokens = None
+    if shape.shared_tokens:
+        tokens = generator.integers(0, shape.shared_tokens, shape.x_shape[:2])
+        x = draw((shape.shared_tokens, shape.network.input_size))[tokens]
     started = time.perf_counter()
-    session.forward(x, None, h0, c0)
+    session.forward(x, None, h0, c0, tokens=tokens)
     if not forward_only:
         session.backward(dy)
         session.update(0.1, 0.9, 1.0)
@@ -99,6 +110,7 @@ def iteration(
     ms2: Annotated[str, Option(help="With --weights of a run that skipped cells: τ of η-LSTM, or off")] = "off",
     input_threshold: Annotated[str, Option(help=f"{INPUT_THRESHOLD_HELP}; with --weights: of η-LSTM")] = "0",
     refresh: Annotated[int | None, Option(help=REFRESH_HELP)] = None,
+    shared_tokens: Annotated[str, Option(help=f"{SHARED_TOKENS_HELP}; with --weights: of η-LSTM, or auto")] = OFF,
     batches: Annotated[int, Option(help="With --weights: batches, an iteration of η-LSTM on each")] = 1,
     length: Annotated[
         int | None, Option(help="With --weights: take only sequences of just so many steps, so that none is padded")
@@ -121,6 +133,7 @@ def iteration(
         chosen |= {"delta_target": number_or_off("delta_target", delta_target), "ms2": number_or_off("ms2", ms2)}
         chosen |= {"input_threshold": input_threshold, "refresh": refresh}
         chosen |= {name: value for name, value in given(context).items() if name in ("batch", "weight_format")}
+        chosen["shared_tokens"] = tokens_or_auto(shared_tokens)
         amount = Amount(batches, length)
         trained_iteration(weights, dataset, data, amount, against.split(","), stall, as_json, **chosen)
         return
@@ -142,6 +155,7 @@ def iteration(
     shape = TrainingShape(
         network, batch, steps, architecture=architecture, slices=1 if wanted == AUTO else wanted,
         inputs=DeltaInputs.read(input_threshold, refresh), weight_format=weight_format,
+        shared_tokens=tokens_or_off(shared_tokens),
     )  # fmt: skip
     with open_named("sim", preset, stall=stall, **trace_options(trace, trace_first, trace_last)) as device:
         config, transport = device.accelerator.config, device.accelerator.transport

@@ -17,7 +17,15 @@ from etalstm.commands.devices import ARCHITECTURE_HELP
 from etalstm.commands.model_check import check as check_model
 from etalstm.commands.model_check import chosen
 from etalstm.commands.model_weights import measure_run
-from etalstm.commands.options import SIZES, SLICES_HELP, WEIGHT_FORMAT_HELP, refuse, slices_or_auto
+from etalstm.commands.options import (
+    SHARED_TOKENS_HELP,
+    SIZES,
+    SLICES_HELP,
+    WEIGHT_FORMAT_HELP,
+    refuse,
+    slices_or_auto,
+    tokens_or_off,
+)
 from etalstm.commands.planner import share_of
 from etalstm.delta_inputs import DeltaInputs
 from etalstm.hw.config import Config
@@ -30,13 +38,14 @@ from etalstm.plan.groups import group_counts
 from etalstm.plan.operands import LOCAL_GRADIENTS
 from etalstm.plan.plan import Plan
 from etalstm.processors import count_processors
+from etalstm.shared_tokens import check_shared_tokens
 from etalstm.slices import AUTO, check_slices
 from etalstm.storage import Storage
 from etalstm.weight_format import BF16, FLOAT32, check_weight_format
 
 PRESET = "vcu128"
 DENSITIES = ("density", "local_density", "input_density")
-OF_NETWORK = ("storage", "slices", "weight_format", *DENSITIES, "refresh", "architecture")
+OF_NETWORK = ("storage", "slices", "weight_format", "shared_tokens", *DENSITIES, "refresh", "architecture")
 
 
 def model(
@@ -53,6 +62,7 @@ def model(
     storage: Annotated[str, Option(help="What cells keep: dense, ms1, ms1-bf16")] = STORAGE,
     slices: Annotated[str, Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best")] = AUTO,
     weight_format: Annotated[str, Option(help=WEIGHT_FORMAT_HELP)] = FLOAT32,
+    shared_tokens: Annotated[str, Option(help=SHARED_TOKENS_HELP)] = "off",
     density: Annotated[float, Option(help="Share of δ that is not zero")] = 1.0,
     local_density: Annotated[float, Option(help="Share of local gradients that is not zero")] = 1.0,
     input_density: Annotated[
@@ -95,6 +105,7 @@ def model(
     options = {"storage": storage, "delta": density, "local": local_density, "architecture": architecture}
     options["slices"] = slices_or_auto(slices)
     options |= {"inputs": input_density, "refresh": refresh, "weight_format": check_weight_format(weight_format)}
+    options["shared_tokens"] = tokens_or_off(shared_tokens)
     if weights is not None:
         run = measure_run(weights, data)
         shapes = [(run.name, run.shape.network, run.shape.batch, run.shape.steps, None)]
@@ -147,13 +158,15 @@ def plan_named(
     inputs: DeltaInputs = DeltaInputs(),  # noqa: B008  frozen
     local: float = 1.0,
     weight_format: str = FLOAT32,
+    shared_tokens: int | None = None,
 ) -> Plan:
     """Plan a network as the options of a command name it, with room for a share `local` of the local gradients.
 
     Raises
     ------
     ValueError
-        If the architecture cannot keep intermediates like this, or there are more slices than sequences.
+        If the architecture cannot keep intermediates like this, there are more slices than sequences, or tokens cannot
+        be shared.
     PlanError
         If the network does not fit the memory.
     """
@@ -167,6 +180,7 @@ def plan_named(
         make = partial(
             Plan, config, network, batch, steps, masked=masked, storage=kept, skips=architecture.skips, slices=slices,
             inputs=inputs, share=share, weight_format=weight_format,
+            shared_tokens=check_shared_tokens(shared_tokens, inputs, architecture),
         )  # fmt: skip
         return plan_whole(1 << config.address_bits, make, groups)
 
@@ -210,6 +224,7 @@ def measure(
     masked: bool = False,
     forward: bool = False,
     weight_format: str = FLOAT32,
+    shared_tokens: int | None = None,
 ) -> dict:
     """Plan a network and model an iteration of it, or its forward pass.
 
@@ -232,12 +247,15 @@ def measure(
     machine = named_architecture(architecture)
     delta, inputs = (delta, inputs) if machine.skips else (1.0, 1.0)
     sent = DeltaInputs() if inputs == 1 else DeltaInputs(0.0, refresh)
-    plan = plan_named(config, network, batch, steps, storage, machine, slices, masked, sent, local, weight_format)
+    of_plan = slices, masked, sent, local, weight_format, shared_tokens
+    plan = plan_named(config, network, batch, steps, storage, machine, *of_plan)
     operands = operands_of(config, plan, machine, delta, local, inputs)
     passes = count_iteration(config, plan, operands, machine, only="forward" if forward else "")
     cycles = sum(counters["cycles"] for counters in passes.values())
     of_pass = operations(network, batch, steps) // 6
     made, macs = (1 - (1 - inputs) * (1 - _refreshed(sent, steps))) * of_pass, of_pass
+    if shared_tokens is not None:
+        made -= network.rows * (batch * steps * (network.input_size - 1) - shared_tokens * network.input_size)
     if not forward:
         made, macs = made + 2 * delta * of_pass, 3 * of_pass
     moved = {

@@ -52,6 +52,8 @@ class Configuration:
         Steps after which everything is sent.
     weight_format : str
         How the passes read weights.
+    shared_tokens : int or None
+        x are vectors of so many tokens, whose sums are shared.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Configuration:
     input_threshold: str = "0"
     refresh: int | None = None
     weight_format: str = FLOAT32
+    shared_tokens: int | None = None
 
     @property
     def shape(self) -> TrainingShape:
@@ -80,6 +83,7 @@ class Configuration:
             NetworkShape(self.inputs, self.hidden, self.layers), self.batch, self.steps, masked=self.masked,
             storage=Storage(self.storage, self.theta), architecture=self.architecture, slices=self.slices,
             inputs=DeltaInputs.read(self.input_threshold, self.refresh), weight_format=self.weight_format,
+            shared_tokens=self.shared_tokens,
         )  # fmt: skip
 
 
@@ -107,6 +111,8 @@ CONFIGURATIONS = (
     Configuration("test changes masked", "test", 9, 20, 2, 7, 9, masked=True, input_threshold="0.3", refresh=4),
     Configuration("sim changes", "sim", 24, 64, 2, 16, 6, storage="ms1-bf16", theta=0.1, input_threshold="0.5"),
     Configuration("slice changes", "slice", 64, 128, 1, 16, 4, storage="ms1-bf16", theta=0.1, input_threshold="0.5"),
+    Configuration("test tokens", "test", 9, 20, 2, 7, 6, masked=True, shared_tokens=11),
+    Configuration("slice tokens groups", "slice", 40, 64, 1, 16, 4, slices=2, shared_tokens=37),
     Configuration("test groups", "test", 9, 20, 2, 8, 4, slices=2),
     Configuration("test groups sparse", "test", 9, 20, 2, 8, 6, storage="ms1-bf16", theta=0.1, slices=2),
     Configuration("slice groups", "slice", 40, 64, 1, 16, 4, storage="ms1-bf16", slices=2),
@@ -234,6 +240,10 @@ def run(session, shape: TrainingShape, configuration: Configuration) -> None:
     session.load(initial_parameters(shape.network, configuration.seed))
     x, dy, h0, c0 = (draw(size) for size in (shape.x_shape, shape.y_shape, shape.state_shape, shape.state_shape))
     lengths = generator.integers(1, shape.steps + 1, shape.batch) if shape.masked else None
-    session.forward(x, lengths, h0, c0)
+    tokens = None
+    if shape.shared_tokens:
+        tokens = generator.integers(0, shape.shared_tokens, shape.x_shape[:2])
+        x = draw((shape.shared_tokens, shape.network.input_size))[tokens]
+    session.forward(x, lengths, h0, c0, tokens=tokens)
     session.backward(dy, delta_threshold=configuration.delta_threshold)
     session.update(0.1, 0.9, 1.0)

@@ -10,6 +10,7 @@ from etalstm.data import open_data
 from etalstm.device import open_device
 from etalstm.device.shape import TrainingShape
 from etalstm.network import GATES
+from etalstm.shared_tokens import OFF
 from etalstm.storage import KINDS, Usage
 from etalstm.train.folder import RunFolder
 from etalstm.train.state import open_learner
@@ -54,7 +55,9 @@ def measure_run(run: Path, data: Path | None = None) -> Measured:
     """
     folder = RunFolder(run)
     settings = folder.read_settings()
-    settings = replace(settings, device="golden", ms2=None, data=str(data) if data else settings.data)
+    settings = replace(
+        settings, device="golden", ms2=None, shared_tokens=OFF, data=str(data) if data else settings.data
+    )
     with open_device("golden") as device:
         found = open_data(settings)
         learner, _ = open_learner(settings, found, device, folder.checkpoint)

@@ -5,6 +5,9 @@ from typing import Annotated
 
 from typer import Context, Option
 
+from etalstm.architecture import SWING, Architecture
+from etalstm.delta_inputs import DeltaInputs
+from etalstm.shared_tokens import OFF, check_shared_tokens
 from etalstm.slices import AUTO
 
 PRESET_HELP = "Configuration of the accelerator: a name, or a file in TOML with a base and what differs"
@@ -17,6 +20,7 @@ REFRESH_HELP = (
     "[default: 0 with an input threshold, else 1]"
 )
 WEIGHT_FORMAT_HELP = "How the passes read weights: float32 or bf16 (half the memory); updates work on float32"
+SHARED_TOKENS_HELP = "Compute what equal tokens add to the first layer's gate sums once, for so many a batch; or off"
 SLICES_HELP = "Slices of the batch, whose gradients are added as a tree: part of a run, the bits depend on it"
 
 Trace = Annotated[
@@ -56,6 +60,29 @@ def number_or_off(name: str, text: str) -> float | None:
         return float(text)
     except ValueError as error:
         raise ValueError(f"{name} must be a number, or off, got {text!r}") from error
+
+
+def tokens_or_off(text: str) -> int | None:
+    """Read a number of shared tokens, or ``off``: None; whoever takes the number checks its range."""
+    found = tokens_or_auto(text)
+    if found == AUTO:
+        raise ValueError(f"shared_tokens can be {AUTO} only where there are data, got {text!r}")
+    return None if found == OFF else found
+
+
+def tokens_or_auto(text: str) -> int | str:
+    """Read a number of shared tokens, ``auto`` or ``off``; whoever takes the number checks its range."""
+    if text in (OFF, AUTO):
+        return text
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ValueError(f"shared_tokens must be a positive integer, {AUTO} or {OFF}, got {text!r}") from error
+
+
+def shared_by(text: str, inputs: DeltaInputs, architecture: Architecture = SWING) -> int | None:
+    """Read ``--shared-tokens`` where there are no data to count tokens of; raises as :func:`check_shared_tokens`."""
+    return check_shared_tokens(tokens_or_off(text), inputs, architecture)
 
 
 def slices_or_auto(text: str) -> int | str:

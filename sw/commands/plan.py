@@ -14,10 +14,12 @@ from etalstm.commands.options import (
     INPUT_THRESHOLD_HELP,
     PRESET_HELP,
     REFRESH_HELP,
+    SHARED_TOKENS_HELP,
     SIZES,
     SLICES_HELP,
     WEIGHT_FORMAT_HELP,
     refuse,
+    shared_by,
     slices_or_auto,
 )
 from etalstm.commands.planner import Planner, runner_up
@@ -55,6 +57,7 @@ def plan(
         Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best (default of a benchmark; else 1)"),
     ] = None,
     weight_format: Annotated[str, Option(help=WEIGHT_FORMAT_HELP)] = FLOAT32,
+    shared_tokens: Annotated[str, Option(help=SHARED_TOKENS_HELP)] = "off",
     input_threshold: Annotated[str, Option(help=INPUT_THRESHOLD_HELP)] = "0",
     refresh: Annotated[int | None, Option(help=REFRESH_HELP)] = None,
     memory: Annotated[int | None, Option(help="Memory of the device in bytes; fails if it is too small")] = None,
@@ -77,8 +80,8 @@ def plan(
         refuse(context, "not used with --benchmark, which has sizes of its own", *SIZES)
     wanted = slices_or_auto(slices or ("1" if benchmark is None else AUTO))
     sent = DeltaInputs.read(input_threshold, refresh)
-    read_as = check_weight_format(weight_format)
-    planner = Planner(named_preset(preset), lengths, density, memory, memory_budget, wanted, sent, read_as)
+    read_as, shared = check_weight_format(weight_format), shared_by(shared_tokens, sent)
+    planner = Planner(named_preset(preset), lengths, density, memory, memory_budget, wanted, sent, read_as, shared)
     if benchmark is not None:
         if disassemble or storage == "all":
             raise ValueError("--benchmark does not go together with --disassemble or --storage all")

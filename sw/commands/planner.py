@@ -37,6 +37,8 @@ class Planner:
         What of x and h is broadcast.
     weight_format : str
         How the passes read weights.
+    shared_tokens : int or None
+        Distinct tokens of a batch, whose sums are shared.
     """
 
     config: Config
@@ -47,6 +49,7 @@ class Planner:
     slices: int | str
     inputs: DeltaInputs
     weight_format: str = FLOAT32
+    shared_tokens: int | None = None
 
     def plan(self, network: NetworkShape, batch: int, steps: int, policy: str) -> Plan:
         """Plan a network with a storage policy.
@@ -79,7 +82,7 @@ class Planner:
         make = partial(
             Plan, self.config, network, batch, steps, masked=self.masked, storage=Storage(policy), density=self.density,
             share=partial(share_of, self.density, policy == "ms1-bf16"), slices=slices,
-            inputs=self.inputs, weight_format=self.weight_format,
+            inputs=self.inputs, weight_format=self.weight_format, shared_tokens=self.shared_tokens,
         )  # fmt: skip
         if self.memory_budget is not None:
             return plan_within(self.memory_budget, make, groups)

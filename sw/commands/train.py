@@ -12,15 +12,18 @@ from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
 from etalstm.commands.options import (
     INPUT_THRESHOLD_HELP,
     REFRESH_HELP,
+    SHARED_TOKENS_HELP,
     SLICES_HELP,
     WEIGHT_FORMAT_HELP,
     given,
     number_or_off,
     slices_or_auto,
+    tokens_or_auto,
 )
 from etalstm.commands.unused import refuse_unused
 from etalstm.data import DATASETS, TASKS, UNITS, open_data
 from etalstm.errors import RunError
+from etalstm.shared_tokens import OFF
 from etalstm.storage import read_thresholds
 from etalstm.train.folder import RunFolder
 from etalstm.train.loop import Trainer
@@ -39,6 +42,7 @@ READ = {
     "delta_target": lambda text: number_or_off("delta_target", text),
     "input_target": lambda text: number_or_off("input_target", text),
     "slices": slices_or_auto,
+    "shared_tokens": tokens_or_auto,
     **dict.fromkeys(("data", "validation", "test"), lambda path: str(path.absolute())),
 }
 NAMES = {"lr": "learning_rate"}
@@ -151,6 +155,9 @@ def train(
         str, option("Send this share of x and h, what moved most (--refresh is 0 then by default); or off", KEPT)
     ] = "off",
     weight_format: Annotated[str, option(WEIGHT_FORMAT_HELP, KEPT)] = Settings.weight_format,
+    shared_tokens: Annotated[
+        str, option(f"{SHARED_TOKENS_HELP}; auto: as many as pay", MACHINE)
+    ] = str(Settings.shared_tokens),
     device: Annotated[str, option("What trains", MACHINE)] = Settings.device,
     preset: Annotated[str, option("Configuration of the accelerator", MACHINE)] = Settings.preset,
     architecture: Annotated[str, option(ARCHITECTURE_HELP, MACHINE)] = Settings.architecture,
@@ -187,6 +194,8 @@ def train(
         stack.enter_context(folder).open(resume, overwrite)
         opened = stack.enter_context(open_named(settings.device, settings.preset))
         trainer = Trainer(settings, opened, folder, resume, overwrite, found)
+        if settings.shared_tokens != OFF:
+            print(trainer.learner.sharing.reason, file=sys.stderr, flush=True)
         service = stack.enter_context(open_service(log, str(out), settings)) if log else None
         with ProgressReport(trainer.total_iterations, settings.batch) as progress:
             last = trainer.run(both(progress, service) if service else progress)

@@ -13,6 +13,7 @@ from etalstm.commands.devices import open_named
 from etalstm.data import open_data
 from etalstm.device import Device
 from etalstm.hw.contract import STREAM_BLOCK
+from etalstm.shared_tokens import OFF
 from etalstm.storage import KINDS, Storage, Usage
 from etalstm.train.folder import RunFolder
 from etalstm.train.settings import Settings
@@ -140,7 +141,7 @@ def trained_iteration(
         for name in (SWING.name, *against):
             ours = name == SWING.name
             plain = {"architecture": name, "storage": "dense", "theta": 0.0, "delta_target": None, "ms2": None}
-            plain |= {"input_threshold": "0", "refresh": None, "weight_format": FLOAT32}
+            plain |= {"input_threshold": "0", "refresh": None, "weight_format": FLOAT32, "shared_tokens": OFF}
             each = settings if ours else replace(settings, **plain)
             entry = measure(each, device, weights, amount)
             swing = found.get(SWING.name, entry)

@@ -17,7 +17,14 @@ import numpy as np
 from etalstm.capacity import check_host_memory
 from etalstm.delta_inputs import DeltaInputs
 from etalstm.device.access import Access, exclusive
-from etalstm.device.checks import check_delta_threshold, check_lengths, check_sent, check_skipped, check_state
+from etalstm.device.checks import (
+    check_delta_threshold,
+    check_lengths,
+    check_sent,
+    check_skipped,
+    check_state,
+    check_tokens,
+)
 from etalstm.device.hooks import SessionHooks
 from etalstm.device.results import InputGradients, Outputs
 from etalstm.device.shape import TrainingShape
@@ -31,6 +38,7 @@ from etalstm.network import (
     zero_velocities,
 )
 from etalstm.optimizer import UpdateRule, check_hyperparameters, clip_scale, gradient_norm
+from etalstm.shared_tokens import SharedTokens
 from etalstm.storage import KINDS, Storage, Usage
 
 
@@ -74,6 +82,7 @@ class Session(SessionHooks):
         self.shape, self.access = shape, Access("the session")
         self._skipped = np.zeros((shape.network.layers, shape.steps), bool)  # of the forward pass, for the hooks
         self._stage = "new"  # then loaded, forward, backward, updated
+        self._shared: SharedTokens | None = None  # of the forward pass, too: the tokens that it shares
         self._generation = 0  # counts forwards and loads, to tell that InputGradients are stale
         self._lengths = np.full(shape.batch, shape.steps)
 
@@ -160,6 +169,7 @@ class Session(SessionHooks):
         h0: np.ndarray | None = None,
         c0: np.ndarray | None = None,
         skipped_cells: np.ndarray | None = None,
+        tokens: np.ndarray | None = None,
     ) -> Outputs:
         """Run the network over a batch of sequences and keep what ``backward`` needs.
 
@@ -175,6 +185,9 @@ class Session(SessionHooks):
             Cells that keep nothing and that ``backward`` leaves out: whatever gradient reaches a skipped cell (dy, dh,
             dc, of every sequence) is dropped there; it contributes nothing to dW, db and dx, and passes +0 on. Default:
             none.
+        tokens : array of integers, (T, B), optional
+            The tokens whose vectors x are. Only in a session whose shape has `shared_tokens`, and then needed. What
+            they are at padding is not looked at.
 
         Raises
         ------
@@ -190,7 +203,8 @@ class Session(SessionHooks):
         lengths = check_lengths(self.shape, lengths)
         h0 = check_state(self.shape, "h0", h0)
         c0 = check_state(self.shape, "c0", c0)
-        self._skipped = self._check_skipped(skipped_cells)
+        shared = check_tokens(self.shape, tokens, x, lengths)
+        self._skipped, self._shared = self._check_skipped(skipped_cells), shared
         self._generation += 1
         self._stage = "loaded"  # if the device fails below, there is no pass to go back through
         outputs = self._forward(x, lengths, h0, c0)
@@ -269,7 +283,7 @@ class Session(SessionHooks):
         h = check_float32("h", h, (layers, self.shape.steps + 1, batch, units))
         lengths = check_lengths(self.shape, lengths)
         sent = check_sent(self.shape, sent)
-        self._skipped = self._check_skipped(skipped_cells)
+        self._skipped, self._shared = self._check_skipped(skipped_cells), None
         self._generation += 1
         self._stage = "loaded"
         self._load_intermediates(x, h, streams, lengths, sent)
@@ -336,7 +350,11 @@ class Session(SessionHooks):
     def usage(self) -> list[Usage]:
         """Count, by layer, what the last forward and backward pass kept and computed; [] if not :attr:`reduces`."""
         self._require("usage", "backward", "backward", "updated")
-        return self._usage()
+        usages = self._usage()
+        if usages and self._shared:
+            scalars = self._shared_scalars() - self._shared.scalars_unshared
+            usages[0] = usages[0].with_more_scalars(scalars, self.shape.network.hidden_size)
+        return usages
 
     @exclusive
     def contributions(self) -> np.ndarray:

@@ -4,6 +4,7 @@ import numpy as np
 
 from etalstm.device.shape import TrainingShape
 from etalstm.network import check_float32, check_unmasked
+from etalstm.shared_tokens import SharedTokens
 from etalstm.storage import check_threshold
 
 
@@ -27,6 +28,30 @@ def check_lengths(shape: TrainingShape, lengths) -> np.ndarray:
     if outside.size:
         raise ValueError(f"lengths must be 1 to {shape.steps}, got {array[outside[0]]} at index {outside[0]}")
     return array.astype(np.int64)
+
+
+def check_tokens(shape: TrainingShape, tokens, x: np.ndarray, lengths: np.ndarray) -> SharedTokens | None:
+    """Give the distinct tokens of a batch, None if the pass shares none.
+
+    Raises
+    ------
+    ValueError
+        If they are not (T, B) integers, steps of one token have different x, or there are tokens in a session whose
+        shape shares none, or none in one whose shape does.
+    """
+    if shape.shared_tokens is None:
+        if tokens is not None:
+            raise ValueError("tokens were given to a session whose TrainingShape has no shared_tokens")
+        return None
+    expected = shape.x_shape[:2]
+    if tokens is None:
+        raise ValueError(f"with shared_tokens there must be tokens of shape {expected}, got none")
+    check_unmasked("tokens", tokens)
+    array = np.asarray(tokens)
+    if array.shape != expected or array.dtype.kind not in "iu":
+        raise ValueError(f"tokens must be integers of shape {expected}, got {array.dtype} of shape {array.shape}")
+    shared = SharedTokens.of(array, x, np.arange(shape.steps)[:, None] < lengths)
+    return shared if shared.count <= shape.shared_tokens else None
 
 
 def check_state(shape: TrainingShape, name: str, state) -> np.ndarray:

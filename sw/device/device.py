@@ -1,6 +1,9 @@
 """Something that trains, whatever it is made of."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
 
 from etalstm.device.access import Access, exclusive
 from etalstm.device.api import Session
@@ -63,6 +66,20 @@ class Device(ABC):
             Of the run; its own number of slices is not looked at.
         """
         return 1
+
+    @exclusive
+    def best_shared_tokens(self, shape: TrainingShape, batches: Sequence[np.ndarray]) -> int | None:
+        """Tell how many distinct tokens a session of the device is best made to share; None if it best shares none.
+
+        Parameters
+        ----------
+        shape : TrainingShape
+            Of the run, without `shared_tokens`.
+        batches : sequence of arrays of integers, (T, B)
+            Tokens of some of its batches, at least one; -1 at padding.
+        """
+        distinct = [len(np.unique(tokens[tokens >= 0])) for tokens in batches]
+        return max(distinct) if sum(distinct) < sum(np.count_nonzero(tokens >= 0) for tokens in batches) else None
 
     def close(self) -> None:
         """Release the device when no call of it goes on any more; its sessions are then unusable.

@@ -54,6 +54,7 @@ class GoldenSession(Session):
     def _forward(self, x, lengths, h0, c0):
         shape = self.shape
         options = {"storage": shape.storage, "skipped_cells": self._skipped, "inputs": shape.inputs}
+        options["shared"] = self._shared
         self._passes = network_forward(self._read, x, lengths, h0, c0, **options)
         return Outputs(*network_outputs(self._passes))
 

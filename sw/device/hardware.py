@@ -3,6 +3,8 @@
 import weakref
 from dataclasses import replace
 
+import numpy as np
+
 from etalstm.device.accelerator import Accelerator
 from etalstm.device.access import exclusive
 from etalstm.device.device import Device
@@ -14,6 +16,7 @@ from etalstm.errors import PlanError
 from etalstm.plan.fit import plan_best_slices
 from etalstm.plan.placement import Placement
 from etalstm.plan.plan import Plan
+from etalstm.plan.sharing import Words, best_room
 from etalstm.slices import Parts, part_counts
 from etalstm.weight_format import BF16
 
@@ -67,6 +70,20 @@ class HardwareDevice(Device):
         except PlanError:
             return self._fewest_slices(shape)
 
+    @exclusive
+    def best_shared_tokens(self, shape, batches):
+        """Tell it by an estimate of the first layer's cycles; none where sharing takes memory that is not there."""
+        try:
+            plan = plan_session(self.accelerator, shape, first_room(shape))
+            room = best_room(plan, [words_of(plan.map.division, tokens) for tokens in batches])
+            if room is None:
+                return None
+            sharing = plan_session(self.accelerator, replace(shape, shared_tokens=room), first_room(shape))
+        except PlanError:
+            return None
+        same = sharing.groups == plan.groups and len(sharing.map.kept.held) == len(plan.map.kept.held)
+        return room if same else None
+
     def _fewest_slices(self, shape: TrainingShape) -> int:
         """Give the smallest power of two of slices one of which fits the memory; 1 if none does."""
         for exponent in range(shape.batch.bit_length()):
@@ -99,3 +116,12 @@ class HardwareDevice(Device):
                 f"the device has {memory_bytes:,}"
             )
         return placement
+
+
+def words_of(division: Parts, tokens: np.ndarray) -> tuple[int, Words]:
+    """Count the distinct tokens of a batch, and the tokens of the parts that have most; -1 is padding."""
+    parts = [division.sequences(part) for part in range(division.count)]
+    of_parts = [np.where(sequences < 0, -1, tokens[:, sequences]) for sequences in parts]
+    places = max(np.count_nonzero(part >= 0) for part in of_parts)
+    distinct = max(len(np.unique(part[part >= 0])) for part in of_parts)
+    return len(np.unique(tokens[tokens >= 0])), Words(places, distinct)

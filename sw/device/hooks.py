@@ -69,6 +69,10 @@ class SessionHooks(ABC):
         """Count what was kept and computed; only where :attr:`reduces`."""
         return []
 
+    def _shared_scalars(self) -> int:
+        """Count the scalars that the forward pass has broadcast for x where it shared tokens."""
+        return self._shared.scalars
+
     def _contributions(self) -> np.ndarray:
         """Measure the cells; only where :attr:`reduces`."""
         raise DeviceError("this device does not measure what its cells contribute")

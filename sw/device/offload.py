@@ -68,7 +68,7 @@ class OffloadSession(Session):
         self._device_ran = False
         layers = [Rows.of(entry).read_as(self.shape.weight_format) for entry in self._inner.parameters()]
         reduced = {"storage": self.shape.storage, "skipped_cells": self._skipped, "inputs": self.shape.inputs}
-        self._passes = network_forward(layers, x, lengths, h0, c0, **reduced)
+        self._passes = network_forward(layers, x, lengths, h0, c0, **reduced, shared=self._shared)
         return Outputs(*network_outputs(self._passes))
 
     def _backward(self, dy, dh, dc, delta_threshold):
@@ -161,11 +161,11 @@ class Sender(threading.Thread):
 
 
 def _streamed(shape: TrainingShape) -> TrainingShape:
-    """Give the shape with streams for all layers."""
+    """Give the shape of the device's session: with streams for all layers; the host shares tokens, if that is done."""
     storage = shape.storage
     policies = [storage.layer(number).policy for number in range(shape.network.layers)]
     streamed = tuple("ms1" if policy == "dense" else policy for policy in policies)
-    return replace(shape, storage=Storage(streamed, storage.thresholds))
+    return replace(shape, storage=Storage(streamed, storage.thresholds), shared_tokens=None)
 
 
 class OffloadDevice(Device):

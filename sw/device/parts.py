@@ -14,6 +14,7 @@ from etalstm.device.results import Outputs
 from etalstm.device.session import HardwareSession
 from etalstm.device.shape import TrainingShape
 from etalstm.optimizer import contribution_norms
+from etalstm.shared_tokens import SharedTokens
 from etalstm.slices import Parts, additions
 from etalstm.storage import DENSE_TENSORS, Usage
 
@@ -89,9 +90,16 @@ class PartedSession(Session):
     def _bring(self, part: int) -> Outputs | None:
         """Have the forward pass of a part in the memory."""
         if self._sealed is None:
+            self._inner._shared = self._shared_by(part)
             return self._inner._forward(*self._inputs[part])
         x, h, lengths, *sent = self._inputs[part]
         return self._inner._load_intermediates(x, h, self._sealed[part], lengths, sent)
+
+    def _shared_by(self, part: int) -> SharedTokens | None:
+        return self._shared.part(self._parts.sequences(part)) if self._shared else None
+
+    def _shared_scalars(self):
+        return sum(self._read_of_all("shared_scalars"))
 
     def _backward(self, dy, dh, dc, delta_threshold):
         self._arriving = (dy, 1), (dh, 1), (dc, 1)
@@ -119,8 +127,9 @@ class PartedSession(Session):
 
     def _read(self) -> dict:
         """Read what the next part's passes will overwrite."""
-        states = self._inner._initial_state_gradients()
-        return {"dx": self._inner._dx(), "dh0": states[0], "dc0": states[1], "usage": self._inner._usage()}
+        inner, states = self._inner, self._inner._initial_state_gradients()
+        found = {"dx": inner._dx(), "dh0": states[0], "dc0": states[1], "usage": inner._usage()}
+        return found | ({"shared_scalars": inner._shared_scalars()} if self._shared else {})
 
     def _dx(self):
         return self._joined(self._read_of_all("dx"), 1)

@@ -43,7 +43,8 @@ def plan_session(
     make = partial(
         Plan, config, shape.network, shape.batch, shape.steps, masked=shape.masked, storage=shape.storage,
         share=room.share, skips=shape.architecture.skips, slices=shape.slices,
-        inputs=shape.inputs, weight_format=shape.weight_format, **options,
+        inputs=shape.inputs, weight_format=shape.weight_format, shared_tokens=shape.shared_tokens,
+        **options,
     )  # fmt: skip
     narrow = shape.weight_format == BF16
     groups = groups or group_counts(config, shape.network, shape.batch, shape.slices, narrow)

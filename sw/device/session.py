@@ -32,6 +32,7 @@ from etalstm.plan.program import Program
 from etalstm.plan.segments import REGIONS
 from etalstm.plan.sent import same_programs, threshold_parameters
 from etalstm.plan.walk import streams_before
+from etalstm.shared_tokens import SharedTokens
 from etalstm.stream import network_id
 
 SURVIVING = ("weights", "optimizer")  # kinds of arrays that a new plan takes over
@@ -212,6 +213,8 @@ class HardwareSession(Session):
     def _run_forward(self):
         x, lengths, h0, c0 = self._inputs
         self._prepare(x, lengths)
+        if self._shared:
+            self._write_tokens()
         for arrays, h, c in zip(self._map.layers, h0, c0, strict=True):
             for sequence, state in ((arrays.h, h), (arrays.c, c)):
                 self.windows.write(sequence.step(0), state)
@@ -220,6 +223,26 @@ class HardwareSession(Session):
         for threshold, number in threshold_parameters(self.shape.inputs, self.shape.network.layers).items():
             self._accelerator.set_parameter(number, threshold)
         self._run_pass("forward", range(len(self._map.kept.held)), self.spill.during_forward)
+
+    def _write_tokens(self) -> None:
+        """Give each group of channels the distinct tokens of its sequences, and which of them each step has."""
+        arrays, division = self._map.layers[0].stages[0].tokens, self._map.division
+        x = np.zeros(arrays.x.array.shape, np.float32)
+        chosen = np.zeros(arrays.chosen.array.shape, np.float32)
+        for group, of_group in enumerate(self._shared_by_groups()):
+            x[group, : of_group.count] = of_group.x
+            sequences = division.sequences(group)
+            step, place = np.nonzero(of_group.numbers >= 0)
+            chosen[step, sequences[place], of_group.numbers[step, place]] = 1
+        self.windows.write(arrays.x.array, x)
+        self.windows.write(arrays.chosen.array, chosen)
+
+    def _shared_by_groups(self) -> list[SharedTokens]:
+        division = self._map.division
+        return [self._shared.part(division.sequences(group)) for group in range(division.count)]
+
+    def _shared_scalars(self):
+        return sum(of_group.scalars for of_group in self._shared_by_groups())
 
     def _backward(self, dy, dh, dc, delta_threshold):
         self._until_it_fits(self._leave_intermediates, lambda: self._run_backward(dy, dh, dc, delta_threshold))
@@ -292,15 +315,19 @@ class HardwareSession(Session):
 
     def _choose_passes(self) -> None:
         """Have the programs in memory that skip the cells of this forward pass; where they are too long, plan again."""
-        chosen = Plan.named(*self.plan.passes(self._skipped))
+        chosen = self._passes_to_run()
         while longer := self._too_long(chosen):  # a new plan may have other segments, so other programs
             self._program_room |= longer
             self._adopt(self._planned(self.shape))
-            chosen = Plan.named(*self.plan.passes(self._skipped))
+            chosen = self._passes_to_run()
         for name, program in chosen.items():
             if program is not self._chosen[name]:
                 self._programs[name] = self._load_program(name, program)
                 self._chosen[name] = program
+
+    def _passes_to_run(self) -> dict[str, Program]:
+        """Give the programs that skip the cells, and share the tokens, of this forward pass."""
+        return Plan.named(*self.plan.passes(self._skipped, self._shared is not None))
 
     def _too_long(self, programs: dict[str, Program]) -> dict[str, int]:
         """Give the room that those of some programs want which are longer than the plan's, by name."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from etalstm.architecture import SWING, Architecture, architecture
 from etalstm.delta_inputs import DeltaInputs
 from etalstm.network import NetworkShape, check_size
+from etalstm.shared_tokens import check_shared_tokens
 from etalstm.slices import check_slices
 from etalstm.storage import Storage, check_share
 from etalstm.weight_format import FLOAT32, check_weight_format
@@ -44,13 +45,18 @@ class TrainingShape:
         What of x and h the layers broadcast in the forward pass. Part of the training run, too. Default: everything.
     weight_format : str
         How the passes read weights, see :mod:`etalstm.weight_format`. Part of the training run, too.
+    shared_tokens : int, optional
+        x are the vectors of tokens: what equal ones add to the first layer's gate sums is computed once, see
+        :mod:`etalstm.shared_tokens`. Passes of a batch with more distinct tokens than this share nothing. The bits do
+        not depend on it. Default: nothing is shared.
 
     Raises
     ------
     ValueError
         If a size is not an integer above zero, there are more slices than sequences, `storage` or `inputs` is for
         another number of layers, `log_share` is not above 0 and at most 1, there is no such architecture or weight
-        format, or the architecture does not compress and the storage is not dense.
+        format, the architecture does not compress and the storage is not dense, or tokens are shared with delta inputs
+        or on an architecture that skips no zeros.
     """
 
     network: NetworkShape
@@ -64,6 +70,7 @@ class TrainingShape:
     slices: int = 1
     inputs: DeltaInputs = field(default_factory=DeltaInputs)
     weight_format: str = FLOAT32
+    shared_tokens: int | None = None
 
     def __post_init__(self):
         if not isinstance(self.network, NetworkShape):
@@ -85,6 +92,8 @@ class TrainingShape:
         if not isinstance(self.architecture, Architecture):
             object.__setattr__(self, "architecture", architecture(self.architecture))
         self.architecture.check_storage(self.storage)
+        shared = check_shared_tokens(self.shared_tokens, self.inputs, self.architecture)
+        object.__setattr__(self, "shared_tokens", shared)
 
     @property
     def x_shape(self) -> tuple[int, int, int]:

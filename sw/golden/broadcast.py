@@ -9,6 +9,7 @@ import numpy as np
 from etalstm.delta_inputs import LayerInputs
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.golden.cell import pruned
+from etalstm.shared_tokens import SharedTokens
 
 MINUS_ZERO = np.float32(-0.0)
 """The neutral element of addition: a sum that starts from it starts from its first term."""
@@ -46,16 +47,19 @@ class GateSums:
     ----------
     inputs : LayerInputs
     active : array, bool, (T, B)
-    width : int                     columns of x, the others being those of h; matters with delta inputs only
+    width : int                     columns of x, the others being those of h; matters with delta inputs and tokens only
+    shared : SharedTokens, or None  the distinct tokens of x, which are the first of the operands
     """
 
-    def __init__(self, inputs: LayerInputs, active, width: int):
-        self._inputs, self._active, self._width = inputs, active, width
-        self._z = self._sent = None  # of the step before
+    def __init__(self, inputs: LayerInputs, active, width: int, shared: SharedTokens | None = None):
+        self._inputs, self._active, self._width, self._shared = inputs, active, width, shared
+        self._z = self._sent = self._of_tokens = None  # of the step before, and of each token
 
     def step(self, t, weights, bias, operands):
         """Give the sums of step t, float32, (B, G*H), and what the operands were last sent as, float32, (B, K)."""
-        if self._inputs.refreshes(t):
+        if self._shared:
+            self._z, self._sent = self._go_on(t, weights, bias, operands), operands
+        elif self._inputs.refreshes(t):
             self._z = mac_sums(np.broadcast_to(bias, (len(operands), bias.size)), weights.T, operands)
             self._sent = operands
         else:
@@ -63,6 +67,14 @@ class GateSums:
             self._z = add(mac_sums(None, weights.T, differences), self._z)
             self._sent = np.where(differences != 0, operands, self._sent)
         return self._z, self._sent
+
+    def _go_on(self, t, weights, bias, operands):
+        """Give sums that go on from those of the step's tokens; at padding from any."""
+        of_x, others = np.split(weights, [self._width], axis=1)
+        if self._of_tokens is None:
+            start = np.broadcast_to(bias, (self._shared.count, bias.size))
+            self._of_tokens = mac_sums(start, of_x.T, self._shared.x)
+        return mac_sums(self._of_tokens[self._shared.numbers[t]], others.T, operands[:, self._width :])
 
     def _differences(self, t, operands):
         """Give by how much operands differ from what was last sent; +0 below the threshold, and of padding."""

@@ -206,7 +206,7 @@ def descend(values, velocity, gradient, rule, weight_decay):
     return moved.reshape(np.shape(values)), speed.reshape(np.shape(values))
 
 
-def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None, inputs=OFF):
+def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None, inputs=OFF, shared=None):
     """Do what :func:`etalstm.golden.reference.layer_forward` does, bit for bit."""
     steps, batch, width = x.shape
     h = np.empty((steps + 1, *h0.shape), np.float32)
@@ -216,7 +216,11 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None,
     rule = storage.compressed, storage.bf16, np.array(storage.thresholds, np.float32)
     broadcast, x_sent = send_inputs(x, active, inputs)
     real = real_steps(broadcast, active)
-    z = packed_sums(x_starts(bias, active, inputs), matrix_of(weights[:, :width].T), real)
+    of_x = matrix_of(weights[:, :width].T)
+    if shared:
+        z = packed_sums(np.broadcast_to(bias, (shared.count, bias.size)), of_x, shared.x)[shared.numbers[active]]
+    else:
+        z = packed_sums(x_starts(bias, active, inputs), of_x, real)
     recurrent, kept = matrix_of(weights[:, width:].T), np.empty((6, len(real), h0.shape[1]), np.float32)
     h_sent = h[:-1] if inputs.off else np.empty_like(h[:-1])
     sender, x_moved = Sender(inputs.refreshed(steps), np.float32(inputs.h), h_sent), _moved(real, inputs)

@@ -21,14 +21,14 @@ from etalstm.storage import LayerStorage
 DENSE = LayerStorage()
 
 
-def cell_forward(cell, matrices, x, h0, c0, active, storage=DENSE, skipped=None, inputs=OFF):
+def cell_forward(cell, matrices, x, h0, c0, active, storage=DENSE, skipped=None, inputs=OFF, shared=None):
     """Run a layer of any declared cell forward over T steps.
 
     Parameters
     ----------
     cell : Cell
     matrices : list of (weights, bias)    of each stage: float32, (G*H, K) and (G*H,) with G gates, canonical rows
-    x, h0, c0, active, storage, skipped, inputs    see :func:`layer_forward`
+    x, h0, c0, active, storage, skipped, inputs, shared    see :func:`layer_forward`
 
     Returns
     -------
@@ -46,7 +46,8 @@ def cell_forward(cell, matrices, x, h0, c0, active, storage=DENSE, skipped=None,
         )
     steps = x.shape[0]
     h, c, intermediates, broadcasts = [h0], [c0], [], []
-    sums = [GateSums(inputs, active, x.shape[2]) for _ in cell.stages]
+    tokens = [shared if "x" in stage.operands else None for stage in cell.stages]
+    sums = [GateSums(inputs, active, x.shape[2], of_stage) for of_stage in tokens]
     for t in range(steps):
         h_new, c_new, kept, broadcast = _step_forward(cell, matrices, x[t], h[t], c[t], sums, t)
         live = active[t][:, None]
@@ -137,7 +138,7 @@ def _operand_gradients(stage, columns, units):
     return gradients
 
 
-def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None, inputs=OFF):
+def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None, inputs=OFF, shared=None):
     """Run one LSTM layer forward over T steps.
 
     Parameters
@@ -149,12 +150,13 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None,
     storage : LayerStorage                what becomes of the local gradients, see :func:`stored`
     skipped : array, bool, (T,), or None  True at cells that keep nothing
     inputs : LayerInputs                  what of x and h is broadcast, see :mod:`etalstm.delta_inputs`
+    shared : SharedTokens, or None        the distinct tokens of x, whose sums are computed once; without delta inputs
 
     Returns
     -------
     LayerPass
     """
-    return cell_forward(LSTM, [(weights, bias)], x, h0, c0, active, storage, skipped, inputs)[0]
+    return cell_forward(LSTM, [(weights, bias)], x, h0, c0, active, storage, skipped, inputs, shared)[0]
 
 
 def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):

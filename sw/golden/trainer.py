@@ -43,7 +43,7 @@ class Rows:
 
 
 def network_forward(
-    layers, x, lengths, h0, c0, engine=compiled, storage=DENSE, skipped_cells=None, inputs=OFF
+    layers, x, lengths, h0, c0, engine=compiled, storage=DENSE, skipped_cells=None, inputs=OFF, shared=None
 ) -> list[LayerPass]:
     """Run all layers forward; layer l + 1 reads layer l's h, which is frozen at padded steps.
 
@@ -56,6 +56,7 @@ def network_forward(
     storage : Storage                   what becomes of the local gradients
     skipped_cells : array, bool, (L, T), or None    cells that keep nothing and have no backward pass
     inputs : DeltaInputs                what of x and h the layers broadcast
+    shared : SharedTokens, or None      the distinct tokens of x, whose sums the first layer computes once
 
     Returns
     -------
@@ -66,7 +67,7 @@ def network_forward(
     for layer, rows in enumerate(layers):
         skipped = None if skipped_cells is None else skipped_cells[layer]
         given = x, h0[layer], c0[layer], active, storage.layer(layer), skipped, inputs.layer(layer)
-        passes.append(engine.layer_forward(rows.weights, rows.bias, *given))
+        passes.append(engine.layer_forward(rows.weights, rows.bias, *given, None if layer else shared))
         x = passes[-1].y
     return passes
 

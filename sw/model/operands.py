@@ -38,6 +38,7 @@ class Densities:
         }
         self._batch = plan.map.batch.size * plan.groups  # of which any may need a row
         self._shares = sorted(self._arrays(plan))
+        self._ones = [arrays for layer in plan.map.layers for stage in layer.stages if (arrays := stage.tokens)]
         self._indices = sorted(self._index_arrays(plan))
 
     def _index_arrays(self, plan: Plan):
@@ -73,6 +74,8 @@ class Densities:
             arrays = [(layer.x.array, inputs), (layer.h.array, units)]
             arrays += [(layer.delta.array, units)] if layer.delta else [(layer.delta_index, units)]
             arrays += [(operand.index, operand.share) for operand in layer.sent]
+            for tokens in (stage.tokens for stage in layer.stages if stage.tokens):
+                arrays += [(tokens.x.array, inputs), (tokens.chosen.array, tokens.columns)]
             for array, share in arrays:
                 yield array.first * beats, (array.first + array.vectors) * beats, share.share, share.size
 
@@ -88,12 +91,21 @@ class Densities:
         """Describe a block of a CAST: lanes with elements, its masks' threshold; kept elements, its stream's place."""
         occupied = self._real_lanes(cast, channel, tile)
         changes = cast["compressed"] or cast["kind"] == contract.Traffic.DELTAS
-        threshold = round(self._kept[cast["kind"]] * CERTAIN) if changes else CERTAIN
+        threshold = round((self._kept[cast["kind"]] if changes else self._share_of_ones(cast)) * CERTAIN)
         if not cast["compressed"]:
             return occupied, threshold, 0, 0, 0
         elements = cast["gates"] * cast["batch"] * self._config.lanes
         beats, kept = self._size(cast["address"] + tile * self._config.vector_beats, elements, cast["kind"], False)
         return occupied, threshold, kept, 0, beats
+
+    def _share_of_ones(self, cast: dict) -> float:
+        """Give the share of what is sent whole that is not zero: 1, but where a row has a 1 in its token's column."""
+        vector = cast["address"] // self._config.vector_beats
+        for tokens in self._ones:
+            array = tokens.chosen.array
+            if array.first <= vector < array.first + array.vectors:
+                return 1 / tokens.columns.size
+        return 1.0
 
     def stream(self, fields: dict, elements: int) -> tuple[int, int, int]:
         """Give kept elements, first beat and beats of the stream that an instruction writes or reads.

@@ -17,6 +17,7 @@ from etalstm.plan.sent import SENDING_ARRAYS, SendingRoom, SentOperand
 from etalstm.plan.sequence import Sequence
 from etalstm.plan.shards import Shards
 from etalstm.plan.tiling import NEEDED_ARRAYS, BatchTiles, LayerTiling, Share, stay, tile_batch, tile_layer
+from etalstm.plan.tokens import TokenArrays, allocate_tokens
 from etalstm.storage import LayerStorage
 
 # The bias of lanes that hold no unit. From a state of 0 a cell with these sums must give an output, a state and local
@@ -78,13 +79,15 @@ class LayerAllocation:
         Which elements of the operands are broadcast.
     narrow : bool
         The copies of the weights that the passes read are bfloat16.
+    tokens : int
+        Distinct tokens of a group's part whose sums are shared; 0: x are no tokens.
     """
 
     def __init__(
         self, config: Config, into: MemoryMap, network: NetworkShape, cell: Cell, number: int, batch: BatchTiles,
-        steps: int, storage: LayerStorage, masked: bool, partials: int, inputs: LayerInputs, narrow: bool,
+        steps: int, storage: LayerStorage, masked: bool, partials: int, inputs: LayerInputs, narrow: bool, tokens: int,
     ):  # fmt: skip
-        self._narrow = narrow
+        self._narrow, self._tokens = narrow, tokens
         self._lanes, self._memory, self._network, self._cell = share_of_lanes(config, cell), into, network, cell
         self._number, self._storage, self._masked = number, storage, masked
         self._batch, self._steps, self._partials, self._sending = batch, steps, partials, inputs
@@ -138,6 +141,7 @@ class LayerAllocation:
             c=self._state() if is_last else None,
             inputs=self._sending,
             **self._sent(tiling, operands),
+            tokens=self._token_arrays(tiling) if takes_x and self._tokens else None,
             **self._kept(stage, tiling, suffix),
             **self._gradients(stage, tiling, takes_x, is_last),
         )
@@ -211,6 +215,9 @@ class LayerAllocation:
             "operand", tiling.units, operands, room.operand_streams, collected, self._sending.h
         )
         return {"sent_x": x, "sent_operand": operand, "sums": room.sums(tiling)}
+
+    def _token_arrays(self, tiling: LayerTiling) -> TokenArrays:
+        return allocate_tokens(self._lanes, self._memory, tiling, self._batch, self._steps, self._tokens)
 
     def _sent_operand(
         self, name: str, share: Share, operands: dict, streams: Array, collected: Sequence, threshold: float

@@ -12,6 +12,7 @@ from etalstm.plan.sent import SentOperand
 from etalstm.plan.sequence import Sequence
 from etalstm.plan.shards import Shards
 from etalstm.plan.tiling import LayerTiling, Span
+from etalstm.plan.tokens import TokenArrays
 from etalstm.storage import LayerStorage
 
 
@@ -59,6 +60,7 @@ class LayerArrays:
     inputs : LayerInputs  which elements of the operands are broadcast
     sent_x, sent_operand : SentOperand    x and the other operand, where only their changes are; else None
     sums : Sequence       then the sums of the gates, [tile][gate][b], as the present step leaves them
+    tokens : TokenArrays  where x are tokens whose sums are shared; else None
     """
 
     number: int
@@ -102,6 +104,7 @@ class LayerArrays:
     sent_x: SentOperand | None
     sent_operand: SentOperand | None
     sums: Sequence | None
+    tokens: TokenArrays | None
 
     @property
     def stages(self) -> tuple["LayerArrays", ...]:

@@ -1,6 +1,7 @@
 """Programs of the forward pass."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product, zip_longest
 
 from etalstm.cells.cell import count_vectors
@@ -15,58 +16,48 @@ from etalstm.plan.send import InputSender, Sender, Tiles
 from etalstm.plan.sent import SENDING_ARRAYS, SentOperand
 from etalstm.plan.steps import loop_through
 from etalstm.plan.streams import NO_STEPS, Steps, Streams
-from etalstm.plan.tiling import Share, Span
+from etalstm.plan.sums import Sums, Terms, add_terms
+from etalstm.plan.tiling import Share
+from etalstm.plan.tokens import TokenSums
 from etalstm.plan.vectors import ZERO, Vectors
-from etalstm.plan.weights import WeightStore
+from etalstm.plan.weights import Matrix, WeightStore
 
 
-@dataclass(frozen=True)
-class Job:
-    """The cells of one step, batch tile and group of units, in one of their stages.
-
-    Members
-    -------
-    size : int
-        Sequences of the batch tile.
-    gates : int
-        Rows of each unit.
-    queue : Operand
-        Where the sums start in the queue: jobs alternate its halves.
-    """
+@dataclass(frozen=True, kw_only=True)
+class Job(Sums):
+    """The cells of one step, batch tile and group of units, in one of their stages."""
 
     stage: "ForwardStage"
     step: int
     batch_tile: int
-    number: int
-    group: Span
-    size: int
-    gates: int
-    queue: Operand
-
-    @property
-    def row_tiles(self) -> int:
-        """Vectors of rows that are summed for each scalar."""
-        return self.gates * self.group.count
 
 
 class ForwardLayer:
     """Emits one layer's forward pass.
 
     The part of a job's sums that comes from x does not depend on the step before, so it is broadcast ahead, while the
-    element-wise work of the job before runs. Cells of steps in `skipped` keep nothing for the backward pass.
+    element-wise work of the job before runs. Cells of steps in `skipped` keep nothing for the backward pass. With
+    `shares` the sums of the distinct tokens stand for x, where the layer has such arrays.
     """
 
     def __init__(
-        self, config: Config, emitter: Emitter, network: NetworkMap, layer: LayerArrays, skipped: Steps = NO_STEPS
+        self,
+        config: Config,
+        emitter: Emitter,
+        network: NetworkMap,
+        layer: LayerArrays,
+        skipped: Steps = NO_STEPS,
+        shares: bool = False,
     ):
         self._emitter, self._batch, self._skipped = emitter, network.batch, skipped
         self._half, scratch, self._refreshes = config.queue_depth // 2, Scratch(config), layer.inputs.refreshes
-        self._stages = [ForwardStage(emitter, scratch, network, arrays, skipped) for arrays in layer.stages]
+        self._stages = [ForwardStage(emitter, scratch, network, arrays, skipped, shares) for arrays in layer.stages]
 
     def emit(self, steps: range) -> None:
         """Append the instructions of some steps."""
-        if self._inputs and not steps.start:
-            self._inputs.begin()
+        if not steps.start:
+            for stage in self._stages:
+                stage.begin()
         first, last = self._jobs(steps[0])[0], steps[-1]
         first.stage.sum_inputs(first)
         loop_through(self._emitter, steps[:-1], self._kind, lambda step: self._step(step, [self._jobs(step + 1)[0]]))
@@ -118,7 +109,12 @@ class ForwardLayer:
         for position, (tile, stage, number, group) in enumerate(parts):
             queue = Operand(Memory.QUEUE, self._half * ((step * len(parts) + position) % 2))
             size = self._batch.size_of(tile)
-            jobs.append(Job(stage, step, tile, number, group, size, stage.tiling.gates, queue))
+            jobs.append(
+                Job(
+                    stage=stage, step=step, batch_tile=tile, number=number, group=group, size=size,
+                    gates=stage.tiling.gates, queue=queue,
+                )
+            )  # fmt: skip
         return jobs
 
 
@@ -129,13 +125,21 @@ class ForwardStage:
     so that it costs no product in the next step, stage or layer.
     """
 
-    def __init__(self, emitter: Emitter, scratch: Scratch, network: NetworkMap, layer: LayerArrays, skipped: Steps):
+    def __init__(
+        self,
+        emitter: Emitter,
+        scratch: Scratch,
+        network: NetworkMap,
+        layer: LayerArrays,
+        skipped: Steps,
+        shares: bool,
+    ):
         self._emitter, self._network, self._layer, self._skipped = emitter, network, layer, skipped
         self._refreshes = layer.inputs.refreshes
         self.tiling = tiling = layer.tiling
-        groups = [tiling.weight_vectors(tiling.gates * group.count) for group in tiling.unit_groups]
-        self._weights = WeightStore(layer.lanes, emitter, layer.rows, groups, tiling.depth, layer.first_weight)
         self._bias_depth, self._has_biases = layer.lanes.bias_depth, False
+        self._tokens = None
+        self._take_weights(shares)
         self._cell, self._stage = layer.cell, layer.stage
         most = max(group.count for group in tiling.unit_groups) * network.batch.size
         self._vectors = Vectors(emitter, scratch, most)
@@ -147,6 +151,27 @@ class ForwardStage:
         self._sender = self.inputs = None
         if layer.sent:
             self._send(scratch, most)
+
+    def _take_weights(self, shares: bool) -> None:
+        """Say which weights the steps take: all rows, or those of the other operand and the sums of the tokens."""
+        layer, tiling, emitter = self._layer, self.tiling, self._emitter
+        groups = [tiling.weight_vectors(tiling.gates * group.count) for group in tiling.unit_groups]
+        self._rows = Matrix.whole(layer.rows, groups, tiling.depth)
+        matrices = [self._rows]
+        if shares and layer.tokens:
+            of_x, of_operand = range(tiling.inputs.padded), range(tiling.inputs.padded, tiling.depth)
+            rows, self._rows = (replace(self._rows, rows=rows) for rows in (of_x, of_operand))
+            given = layer.tokens, tiling, rows, layer.first_weight, partial(self._bias, start=True)
+            self._tokens = TokenSums(layer.lanes, emitter, *given)
+            matrices = [self._tokens.matrix, self._rows]
+        self._weights = WeightStore(layer.lanes, emitter, matrices, layer.first_weight)
+
+    def begin(self) -> None:
+        """Append what comes before the first step."""
+        if self._tokens:
+            self._tokens.emit()
+        if self.inputs:
+            self.inputs.begin()
 
     def _send(self, scratch: Scratch, most: int) -> None:
         """Send changes. Those of x have the scratch memory when those of the other operand have been sent."""
@@ -190,81 +215,59 @@ class ForwardStage:
         layer = self._layer
         if layer.x is None:
             return
-        self._sum(
-            job,
-            layer.x.part(job.step + layer.x_step, job.batch_tile),
-            layer.sent_x,
-            layer.tiling.inputs,
-            row_offset=0,
-            start=True,
-            finish=False,
-        )
+        if self._tokens:
+            add_terms(self._emitter, self._weights, job, self._tokens.terms(job.step, job.batch_tile), None)
+            return
+        place = layer.x.part(job.step + layer.x_step, job.batch_tile)
+        self._sum(job, place, layer.sent_x, layer.tiling.inputs, row=0, start=True, finish=False)
 
     def sum_state(self, job: Job) -> None:
         """Add the terms of the other operand to a job's sums, which ends them."""
-        layer = self._layer
-        self._sum(
-            job,
-            layer.operand.part(job.step + layer.operand_step, job.batch_tile),
-            layer.sent_operand,
-            layer.tiling.units,
-            row_offset=layer.tiling.inputs.padded,
-            start=layer.x is None,
-            finish=True,
-        )
+        layer, inputs = self._layer, self._layer.tiling.inputs
+        place = layer.operand.part(job.step + layer.operand_step, job.batch_tile)
+        ends = {"start": layer.x is None, "finish": True}
+        self._sum(job, place, layer.sent_operand, layer.tiling.units, row=inputs.padded, **ends)
 
     def _sum(
-        self, job: Job, place: Place, sent: SentOperand | None, share: Share, row_offset: int, start: bool, finish: bool
+        self, job: Job, place: Place, sent: SentOperand | None, share: Share, row: int, start: bool, finish: bool
     ) -> None:
         """Add the terms of one broadcast array, or of its changes, to a job's sums; `start` begins, `finish` ends them.
 
-        Sums of changes begin with their first term.
+        Sums of changes, and those that begin with the sum of a token, begin with their first term.
         """
         whole = self._refreshes(job.step)
-        bias = self._bias(job, start) if whole else None
-        for run in (runs := self._weights.runs(share, 1, job.number)):
-            weights = self._weights.bring(job.number, run, row_offset)
-            self._emitter.cast(
-                place if whole else sent.changes(job.step, job.batch_tile),
-                share,
-                Traffic.ACTIVATIONS,
-                compressed=not whole,
-                first_block=run.first_block,
-                blocks=run.blocks,
-                gates=1,
-                batch=job.size,
-                tiles=job.row_tiles,
-                start=start and run is runs[0],
-                finish=finish and run is runs[-1],
-                narrow=self.tiling.narrow,
-            )
-            vectors = self._weights.vectors(run, job.number)
-            self._emitter.mac(weights, vectors, job.queue, job.row_tiles * job.size, job.row_tiles, bias=bias)
+        bias = self._bias(job, start) if whole and not self._tokens else None
+        place = place if whole else sent.changes(job.step, job.batch_tile)
+        terms = Terms(
+            place=place, share=share, matrix=self._rows, row=row, compressed=not whole, narrow=self.tiling.narrow,
+            start=start, finish=finish,
+        )  # fmt: skip
+        add_terms(self._emitter, self._weights, job, terms, bias)
 
-    def _bias(self, job: Job, start: bool) -> Operand:
-        """Have the biases of a job's rows in the bias memory: all groups' at once, if they fit, else the job's own.
+    def _bias(self, sums: Sums, start: bool) -> Operand:
+        """Have the biases of some sums' rows in the bias memory: all groups' at once, if they fit, else their own.
 
-        The job's own come when its sums `start`.
+        Their own come when the sums `start`.
         """
-        first, gates = self._layer.first_bias, job.gates
+        first, gates = self._layer.first_bias, sums.gates
         everything = gates * self._layer.tiling.units.tiles
         if everything <= self._bias_depth:
             if not self._has_biases:
                 self._bring_biases(first, 0, everything)
             self._has_biases = True
-            return Operand(Memory.BIAS, first + gates * job.group.first)
-        first += self._bias_half(job)
+            return Operand(Memory.BIAS, first + gates * sums.group.first)
+        first += self._bias_half(sums)
         if start:
-            self._bring_biases(first, gates * job.group.first, job.row_tiles)
+            self._bring_biases(first, gates * sums.group.first, sums.row_tiles)
         return Operand(Memory.BIAS, first)
 
-    def _bias_half(self, job: Job) -> int:
-        """Choose where a job's own biases go: jobs alternate halves, as those of the queue, if they fit a half.
+    def _bias_half(self, sums: Sums) -> int:
+        """Choose where sums' own biases go: they alternate halves, as those of the queue, if they fit a half.
 
-        So the next job's biases come while the sums of this one are still finished with its own.
+        So the next sums' biases come while these are still finished with their own.
         """
         half = self._bias_depth // 2
-        return half if job.row_tiles <= half and job.queue.address else 0
+        return half if sums.row_tiles <= half and sums.queue.address else 0
 
     def _bring_biases(self, to: int, vector: int, vectors: int) -> None:
         place = Place(self._layer.bias, vector)

@@ -45,6 +45,12 @@ def batch_index(parts: Parts, make_index: Callable[[], np.ndarray], inner: int) 
     return np.concatenate(groups)
 
 
+def groups_index(make_index: Callable[[], np.ndarray], groups: int, elements: int) -> np.ndarray:
+    """Index of an array of which each group has one, `elements` long, from the index of one in its group's windows."""
+    index = make_index()
+    return np.concatenate([np.where(index < 0, -1, index + group * elements) for group in range(groups)])
+
+
 def _combine(*parts: tuple[np.ndarray, int]) -> np.ndarray:
     """Flat index from (index, stride) pairs; padding in any of them is padding."""
     total, padding = 0, False
@@ -54,20 +60,24 @@ def _combine(*parts: tuple[np.ndarray, int]) -> np.ndarray:
     return np.where(padding, -1, total).astype(np.int64)
 
 
-def sequence_index(share: Share, steps: int, batch: BatchTiles) -> np.ndarray:
+def sequence_index(share: Share, steps: int, batch: BatchTiles, channels: int | None = None) -> np.ndarray:
     """Index of an array (steps, B, size) that lies as [step][batch tile][tile][b][lane] in every window.
 
-    Short batch tiles are followed by unused vectors, so that every (step, batch tile) starts at the same stride.
+    Short batch tiles are followed by unused vectors, so that every (step, batch tile) starts at the same stride. Where
+    there are more `channels` than the share has, the last ones hold nothing of it.
     """
     owned = elements(share)
-    index = np.full((share.channels, steps, batch.count, share.tiles * batch.size, share.lanes), -1, np.int64)
+    index = np.full(
+        (channels or share.channels, steps, batch.count, share.tiles * batch.size, share.lanes), -1, np.int64
+    )
     step = np.arange(steps)[None, :, None, None, None] * (batch.batch * share.size)
     for number, tile in enumerate(batch.ranges):
         size = len(tile)
         sequence = np.array(tile)[None, None, None, :, None] * share.size
         block = owned[:, None, :, None, :]
         flat = np.where(block < 0, -1, step + sequence + block)
-        index[:, :, number, : share.tiles * size] = flat.reshape(share.channels, steps, share.tiles * size, share.lanes)
+        block = flat.reshape(share.channels, steps, share.tiles * size, share.lanes)
+        index[: share.channels, :, number, : share.tiles * size] = block
     return index
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from etalstm.codec import pack_bf16, unpack_bf16
 from etalstm.hw.config import Config
 from etalstm.hw.contract import PAGE_BYTES
-from etalstm.plan.layout import batch_index
+from etalstm.plan.layout import batch_index, groups_index
 from etalstm.plan.tiling import ceil_div
 from etalstm.slices import Parts
 
@@ -136,6 +136,17 @@ class MemoryMap:
             return self._add(Array(name, kind, self._vectors, words, shape, index, padding, copies, narrow=narrow))
         make_index, shape = self.of_batch(index, shape, batch_axis)
         return self._add(Array(name, kind, self._vectors, words, shape, make_index, padding))
+
+    def add_of_groups(
+        self, name: str, kind: str, vectors: int, index: Callable[[], np.ndarray], shape: tuple[int, ...]
+    ) -> Array:
+        """Allocate an array of which each group has one of its own; the host's array has an axis of groups in front.
+
+        `vectors`, `index` and `shape` are those of one group's.
+        """
+        words = self.channels, vectors, self._config.lanes
+        make_index = partial(groups_index, index, self.groups, math.prod(shape))
+        return self._add(Array(name, kind, self._vectors, words, (self.groups, *shape), make_index))
 
     def add_shards(
         self, name: str, kind: str, vectors: int, index: Callable[[], np.ndarray], shape: tuple[int, ...]

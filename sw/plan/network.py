@@ -52,6 +52,8 @@ class NetworkMap:
         Which elements of what layers read are broadcast.
     narrow : bool
         The copies of the weights that the passes read are bfloat16.
+    shared_tokens : int, optional
+        Distinct tokens of a batch, whose sums the first layer shares.
 
     Raises
     ------
@@ -87,6 +89,7 @@ class NetworkMap:
         cell: Cell,
         inputs: DeltaInputs,
         narrow: bool = False,
+        shared_tokens: int | None = None,
     ):
         check_plannable(cell)
         if narrow:
@@ -101,6 +104,7 @@ class NetworkMap:
         masked = self.mask is not None
         partials = most_totals(parts, backwards=True) - 1
         context = config, self.memory, network, cell
+        tokens = min(shared_tokens or 0, steps * division.places)
         allocations = [
             LayerAllocation(
                 *context,
@@ -112,6 +116,7 @@ class NetworkMap:
                 partials,
                 inputs.layer(number),
                 narrow,
+                0 if number else tokens,
             )
             for number in range(network.layers)
         ]

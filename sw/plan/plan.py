@@ -1,6 +1,6 @@
 """The plan of a network on a machine: memory map, programs, and what they cost."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 
@@ -33,7 +33,7 @@ from etalstm.storage import Storage
 from etalstm.weight_format import BF16, FLOAT32
 
 WEIGHT_COPIES = 4  # at least: weights by rows and by columns, velocities, gradients
-_REMEMBERED_PATTERNS = 32
+_REMEMBERED_PASSES = 64
 
 
 class Plan:
@@ -68,6 +68,8 @@ class Plan:
         Which elements of what layers read are broadcast.
     weight_format : str
         See :mod:`etalstm.weight_format`.
+    shared_tokens : int, optional
+        Distinct tokens of a batch at most, see :mod:`etalstm.shared_tokens`. Not for delta inputs.
 
     Raises
     ------
@@ -104,6 +106,7 @@ class Plan:
         cell: Cell = LSTM,
         inputs: DeltaInputs = DeltaInputs(),  # noqa: B008  frozen
         weight_format: str = FLOAT32,
+        shared_tokens: int | None = None,
     ):
         self._had = memory_bytes
         self._check_weights(config, network, cell)
@@ -111,7 +114,7 @@ class Plan:
         self.groups, division = groups, Parts(batch, slices, groups)
         self.map = NetworkMap(
             machine_of_group(config, groups), network, division, steps, masked, storage, share, segments, every_delta,
-            parts, cell, inputs, weight_format == BF16,
+            parts, cell, inputs, weight_format == BF16, shared_tokens,
         )  # fmt: skip
         self._room = dict(program_room)
         self._check_fits(self.windows_bytes)
@@ -240,35 +243,39 @@ class Plan:
             programs[name].halt()
         return programs
 
-    def passes(self, skipped: np.ndarray) -> tuple[list[Program], list[Program]]:
+    def passes(self, skipped: np.ndarray, shares: bool = True) -> tuple[list[Program], list[Program]]:
         """Give the programs of forward and backward pass, by segment, that leave out some cells' backward part.
 
         Parameters
         ----------
         skipped : array, bool, (L, T)
+        shares : bool
+            The batch has no more distinct tokens than the plan has room for. Of no effect where none are shared.
 
         What is left between skipped cells is written run by run, so they may be longer than those that skip nothing.
         The last few patterns are remembered.
         """
-        key = skipped.tobytes()
+        pattern, shares = skipped.tobytes(), shares and any(stage.tokens for stage in self.map.layers[0].stages)
+        cells = [frozenset(np.flatnonzero(layer).tolist()) for layer in skipped]
+        segments = [held.segment for held in self.map.kept.held]
+        forward = self._remembered(
+            (pattern, shares), lambda: [self._forward(segment, cells, shares) for segment in segments]
+        )
+        return forward, self._remembered(pattern, lambda: [self._backward(segment, cells) for segment in segments])
+
+    def _remembered(self, key: Hashable, make: Callable[[], list[Program]]) -> list[Program]:
         if key not in self._kept:
-            if len(self._kept) >= _REMEMBERED_PATTERNS:
+            if len(self._kept) >= _REMEMBERED_PASSES:
                 del self._kept[next(iter(self._kept))]
-            self._kept[key] = self._passes([frozenset(np.flatnonzero(layer).tolist()) for layer in skipped])
+            self._kept[key] = make()
         return self._kept[key]
 
-    def _passes(self, skipped) -> tuple[list[Program], list[Program]]:
-        segments = [held.segment for held in self.map.kept.held]
-        return [self._forward(segment, skipped) for segment in segments], [
-            self._backward(segment, skipped) for segment in segments
-        ]
-
-    def _forward(self, segment: Segment, skipped) -> Program:
+    def _forward(self, segment: Segment, skipped, shares: bool) -> Program:
         program = self._program()
         emitter = Emitter(self.config, program)
         for piece in segment:
             layer = self.map.layers[piece.layer]
-            ForwardLayer(self.config, emitter, self.map, layer, skipped[piece.layer]).emit(piece.steps)
+            ForwardLayer(self.config, emitter, self.map, layer, skipped[piece.layer], shares).emit(piece.steps)
         program.halt()
         return program
 

@@ -14,7 +14,7 @@ from etalstm.plan.network import NetworkMap
 from etalstm.plan.operands import Operand, RowMap
 from etalstm.plan.tiling import SPARSE_DELTA, Span, ceil_div, spans, stay
 from etalstm.plan.vectors import MINUS_ZERO
-from etalstm.plan.weights import WeightStore
+from etalstm.plan.weights import Matrix, WeightStore
 
 # Steps that share a load of weights at most. A loop's body has as many turns. With four, five of the six benchmark
 # shapes take more cycles on the board, and larger programs.
@@ -124,7 +124,8 @@ class Propagation:
         self._row_map, self._whole_beats = row_map, whole_beats
         self._masks, self._masking, self._of_x, self._of_operand = network.mask, masking, of_x, of_operand
         groups = [layer.tiling.weight_vectors(group.count) for group in layer.tiling.column_groups]
-        self._weights = WeightStore(layer.lanes, emitter, layer.columns, groups, layer.tiling.rows, layer.first_weight)
+        self._columns = Matrix.whole(layer.columns, groups, layer.tiling.rows)
+        self._weights = WeightStore(layer.lanes, emitter, [self._columns], layer.first_weight)
         self._half, self._turn = layer.lanes.queue_depth // 2, 0
         wanted, most, batch = self._sequences_per_load(config), self._most_sequences, network.batch
         self.most_tiles = max(1, min(ceil_div(wanted, batch.size), most // batch.size))
@@ -244,7 +245,7 @@ class Propagation:
         room = 2 if sums <= self._half else 1
         queue = Operand(Memory.QUEUE, self._half * (self._turn % 2) if room == 2 else 0)
         self._turn += 1
-        runs = self._weights.runs(tiling.units, tiling.gates, number)
+        runs = self._weights.runs(self._columns, tiling.units, tiling.gates, number)
 
         def products(run):
             for part, size, first in zip(parts, sizes, firsts, strict=True):
@@ -253,8 +254,8 @@ class Propagation:
                 self._cast(part, run, group, size, first, **ends)
                 if begins:
                     beats = whole_beats if run is runs[0] else 0
-                    weights = self._weights.bring(number, run, needed=row_map, whole_beats=beats)
-                vectors = self._weights.vectors(run, number)
+                    weights = self._weights.bring(self._columns, number, run, needed=row_map, whole_beats=beats)
+                vectors = run.rows * self._columns.groups[number]
                 self._emitter.mac(weights, vectors, queue, sums, group.count, backward=True)
 
         def store(parts=parts):

@@ -1,7 +1,9 @@
 """Which weights are in the weight memory when: all of a pass at once, or block runs that alternate two halves."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 
 from etalstm.errors import PlanError
 from etalstm.hw.config import Config
@@ -9,7 +11,7 @@ from etalstm.hw.contract import MOST_GATES, Memory, Traffic
 from etalstm.plan.emit import MOST_COUNTED, Emitter
 from etalstm.plan.memory import Array
 from etalstm.plan.operands import Operand, Place, RowMap
-from etalstm.plan.tiling import Share, stay
+from etalstm.plan.tiling import Share
 
 
 @dataclass(frozen=True)
@@ -53,48 +55,115 @@ def runs(share: Share, elements_per_unit: int, most_rows: int) -> list[Run]:
     return result
 
 
+@dataclass(frozen=True)
+class Matrix:
+    """Rows of weights that a pass reads: some of an array that has groups one after the other, rows of vectors in each.
+
+    Members
+    -------
+    array : Array
+    groups : tuple of int
+        Vectors of a row of each group.
+    height : int
+        Rows of every group in the array.
+    rows : range
+        Those that are read.
+    """
+
+    array: Array
+    groups: tuple[int, ...]
+    height: int
+    rows: range
+
+    @classmethod
+    def whole(cls, array: Array, groups: Iterable[int], height: int) -> "Matrix":
+        """Take all rows."""
+        return cls(array, tuple(groups), height, range(height))
+
+    @property
+    def row_vectors(self) -> int:
+        """Vectors of a row, all groups together."""
+        return sum(self.groups)
+
+    @property
+    def vectors(self) -> int:
+        """Vectors that are read."""
+        return self.row_vectors * len(self.rows)
+
+    def place(self, group: int, row: int) -> Place:
+        """Where a row of a group lies in the array."""
+        return Place(self.array, self.height * sum(self.groups[:group]) + row * self.groups[group])
+
+    def vector(self, group: int, row: int) -> int:
+        """Count the vectors that come before a row of a group, of those that are read."""
+        return len(self.rows) * sum(self.groups[:group]) + (row - self.rows.start) * self.groups[group]
+
+
+def staying(config: Config, sizes: Sequence[int], row_vectors: int) -> list[bool]:
+    """Tell which of some matrices stay in the weight memory: all if they fit, else the first that leave enough.
+
+    The rows of the others are loaded again for each use. They alternate two halves of what is left. That is at least
+    half of the memory, and room for two blocks.
+
+    Parameters
+    ----------
+    config : Config
+    sizes : sequence of int
+        Vectors of each matrix.
+    row_vectors : int
+        Vectors of a row of a group at most.
+    """
+    if sum(sizes) <= config.weight_depth:
+        return [True] * len(sizes)
+    least, left, stays = max(config.weight_depth // 2, 2 * config.lanes * row_vectors), config.weight_depth, []
+    for size in sizes:
+        stays.append(left - size >= least)
+        left -= size * stays[-1]
+    return stays
+
+
 class WeightStore:
-    """Brings rows of a weight array to the weight memory, once if everything fits, else again for each use.
+    """Brings rows of matrices to the weight memory: once if they stay there, else again for each use.
 
     Parameters
     ----------
     config : Config
     emitter : Emitter
-    array : Array
-        Groups one after the other, rows of vectors in each.
-    groups : list of int
-        Vectors of a row of each group.
-    rows : int
-        Rows of every group.
+    matrices : sequence of Matrix
+        See :func:`staying`.
     first : int
         Where the weight memory that the store has begins; it has `config.weight_depth` vectors.
     """
 
-    def __init__(self, config: Config, emitter: Emitter, array: Array, groups: list[int], rows: int, first: int = 0):
-        self._emitter, self._array, self._groups = emitter, array, groups
-        self._offsets = [rows * sum(groups[:n]) for n in range(len(groups))]
-        self._first, self._half, self._vector_beats = first, config.weight_depth // 2, config.vector_beats
-        self._resident = stay(config, sum(groups), rows)
-        self._rows = rows
-        self._loaded: set[tuple[int, int]] = set()
+    def __init__(self, config: Config, emitter: Emitter, matrices: Sequence[Matrix], first: int = 0):
+        self._emitter, self._vector_beats = emitter, config.vector_beats
+        stays = staying(config, [matrix.vectors for matrix in matrices], max(max(m.groups) for m in matrices))
+        resident = [matrix for matrix, stay in zip(matrices, stays, strict=True) if stay]
+        *firsts, self._alternate = accumulate((matrix.vectors for matrix in resident), initial=first)
+        self._firsts = dict(zip(resident, firsts, strict=True))
+        self._half = (first + config.weight_depth - self._alternate) // 2
+        self._loaded: set[tuple[Matrix, int, int]] = set()
         self._turn = 0
 
-    def runs(self, share: Share, elements_per_unit: int, group: int) -> list[Run]:
+    def runs(self, matrix: Matrix, share: Share, elements_per_unit: int, group: int) -> list[Run]:
         """Runs of a broadcast array whose weights are brought together."""
-        most = self._rows if self._resident else self._half // self._groups[group]
+        most = len(matrix.rows) if matrix in self._firsts else self._half // matrix.groups[group]
         return runs(share, elements_per_unit, min(most, MOST_COUNTED))
 
-    def vectors(self, run: Run, group: int) -> int:
-        """Count the vectors of a run's weights."""
-        return run.rows * self._groups[group]
-
     def bring(
-        self, group: int, run: Run, row_offset: int = 0, needed: RowMap | None = None, whole_beats: int = 0
+        self,
+        matrix: Matrix,
+        group: int,
+        run: Run,
+        row_offset: int = 0,
+        needed: RowMap | None = None,
+        whole_beats: int = 0,
     ) -> Operand:
         """Have the weights of a run in the weight memory.
 
         Parameters
         ----------
+        matrix : Matrix
         group : int
         run : Run
         row_offset : int
@@ -104,20 +173,19 @@ class WeightStore:
         whole_beats : int
             Bring so many beats at least whether they are needed or not: while the map is not known yet.
         """
-        of_row, row = self._groups[group], row_offset + run.first_row
-        vector = self._offsets[group] + row * of_row
-        if self._resident:
-            to = Operand(Memory.WEIGHTS, self._first + vector)
-            if (group, row) in self._loaded:
+        row = row_offset + run.first_row
+        if matrix in self._firsts:
+            to = Operand(Memory.WEIGHTS, self._firsts[matrix] + matrix.vector(group, row))
+            if (matrix, group, row) in self._loaded:
                 return to
-            self._loaded.add((group, row))
+            self._loaded.add((matrix, group, row))
         else:
-            to = Operand(Memory.WEIGHTS, self._first + self._half * (self._turn % 2))
+            to = Operand(Memory.WEIGHTS, self._alternate + self._half * (self._turn % 2))
             self._turn += 1
-        self._load(to, vector, run, of_row, needed, whole_beats)
+        self._load(to, matrix.place(group, row), run, matrix.groups[group], needed, whole_beats)
         return to
 
-    def _load(self, to, vector, run, of_row, needed, whole_beats):
+    def _load(self, to, place, run, of_row, needed, whole_beats):
         """Load a run's first blocks whole, all if nothing is known of what is needed, and of the others what is."""
         whole, blocks = run.rows, run.blocks
         if needed is not None:
@@ -127,8 +195,7 @@ class WeightStore:
                 blocks += 1
 
         def part(first, rows):
-            lane, place = to.at(first * of_row, outer=of_row), Place(self._array, vector + first * of_row)
-            return lane, place, Traffic.WEIGHTS, rows, of_row
+            return to.at(first * of_row, outer=of_row), place.at(first * of_row), Traffic.WEIGHTS, rows, of_row
 
         if whole:
             self._emitter.load(*part(0, whole))

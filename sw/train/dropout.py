@@ -55,6 +55,7 @@ class LayeredSession:
                     network=NetworkShape(network.inputs_of(n), network.hidden_size),
                     storage=_storage_of(shape.storage, n),
                     inputs=shape.inputs.of_layer(n),
+                    shared_tokens=None if n else shape.shared_tokens,
                 )
             )
             for n in range(network.layers)
@@ -88,13 +89,13 @@ class LayeredSession:
             layer.send_as(inputs.of_layer(n))
         self.shape = replace(self.shape, inputs=inputs)
 
-    def forward(self, x, lengths=None, h0=None, c0=None, skipped_cells=None) -> Outputs:
+    def forward(self, x, lengths=None, h0=None, c0=None, skipped_cells=None, tokens=None) -> Outputs:
         """Run all layers forward; arguments as those of a session."""
         self._masks, self._next_masks = self._next_masks, None
         states = []
         for n, layer in enumerate(self._layers):
             each = (None if array is None else array[n : n + 1] for array in (h0, c0, skipped_cells))
-            outputs = layer.forward(x, lengths, *each)
+            outputs = layer.forward(x, lengths, *each, tokens=None if n else tokens)
             states.append((outputs.h, outputs.c))
             x = outputs.y if self._masks is None or n == len(self._masks) else outputs.y * self._masks[n]
         h, c = (np.concatenate(arrays) for arrays in zip(*states, strict=True))

@@ -40,7 +40,8 @@ def forward(session: Session, model: HostModel, x: np.ndarray, lengths: np.ndarr
     """
     shape = session.shape
     skipped = np.ones((shape.network.layers, shape.steps), bool) if session.reduces else None
-    return session.forward(model.inputs(x), lengths if shape.masked else None, h, c, skipped)
+    tokens = x if shape.shared_tokens else None
+    return session.forward(model.inputs(x), lengths if shape.masked else None, h, c, skipped, tokens)
 
 
 def evaluate(

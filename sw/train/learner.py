@@ -22,6 +22,7 @@ from etalstm.train.loss import Loss
 from etalstm.train.model import HostModel
 from etalstm.train.optimizers import optimizer_of
 from etalstm.train.settings import Settings
+from etalstm.train.sharing import choose_sharing
 from etalstm.train.significance import Significance
 
 
@@ -49,6 +50,8 @@ class Learner:
     -------
     identity : Identity
     origin : Origin
+    sharing : Sharing
+        How many tokens share their sums, and why.
     session : Session
     model : HostModel
     optimizer : Optimizer
@@ -68,7 +71,9 @@ class Learner:
         self.chooser = Chooser(settings.layers, settings.policy if settings.policy in CHOOSING else SMALLEST)
         shape = self._shape(settings)
         self.slices = self._slices(device, shape, checkpoint)
-        self.shape = replace(shape, slices=self.slices)
+        shape = replace(shape, slices=self.slices)
+        self.sharing = choose_sharing(settings, data, device, shape)
+        self.shape = replace(shape, shared_tokens=self.sharing.count)
         self.session = self._session(device)  # before all that is large on the host: a device refuses what cannot be
         if settings.ms2 is not None and not self.session.reduces:
             raise DeviceError(f"device {device.name} skips no cells: ms2 must be off, got {settings.ms2}")
@@ -136,7 +141,8 @@ class Learner:
     def forward(self, batch: Batch, h: np.ndarray, c: np.ndarray, skipped: np.ndarray | None = None) -> Outputs:
         """Run the network over a batch from the states h and c, (L, B, H)."""
         lengths = batch.lengths if self.shape.masked else None
-        return self.session.forward(self.model.inputs(batch.x), lengths, h, c, skipped)
+        tokens = batch.x if self.shape.shared_tokens else None
+        return self.session.forward(self.model.inputs(batch.x), lengths, h, c, skipped, tokens)
 
     def iterate(self, batch: Batch, rate: float) -> dict:
         """Train on one batch with a learning rate; give the entry of the log, without the epoch.
@@ -226,6 +232,7 @@ class Learner:
         inputs = self.session.shape.inputs
         chosen |= {"input_threshold": input_thresholds_text(inputs.thresholds), "refresh": inputs.refresh}
         chosen |= {"input_target": settings.input_target, "weight_format": settings.weight_format}
+        chosen["shared_tokens"] = self.sharing.count
         usages = self.session.usage()
         if settings.policy in CHOOSING:
             chosen["policies"] = self.chooser.policies

@@ -13,6 +13,7 @@ from etalstm.delta_inputs import DeltaInputs, input_thresholds_text
 from etalstm.errors import RunError
 from etalstm.network import check_size
 from etalstm.optimizer import check_hyperparameters
+from etalstm.shared_tokens import OFF
 from etalstm.slices import AUTO, check_slices
 from etalstm.storage import DENSE, POLICIES, Storage, check_threshold
 from etalstm.train.chooser import CHOOSING
@@ -84,6 +85,9 @@ class Settings:
         all layers. In the first epoch everything is sent. If not given, Θ is input_threshold.
     weight_format : str
         How the passes read weights, one of :data:`etalstm.weight_format.WEIGHT_FORMATS`.
+    shared_tokens : int, "auto" or "off"
+        Distinct tokens of a batch that share what they add to the first layer's gate sums, see
+        :class:`etalstm.device.TrainingShape`; ``auto``: as many as pay on the device, see :mod:`etalstm.train.sharing`.
     slices : int or "auto"
         Slices of the batch, the order in which gradients are added, see :mod:`etalstm.slices`; ``auto``: those of the
         checkpoint that the run goes on from, or :meth:`etalstm.device.Device.best_slices`.
@@ -141,6 +145,7 @@ class Settings:
     refresh: int | None = None
     input_target: float | None = None
     weight_format: str = FLOAT32
+    shared_tokens: int | str = OFF
     slices: int | str = 1
     offload: bool = False
     optimizer: str = SGD
@@ -257,6 +262,10 @@ class Settings:
                 raise ValueError(f"dense cells keep δ whole: with a delta_target storage cannot be {self.policy}")
         self._check_inputs()
         check_weight_format(self.weight_format)
+        if self.shared_tokens not in (OFF, AUTO):
+            check_size("shared_tokens", self.shared_tokens)
+            if self.input_target is not None:
+                raise ValueError(f"with an input_target shared_tokens must be off, got {self.shared_tokens}")
         policy = "ms1" if self.policy in CHOOSING else self.policy
         architecture(self.architecture).check_storage(Storage(policy, self.theta))
 

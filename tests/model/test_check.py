@@ -4,7 +4,7 @@ import pytest
 
 from etalstm.commands.model_check import CONFIGURATIONS, compare
 
-EXACT = ("test dense", "test masked", "test layers", "test groups", "test narrow groups")
+EXACT = ("test dense", "test masked", "test layers", "test groups", "test narrow groups", "test tokens")
 CLOSE = ("test static", "test sparse", "test pruned", "test narrow")
 MOST = 0.002  # of an iteration's cycles
 
