@@ -246,14 +246,14 @@ class Plan:
     def passes(self, skipped: np.ndarray, shares: bool = True) -> tuple[list[Program], list[Program]]:
         """Give the programs of forward and backward pass, by segment, that leave out some cells' backward part.
 
+        What is left between skipped cells is written run by run, so they may be longer than those that skip nothing.
+        The last few are remembered.
+
         Parameters
         ----------
         skipped : array, bool, (L, T)
         shares : bool
             The batch has no more distinct tokens than the plan has room for. Of no effect where none are shared.
-
-        What is left between skipped cells is written run by run, so they may be longer than those that skip nothing.
-        The last few patterns are remembered.
         """
         pattern, shares = skipped.tobytes(), shares and any(stage.tokens for stage in self.map.layers[0].stages)
         cells = [frozenset(np.flatnonzero(layer).tolist()) for layer in skipped]

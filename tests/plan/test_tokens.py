@@ -32,7 +32,6 @@ def interpreted(config=None):
 
 
 def assert_same(shape, iterations=2, device=None, **run):
-    """Also that golden, which then shares nothing, gives the same: sharing is no part of what is computed."""
     device = device or interpreted()
     assert_same_training(device, shape, iterations, seed=1, **run)
     return device
