@@ -2,17 +2,25 @@
 
 import importlib
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 
-from etalstm.train.study import summarise
+import numpy as np
+
+from etalstm.storage import DENSE
+from etalstm.train.study import Reduction, is_language, summarise
 
 PANELS = {
     "footprint": "intermediates kept,\nof five dense tensors",
     "arithmetic": "multiplications left,\nof all products",
     "delta_density": "nonzero share of δ\n",
 }
-COLOURS = 10  # of matplotlib's cycle; then they begin anew with another marker
-MARKERS = "os^D"
+# Eight colours that differ for the colour-blind, too (Okabe and Ito, 2008), each with a marker of its own.
+COLOURS = ("#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7", "#999999")
+MARKERS = "os^DvP*Xp"  # 9, which has no divisor in common with 8: 72 runs look different
+LEGEND = (
+    "runs (seeds); hollow: a single one\nbars: standard error of the difference\nfrom dense runs with the same seeds"
+)
 
 
 def can_draw() -> bool:
@@ -21,24 +29,73 @@ def can_draw() -> bool:
 
 
 def draw(study: dict, path: Path, score: str) -> None:
-    """Draw the score, `score` on its axis, against footprint, arithmetic and density, into an SVG or PNG file."""
+    """Draw the score against footprint, arithmetic and density, into an SVG or PNG file.
+
+    A line shows the score of the dense runs, a dotted one the best score for what is kept or computed. A hollow mark is
+    a single run.
+
+    Parameters
+    ----------
+    study : dict
+    path : Path
+    score : str
+        On the axis.
+    """
     matplotlib = importlib.import_module("matplotlib")
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "etalstm"  # equal studies give equal files
     pyplot = importlib.import_module("matplotlib.pyplot")
-    rows = summarise(study)
-    figure, panels = pyplot.subplots(1, len(PANELS), figsize=(11, 3.6), sharey=True, constrained_layout=True)
-    for axes, (name, label) in zip(panels, PANELS.items(), strict=True):
-        for number, row in enumerate(rows):
-            colour, marker = f"C{number}", MARKERS[number // COLOURS % len(MARKERS)]
-            axes.errorbar(
-                row[name], row["score"], row["deviation"], color=colour, fmt=marker, capsize=3, label=row["name"]
-            )
+    rows = [row | {"error": error} for row, error in zip(summarise(study), standard_errors(study), strict=True)]
+    figure, panels = pyplot.subplots(1, len(PANELS), figsize=(11, 4), sharey=True, constrained_layout=True)
+    for axes, (cost, label) in zip(panels, PANELS.items(), strict=True):
+        _draw_panel(axes, rows, cost, lower=is_language(study["settings"]))
         axes.set_xlabel(label)
-        axes.set_xlim(left=0)
-        axes.grid(alpha=0.3)
     panels[0].set_ylabel(score)
-    handles, names = panels[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside right upper", fontsize=8)
+    legend = {"loc": "outside right upper", "fontsize": 8, "title_fontsize": 8, "alignment": "left"}
+    figure.legend(*panels[0].get_legend_handles_labels(), title=LEGEND, **legend)
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     pyplot.close(figure)
+
+
+def _draw_panel(axes, rows: list[dict], cost: str, lower: bool) -> None:
+    """Draw the scores against one cost; with `lower` a lower score is the better one."""
+    for number, row in enumerate(rows):
+        look = {"color": COLOURS[number % len(COLOURS)], "fmt": MARKERS[number % len(MARKERS)], "capsize": 3}
+        look |= {} if row["seeds"] > 1 else {"markerfacecolor": "none"}
+        axes.errorbar(row[cost], row["score"], row["error"], label=f"{row['name']} ({row['seeds']})", **look)
+    best = zip(*front([(row[cost], row["score"]) for row in rows], lower), strict=True)
+    axes.step(*best, where="post", color="0.6", linestyle=":", zorder=0, label="the best for what it costs")
+    for row in rows:
+        if row["name"] == DENSE:
+            axes.axhline(row["score"], color="0.6", linewidth=1, zorder=0, label="the score of dense runs")
+    axes.set_xlim(left=0)
+    axes.grid(alpha=0.3)
+
+
+def standard_errors(study: dict) -> list[float | None]:
+    """Give how sure the scores are, for each row of :func:`summarise`; None of a single run.
+
+    It is the standard error of the mean difference from the dense runs with the same seeds, where there are two or more
+    of these, else that of the mean score.
+    """
+    scores: dict[Reduction, dict[int, float]] = {}
+    for run in study["runs"]:
+        scores.setdefault(Reduction.of_run(run), {})[run["seed"]] = run["score"]
+    dense, errors = scores.get(Reduction(DENSE), {}), []
+    for reduction, found in scores.items():
+        pairs = [score - dense[seed] for seed, score in found.items() if seed in dense]
+        values = pairs if len(pairs) > 1 and reduction != Reduction(DENSE) else list(found.values())
+        errors.append(float(np.std(values, ddof=1) / len(values) ** 0.5) if len(values) > 1 else None)
+    return errors
+
+
+def front(points: Sequence[tuple[float, float]], lower: bool) -> list[tuple[float, float]]:
+    """Give the points (cost, score) than which none of less cost has a better score, by rising cost.
+
+    With `lower` a lower score is the better one.
+    """
+    found: list[tuple[float, float]] = []
+    for cost, score in sorted(points, key=lambda point: (point[0], point[1] if lower else -point[1])):
+        if not found or (score < found[-1][1] if lower else score > found[-1][1]):
+            found.append((cost, score))
+    return found

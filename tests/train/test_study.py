@@ -9,7 +9,7 @@ import pytest
 from etalstm.cli import run
 from etalstm.errors import RunError
 from etalstm.train import study
-from etalstm.train.figure import can_draw
+from etalstm.train.figure import can_draw, front, standard_errors
 from etalstm.train.metrics import shares
 from etalstm.train.settings import Settings
 from etalstm.train.studied import read_study
@@ -217,3 +217,20 @@ def test_what_is_no_object_is_refused(tmp_path, content):
     (tmp_path / "density.json").write_bytes(content)
     with pytest.raises(RunError, match=r"density\.json: (no JSON|all of it)"):
         read_study(tmp_path / "density.json")
+
+
+def test_a_figure_shows_how_sure_a_difference_from_dense_is():
+    def runs(storage, scores):
+        return [{"storage": storage, "theta": 0.0, "ms2": None, "seed": n, "score": x} for n, x in enumerate(scores)]
+
+    study = {"runs": [*runs("dense", [1.0, 3.0]), *runs("ms1", [2.0, 4.0, 9.0]), *runs("ms1-bf16", [5.0])]}
+    dense, paired, single = standard_errors(study)
+    assert dense == pytest.approx(1.0) and single is None
+    assert paired == 0.0, "both pairs differ by 1, and the third run has no dense one beside it"
+    assert standard_errors({"runs": runs("ms1", [1.0, 3.0])}) == [pytest.approx(1.0)]
+
+
+def test_the_front_has_what_nothing_of_less_cost_surpasses():
+    points = [(1.0, 5.0), (0.2, 3.0), (0.5, 2.0), (0.5, 4.0), (0.2, 1.0)]
+    assert front(points, lower=False) == [(0.2, 3.0), (0.5, 4.0), (1.0, 5.0)]
+    assert front(points, lower=True) == [(0.2, 1.0)]
