@@ -56,8 +56,8 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None,
     """Run one layer forward; arguments as in :func:`etalstm.golden.reference.layer_forward`, but float64.
 
     With delta inputs the gates' sums are ``b + W v`` with v what was last sent: the differences add up to that. An
-    element close to its threshold may be sent where float32 does not send it. Tokens that are `shared` are of no effect:
-    each sum is computed anew.
+    element close to its threshold may be sent where float32 does not send it. `shared` tokens have no effect: each sum
+    is computed anew.
 
     Raises
     ------
