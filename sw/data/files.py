@@ -61,8 +61,7 @@ def _line_of(content: bytes, position: int) -> str:
 
 def read_file(directory: Path, name: str, encoding: str) -> str:
     """Read a text file in a directory; raises as :func:`read_text`, and if there is no such directory."""
-    if not directory.is_dir():
-        raise DataError(f"{directory}: there is no such directory of data")
+    _check_directory(directory)
     if not (directory / name).exists():
         raise DataError(f"{directory / name}: missing; the directory must hold {name}")
     return read_text(directory / name, encoding)
@@ -87,8 +86,7 @@ def packed_text(directory: Path, names: Sequence[str]) -> tuple[Path, str]:
     DataError
         As :func:`read_file`; if none is there, or what is compressed is damaged or too large.
     """
-    if not directory.is_dir():
-        raise DataError(f"{directory}: there is no such directory of data")
+    _check_directory(directory)
     path = next((directory / name for name in names if (directory / name).exists()), None)
     if path is None:
         raise DataError(f"{directory}: the directory must hold {' or '.join(names)}")
@@ -116,8 +114,7 @@ def members_of(path: Path, pattern: re.Pattern) -> Iterator[tuple[str, str]]:
     DataError
         If the archive is missing, damaged, or has too much text.
     """
-    if not path.parent.is_dir():
-        raise DataError(f"{path.parent}: there is no such directory of data")
+    _check_directory(path.parent)
     check_file(path)
     size = 0
     try:
@@ -135,3 +132,8 @@ def members_of(path: Path, pattern: re.Pattern) -> Iterator[tuple[str, str]]:
 def _check_unpacked(path: Path, size: int) -> None:
     if size > LARGEST_BYTES:
         raise DataError(f"{path}: decompressed it has more than the {LARGEST_BYTES:,} bytes that are read into memory")
+
+
+def _check_directory(directory: Path) -> None:
+    if not directory.is_dir():
+        raise DataError(f"{directory}: there is no such directory of data")

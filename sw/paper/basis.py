@@ -6,8 +6,7 @@ from etalstm.paper.densities import densities_of, sources
 from etalstm.paper.document import Block, Heading, Paragraph, Table
 from etalstm.paper.requests import BOARDS, SHORT
 from etalstm.paper.study import Study
-
-GIGA = 1e9
+from etalstm.paper.values import GIGA
 
 
 def densities(study: Study) -> Iterator[Block]:

@@ -1,6 +1,6 @@
 """The claims of "η-LSTM" (ISCA 2021) beside what comes out here."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from etalstm.paper.cases import (
@@ -18,9 +18,6 @@ from etalstm.paper.cases import (
 )
 from etalstm.paper.requests import BOARDS
 from etalstm.paper.values import Value, together
-
-Measured = Callable[[Sequence[Row]], dict[str, Value]]
-"""Gives the value of each benchmark, from all rows."""
 
 
 @dataclass(frozen=True)

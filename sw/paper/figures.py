@@ -8,10 +8,10 @@ from etalstm.benchmarks import Benchmark
 from etalstm.model.gpu import Fitted, recurrent
 from etalstm.paper.cases import CASES, CUDNN, FRAMEWORK, ON_BOARDS, Row, find_row
 from etalstm.paper.claims import BASELINE_NAMES, boards_text
+from etalstm.paper.values import GIGA
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # Okabe and Ito
 HATCHES = ("", "//", "..", "xx", "\\\\", "++")
-GIGA = 1e9
 AXES = {"speed": "speed over the baseline's", "energy": "the baseline's energy over ours"}
 STYLE = {
     "svg.hashsalt": "etalstm",  # equal results give equal files

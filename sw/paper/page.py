@@ -31,9 +31,8 @@ from etalstm.paper.document import Block, Figure, Heading, Paragraph, Table
 from etalstm.paper.figures import draw_bytes, draw_fit, draw_ratios
 from etalstm.paper.requests import BOARDS
 from etalstm.paper.study import Study
-from etalstm.paper.values import PROVENANCE, Value, together
+from etalstm.paper.values import GIGA, PROVENANCE, TERA, Value, together
 
-GIGA, TERA = 1e9, 1e12
 SHOWN = (  # cases whose bytes are shown: the first on the GPU, the others on one board
     (BASELINE, 0, CUDNN), (COMBINE, 0, CUDNN), (DYNAMIC, 1, ""), (ETA_PAPER, 1, ""), (ETA, 1, ""),
 )  # fmt: skip
@@ -70,7 +69,7 @@ def _opening(study: Study, command: str) -> Iterator[Block]:
     )
     yield Paragraph(
         f"Letters say what a value rests on. {letters}. The cycle model differs from the Verilog by 0.21 % at most "
-        "over the 28 configurations of eta-lstm model --check. A star behind a network's name: its task was "
+        "over the 33 configurations of eta-lstm model --check. A star behind a network's name: its task was "
         "not trained, and its densities are another task's."
     )
     yield Heading("Where η-LSTM wins, and where not")

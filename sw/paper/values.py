@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+GIGA, TERA = 1e9, 1e12
 VERILOG, MODELLED, CPU, CITED, ASSUMED = "V", "M", "C", "L", "A"
 PROVENANCE = {
     VERILOG: "measured on the Verilog",

@@ -19,7 +19,7 @@ from etalstm.train.metrics import SHARES, forward_arithmetic, shares
 from etalstm.train.settings import Settings
 from etalstm.train.significance import MEASURE_EVERY
 from etalstm.train.studied import read_study, write_study
-from etalstm.weight_format import BF16, FLOAT32
+from etalstm.weight_format import BF16
 
 OPTIONS = {"learning_rate": "lr"}  # what the command line calls a setting differently
 FORM = "policy:theta:tau:share:input_threshold:weight_format"
@@ -84,8 +84,9 @@ class Reduction:
     def text(self) -> str:
         """What :meth:`of` reads."""
         others = [f":{value:g}" if value is not None else ":" for value in (self.ms2, self.delta_target)]
-        for value, default in ((self.input_threshold, Settings.input_threshold), (self.weight_format, FLOAT32)):
-            others.append(f":{value}" if value != default else ":")
+        for name in ("input_threshold", "weight_format"):
+            value = getattr(self, name)
+            others.append(f":{value}" if value != getattr(Settings, name) else ":")
         return f"{self.storage}:{thresholds_text(self.theta)}{''.join(others)}".rstrip(":")
 
     def __str__(self):
