@@ -28,6 +28,7 @@ BENCHES = {
     "codec": "codec",
     "golden": "bench",
     "torch": "torch",
+    "reduced": "reduced",
     "activation": "activation",
     "simulators": "simulators",
 }
