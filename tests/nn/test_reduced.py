@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from etalstm.nn.reduced import LSTM
+from etalstm.nn.reduced import LSTM, layer
 from etalstm.nn.reduced.memory import kept_tensors
 from tests.nn.parity import assert_close, run
 
@@ -170,11 +170,14 @@ def test_an_empty_batch_is_empty():
     assert network(torch.zeros(STEPS, 0, INPUTS))[0].shape == stock(torch.zeros(STEPS, 0, INPUTS))[0].shape
 
 
-def test_without_gradients_nothing_is_kept():
+def test_without_gradients_nothing_is_compressed_or_kept(monkeypatch):
     network, _ = pair()
+    monkeypatch.setattr(layer, "compress", None)
     with torch.no_grad():
         assert not kept_tensors(lambda: network(sequences()))
         assert not network(sequences())[0].requires_grad
+    network.requires_grad_(False)
+    assert not network(sequences())[0].requires_grad
 
 
 def test_gradients_of_gradients_are_refused():

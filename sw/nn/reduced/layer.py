@@ -44,9 +44,7 @@ class ReducedLayer(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, dy, dh, dc, *_):
         """Give the gradients of x, h0, c0, w_ih, w_hh and the bias."""
-        with torch.autocast(ctx.saved_tensors[0].device.type, enabled=False):
-            gradients = _Backward(ctx).run(dy, dh, dc)
-        return (*gradients, None, None, None, None)
+        return (*_Backward(ctx).run(dy, dh, dc), None, None, None, None)
 
 
 def run_layer(
