@@ -29,7 +29,8 @@ class ReducedLayer(torch.autograd.Function):
     @staticmethod
     def forward(x, h0, c0, w_ih, w_hh, bias, plan, storage, stores, norms):
         """Run the layer; `stores` says whether a backward pass may follow."""
-        return _Forward(plan, storage, stores).run(x, h0, c0, w_ih, w_hh, bias)
+        limits = x.new_tensor(storage.thresholds).clamp_(min=torch.finfo(x.dtype).tiny)
+        return _Forward(plan, storage, stores, limits).run(x, h0, c0, w_ih, w_hh, bias)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -77,14 +78,21 @@ def run_layer(
 
 
 class _Forward:
-    """A forward pass, and what it stores of each block that is not skipped."""
+    """A forward pass, and what it stores of each block that is not skipped.
 
-    def __init__(self, plan: Plan, storage: LayerStorage, stores: bool):
-        self._plan, self._storage, self._stores = plan, storage, stores
+    Parameters
+    ----------
+    plan, storage, stores
+        As :class:`ReducedLayer` takes them.
+    limits : (6,)
+        Thresholds of the local gradients, none below the smallest normal number.
+    """
+
+    def __init__(self, plan: Plan, storage: LayerStorage, stores: bool, limits: Tensor):
+        self._plan, self._storage, self._stores, self._limits = plan, storage, stores, limits
 
     def run(self, x, h0, c0, w_ih, w_hh, bias) -> tuple[Tensor, ...]:
         """Give y, h, c, and the stored tensors of all blocks."""
-        self._limits = x.new_tensor(self._storage.thresholds).clamp_(min=torch.finfo(x.dtype).tiny)
         y, h, c, stored = x.new_empty(len(x), h0.shape[1]), h0, c0.clone(), []
         recurrent = w_hh.T.contiguous()  # for many short products: a fifth faster on a CPU
         for block in self._plan.blocks:
