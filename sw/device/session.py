@@ -22,7 +22,6 @@ from etalstm.errors import DeviceError
 from etalstm.hw import contract
 from etalstm.hw.contract import Traffic
 from etalstm.network import LayerGradients, LayerParameters, canonical_rows
-from etalstm.optimizer import contribution_norms
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.needed import needed_scale
 from etalstm.plan.operands import LOCAL_GRADIENTS, Place
@@ -246,6 +245,7 @@ class HardwareSession(Session):
 
     def _backward(self, dy, dh, dc, delta_threshold):
         self._until_it_fits(self._leave_intermediates, lambda: self._run_backward(dy, dh, dc, delta_threshold))
+        self._tell_whole()
 
     def _run_backward(self, dy, dh, dc, delta_threshold):
         self._accelerator.set_parameter(contract.PARAMETER_DELTA_THRESHOLD, delta_threshold)
@@ -276,6 +276,11 @@ class HardwareSession(Session):
         read = self.windows.read
         return [LayerGradients(read(a.gradient), read(a.bias_gradient)) for a in self._map.layers]
 
+    def _take_gradients(self, gradients):
+        for arrays, taken in zip(self._map.layers, gradients, strict=True):
+            self.windows.write(arrays.gradient, taken.weights)
+            self.windows.write(arrays.bias_gradient, taken.bias)
+
     def _update(self, rule):
         for number, value in (
             (contract.PARAMETER_SCALE, rule.scale),
@@ -303,11 +308,8 @@ class HardwareSession(Session):
     def _usage(self):
         return self._measures().usage(self._active)
 
-    def _contributions(self):
-        return np.stack([contribution_norms(delta, xh) for delta, xh in self.factors()])
-
-    def factors(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Read the two factors of each layer's dW: see :meth:`Measures.factors`."""
+    def factors(self):
+        """Read them from the memory: see :meth:`Measures.factors`."""
         return self._measures().factors()
 
     def _measures(self) -> Measures:
