@@ -5,6 +5,7 @@ To add one, write its module and name it here. A command's module is imported wh
 
 COMMANDS = {
     "train": "train",
+    "launch": "launch",
     "evaluate": "evaluate",
     "predict": "predict",
     "generate": "generate",

@@ -17,8 +17,8 @@ from etalstm.slices import Parts
 class RanksSession(Session):
     """Divides each batch among the ranks, with the bits of one machine that has all of it.
 
-    Each rank works on a subtree of the slices, and adds its gradients on its device. Then the gradients of all ranks are
-    added in the tree's order. All ranks have the same weights, and apply the same update to them.
+    Each rank works on a subtree of the slices, and adds its gradients on its device. Then those of
+    all ranks are added in the tree's order. All ranks have the same weights, and apply the same update to them.
 
     Parameters
     ----------
@@ -29,22 +29,26 @@ class RanksSession(Session):
     team : Team
     number : int
         Of the session, on every rank.
+
+    Members
+    -------
+    number : int
     """
 
     reduces = True
 
     def __init__(self, shape: TrainingShape, parts: Parts, team: Team, number: int):
         super().__init__(shape)
-        self._parts, self._team, self._number = parts, team, number
+        self._parts, self._team, self.number = parts, team, number
         weakref.finalize(self, team.forget, number)
 
     def _all(self, name: str, *arguments) -> list:
         """Have every rank call a method of its session with the same arguments."""
-        return self._team.all(Call(name, arguments, self._number))
+        return self._team.all(Call(name, arguments, self.number))
 
     def _own(self, name: str):
         """Call a method of rank 0's session, for what is equal on all ranks."""
-        return self._team.own.do(Call(name, session=self._number))
+        return self._team.own.do(Call(name, session=self.number))
 
     def _load(self, parameters, velocities):
         self._all("load", parameters, velocities)
@@ -80,13 +84,13 @@ class RanksSession(Session):
         for part in range(self._parts.count):
             shared = self._shared and self._shared.part(self._parts.sequences(part))
             arrays = self._of(part, (x, 1), (lengths, 0), (h0, 1), (c0, 1))
-            calls.append(Call("forward", (self._skipped, shared, *arrays), self._number))
+            calls.append(Call("forward", (self._skipped, shared, *arrays), self.number))
         outputs = self._team.each(calls)
         return Outputs(*(self._parts.join([getattr(part, name) for part in outputs], 1) for name in ("y", "h", "c")))
 
     def _backward(self, dy, dh, dc, delta_threshold):
         each = [self._of(part, (dy, 1), (dh, 1), (dc, 1)) for part in range(self._parts.count)]
-        self._team.each([Call("backward", (*arrays, delta_threshold), self._number) for arrays in each])
+        self._team.each([Call("backward", (*arrays, delta_threshold), self.number) for arrays in each])
         self._tell_whole()
 
     def _of(self, part: int, *arrays) -> list:

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from etalstm.errors import DeviceError
+from etalstm.ranks.roster import this_process, write_roster
 
 SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 """Environment variables with the number of ranks: of MPICH and its relatives, and of Open MPI."""
@@ -49,6 +50,9 @@ class World:
         self.rank, self.size = everyone.rank, everyone.size
         self.local_rank = everyone.Split_type(mpi.COMM_TYPE_SHARED).rank
         self.gradients = everyone.Dup()
+        processes = everyone.gather(this_process())
+        if self.rank == 0:
+            write_roster(processes)
         self._messages = importlib.import_module("mpi4py.util.pkl5").Intracomm(everyone.Dup())  # does not copy arrays
         self._expected: list[int] = []  # ranks that owe an answer
 
