@@ -27,6 +27,7 @@ BENCHES = {
     "skip": "skip",
     "shares": "shares",
     "codec": "codec",
+    "boards": "boards",
     "golden": "bench",
     "torch": "torch",
     "activation": "activation",

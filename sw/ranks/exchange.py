@@ -5,11 +5,12 @@ to all. MPI's own Allreduce does not keep to an order: the bits of its sums depe
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 
-from etalstm.golden.totals import add_arrays
-from etalstm.network import LayerGradients, NetworkShape
+from etalstm.golden.totals import add_arrays, column_norms
+from etalstm.network import LayerGradients, NetworkShape, canonical_rows
 from etalstm.slices import tree_total
 
 
@@ -40,6 +41,20 @@ def ordered_total(communicator, array: np.ndarray) -> np.ndarray:
     return total
 
 
+class Total(NamedTuple):
+    """The sum of all ranks' gradients of a layer.
+
+    Members
+    -------
+    gradients : LayerGradients
+    column_norms : array, float32, (K,), or None
+        See :func:`etalstm.golden.totals.column_norms`; on rank 0 only.
+    """
+
+    gradients: LayerGradients
+    column_norms: np.ndarray | None
+
+
 class Exchange:
     """Adds the gradients of one session's layers, beside the work of this rank's device.
 
@@ -63,7 +78,14 @@ class Exchange:
     def give(self, layer: int, gradients: LayerGradients) -> None:
         """Give this rank's gradients of a layer."""
         flat = np.concatenate([gradients.weights.reshape(-1), gradients.bias])
-        self._totals[layer] = self._thread.submit(ordered_total, self._communicator, flat)
+        self._totals[layer] = self._thread.submit(self._total, flat)
+
+    def _total(self, flat: np.ndarray) -> Total:
+        """Add a layer's gradients; rank 0 alone looks at their norm."""
+        flat, rows = ordered_total(self._communicator, flat), self._network.rows
+        weights, bias = flat[:-rows].reshape(rows, -1), flat[-rows:]
+        norms = column_norms(canonical_rows(weights)) if self._communicator.rank == 0 else None
+        return Total(LayerGradients(weights, bias), norms)
 
     def give_rest(self) -> None:
         """Give zeros for all layers that have not been given: other ranks wait for them."""
@@ -72,10 +94,6 @@ class Exchange:
                 shape = self._network.rows, self._network.columns_of(layer)
                 self.give(layer, LayerGradients(np.zeros(shape, np.float32), np.zeros(shape[0], np.float32)))
 
-    def totals(self) -> list[LayerGradients]:
+    def totals(self) -> list[Total]:
         """Wait for the sums and give them, the first layer's first."""
-        found, rows = [], self._network.rows
-        for layer in range(self._network.layers):
-            flat = self._totals[layer].result()
-            found.append(LayerGradients(flat[:-rows].reshape(rows, -1), flat[-rows:]))
-        return found
+        return [self._totals[layer].result() for layer in range(self._network.layers)]

@@ -7,7 +7,6 @@ from etalstm.device import Outputs, Session, TrainingShape
 from etalstm.device.counts import counts_side_by_side
 from etalstm.device.parts import join_factors, usage_of_batch
 from etalstm.errors import DeviceError
-from etalstm.golden.totals import column_norms
 from etalstm.network import canonical_rows
 from etalstm.ranks.team import Team
 from etalstm.ranks.worker import Call
@@ -104,11 +103,11 @@ class RanksSession(Session):
         return tuple(map(partial(self._parts.join, axis=1), zip(*self._all("states"), strict=True)))
 
     def _gradients(self):
-        return self._own("totals")
+        return [total.gradients for total in self._own("totals")]
 
     def _norm_terms(self):
-        rows = [(canonical_rows(layer.weights), canonical_rows(layer.bias)) for layer in self._gradients()]
-        return [column_norms(weights) for weights, _ in rows], [bias for _, bias in rows]
+        totals = self._own("totals")
+        return [total.column_norms for total in totals], [canonical_rows(total.gradients.bias) for total in totals]
 
     def _update(self, rule):
         self._all("update", rule)

@@ -19,7 +19,7 @@ from etalstm.device import Device, Outputs, Session, TrainingShape
 from etalstm.errors import DeviceError
 from etalstm.hw import config, contract
 from etalstm.network import LayerParameters
-from etalstm.ranks.exchange import Exchange
+from etalstm.ranks.exchange import Exchange, Total
 from etalstm.ranks.world import World
 from etalstm.storage import Usage
 
@@ -135,11 +135,11 @@ class RankSession:
 
     def update(self, rule) -> None:
         """Change weights and velocities by the sum of all ranks' gradients."""
-        self._inner._take_gradients(self._exchange.totals())
+        self._inner._take_gradients([total.gradients for total in self._exchange.totals()])
         self._inner._update(rule)
 
-    def totals(self):
-        """Give the sum of all ranks' gradients."""
+    def totals(self) -> list[Total]:
+        """Give the sums of all ranks' gradients."""
         return self._exchange.totals()
 
     def dx(self) -> np.ndarray:
