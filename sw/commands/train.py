@@ -8,7 +8,7 @@ from typing import Annotated
 
 from typer import Context, Option
 
-from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
+from etalstm.commands.devices import ARCHITECTURE_HELP, open_on_ranks
 from etalstm.commands.options import (
     INPUT_THRESHOLD_HELP,
     REFRESH_HELP,
@@ -192,7 +192,7 @@ def train(
         print(note, file=sys.stderr, flush=True)
     with ExitStack() as stack:
         stack.enter_context(folder).open(resume, overwrite)
-        opened = stack.enter_context(open_named(settings.device, settings.preset))
+        opened = stack.enter_context(open_on_ranks(settings.device, settings.preset))
         trainer = Trainer(settings, opened, folder, resume, overwrite, found)
         if settings.shared_tokens != OFF:
             print(trainer.learner.sharing.reason, file=sys.stderr, flush=True)

@@ -1,5 +1,6 @@
 """Runs on several ranks that mpiexec starts, kills and starts again."""
 
+import json
 import os
 import signal
 import subprocess
@@ -107,6 +108,23 @@ def test_an_interrupt_leaves_a_checkpoint_and_ends_all_ranks(tmp_path):
 def test_refuses(arguments, expected, capsys):
     assert run(["launch", *arguments]) == 2
     assert expected in capsys.readouterr().err
+
+
+def test_other_commands_want_one_process():
+    command = [find_mpiexec(), "-n", "2", *ETA_LSTM, "compare", "--preset", "test"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines() == [
+        "eta-lstm: only train works on several processes: start this command without mpiexec"
+    ]
+
+
+def test_what_is_left_to_wait_for_is_measured():
+    command = [*ETA_LSTM, "launch", "-n", "2", "--", "bench", "boards", "--hidden", "32", "--runs", "2", "--json"]
+    found = json.loads(subprocess.run(command, capture_output=True, timeout=SECONDS, check=True).stdout)
+    assert found["ranks"] == 2
+    assert found["iteration_seconds"] >= found["device_seconds"] > 0
+    assert found["gradient_bytes"] == 8 * 4 * 128 * 65
 
 
 def test_a_card_of_each_rank_needs_ranks(tmp_path, capsys):
