@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from etalstm.architecture import architecture as named_architecture
 from etalstm.benchmarks import STORAGE, named
 from etalstm.commands.bench import operations
 from etalstm.commands.devices import ARCHITECTURE_HELP
+from etalstm.commands.model_boards import across, batch_of_board, line_of
 from etalstm.commands.model_check import check as check_model
 from etalstm.commands.model_check import chosen
 from etalstm.commands.model_weights import measure_run
@@ -30,6 +32,7 @@ from etalstm.commands.planner import share_of
 from etalstm.delta_inputs import DeltaInputs
 from etalstm.hw.config import Config
 from etalstm.hw.config import preset as named_preset
+from etalstm.model.boards import PCIE_BYTES, Links
 from etalstm.model.iteration import count_iteration
 from etalstm.model.operands import Densities
 from etalstm.network import NetworkShape, check_size
@@ -45,6 +48,7 @@ from etalstm.weight_format import BF16, FLOAT32, check_weight_format
 
 PRESET = "vcu128"
 DENSITIES = ("density", "local_density", "input_density")
+OF_BOARDS = ("boards", "pcie", "network_gbit")
 OF_NETWORK = ("storage", "slices", "weight_format", "shared_tokens", *DENSITIES, "refresh", "architecture")
 
 
@@ -74,17 +78,27 @@ def model(
     ] = None,
     data: Annotated[Path | None, Option(help="With --weights: directory of the data set's files")] = None,
     architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
+    boards: Annotated[int, Option(help="Boards that share the batch, each in a host of its own")] = 1,
+    pcie: Annotated[float, Option(help="With --boards: GB/s each way between a board and its host")] = PCIE_BYTES / 1e9,
+    network_gbit: Annotated[float, Option("--network", help="With --boards: Gbit/s each way of a host")] = 100.0,
     forward: Annotated[bool, Option("--forward", help="The forward pass alone")] = False,
     check: Annotated[bool, Option("--check", help="Compare the model with the Verilog")] = False,
     as_json: Annotated[bool, Option("--json", help="Print JSON objects, one a line")] = False,
 ) -> None:
     """Tell the cycles of a training iteration from a timing model of the machine."""
     if check:
-        refuse(context, "not used with --check", *SIZES, *OF_NETWORK, "benchmark", "weights", "data", "forward")
+        refuse(
+            context, "not used with --check", *SIZES, *OF_NETWORK, "benchmark", "weights", "data", "forward", *OF_BOARDS
+        )
         check_model(chosen(preset), as_json=as_json)
         return
     config = named_preset(preset or PRESET)
-    for name, size in (("batch", batch), ("steps", steps)):
+    if boards == 1:
+        refuse(context, "only used with --boards", "pcie", "network_gbit")
+    elif forward:
+        refuse(context, "not used with --forward, which has no gradients", "boards")
+    links = Links(pcie=1e9 * pcie, network=1e9 / 8 * network_gbit)
+    for name, size in (("batch", batch), ("steps", steps), ("boards", boards)):
         check_size(name, size)
     if weights is not None:
         of_run = (*SIZES, "benchmark", *DENSITIES, "refresh", "weight_format")
@@ -114,12 +128,20 @@ def model(
         options["weight_format"] = run.shape.weight_format
     sizes = [sizes for _, *sizes, _ in shapes]
     measured = measure_all(sizes, count_processors(), config=config, forward=forward, **options)
-    for (name, *_, of_v100), found in zip(shapes, measured, strict=True):
+    if boards > 1:
+        of_parts = [(network, batch_of_board(batch, boards), steps) for network, batch, steps in sizes]
+        parts = measure_all(of_parts, count_processors(), config=config, forward=forward, **options)
+    else:
+        parts = repeat(None, len(sizes))
+    for (name, *size, of_v100), found, part in zip(shapes, measured, parts, strict=True):
         found = {"benchmark": name} | found
         found |= {} if of_v100 is None else {"v100_utilization": of_v100}
+        found |= {} if part is None else {"shared": across(found, part, *size, boards, links)}
         if weights is not None:
             found |= {"density": run.delta, "local_density": run.local, "input_density": run.inputs}
         print(json.dumps(found) if as_json else _line(found), flush=True)
+        if part is not None and not as_json:
+            print(line_of(found["shared"]), flush=True)
 
 
 def measure_all(sizes: Sequence[tuple[NetworkShape, int, int]], processors: int, **options) -> Iterator[dict]:
