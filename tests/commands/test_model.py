@@ -115,3 +115,28 @@ def test_shares_of_a_trained_run_are_those_that_its_next_batch_has(tmp_path, cap
 def test_refuses_a_folder_without_a_run(tmp_path, capsys):
     assert run(["model", "--weights", str(tmp_path)]) == BAD_INPUT
     assert f"{tmp_path} must be the folder of a run of eta-lstm train" in capsys.readouterr().err
+
+
+def test_several_boards_are_told_beside_one(capsys):
+    sizes = ["--preset", "test", "--hidden", "20", "--input", "9", "--batch", "7", "--steps", "4"]
+    assert run(["model", *sizes, "--boards", "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    shared, part = found["shared"], measure(NetworkShape(9, 20, 1), 4, 4, preset("test"))
+    assert (shared["boards"], shared["batch_of_board"], shared["cycles"]) == (2, 4, part["cycles"])
+    assert shared["milliseconds"] == pytest.approx(part["milliseconds"] + shared["activations"] + shared["gradients"])
+    assert 0 < shared["speedup"] < shared["speedup_with_batch_each"] < 2
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--boards", "0"), "boards must be above 0, got 0"),
+        (("--boards", "9", "--batch", "8"), "boards must be at most the batch, 8 sequences, got 9"),
+        (("--pcie", "4"), "--pcie is only used with --boards"),
+        (("--boards", "2", "--network", "-1"), "network must be above 0, got"),
+        (("--boards", "2", "--forward"), "--boards is not used with --forward"),
+    ],
+)
+def test_refuses_boards_that_cannot_share(options, expected, capsys):
+    assert run(["model", "--preset", "test", "--hidden", "6", *options]) == BAD_INPUT
+    assert expected in capsys.readouterr().err

@@ -47,6 +47,15 @@ def test_a_run_on_ranks_leaves_the_checkpoint_of_one_process(alone, tmp_path, ra
     assert done([*command, "--device", device, "--preset", "test"], tmp_path / "run") == alone
 
 
+def test_a_run_goes_on_with_another_number_of_ranks(tmp_path):
+    host = ("--optimizer", "adam", "--dropout", "0.2", "--ms2", "off", "--delta-target", "off")
+    undisturbed = done([*started(tmp_path / "one", *ETA_LSTM), *host], tmp_path / "one")
+    folder = tmp_path / "run"
+    done([*started(folder, find_mpiexec(), "-n", "4", *ETA_LSTM), *host, "--iterations", "3"], folder)
+    resumed = (find_mpiexec(), "-n", "2", *ETA_LSTM, "train", "--resume", "--out", str(folder), "--iterations", "6")
+    assert done(resumed, folder) == undisturbed
+
+
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_run_whose_rank_is_killed_goes_on_with_the_same_bits(tmp_path, victim):
     long = ("--iterations", "60", "--checkpoint-every", "3")
