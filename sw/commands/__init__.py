@@ -30,6 +30,7 @@ BENCHES = {
     "boards": "boards",
     "golden": "bench",
     "torch": "torch",
+    "reduced": "reduced",
     "activation": "activation",
     "simulators": "simulators",
 }

@@ -6,16 +6,16 @@ Dimensions: B sequences, T steps, I inputs, H units, L layers, D directions.
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from etalstm.nn.engine import Engine
 from etalstm.nn.operators import run_layer
+from etalstm.nn.stock import STOCK, InPlaceOfStock
 from etalstm.storage import Storage
 
-STOCK = torch._VF.lstm
 TENSORS = {False: 2, True: 4}  # of a layer and direction, without and with biases; one more with a projection
 
 
@@ -35,7 +35,7 @@ class Settings:
     slices: int
 
 
-class OnEngine(TorchFunctionMode):
+class OnEngine(InPlaceOfStock):
     """While active, ``torch._VF.lstm`` runs on an engine.
 
     Parameters
@@ -44,16 +44,7 @@ class OnEngine(TorchFunctionMode):
     """
 
     def __init__(self, settings: Settings):
-        super().__init__()
-        self._settings = settings
-
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        """Run the LSTM on the engine, everything else as it is."""
-        if function is not STOCK:
-            return function(*args, **(kwargs or {}))
-        if isinstance(args[1], Tensor):
-            return run_packed(self._settings, *args)
-        return run_padded(self._settings, *args)
+        super().__init__(partial(run_padded, settings), partial(run_packed, settings))
 
 
 def run_padded(settings, x, states, parameters, has_biases, layers, dropout, train, bidirectional, batch_first):

@@ -25,7 +25,11 @@ def run(network, x, states=None, loss=None, seed=0):
 
 def whole_loss(y, h, c):
     """Weigh every element of every result differently."""
-    return sum((tensor * torch.arange(tensor.numel()).reshape(tensor.shape).cos()).sum() for tensor in (y, h, c))
+    return sum((tensor * _weights(tensor)).sum() for tensor in (y, h, c))
+
+
+def _weights(tensor):
+    return torch.arange(tensor.numel(), device=tensor.device).reshape(tensor.shape).cos()
 
 
 def assert_close(actual, expected):
