@@ -129,3 +129,24 @@ def test_a_run_does_not_go_on_with_other_buckets(texts, tmp_path, capsys):
     assert run(["train", "--resume", "--out", str(tmp_path), "--iterations", "4", "--buckets", "none"]) == 2
     assert "its buckets is auto, here it is none" in capsys.readouterr().err
     assert run(["train", "--resume", "--out", str(tmp_path), "--iterations", "4"]) == 0
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_a_run_on_the_machine_leaves_golden_checkpoint(texts, tmp_path, options):
+    iterations = 46 if "ms2" in options else 4  # 42 skip no cells
+    few = {"iterations": iterations, "evaluation_batches": 3, "device": "sim", "preset": "test"}
+    chosen = settings(texts, **(options | few))
+    for name in ("golden", "sim"):
+        with open_device(name, "test") as device:
+            Trainer(chosen, device, tmp_path / name).run()
+    golden, sim = ((tmp_path / name / CHECKPOINT).read_bytes() for name in ("golden", "sim"))
+    assert golden == sim
+
+
+def test_a_shorter_batch_takes_fewer_cycles(texts, tmp_path):
+    chosen = settings(texts, "3,9", batch=8, iterations=7, evaluation_batches=1, preset="test")
+    with open_device("sim", "test") as device:
+        Trainer(chosen, device, tmp_path).run()
+    entries = [entry for entry in log(tmp_path) if entry["kind"] == "iteration"]
+    cycles = sorted(entry["cycles"] for entry in entries)
+    assert cycles[0] < 0.6 * cycles[-1] and len({entry["memory"]["reserved"]["weights"] for entry in entries}) == 1
