@@ -30,6 +30,7 @@ BENCHES = {
     "torch": "torch",
     "activation": "activation",
     "simulators": "simulators",
+    "buckets": "buckets",
 }
 REPORT = "report"  # of the group itself; its commands:
 REPORTS = {"resources": "resources"}
