@@ -49,7 +49,7 @@ class HardwareDevice(Device):
         for count in part_counts(shape.slices):
             parts = Parts(shape.batch, shape.slices, count)
             try:
-                session = HardwareSession(shape_of_part(shape, parts), self.accelerator, self, count)
+                session = HardwareSession(shape_of_part(shape, parts), self.accelerator, self._place, self._find, count)
             except PlanError as error:
                 problem = error if count == 1 else PlanError(f"one of {count} slices does not fit: {error}")
                 continue
@@ -99,7 +99,7 @@ class HardwareDevice(Device):
     def _release(self):
         self.accelerator.transport.close()
 
-    def place(self, plan: Plan, mover: HardwareSession) -> Placement:
+    def _place(self, plan: Plan, mover: HardwareSession) -> Placement:
         """Find memory that no other living session than `mover` uses.
 
         Raises
@@ -117,7 +117,7 @@ class HardwareDevice(Device):
             )
         return placement
 
-    def find(self, size_bytes: int) -> range | None:
+    def _find(self, size_bytes: int) -> range | None:
         """Find memory that no living session uses; None if there is none."""
         taken = [part for session in self._sessions for part in session.addresses]
         return find(size_bytes, self.accelerator.transport.memory_bytes, taken)

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain
-from typing import Protocol
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from etalstm.device.faults import LogFullError
 from etalstm.device.intermediates import Intermediates, OutgrownError
 from etalstm.device.measures import Measures
 from etalstm.device.planning import first_room, plan_session
-from etalstm.device.programs import ProgramRegion, ProgramRegions, roomy
+from etalstm.device.programs import Find, ProgramMemory, roomy
 from etalstm.device.results import Outputs
 from etalstm.device.shape import TrainingShape
 from etalstm.device.spill import Spill
@@ -40,30 +39,22 @@ from etalstm.stream import network_id
 SURVIVING = ("weights", "optimizer")  # kinds of arrays that a new plan takes over
 
 
-class Places(Protocol):
-    """What tells sessions where they lie in a machine's memory."""
-
-    def place(self, plan: Plan, mover: "HardwareSession") -> Placement:
-        """Find memory for a plan that no session but `mover` uses; :class:`PlanError` if there is none."""
-
-    def find(self, size_bytes: int) -> range | None:
-        """Find memory that no session uses; None if there is none."""
-
-
 class HardwareSession(Session):
     """A session whose passes are programs of an :class:`Accelerator`.
 
     A pass that finds a log too small has changed no weight: a plan with a larger log takes over weights and velocities,
     and the pass is run again.
 
-    A pass of fewer steps than the session's has programs of its own, which use the same arrays. They lie in memory
-    beside the plan's. Where there is none, they take the place of the plan's programs, as those that skip cells do.
+    A pass of fewer steps than the session's has programs of its own, which use the same arrays: see
+    :class:`ProgramMemory`.
 
     Parameters
     ----------
     shape : TrainingShape
     accelerator : Accelerator
-    places : Places
+    place : function
+        From a plan and the session to memory that no other session uses.
+    find : Find
     parts : int
         Parts of a larger batch that the session works on one after the other, see :mod:`etalstm.device.parts`.
 
@@ -89,12 +80,13 @@ class HardwareSession(Session):
         self,
         shape: TrainingShape,
         accelerator: Accelerator,
-        places: Places,
+        place: Callable[[Plan, "HardwareSession"], Placement],
+        find: Find,
         parts: int = 1,
     ):
         super().__init__(shape)
-        self._accelerator, self._places, self._parts = accelerator, places, parts
-        self._regions = ProgramRegions(accelerator)
+        self._accelerator, self._place, self._parts = accelerator, place, parts
+        self._programs = ProgramMemory(accelerator, find, shape.memory_budget)
         self._room = first_room(shape)
         self._counts: dict[str, dict] = {}
         self._used: dict[int, float] = {}  # by log: vectors that all streams of the last pass took
@@ -109,14 +101,13 @@ class HardwareSession(Session):
 
     def _adopt(self, plan: Plan) -> None:
         """Go over to a plan; weights and velocities come along."""
-        self._regions.clear()  # their programs are of the plan before
-        placement = self._places.place(plan, self)
+        self._programs.leave()
+        placement = self._place(plan, self)
         old = self._map.memory.arrays.values() if self._map else ()
         moved = {a.name: self.windows.read(a) for a in old if a.kind in SURVIVING and not a.raw}
         self.plan, self.placement, self._map = plan, placement, plan.map
         self.windows = Windows(self._accelerator.transport, plan.map.memory, placement, self.windows)
-        self._own = self._of_pass = ProgramRegion(self._accelerator, placement.programs, plan.program_extents)
-        self._own.put(plan.programs)
+        self._programs.adopt(plan, placement.programs)
         self._wasteful = False
         for name, array in plan.map.memory.arrays.items():
             if name in moved:
@@ -127,14 +118,7 @@ class HardwareSession(Session):
     @property
     def addresses(self) -> list[range]:
         """All memory that the session uses."""
-        return [*self.placement.parts, *self._regions.addresses]
-
-    def _find(self, size_bytes: int) -> range | None:
-        """Find memory for programs beside the plan's, within the memory budget."""
-        taken, budget = self.plan.memory_bytes + self._regions.size_bytes, self.shape.memory_budget
-        if budget is not None and taken + size_bytes > budget:
-            return None
-        return self._places.find(size_bytes)
+        return [*self.placement.parts, *self._programs.beside]
 
     def _store_as(self, shape):
         self._adopt(self._planned(shape))
@@ -342,22 +326,13 @@ class HardwareSession(Session):
 
     def _choose_passes(self) -> None:
         """Have the programs of this forward pass in memory; where they are too long, plan again."""
-        chosen = self._passes_to_run()
-        while longer := self._region_of(chosen).too_long(chosen):
+        while longer := self._programs.bring(self._steps, self._passes_to_run()):
             self._program_room |= roomy(longer)
-            self._adopt(self._planned(self.shape))
-            chosen = self._passes_to_run()  # a new plan may have other segments, so other programs
-        self._of_pass = self._region_of(chosen)
-        self._of_pass.put(chosen)
+            self._adopt(self._planned(self.shape))  # maybe with other segments, so other programs
 
     def _passes_to_run(self) -> dict[str, Program]:
         """Give the programs that skip the cells, and share the tokens, of this forward pass."""
         return Plan.named(*self.plan.passes(self._skipped, self._shared is not None))
-
-    def _region_of(self, programs: dict[str, Program]) -> ProgramRegion:
-        """Give the memory that programs of the present number of steps have."""
-        fewer = self._steps < self.shape.steps
-        return (self._regions.of(self._steps, programs, self._find) if fewer else None) or self._own
 
     def _memory(self):
         size = self._map.memory.vector_bytes * self._accelerator.config.channels
@@ -373,7 +348,7 @@ class HardwareSession(Session):
     def _footprint(self) -> dict[str, int]:
         """Bytes of memory by kind; those of programs beside the plan's are among ``program``."""
         kinds = self.plan.footprint()
-        return kinds | {"program": kinds["program"] + self._regions.size_bytes}
+        return kinds | {"program": kinds["program"] + self._programs.bytes_beside}
 
     def _counters(self):
         return all_counts(self._counts)
@@ -388,12 +363,11 @@ class HardwareSession(Session):
 
     def _run(self, name: str, meanwhile: Callable[[], None] = lambda: None) -> dict:
         """Run a program; give what it counted."""
-        region = self._of_pass if name in self._of_pass.programs else self._own
-        self._ran = region.programs[name]
+        self._ran, loaded = self._programs[name]
         self._accelerator.set_windows(self.placement.base, self.placement.stride, self.placement.window_bytes)
         self._accelerator.set_groups(self.plan.groups)
         self._accelerator.set_architecture(self.shape.architecture)
-        with self._accelerator.running(region[name]):
+        with self._accelerator.running(loaded):
             meanwhile()
         self._note_use(self._ran)
         counts = self._accelerator.counters()

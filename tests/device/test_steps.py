@@ -181,7 +181,7 @@ def test_programs_of_each_number_of_steps_have_memory_that_nobody_else_uses():
 
 def test_without_memory_beside_the_plan_its_programs_give_way():
     device = interpreted()
-    device.find = lambda size_bytes: None
+    device._find = lambda size_bytes: None
     session = device.create(SHAPE)
     assert_same(session, SHAPE)
     assert session.addresses == session.placement.parts
