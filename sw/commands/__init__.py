@@ -33,6 +33,7 @@ BENCHES = {
     "reduced": "reduced",
     "activation": "activation",
     "simulators": "simulators",
+    "buckets": "buckets",
 }
 REPORT = "report"  # of the group itself; its commands:
 REPORTS = {"resources": "resources"}

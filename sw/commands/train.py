@@ -1,6 +1,7 @@
 """``eta-lstm train``."""
 
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from signal import Signals
@@ -102,6 +103,13 @@ def train(
     label: Annotated[
         str | None, option("Column of class, tag or number [default: guessed, and printed]", DATA)
     ] = Settings.label,
+    buckets: Annotated[
+        str,
+        option(
+            "Batches of similar length: the most steps of each bucket, 8,16,32; auto: buckets of a batch of sequences "
+            "at least; or none", DATA,
+        ),
+    ] = Settings.buckets,
     sequence: Annotated[
         str | None, option("Column that tells which sequence a row belongs to [default: sequence]", DATA)
     ] = Settings.sequence,
@@ -194,12 +202,20 @@ def train(
         stack.enter_context(folder).open(resume, overwrite)
         opened = stack.enter_context(open_on_ranks(settings.device, settings.preset))
         trainer = Trainer(settings, opened, folder, resume, overwrite, found)
+        if trainer.data.buckets:
+            print(_described(trainer.data.buckets), file=sys.stderr, flush=True)
         if settings.shared_tokens != OFF:
             print(trainer.learner.sharing.reason, file=sys.stderr, flush=True)
         service = stack.enter_context(open_service(log, str(out), settings)) if log else None
         with ProgressReport(trainer.total_iterations, settings.batch) as progress:
             last = trainer.run(both(progress, service) if service else progress)
     return SIGNAL_EXIT + Signals[last["signal"]] if last["kind"] == "interrupted" else 0
+
+
+def _described(buckets: Mapping[int, int]) -> str:
+    """Tell the steps of each bucket, and the training sequences in it."""
+    sizes = ", ".join(f"{bound} ({count:,})" for bound, count in buckets.items())
+    return f"buckets, by their most steps (and training sequences): {sizes}"
 
 
 def _together(values: dict, config: Path | None) -> Settings:

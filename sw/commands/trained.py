@@ -11,6 +11,7 @@ from etalstm.architecture import SWING, architecture
 from etalstm.commands.amount import Amount
 from etalstm.commands.devices import open_named
 from etalstm.data import open_data
+from etalstm.data.buckets import NONE
 from etalstm.device import Device
 from etalstm.hw.contract import STREAM_BLOCK
 from etalstm.shared_tokens import OFF
@@ -70,10 +71,10 @@ def measure(settings: Settings, device: Device, run: Path, amount: Amount) -> di
     """
     data = open_data(settings)
     if amount.length is not None:
-        settings = replace(settings, steps=amount.length)
-    other = "input_threshold", "refresh", "batch"  # no epoch of the run goes on here
+        settings = replace(settings, steps=amount.length, buckets=NONE)
+    other = "input_threshold", "refresh", "batch", "buckets"  # no epoch of the run goes on here
     learner, _ = open_learner(settings, data, device, RunFolder(run).checkpoint, other, amount.length)
-    chosen = amount.choose(data, settings.batch, learner.steps)
+    chosen = amount.choose(learner.data, settings.batch, learner.steps)
     chosen = chosen if architecture(settings.architecture).skips else chosen[:1]
     counts, usage = [], Usage()
     for batch in chosen:

@@ -17,6 +17,7 @@ class SessionHooks(ABC):
     """The passes of one device.
 
     Arrays come in contiguous and checked, every optional argument filled in, and calls only in the order of the API.
+    T is the number of steps of the last forward pass, at most those of the session.
 
     Members
     -------

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from etalstm.data import Batch, DataSet
-from etalstm.data.dataset import LANGUAGE
+from etalstm.data.buckets import read_buckets
+from etalstm.data.dataset import LANGUAGE, padding
 from etalstm.delta_inputs import input_thresholds_text
 from etalstm.device import Device, Outputs, Session, TrainingShape
 from etalstm.errors import DeviceError, DivergedError
@@ -48,6 +49,8 @@ class Learner:
 
     Members
     -------
+    data : DataSet
+        In the buckets of the settings.
     identity : Identity
     origin : Origin
     sharing : Sharing
@@ -64,15 +67,15 @@ class Learner:
     """
 
     def __init__(self, settings: Settings, data: DataSet, device: Device, checkpoint: Checkpoint | None = None):
-        self.settings, self.data = settings, data
-        self.steps = settings.steps or data.steps
+        self.settings, self.data = settings, data.in_buckets(read_buckets(settings.buckets), settings.batch)
+        self.steps = settings.steps or self.data.steps
         self.identity = identity_of(settings, data)
         self.network = NetworkShape(self.identity.input_size, settings.hidden, settings.layers)
         self.chooser = Chooser(settings.layers, settings.policy if settings.policy in CHOOSING else SMALLEST)
         shape = self._shape(settings)
         self.slices = self._slices(device, shape, checkpoint)
         shape = replace(shape, slices=self.slices)
-        self.sharing = choose_sharing(settings, data, device, shape)
+        self.sharing = choose_sharing(settings, self.data, device, shape)
         self.shape = replace(shape, shared_tokens=self.sharing.count)
         self.session = self._session(device)  # before all that is large on the host: a device refuses what cannot be
         if settings.ms2 is not None and not self.session.reduces:
@@ -131,7 +134,7 @@ class Learner:
             dataset=data.name, data=data.fingerprint, batch=settings.batch, steps=self.steps, slices=self.slices,
             seed=settings.seed, optimizer=settings.optimizer,
             input_threshold=settings.input_threshold, refresh=settings.refresh_interval,
-            input_target=settings.input_target, weight_format=settings.weight_format,
+            input_target=settings.input_target, weight_format=settings.weight_format, buckets=settings.buckets,
         )  # fmt: skip
 
     def forget(self) -> None:
@@ -155,7 +158,7 @@ class Learner:
         started, settings = time.perf_counter(), self.settings
         skipped, compensation = None, 1.0
         if settings.ms2 is not None:
-            skipped, compensation = self.significance.plan(self.iteration, batch.lengths)
+            skipped, compensation = self.significance.plan(self.iteration, batch.lengths, len(batch.x))
         if settings.dropout:
             self.session.draw_masks(self.iteration)
         self.send()
@@ -177,7 +180,8 @@ class Learner:
         if self.data.stateful:
             self.h, self.c = outputs.h, outputs.c
         self.iteration += 1
-        return self.entry("iteration", loss, started) | {"learning_rate": rate} | self._costs() | reductions
+        entry = self.entry("iteration", loss, started) | {"learning_rate": rate, "padding": padding([batch])}
+        return entry | self._costs() | reductions
 
     def _measure(self, batch: Batch, loss: Loss) -> None:
         if self.settings.ms2 is not None and self.significance.measures(self.iteration):

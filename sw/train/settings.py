@@ -9,6 +9,7 @@ import numpy as np
 
 from etalstm.architecture import SWING, architecture
 from etalstm.data import TASKS, UNITS, Reading
+from etalstm.data.buckets import NONE, read_buckets
 from etalstm.delta_inputs import DeltaInputs, input_thresholds_text
 from etalstm.errors import RunError
 from etalstm.network import check_size
@@ -42,7 +43,10 @@ class Settings:
     batch : int
         Sequences B.
     steps : int, optional
-        Steps T of a batch; the data set's own if not given.
+        Steps T of a batch; the data set's own if not given. Not with `buckets`.
+    buckets : str
+        Length buckets, as :func:`etalstm.data.buckets.read_buckets` reads them: ``none``; their bounds, the most steps
+        of each; or ``auto``, as narrow as :func:`etalstm.data.buckets.greedy_bounds` makes them.
     embedding : int
         Size of a token's vector, where inputs are tokens.
     epochs, iterations : int
@@ -123,6 +127,7 @@ class Settings:
     layers: int = 1
     batch: int = 32
     steps: int | None = None
+    buckets: str = NONE
     embedding: int = 32
     epochs: int = 8
     iterations: int | None = None
@@ -225,6 +230,10 @@ class Settings:
                 raise ValueError(f"{name} must be an integer of at least 0, got {value!r}")
         if self.slices != AUTO:
             check_slices(self.slices, self.batch)
+        if read_buckets(self.buckets) != NONE and self.steps is not None:
+            raise ValueError(
+                f"with buckets a batch has the steps of its bucket: steps must not be given, got {self.steps}"
+            )
 
     def _check_optimizer(self) -> None:
         check_hyperparameters(self.learning_rate, self.momentum, self.clip, self.weight_decay)

@@ -100,13 +100,15 @@ class Significance:
         self._losses = losses
         self._epochs, self._iterations, self._skipping = (int(count) for count in arrays["state"][-3:])
 
-    def plan(self, iteration: int, lengths: np.ndarray) -> tuple[np.ndarray | None, float]:
+    def plan(self, iteration: int, lengths: np.ndarray, steps: int) -> tuple[np.ndarray | None, float]:
         """Choose the cells that iteration number `iteration` skips.
 
         Parameters
         ----------
         iteration : int
         lengths : array, integers, (B,)
+        steps : int
+            Steps T of the batch, at most those of the profile.
 
         Returns
         -------
@@ -118,7 +120,7 @@ class Significance:
         if self._full or self.measures(iteration):
             return None, 1.0
         self._skipping = 1
-        distance = lengths[None, :] - 1 - np.arange(self._profile.shape[1])[:, None]
+        distance = lengths[None, :] - 1 - np.arange(steps)[:, None]
         ours, distance = distance >= 0, np.maximum(distance, 0)
         kept = self._reached((self._kept_distances()[:, distance] & ours).any(axis=2), lengths)
         predicted = np.where(ours, np.maximum(self._profile, 0)[:, distance], 0)

@@ -35,7 +35,7 @@ def ready(tau=0.2, profile=FALLING, per_step=False, losses=(1.0, 1.0, 1.0), leng
 
 
 def skipped(significance, *lengths):
-    plan, _ = significance.plan(1, np.array(lengths))
+    plan, _ = significance.plan(1, np.array(lengths), STEPS)
     return "".join("-s"[int(cell)] for cell in plan[0])
 
 
@@ -94,7 +94,7 @@ def test_no_kept_cell_of_one_layer_has_a_gap_before_its_gradient(per_step):
         for _ in range(EPOCHS_FULL):
             significance.end_iteration(1.0)
             significance.end_epoch(1.0)
-        plan, _ = significance.plan(1, lengths)
+        plan, _ = significance.plan(1, lengths, STEPS)
         runs = np.count_nonzero(np.diff(plan.astype(int), axis=1, prepend=1) == -1, axis=1)
         assert (runs <= 1).all() and runs[1] == 1
         assert per_step or not plan[:, -1].any()
@@ -107,7 +107,7 @@ def test_a_lower_layer_keeps_what_its_large_cells_get_their_gradient_through():
     for _ in range(3):
         significance.end_iteration(1.0)
         significance.end_epoch(1.0)
-    plan, _ = significance.plan(1, np.array([3]))
+    plan, _ = significance.plan(1, np.array([3]), 3)
     assert plan.tolist() == [[False, False, False], [True, False, False]]
 
 
@@ -118,7 +118,7 @@ def test_cells_that_no_gradient_reaches_are_skipped():
     for _ in range(3):
         significance.end_iteration(1.0)
         significance.end_epoch(1.0)
-    plan, _ = significance.plan(1, np.array([4]))
+    plan, _ = significance.plan(1, np.array([4]), 4)
     assert plan.tolist() == [[True, True, True, True], [False, False, True, True]]
 
 
@@ -144,7 +144,7 @@ def test_a_few_long_sequences_do_not_set_the_reference():
 
 
 def test_compensation_is_everything_predicted_over_what_is_kept():
-    _, compensation = ready().plan(1, np.array([6, 6]))
+    _, compensation = ready().plan(1, np.array([6, 6]), STEPS)
     norms = np.linalg.norm(FALLING), np.linalg.norm(FALLING[:3])
     assert compensation == pytest.approx(norms[0] / norms[1])
 
@@ -153,12 +153,12 @@ def test_first_epochs_and_measured_iterations_are_full():
     significance = Significance(1, STEPS, 0.2, False)
     lengths = np.array([6, 6])
     for _ in range(EPOCHS_FULL):
-        assert significance.plan(1, lengths) == (None, 1.0)
+        assert significance.plan(1, lengths, STEPS) == (None, 1.0)
         significance.measure(contributions(FALLING, lengths), lengths, 1.0)
         significance.end_iteration(1.0)
         significance.end_epoch(1.0)
-    assert significance.plan(1, lengths)[0].any()
-    assert significance.plan(5 * MEASURE_EVERY, lengths) == (None, 1.0)
+    assert significance.plan(1, lengths, STEPS)[0].any()
+    assert significance.plan(5 * MEASURE_EVERY, lengths, STEPS) == (None, 1.0)
 
 
 def test_full_epochs_measure_more_often():
@@ -168,7 +168,7 @@ def test_full_epochs_measure_more_often():
 
 
 def epoch(significance, validation_loss, loss=1.0):
-    full = significance.plan(1, np.array([6, 6]))[0] is None
+    full = significance.plan(1, np.array([6, 6]), STEPS)[0] is None
     significance.end_iteration(loss)
     significance.end_epoch(validation_loss)
     return full
