@@ -10,7 +10,7 @@ from typing import Annotated
 from typer import Option
 
 from etalstm.benchmarks import BENCHMARKS
-from etalstm.commands.model import measure
+from etalstm.commands.modelled import measure
 from etalstm.durable import write_whole
 from etalstm.errors import PlanError
 from etalstm.hw.config import Config
@@ -59,7 +59,7 @@ def answer(request: Request, config: Config) -> dict:
     Returns
     -------
     dict
-        What :func:`etalstm.commands.model.measure` finds, and ``fits``.
+        What :func:`etalstm.commands.modelled.measure` finds, and ``fits``.
     """
     asked = asdict(request)
     hidden, layers, batch, steps = (asked.pop(name) for name in _SIZES)
