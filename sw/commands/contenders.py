@@ -17,8 +17,8 @@ NONE, MS1, MS2, COMBINE = "none", "ms1", "ms2", "combine"
 CASES = {NONE: "", MS1: " + MS1", MS2: " + MS2", COMBINE: " + Combine-MS"}
 EVERY_CASE = "cases"  # stands for all cases of Dyn-Arch and of the swinging PEs that skip zeros
 PLAIN = {
-    "storage": DENSE, "theta": 0.0, "delta_target": None, "ms2": None, "input_threshold": "0", "refresh": None,
-    "weight_format": FLOAT32, "shared_tokens": OFF,
+    "storage": DENSE, "theta": 0.0, "delta_target": None, "ms2": None, "ms2_steps": None, "input_threshold": "0",
+    "refresh": None, "weight_format": FLOAT32, "shared_tokens": OFF,
 }  # fmt: skip
 
 

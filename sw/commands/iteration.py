@@ -137,6 +137,7 @@ def iteration(
         refuse(context, "not used with --weights, which runs several machines", "trace", "trace_first", "trace_last")
         chosen = {"preset": preset, "storage": storage, "theta": read_thresholds(theta)}
         chosen |= {"delta_target": number_or_off("delta_target", delta_target), "ms2": number_or_off("ms2", ms2)}
+        chosen["ms2_steps"] = None  # --ms2 alone says whether cells are skipped
         chosen |= {"input_threshold": input_threshold, "refresh": refresh}
         chosen |= {name: value for name, value in given(context).items() if name in ("batch", "weight_format")}
         chosen["shared_tokens"] = tokens_or_auto(shared_tokens)

@@ -65,7 +65,7 @@ def measure_run(run: Path, data: Path | None = None) -> Measured:
         found = open_data(settings)
         learner, _ = open_learner(settings, found, device, folder.checkpoint)
         batches = found.epoch("train", settings.batch, learner.steps, np.random.default_rng(0))
-        measures = settings.ms2 is not None and learner.significance.measures(learner.iteration)
+        measures = settings.skipping is not None and learner.significance.measures(learner.iteration)
         for batch in batches[: 1 + measures]:
             learner.iterate(batch, settings.learning_rate)
         usages, shape = learner.session.usage(), learner.session.shape

@@ -75,7 +75,7 @@ def measure(settings: Settings, device: Device, run: Path, amount: Amount) -> di
     other = "input_threshold", "refresh", "batch"  # no epoch of the run goes on here
     learner, _ = open_learner(settings, data, device, RunFolder(run).checkpoint, other, amount.length)
     chosen = amount.choose(data, settings.batch, learner.steps)
-    reduced = settings.ms2 is not None or learner.shape.storage.compressed
+    reduced = settings.skipping is not None or learner.shape.storage.compressed
     chosen = chosen if reduced or architecture(settings.architecture).skips else chosen[:1]
     counts, usage = [], Usage()
     for batch in chosen:
