@@ -25,6 +25,7 @@ from etalstm.paper.cases import (
     find_row,
     work_of,
 )  # fmt: skip
+from etalstm.paper.characteristics import characteristics
 from etalstm.paper.claims import BASELINE_NAMES, CLAIMS, Finding, boards_text, findings, mean
 from etalstm.paper.densities import densities_of
 from etalstm.paper.document import Block, Figure, Heading, Paragraph, Table
@@ -53,6 +54,7 @@ def page(study: Study, command: str) -> Iterator[Block]:
     yield from _speed(study)
     yield from _energy(study)
     yield from _bytes(study)
+    yield from characteristics(study)
     yield from densities(study)
     yield from limits(study)
 
