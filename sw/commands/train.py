@@ -31,6 +31,7 @@ from etalstm.train.loop import Trainer
 from etalstm.train.progress import ProgressReport
 from etalstm.train.reports import SERVICES, both, open_service
 from etalstm.train.settings import OPTIMIZERS, RATES, SCHEDULES, Settings
+from etalstm.train.significance import PARTS
 
 RUN, DATA, MODEL, LEARN = "The run", "Data", "Model", "Learning"
 KEPT, MACHINE = "What is kept and computed", "Machine"
@@ -154,6 +155,15 @@ def train(
     ms2: Annotated[
         str, option("Skip cells predicted to add less than this share of the largest, or off", KEPT)
     ] = "off",
+    ms2_steps: Annotated[
+        int | None, option("Instead of --ms2: each layer keeps so many last steps of a sequence", KEPT)
+    ] = Settings.ms2_steps,
+    ms2_full_epochs: Annotated[
+        int, option("Epochs at the beginning that skip no cell", KEPT)
+    ] = Settings.ms2_full_epochs,
+    ms2_without: Annotated[
+        str, option(f"Skip cells without, with commas between: {', '.join(PARTS)}", KEPT)
+    ] = Settings.ms2_without,
     delta_target: Annotated[
         str, option("Leave this share of the gates' gradients, the largest, for the products; or off", KEPT)
     ] = "off",

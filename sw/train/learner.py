@@ -19,12 +19,12 @@ from etalstm.train.checkpoint import Checkpoint, Identity, Origin
 from etalstm.train.chooser import CHOOSING, SMALLEST, Chooser
 from etalstm.train.control import DELTA_START, INPUT_START, ShareControl
 from etalstm.train.dropout import LayeredSession
-from etalstm.train.loss import Loss
+from etalstm.train.loss import Loss, untrained_loss
 from etalstm.train.model import HostModel
 from etalstm.train.optimizers import optimizer_of
 from etalstm.train.settings import Settings
 from etalstm.train.sharing import choose_sharing
-from etalstm.train.significance import Significance
+from etalstm.train.significance import Significance, Skipping
 
 
 class Learner:
@@ -78,8 +78,10 @@ class Learner:
         self.sharing = choose_sharing(settings, self.data, device, shape)
         self.shape = replace(shape, shared_tokens=self.sharing.count)
         self.session = self._session(device)  # before all that is large on the host: a device refuses what cannot be
-        if settings.ms2 is not None and not self.session.reduces:
-            raise DeviceError(f"device {device.name} skips no cells: ms2 must be off, got {settings.ms2}")
+        skipping = settings.skipping
+        if skipping and not self.session.reduces:
+            name = "ms2_steps" if skipping.truncates else "ms2"
+            raise DeviceError(f"device {device.name} skips no cells: {name} must be off, got {getattr(settings, name)}")
         if settings.input_target is not None and not self.session.reduces:
             raise DeviceError(
                 f"device {device.name} counts nothing: input_target must be off, got {settings.input_target}"
@@ -89,10 +91,18 @@ class Learner:
         target = settings.delta_target
         self.pruning = None if target is None else ShareControl(target, DELTA_START)
         self.sending: ShareControl | None = None
-        self.significance = Significance(settings.layers, self.steps, settings.ms2 or 0.0, data.per_step)
+        self.significance = self._significance(skipping)
         self.iteration = 0
         self.optimizer.load(self.session, initial_parameters(self.network, settings.seed))
         self.forget()
+
+    def _significance(self, skipping: Skipping | None) -> Significance:
+        """Make what chooses cells; only where there is a guard does it need to know the untrained loss."""
+        untrained = 0.0
+        if skipping and skipping.guards:
+            untrained = untrained_loss(self.data, self.settings.batch, self.steps)
+        sizes = self.settings.layers, self.steps
+        return Significance(*sizes, skipping or Skipping(), self.data.per_step, untrained)
 
     def _session(self, device: Device) -> Session | LayeredSession:
         if self.settings.dropout:
@@ -157,7 +167,7 @@ class Learner:
         """
         started, settings = time.perf_counter(), self.settings
         skipped, compensation = None, 1.0
-        if settings.ms2 is not None:
+        if settings.skipping:
             skipped, compensation = self.significance.plan(self.iteration, batch.lengths, len(batch.x))
         if settings.dropout:
             self.session.draw_masks(self.iteration)
@@ -184,7 +194,7 @@ class Learner:
         return entry | self._costs() | reductions
 
     def _measure(self, batch: Batch, loss: Loss) -> None:
-        if self.settings.ms2 is not None and self.significance.measures(self.iteration):
+        if self.settings.skipping and self.significance.measures(self.iteration):
             self.significance.measure(self.session.contributions(), batch.lengths, loss.mean)
         self.significance.end_iteration(loss.mean)
 
@@ -232,6 +242,7 @@ class Learner:
         """Give what was chosen to be reduced, and what the last two passes kept and computed, for the log."""
         settings = self.settings
         chosen = {"theta": settings.theta, "storage": settings.policy, "ms2": settings.ms2}
+        chosen |= {"ms2_steps": settings.ms2_steps, "ms2_without": settings.ms2_without}
         chosen |= {"delta_target": settings.delta_target, "architecture": settings.architecture, "slices": self.slices}
         inputs = self.session.shape.inputs
         chosen |= {"input_threshold": input_thresholds_text(inputs.thresholds), "refresh": inputs.refresh}
