@@ -84,24 +84,10 @@ def model(
         check_model(chosen(preset), as_json=as_json)
         return
     config = named_preset(preset or PRESET)
-    if boards == 1:
-        refuse(context, "only used with --boards", "pcie", "network_gbit")
-    elif forward:
-        refuse(context, "not used with --forward, which has no gradients", "boards")
-    links = Links(pcie=1e9 * pcie, network=1e9 / 8 * network_gbit)
     for name, size in (("batch", batch), ("steps", steps), ("boards", boards)):
         check_size(name, size)
-    if weights is not None:
-        of_run = (*SIZES, "benchmark", *DENSITIES, "kept_cells", "refresh", "weight_format")
-        refuse(context, "not used with --weights, whose run has its own", *of_run)
-    else:
-        refuse(context, "only used with --weights", "data")
-        if input_density == 1:
-            refuse(context, "only used with an --input-density below 1", "refresh")
-        elif refresh == 1:
-            raise ValueError(f"with refresh 1 everything is sent: input_density must be 1, got {input_density}")
-    if benchmark is not None:
-        refuse(context, "not used with --benchmark, which has sizes of its own", *SIZES)
+    _refuse_idle(context)
+    links = Links(pcie=1e9 * pcie, network=1e9 / 8 * network_gbit)
     if benchmark is None:
         network = NetworkShape(hidden if inputs is None else inputs, hidden, layers)
         shapes = [(f"{network.input_size}-{hidden}-{batch}", network, batch, steps, None)]
@@ -134,6 +120,32 @@ def model(
         print(json.dumps(found) if as_json else _line(found), flush=True)
         if part is not None and not as_json:
             print(line_of(found["shared"]), flush=True)
+
+
+def _refuse_idle(context: Context) -> None:
+    """Refuse options that the others leave without a use."""
+    chosen = context.params
+    if chosen["boards"] == 1:
+        refuse(context, "only used with --boards", "pcie", "network_gbit")
+    elif chosen["forward"]:
+        refuse(context, "not used with --forward, which has no gradients", "boards")
+    if chosen["weights"] is not None:
+        of_run = (*SIZES, "benchmark", *DENSITIES, "kept_cells", "refresh", "weight_format")
+        refuse(context, "not used with --weights, whose run has its own", *of_run)
+    else:
+        refuse(context, "only used with --weights", "data")
+        _refuse_refresh(context)
+    if chosen["benchmark"] is not None:
+        refuse(context, "not used with --benchmark, which has sizes of its own", *SIZES)
+
+
+def _refuse_refresh(context: Context) -> None:
+    """Refuse steps between refreshes that do not suit the share that is sent."""
+    density, steps = context.params["input_density"], context.params["refresh"]
+    if density == 1:
+        refuse(context, "only used with an --input-density below 1", "refresh")
+    elif steps == 1:
+        raise ValueError(f"with refresh 1 everything is sent: input_density must be 1, got {density}")
 
 
 def _line(found: dict) -> str:

@@ -229,8 +229,8 @@ def test_without_its_guard_no_loss_stops_the_skipping():
 
 
 def test_without_compensation_the_gradient_stays_as_it_is():
-    plan, compensation = ready(without=("compensation",)).plan(1, np.array([6, 6]))
-    assert compensation == 1.0 and plan.tolist() == ready().plan(1, np.array([6, 6]))[0].tolist()
+    plan, compensation = ready(without=("compensation",)).plan(1, np.array([6, 6]), STEPS)
+    assert compensation == 1.0 and plan.tolist() == ready().plan(1, np.array([6, 6]), STEPS)[0].tolist()
 
 
 def test_without_the_loss_measurements_are_averaged_as_they_are():
@@ -247,7 +247,9 @@ def test_truncation_keeps_so_many_last_steps_of_each_sequence():
     assert skipped(significance, 4, 6) == "ss----"
     assert skipped(significance, 1, 1) == "-sssss"
     norms = np.linalg.norm(LAST_IS_LEAST), np.linalg.norm(LAST_IS_LEAST[:2])
-    assert significance.plan(1, np.array([6, 6]))[1] == pytest.approx(min(norms[0] / norms[1], MOST_COMPENSATION))
+    assert significance.plan(1, np.array([6, 6]), STEPS)[1] == pytest.approx(
+        min(norms[0] / norms[1], MOST_COMPENSATION)
+    )
 
 
 def test_truncation_alone_measures_nothing_and_no_guard_stops_it():
