@@ -311,12 +311,39 @@ def test_bench_iteration_of_a_trained_network_compares_architectures(capsys, tra
     )
 
 
-def test_bench_iteration_skips_the_cells_that_a_run_has_skipped(capsys, tmp_path):
+@pytest.fixture(scope="module")
+def skipping_run(tmp_path_factory):
+    """The folder of a run whose last epoch has skipped cells."""
+    out = tmp_path_factory.mktemp("skipping")
     sizes = ["--hidden", 8, "--batch", 32, "--epochs", 4, "--evaluation-batches", 1, "--ms2", 0.5]
-    assert run(list(map(str, ["train", "--dataset", "digits", *sizes, "--out", tmp_path]))) == 0
+    assert run(list(map(str, ["train", "--dataset", "digits", *sizes, "--out", out]))) == 0
+    return out
+
+
+def test_bench_iteration_measures_each_case_alone_and_together(capsys, skipping_run):
+    arguments = ["--preset", "test", "--weights", skipping_run, "--ms2", 0.5, "--batches", 2, "--json"]
+    code, out, err = output(capsys, "bench", "iteration", *arguments, "--against", "cases")
+    assert code == 0, err
+    found = json.loads(out)["architectures"]
+    same = ("cycles", "passes", "bytes", "footprint", "cells_skipped")
+    assert {name: found["swing"][name] for name in same} == {name: found["swing+combine"][name] for name in same}
+    for machine in ("dynamic", "swing"):
+        none, ms1, ms2, combine = (found[f"{machine}+{case}"] for case in ("none", "ms1", "ms2", "combine"))
+        assert none["footprint"] == 1 and none["cells_skipped"] == ms1["cells_skipped"] == 0
+        assert ms2["cells_skipped"] == combine["cells_skipped"] > 0.1 and none["streams"] is ms2["streams"] is None
+        assert ms2["footprint"] == pytest.approx(1 - ms2["cells_skipped"])
+        assert combine["footprint"] < ms1["footprint"] and combine["footprint"] < ms2["footprint"]
+        assert ms2["passes"]["backward"] < 0.9 * none["passes"]["backward"], machine
+        assert none["batches"] == (1 if machine == "dynamic" else 2) and ms2["batches"] == combine["batches"] == 2
+    products = {name: one["pes"]["mac"] * one["cycles"] for name, one in found.items()}
+    assert products["dynamic+ms1"] == pytest.approx(products["dynamic+none"], rel=1e-3), "zeros cost their cycles"
+    assert products["swing+ms1"] < 0.8 * products["swing+none"], "zeros cost nothing"
+
+
+def test_bench_iteration_skips_the_cells_that_a_run_has_skipped(capsys, skipping_run):
     found = {}
     for ms2 in ("off", 0.5):
-        arguments = ["--preset", "test", "--weights", tmp_path, "--ms2", ms2, "--against", "dynamic", "--json"]
+        arguments = ["--preset", "test", "--weights", skipping_run, "--ms2", ms2, "--against", "dynamic", "--json"]
         code, out, err = output(capsys, "bench", "iteration", *arguments)
         assert code == 0, err
         found[ms2] = json.loads(out)["architectures"]
@@ -337,8 +364,10 @@ def test_bench_iteration_names_what_is_wrong_with_a_checkpoint(capsys, trained, 
         (["--weights", trained, "--ms2", "0.5"], "ms2 must be off, got 0.5"),
         (
             ["--weights", trained, "--against", "dynamic,v100"],
-            "against must be of dynamic, static, inference, got 'v100'",
+            "against must be of dynamic, static, inference, each of these or swing with +none, +ms1, +ms2, +combine, "
+            "or cases, got 'v100'",
         ),
+        (["--weights", trained, "--against", "cases"], "dynamic+ms2 skips cells: ms2 must be a number with it"),
         (["--weights", trained, "--theta", "-1"], "theta must be finite and at least 0, got -1"),
     ):
         code, out, err = output(capsys, "bench", "iteration", *arguments)

@@ -83,6 +83,8 @@ LAYERS = {
         "etalstm.interchange",
         "etalstm.plan",
     },
+    # golden: the machine's additions, on the host; train: whether a run can go on
+    "etalstm.ranks": PLAIN | CONTRACT | CONFIG | {"etalstm.golden", "etalstm.device", "etalstm.train"},
     # golden: float64, for gradient checks
     "etalstm.nn": PLAIN | {"etalstm.golden", "etalstm.device", "etalstm.interchange"},
     "etalstm.optim": PLAIN | {"etalstm.golden", "etalstm.nn"},

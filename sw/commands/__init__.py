@@ -5,6 +5,7 @@ To add one, write its module and name it here. A command's module is imported wh
 
 COMMANDS = {
     "train": "train",
+    "launch": "launch",
     "evaluate": "evaluate",
     "predict": "predict",
     "generate": "generate",
@@ -26,11 +27,13 @@ BENCHES = {
     "skip": "skip",
     "shares": "shares",
     "codec": "codec",
+    "boards": "boards",
     "golden": "bench",
     "torch": "torch",
     "reduced": "reduced",
     "activation": "activation",
     "simulators": "simulators",
+    "buckets": "buckets",
 }
 REPORT = "report"  # of the group itself; its commands:
 REPORTS = {"resources": "resources"}

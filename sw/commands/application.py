@@ -18,6 +18,7 @@ import typer
 from etalstm.commands import BENCHES, COMMANDS, REPORT, REPORTS, STUDIES
 from etalstm.commands.grouped import GroupedCommand
 from etalstm.errors import EtaLstmError
+from etalstm.ranks.process import as_rank
 
 USAGE_ERROR = typer.BadParameter.__base__  # of the parser inside typer, whose module differs between its versions
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -47,11 +48,20 @@ def application(asked: Sequence[str]) -> typer.Typer:
 def run(arguments: Sequence[str]) -> int:
     """Run a command and give the exit code.
 
+    Of several processes that mpiexec has started, the first one runs the command, and the others serve it.
+
     Parameters
     ----------
     arguments : list of str
         Without the program's name.
     """
+    try:
+        return as_rank(lambda: _run(arguments))
+    except EtaLstmError as error:  # mpiexec's processes cannot work together
+        return _fail(str(error))
+
+
+def _run(arguments: Sequence[str]) -> int:
     try:
         _refuse_empty(arguments)
         return application(arguments)(list(arguments), prog_name="eta-lstm", standalone_mode=False) or 0

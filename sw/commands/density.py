@@ -13,7 +13,7 @@ from etalstm.durable import write_whole
 from etalstm.network import check_size
 from etalstm.train.figure import can_draw, draw
 from etalstm.train.settings import OPTIMIZERS, RATES, Settings
-from etalstm.train.study import FORM, Reduction, is_language, markdown, run_study
+from etalstm.train.study import FORM, OF_MS2, Reduction, is_language, markdown, run_study
 
 SCORED = (CLASSIFY, LANGUAGE, TAG)
 RUNS = "dense,ms1:0.1,ms1-bf16:0.1,ms1-bf16:0.2,ms1-bf16:0.1:0.05,ms1-bf16:0.2:0.1"
@@ -30,7 +30,8 @@ def density(
         str,
         Option(
             help=f"{FORM} of each kind of run, with commas between; theta is one number or six, "
-            "share what is left of the gates' gradients, input_threshold and weight_format as of eta-lstm train"
+            "share what is left of the gates' gradients, input_threshold and weight_format as of eta-lstm train; "
+            f"then NAME=VALUE for any of {', '.join(OF_MS2)}, as of eta-lstm train, but + for commas"
         ),
     ] = RUNS,
     seeds: Annotated[int, Option(help="Runs of each kind")] = 5,

@@ -5,6 +5,10 @@ import sys
 from etalstm.architecture import ARCHITECTURES
 from etalstm.device import Device, open_device
 from etalstm.device.transports import is_simulation
+from etalstm.errors import DeviceError
+from etalstm.ranks.device import RanksDevice
+from etalstm.ranks.team import find_team
+from etalstm.ranks.worker import LOCAL_RANK
 
 ARCHITECTURE_HELP = f"How the machine runs: {', '.join(ARCHITECTURES)}"
 
@@ -17,8 +21,31 @@ def open_named(name: str, preset: str, **simulation) -> Device:
     ValueError
         If there is no such device or preset, or an option is out of range.
     DeviceError
-        If the device cannot be built or opened on this machine.
+        If the device cannot be built or opened on this machine, or mpiexec has started several processes.
     """
+    if find_team():
+        raise DeviceError("only train works on several processes: start this command without mpiexec")
     if not is_simulation(name):
         return open_device(name, preset)
-    return open_device(name, preset, log=lambda text: print(text, file=sys.stderr, flush=True), **simulation)
+    return open_device(name, preset, log=_announce, **simulation)
+
+
+def open_on_ranks(name: str, preset: str) -> Device:
+    """Open a device as :func:`open_named`, or where mpiexec has started several processes, one on each.
+
+    Parameters
+    ----------
+    name : str
+        As :func:`etalstm.device.open_device` takes it; or ``xdma:RANK``, of several processes each one's own card.
+    preset : str
+    """
+    team = find_team()
+    if team:
+        return RanksDevice(team, open_device, name, preset, {"log": _announce} if is_simulation(name) else {})
+    if name.endswith(LOCAL_RANK):
+        raise ValueError(f"device {name} is for several processes: start them with eta-lstm launch, or mpiexec")
+    return open_named(name, preset)
+
+
+def _announce(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

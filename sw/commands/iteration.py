@@ -12,6 +12,7 @@ from typer import Context, Option
 from etalstm.architecture import SWING
 from etalstm.commands.amount import Amount
 from etalstm.commands.bench import operations
+from etalstm.commands.contenders import EVERY_CASE, OTHERS, read_contenders
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
 from etalstm.commands.options import (
     INPUT_THRESHOLD_HELP,
@@ -32,7 +33,7 @@ from etalstm.commands.options import (
     tokens_or_off,
     trace_options,
 )
-from etalstm.commands.trained import OTHERS, trained_iteration
+from etalstm.commands.trained import trained_iteration
 from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import TrainingShape
 from etalstm.network import NetworkShape, initial_parameters
@@ -116,7 +117,12 @@ def iteration(
         int | None, Option(help="With --weights: take only sequences of just so many steps, so that none is padded")
     ] = None,
     against: Annotated[
-        str, Option(help="With --weights: the architectures that η-LSTM is compared with, with commas between")
+        str,
+        Option(
+            help="With --weights: the machines that η-LSTM is compared with, with commas between: an architecture, "
+            "alone or with +ms1, +ms2 or +combine; swing+none, +ms1, …: the PEs of η-LSTM with no other saving; "
+            f"{EVERY_CASE}: all of these for dynamic and swing"
+        ),
     ] = ",".join(OTHERS),
     stall: Annotated[float, Option(help="Probability that a memory handshake waits a cycle")] = 0.0,
     trace: Trace = None,
@@ -131,11 +137,12 @@ def iteration(
         refuse(context, "not used with --weights, which runs several machines", "trace", "trace_first", "trace_last")
         chosen = {"preset": preset, "storage": storage, "theta": read_thresholds(theta)}
         chosen |= {"delta_target": number_or_off("delta_target", delta_target), "ms2": number_or_off("ms2", ms2)}
+        chosen["ms2_steps"] = None  # --ms2 alone says whether cells are skipped
         chosen |= {"input_threshold": input_threshold, "refresh": refresh}
         chosen |= {name: value for name, value in given(context).items() if name in ("batch", "weight_format")}
         chosen["shared_tokens"] = tokens_or_auto(shared_tokens)
         amount = Amount(batches, length)
-        trained_iteration(weights, dataset, data, amount, against.split(","), stall, as_json, **chosen)
+        trained_iteration(weights, dataset, data, amount, read_contenders(against), stall, as_json, **chosen)
         return
     refuse(
         context,

@@ -15,6 +15,7 @@ from etalstm.device.faults import INSTRUCTION_BYTES
 from etalstm.device.hardware import HardwareDevice
 from etalstm.hw.config import Config, preset
 from etalstm.hw.contract import Counter
+from etalstm.model.cells import early_cells
 from etalstm.model.counted import Counted
 from etalstm.model.iteration import count_program
 from etalstm.model.operands import Densities
@@ -54,6 +55,8 @@ class Configuration:
         How the passes read weights.
     shared_tokens : int or None
         x are vectors of so many tokens, whose sums are shared.
+    kept_cells : float
+        Share of the cells that are kept, see :func:`etalstm.model.cells.early_cells`.
     """
 
     name: str
@@ -75,6 +78,7 @@ class Configuration:
     refresh: int | None = None
     weight_format: str = FLOAT32
     shared_tokens: int | None = None
+    kept_cells: float = 1.0
 
     @property
     def shape(self) -> TrainingShape:
@@ -113,6 +117,10 @@ CONFIGURATIONS = (
     Configuration("slice changes", "slice", 64, 128, 1, 16, 4, storage="ms1-bf16", theta=0.1, input_threshold="0.5"),
     Configuration("test tokens", "test", 9, 20, 2, 7, 6, masked=True, shared_tokens=11),
     Configuration("slice tokens groups", "slice", 40, 64, 1, 16, 4, slices=2, shared_tokens=37),
+    Configuration("test cells", "test", 9, 20, 2, 7, 6, storage="ms1-bf16", theta=0.1, kept_cells=0.5),
+    Configuration("sim cells dynamic", "sim", 20, 40, 2, 12, 6, storage="ms1", theta=0.1, kept_cells=0.5,
+                  architecture="dynamic"),
+    Configuration("slice cells dense", "slice", 48, 96, 2, 16, 5, kept_cells=0.4),
     Configuration("test groups", "test", 9, 20, 2, 8, 4, slices=2),
     Configuration("test groups sparse", "test", 9, 20, 2, 8, 6, storage="ms1-bf16", theta=0.1, slices=2),
     Configuration("slice groups", "slice", 40, 64, 1, 16, 4, storage="ms1-bf16", slices=2),
@@ -124,7 +132,7 @@ CONFIGURATIONS = (
     Configuration("vcu128 dense", "vcu128", 512, 512, 1, 16, 2, storage="ms1-bf16"),
     # so 0.1 of δ is not zero
     Configuration("vcu128 sparse", "vcu128", 512, 512, 1, 16, 2, storage="ms1-bf16", delta_threshold=0.17),
-)
+)  # fmt: skip
 SLOW = "vcu128"  # its simulator takes minutes to build, and minutes to run
 
 
@@ -244,6 +252,7 @@ def run(session, shape: TrainingShape, configuration: Configuration) -> None:
     if shape.shared_tokens:
         tokens = generator.integers(0, shape.shared_tokens, shape.x_shape[:2])
         x = draw((shape.shared_tokens, shape.network.input_size))[tokens]
-    session.forward(x, lengths, h0, c0, tokens=tokens)
+    skipped = early_cells(shape.network.layers, shape.steps, (configuration.kept_cells,))
+    session.forward(x, lengths, h0, c0, skipped, tokens)
     session.backward(dy, delta_threshold=configuration.delta_threshold)
     session.update(0.1, 0.9, 1.0)

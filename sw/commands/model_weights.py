@@ -17,7 +17,7 @@ from etalstm.train.state import open_learner
 
 
 class Measured(NamedTuple):
-    """A run's shape, and shares of nonzero elements in an iteration of it, padding included, of all layers together.
+    """A run's shape, and shares of nonzero elements in an iteration of it, padding included.
 
     Members
     -------
@@ -25,8 +25,10 @@ class Measured(NamedTuple):
         Of the data set.
     shape : TrainingShape
     delta, local, inputs : float
-        Of the gates' gradients, of the local gradients, and of what is sent of x and h; of dense cells all local
-        gradients are kept.
+        Of the gates' gradients and of the local gradients in the cells that are not skipped, and of what is sent of x
+        and h, of all layers together; of dense cells all local gradients are kept.
+    kept_cells : tuple of float
+        Share of the cells that are not skipped, by layer.
     """
 
     name: str
@@ -34,10 +36,13 @@ class Measured(NamedTuple):
     delta: float
     local: float
     inputs: float
+    kept_cells: tuple[float, ...]
 
 
 def measure_run(run: Path, data: Path | None = None) -> Measured:
     """Train a run's network on one more batch, with what the run dropped, on the golden trainer; count what is zero.
+
+    A run that skips cells has iterations that measure and skip none. Where the next one is such, the one after counts.
 
     Parameters
     ----------
@@ -55,16 +60,18 @@ def measure_run(run: Path, data: Path | None = None) -> Measured:
     """
     folder = RunFolder(run)
     settings = folder.read_settings()
-    settings = replace(
-        settings, device="golden", ms2=None, shared_tokens=OFF, data=str(data) if data else settings.data
-    )
+    settings = replace(settings, device="golden", shared_tokens=OFF, data=str(data) if data else settings.data)
     with open_device("golden") as device:
         found = open_data(settings)
         learner, _ = open_learner(settings, found, device, folder.checkpoint)
         batches = found.epoch("train", settings.batch, learner.steps, np.random.default_rng(0))
-        learner.iterate(batches[0], settings.learning_rate)
-        usage = sum(learner.session.usage(), Usage())
-        shape = learner.session.shape
-    local = sum(usage.kept) / (len(KINDS) * usage.elements) if shape.storage.compressed else 1.0
+        measures = settings.skipping is not None and learner.significance.measures(learner.iteration)
+        for batch in batches[: 1 + measures]:
+            learner.iterate(batch, settings.learning_rate)
+        usages, shape = learner.session.usage(), learner.session.shape
+    usage = sum(usages, Usage())
+    kept_cells = tuple(1 - layer.skipped / layer.cells for layer in usages)
+    elements = sum(layer.elements * share for layer, share in zip(usages, kept_cells, strict=True))
+    local = sum(usage.kept) / (len(KINDS) * elements) if shape.storage.compressed else 1.0
     inputs = 1.0 if shape.inputs.off else usage.input_density
-    return Measured(settings.dataset, shape, usage.delta_kept / (GATES * usage.elements), local, inputs)
+    return Measured(settings.dataset, shape, usage.delta_kept / (GATES * elements), local, inputs, kept_cells)

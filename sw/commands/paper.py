@@ -10,12 +10,13 @@ from typing import Annotated
 from typer import Option
 
 from etalstm.benchmarks import BENCHMARKS
-from etalstm.commands.model import measure
+from etalstm.commands.modelled import measure
 from etalstm.durable import write_whole
 from etalstm.errors import PlanError
 from etalstm.hw.config import Config
 from etalstm.hw.config import preset as named_preset
 from etalstm.network import NetworkShape
+from etalstm.paper import scaling
 from etalstm.paper.document import html, markdown
 from etalstm.paper.page import page
 from etalstm.paper.requests import Request, requests_of
@@ -33,7 +34,7 @@ _SIZES = ("hidden", "layers", "batch", "steps")
 
 def paper(
     out: Annotated[Path, Option(help="Folder for paper.json, paper.md and paper.html")],
-    quick: Annotated[bool, Option("--quick", help=f"Two networks only: {', '.join(QUICK)}")] = False,
+    quick: Annotated[bool, Option("--quick", help=f"Two networks only, {', '.join(QUICK)}, and few sizes")] = False,
 ) -> None:
     """Compare η-LSTM with a GPU and with other machines, as its paper does; write figures, tables and a page.
 
@@ -43,9 +44,11 @@ def paper(
     out.mkdir(parents=True, exist_ok=True)
     config, benchmarks = named_preset(PRESET), [BENCHMARKS[name] for name in (QUICK if quick else SIX)]
     runs = Runs(out / "runs.json", repr(config))
+    sweeps = scaling.QUICK if quick else scaling.SWEEPS
     requests = [request for one in benchmarks for request in requests_of(one)]
+    requests += scaling.requests_of(sweeps)
     runs.complete(requests, partial(answer, config=config), count_processors(), _report)
-    study = compare(benchmarks, 2 * config.pes * config.clock_mhz * 1e6, runs)
+    study = compare(benchmarks, sweeps, 2 * config.pes * config.clock_mhz * 1e6, runs)
     blocks = list(page(study, f"eta-lstm paper --out DIR{' --quick' if quick else ''}"))
     write_whole(out / "paper.json", json.dumps(as_dict(study), indent=1, ensure_ascii=False) + "\n")
     write_whole(out / "paper.md", markdown(blocks))
@@ -59,7 +62,7 @@ def answer(request: Request, config: Config) -> dict:
     Returns
     -------
     dict
-        What :func:`etalstm.commands.model.measure` finds, and ``fits``.
+        What :func:`etalstm.commands.modelled.measure` finds, and ``fits``.
     """
     asked = asdict(request)
     hidden, layers, batch, steps = (asked.pop(name) for name in _SIZES)

@@ -13,7 +13,7 @@ from etalstm.architecture import SWING
 from etalstm.architecture import architecture as named_architecture
 from etalstm.benchmarks import STORAGE
 from etalstm.commands.devices import ARCHITECTURE_HELP
-from etalstm.commands.model import operands_of, plan_named
+from etalstm.commands.modelled import operands_of, plan_named
 from etalstm.commands.options import SLICES_HELP, slices_or_auto
 from etalstm.durable import write_whole
 from etalstm.hw.config import Config

@@ -1,6 +1,7 @@
 """``eta-lstm train``."""
 
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from signal import Signals
@@ -8,7 +9,7 @@ from typing import Annotated
 
 from typer import Context, Option
 
-from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
+from etalstm.commands.devices import ARCHITECTURE_HELP, open_on_ranks
 from etalstm.commands.options import (
     INPUT_THRESHOLD_HELP,
     REFRESH_HELP,
@@ -30,6 +31,7 @@ from etalstm.train.loop import Trainer
 from etalstm.train.progress import ProgressReport
 from etalstm.train.reports import SERVICES, both, open_service
 from etalstm.train.settings import OPTIMIZERS, RATES, SCHEDULES, Settings
+from etalstm.train.significance import PARTS
 
 RUN, DATA, MODEL, LEARN = "The run", "Data", "Model", "Learning"
 KEPT, MACHINE = "What is kept and computed", "Machine"
@@ -102,6 +104,13 @@ def train(
     label: Annotated[
         str | None, option("Column of class, tag or number [default: guessed, and printed]", DATA)
     ] = Settings.label,
+    buckets: Annotated[
+        str,
+        option(
+            "Batches of similar length: the most steps of each bucket, 8,16,32; auto: buckets of a batch of sequences "
+            "at least; or none", DATA,
+        ),
+    ] = Settings.buckets,
     sequence: Annotated[
         str | None, option("Column that tells which sequence a row belongs to [default: sequence]", DATA)
     ] = Settings.sequence,
@@ -146,6 +155,15 @@ def train(
     ms2: Annotated[
         str, option("Skip cells predicted to add less than this share of the largest, or off", KEPT)
     ] = "off",
+    ms2_steps: Annotated[
+        int | None, option("Instead of --ms2: each layer keeps so many last steps of a sequence", KEPT)
+    ] = Settings.ms2_steps,
+    ms2_full_epochs: Annotated[
+        int, option("Epochs at the beginning that skip no cell", KEPT)
+    ] = Settings.ms2_full_epochs,
+    ms2_without: Annotated[
+        str, option(f"Skip cells without, with commas between: {', '.join(PARTS)}", KEPT)
+    ] = Settings.ms2_without,
     delta_target: Annotated[
         str, option("Leave this share of the gates' gradients, the largest, for the products; or off", KEPT)
     ] = "off",
@@ -192,14 +210,22 @@ def train(
         print(note, file=sys.stderr, flush=True)
     with ExitStack() as stack:
         stack.enter_context(folder).open(resume, overwrite)
-        opened = stack.enter_context(open_named(settings.device, settings.preset))
+        opened = stack.enter_context(open_on_ranks(settings.device, settings.preset))
         trainer = Trainer(settings, opened, folder, resume, overwrite, found)
+        if trainer.data.buckets:
+            print(_described(trainer.data.buckets), file=sys.stderr, flush=True)
         if settings.shared_tokens != OFF:
             print(trainer.learner.sharing.reason, file=sys.stderr, flush=True)
         service = stack.enter_context(open_service(log, str(out), settings)) if log else None
         with ProgressReport(trainer.total_iterations, settings.batch) as progress:
             last = trainer.run(both(progress, service) if service else progress)
     return SIGNAL_EXIT + Signals[last["signal"]] if last["kind"] == "interrupted" else 0
+
+
+def _described(buckets: Mapping[int, int]) -> str:
+    """Tell the steps of each bucket, and the training sequences in it."""
+    sizes = ", ".join(f"{bound} ({count:,})" for bound, count in buckets.items())
+    return f"buckets, by their most steps (and training sequences): {sizes}"
 
 
 def _together(values: dict, config: Path | None) -> Settings:

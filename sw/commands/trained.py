@@ -1,7 +1,7 @@
 """Iterations of a trained network on real batches, as each architecture: ``eta-lstm bench iteration --weights``."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,19 +9,20 @@ import numpy as np
 
 from etalstm.architecture import SWING, architecture
 from etalstm.commands.amount import Amount
+from etalstm.commands.contenders import Contender
 from etalstm.commands.devices import open_named
 from etalstm.data import open_data
+from etalstm.data.buckets import NONE
 from etalstm.device import Device
 from etalstm.hw.contract import STREAM_BLOCK
-from etalstm.shared_tokens import OFF
 from etalstm.storage import KINDS, Storage, Usage
 from etalstm.train.folder import RunFolder
 from etalstm.train.settings import Settings
 from etalstm.train.state import open_learner
-from etalstm.weight_format import FLOAT32
 
-OTHERS = {"dynamic": "Dyn-Arch", "static": "Static-Arch", "inference": "LSTM-Inf"}
-NAMES = {SWING.name: "η-LSTM"} | OTHERS
+NAME = "η-LSTM"
+WIDTH = 22  # of the names
+MEGA = 1e6
 
 
 def settings_of(run: Path, dataset: str | None, data: Path | None, **chosen) -> Settings:
@@ -55,7 +56,8 @@ def settings_of(run: Path, dataset: str | None, data: Path | None, **chosen) -> 
 def measure(settings: Settings, device: Device, run: Path, amount: Amount) -> dict:
     """Train a run's network on some batches; give what the machine did.
 
-    A machine that skips nothing takes the same cycles for every batch, so one batch tells them.
+    A machine that skips no zeros takes the same cycles for every batch, so one batch tells them. Where it skips cells
+    or compresses intermediates, its cycles depend on the batch.
 
     Returns
     -------
@@ -70,11 +72,12 @@ def measure(settings: Settings, device: Device, run: Path, amount: Amount) -> di
     """
     data = open_data(settings)
     if amount.length is not None:
-        settings = replace(settings, steps=amount.length)
-    other = "input_threshold", "refresh", "batch"  # no epoch of the run goes on here
+        settings = replace(settings, steps=amount.length, buckets=NONE)
+    other = "input_threshold", "refresh", "batch", "buckets"  # no epoch of the run goes on here
     learner, _ = open_learner(settings, data, device, RunFolder(run).checkpoint, other, amount.length)
-    chosen = amount.choose(data, settings.batch, learner.steps)
-    chosen = chosen if architecture(settings.architecture).skips else chosen[:1]
+    chosen = amount.choose(learner.data, settings.batch, learner.steps)
+    reduced = settings.skipping is not None or learner.shape.storage.compressed
+    chosen = chosen if reduced or architecture(settings.architecture).skips else chosen[:1]
     counts, usage = [], Usage()
     for batch in chosen:
         learner.iterate(batch, settings.learning_rate)
@@ -111,10 +114,10 @@ def least_words(usage: Usage, storage: Storage) -> float:
 
 
 def trained_iteration(
-    weights: Path, dataset: str | None, data: Path | None, amount: Amount, against: Collection[str], stall: float,
+    weights: Path, dataset: str | None, data: Path | None, amount: Amount, against: Sequence[Contender], stall: float,
     as_json: bool, **chosen,
 ) -> None:  # fmt: skip
-    """Print the measures of η-LSTM with the chosen storage, and of the architectures without any part of it, dense.
+    """Print the measures of η-LSTM with all that was chosen, and of other machines on the same batches.
 
     Parameters
     ----------
@@ -122,33 +125,28 @@ def trained_iteration(
         Folder of ``eta-lstm train``.
     dataset, data, chosen : see :func:`settings_of`
     amount : Amount
-    against : collection of str
-        The other architectures.
+    against : sequence of Contender
+        The other machines, with or without MS1 and MS2.
     stall : float
         Probability that a memory handshake waits a cycle.
     as_json : bool
         One object at the end instead of a line as soon as each is known; ``speedup`` is how many times as fast η-LSTM
-        is. η-LSTM spends no product on padding, the others do: ``speedup_on_real_steps`` counts of their cycles the
-        share that the real steps of η-LSTM's batches are of all.
+        is. What skips zeros spends no product on padding, the others do: ``speedup_on_real_steps`` counts of their
+        cycles the share that the real steps of η-LSTM's batches are of all.
     """
-    for name in against:
-        if name not in OTHERS:
-            raise ValueError(f"against must be of {', '.join(OTHERS)}, got {name!r}")
     settings, found = settings_of(weights, dataset, data, **chosen), {}
+    others = {one.text: (one.name, one.settings(settings)) for one in against}
     if not as_json:
         print(heading(settings), flush=True)
     with open_named("sim", settings.preset, stall=stall) as device:
-        for name in (SWING.name, *against):
-            ours = name == SWING.name
-            plain = {"architecture": name, "storage": "dense", "theta": 0.0, "delta_target": None, "ms2": None}
-            plain |= {"input_threshold": "0", "refresh": None, "weight_format": FLOAT32, "shared_tokens": OFF}
-            each = settings if ours else replace(settings, **plain)
+        for key, (name, each) in ({SWING.name: (NAME, settings)} | others).items():
             entry = measure(each, device, weights, amount)
-            swing = found.get(SWING.name, entry)
-            ratio = entry["cycles"] / swing["cycles"]
-            found[name] = entry | {"speedup": ratio, "speedup_on_real_steps": ratio if ours else ratio * swing["real"]}
+            whole = found.get(SWING.name, entry)
+            ratio = entry["cycles"] / whole["cycles"]
+            real = 1.0 if architecture(each.architecture).skips else whole["real"]
+            found[key] = entry | {"speedup": ratio, "speedup_on_real_steps": ratio * real}
             if not as_json:
-                print(line(name, found[name]), flush=True)
+                print(line(name, found[key]), flush=True)
     if as_json:
         print(json.dumps({"preset": settings.preset, "architectures": found}))
 
@@ -159,28 +157,36 @@ def heading(settings: Settings) -> str:
     return (
         f"{settings.dataset}, hidden {settings.hidden}, layers {settings.layers}, batch {settings.batch}, "
         f"storage {settings.policy}, theta {max(theta):g}; cycles of an iteration, shares of the PEs' time\n"
-        f"{'':12s}{'cycles':>13s}{'forward':>13s}{'backward':>13s}{'update':>11s}"
+        f"{'':{WIDTH}s}{'cycles':>13s}{'forward':>13s}{'backward':>13s}{'update':>11s}"
         f"{'useful':>8s}{'MAC':>8s}{'EW':>8s}{'lost':>8s}   η is faster by, on real steps"
     )
 
 
 def line(name: str, entry: dict) -> str:
-    """Put one architecture's measures on a line."""
+    """Put one machine's measures on lines."""
     passes, pes = entry["passes"], entry["pes"]
     lost = 1 - pes["mac"] - pes["elementwise"]
     shares = "".join(f"{share:8.3f}" for share in (entry["utilization"], pes["mac"], pes["elementwise"], lost))
     cycles = "".join(f"{passes[key]:{width},}" for key, width in (("forward", 13), ("backward", 13), ("update", 11)))
     faster = f"{entry['speedup']:.2f}, {entry['speedup_on_real_steps']:.2f}"
-    text = f"{NAMES[name]:12s}{entry['cycles']:13,}{cycles}{shares}   {faster}"
+    lines = [f"{entry['cycles']:13,}{cycles}{shares}   {faster}"]
     if entry["batches"] > 1:
-        text += f"\n{'':12s}mean of {entry['batches']} batches, standard deviation {entry['deviation']:,.0f} cycles"
+        lines.append(f"mean of {entry['batches']} batches, standard deviation {entry['deviation']:,.0f} cycles")
+    lines.append(
+        f"x and h sent {entry['input_density']:.3f}, δ nonzero {entry['delta_density']:.3f}, real steps "
+        f"{entry['real']:.3f}, cells skipped {entry['cells_skipped']:.3f}, footprint {entry['footprint']:.3f}"
+    )
+    lines.append(f"{_moved(entry)} moved in an iteration")
     if entry["streams"]:
-        text += (
-            f"\n{'':12s}x and h sent {entry['input_density']:.3f}, δ nonzero {entry['delta_density']:.3f}, real steps "
-            f"{entry['real']:.3f}, cells skipped {entry['cells_skipped']:.3f}, footprint {entry['footprint']:.3f}, "
-            f"streams {entry['streams']:.3f} of their masks and kept words"
-        )
+        lines.append(f"streams {entry['streams']:.3f} of their masks and kept words")
     if spared := entry["bytes"]["spared"]["weights"]:
         planned = spared + entry["bytes"]["read"]["weights"]
-        text += f"\n{'':12s}weights not read {spared:,} of {planned:,} bytes"
-    return text
+        lines.append(f"weights not read {spared:,} of {planned:,} bytes")
+    return "\n".join(f"{name if number == 0 else '':{WIDTH}s}{text}" for number, text in enumerate(lines))
+
+
+def _moved(entry: dict) -> str:
+    """Say how many bytes of each kind an iteration reads and writes."""
+    read, written = entry["bytes"]["read"], entry["bytes"]["write"]
+    each = {kind: (read[kind] + written[kind]) / entry["batches"] / MEGA for kind in read}
+    return ", ".join(f"{kind} {value:.2f} MB" for kind, value in each.items())

@@ -50,6 +50,9 @@ CONDITIONS = (
     Unused("not used with --schedule cosine", ("decay",), lambda run, _: run.schedule == COSINE),
     Unused("only used with --schedule cosine", ("floor",), lambda run, _: run.schedule != COSINE),
     Unused("only used with --schedule plateau", ("patience",), lambda run, _: run.schedule != PLATEAU),
+    Unused(
+        "only used with --ms2 or --ms2-steps", ("ms2_full_epochs", "ms2_without"), lambda run, _: run.skipping is None
+    ),
     Unused("only used with --schedule step", ("step_epochs",), lambda run, _: run.schedule != STEP),
 )
 

@@ -1,12 +1,14 @@
 """What a data set is to the trainer."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
 
+from etalstm.data.buckets import NONE
 from etalstm.data.encoding import Encoding
 
 SPLITS = ("train", "validation", "test")
@@ -16,7 +18,7 @@ CLASSIFY, LANGUAGE, REGRESS, TAG = TASKS = ("classify", "language", "regress", "
 
 @dataclass(frozen=True)
 class Batch:
-    """Sequences for one iteration, always as many as the device takes.
+    """Sequences for one iteration, always as many as the device takes; of at most as many steps.
 
     Members
     -------
@@ -35,6 +37,22 @@ class Batch:
     lengths: np.ndarray
     targets: np.ndarray
     weights: np.ndarray
+
+    @property
+    def places(self) -> int:
+        """Steps that a device runs, of all sequences: T × B."""
+        return len(self.x) * self.lengths.size
+
+    @property
+    def real_steps(self) -> int:
+        """Steps that are no padding, of the sequences that do not only fill the batch."""
+        counted = self.weights.any(axis=0) if self.weights.ndim > 1 else self.weights > 0
+        return int(self.lengths[counted].sum())
+
+
+def padding(batches: Sequence[Batch]) -> float:
+    """Give the share of the steps of some batches, at least one, that is padding."""
+    return 1 - sum(batch.real_steps for batch in batches) / sum(batch.places for batch in batches)
 
 
 class DataSet(ABC):
@@ -59,7 +77,9 @@ class DataSet(ABC):
     masked : bool
         Sequences have unequal lengths.
     steps : int
-        Steps T unless the user chooses others.
+        Steps T of the longest batch, unless the user chooses others.
+    buckets : dict from int to int
+        Bounds of the length buckets, with the training sequences of each; empty if all batches have T steps.
     fingerprint : int
         Changes with the data; a resumed run must meet the same.
     encoding : Encoding
@@ -78,6 +98,7 @@ class DataSet(ABC):
     fingerprint: int
     encoding: Encoding = Encoding()
     notes: Sequence[str] = ()
+    buckets: Mapping[int, int] = MappingProxyType({})
 
     @property
     def per_step(self) -> bool:
@@ -98,7 +119,7 @@ class DataSet(ABC):
         split : str
             One of ``SPLITS``.
         batch, steps : int
-            Sequences B and steps T of every batch.
+            Sequences B of every batch, and steps T: of the longest one where there are buckets, else of every one.
         generator : numpy.random.Generator, optional
             Shuffles and drops what does not fill a batch (training). Without it the order is fixed and the last batch
             is filled with weight 0 (evaluation).
@@ -108,6 +129,27 @@ class DataSet(ABC):
         ValueError
             If there is no such split, `steps` does not suit the data, or the split fills no batch.
         """
+
+    def in_buckets(self, bounds: tuple[int, ...] | str, batch: int) -> "DataSet":
+        """Give the same data with batches of similar length: see :mod:`etalstm.data.buckets`.
+
+        Parameters
+        ----------
+        bounds : ascending integers, ``auto`` or ``none``
+            Longer sequences are cut at the last bound; with ``auto`` at :attr:`steps`. With ``none`` nothing changes.
+        batch : int
+            Sequences that a bucket has at least with ``auto``.
+
+        Raises
+        ------
+        ValueError
+            If the data set has no examples that could be put together in another way, or no training sequence falls
+            into a bucket.
+        """
+        return self if bounds == NONE else self._bucketed(bounds, batch)
+
+    def _bucketed(self, bounds: tuple[int, ...] | str, batch: int) -> "DataSet":
+        raise ValueError(f"{self.name} are no sequences of lengths of their own: buckets must be {NONE}")
 
     def measures(self, outputs: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:
         """Measure outputs in other ways than by their loss, where the data set has such.

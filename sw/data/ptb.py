@@ -50,3 +50,19 @@ class Ptb(TokenStreams):
     @staticmethod
     def _words(directory: Path, file: str) -> list[str]:
         return [word for line in read_lines(directory, file, "utf-8") for word in [*line.split(), END]]
+
+
+def sentence_lengths(directory: Path) -> list[int]:
+    """Count the words of each sentence of the training text, ``<eos>`` included.
+
+    Parameters
+    ----------
+    directory : Path
+        Holds ``ptb.train.txt``.
+
+    Raises
+    ------
+    DataError
+        If the file is missing, empty or no UTF-8.
+    """
+    return [len(line.split()) + 1 for line in read_lines(directory, FILES["train"], "utf-8")]

@@ -1,14 +1,17 @@
 """Sequences of unequal lengths, each with an answer: a class, numbers, or a tag for every step."""
 
+import copy
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from etalstm.data.buckets import check_none_empty, cut_by_bucket, greedy_bounds, sizes_of
 from etalstm.data.dataset import REGRESS, TAG, Batch, DataSet, check_split
 from etalstm.data.encoding import Encoding
 from etalstm.errors import DataError
+from etalstm.slices import AUTO
 
 POOL = 16  # batches that are sorted by length together: enough for even lengths, too few to fix who meets whom
 MOST_STEPS = 256  # of a batch, unless the user chooses others
@@ -101,15 +104,34 @@ class Sequences(DataSet):
         if not members:
             raise ValueError(f"there is no sequence in {split}")
         order = np.arange(len(members))
-        if generator is None:
-            return [self._batch(members, order[n : n + batch], batch, steps) for n in range(0, order.size, batch)]
-        order = generator.permutation(order)[: order.size // batch * batch]
-        if not order.size:
-            raise ValueError(f"batch must be at most {len(members)}, the sequences in {split}, got {batch}")
-        lengths = np.array([len(example.x) for example in members])
-        pools = [order[n : n + POOL * batch] for n in range(0, order.size, POOL * batch)]
-        order = np.concatenate([pool[np.argsort(lengths[pool], kind="stable")] for pool in pools]).reshape(-1, batch)
-        return [self._batch(members, order[n], batch, steps) for n in generator.permutation(len(order))]
+        if generator is not None:
+            order = generator.permutation(order)[: order.size // batch * batch]
+            if not order.size:
+                raise ValueError(f"batch must be at most {len(members)}, the sequences in {split}, got {batch}")
+        if generator is None or self.buckets:
+            bounds = [*(bound for bound in self.buckets if bound < steps), steps]
+            cut = list(cut_by_bucket(order, _lengths(members), bounds, batch))
+        else:
+            cut = [(steps, chosen) for chosen in _pooled(order, _lengths(members), batch)]
+        turns = range(len(cut)) if generator is None else generator.permutation(len(cut))
+        return [self._batch(members, cut[n][1], batch, cut[n][0]) for n in turns]
+
+    def _bucketed(self, bounds, batch):
+        train = self._splits.get("train")
+        lengths = _lengths(train or [example for split in self._splits.values() for example in split])
+        if bounds == AUTO:
+            bounds = self._automatic_bounds(lengths, batch)
+        elif train:
+            check_none_empty(lengths, bounds)
+        found = copy.copy(self)
+        found.buckets, found.steps = sizes_of(lengths, bounds), bounds[-1]
+        return found
+
+    def _automatic_bounds(self, lengths: np.ndarray, batch: int) -> tuple[int, ...]:
+        """Choose bounds by the lengths of the training; if others are longer, these have a bucket behind."""
+        bounds = greedy_bounds(np.minimum(lengths, self.steps), batch)
+        most = min(self.steps, self._longest)
+        return bounds if bounds[-1] == most else (*bounds, most)
 
     def _batch(self, members: list[Example], chosen: np.ndarray, batch: int, steps: int) -> Batch:
         inputs = () if self.input_size is None else (self.input_size,)
@@ -130,6 +152,17 @@ class Sequences(DataSet):
         if self.task == TAG:
             weights = weights * (np.arange(steps)[:, None] < lengths).astype(np.float32)
         return Batch(x, lengths, targets, weights)
+
+
+def _lengths(members: list[Example]) -> np.ndarray:
+    return np.array([len(example.x) for example in members])
+
+
+def _pooled(order: np.ndarray, lengths: np.ndarray, batch: int) -> list[np.ndarray]:
+    """Cut sequences into full batches of similar length."""
+    pools = [order[n : n + POOL * batch] for n in range(0, order.size, POOL * batch)]
+    sorted_pools = [pool[np.argsort(lengths[pool], kind="stable")] for pool in pools]
+    return list(np.concatenate(sorted_pools).reshape(-1, batch))
 
 
 def hold_out(items: Sequence, share: float, seed: int = 0) -> tuple[list, list]:

@@ -23,6 +23,7 @@ from etalstm.device.checks import (
     check_sent,
     check_skipped,
     check_state,
+    check_steps,
     check_tokens,
 )
 from etalstm.device.hooks import SessionHooks
@@ -173,6 +174,9 @@ class Session(SessionHooks):
     ) -> Outputs:
         """Run the network over a batch of sequences and keep what ``backward`` needs.
 
+        T is the pass's number of steps: at most that of the session. A pass of fewer steps costs no more, and has the
+        same bits, as one of a session that was made for so many.
+
         Parameters
         ----------
         x : array, float32, (T, B, I)
@@ -199,12 +203,13 @@ class Session(SessionHooks):
             If cells are to be skipped and the device cannot.
         """
         self._require("forward", "load", "loaded", "forward", "backward", "updated")
-        x = check_float32("x", x, self.shape.x_shape)
-        lengths = check_lengths(self.shape, lengths)
-        h0 = check_state(self.shape, "h0", h0)
-        c0 = check_state(self.shape, "c0", c0)
-        shared = check_tokens(self.shape, tokens, x, lengths)
-        self._skipped, self._shared = self._check_skipped(skipped_cells), shared
+        of_pass = check_steps(self.shape, x)
+        x = check_float32("x", x, of_pass.x_shape)
+        lengths = check_lengths(of_pass, lengths)
+        h0 = check_state(of_pass, "h0", h0)
+        c0 = check_state(of_pass, "c0", c0)
+        shared = check_tokens(of_pass, tokens, x, lengths)
+        self._skipped, self._shared = self._check_skipped(of_pass, skipped_cells), shared
         self._generation += 1
         self._stage = "loaded"  # if the device fails below, there is no pass to go back through
         outputs = self._forward(x, lengths, h0, c0)
@@ -236,12 +241,13 @@ class Session(SessionHooks):
         DeviceError
             If the device takes no intermediates, or a layer's storage is dense.
         """
-        shape, network = self.shape, self.shape.network
-        expected = (len(KINDS), shape.steps, shape.batch, network.hidden_size)
+        network = self.shape.network
         if len(intermediates) != network.layers:
             raise ValueError(f"there must be intermediates of {network.layers} layers, got {len(intermediates)}")
+        shape = check_steps(self.shape, intermediates[0], axis=1)
+        expected = (len(KINDS), shape.steps, shape.batch, network.hidden_size)
         layers = [check_float32(f"intermediates of layer {n}", p, expected) for n, p in enumerate(intermediates)]
-        return self._encode(layers, self._check_skipped(skipped_cells))
+        return self._encode(layers, self._check_skipped(shape, skipped_cells))
 
     @exclusive
     def load_intermediates(
@@ -278,12 +284,13 @@ class Session(SessionHooks):
             If the device takes no intermediates, or a layer's storage is dense.
         """
         self._require("load_intermediates", "load", "loaded", "forward", "backward", "updated")
-        x = check_float32("x", x, self.shape.x_shape)
-        layers, batch, units = self.shape.state_shape
-        h = check_float32("h", h, (layers, self.shape.steps + 1, batch, units))
-        lengths = check_lengths(self.shape, lengths)
-        sent = check_sent(self.shape, sent)
-        self._skipped, self._shared = self._check_skipped(skipped_cells), None
+        of_pass = check_steps(self.shape, x)
+        x = check_float32("x", x, of_pass.x_shape)
+        layers, batch, units = of_pass.state_shape
+        h = check_float32("h", h, (layers, of_pass.steps + 1, batch, units))
+        lengths = check_lengths(of_pass, lengths)
+        sent = check_sent(of_pass, sent)
+        self._skipped, self._shared = self._check_skipped(of_pass, skipped_cells), None
         self._generation += 1
         self._stage = "loaded"
         self._load_intermediates(x, h, streams, lengths, sent)
@@ -319,7 +326,7 @@ class Session(SessionHooks):
             If there is no forward pass that has not been gone back through.
         """
         self._require("backward", "forward", "forward")
-        dy = check_float32("dy", dy, self.shape.y_shape)
+        dy = check_float32("dy", dy, replace(self.shape, steps=self._steps).y_shape)
         self._clear_padding(dy)
         dh = check_state(self.shape, "dh", dh)
         dc = check_state(self.shape, "dc", dc)
@@ -456,15 +463,20 @@ class Session(SessionHooks):
         except ValueError as error:  # LayerParameters found a value that an update made infinite
             raise DivergedError(f"the {what} on the device have overflowed: {error}") from error
 
-    def _check_skipped(self, skipped) -> np.ndarray:
-        skipped = check_skipped(self.shape, skipped)
+    def _check_skipped(self, of_pass: TrainingShape, skipped) -> np.ndarray:
+        skipped = check_skipped(of_pass, skipped)
         if skipped.any() and not self.reduces:
             raise DeviceError("this device skips no cells")
         return skipped
 
+    @property
+    def _steps(self) -> int:
+        """Steps of the last forward pass."""
+        return self._skipped.shape[1]
+
     def _clear_padding(self, steps: np.ndarray) -> None:
         if self.shape.masked:
-            steps[np.arange(self.shape.steps)[:, None] >= self._lengths] = 0
+            steps[np.arange(len(steps))[:, None] >= self._lengths] = 0
 
     def _norm(self) -> float:
         return gradient_norm(*self._norm_terms())

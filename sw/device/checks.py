@@ -1,11 +1,23 @@
 """What the arguments of a session must be: each check gives the argument in canonical form."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from etalstm.device.shape import TrainingShape
 from etalstm.network import check_float32, check_unmasked
 from etalstm.shared_tokens import SharedTokens
 from etalstm.storage import check_threshold
+
+
+def check_steps(shape: TrainingShape, array, axis: int = 0) -> TrainingShape:
+    """Give the shape of a pass: that of its session, with the steps of an array of the pass where they are fewer.
+
+    All else that may be wrong with the array is left to the check of its shape.
+    """
+    sizes = getattr(array, "shape", ())
+    steps = sizes[axis] if len(sizes) > axis else shape.steps
+    return replace(shape, steps=steps) if 0 < steps < shape.steps else shape
 
 
 def check_lengths(shape: TrainingShape, lengths) -> np.ndarray:

@@ -9,6 +9,14 @@ def all_counts(of_passes: dict[str, dict]) -> dict:
     return add_counts(of_passes.values()) | {"passes": cycles}
 
 
+def counts_side_by_side(counts: list[dict]) -> dict:
+    """Add what machines have counted that worked at the same time; their cycles are those of the slowest."""
+    slowest = {"cycles": max(each["cycles"] for each in counts)}
+    if "passes" in counts[0]:
+        slowest["passes"] = {name: max(each["passes"][name] for each in counts) for name in counts[0]["passes"]}
+    return add_counts(counts) | slowest
+
+
 def add_counts(counts: Iterable[dict]) -> dict:
     """Add nested dicts of numbers of one shape."""
     counts = list(counts)

@@ -24,13 +24,14 @@ class DeltaReader:
     network : NetworkMap
     arrays : LayerArrays
     skipped : array, bool, (T,)
-        Steps that wrote nothing: their δ is zero.
+        Of the T steps of the iteration those that wrote nothing: their δ is zero.
     windows : Windows
     """
 
     def __init__(self, network: NetworkMap, arrays: LayerArrays, skipped: np.ndarray, windows: Windows):
         self._config, self._log, self._every = network.config, network.kept.deltas, network.kept.every_delta
         self._arrays, self._skipped, self._memory, self._windows = arrays, skipped, network.memory, windows
+        self._most_steps = network.steps
 
     def kept(self) -> int:
         """Count what is not zero; of streams only the index beats are read."""
@@ -54,13 +55,15 @@ class DeltaReader:
                 )
             delta = self._decoded()
         else:
-            delta = self._windows.read(self._arrays.delta.array)
+            delta = self._windows.read(self._arrays.delta.first(self._skipped.size))
         delta[self._skipped] = 0
         return np.ascontiguousarray(delta.swapaxes(2, 3)).reshape(*delta.shape[:2], -1)
 
     def _index(self) -> np.ndarray:
         """Read the index beats: int64, (channels, T, batch tiles, unit tiles, words of an index)."""
-        words = self._windows.read_words(self._arrays.delta_index).view(np.uint32)[..., : len(STREAM_INDEX)]
+        every = self._arrays.delta_index
+        of_steps = every.part(0, every.vectors // self._most_steps * self._skipped.size)
+        words = self._windows.read_words(of_steps).view(np.uint32)[..., : len(STREAM_INDEX)]
         shape = (self._memory.channels, self._skipped.size, -1, self._arrays.tiling.units.tiles, len(STREAM_INDEX))
         return words.reshape(shape).astype(np.int64)
 

@@ -34,7 +34,7 @@ class Device(ABC):
     access : Access
         Who may use it.
     plans_steps : bool
-        Making a session takes time, and a session is for one number of steps.
+        Making a session takes time, and is done for a number of steps.
     """
 
     plans_steps = True

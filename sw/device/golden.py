@@ -1,6 +1,7 @@
 """The golden trainer as a device: the bits every other device must give."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -8,11 +9,11 @@ from etalstm.device.api import Session
 from etalstm.device.device import Device
 from etalstm.device.results import Outputs
 from etalstm.device.shape import TrainingShape
+from etalstm.golden.passes import LayerBackward
 from etalstm.golden.trainer import Rows, network_backward, network_forward, network_outputs, network_update
 from etalstm.golden.usage import layer_usage
 from etalstm.hw import config
-from etalstm.network import LayerGradients, pytorch_rows
-from etalstm.optimizer import contribution_norms
+from etalstm.network import LayerGradients, canonical_rows, pytorch_rows
 from etalstm.storage import KINDS
 from etalstm.weight_format import FLOAT32
 
@@ -59,8 +60,12 @@ class GoldenSession(Session):
         return Outputs(*network_outputs(self._passes))
 
     def _backward(self, dy, dh, dc, delta_threshold):
+        def whole(layer, result):
+            if self.when_whole:
+                self.when_whole(layer, _gradients_of(result))
+
         self._results = network_backward(
-            self._read, self._passes, dy, dh, dc, delta_threshold=delta_threshold, slices=self.shape.slices
+            self._read, self._passes, dy, dh, dc, delta_threshold=delta_threshold, slices=self.shape.slices, whole=whole
         )
 
     def _dx(self):
@@ -73,7 +78,13 @@ class GoldenSession(Session):
         return [layer.column_norms for layer in self._results], [layer.bias for layer in self._results]
 
     def _gradients(self):
-        return [LayerGradients(layer.weights, layer.bias, pytorch_rows) for layer in self._results]
+        return list(map(_gradients_of, self._results))
+
+    def _take_gradients(self, gradients):
+        self._results = [
+            replace(result, weights=canonical_rows(taken.weights), bias=canonical_rows(taken.bias))
+            for result, taken in zip(self._results, gradients, strict=True)
+        ]
 
     def _update(self, rule):
         layers, self._speeds = network_update(self._layers, self._speeds, self._results, rule)
@@ -83,13 +94,17 @@ class GoldenSession(Session):
         layers = enumerate(zip(self._passes, self._results, strict=True))
         return [layer_usage(forward, back, self.shape.storage.layer(n)) for n, (forward, back) in layers]
 
-    def _contributions(self):
+    def factors(self):
+        """Give what the last passes have sent."""
         layers = zip(self._passes, self._results, strict=True)
-        factors = ((back.delta, np.concatenate([p.x_sent, p.h_sent], axis=2)) for p, back in layers)
-        return np.stack([contribution_norms(delta, xh) for delta, xh in factors])
+        return [(back.delta, np.concatenate([p.x_sent, p.h_sent], axis=2)) for p, back in layers]
 
     def _counters(self):
         return {"cycles": 0}
+
+
+def _gradients_of(layer: LayerBackward) -> LayerGradients:
+    return LayerGradients(layer.weights, layer.bias, pytorch_rows)
 
 
 class GoldenDevice(Device):

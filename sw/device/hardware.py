@@ -14,7 +14,7 @@ from etalstm.device.session import HardwareSession
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import PlanError
 from etalstm.plan.fit import plan_best_slices
-from etalstm.plan.placement import Placement
+from etalstm.plan.placement import Placement, find
 from etalstm.plan.plan import Plan
 from etalstm.plan.sharing import Words, best_room
 from etalstm.slices import Parts, part_counts
@@ -49,7 +49,7 @@ class HardwareDevice(Device):
         for count in part_counts(shape.slices):
             parts = Parts(shape.batch, shape.slices, count)
             try:
-                session = HardwareSession(shape_of_part(shape, parts), self.accelerator, self._place, count)
+                session = HardwareSession(shape_of_part(shape, parts), self.accelerator, self._place, self._find, count)
             except PlanError as error:
                 problem = error if count == 1 else PlanError(f"one of {count} slices does not fit: {error}")
                 continue
@@ -109,13 +109,18 @@ class HardwareDevice(Device):
         """
         memory_bytes = self.accelerator.transport.memory_bytes
         others = [session for session in self._sessions if session is not mover]
-        placement = plan.place(memory_bytes, [part for session in others for part in session.placement.parts])
+        placement = plan.place(memory_bytes, [part for session in others for part in session.addresses])
         if placement is None:
             raise PlanError(
                 f"the network needs {plan.memory_bytes:,} bytes of memory beside the {len(others)} that are there, "
                 f"the device has {memory_bytes:,}"
             )
         return placement
+
+    def _find(self, size_bytes: int) -> range | None:
+        """Find memory that no living session uses; None if there is none."""
+        taken = [part for session in self._sessions for part in session.addresses]
+        return find(size_bytes, self.accelerator.transport.memory_bytes, taken)
 
 
 def words_of(division: Parts, tokens: np.ndarray) -> tuple[int, Words]:

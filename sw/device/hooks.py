@@ -1,7 +1,7 @@
 """What a device implements of a session; :class:`etalstm.device.api.Session` checks arguments and their order."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from etalstm.device.results import Outputs
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import DeviceError
 from etalstm.network import LayerGradients, LayerParameters
-from etalstm.optimizer import UpdateRule
+from etalstm.optimizer import UpdateRule, contribution_norms
 from etalstm.storage import Usage
 
 
@@ -17,7 +17,15 @@ class SessionHooks(ABC):
     """The passes of one device.
 
     Arrays come in contiguous and checked, every optional argument filled in, and calls only in the order of the API.
+    T is the number of steps of the last forward pass, at most those of the session.
+
+    Members
+    -------
+    when_whole : callable, optional
+        Given a layer's number and its gradients as soon as a backward pass has them whole; the last layer comes first.
     """
+
+    when_whole: Callable[[int, LayerGradients], None] | None = None
 
     @staticmethod
     def _host_words(shape: TrainingShape) -> int:
@@ -61,6 +69,16 @@ class SessionHooks(ABC):
     def _gradients(self) -> list[LayerGradients]:
         """Read dW and db in the row order of the weights."""
 
+    def _tell_whole(self) -> None:
+        """Give the gradients of all layers to :attr:`when_whole`, where a pass has them all at once."""
+        if self.when_whole:
+            for layer, gradients in reversed(list(enumerate(self._gradients()))):
+                self.when_whole(layer, gradients)
+
+    def _take_gradients(self, gradients: list[LayerGradients]) -> None:
+        """Put other gradients in the place of those of the last backward pass, for the update."""
+        raise DeviceError("this device takes no gradients from the host")
+
     @abstractmethod
     def _update(self, rule: UpdateRule) -> None:
         """Apply the update to weights and velocities."""
@@ -75,6 +93,10 @@ class SessionHooks(ABC):
 
     def _contributions(self) -> np.ndarray:
         """Measure the cells; only where :attr:`reduces`."""
+        return np.stack([contribution_norms(delta, xh) for delta, xh in self.factors()])
+
+    def factors(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Give the two factors of each layer's dW: δ (T, B, 4H), and xh (T, B, K), float32."""
         raise DeviceError("this device does not measure what its cells contribute")
 
     @abstractmethod

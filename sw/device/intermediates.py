@@ -14,6 +14,7 @@ from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.held import Held
 from etalstm.plan.layout import elements
 from etalstm.plan.network import NetworkMap
+from etalstm.plan.segments import Segment, up_to
 from etalstm.storage import KINDS
 from etalstm.stream import DENSE_KIND, Encoding, StreamHeader, seal, unseal
 
@@ -68,7 +69,7 @@ class Intermediates:
     identity : int
         The network's, as :func:`etalstm.stream.network_id` gives it.
     skipped : array, bool, (L, T)
-        Cells that keep nothing.
+        Cells that keep nothing, of the T steps of the pass.
     """
 
     def __init__(self, network: NetworkMap, windows: Windows, identity: int, skipped: np.ndarray):
@@ -78,7 +79,7 @@ class Intermediates:
     def streams(self, held: Held) -> Iterator[Stream]:
         """Give a segment's streams in the order in which a channel's log has them, gates where their cells come."""
         network = self._network
-        for piece in held.segment:
+        for piece in self._pieces(held):
             layer = network.layers[piece.layer]
             for step in piece.steps:
                 if self._skipped[piece.layer, step]:
@@ -93,6 +94,10 @@ class Intermediates:
                         for kind in range(len(KINDS)):
                             index = layer.index_of(step, tile, group, kind).vector
                             yield Stream(layer, step, kind, tile, number, index, vectors)
+
+    def _pieces(self, held: Held) -> Segment:
+        """Give a segment's cells of the pass's steps."""
+        return up_to(held.segment, self._skipped.shape[1])
 
     def read(self, held: Held) -> list[bytes]:
         """Read what a segment has kept: every stream of all channels, sealed."""
@@ -239,7 +244,7 @@ class Intermediates:
 
     def _indices(self, held: Held):
         """Give the layers of a segment that have indices: which vectors of them are the segment's."""
-        for piece in held.segment:
+        for piece in self._pieces(held):
             layer = self._network.layers[piece.layer]
             if layer.storage.compressed:
                 of_step = layer.index.vectors // self._network.steps

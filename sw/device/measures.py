@@ -20,7 +20,7 @@ class Measures:
     network : NetworkMap
     windows : Windows
     skipped : array, bool, (L, T)
-        Cells that keep nothing.
+        Cells that keep nothing, of the T steps of the iteration.
     """
 
     def __init__(self, network: NetworkMap, windows: Windows, skipped: np.ndarray):
@@ -54,7 +54,8 @@ class Measures:
     def _broadcast(self) -> Iterator[tuple[np.ndarray, np.ndarray, DeltaReader]]:
         """Read what each layer sent, of x and of the h of the step before; δ is read by who needs it."""
         for arrays, skipped in zip(self._network.layers, self._skipped, strict=True):
-            x, h = (self._windows.read(each.array)[first:][: len(skipped)] for each, first in arrays.factors)
+            steps = len(skipped)
+            x, h = (self._windows.read(each.first(steps + first))[first:] for each, first in arrays.factors)
             yield x, h, DeltaReader(self._network, arrays, skipped, self._windows)
 
     def _kept(self, arrays: LayerArrays, skipped: np.ndarray, batch: int) -> dict:
@@ -62,8 +63,9 @@ class Measures:
         if not arrays.storage.compressed:
             elements = int((~skipped).sum()) * batch * self._network.network.hidden_size
             return {"kept": (0,) * len(KINDS), "words": DENSE_TENSORS * elements}
-        words = self._windows.read_words(arrays.index).view(np.uint32)[:, :, : len(STREAM_INDEX)]
-        index = words.reshape(len(words), self._network.steps, -1, len(KINDS), len(STREAM_INDEX))[:, ~skipped]
+        of_steps = arrays.index.part(0, arrays.index.vectors // self._network.steps * skipped.size)
+        words = self._windows.read_words(of_steps).view(np.uint32)[:, :, : len(STREAM_INDEX)]
+        index = words.reshape(len(words), skipped.size, -1, len(KINDS), len(STREAM_INDEX))[:, ~skipped]
         kept = index[..., STREAM_INDEX.index("kept")].sum((0, 1, 2))
         beats = index[..., STREAM_INDEX.index("beats")].sum()
         words_of_beat = self._network.config.beat_words

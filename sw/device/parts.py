@@ -13,7 +13,6 @@ from etalstm.device.counts import add_counts, all_counts
 from etalstm.device.results import Outputs
 from etalstm.device.session import HardwareSession
 from etalstm.device.shape import TrainingShape
-from etalstm.optimizer import contribution_norms
 from etalstm.shared_tokens import SharedTokens
 from etalstm.slices import Parts, additions
 from etalstm.storage import DENSE_TENSORS, Usage
@@ -23,6 +22,31 @@ def shape_of_part(shape: TrainingShape, parts: Parts) -> TrainingShape:
     """Give the shape of a session that works on one part; empty places are padding."""
     masked = shape.masked or not parts.full
     return replace(shape, batch=parts.places, slices=parts.slices_of_part, masked=masked)
+
+
+def usage_of_batch(shape: TrainingShape, parts: Parts, usages: list[list[Usage]]) -> list[Usage]:
+    """Give by layer what the whole batch has kept and computed, of what each part has: `usages` by part and layer.
+
+    Cells are counted once, empty places not at all.
+    """
+
+    def of_batch(number: int, usage: Usage) -> Usage:
+        cells, skipped = usage.cells // parts.count, usage.skipped // parts.count
+        empty = (parts.count * parts.places - shape.batch) * shape.network.hidden_size
+        dense = not shape.storage.layer(number).compressed
+        words = usage.words - dense * DENSE_TENSORS * (cells - skipped) * empty
+        return replace(usage, cells=cells, skipped=skipped, elements=usage.elements - cells * empty, words=words)
+
+    return [of_batch(number, reduce(add, of_parts)) for number, of_parts in enumerate(zip(*usages, strict=True))]
+
+
+def join_factors(parts: Parts, factors: list[list[tuple]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Give the factors of each layer's dW of the whole batch, of those of each part: `factors` by part and layer.
+
+    What is measured of them must be measured of the whole batch: NumPy's sums depend on the arrays' shape.
+    """
+    layers = zip(*factors, strict=True)
+    return [tuple(parts.join(factor, 1) for factor in zip(*of_parts, strict=True)) for of_parts in layers]
 
 
 class PartedSession(Session):
@@ -116,6 +140,7 @@ class PartedSession(Session):
                 self._inner.accumulate(f"keep {aside}")
                 self._note()
                 aside += 1
+        self._tell_whole()
 
     def _gradients_of_part(self, part: int) -> None:
         """Have the gradients of a part in the memory."""
@@ -143,24 +168,17 @@ class PartedSession(Session):
     def _gradients(self):
         return self._inner._gradients()
 
+    def _take_gradients(self, gradients):
+        self._inner._take_gradients(gradients)
+
     def _update(self, rule):
         self._inner._update(rule)
         self._note()
 
     def _usage(self):
-        layers = zip(*self._read_of_all("usage"), strict=True)
-        return [self._of_batch(number, reduce(add, usages)) for number, usages in enumerate(layers)]
+        return usage_of_batch(self.shape, self._parts, self._read_of_all("usage"))
 
-    def _of_batch(self, number: int, usage: Usage) -> Usage:
-        """Make the sum of a layer's parts what the whole batch has: cells are counted once, empty places not."""
-        count, units = self._parts.count, self.shape.network.hidden_size
-        cells, skipped = usage.cells // count, usage.skipped // count
-        empty = (count * self._parts.places - self.shape.batch) * units
-        dense = not self.shape.storage.layer(number).compressed
-        words = usage.words - dense * DENSE_TENSORS * (cells - skipped) * empty
-        return replace(usage, cells=cells, skipped=skipped, elements=usage.elements - cells * empty, words=words)
-
-    def _contributions(self):
+    def factors(self):
         """Go through all parts again; the gradients of the whole batch are put aside meanwhile."""
         self._inner.accumulate("keep 0")
         self._note()
@@ -173,10 +191,7 @@ class PartedSession(Session):
             self._inner.accumulate("restore 0")
             self._note()
 
-        def norms(of_parts):  # of the whole batch: NumPy's sums depend on the arrays' shape
-            return contribution_norms(*(self._joined(factor, 1) for factor in zip(*of_parts, strict=True)))
-
-        return np.stack([norms(of_parts) for of_parts in zip(*factors, strict=True)])
+        return join_factors(self._parts, factors)
 
     def _counters(self):
         return all_counts(self._counts)

@@ -7,13 +7,14 @@ from itertools import chain
 
 import numpy as np
 
-from etalstm.device.accelerator import Accelerator, LoadedProgram
+from etalstm.device.accelerator import Accelerator
 from etalstm.device.api import Session
 from etalstm.device.counts import add_counts, all_counts
 from etalstm.device.faults import LogFullError
 from etalstm.device.intermediates import Intermediates, OutgrownError
 from etalstm.device.measures import Measures
 from etalstm.device.planning import first_room, plan_session
+from etalstm.device.programs import Find, ProgramMemory, roomy
 from etalstm.device.results import Outputs
 from etalstm.device.shape import TrainingShape
 from etalstm.device.spill import Spill
@@ -22,7 +23,6 @@ from etalstm.errors import DeviceError
 from etalstm.hw import contract
 from etalstm.hw.contract import Traffic
 from etalstm.network import LayerGradients, LayerParameters, canonical_rows
-from etalstm.optimizer import contribution_norms
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.needed import needed_scale
 from etalstm.plan.operands import LOCAL_GRADIENTS, Place
@@ -36,7 +36,6 @@ from etalstm.shared_tokens import SharedTokens
 from etalstm.stream import network_id
 
 SURVIVING = ("weights", "optimizer")  # kinds of arrays that a new plan takes over
-ROOMIER = 1.5  # room for programs that skip cells, over the bytes of the first that were too long
 
 
 class HardwareSession(Session):
@@ -45,12 +44,16 @@ class HardwareSession(Session):
     A pass that finds a log too small has changed no weight: a plan with a larger log takes over weights and velocities,
     and the pass is run again.
 
+    A pass of fewer steps than the session's has programs of its own, which use the same arrays: see
+    :class:`ProgramMemory`.
+
     Parameters
     ----------
     shape : TrainingShape
     accelerator : Accelerator
     place : function
         From a plan and the session to memory that no other session uses.
+    find : Find
     parts : int
         Parts of a larger batch that the session works on one after the other, see :mod:`etalstm.device.parts`.
 
@@ -77,14 +80,15 @@ class HardwareSession(Session):
         shape: TrainingShape,
         accelerator: Accelerator,
         place: Callable[[Plan, "HardwareSession"], Placement],
+        find: Find,
         parts: int = 1,
     ):
         super().__init__(shape)
         self._accelerator, self._place, self._parts = accelerator, place, parts
+        self._programs = ProgramMemory(accelerator, find, shape.memory_budget)
         self._room = first_room(shape)
         self._counts: dict[str, dict] = {}
         self._used: dict[int, float] = {}  # by log: vectors that all streams of the last pass took
-        self._identity = network_id(shape.network, shape.batch, shape.steps, shape.slices)
         self._wasteful = False
         self._program_room: dict[str, int] = {}  # what programs are given at least
         self._from_host: tuple | None = None  # what the host gave in place of a forward pass
@@ -96,21 +100,24 @@ class HardwareSession(Session):
 
     def _adopt(self, plan: Plan) -> None:
         """Go over to a plan; weights and velocities come along."""
+        self._programs.leave()
         placement = self._place(plan, self)
         old = self._map.memory.arrays.values() if self._map else ()
         moved = {a.name: self.windows.read(a) for a in old if a.kind in SURVIVING and not a.raw}
         self.plan, self.placement, self._map = plan, placement, plan.map
         self.windows = Windows(self._accelerator.transport, plan.map.memory, placement, self.windows)
-        self._programs = {name: self._load_program(name, program) for name, program in plan.programs.items()}
-        self._chosen, self._wasteful = plan.programs, False
+        self._programs.adopt(plan, placement.programs)
+        self._wasteful = False
         for name, array in plan.map.memory.arrays.items():
             if name in moved:
                 self.windows.write(array, moved[name])
             elif not array.raw:  # nothing is read there that was not written before
                 self.windows.write_words(array, np.zeros(array.words, np.float32))
 
-    def _load_program(self, name: str, program: Program) -> LoadedProgram:
-        return self._accelerator.load(program.image(), self.placement.programs + self.plan.program_offsets[name])
+    @property
+    def addresses(self) -> list[range]:
+        """All memory that the session uses."""
+        return [*self.placement.parts, *self._programs.beside]
 
     def _store_as(self, shape):
         self._adopt(self._planned(shape))
@@ -141,8 +148,8 @@ class HardwareSession(Session):
             self._adopt(self._planned(self.shape))
         self._from_host = None
         self._until_it_fits(self._run_forward)
-        layers, steps = self._map.layers, self.shape.steps
-        y = self.windows.read(layers[-1].h.array)[1:]
+        layers, steps = self._map.layers, self._steps
+        y = self.windows.read(layers[-1].h.first(steps + 1))[1:]
         c = [self.windows.read(a.c.step(a.c_at(steps))) for a in layers]
         h = [self._last_h(a, lengths) for a in layers[:-1]] + [y[lengths - 1, np.arange(lengths.size)]]
         return Outputs(y, np.stack(h), np.stack(c))
@@ -184,11 +191,11 @@ class HardwareSession(Session):
     def _place_intermediates(self, x, h, sealed, lengths, sent) -> None:
         self._prepare(x, lengths)
         for arrays, states in zip(self._map.layers, h, strict=True):
-            self.windows.write(arrays.h.array, states)
+            self.windows.write(arrays.h.first(len(states)), states)
         for arrays, values in zip(self._map.layers if sent else [], sent, strict=True):
             of_x, of_operand = np.split(values, [arrays.sent_x.share.size], axis=2)
-            self.windows.write(arrays.sent_x.sent.array, of_x)
-            self.windows.write(arrays.sent_operand.sent.array, of_operand)
+            self.windows.write(arrays.sent_x.sent.first(len(x)), of_x)
+            self.windows.write(arrays.sent_operand.sent.first(len(x)), of_operand)
         self.spill.take(sealed)
 
     def _refuse_dense(self) -> None:
@@ -197,16 +204,18 @@ class HardwareSession(Session):
                 raise DeviceError(f"layer {number} keeps its gates, not local gradients: its storage must not be dense")
 
     def _streams(self, skipped: np.ndarray) -> Intermediates:
-        return Intermediates(self._map, self.windows, self._identity, skipped)
+        shape = self.shape
+        identity = network_id(shape.network, shape.batch, skipped.shape[1], shape.slices)
+        return Intermediates(self._map, self.windows, identity, skipped)
 
     def _prepare(self, x, lengths) -> None:
         """Begin a forward pass: its programs, its input, nothing kept yet."""
         self._choose_passes()
-        self._active = np.arange(self.shape.steps)[:, None] < lengths[None, :]
+        self._active = np.arange(len(x))[:, None] < lengths[None, :]
         if self._map.mask:
-            self.windows.write(self._map.mask.array, self._active.astype(np.float32))
+            self.windows.write(self._map.mask.first(len(x)), self._active.astype(np.float32))
             x = np.where(self._active[:, :, None], x, np.float32(0))  # no product is spent on padding
-        self.windows.write(self._map.layers[0].x.array, x)
+        self.windows.write(self._map.layers[0].x.first(len(x)), x)
         self._used = {}
         self.spill = Spill(self._map.kept.held, self._streams(self._skipped))
 
@@ -228,14 +237,15 @@ class HardwareSession(Session):
         """Give each group of channels the distinct tokens of its sequences, and which of them each step has."""
         arrays, division = self._map.layers[0].stages[0].tokens, self._map.division
         x = np.zeros(arrays.x.array.shape, np.float32)
-        chosen = np.zeros(arrays.chosen.array.shape, np.float32)
+        of_steps = arrays.chosen.first(self._steps)
+        chosen = np.zeros(of_steps.shape, np.float32)
         for group, of_group in enumerate(self._shared_by_groups()):
             x[group, : of_group.count] = of_group.x
             sequences = division.sequences(group)
             step, place = np.nonzero(of_group.numbers >= 0)
             chosen[step, sequences[place], of_group.numbers[step, place]] = 1
         self.windows.write(arrays.x.array, x)
-        self.windows.write(arrays.chosen.array, chosen)
+        self.windows.write(of_steps, chosen)
 
     def _shared_by_groups(self) -> list[SharedTokens]:
         division = self._map.division
@@ -246,19 +256,20 @@ class HardwareSession(Session):
 
     def _backward(self, dy, dh, dc, delta_threshold):
         self._until_it_fits(self._leave_intermediates, lambda: self._run_backward(dy, dh, dc, delta_threshold))
+        self._tell_whole()
 
     def _run_backward(self, dy, dh, dc, delta_threshold):
         self._accelerator.set_parameter(contract.PARAMETER_DELTA_THRESHOLD, delta_threshold)
         self._accelerator.set_parameter(contract.PARAMETER_NEEDED_SCALE, needed_scale(delta_threshold))
         layers = self._map.layers
-        self.windows.write(layers[-1].dy.array, dy)
+        self.windows.write(layers[-1].dy.first(len(dy)), dy)
         for arrays, h, c in zip(layers, dh, dc, strict=True):
             self.windows.write(arrays.dh.array, h[None])
             self.windows.write(arrays.dc.array, c[None])
         self._run_pass("backward", reversed(range(len(self._map.kept.held))), self.spill.during_backward)
 
     def _dx(self):
-        dx = self.windows.read(self._map.layers[0].dx.array)
+        dx = self.windows.read(self._map.layers[0].dx.first(self._steps))
         dx[self._skipped[0]] = 0  # skipped cells wrote nothing
         return dx
 
@@ -275,6 +286,11 @@ class HardwareSession(Session):
     def _gradients(self):
         read = self.windows.read
         return [LayerGradients(read(a.gradient), read(a.bias_gradient)) for a in self._map.layers]
+
+    def _take_gradients(self, gradients):
+        for arrays, taken in zip(self._map.layers, gradients, strict=True):
+            self.windows.write(arrays.gradient, taken.weights)
+            self.windows.write(arrays.bias_gradient, taken.bias)
 
     def _update(self, rule):
         for number, value in (
@@ -303,47 +319,38 @@ class HardwareSession(Session):
     def _usage(self):
         return self._measures().usage(self._active)
 
-    def _contributions(self):
-        return np.stack([contribution_norms(delta, xh) for delta, xh in self.factors()])
-
-    def factors(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Read the two factors of each layer's dW: see :meth:`Measures.factors`."""
+    def factors(self):
+        """Read them from the memory: see :meth:`Measures.factors`."""
         return self._measures().factors()
 
     def _measures(self) -> Measures:
         return Measures(self._map, self.windows, self._skipped)
 
     def _choose_passes(self) -> None:
-        """Have the programs in memory that skip the cells of this forward pass; where they are too long, plan again."""
-        chosen = self._passes_to_run()
-        while longer := self._too_long(chosen):  # a new plan may have other segments, so other programs
-            self._program_room |= longer
-            self._adopt(self._planned(self.shape))
-            chosen = self._passes_to_run()
-        for name, program in chosen.items():
-            if program is not self._chosen[name]:
-                self._programs[name] = self._load_program(name, program)
-                self._chosen[name] = program
+        """Have the programs of this forward pass in memory; where they are too long, plan again."""
+        while longer := self._programs.bring(self._steps, self._passes_to_run()):
+            self._program_room |= roomy(longer)
+            self._adopt(self._planned(self.shape))  # maybe with other segments, so other programs
 
     def _passes_to_run(self) -> dict[str, Program]:
         """Give the programs that skip the cells, and share the tokens, of this forward pass."""
         return Plan.named(*self.plan.passes(self._skipped, self._shared is not None))
 
-    def _too_long(self, programs: dict[str, Program]) -> dict[str, int]:
-        """Give the room that those of some programs want which are longer than the plan's, by name."""
-        room = self.plan.program_extents
-        return {name: int(ROOMIER * program.bytes) for name, program in programs.items() if program.bytes > room[name]}
-
     def _memory(self):
         size = self._map.memory.vector_bytes * self._accelerator.config.channels
         return {
-            "reserved": self.plan.footprint(),
+            "reserved": self._footprint(),
             "log": sum(held.log.array.vectors for held in self._map.kept.held[:REGIONS] if held.log) * size,
             "log_used": int(self._used.get(LOCAL_GRADIENTS, 0) * size),
             "segments": len(self._map.kept.held),
             "host": self.windows.moved,
             "replays": self._room.replays,
         }
+
+    def _footprint(self) -> dict[str, int]:
+        """Bytes of memory by kind; those of programs beside the plan's are among ``program``."""
+        kinds = self.plan.footprint()
+        return kinds | {"program": kinds["program"] + self._programs.bytes_beside}
 
     def _counters(self):
         return all_counts(self._counts)
@@ -358,11 +365,11 @@ class HardwareSession(Session):
 
     def _run(self, name: str, meanwhile: Callable[[], None] = lambda: None) -> dict:
         """Run a program; give what it counted."""
-        self._ran = self._chosen[name]
+        self._ran, loaded = self._programs[name]
         self._accelerator.set_windows(self.placement.base, self.placement.stride, self.placement.window_bytes)
         self._accelerator.set_groups(self.plan.groups)
         self._accelerator.set_architecture(self.shape.architecture)
-        with self._accelerator.running(self._programs[name]):
+        with self._accelerator.running(loaded):
             meanwhile()
         self._note_use(self._ran)
         counts = self._accelerator.counters()
@@ -397,10 +404,11 @@ class HardwareSession(Session):
             self._uses[log.number].append((used, log.worst))
 
     def _learn_room(self) -> None:
-        """Learn from what a pass has used of its logs; one that skips cells tells little of those that do not."""
+        """Learn from what a pass has used of its logs; one without all cells tells little of those that have all."""
+        every_cell = self._steps == self.shape.steps and not self._skipped.any()
         for number, uses in self._uses.items():
             self._used[number] = sum(used for used, _ in uses)
-            if not self._skipped.any():
+            if every_cell:
                 self._wasteful |= self._room.note(number, max(used / worst for used, worst in uses))
 
     def _end_of(self, index: Place) -> int:

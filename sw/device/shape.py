@@ -24,7 +24,7 @@ class TrainingShape:
     batch : int
         Sequences B.
     steps : int
-        Steps T.
+        Steps T of a forward pass, at most: it may have fewer.
     masked : bool
         Sequences may be shorter than T: ``forward`` takes `lengths`.
     storage : Storage

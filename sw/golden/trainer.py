@@ -78,7 +78,9 @@ def network_outputs(passes: list[LayerPass]) -> tuple[np.ndarray, np.ndarray, np
     return passes[-1].y.copy(), h, c
 
 
-def network_backward(layers, passes, dy, dh, dc, engine=compiled, delta_threshold=0.0, slices=1) -> list[LayerBackward]:
+def network_backward(
+    layers, passes, dy, dh, dc, engine=compiled, delta_threshold=0.0, slices=1, whole=None
+) -> list[LayerBackward]:
     """Run all layers backward, the top one first; layer l's dy is layer l + 1's dx.
 
     Parameters
@@ -89,6 +91,7 @@ def network_backward(layers, passes, dy, dh, dc, engine=compiled, delta_threshol
     dh, dc : arrays, float32, (L, B, H)
     delta_threshold : float             if above 0, what is below it of δ is not broadcast; db adds all of δ
     slices : int                        of the batch, see :mod:`etalstm.slices`
+    whole : callable, optional          given a layer's number and its result as soon as it is there
 
     Returns
     -------
@@ -99,6 +102,8 @@ def network_backward(layers, passes, dy, dh, dc, engine=compiled, delta_threshol
         final = dy, dh[layer], dc[layer]
         results.append(engine.layer_backward(layers[layer].weights, passes[layer], *final, delta_threshold, slices))
         dy = results[-1].dx
+        if whole:
+            whole(layer, results[-1])
     return results[::-1]
 
 

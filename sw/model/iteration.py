@@ -100,10 +100,20 @@ def count_iteration(
     operands: Densities,
     architecture: Architecture = SWING,
     *,
+    skipped: np.ndarray | None = None,
     only: str = "",
     repeats: bool = True,
 ) -> dict[str, dict]:
-    """Give the counters of an iteration's programs, or of those whose name begins with `only`, by their names."""
+    """Give the counters of an iteration's programs, or of those whose name begins with `only`, by their names.
+
+    Parameters
+    ----------
+    skipped : array, bool, (L, T), optional
+        Cells that keep nothing and have no backward pass; without it there are none.
+    """
+    programs = plan.programs
+    if skipped is not None and skipped.any():
+        programs = programs | plan.named(*plan.passes(skipped))
     return {
         name: named_counters(
             [
@@ -114,6 +124,6 @@ def count_iteration(
             ],
             config.beat_bytes,
         )
-        for name, program in plan.programs.items()
+        for name, program in programs.items()
         if name.startswith(only)
     }

@@ -48,7 +48,6 @@ class Claim:
     why: str = ""
 
 
-_SKIPPED = "The model draws zeros at random, so it shows nothing of what whole skipped cells save here."
 CLAIMS = (
     Claim("speed, η-LSTM over the GPU", "×", 3.99, 5.73, "speed", ETA,
           why="Four boards have a sixth of the V100's peak. Skipping gains most with the densities of TREC; those "
@@ -70,8 +69,8 @@ CLAIMS = (
           "bfloat16 halves the loads. Without it only rows that no δ needs are left out. Each group of channels "
           "loads the weights for its own part of the batch, so a board loads several times what the GPU does."),
     Claim("data movement cut, activations", "%", 32.89, None, "movement", ETA, "activations",
-          "Skipping zeros moves no fewer, and delta inputs move more. Where there is a cut, dense tensors leave "
-          f"Dyn-Arch memory for fewer groups of channels. {_SKIPPED}"),
+          "Skipping zeros moves no fewer, and delta inputs move more. Skipped cells have no gradients that arrive or "
+          "leave, so MS2 moves fewer. Dense tensors may leave Dyn-Arch memory for fewer groups of channels."),
     Claim("data movement cut, intermediates", "%", 80.04, None, "movement", ETA, "intermediates",
           "Streams in bfloat16 take the place of dense tensors. With delta inputs the sums of the gates go to "
           "memory and come back, and count as intermediates."),

@@ -8,10 +8,13 @@ from etalstm.benchmarks import Benchmark
 from etalstm.model.gpu import Fitted, recurrent
 from etalstm.paper.cases import CASES, CUDNN, FRAMEWORK, ON_BOARDS, Row, find_row
 from etalstm.paper.claims import BASELINE_NAMES, boards_text
+from etalstm.paper.scaling import Point
 from etalstm.paper.values import GIGA
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # Okabe and Ito
 HATCHES = ("", "//", "..", "xx", "\\\\", "++")
+SIZES = {"hidden": "units H", "layers": "layers L", "steps": "steps T"}
+RATES = {"throughput": "useful GFLOP/s", "efficiency": "useful GFLOP/s/W"}
 AXES = {"speed": "speed over the baseline's", "energy": "the baseline's energy over ours"}
 STYLE = {
     "svg.hashsalt": "etalstm",  # equal results give equal files
@@ -111,21 +114,96 @@ def draw_bytes(rows: Sequence[Row], quantity: str, cases: Sequence[tuple[str, in
     kinds = list(dict.fromkeys(kind for row in rows for kind in getattr(row, quantity)))
     for axes, name in zip(panels[0], names, strict=True):
         chosen = [find_row(rows, name, *case) for case in cases]
-        bottom = [0.0] * len(chosen)
-        for number, kind in enumerate(kinds):
-            heights = [
-                getattr(row, quantity)[kind].value / GIGA if kind in getattr(row, quantity) else 0.0 for row in chosen
-            ]
-            axes.bar(
-                range(len(chosen)), heights, 0.8, bottom=bottom, label=kind, color=COLOURS[number],
-                hatch=HATCHES[number], edgecolor="white",
-            )  # fmt: skip
-            bottom = [a + b for a, b in zip(bottom, heights, strict=True)]
+        found = [getattr(row, quantity) for row in chosen]
+        _stack(axes, [{kind: value.value / GIGA for kind, value in each.items()} for each in found], kinds)
         axes.set(title=name)
         axes.set_xticks(range(len(chosen)), [_short(row) for row in chosen], rotation=60, ha="right", fontsize=8)
     panels[0][0].set_ylabel("GB")
     _legend(figure, panels[0][0])
     return _svg(pyplot, figure)
+
+
+def draw_rates(points: Sequence[Point]) -> str:
+    """Draw throughput and energy efficiency against each size that is changed; bands of the efficiency are lines."""
+    pyplot, sweeps = _pyplot(), list(dict.fromkeys(point.swept for point in points))
+    figure, panels = pyplot.subplots(
+        len(RATES), len(sweeps), figsize=(11, 6.5), sharex="col", sharey="row", squeeze=False, constrained_layout=True
+    )
+    for line, (name, label) in zip(panels, RATES.items(), strict=True):
+        for axes, swept in zip(line, sweeps, strict=True):
+            for number, case in enumerate(_cases(points)):
+                chosen = [point for point in points if (point.swept, point.row.case) == (swept, case)]
+                _curve(axes, number, chosen, name)
+            axes.set(xscale="log", yscale="log")
+            axes.grid(which="both", alpha=0.25)
+            sizes = sorted({point.size for point in points if point.swept == swept})
+            axes.set_xticks(sizes, [str(size) for size in sizes])
+            axes.xaxis.set_minor_locator(pyplot.matplotlib.ticker.NullLocator())
+            axes.yaxis.set_major_locator(pyplot.matplotlib.ticker.LogLocator(subs=TICKS))
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.yaxis.set_minor_formatter("")
+        line[0].set_ylabel(label)
+    for axes, swept in zip(panels[-1], sweeps, strict=True):
+        axes.set_xlabel(SIZES[swept])
+    _legend(figure, panels[0][0])
+    return _svg(pyplot, figure)
+
+
+def _curve(axes, number, chosen, name):
+    values = [getattr(point, name) for point in chosen]
+    spread = None
+    if values[0].low is not None:
+        spread = [[v.value - v.low for v in values], [v.high - v.value for v in values]]
+    axes.errorbar(
+        [point.size for point in chosen], [value.value for value in values], spread, marker="os^"[number],
+        color=COLOURS[number], label=CASES[chosen[0].row.case], capsize=3, elinewidth=0.8,
+    )  # fmt: skip
+
+
+def draw_kinds(points: Sequence[Point], quantity: str) -> str:
+    """Draw the shares that kinds of bytes have of ``footprint`` or ``moved``: a row of panels for each machine.
+
+    Above each bar stands the whole, in GB.
+    """
+    pyplot, sweeps, cases = _pyplot(), list(dict.fromkeys(point.swept for point in points)), _cases(points)
+    figure, panels = pyplot.subplots(
+        len(cases), len(sweeps), figsize=(11, 7.5), sharex="col", sharey=True, squeeze=False, constrained_layout=True
+    )
+    kinds = list(dict.fromkeys(kind for point in points for kind in getattr(point.row, quantity)))
+    for line, case in zip(panels, cases, strict=True):
+        for axes, swept in zip(line, sweeps, strict=True):
+            chosen = [point for point in points if (point.swept, point.row.case) == (swept, case)]
+            wholes = [sum(value.value for value in getattr(point.row, quantity).values()) for point in chosen]
+            shares = [
+                {kind: value.value / whole for kind, value in getattr(point.row, quantity).items()}
+                for point, whole in zip(chosen, wholes, strict=True)
+            ]
+            _stack(axes, shares, kinds)
+            for place, whole in enumerate(wholes):
+                axes.text(place, 1.02, f"{whole / GIGA:.3g}", ha="center", fontsize=8)
+            axes.set(ylim=(0, 1.15), yticks=(0, 0.5, 1))
+            axes.set_xticks(range(len(chosen)), [str(point.size) for point in chosen])
+        line[0].set_ylabel(CASES[case], fontsize=9)
+    for axes, swept in zip(panels[-1], sweeps, strict=True):
+        axes.set_xlabel(SIZES[swept])
+    _legend(figure, panels[0][0])
+    return _svg(pyplot, figure)
+
+
+def _stack(axes, found, kinds):
+    """Stack the heights of kinds, a bar for each of `found`."""
+    bottom = [0.0] * len(found)
+    for number, kind in enumerate(kinds):
+        heights = [each.get(kind, 0.0) for each in found]
+        axes.bar(
+            range(len(found)), heights, 0.8, bottom=bottom, label=kind, color=COLOURS[number], hatch=HATCHES[number],
+            edgecolor="white",
+        )  # fmt: skip
+        bottom = [a + b for a, b in zip(bottom, heights, strict=True)]
+
+
+def _cases(points: Sequence[Point]) -> list[str]:
+    return list(dict.fromkeys(point.row.case for point in points))
 
 
 def _short(row: Row) -> str:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 
 from etalstm.architecture import ARCHITECTURES, SWING
 from etalstm.benchmarks import STORAGE, Benchmark
+from etalstm.model.cells import EVERY
 from etalstm.paper.densities import densities_of
 from etalstm.storage import DENSE
 from etalstm.weight_format import BF16, FLOAT32
@@ -18,7 +19,7 @@ BOARDS = (1, 4)
 class Request:
     """A network, and the machine that it is modelled on.
 
-    Members are those of :func:`etalstm.commands.model.measure`.
+    Members are those of :func:`etalstm.commands.modelled.measure`.
     """
 
     hidden: int
@@ -31,6 +32,7 @@ class Request:
     local: float = 1.0
     inputs: float = 1.0
     weight_format: str = FLOAT32
+    kept_cells: tuple[float, ...] = EVERY
 
     @property
     def key(self) -> str:
@@ -45,15 +47,16 @@ def whole(benchmark: Benchmark, machine: str, boards: int) -> Request:
     """Ask for an iteration of a benchmark on one of so many boards, each with an equal part of the batch.
 
     ``eta`` has all that the machine can do: δ pruned, streams in bfloat16, delta inputs where the densities have them,
-    weights in bfloat16. ``eta_paper`` has what the source paper names: MS1 and MS2. The zeros that they make are drawn
-    at random. The machine leaves whole cells out, which takes it no longer.
+    weights in bfloat16. ``eta_paper`` has what the source paper names: MS1 and MS2. The cells of the early steps keep
+    nothing and have no backward pass. All nonzero δ of the study are in the other cells, at places drawn at random.
     """
     sizes = benchmark.hidden, benchmark.layers, benchmark.batch // boards, benchmark.steps
     if machine in ARCHITECTURES:
         return Request(*sizes, machine)
     known = densities_of(benchmark.name)
     if machine == ETA_PAPER:
-        return Request(*sizes, SWING.name, STORAGE, known.ms2_delta, known.ms2_local * known.ms2_backward)
+        delta = min(1.0, known.ms2_delta / known.ms2_backward)  # a study counts cells with padding, δ without
+        return Request(*sizes, SWING.name, STORAGE, delta, known.ms2_local, kept_cells=(known.ms2_backward,))
     return Request(*sizes, SWING.name, STORAGE, known.delta, known.local, known.inputs, BF16)
 
 

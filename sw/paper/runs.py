@@ -13,7 +13,7 @@ from etalstm.errors import RunError
 from etalstm.paper.requests import Request
 
 _ROOT = Path(__file__).parents[1]
-_DIGESTED = ("model", "plan", "architecture.py", "commands/model.py")  # what answers depend on
+_DIGESTED = ("model", "plan", "architecture.py", "commands/modelled.py")  # what answers depend on
 _APART = ("gpu.py", "energy.py")  # of the model: other machines, and what is made of answers
 
 

@@ -10,6 +10,7 @@ from etalstm.paper.cases import ASSUMED_CLOCK, IMPLIED_OPERATIONS, THEIR_DYNAMIC
 from etalstm.paper.claims import CLAIMS, findings
 from etalstm.paper.densities import sources
 from etalstm.paper.requests import Measure
+from etalstm.paper.scaling import Point, Sweeps, points
 from etalstm.paper.values import PROVENANCE
 
 
@@ -26,6 +27,8 @@ class Study:
         Whose times the GPU is fitted to, or held to.
     board_operations : float
         Multiplications and additions of one board in a second, at most.
+    scaling : list of Point
+        Networks of other sizes.
     """
 
     benchmarks: Sequence[Benchmark]
@@ -33,6 +36,7 @@ class Study:
     fitted: Fitted
     published: list[Benchmark]
     board_operations: float
+    scaling: list[Point]
 
     @property
     def names(self) -> list[str]:
@@ -40,12 +44,13 @@ class Study:
         return [one.name for one in self.benchmarks]
 
 
-def compare(benchmarks: Sequence[Benchmark], board_operations: float, measure: Measure) -> Study:
-    """Compare on benchmarks, with what `measure` says of each request."""
+def compare(benchmarks: Sequence[Benchmark], sweeps: Sweeps, board_operations: float, measure: Measure) -> Study:
+    """Compare on benchmarks and on networks of other sizes, with what `measure` says of each request."""
     published = [one for one in BENCHMARKS.values() if one.v100_milliseconds]
     fitted = fit(published)
     rows = [row for one in benchmarks for row in rows_of(one, fitted.roofline, measure)]
-    return Study(benchmarks, rows, fitted, published, board_operations)
+    scaling = points(sweeps, fitted.roofline, measure)
+    return Study(benchmarks, rows, fitted, published, board_operations, scaling)
 
 
 def as_dict(study: Study) -> dict:
@@ -65,4 +70,13 @@ def as_dict(study: Study) -> dict:
         "densities": sources(),
         "claims": claims,
         "rows": [asdict(row) for row in study.rows],
+        "scaling": [_point(point) for point in study.scaling],
     }
+
+
+def _point(point: Point) -> dict:
+    names = ("milliseconds", "joules", "moved", "footprint", "fits", "groups")
+    of_row = {name: value for name, value in asdict(point.row).items() if name in names}
+    sizes = {name: getattr(point.benchmark, name) for name in ("hidden", "layers", "steps", "batch")}
+    of_point = {"throughput": asdict(point.throughput), "efficiency": asdict(point.efficiency)}
+    return {"swept": point.swept, **sizes, "case": point.row.case, "operations": point.operations} | of_row | of_point

@@ -1,6 +1,7 @@
 """Where everything of a network lies, and how each of its layers is divided."""
 
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 
 from etalstm.cells.cell import Cell
@@ -135,6 +136,12 @@ class NetworkMap:
         index = partial(layout.mask_index, self.config, self.steps, self.batch)
         vectors, shape = self.steps * self.batch.vectors, (self.steps, self.division.places)
         return Sequence(self.memory.add("mask", "activations", vectors, index, shape, batch_axis=1), 1, self.batch)
+
+    def of_fewer_steps(self, steps: int) -> "NetworkMap":
+        """Give the map for programs of fewer steps: they use the first steps of the same arrays."""
+        fewer = copy(self)
+        fewer.steps = steps
+        return fewer
 
     def held_by(self, layer: int, step: int) -> Held:
         """Tell where a cell keeps what it keeps."""

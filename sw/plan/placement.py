@@ -1,6 +1,6 @@
 """Where a plan lies in a machine's memory: its windows, and its programs."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from etalstm.hw.config import Config
@@ -43,6 +43,19 @@ class Placement:
     def end(self) -> int:
         """The first page behind all of it."""
         return whole_pages(max(part.stop for part in self.parts))
+
+
+def region_bytes(extents: Mapping[str, int]) -> int:
+    """Bytes from the start of the first of some programs to the end of the last; each begins at a page."""
+    *others, last = extents.values()
+    return sum(map(whole_pages, others)) + last
+
+
+def find(size_bytes: int, memory_bytes: int, taken: Sequence[range]) -> range | None:
+    """Find the first addresses from a page on that nobody has taken; None if there is no room."""
+    starts = sorted({0, *(whole_pages(part.stop) for part in taken)})
+    found = (range(start, start + size_bytes) for start in starts if start + size_bytes <= memory_bytes)
+    return next((part for part in found if not any(_overlap(part, other) for other in taken)), None)
 
 
 def place(

@@ -20,11 +20,10 @@ from etalstm.plan.forward import ForwardLayer
 from etalstm.plan.gradient import GradientLayer
 from etalstm.plan.groups import machine_of_group
 from etalstm.plan.held import whole
-from etalstm.plan.memory import whole_pages
 from etalstm.plan.network import NetworkMap
-from etalstm.plan.placement import Placement, place
+from etalstm.plan.placement import Placement, place, region_bytes
 from etalstm.plan.program import Program
-from etalstm.plan.segments import Segment
+from etalstm.plan.segments import Segment, up_to
 from etalstm.plan.spread import SharedUpdate
 from etalstm.plan.streams import NO_STEPS
 from etalstm.plan.update import UpdateLayer
@@ -33,7 +32,7 @@ from etalstm.storage import Storage
 from etalstm.weight_format import BF16, FLOAT32
 
 WEIGHT_COPIES = 4  # at least: weights by rows and by columns, velocities, gradients
-_REMEMBERED_PASSES = 64
+_REMEMBERED_PASSES = 256  # each pattern of skipped cells, and each number of steps, has two
 
 
 class Plan:
@@ -136,7 +135,7 @@ class Plan:
         """
         nothing = np.zeros((self.network.layers, self.map.steps), bool)
         programs = self.named(*self.passes(nothing)) | {"update": self._update()} | self._accumulation()
-        self._check_fits(self.windows_bytes + _extent(self._extents(programs)))
+        self._check_fits(self.windows_bytes + region_bytes(self._extents(programs)))
         return programs
 
     def _accumulation(self) -> dict[str, Program]:
@@ -160,15 +159,6 @@ class Plan:
         }
 
     @cached_property
-    def program_offsets(self) -> dict[str, int]:
-        """Where each program lies, in bytes from the first one."""
-        offsets, offset = {}, 0
-        for name, extent in self.program_extents.items():
-            offsets[name] = offset
-            offset += whole_pages(extent)
-        return offsets
-
-    @cached_property
     def program_extents(self) -> dict[str, int]:
         """Bytes that each program has room for; one that skips cells may be longer than one that skips none."""
         return self._extents(self.programs)
@@ -189,11 +179,11 @@ class Plan:
     @property
     def memory_bytes(self) -> int:
         """Bytes of memory that the windows and the programs take."""
-        return self.windows_bytes + _extent(self.program_extents)
+        return self.windows_bytes + region_bytes(self.program_extents)
 
     def place(self, memory_bytes: int | None = None, taken: Sequence[range] = ()) -> Placement | None:
         """Find room for windows and programs: see :func:`etalstm.plan.placement.place`."""
-        sizes = self.map.memory.window_bytes, _extent(self.program_extents)
+        sizes = self.map.memory.window_bytes, region_bytes(self.program_extents)
         return place(self.config, *sizes, memory_bytes=memory_bytes, taken=taken)
 
     def footprint(self) -> dict[str, int]:
@@ -252,16 +242,23 @@ class Plan:
         Parameters
         ----------
         skipped : array, bool, (L, T)
+            T may be less than the steps of the plan: the passes then run the first T of these.
         shares : bool
             The batch has no more distinct tokens than the plan has room for. Of no effect where none are shared.
         """
-        pattern, shares = skipped.tobytes(), shares and any(stage.tokens for stage in self.map.layers[0].stages)
-        cells = [frozenset(np.flatnonzero(layer).tolist()) for layer in skipped]
-        segments = [held.segment for held in self.map.kept.held]
-        forward = self._remembered(
-            (pattern, shares), lambda: [self._forward(segment, cells, shares) for segment in segments]
+        steps = skipped.shape[1]
+        pattern, shares = (
+            (steps, skipped.tobytes()),
+            shares and any(stage.tokens for stage in self.map.layers[0].stages),
         )
-        return forward, self._remembered(pattern, lambda: [self._backward(segment, cells) for segment in segments])
+        network, cells = self.map.of_fewer_steps(steps), [frozenset(np.flatnonzero(of).tolist()) for of in skipped]
+        segments = [up_to(held.segment, steps) for held in self.map.kept.held]
+        forward = self._remembered(
+            (pattern, shares), lambda: [self._forward(network, segment, cells, shares) for segment in segments]
+        )
+        return forward, self._remembered(
+            pattern, lambda: [self._backward(network, segment, cells) for segment in segments]
+        )
 
     def _remembered(self, key: Hashable, make: Callable[[], list[Program]]) -> list[Program]:
         if key not in self._kept:
@@ -270,26 +267,26 @@ class Plan:
             self._kept[key] = make()
         return self._kept[key]
 
-    def _forward(self, segment: Segment, skipped, shares: bool) -> Program:
+    def _forward(self, network: NetworkMap, segment: Segment, skipped, shares: bool) -> Program:
         program = self._program()
         emitter = Emitter(self.config, program)
         for piece in segment:
-            layer = self.map.layers[piece.layer]
-            ForwardLayer(self.config, emitter, self.map, layer, skipped[piece.layer], shares).emit(piece.steps)
+            layer = network.layers[piece.layer]
+            ForwardLayer(self.config, emitter, network, layer, skipped[piece.layer], shares).emit(piece.steps)
         program.halt()
         return program
 
-    def _backward(self, segment: Segment, skipped) -> Program:
+    def _backward(self, network: NetworkMap, segment: Segment, skipped) -> Program:
         """Emit a segment's backward pass, and the weights' gradient of the layers whose first step it has."""
         program = self._program()
         emitter = Emitter(self.config, program)
         for piece in reversed(segment):
-            layer, steps = self.map.layers[piece.layer], skipped[piece.layer]
+            layer, steps = network.layers[piece.layer], skipped[piece.layer]
             above = skipped[piece.layer + 1] if piece.layer + 1 < len(skipped) else NO_STEPS
-            BackwardLayer(self.config, emitter, self.map, layer, steps, above, self._skips).emit(piece.steps)
+            BackwardLayer(self.config, emitter, network, layer, steps, above, self._skips).emit(piece.steps)
             if piece.steps.start == 0:
                 for arrays in layer.stages:
-                    gradient = GradientLayer(self.config, emitter, self.map, arrays, steps)
+                    gradient = GradientLayer(self.config, emitter, network, arrays, steps)
                     if self.groups > 1:
                         TotalLayer(self.config, emitter, arrays).emit_behind(gradient.column_groups())
                     else:
@@ -331,9 +328,3 @@ class Plan:
     def _check_fits(self, needed: int) -> None:
         if self._had is not None and needed > self._had:
             raise PlanError(f"the network needs {needed:,} bytes of memory, the device has {self._had:,}")
-
-
-def _extent(extents: dict[str, int]) -> int:
-    """Bytes from the start of the first program to the end of the last; each begins at a page."""
-    *others, last = extents.values()
-    return sum(map(whole_pages, others)) + last

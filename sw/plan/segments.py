@@ -28,6 +28,12 @@ def everything(layers: int, steps: int) -> list[Segment]:
     return [tuple(Piece(layer, range(steps)) for layer in range(layers))]
 
 
+def up_to(segment: Segment, steps: int) -> Segment:
+    """Leave out the cells of all but the first steps."""
+    pieces = (Piece(piece.layer, range(piece.steps.start, min(piece.steps.stop, steps))) for piece in segment)
+    return tuple(piece for piece in pieces if piece.steps)
+
+
 def cut(needs: list[int], steps: int, room: int) -> list[Segment]:
     """Cut the cells of all layers into as few segments as possible.
 

@@ -37,6 +37,12 @@ class Sequence:
         """Vectors of a step."""
         return self.batch.count * self.tiles * self.batch.size
 
+    def first(self, steps: int) -> Array:
+        """The first steps as an array of their own: (steps, B, elements of a sequence)."""
+        if steps == self.array.shape[0]:
+            return self.array
+        return replace(self.array.part(0, steps * self.step_vectors), shape=(steps, *self.array.shape[1:]))
+
     def step(self, number: int) -> Array:
         """One step as an array of its own: (B, elements of a sequence)."""
         part, shape = self.array.part(number * self.step_vectors, self.step_vectors), self.array.shape[1:]

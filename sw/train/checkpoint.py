@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load, save
 
+from etalstm.data.buckets import NONE
 from etalstm.durable import write_whole
 from etalstm.errors import CheckpointError
 from etalstm.train.control import LEAST, MOST
@@ -77,6 +78,7 @@ class Origin(Part):
     refresh: NonNegativeInt = 1
     input_target: float | None = None
     weight_format: str = FLOAT32
+    buckets: str = NONE
 
 
 class ChooserState(Part):

@@ -61,16 +61,20 @@ class LayeredSession:
             for n in range(network.layers)
         ]
         self.reduces = all(layer.reduces for layer in self._layers)
-        self._masks: list[np.ndarray] | None = None
-        self._next_masks: list[np.ndarray] | None = None
+        self._masks: list[np.ndarray] | None = None  # of the last forward pass
+        self._next_update: int | None = None  # whose masks the next forward pass draws
         self._back: LayeredGradients | None = None
 
     def draw_masks(self, number: int) -> None:
         """Drop elements in the next forward pass, that of update `number`; in all others nothing is dropped."""
+        self._next_update = number
+
+    def _draw(self, number: int, steps: int) -> list[np.ndarray]:
+        """Give what the outputs of each layer but the top one are multiplied by, float32, (T, B, H)."""
         generator = np.random.Generator(np.random.PCG64([self._seed, 3, number]))  # 1: the host's parameters, 2: order
         scale = np.float32(1 / (1 - self._share))
-        size = len(self._layers) - 1, *self.shape.y_shape
-        self._next_masks = list((generator.random(size, np.float32) >= np.float32(self._share)) * scale)
+        size = len(self._layers) - 1, steps, *self.shape.y_shape[1:]
+        return list((generator.random(size, np.float32) >= np.float32(self._share)) * scale)
 
     def load(self, parameters: list[LayerParameters], velocities: list[LayerParameters] | None = None) -> None:
         """Put weights and velocities on the device."""
@@ -91,7 +95,8 @@ class LayeredSession:
 
     def forward(self, x, lengths=None, h0=None, c0=None, skipped_cells=None, tokens=None) -> Outputs:
         """Run all layers forward; arguments as those of a session."""
-        self._masks, self._next_masks = self._next_masks, None
+        self._masks = None if self._next_update is None else self._draw(self._next_update, len(x))
+        self._next_update = None
         states = []
         for n, layer in enumerate(self._layers):
             each = (None if array is None else array[n : n + 1] for array in (h0, c0, skipped_cells))

@@ -39,7 +39,7 @@ def forward(session: Session, model: HostModel, x: np.ndarray, lengths: np.ndarr
     Every cell is skipped, where the device can: nothing is kept for a backward pass. The outputs are the same.
     """
     shape = session.shape
-    skipped = np.ones((shape.network.layers, shape.steps), bool) if session.reduces else None
+    skipped = np.ones((shape.network.layers, len(x)), bool) if session.reduces else None
     tokens = x if shape.shared_tokens else None
     return session.forward(model.inputs(x), lengths if shape.masked else None, h, c, skipped, tokens)
 

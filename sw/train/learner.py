@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from etalstm.data import Batch, DataSet
-from etalstm.data.dataset import LANGUAGE
+from etalstm.data.buckets import read_buckets
+from etalstm.data.dataset import LANGUAGE, padding
 from etalstm.delta_inputs import input_thresholds_text
 from etalstm.device import Device, Outputs, Session, TrainingShape
 from etalstm.errors import DeviceError, DivergedError
@@ -18,12 +19,12 @@ from etalstm.train.checkpoint import Checkpoint, Identity, Origin
 from etalstm.train.chooser import CHOOSING, SMALLEST, Chooser
 from etalstm.train.control import DELTA_START, INPUT_START, ShareControl
 from etalstm.train.dropout import LayeredSession
-from etalstm.train.loss import Loss
+from etalstm.train.loss import Loss, untrained_loss
 from etalstm.train.model import HostModel
 from etalstm.train.optimizers import optimizer_of
 from etalstm.train.settings import Settings
 from etalstm.train.sharing import choose_sharing
-from etalstm.train.significance import Significance
+from etalstm.train.significance import Significance, Skipping
 
 
 class Learner:
@@ -48,6 +49,8 @@ class Learner:
 
     Members
     -------
+    data : DataSet
+        In the buckets of the settings.
     identity : Identity
     origin : Origin
     sharing : Sharing
@@ -64,19 +67,21 @@ class Learner:
     """
 
     def __init__(self, settings: Settings, data: DataSet, device: Device, checkpoint: Checkpoint | None = None):
-        self.settings, self.data = settings, data
-        self.steps = settings.steps or data.steps
+        self.settings, self.data = settings, data.in_buckets(read_buckets(settings.buckets), settings.batch)
+        self.steps = settings.steps or self.data.steps
         self.identity = identity_of(settings, data)
         self.network = NetworkShape(self.identity.input_size, settings.hidden, settings.layers)
         self.chooser = Chooser(settings.layers, settings.policy if settings.policy in CHOOSING else SMALLEST)
         shape = self._shape(settings)
         self.slices = self._slices(device, shape, checkpoint)
         shape = replace(shape, slices=self.slices)
-        self.sharing = choose_sharing(settings, data, device, shape)
+        self.sharing = choose_sharing(settings, self.data, device, shape)
         self.shape = replace(shape, shared_tokens=self.sharing.count)
         self.session = self._session(device)  # before all that is large on the host: a device refuses what cannot be
-        if settings.ms2 is not None and not self.session.reduces:
-            raise DeviceError(f"device {device.name} skips no cells: ms2 must be off, got {settings.ms2}")
+        skipping = settings.skipping
+        if skipping and not self.session.reduces:
+            name = "ms2_steps" if skipping.truncates else "ms2"
+            raise DeviceError(f"device {device.name} skips no cells: {name} must be off, got {getattr(settings, name)}")
         if settings.input_target is not None and not self.session.reduces:
             raise DeviceError(
                 f"device {device.name} counts nothing: input_target must be off, got {settings.input_target}"
@@ -86,10 +91,18 @@ class Learner:
         target = settings.delta_target
         self.pruning = None if target is None else ShareControl(target, DELTA_START)
         self.sending: ShareControl | None = None
-        self.significance = Significance(settings.layers, self.steps, settings.ms2 or 0.0, data.per_step)
+        self.significance = self._significance(skipping)
         self.iteration = 0
         self.optimizer.load(self.session, initial_parameters(self.network, settings.seed))
         self.forget()
+
+    def _significance(self, skipping: Skipping | None) -> Significance:
+        """Make what chooses cells; only where there is a guard does it need to know the untrained loss."""
+        untrained = 0.0
+        if skipping and skipping.guards:
+            untrained = untrained_loss(self.data, self.settings.batch, self.steps)
+        sizes = self.settings.layers, self.steps
+        return Significance(*sizes, skipping or Skipping(), self.data.per_step, untrained)
 
     def _session(self, device: Device) -> Session | LayeredSession:
         if self.settings.dropout:
@@ -131,7 +144,7 @@ class Learner:
             dataset=data.name, data=data.fingerprint, batch=settings.batch, steps=self.steps, slices=self.slices,
             seed=settings.seed, optimizer=settings.optimizer,
             input_threshold=settings.input_threshold, refresh=settings.refresh_interval,
-            input_target=settings.input_target, weight_format=settings.weight_format,
+            input_target=settings.input_target, weight_format=settings.weight_format, buckets=settings.buckets,
         )  # fmt: skip
 
     def forget(self) -> None:
@@ -154,8 +167,8 @@ class Learner:
         """
         started, settings = time.perf_counter(), self.settings
         skipped, compensation = None, 1.0
-        if settings.ms2 is not None:
-            skipped, compensation = self.significance.plan(self.iteration, batch.lengths)
+        if settings.skipping:
+            skipped, compensation = self.significance.plan(self.iteration, batch.lengths, len(batch.x))
         if settings.dropout:
             self.session.draw_masks(self.iteration)
         self.send()
@@ -177,10 +190,11 @@ class Learner:
         if self.data.stateful:
             self.h, self.c = outputs.h, outputs.c
         self.iteration += 1
-        return self.entry("iteration", loss, started) | {"learning_rate": rate} | self._costs() | reductions
+        entry = self.entry("iteration", loss, started) | {"learning_rate": rate, "padding": padding([batch])}
+        return entry | self._costs() | reductions
 
     def _measure(self, batch: Batch, loss: Loss) -> None:
-        if self.settings.ms2 is not None and self.significance.measures(self.iteration):
+        if self.settings.skipping and self.significance.measures(self.iteration):
             self.significance.measure(self.session.contributions(), batch.lengths, loss.mean)
         self.significance.end_iteration(loss.mean)
 
@@ -228,6 +242,7 @@ class Learner:
         """Give what was chosen to be reduced, and what the last two passes kept and computed, for the log."""
         settings = self.settings
         chosen = {"theta": settings.theta, "storage": settings.policy, "ms2": settings.ms2}
+        chosen |= {"ms2_steps": settings.ms2_steps, "ms2_without": settings.ms2_without}
         chosen |= {"delta_target": settings.delta_target, "architecture": settings.architecture, "slices": self.slices}
         inputs = self.session.shape.inputs
         chosen |= {"input_threshold": input_thresholds_text(inputs.thresholds), "refresh": inputs.refresh}

@@ -12,6 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from etalstm.data import DataSet, open_data
+from etalstm.data.dataset import padding
 from etalstm.device import Device, OffloadDevice
 from etalstm.durable import write_whole
 from etalstm.errors import CheckpointError, DivergedError
@@ -84,6 +85,7 @@ class Trainer:
         self.learner, saved = open_learner(
             settings, self.data, device, self.folder.checkpoint if self._resume else None
         )
+        self.data = self.learner.data
         self._changed = self._differences() if self._resume else {}
         self.epoch = self.batch = 0
         self._best = Watched()
@@ -194,7 +196,7 @@ class Trainer:
             if entry is None:
                 return
             self._end_epoch(entry["loss"])
-            tell(entry | {"seconds": time.perf_counter() - started})
+            tell(entry | {"padding": padding(batches), "seconds": time.perf_counter() - started})
             self.write_checkpoint()
 
     @property

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from etalstm.data import DataSet
 from etalstm.data.dataset import LANGUAGE, MEASURES, REGRESS
 
 SCORES = ("accuracy", "perplexity", "rmse", *MEASURES)  # what a network is judged by
@@ -50,6 +51,28 @@ class Loss:
         if task == REGRESS:
             return {"rmse": math.sqrt(self.mean)}
         return {"perplexity": self.perplexity} if task == LANGUAGE else {"accuracy": self.accuracy}
+
+
+def untrained_loss(data: DataSet, batch: int, steps: int) -> float:
+    """Give the loss of a network that has learnt nothing.
+
+    Of classes it is the logarithm of their number, in nats: all are equally probable. Of numbers it is their variance
+    over the training split, the mean over the numbers of a sequence: every answer is the mean.
+
+    Parameters
+    ----------
+    data : DataSet
+    batch, steps : int
+        Sizes of the batches into which the training split is cut.
+    """
+    if data.task != REGRESS:
+        return math.log(data.classes)
+    sums = np.zeros((3, data.classes))
+    for part in data.epoch("train", batch, steps):
+        weights, targets = part.weights[:, None].astype(np.float64), part.targets.astype(np.float64)
+        sums += [(weights * np.broadcast_to(term, targets.shape)).sum(axis=0) for term in (1, targets, targets**2)]
+    count, first, second = sums
+    return float((second / count - (first / count) ** 2).mean())
 
 
 def softmax_cross_entropy(logits: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> tuple[Loss, np.ndarray]:

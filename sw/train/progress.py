@@ -82,10 +82,13 @@ def _line() -> Text:
 
 
 def _costs(entry: dict) -> list[str]:
-    """Put what an iteration kept and computed, against a dense one, into words; nothing where it was not counted."""
-    if "footprint" not in entry:
-        return []
-    return [f"intermediates {entry['footprint']:.0%}", f"backward products {entry['backward_arithmetic']:.0%}"]
+    """Put what an iteration kept and computed, against a dense one, and its padding into words.
+
+    What was not counted is left out, and so is padding where there is none.
+    """
+    counted = [("intermediates", "footprint"), ("backward products", "backward_arithmetic")]
+    costs = [f"{name} {entry[key]:.0%}" for name, key in counted if key in entry]
+    return costs + ([f"padding {entry['padding']:.0%}"] if entry.get("padding") else [])
 
 
 def describe(entry: dict) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from etalstm.architecture import SWING, architecture
 from etalstm.data import TASKS, UNITS, Reading
+from etalstm.data.buckets import NONE, read_buckets
 from etalstm.delta_inputs import DeltaInputs, input_thresholds_text
 from etalstm.errors import RunError
 from etalstm.network import check_size
@@ -17,6 +18,7 @@ from etalstm.shared_tokens import OFF
 from etalstm.slices import AUTO, check_slices
 from etalstm.storage import DENSE, POLICIES, Storage, check_threshold
 from etalstm.train.chooser import CHOOSING
+from etalstm.train.significance import EPOCHS_FULL, Skipping, read_parts
 from etalstm.train.strict import check_fields
 from etalstm.train.toml import dump
 from etalstm.weight_format import FLOAT32, check_weight_format
@@ -42,7 +44,10 @@ class Settings:
     batch : int
         Sequences B.
     steps : int, optional
-        Steps T of a batch; the data set's own if not given.
+        Steps T of a batch; the data set's own if not given. Not with `buckets`.
+    buckets : str
+        Length buckets, as :func:`etalstm.data.buckets.read_buckets` reads them: ``none``; their bounds, the most steps
+        of each; or ``auto``, as narrow as :func:`etalstm.data.buckets.greedy_bounds` makes them.
     embedding : int
         Size of a token's vector, where inputs are tokens.
     epochs, iterations : int
@@ -67,6 +72,12 @@ class Settings:
         :mod:`etalstm.train.chooser`.
     ms2 : float, optional
         τ of :class:`etalstm.train.significance.Significance`, at least 0 and below 1; no cell is skipped if not given.
+    ms2_steps : int, optional
+        Plain truncation in the place of `ms2`: steps of each sequence, the last ones, that every layer keeps.
+    ms2_full_epochs : int
+        Epochs at the beginning in which no cell is skipped, at least 0.
+    ms2_without : str
+        Parts of MS2 that are left out, as :func:`etalstm.train.significance.read_parts` reads them.
     decay : float
         Factor of the learning rate, above 0 and at most 1: every `step_epochs` epochs, or on a plateau.
     architecture : str
@@ -123,6 +134,7 @@ class Settings:
     layers: int = 1
     batch: int = 32
     steps: int | None = None
+    buckets: str = NONE
     embedding: int = 32
     epochs: int = 8
     iterations: int | None = None
@@ -137,6 +149,9 @@ class Settings:
     theta: float | tuple[float, ...] = 0.0
     storage: str | None = None
     ms2: float | None = None
+    ms2_steps: int | None = None
+    ms2_full_epochs: int = EPOCHS_FULL
+    ms2_without: str = ""
     decay: float = 1.0
     architecture: str = SWING.name
     memory_budget: int | None = None
@@ -216,15 +231,19 @@ class Settings:
         for name in ("hidden", "layers", "batch", "embedding", "epochs", "step_epochs"):
             check_size(name, getattr(self, name))
         optional = ("steps", "iterations", "evaluation_batches", "checkpoint_every", "memory_budget", "early_stopping")
-        for name in (*optional, "vocabulary"):
+        for name in (*optional, "vocabulary", "ms2_steps"):
             if getattr(self, name) is not None:
                 check_size(name, getattr(self, name))
-        for name in ("seed", "split_seed", "warmup", "patience"):
+        for name in ("seed", "split_seed", "warmup", "patience", "ms2_full_epochs"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise ValueError(f"{name} must be an integer of at least 0, got {value!r}")
         if self.slices != AUTO:
             check_slices(self.slices, self.batch)
+        if read_buckets(self.buckets) != NONE and self.steps is not None:
+            raise ValueError(
+                f"with buckets a batch has the steps of its bucket: steps must not be given, got {self.steps}"
+            )
 
     def _check_optimizer(self) -> None:
         check_hyperparameters(self.learning_rate, self.momentum, self.clip, self.weight_decay)
@@ -253,6 +272,9 @@ class Settings:
     def _check_reductions(self) -> None:
         if self.ms2 is not None and not 0 <= check_threshold("ms2", self.ms2) < 1:
             raise ValueError(f"ms2 must be at least 0 and below 1, or off, got {self.ms2}")
+        if self.ms2 is not None and self.ms2_steps is not None:
+            raise ValueError(f"ms2_steps stands in the place of ms2: one must be off, got {self.ms2_steps}, {self.ms2}")
+        read_parts(self.ms2_without)
         if self.policy not in (*POLICIES, *CHOOSING):
             raise ValueError(f"storage must be one of {', '.join((*POLICIES, *CHOOSING))}, got {self.policy!r}")
         if self.delta_target is not None:
@@ -311,6 +333,13 @@ class Settings:
     def refresh_interval(self) -> int:
         """R, the default filled in; with an input_target that from the second epoch on."""
         return self.inputs_at(None if self.input_target is None else 0.0).refresh
+
+    @property
+    def skipping(self) -> Skipping | None:
+        """Which cells are skipped; None if none is."""
+        if self.ms2 is None and self.ms2_steps is None:
+            return None
+        return Skipping(self.ms2 or 0.0, self.ms2_steps, self.ms2_full_epochs, read_parts(self.ms2_without))
 
     @property
     def policy(self) -> str:

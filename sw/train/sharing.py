@@ -65,7 +65,6 @@ def choose_sharing(settings: Settings, data: DataSet, device: Device, shape: Tra
 
 
 def _tokens_of(data: DataSet, shape: TrainingShape) -> list[np.ndarray]:
-    """Give the tokens of the batches of an epoch, (T, B), -1 at padding."""
-    steps = np.arange(shape.steps)[:, None]
+    """Give the tokens of the batches of an epoch, each (T, B), -1 at padding."""
     batches = data.epoch("train", shape.batch, shape.steps, np.random.default_rng(0))
-    return [np.where(steps < batch.lengths, batch.x, -1) for batch in batches]
+    return [np.where(np.arange(len(batch.x))[:, None] < batch.lengths, batch.x, -1) for batch in batches]

@@ -12,6 +12,9 @@ large cell and the loss is what the large one gets its gradient through.
 The recurrent idea is the paper's; thresholds, profile, compensation and guard are ours to define, and are defined here.
 """
 
+from collections.abc import Collection
+from dataclasses import dataclass
+
 import numpy as np
 
 EPOCHS_FULL = 3  # an extrapolation needs three losses
@@ -19,7 +22,7 @@ MEASURE_EVERY = 100  # iterations from one full, measured iteration to the next,
 MEASURE_FULL = 10  # the same while all are full: where most sequences are learnt, a few make up a measurement
 NEW_SHARE = 0.2  # of a new measurement in the profile
 MOST_COMPENSATION = 2.0
-BAND = 0.2  # validation loss may be above the full run's trend by this share
+BAND = 0.2  # of what has been learnt, untrained loss less trend: the validation loss may rise by so much
 FALL = 0.5  # of the extrapolated fall of the training loss: an epoch that made it, and validates worse, has overfitted
 COMMON = 0.5  # share of sequences that must be as long for a distance to be part of the reference
 LEAST_LOSS = 1e-6  # a smaller one is taken for this where something is divided by it
@@ -41,30 +44,90 @@ def extrapolate(losses) -> float:
     return max(last - second**2 / first, 0.0)
 
 
+COMPENSATION, LOSS, GUARD = PARTS = ("compensation", "loss", "guard")
+
+
+@dataclass(frozen=True)
+class Skipping:
+    """How cells are chosen, and what is done for those that are left out.
+
+    Members
+    -------
+    tau : float
+        τ, at least 0 and below 1.
+    last_steps : int, optional
+        Plain truncation in the place of τ: every layer keeps so many steps of each sequence, the last ones. There is
+        nothing that a guard could change.
+    full_epochs : int
+        Epochs at the beginning in which no cell is skipped.
+    without : collection of str
+        Parts that are left out. ``compensation``: the gradient of the cells that are kept is not scaled up. ``loss``:
+        measurements are averaged as they are, not divided by the loss of their iteration. ``guard``: nothing watches
+        the validation loss.
+    """
+
+    tau: float = 0.0
+    last_steps: int | None = None
+    full_epochs: int = EPOCHS_FULL
+    without: Collection[str] = ()
+
+    @property
+    def compensates(self) -> bool:
+        """The gradient of the cells that are kept is scaled up."""
+        return COMPENSATION not in self.without
+
+    @property
+    def truncates(self) -> bool:
+        """The cells that are kept do not depend on any measurement."""
+        return self.last_steps is not None
+
+    @property
+    def guards(self) -> bool:
+        """The guard watches the validation loss."""
+        return GUARD not in self.without and not self.truncates
+
+
+def read_parts(text: str) -> tuple[str, ...]:
+    """Read the names of parts of MS2, with commas between; none in an empty text.
+
+    Raises
+    ------
+    ValueError
+        If there is no such part.
+    """
+    names = tuple(text.split(",")) if text else ()
+    for name in names:
+        if name not in PARTS:
+            raise ValueError(f"ms2_without must be of {', '.join(PARTS)}, with commas between, got {name!r}")
+    return names
+
+
 class Significance:
     """Decides before every iteration which cells are skipped.
 
-    Full iterations skip nothing: all of the first ``EPOCHS_FULL`` epochs, later one in ``MEASURE_EVERY``, and the whole
-    epoch after one that the guard stopped; of whole epochs one in ``MEASURE_FULL`` is measured. Otherwise a layer keeps
-    the distances around its largest one, up to the first on either side that adds less than τ times as much; with a
-    loss at the last step all between the largest and the end too. A cell is skipped if no sequence has one of its kept
-    distances there: so are cells that only padding reaches. The largest is sought only where at least half of the
-    sequences have a step: what a few long ones add would be noise. The loss, and with it its extrapolation, scales all
-    cells alike and does not move that choice. Skipped, too, are cells to which skipping leaves no gradient: no dy of
-    their own, nothing from the step after, nothing from the layer above.
+    Full iterations skip nothing: all of the first epochs, later one in ``MEASURE_EVERY``, and the whole epoch after one
+    that the guard stopped; of whole epochs one in ``MEASURE_FULL`` is measured. Otherwise a layer keeps the distances
+    around its largest one, up to the first on either side that adds less than τ times as much; with a loss at the last
+    step all between the largest and the end too. A cell is skipped if no sequence has one of its kept distances there:
+    so are cells that only padding reaches. The largest is sought only where at least half of the sequences have a step:
+    what a few long ones add would be noise. The loss, and with it its extrapolation, scales all cells alike and does
+    not move that choice. Skipped, too, are cells to which skipping leaves no gradient: no dy of their own, nothing from
+    the step after, nothing from the layer above.
 
-    The guard: after a full epoch its validation loss is the trend. An epoch with skipping whose validation loss is
-    above ``1 + BAND`` times the trend, while its training loss has fallen by less than ``FALL`` of what the last three
-    let expect, halves τ and makes the next epoch full; if that one is no better, it was not the skipping, and τ is what
-    it was. Where the training loss falls as it should, the network overfits, which no full epoch would heal.
+    The guard: after a full epoch its validation loss is the trend. What has been learnt is the untrained loss less the
+    trend. An epoch with skipping whose validation loss is above the trend by more than a share ``BAND`` of what has
+    been learnt, while its training loss has fallen by less than ``FALL`` of what the last three let expect, halves τ
+    and makes the next epoch full; if that one is no better, it was not the skipping, and τ is what it was. Where the
+    training loss falls as it should, the network overfits, which no full epoch would heal.
 
     Parameters
     ----------
     layers, steps : int
-    tau : float
-        τ, at least 0 and below 1.
+    skipping : Skipping
     per_step : bool
         A loss at every step, or at each sequence's last.
+    untrained : float
+        Loss of a network that has learnt nothing, see :func:`etalstm.train.loss.untrained_loss`.
 
     Members
     -------
@@ -74,9 +137,9 @@ class Significance:
         All state, for a checkpoint; may be set. One that began with another τ brings everything but that.
     """
 
-    def __init__(self, layers: int, steps: int, tau: float, per_step: bool):
-        self.tau = self._given = float(np.float32(tau))
-        self._per_step = per_step
+    def __init__(self, layers: int, steps: int, skipping: Skipping, per_step: bool, untrained: float):
+        self.tau = self._given = float(np.float32(skipping.tau))
+        self._rule, self._per_step, self._untrained = skipping, per_step, np.float32(untrained)
         self._profile = np.full((layers, steps), UNKNOWN)
         self._reach = np.zeros(steps, np.float32)  # share of sequences that have a step so far from their end
         self._losses = [np.float32(np.nan)] * 3
@@ -100,27 +163,31 @@ class Significance:
         self._losses = losses
         self._epochs, self._iterations, self._skipping = (int(count) for count in arrays["state"][-3:])
 
-    def plan(self, iteration: int, lengths: np.ndarray) -> tuple[np.ndarray | None, float]:
+    def plan(self, iteration: int, lengths: np.ndarray, steps: int) -> tuple[np.ndarray | None, float]:
         """Choose the cells that iteration number `iteration` skips.
 
         Parameters
         ----------
         iteration : int
         lengths : array, integers, (B,)
+        steps : int
+            Steps T of the batch, at most those of the profile.
 
         Returns
         -------
         skipped : array, bool, (L, T), or None in a full iteration, which should be measured if :meth:`measures`
         compensation : float
             Predicted norm of the gradient of all cells over that of those kept; what the kept one is multiplied by.
-            Contributions of different cells are taken to be orthogonal, so their squares add.
+            Contributions of different cells are taken to be orthogonal, so their squares add. 1 without compensation.
         """
         if self._full or self.measures(iteration):
             return None, 1.0
         self._skipping = 1
-        distance = lengths[None, :] - 1 - np.arange(self._profile.shape[1])[:, None]
+        distance = lengths[None, :] - 1 - np.arange(steps)[:, None]
         ours, distance = distance >= 0, np.maximum(distance, 0)
         kept = self._reached((self._kept_distances()[:, distance] & ours).any(axis=2), lengths)
+        if not self._rule.compensates:
+            return ~kept, 1.0
         predicted = np.where(ours, np.maximum(self._profile, 0)[:, distance], 0)
         squares = np.square(predicted, dtype=np.float64).sum(axis=2)
         compensation = np.sqrt(squares.sum() / max(squares[kept].sum(), LEAST_LOSS**2))
@@ -129,15 +196,18 @@ class Significance:
     @property
     def _full(self) -> bool:
         """This epoch skips nothing."""
-        return self._epochs < EPOCHS_FULL or not np.isnan(self._suspended)
+        return self._epochs < self._rule.full_epochs or not np.isnan(self._suspended)
 
     def measures(self, iteration: int) -> bool:
-        """Tell whether iteration number `iteration` is a full one that measures."""
+        """Tell whether iteration number `iteration` is a full one that measures; none is where nobody asks."""
+        if self._rule.truncates and not self._rule.compensates:
+            return False
         return iteration % (MEASURE_FULL if self._full else MEASURE_EVERY) == 0
 
     def measure(self, contributions: np.ndarray, lengths: np.ndarray, loss: float) -> None:
         """Take what a full iteration's cells added at its loss, (L, T, B), into the profile."""
-        contributions = contributions / max(loss, LEAST_LOSS)
+        if LOSS not in self._rule.without:
+            contributions = contributions / max(loss, LEAST_LOSS)
         share = np.float32(NEW_SHARE) if self._reach[0] else np.float32(1)
         for distance in range(self._profile.shape[1]):
             reach = np.float32(np.mean(lengths > distance))
@@ -158,14 +228,15 @@ class Significance:
     def end_epoch(self, validation_loss: float) -> None:
         """Note an epoch's losses, and skip less if the validation loss has left the band."""
         validation_loss, loss = np.float32(validation_loss), self._sum / np.float32(max(self._iterations, 1))
-        above = validation_loss > self._trend * np.float32(1 + BAND)  # false while there is no trend
+        learnt = max(self._untrained - self._trend, np.float32(0))
+        above = validation_loss > self._trend + np.float32(BAND) * learnt  # false while there is no trend
         falls = self._falls_to(loss)
         self._losses = [*self._losses[1:], loss]
         if not self._skipping:
             if above and not np.isnan(self._suspended):
                 self.tau = float(self._suspended)
             self._trend, self._suspended = validation_loss, np.float32(np.nan)
-        elif above and not falls:
+        elif above and not falls and self._rule.guards:
             self._suspended, self.tau = np.float32(self.tau), self.tau / 2
         else:
             self._trend = min(self._trend, validation_loss)
@@ -179,6 +250,8 @@ class Significance:
     def _kept_distances(self) -> np.ndarray:
         """Tell which distances from a sequence's end each layer keeps, (L, T); those never measured end nothing."""
         distances = np.arange(self._profile.shape[1])
+        if self._rule.truncates:
+            return np.broadcast_to(distances < self._rule.last_steps, self._profile.shape)
         largest = np.where(self._reach >= COMMON, self._profile, UNKNOWN).argmax(axis=1)[:, None]
         bar = np.float32(self.tau) * np.take_along_axis(self._profile, largest, axis=1)
         small = (self._profile < bar) & (self._profile != UNKNOWN)

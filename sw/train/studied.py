@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
 from etalstm.durable import write_whole
 from etalstm.errors import RunError
+from etalstm.train.significance import EPOCHS_FULL
 from etalstm.train.strict import check
 from etalstm.weight_format import FLOAT32
 
@@ -15,7 +16,7 @@ from etalstm.weight_format import FLOAT32
 class StudiedRun(BaseModel):
     """A run of a study: how it was reduced, what it learnt and what that cost; see :func:`train_once`.
 
-    Studies made earlier lack `validation`, `delta_target`, `input_threshold` or `weight_format`.
+    Studies made earlier lack `validation`, `delta_target`, `input_threshold`, `weight_format`, or what `ms2_` begins.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
@@ -26,6 +27,9 @@ class StudiedRun(BaseModel):
     delta_target: float | None = None
     input_threshold: str = "0"
     weight_format: str = FLOAT32
+    ms2_steps: int | None = None
+    ms2_full_epochs: int = EPOCHS_FULL
+    ms2_without: str = ""
     seed: NonNegativeInt
     score: float
     validation: float | None = None

@@ -23,7 +23,12 @@ from etalstm.weight_format import BF16
 
 OPTIONS = {"learning_rate": "lr"}  # what the command line calls a setting differently
 FORM = "policy:theta:tau:share:input_threshold:weight_format"
-LATER = ("delta_target", "input_threshold", "weight_format")  # what runs of older studies do not name
+OF_MS2 = {  # settings that a run may name behind that, and how they are read
+    "ms2_steps": int,
+    "ms2_full_epochs": int,
+    "ms2_without": lambda text: text.replace("+", ","),  # a comma divides runs
+}
+LATER = ("delta_target", "input_threshold", "weight_format", *OF_MS2)  # what runs of older studies do not name
 PER_STEP = ("pydoc", "ptb")  # data sets whose score is a perplexity
 SIZES = ("hidden", "layers", "batch", "embedding", "epochs", "learning_rate")  # a page shows them, defaults too
 
@@ -32,7 +37,8 @@ SIZES = ("hidden", "layers", "batch", "embedding", "epochs", "learning_rate")  #
 class Reduction:
     """One way to train: a storage policy, a θ, τ or None, the share of δ that is left or None, Θ, the weights' format.
 
-    Θ, of delta inputs, is kept as :func:`etalstm.delta_inputs.input_thresholds_text` writes it.
+    The others are settings of MS2. Θ, of delta inputs, is kept as :func:`etalstm.delta_inputs.input_thresholds_text`
+    writes it.
     """
 
     storage: str
@@ -41,6 +47,9 @@ class Reduction:
     delta_target: float | None = None
     input_threshold: str = Settings.input_threshold
     weight_format: str = Settings.weight_format
+    ms2_steps: int | None = Settings.ms2_steps
+    ms2_full_epochs: int = Settings.ms2_full_epochs
+    ms2_without: str = Settings.ms2_without
 
     @classmethod
     def of(cls, text: str) -> "Reduction":
@@ -48,24 +57,28 @@ class Reduction:
 
         θ is as :func:`read_thresholds` takes it, Θ as :func:`read_input_thresholds` does; ``share`` is what is to be
         left of δ, ``format`` that of the weights. Where nothing is between two colons, θ and Θ are 0, τ and ``share``
-        are none, and weights are float32.
+        are none, and weights are float32. Behind these may be ``name=value`` for each of :data:`OF_MS2`, with colons
+        between: ``dense::0.5:ms2_without=compensation+loss``.
 
         Raises
         ------
         ValueError
             If it is none of these.
         """
-        policy, *numbers = text.split(":")
+        policy, *parts = text.split(":")
+        numbers = [part for part in parts if "=" not in part]
         try:
+            of_ms2 = dict(part.split("=") for part in parts[len(numbers) :])
             theta, ms2, delta_target, input_threshold, weight_format = numbers + [""] * (5 - len(numbers))
             thresholds = read_input_thresholds(input_threshold or Settings.input_threshold)
             return cls(
                 policy, read_thresholds(theta or "0"), float(ms2) if ms2 else None,
                 float(delta_target) if delta_target else None, input_thresholds_text(thresholds),
-                weight_format or Settings.weight_format,
+                weight_format or Settings.weight_format, **{n: OF_MS2[n](value) for n, value in of_ms2.items()},
             )  # fmt: skip
-        except ValueError as error:
-            raise ValueError(f"a run is {FORM}, all but the policy optional, got {text!r}") from error
+        except (ValueError, KeyError) as error:
+            named = ", ".join(f"{name}=" for name in OF_MS2)
+            raise ValueError(f"a run is {FORM}, all but the policy optional, then {named}, got {text!r}") from error
 
     @classmethod
     def of_several(cls, text: str) -> list["Reduction"]:
@@ -87,7 +100,14 @@ class Reduction:
         for name in ("input_threshold", "weight_format"):
             value = getattr(self, name)
             others.append(f":{value}" if value != getattr(Settings, name) else ":")
-        return f"{self.storage}:{thresholds_text(self.theta)}{''.join(others)}".rstrip(":")
+        positional = f"{self.storage}:{thresholds_text(self.theta)}{''.join(others)}".rstrip(":")
+        return positional + "".join(f":{n}={value}".replace(",", "+") for n, value in self._of_ms2.items())
+
+    @property
+    def _of_ms2(self) -> dict:
+        """Give the settings of MS2 that are not the default, by name."""
+        chosen = {name: getattr(self, name) for name in OF_MS2}
+        return {name: value for name, value in chosen.items() if value != getattr(Settings, name)}
 
     def __str__(self):
         theta = f", θ {thresholds_text(self.theta).replace(',', ' ')}" if np.any(self.theta) else ""
@@ -96,7 +116,14 @@ class Reduction:
         sent = self.input_threshold != Settings.input_threshold
         inputs = f", Θ {self.input_threshold.replace(',', ' ')}" if sent else ""
         weights = ", bf16 weights" if self.weight_format == BF16 else ""
-        return f"{self.storage}{theta}{tau}{delta}{inputs}{weights}"
+        return f"{self.storage}{theta}{tau}{self._ms2_text}{delta}{inputs}{weights}"
+
+    @property
+    def _ms2_text(self) -> str:
+        last = f", last {self.ms2_steps} steps" if self.ms2_steps is not None else ""
+        full = f", {self.ms2_full_epochs} full epochs" if "ms2_full_epochs" in self._of_ms2 else ""
+        without = f", without {self.ms2_without.replace(',', ' ')}" if self.ms2_without else ""
+        return last + full + without
 
 
 def train_once(settings: Settings, report: Callable[[dict], None] = lambda entry: None) -> dict:

@@ -8,6 +8,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from etalstm.data import DataSet, Encoding
+from etalstm.data.buckets import read_buckets
 from etalstm.data.dataset import CLASSIFY, LANGUAGE, REGRESS
 from etalstm.data.sequences import finite_float32
 from etalstm.device import Device, Session, TrainingShape, open_device
@@ -92,7 +93,7 @@ class TrainedModel:
         split : str
             One of :data:`etalstm.data.SPLITS`.
         batch, steps : int, optional
-            Those of the run if not given.
+            Those of the run if not given; its length buckets are used where there are no steps.
 
         Raises
         ------
@@ -109,6 +110,8 @@ class TrainedModel:
                 raise ValueError(f"the network was trained for other data: its {name} is {ours}, theirs is {theirs}")
         if not data.input_size and data.tokens > identity.tokens:
             raise ValueError(f"the network knows {identity.tokens} tokens, the data have {data.tokens}")
+        if steps is None:
+            data = data.in_buckets(read_buckets(self.settings.buckets), batch or self.settings.batch)
         sizes = self._sizes(data, batch, steps)
         batches = data.epoch(split, *sizes)
         masked = not data.stateful  # a sequence may have fewer steps than the batch, even if all have as many

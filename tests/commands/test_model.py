@@ -7,9 +7,10 @@ import pytest
 from etalstm.benchmarks import named
 from etalstm.cli import run
 from etalstm.commands.application import BAD_INPUT
-from etalstm.commands.model import measure, measure_all
+from etalstm.commands.modelled import measure, measure_all
 from etalstm.errors import PlanError
 from etalstm.hw.config import preset
+from etalstm.model.cells import early_cells
 from etalstm.network import NetworkShape
 from etalstm.weight_format import WEIGHT_FORMATS as FORMATS
 
@@ -54,11 +55,57 @@ def test_lists_the_presets_that_the_model_is_checked_on(capsys):
     assert "checked on the presets test, sim, slice, vcu128, got 'bench'" in capsys.readouterr().err
 
 
-def test_an_architecture_that_skips_nothing_takes_as_long_at_any_density():
+def test_an_architecture_that_skips_nothing_takes_about_as_long_at_any_density():
     network, config = NetworkShape(9, 20, 1), preset("test")
-    found = [measure(network, 7, 4, config, delta=delta, architecture="dynamic") for delta in (1.0, 0.1)]
-    assert found[0] == found[1]
-    assert found[0]["utilization"] == found[0]["dense_equivalent"]
+    options = {"storage": "dense", "architecture": "dynamic"}
+    found = [measure(network, 7, 4, config, delta=delta, inputs=delta, **options) for delta in (1.0, 0.1)]
+    assert found[0]["cycles"] == pytest.approx(found[1]["cycles"], rel=0.01)  # a sum of zeros alone is one more MAC
+    assert found[0]["bytes"] == found[1]["bytes"]
+    assert all(one["utilization"] == one["dense_equivalent"] for one in found)
+
+
+def test_streams_drop_zeros_on_an_architecture_that_skips_none():
+    network, config = NetworkShape(9, 20, 1), preset("test")
+    dense, sparse = (
+        measure(network, 7, 4, config, delta=share, local=share, architecture="dynamic") for share in (1.0, 0.1)
+    )
+    assert dense["operations"]["mac"] == pytest.approx(sparse["operations"]["mac"], rel=0.01)
+    for kind in ("read_intermediates", "write_intermediates", "read_deltas", "write_deltas"):
+        assert sparse["bytes"][kind] < 0.6 * dense["bytes"][kind], kind
+
+
+def test_skipped_cells_have_no_backward_pass_and_keep_nothing():
+    network, config = NetworkShape(9, 20, 2), preset("test")
+    whole, half = (measure(network, 7, 6, config, kept_cells=(share,), slices=1) for share in (1.0, 0.5))
+    assert half["operations"]["mac"] == pytest.approx(2 / 3 * whole["operations"]["mac"], rel=0.1)
+    assert half["passes"]["backward"] < 0.6 * whole["passes"]["backward"]
+    assert half["passes"]["update"] == whole["passes"]["update"]
+    assert half["utilization"] * 3 == pytest.approx(half["dense_equivalent"] * (1 + 2 * 0.5))
+    for kind in ("read_intermediates", "write_intermediates"):
+        assert half["bytes"][kind] < 0.65 * whole["bytes"][kind], kind
+
+
+def test_layers_may_keep_unequal_shares_of_their_cells():
+    found = early_cells(2, 5, (0.2, 0.6))
+    assert found.tolist() == [[True] * 4 + [False], [True] * 2 + [False] * 3]
+    assert not early_cells(3, 4).any() and (~early_cells(1, 9, (0.01,))).sum() == 1
+    network = NetworkShape(9, 20, 2)
+    one, other = (measure(network, 7, 6, preset("test"), kept_cells=kept) for kept in ((0.5, 1.0), (1.0, 0.5)))
+    assert one["utilization"] / one["dense_equivalent"] != other["utilization"] / other["dense_equivalent"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0", "kept_cells must be above 0 and at most 1, got 0"),
+        ("1,1.5", "kept_cells must be above 0 and at most 1, got 1.5"),
+        ("1,1,1", "kept_cells must be one share, or one for each of 2 layers, got 3"),
+        ("some", "kept_cells must be a share, or one for each layer, with commas between, got 'some'"),
+    ],
+)
+def test_refuses_shares_of_cells_that_are_none(text, message, capsys):
+    assert run(["model", "--preset", "test", "--hidden", "6", "--layers", "2", "--kept-cells", text]) == BAD_INPUT
+    assert message in capsys.readouterr().err
 
 
 def test_macs_that_are_skipped_are_not_utilization():
@@ -112,6 +159,42 @@ def test_shares_of_a_trained_run_are_those_that_its_next_batch_has(tmp_path, cap
     assert dense["density"] > found["density"] and dense["local_density"] == 1
 
 
+def test_cells_that_a_trained_run_skips_are_skipped_in_the_model(tmp_path, capsys):
+    sizes = ["--batch", "32", "--hidden", "8", "--epochs", "4", "--evaluation-batches", "1", "--theta", "0.1"]
+    assert run(["train", "--dataset", "digits", *sizes, "--ms2", "0.5", "--out", str(tmp_path)]) == 0
+    capsys.readouterr()
+    assert run(["model", "--preset", "test", "--weights", str(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (kept,) = found["kept_cells"]
+    assert 0 < kept < 0.9 and 0.3 < found["density"] < 0.9
+    assert found["utilization"] * 3 == pytest.approx(found["dense_equivalent"] * (1 + 2 * kept * found["density"]))
+
+
 def test_refuses_a_folder_without_a_run(tmp_path, capsys):
     assert run(["model", "--weights", str(tmp_path)]) == BAD_INPUT
     assert f"{tmp_path} must be the folder of a run of eta-lstm train" in capsys.readouterr().err
+
+
+def test_several_boards_are_told_beside_one(capsys):
+    sizes = ["--preset", "test", "--hidden", "20", "--input", "9", "--batch", "7", "--steps", "4"]
+    assert run(["model", *sizes, "--boards", "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    shared, part = found["shared"], measure(NetworkShape(9, 20, 1), 4, 4, preset("test"))
+    assert (shared["boards"], shared["batch_of_board"], shared["cycles"]) == (2, 4, part["cycles"])
+    assert shared["milliseconds"] == pytest.approx(part["milliseconds"] + shared["activations"] + shared["gradients"])
+    assert 0 < shared["speedup"] < shared["speedup_with_batch_each"] < 2
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--boards", "0"), "boards must be above 0, got 0"),
+        (("--boards", "9", "--batch", "8"), "boards must be at most the batch, 8 sequences, got 9"),
+        (("--pcie", "4"), "--pcie is only used with --boards"),
+        (("--boards", "2", "--network", "-1"), "network must be above 0, got"),
+        (("--boards", "2", "--forward"), "--boards is not used with --forward"),
+    ],
+)
+def test_refuses_boards_that_cannot_share(options, expected, capsys):
+    assert run(["model", "--preset", "test", "--hidden", "6", *options]) == BAD_INPUT
+    assert expected in capsys.readouterr().err

@@ -56,6 +56,8 @@ def train(tmp_path, monkeypatch, capsys):
         ("texts", ["--schedule", "cosine", "--decay", "0.5"], "--decay is not used with --schedule cosine"),
         ("texts", ["--floor", "0.5"], "--floor is only used with --schedule cosine"),
         ("texts", ["--patience", "7"], "--patience is only used with --schedule plateau"),
+        ("digits", ["--ms2-full-epochs", "1"], "--ms2-full-epochs is only used with --ms2 or --ms2-steps"),
+        ("digits", ["--ms2-without", "loss"], "--ms2-without is only used with --ms2 or --ms2-steps"),
         ("texts", ["--resume", "--overwrite"], "--resume goes on with a run, --overwrite begins anew"),
     ],
 )

@@ -207,7 +207,7 @@ def test_streams_that_arrive_whole_pass(offloaded):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda s, x, h, p: s.load_intermediates(x[1:], h, p), r"x must have shape \(4, 3, 5\)"),
+        (lambda s, x, h, p: s.load_intermediates(x[:, 1:], h, p), r"x must have shape \(4, 3, 5\)"),
         (lambda s, x, h, p: s.load_intermediates(x, h[:, 1:], p), r"h must have shape \(2, 5, 3, 19\)"),
         (lambda s, x, h, p: s.encode([np.zeros((6, 4, 3, 19), np.float32)]), "intermediates of 2 layers, got 1"),
         (lambda s, x, h, p: s.encode([np.zeros((6, 4, 3, 18), np.float32)] * 2), "of layer 0 must have shape"),

@@ -2,10 +2,12 @@
 
 import pytest
 
-from etalstm.commands.model_check import CONFIGURATIONS, compare
+from etalstm.commands.model_check import CONFIGURATIONS, Configuration, compare
+from etalstm.commands.modelled import measure
+from etalstm.hw.config import preset
 
 EXACT = ("test dense", "test masked", "test layers", "test groups", "test narrow groups", "test tokens")
-CLOSE = ("test static", "test sparse", "test pruned", "test narrow")
+CLOSE = ("test static", "test sparse", "test pruned", "test narrow", "test cells")
 MOST = 0.002  # of an iteration's cycles
 
 
@@ -23,3 +25,11 @@ def test_the_model_has_the_cycles_of_the_verilog(name):
 def test_with_fixed_shares_and_streams_the_model_has_about_the_cycles_of_the_verilog(name):
     found = compare_named(name)
     assert found["error"] <= MOST, f"{found['model_cycles']} cycles in the model, {found['cycles']} in the Verilog"
+
+
+@pytest.mark.parametrize("architecture", ["swing", "dynamic"])
+def test_an_iteration_that_skips_cells_takes_the_cycles_of_the_verilog(architecture):
+    one = Configuration("cells", "test", 9, 20, 2, 7, 6, kept_cells=0.5, architecture=architecture)
+    options = {"storage": "dense", "slices": 1, "kept_cells": (0.5,), "architecture": architecture}
+    found = measure(one.shape.network, one.batch, one.steps, preset(one.preset), **options)
+    assert found["cycles"] == compare(one)["cycles"]

@@ -6,6 +6,7 @@ from etalstm.paper.study import Study, compare
 
 TINY = Benchmark("tiny", 8, 1, 11, 16)
 FACTORS = {"dynamic": 1.0, "static": 1.5, "inference": 1.25, "swing": 0.5}
+SWEEPS = {"hidden": (8, 16), "layers": (1, 2), "steps": (4, 8)}
 BYTES = {f"{way}_{kind}": 10 for way in ("read", "write") for kind in ("weights", "activations", "intermediates")}
 BYTES |= {"read_deltas": 5, "write_deltas": 5, "program": 1}
 FOOTPRINT = {"weights": 40, "activations": 30, "intermediates": 20, "deltas": 10, "optimizer": 80, "program": 1}
@@ -28,4 +29,4 @@ def measure(request: Request) -> dict:
 
 def compared() -> Study:
     """Compare on one network."""
-    return compare([TINY], 1e9, measure)
+    return compare([TINY], SWEEPS, 1e9, measure)

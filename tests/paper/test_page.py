@@ -40,9 +40,9 @@ def test_the_page_says_what_a_board_lacks_and_what_is_assumed(blocks):
 
 def test_figures_are_inside_the_page(blocks):
     figures = [block for block in blocks if isinstance(block, Figure)]
-    assert len(figures) == 5
+    assert len(figures) == 8
     text = html(blocks)
-    assert text.count("data:image/svg+xml;base64,") == 5
+    assert text.count("data:image/svg+xml;base64,") == 8
     assert not re.search(r'(src|href)="(?!data:)', text)
 
 

@@ -10,7 +10,7 @@ from etalstm.device.hardware import HardwareDevice
 from etalstm.device.shape import TrainingShape
 from etalstm.hw.config import preset
 from etalstm.network import NetworkShape, initial_parameters
-from etalstm.plan.placement import place
+from etalstm.plan.placement import find, place
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training
 
@@ -66,6 +66,14 @@ def test_where_there_is_no_room_there_is_no_placement():
     assert place(DENSE, PAGE, PAGE, memory_bytes=3 * PAGE) is not None
     assert place(DENSE, PAGE, PAGE + 1, memory_bytes=3 * PAGE) is None
     assert place(SPREAD, PAGE, PAGE, memory_bytes=1 << 22, taken=[range(1 << 22)]) is None
+
+
+def test_memory_is_found_beside_what_is_taken():
+    taken = [range(PAGE), range(3 * PAGE, 5 * PAGE - 1)]
+    assert find(2 * PAGE, 8 * PAGE, taken) == range(PAGE, 3 * PAGE)
+    assert find(2 * PAGE + 1, 8 * PAGE, taken) == range(5 * PAGE, 7 * PAGE + 1)
+    assert find(3 * PAGE + 1, 8 * PAGE, taken) is None
+    assert find(PAGE, 8 * PAGE, []) == range(PAGE)
 
 
 def test_sessions_behind_ports_train_beside_each_other_with_the_bits_of_golden():

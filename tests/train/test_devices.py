@@ -10,8 +10,12 @@ from etalstm.device import open_device
 from etalstm.train.loop import Trainer
 from etalstm.train.settings import Settings
 
+TRUNCATED = ["--theta", "0.05", "--ms2-steps", "3", "--ms2-full-epochs", "0"]
 
-@pytest.mark.parametrize("options", [[], ["--theta", "0.05", "--ms2", "0.3"]], ids=["dense", "reduced"])
+
+@pytest.mark.parametrize(
+    "options", [[], ["--theta", "0.05", "--ms2", "0.3"], TRUNCATED], ids=["dense", "reduced", "truncated"]
+)
 def test_a_run_on_the_machine_leaves_golden_checkpoint(tmp_path, options):
     for device in ("golden", "sim"):
         arguments = ["train", "--dataset", "digits", "--device", device, "--preset", "test", "--hidden", "5"]

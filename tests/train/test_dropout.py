@@ -55,14 +55,11 @@ def test_without_masks_the_bits_are_those_of_one_session(choices):
 
 def test_masks_drop_the_share_and_keep_the_mean():
     session = layered(0.25, replace(SHAPE, steps=200, batch=16))
-    session.draw_masks(3)
-    masks = np.stack(session._next_masks)
+    masks = np.stack(session._draw(3, 200))
     assert set(np.unique(masks)) == {np.float32(0), np.float32(1 / 0.75)}
     assert (masks == 0).mean() == pytest.approx(0.25, abs=0.01) and masks.mean() == pytest.approx(1, abs=0.02)
-    session.draw_masks(3)
-    assert np.array_equal(masks, session._next_masks)
-    session.draw_masks(4)
-    assert not np.array_equal(masks, session._next_masks)
+    assert np.array_equal(masks, session._draw(3, 200))
+    assert not np.array_equal(masks, session._draw(4, 200))
 
 
 def test_only_the_pass_that_the_masks_were_drawn_for_drops():

@@ -186,6 +186,16 @@ def test_a_device_that_skips_no_cells_refuses_ms2(tmp_path, monkeypatch):
     monkeypatch.setattr("etalstm.device.golden.GoldenSession.reduces", False)
     with pytest.raises(DeviceError, match=r"device golden skips no cells: ms2 must be off, got 0\.1"):
         train(tmp_path, changed(DIGITS, ms2=0.1))
+    with pytest.raises(DeviceError, match=r"device golden skips no cells: ms2_steps must be off, got 2"):
+        train(tmp_path, changed(DIGITS, ms2=None, ms2_steps=2))
+
+
+def test_a_truncated_run_keeps_so_many_steps_from_its_first_iteration_on(tmp_path):
+    options = {"ms2": None, "ms2_steps": 2, "ms2_full_epochs": 0, "ms2_without": "compensation"}
+    train(tmp_path, changed(DIGITS, iterations=3, **options))
+    entries = [entry for entry in log(tmp_path) if entry["kind"] == "iteration"]
+    assert [entry["cells_skipped"] for entry in entries] == [6, 6, 6]
+    assert {entry["ms2_steps"] for entry in entries} == {2}
 
 
 def test_questions_of_unequal_lengths_are_learnt_with_everything_on(tmp_path):

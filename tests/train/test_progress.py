@@ -38,6 +38,12 @@ def test_speed_costs_and_the_last_validation_are_shown():
     assert costs == "intermediates 45%, backward products 30%, validation loss 1.5000"
 
 
+def test_padding_is_shown_where_there_is_some():
+    *_, costs = last_lines(120, 2000, ENTRY | {"padding": 0.125})
+    assert costs == "intermediates 45%, backward products 30%, padding 12%"
+    assert "padding" not in last_lines(120, 2000, ENTRY | {"padding": 0.0})[2]
+
+
 def test_means_follow_the_last_iterations():
     _, now, _ = last_lines(120, 2000, ENTRY, ENTRY | {"loss": 1.0, "seconds": 1.5, "cycles": 0})
     assert now.startswith("loss 1.9000") and "13.3 sequences/s" in now and "cycles/s" not in now

@@ -1,0 +1,5 @@
+"""``python -m etalstm``: the command line."""
+
+from etalstm.cli import main
+
+main()

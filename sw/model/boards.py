@@ -1,0 +1,124 @@
+"""The time of an iteration that several boards share: what their host and the network add to the machines' cycles.
+
+Describes :mod:`etalstm.ranks`, with one board in a host: rank 0 cuts the batch, each board runs its part of the passes,
+then gradients are read, added between the hosts layer by layer, and written back for the update.
+
+Dimensions: B sequences, T steps, I inputs, H units.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from etalstm.network import WORD_BYTES, NetworkShape
+
+PCIE_BYTES = 8e9 * 16 * 128 / 130 / 8
+"""Bytes a second of 16 lanes of PCIe 3.0: 8 GT/s a lane, of 130 bits 128 carry data."""
+
+
+@dataclass(frozen=True)
+class Links:
+    """What moves the data between boards, bytes a second each way.
+
+    Members
+    -------
+    pcie : float
+        Between a board and its host.
+    network : float
+        Between two hosts, for each of them; 100 Gbit/s.
+    host : float
+        Of a host's memory, when it adds or copies arrays; assumed.
+    latency : float
+        Seconds of a message; assumed.
+    """
+
+    pcie: float = PCIE_BYTES
+    network: float = 100e9 / 8
+    host: float = 10e9
+    latency: float = 10e-6
+
+    def __post_init__(self):
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not value > 0:
+                raise ValueError(f"{field.name} must be above 0, got {value}")
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """The time of an iteration, in seconds.
+
+    Members
+    -------
+    machine : float
+        The passes and the update on the board.
+    activations : float
+        x to the boards and y back, dy to the boards and dx back.
+    gradients : float
+        What all boards' gradients take until each has their sum.
+    """
+
+    machine: float
+    activations: float
+    gradients: float
+
+    @property
+    def seconds(self) -> float:
+        """All of it, one after the other."""
+        return self.machine + self.activations + self.gradients
+
+
+def iteration(
+    machine: float,
+    boards: int,
+    network: NetworkShape,
+    batch: int,
+    steps: int,
+    links: Links = Links(),
+) -> Iteration:
+    """Give the time of an iteration.
+
+    Parameters
+    ----------
+    machine : float
+        Seconds of a board's programs, for its part of the batch.
+    boards : int
+    network : NetworkShape
+    batch, steps : int
+        B of all boards together, T.
+    links : Links
+    """
+    layers = [WORD_BYTES * network.rows * (network.columns_of(n) + 1) for n in reversed(range(network.layers))]
+    gradients = gradients_seconds(layers, boards, links) if boards > 1 else 0.0
+    return Iteration(machine, activations_seconds(boards, network, batch, steps, links), gradients)
+
+
+def activations_seconds(boards: int, network: NetworkShape, batch: int, steps: int, links: Links) -> float:
+    """Give the time that x, y, dy and dx take: between rank 0 and the other hosts, then over each board's PCIe."""
+    moved = WORD_BYTES * steps * batch * 2 * (network.input_size + network.hidden_size)
+    return moved * (1 - 1 / boards) / links.network + moved / boards / links.pcie
+
+
+def gradients_seconds(layers: Sequence[int], boards: int, links: Links) -> float:
+    """Give the time from the end of a backward pass to the update.
+
+    Layers are read one after the other. A layer is exchanged while the next one is read. All are written back once all
+    sums are there.
+
+    Parameters
+    ----------
+    layers : sequence of int
+        Bytes of each layer's gradients, in the order of the exchange.
+    boards : int
+    links : Links
+    """
+    read = exchanged = 0.0
+    for size in layers:
+        read += size / links.pcie
+        exchanged = max(read, exchanged) + _exchange_seconds(size, boards, links)
+    return exchanged + sum(layers) / links.pcie
+
+
+def _exchange_seconds(size: int, boards: int, links: Links) -> float:
+    """Give the time in which all hosts get the sum of their arrays: a share from all, added, and sent to all."""
+    between = 2 * (1 - 1 / boards) * size / links.network + 2 * (boards - 1) * links.latency
+    return between + 3 * size / links.host  # laid out for the exchange, added, and taken apart

@@ -1,0 +1,35 @@
+"""Several ranks have the bits of one device: each check of program.py, run under mpiexec."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from etalstm.ranks.launch import find_mpiexec
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 300
+
+
+def on_ranks(count, *arguments):
+    command = [find_mpiexec(), "-n", str(count), sys.executable, *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
+
+
+@pytest.mark.parametrize(
+    ("check", "ranks"),
+    [
+        ("passes", 4),
+        ("passes_on_sim", 2),
+        ("measures", 2),
+        ("sums", 4),
+        ("failure", 2),
+        ("refusals", 4),
+        ("strayed", 2),
+    ],
+)
+def test_ranks(check, ranks):
+    done = on_ranks(ranks, "-m", "tests.ranks.program", check)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{check} done" in done.stdout
