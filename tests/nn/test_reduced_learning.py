@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from etalstm.nn.reduced import LSTM
-from etalstm.train.significance import EPOCHS_FULL, Significance
+from etalstm.train.significance import EPOCHS_FULL, Significance, Skipping
 
 STEPS, BATCH, UNITS, EPOCHS, ITERATIONS = 12, 64, 24, 6, 25
 LENGTHS = np.full(BATCH, STEPS)
@@ -22,12 +22,12 @@ def learn(ms2=None, **options):
     torch.manual_seed(0)
     lstm, output, generator = LSTM(4, UNITS, **options), torch.nn.Linear(UNITS, 2), torch.Generator().manual_seed(1)
     optimizer = torch.optim.Adam([*lstm.parameters(), *output.parameters()], lr=0.02)
-    significance = Significance(1, STEPS, ms2 or 0.0, per_step=False)
+    significance = Significance(1, STEPS, Skipping(ms2 or 0.0), per_step=False, untrained=np.log(2))
     for iteration in range(EPOCHS * ITERATIONS):
         x, classes = drawn(generator)
         compensation = 1.0
         if ms2 is not None:
-            lstm.skip, compensation = significance.plan(iteration, LENGTHS)
+            lstm.skip, compensation = significance.plan(iteration, LENGTHS, STEPS)
             lstm.measure = significance.measures(iteration)
         loss = torch.nn.functional.cross_entropy(output(lstm(x)[0][-1]), classes)
         optimizer.zero_grad()
