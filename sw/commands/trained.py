@@ -56,7 +56,8 @@ def settings_of(run: Path, dataset: str | None, data: Path | None, **chosen) -> 
 def measure(settings: Settings, device: Device, run: Path, amount: Amount) -> dict:
     """Train a run's network on some batches; give what the machine did.
 
-    A machine that skips nothing takes the same cycles for every batch, so one batch tells them.
+    A machine that skips nothing takes the same cycles for every batch of as many steps. So one batch tells them, unless
+    the run has length buckets.
 
     Returns
     -------
@@ -75,7 +76,8 @@ def measure(settings: Settings, device: Device, run: Path, amount: Amount) -> di
     other = "input_threshold", "refresh", "batch", "buckets"  # no epoch of the run goes on here
     learner, _ = open_learner(settings, data, device, RunFolder(run).checkpoint, other, amount.length)
     chosen = amount.choose(learner.data, settings.batch, learner.steps)
-    chosen = chosen if architecture(settings.architecture).skips else chosen[:1]
+    alike = not architecture(settings.architecture).skips and not learner.data.buckets
+    chosen = chosen[:1] if alike else chosen
     counts, usage = [], Usage()
     for batch in chosen:
         learner.iterate(batch, settings.learning_rate)
