@@ -195,6 +195,19 @@ def test_the_largest_benchmark_fits_a_card(capsys):
     assert found["memory_bytes"] < 8 << 30 < found["dense_bytes"]
 
 
+def test_bench_iteration_measures_the_batches_of_a_run_s_buckets(capsys, tmp_path):
+    own = tmp_path / "own.tsv"
+    own.write_text("label\ttext\n" + "".join(f"{'pn'[n % 2]}\tfilm{' good' * (n % 6)}\n" for n in range(90)))
+    sizes = ["--hidden", 4, "--embedding", 4, "--batch", 4, "--epochs", 1, "--buckets", "auto"]
+    assert run(list(map(str, ["train", "--task", "classify", "--data", own, *sizes, "--out", tmp_path / "run"]))) == 0
+    arguments = ["--preset", "test", "--weights", tmp_path / "run", "--against", "dynamic", "--batches", 4, "--json"]
+    code, out, err = output(capsys, "bench", "iteration", *arguments)
+    assert code == 0, err
+    found = json.loads(out)["architectures"]
+    assert [entry["batches"] for entry in found.values()] == [4, 4], "batches differ in their steps"
+    assert found["swing"]["real"] > 0.8 and found["dynamic"]["deviation"] > 0
+
+
 def test_plan_says_which_weights_are_read_at_most(capsys):
     common = ["plan", "--preset", "test", *sizes(5, 33, 1, 3, 3), "--storage"]
     spareable = json.loads(output(capsys, *common, "ms1", "--json")[1])["spareable_bytes"]

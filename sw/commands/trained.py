@@ -56,8 +56,9 @@ def settings_of(run: Path, dataset: str | None, data: Path | None, **chosen) -> 
 def measure(settings: Settings, device: Device, run: Path, amount: Amount) -> dict:
     """Train a run's network on some batches; give what the machine did.
 
-    A machine that skips no zeros takes the same cycles for every batch, so one batch tells them. Where it skips cells
-    or compresses intermediates, its cycles depend on the batch.
+    reduced = settings.skipping is not None or learner.shape.storage.compressed
+    alike = not (reduced or architecture(settings.architecture).skips or learner.data.buckets)
+    chosen = chosen[:1] if alike else chosen
 
     Returns
     -------
@@ -77,7 +78,8 @@ def measure(settings: Settings, device: Device, run: Path, amount: Amount) -> di
     learner, _ = open_learner(settings, data, device, RunFolder(run).checkpoint, other, amount.length)
     chosen = amount.choose(learner.data, settings.batch, learner.steps)
     reduced = settings.skipping is not None or learner.shape.storage.compressed
-    chosen = chosen if reduced or architecture(settings.architecture).skips else chosen[:1]
+    alike = not (reduced or architecture(settings.architecture).skips or learner.data.buckets)
+    chosen = chosen[:1] if alike else chosen
     counts, usage = [], Usage()
     for batch in chosen:
         learner.iterate(batch, settings.learning_rate)

@@ -63,6 +63,13 @@ def test_passes_of_fewer_steps_that_skip_cells_have_golden_bits(storage):
     assert_same(interpreted().create(shape), shape, skip_cells=0.4)
 
 
+def test_a_log_that_is_too_small_for_fewer_steps_grows():
+    shape = replace(SHAPE, storage=Storage("ms1", 0.05), log_share=0.05)
+    session = interpreted().create(shape)
+    assert_same(session, shape, (4, 2, 12, 4))
+    assert session.memory()["replays"] > 1
+
+
 @pytest.mark.parametrize("early", [True, False], ids=["transfers last", "transfers first"])
 @pytest.mark.parametrize("storage", [Storage(), Storage("ms1", 0.05)], ids=lambda storage: storage.policy)
 def test_segments_of_which_some_have_no_steps_keep_golden_bits(monkeypatch, storage, early):
