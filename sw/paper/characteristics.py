@@ -12,7 +12,7 @@ from etalstm.paper.values import GIGA, Value, together
 
 COLUMNS = (
     "network", "machine", "ms", "GFLOP/s", "of peak", "GFLOP/s/W", "footprint, GB", "moved, GB",
-    "intermediates, of both", "how",
+    "intermediates, of footprint and of moved", "how",
 )  # fmt: skip
 
 
@@ -27,8 +27,13 @@ def characteristics(study: Study) -> Iterator[Block]:
         "η-LSTM are assumed."
     )
     yield Figure(draw_rates(study.scaling), "Useful operations a second, and a second and watt; lines: the bands.")
-    yield Figure(draw_kinds(study.scaling, "footprint"), "Memory footprint: the share of each kind of bytes.")
-    yield Figure(draw_kinds(study.scaling, "moved"), "Bytes moved in an iteration: the share of each kind.")
+    yield Figure(
+        draw_kinds(study.scaling, "footprint"), "Memory footprint: the share of each kind; above the bars all, in GB."
+    )
+    yield Figure(
+        draw_kinds(study.scaling, "moved"),
+        "Bytes moved in an iteration: the share of each kind; above the bars all, in GB.",
+    )
     seen = {(point.benchmark, point.row.case): point for point in study.scaling}  # the middle one is in every sweep
     yield Table(COLUMNS, [_line(study, point) for point in seen.values()])
 
