@@ -74,4 +74,5 @@ def measure_run(run: Path, data: Path | None = None) -> Measured:
     elements = sum(layer.elements * share for layer, share in zip(usages, kept_cells, strict=True))
     local = sum(usage.kept) / (len(KINDS) * elements) if shape.storage.compressed else 1.0
     inputs = 1.0 if shape.inputs.off else usage.input_density
-    return Measured(settings.dataset, shape, usage.delta_kept / (GATES * elements), local, inputs, kept_cells)
+    name = settings.dataset or Path(settings.data).name
+    return Measured(name, shape, usage.delta_kept / (GATES * elements), local, inputs, kept_cells)
