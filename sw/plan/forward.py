@@ -17,7 +17,7 @@ from etalstm.plan.sent import SENDING_ARRAYS, SentOperand
 from etalstm.plan.steps import loop_through
 from etalstm.plan.streams import NO_STEPS, Steps, Streams
 from etalstm.plan.sums import Sums, Terms, add_terms
-from etalstm.plan.tiling import Share
+from etalstm.plan.tiling import SPARSE_CHANGES, Share
 from etalstm.plan.tokens import TokenSums
 from etalstm.plan.vectors import ZERO, Vectors
 from etalstm.plan.weights import Matrix, WeightStore
@@ -38,6 +38,10 @@ class ForwardLayer:
     The part of a job's sums that comes from x does not depend on the step before, so it is broadcast ahead, while the
     element-wise work of the job before runs. Cells of steps in `skipped` keep nothing for the backward pass. With
     `shares` the sums of the distinct tokens stand for x, where the layer has such arrays.
+
+    With `skips`, weights that are loaded again at each step are loaded row by row, where only changes are broadcast: a
+    row if the change that it meets is sent for some sequence of the batch tile. That is done where the products of
+    sparse changes take less time than all rows take to load.
     """
 
     def __init__(
@@ -48,10 +52,12 @@ class ForwardLayer:
         layer: LayerArrays,
         skipped: Steps = NO_STEPS,
         shares: bool = False,
+        skips: bool = False,
     ):
         self._emitter, self._batch, self._skipped = emitter, network.batch, skipped
         self._half, scratch, self._refreshes = config.queue_depth // 2, Scratch(config), layer.inputs.refreshes
-        self._stages = [ForwardStage(emitter, scratch, network, arrays, skipped, shares) for arrays in layer.stages]
+        context = config, emitter, scratch, network
+        self._stages = [ForwardStage(*context, arrays, skipped, shares, skips) for arrays in layer.stages]
 
     def emit(self, steps: range) -> None:
         """Append the instructions of some steps."""
@@ -127,12 +133,14 @@ class ForwardStage:
 
     def __init__(
         self,
+        config: Config,
         emitter: Emitter,
         scratch: Scratch,
         network: NetworkMap,
         layer: LayerArrays,
         skipped: Steps,
         shares: bool,
+        skips: bool,
     ):
         self._emitter, self._network, self._layer, self._skipped = emitter, network, layer, skipped
         self._refreshes = layer.inputs.refreshes
@@ -149,7 +157,9 @@ class ForwardStage:
             self._vectors.take(self._stage.local_arrays)
             self._streams = Streams(emitter, network, layer)
         self._sender = self.inputs = None
+        self._has_maps, self._whole_beats = False, 0
         if layer.sent:
+            self._has_maps = skips and self._loads_prevail(config)
             self._send(scratch, most)
 
     def _take_weights(self, shares: bool) -> None:
@@ -166,6 +176,12 @@ class ForwardStage:
             matrices = [self._tokens.matrix, self._rows]
         self._weights = WeightStore(layer.lanes, emitter, matrices, layer.first_weight)
 
+    def _loads_prevail(self, config: Config) -> bool:
+        """Tell whether a row of weights takes longer to load than its products take, if changes are sparse."""
+        tiling, tiles = self.tiling, self.tiling.gates * self.tiling.units.tiles
+        products = SPARSE_CHANGES * self._network.batch.size * tiles
+        return tiling.row_vectors * config.vector_beats * config.channels_per_port > products
+
     def begin(self) -> None:
         """Append what comes before the first step."""
         if self._tokens:
@@ -177,9 +193,9 @@ class ForwardStage:
         """Send changes. Those of x have the scratch memory when those of the other operand have been sent."""
         vectors = [scratch.take("what is sent", most) for _ in range(SENDING_ARRAYS)]
         context = self._emitter, self._network, self._layer
-        self._sender = Sender(*context, self._layer.sent_operand, vectors)
+        self._sender = Sender(*context, self._layer.sent_operand, vectors, self._has_maps)
         value, tiles = self._vectors.array(self._stage.output), most // self._network.batch.size
-        self.inputs = InputSender(*context, vectors, value, self._mask, tiles)
+        self.inputs = InputSender(*context, vectors, value, self._mask, tiles, self._has_maps)
         self._sums = self._take_sums(scratch, most)
 
     def _take_sums(self, scratch: Scratch, most: int) -> Operand:
@@ -225,11 +241,22 @@ class ForwardStage:
         """Add the terms of the other operand to a job's sums, which ends them."""
         layer, inputs = self._layer, self._layer.tiling.inputs
         place = layer.operand.part(job.step + layer.operand_step, job.batch_tile)
-        ends = {"start": layer.x is None, "finish": True}
-        self._sum(job, place, layer.sent_operand, layer.tiling.units, row=inputs.padded, **ends)
+        self._sum(
+            job, place, layer.sent_operand, layer.tiling.units, row=inputs.padded, start=layer.x is None, finish=True,
+            whole_beats=self._whole_beats,
+        )  # fmt: skip
 
     def _sum(
-        self, job: Job, place: Place, sent: SentOperand | None, share: Share, row: int, start: bool, finish: bool
+        self,
+        job: Job,
+        place: Place,
+        sent: SentOperand | None,
+        share: Share,
+        *,
+        row: int,
+        start: bool,
+        finish: bool,
+        whole_beats: int = 0,
     ) -> None:
         """Add the terms of one broadcast array, or of its changes, to a job's sums; `start` begins, `finish` ends them.
 
@@ -238,9 +265,10 @@ class ForwardStage:
         whole = self._refreshes(job.step)
         bias = self._bias(job, start) if whole and not self._tokens else None
         place = place if whole else sent.changes(job.step, job.batch_tile)
+        needed = sent.row_map(job.step, job.batch_tile) if self._has_maps and not whole else None
         terms = Terms(
             place=place, share=share, matrix=self._rows, row=row, compressed=not whole, narrow=self.tiling.narrow,
-            start=start, finish=finish,
+            start=start, finish=finish, needed=needed, whole_beats=whole_beats,
         )  # fmt: skip
         add_terms(self._emitter, self._weights, job, terms, bias)
 

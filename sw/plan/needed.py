@@ -6,7 +6,7 @@ from etalstm.hw.contract import PARAMETER_NEEDED_SCALE, Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter
 from etalstm.plan.operands import Operand, Parameter, Place, Scratch
-from etalstm.plan.tiling import NEEDED_ARRAYS, Span
+from etalstm.plan.tiling import NEEDED_ARRAYS, Span, ceil_div
 from etalstm.plan.vectors import ONE, ZERO
 
 _LEAST = np.finfo(np.float32).smallest_normal  # what is less becomes 0
@@ -29,6 +29,19 @@ def needed_scale(threshold: float) -> np.float32:
     exact = float(_LEAST) / threshold
     scale = np.float32(exact)
     return max(_LEAST, scale if scale >= exact else np.nextafter(scale, np.float32(1)))
+
+
+def reduce_needed(emitter: Emitter, values: Operand, tiles: int, size: int) -> None:
+    """Leave in the first vector of each tile, [tile][b], a value that is not 0 where that of some sequence is none.
+
+    The other vectors are overwritten. Halves are merged, so only log2(size) operations wait for each other.
+    """
+    first = values.at(0, outer=size)
+    while size > 1:
+        half = ceil_div(size, 2)
+        other = first.at(half)
+        emitter.vector(VectorOp.SELECT, first, other, other, outer=tiles, inner=size - half)
+        size = half
 
 
 class NeededRows:

@@ -275,7 +275,8 @@ class Plan:
         emitter = Emitter(self.config, program)
         for piece in segment:
             layer = self.map.layers[piece.layer]
-            ForwardLayer(self.config, emitter, self.map, layer, skipped[piece.layer], shares).emit(piece.steps)
+            how = skipped[piece.layer], shares, self._skips
+            ForwardLayer(self.config, emitter, self.map, layer, *how).emit(piece.steps)
         program.halt()
         return program
 

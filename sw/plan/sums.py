@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from etalstm.hw.contract import Traffic
 from etalstm.plan.emit import Emitter
-from etalstm.plan.operands import Operand, Place
+from etalstm.plan.operands import Operand, Place, RowMap
 from etalstm.plan.tiling import Share, Span
 from etalstm.plan.weights import Matrix, WeightStore
 
@@ -62,6 +62,10 @@ class Terms:
         A vector of the weights holds two tiles.
     start, finish : bool
         The terms begin the sums, and end them.
+    needed : RowMap or None
+        The rows of weights that the array needs, if that is known.
+    whole_beats : int
+        Beats of weights that are brought before the map is known.
     """
 
     place: Place
@@ -72,12 +76,13 @@ class Terms:
     narrow: bool = False
     start: bool
     finish: bool
+    needed: RowMap | None = None
+    whole_beats: int = 0
 
 
 def add_terms(emitter: Emitter, weights: WeightStore, sums: Sums, terms: Terms, bias: Operand | None) -> None:
     """Append the products of a broadcast array, added to sums; without `bias` these begin with their first term."""
     for run in (runs := weights.runs(terms.matrix, terms.share, 1, sums.number)):
-        brought = weights.bring(terms.matrix, sums.number, run, terms.row)
         emitter.cast(
             terms.place,
             terms.share,
@@ -92,5 +97,7 @@ def add_terms(emitter: Emitter, weights: WeightStore, sums: Sums, terms: Terms, 
             finish=terms.finish and run is runs[-1],
             narrow=terms.narrow,
         )
+        beats = terms.whole_beats if run is runs[0] else 0
+        brought = weights.bring(terms.matrix, sums.number, run, terms.row, terms.needed, beats)
         vectors = run.rows * terms.matrix.groups[sums.number]
         emitter.mac(brought, vectors, sums.queue, sums.vectors, sums.row_tiles, bias=bias)

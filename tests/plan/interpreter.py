@@ -94,12 +94,11 @@ class Interpreter:
         """Rows that are left out become NaN: nothing may read them."""
         config, lane = self.config, self._lane_addresses(f).reshape(f["outer"], f["inner"])
         values = self.windows[:, self._vectors(f)].reshape(config.channels, *lane.shape, config.lanes)
-        needed, row = np.zeros(f["outer"], bool), 0
-        for channel, tile, rows in blocks_of(f):
-            vector = f["map"] // config.vector_beats + contract.MOST_GATES * tile
+        needed, row, of_lane = np.zeros(f["outer"], bool), 0, 1 if f["single"] else contract.MOST_GATES
+        for channel, tile, lanes in blocks_of(f):
+            vector, rows = f["map"] // config.vector_beats + of_lane * tile, of_lane * lanes
             for group in self.groups:
-                block = self.windows[group][channel, vector : vector + contract.MOST_GATES]
-                block = block[:, : rows // contract.MOST_GATES]
+                block = self.windows[group][channel, vector : vector + of_lane, :lanes]
                 needed[row : row + rows] |= block.T.reshape(-1) != 0
             row += rows
         assert row == f["outer"], f"blocks of {row} rows, {f['outer']} are to be loaded"
