@@ -14,14 +14,20 @@ INSTANCES = 256  # instructions of the program that are under way
 OFFERED = 256  # LOADs that a LOAD_ROWS has become and that are under way: they must not take the places of the others
 
 ROWS = record(
-    "state", "tile", "row", "rows", "left", "run", "length", "found", "ended", "map_at", "asked", "took", "base",
-    "needed", "offered",
+    "state", "tile", "row", "rows", "left", "run", "length", "found", "ended", "map_at", "asked", "gone", "took",
+    "base", "needed", "offered",
 )  # fmt: skip
 """The block whose map is looked at, its next row, and the run of rows that was found last.
 
 ``map_at`` is the cycle in which the block's map is there, ``asked`` the one in which it was asked for, ``took`` the one
-in which the map before it was taken; ``needed`` has a bit for each gate of the row's lane.
+in which the map before it was taken, and ``gone`` when the place of the map of a group before that was free; ``needed`` has a bit for each row of the row's lane.
 """
+
+
+@compiled
+def _rows_of_a_lane(instance):
+    """Give how many rows a lane has, and vectors a map."""
+    return 1 if instance.single else MOST_GATES
 
 
 @compiled
@@ -43,13 +49,15 @@ def supplied_at(rows, instance, done):
 def _next_map(cycle, rows, instance, m, sizes):
     """Find when the map of the next block is there; maps are asked for while another is looked at."""
     last = rows.tile == instance.tiles_per_channel - 1
-    rows.rows = MOST_GATES * (instance.last_lanes if last else instance.lanes)
+    rows.rows = _rows_of_a_lane(instance) * (instance.last_lanes if last else instance.lanes)
     rows.tile = 0 if last else rows.tile + 1
-    beats = MOST_GATES * sizes.vector_beats
-    first = rows.asked + BURST + ADDRESS + MERGE + sizes.latency + BUFFERED_FIFO
-    # The maps of all groups follow each other; each is asked for before the one before it has come.
-    rows.map_at = max(first, cycle + 1) + beats + (sizes.batch_groups - 1) * (beats + MAP_REQUEST)
-    rows.asked += MAP_REQUEST * sizes.batch_groups
+    beats = _rows_of_a_lane(instance) * sizes.vector_beats
+    rows.map_at = rows.took = cycle
+    for _ in range(sizes.batch_groups):  # two maps may be asked for or wait at once
+        rows.asked = max(rows.asked + MAP_REQUEST, rows.gone + 1)
+        rows.gone = rows.map_at
+        first = rows.asked + BURST + ADDRESS + MERGE + sizes.latency + BUFFERED_FIFO
+        rows.map_at = max(first, rows.map_at + 1) + beats
     m.counted[_MAP_BEATS] += beats
 
 
@@ -74,20 +82,21 @@ def _offer(cycle, rows, instance, m, more, sizes, wakes):
 
 @compiled
 def _look(cycle, rows, instance, m, given, sizes, wakes):
-    """Look at a row, or at those of a lane that are not needed."""
-    gate = rows.row % MOST_GATES
+    """Look at a row, or at a lane's four that are not needed."""
+    of_lane = _rows_of_a_lane(instance)
+    gate = rows.row % of_lane
     if gate == 0 and rows.needed < 0:
         if len(given.rows):
             rows.needed = given.rows[m.sequencer[0].row_lanes]
         else:
             seed(m.random, instance.text, rows.base + rows.row)
-            rows.needed = draw_bits(m.random, MOST_GATES, instance.row_threshold)
+            rows.needed = draw_bits(m.random, of_lane, instance.row_threshold)
         m.sequencer[0].row_lanes += 1
     left = rows.needed >> gate
     begins = left & 1 and rows.ended
     if begins and rows.found and not _offer(cycle, rows, instance, m, 1, sizes, wakes):
         return False
-    step = MOST_GATES if gate == 0 and left == 0 else 1
+    step = of_lane if gate == 0 and left == 0 else 1
     m.counted[_SEEN] += step
     m.counted[_SKIPPED] += 0 if left & 1 else step
     if begins:
@@ -96,7 +105,7 @@ def _look(cycle, rows, instance, m, given, sizes, wakes):
         rows.length += 1
     rows.ended = not left & 1
     rows.row += step
-    if rows.row % MOST_GATES == 0:
+    if rows.row % of_lane == 0:
         rows.needed = -1
     return True
 
@@ -109,7 +118,8 @@ def step_rows(cycle, m, given, sizes, wakes):
     if rows.state == PASS:
         if instance.wait_store and supplied_at(rows, instance, m.done) > cycle:
             return False, False
-        rows.tile, rows.left, rows.base, rows.asked = instance.tile, instance.outer, 0, cycle + MAP_REQUEST
+        rows.tile, rows.left, rows.base = instance.tile, instance.outer, 0
+        rows.asked = rows.gone = cycle
         rows.run, rows.length, rows.found, rows.needed = 0, 1, 0, -1
         _next_map(cycle, rows, instance, m, sizes)
         rows.state = TAKE
