@@ -20,7 +20,8 @@ ROWS = record(
 """The block whose map is looked at, its next row, and the run of rows that was found last.
 
 ``map_at`` is the cycle in which the block's map is there, ``asked`` the one in which it was asked for, ``took`` the one
-in which the map before it was taken, and ``gone`` when the place of the map of a group before that was free; ``needed`` has a bit for each row of the row's lane.
+in which the map before it was taken. Two maps of groups are asked for or wait at once: the next is asked for after
+``gone``, when the second last was taken. ``needed`` has a bit for each row of the row's lane.
 """
 
 
@@ -53,7 +54,7 @@ def _next_map(cycle, rows, instance, m, sizes):
     rows.tile = 0 if last else rows.tile + 1
     beats = _rows_of_a_lane(instance) * sizes.vector_beats
     rows.map_at = rows.took = cycle
-    for _ in range(sizes.batch_groups):  # two maps may be asked for or wait at once
+    for _ in range(sizes.batch_groups):
         rows.asked = max(rows.asked + MAP_REQUEST, rows.gone + 1)
         rows.gone = rows.map_at
         first = rows.asked + BURST + ADDRESS + MERGE + sizes.latency + BUFFERED_FIFO

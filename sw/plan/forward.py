@@ -79,6 +79,7 @@ class ForwardLayer:
         jobs = self._jobs(step)
         for job, ahead in zip_longest(jobs, [*jobs[1:], *following]):
             job.stage.sum_state(job)
+            job.stage.prepare(job)
             if ahead:
                 ahead.stage.sum_inputs(ahead)
             job.stage.cells(job)
@@ -157,9 +158,8 @@ class ForwardStage:
             self._vectors.take(self._stage.local_arrays)
             self._streams = Streams(emitter, network, layer)
         self._sender = self.inputs = None
-        self._has_maps, self._whole_beats = False, 0
+        self._has_maps = skips and any(operand.needed for operand in layer.sent) and self._loads_prevail(config)
         if layer.sent:
-            self._has_maps = skips and self._loads_prevail(config)
             self._send(scratch, most)
 
     def _take_weights(self, shares: bool) -> None:
@@ -241,22 +241,11 @@ class ForwardStage:
         """Add the terms of the other operand to a job's sums, which ends them."""
         layer, inputs = self._layer, self._layer.tiling.inputs
         place = layer.operand.part(job.step + layer.operand_step, job.batch_tile)
-        self._sum(
-            job, place, layer.sent_operand, layer.tiling.units, row=inputs.padded, start=layer.x is None, finish=True,
-            whole_beats=self._whole_beats,
-        )  # fmt: skip
+        ends = {"start": layer.x is None, "finish": True}
+        self._sum(job, place, layer.sent_operand, layer.tiling.units, row=inputs.padded, **ends)
 
     def _sum(
-        self,
-        job: Job,
-        place: Place,
-        sent: SentOperand | None,
-        share: Share,
-        *,
-        row: int,
-        start: bool,
-        finish: bool,
-        whole_beats: int = 0,
+        self, job: Job, place: Place, sent: SentOperand | None, share: Share, row: int, start: bool, finish: bool
     ) -> None:
         """Add the terms of one broadcast array, or of its changes, to a job's sums; `start` begins, `finish` ends them.
 
@@ -268,7 +257,7 @@ class ForwardStage:
         needed = sent.row_map(job.step, job.batch_tile) if self._has_maps and not whole else None
         terms = Terms(
             place=place, share=share, matrix=self._rows, row=row, compressed=not whole, narrow=self.tiling.narrow,
-            start=start, finish=finish, needed=needed, whole_beats=whole_beats,
+            start=start, finish=finish, needed=needed,
         )  # fmt: skip
         add_terms(self._emitter, self._weights, job, terms, bias)
 
@@ -301,6 +290,32 @@ class ForwardStage:
         place = Place(self._layer.bias, vector)
         self._emitter.load(Operand(Memory.BIAS, to), place, Traffic.WEIGHTS, outer=1, inner=vectors)
 
+    def prepare(self, job: Job) -> None:
+        """Bring what a job's cells read besides their sums, before the weights of the next sums.
+
+        Loads work in order. Behind these weights the cells would be late, and so would the map that their changes make.
+        """
+        if self._has_maps:
+            self._bring(job)
+            self._bring_mask(job)
+
+    def _bring(self, job: Job) -> None:
+        """Have what has been sent, the sums that a job's sums are added to, and the state before."""
+        emitter, layer, cell, stage = self._emitter, self._layer, self._cell, self._stage
+        part, vectors = Tiles(job.batch_tile, job.group, job.size), job.group.count * job.size
+        if self._sender:
+            self._sender.hold(job.step, part, self._vectors.array(stage.output))
+        if layer.is_last:
+            before = layer.c.part(layer.c_at(job.step), job.batch_tile, job.group.first)
+            emitter.load(self._vectors.array(cell.state_before), before, Traffic.INTERMEDIATES, 1, vectors)
+        if not self._refreshes(job.step):
+            emitter.load(self._sums, self._sums_place(job), Traffic.INTERMEDIATES, 1, job.vectors)
+
+    def _bring_mask(self, job: Job) -> None:
+        if self._network.mask:
+            place = self._network.mask.part(job.step, job.batch_tile)
+            self._emitter.load(self._mask, place, Traffic.ACTIVATIONS, 1, job.size)
+
     def cells(self, job: Job) -> None:
         """Activate the gates, update the state and keep what the backward pass needs."""
         emitter, layer, cell, stage = self._emitter, self._layer, self._cell, self._stage
@@ -313,11 +328,8 @@ class ForwardStage:
         def array(name):
             return self._vectors.array(name)
 
-        if self._sender:
-            self._sender.hold(job.step, part_of, array(stage.output))
-        if layer.is_last:
-            before = part(layer.c, layer.c_at(job.step))
-            emitter.load(array(cell.state_before), before, Traffic.INTERMEDIATES, 1, vectors)
+        if not self._has_maps:
+            self._bring(job)
         self._compute(job, self._sums_of(job))
         if self._goes_on(job):
             self._sender.send(job.step + 1, part_of, array(stage.output), self._mask if self._network.mask else None)
@@ -338,27 +350,27 @@ class ForwardStage:
         The results are stored if the next step goes on from them.
         """
         gates, rows, size = job.gates, job.row_tiles, job.size
-        sums, place = job.queue.at(0, outer=1, inner=rows), None
+        sums = job.queue.at(0, outer=1, inner=rows)
         operands = [job.queue.at(gate, outer=gates, inner=rows) for gate in range(gates)]
-        if self._sender:
-            place = self._layer.sums.part(0, job.batch_tile, gates * job.group.first)
         if not self._refreshes(job.step):
-            self._emitter.load(self._sums, place, Traffic.INTERMEDIATES, 1, rows * size)
             before = self._sums.at(0, outer=size)
             self._emitter.vector(VectorOp.ADD, before, sums, before, outer=rows, inner=size)
             sums, operands = before, [self._sums.at(gate * size, outer=gates * size) for gate in range(gates)]
         if self._goes_on(job):
-            self._emitter.store(sums, place, Traffic.INTERMEDIATES, rows, size)
+            self._emitter.store(sums, self._sums_place(job), Traffic.INTERMEDIATES, rows, size)
         return dict(zip(self._stage.sums, operands, strict=True))
+
+    def _sums_place(self, job: Job) -> Place:
+        """Where the sums of a job's gates lie from step to step."""
+        return self._layer.sums.part(0, job.batch_tile, job.gates * job.group.first)
 
     def _compute(self, job: Job, sums: dict[str, Operand]) -> None:
         """Compute state and output from the sums."""
         cell, stage = self._cell, self._stage
         update, output = split_after(stage.forward, {cell.state})
         self._run(job, update, sums)
-        if self._network.mask:
-            place = self._network.mask.part(job.step, job.batch_tile)
-            self._emitter.load(self._mask, place, Traffic.ACTIVATIONS, 1, job.size)
+        if not self._has_maps:
+            self._bring_mask(job)
         if self._layer.is_last:
             self._where_ended(job, cell.state, self._vectors.operand(cell.state_before, job.size))
         self._run(job, output, sums)

@@ -1,6 +1,7 @@
 """Sums of gates: what a broadcast array adds to them, block run by block run of its weights."""
 
 from dataclasses import dataclass
+from functools import partial
 
 from etalstm.hw.contract import Traffic
 from etalstm.plan.emit import Emitter
@@ -64,8 +65,6 @@ class Terms:
         The terms begin the sums, and end them.
     needed : RowMap or None
         The rows of weights that the array needs, if that is known.
-    whole_beats : int
-        Beats of weights that are brought before the map is known.
     """
 
     place: Place
@@ -77,12 +76,14 @@ class Terms:
     start: bool
     finish: bool
     needed: RowMap | None = None
-    whole_beats: int = 0
 
 
 def add_terms(emitter: Emitter, weights: WeightStore, sums: Sums, terms: Terms, bias: Operand | None) -> None:
     """Append the products of a broadcast array, added to sums; without `bias` these begin with their first term."""
     for run in (runs := weights.runs(terms.matrix, terms.share, 1, sums.number)):
+        bring = partial(weights.bring, terms.matrix, sums.number, run, terms.row, terms.needed)
+        # A LOAD_ROWS holds back what follows it until its map is stored. So the CAST comes before it.
+        brought = None if terms.needed else bring()
         emitter.cast(
             terms.place,
             terms.share,
@@ -97,7 +98,5 @@ def add_terms(emitter: Emitter, weights: WeightStore, sums: Sums, terms: Terms, 
             finish=terms.finish and run is runs[-1],
             narrow=terms.narrow,
         )
-        beats = terms.whole_beats if run is runs[0] else 0
-        brought = weights.bring(terms.matrix, sums.number, run, terms.row, terms.needed, beats)
         vectors = run.rows * terms.matrix.groups[sums.number]
-        emitter.mac(brought, vectors, sums.queue, sums.vectors, sums.row_tiles, bias=bias)
+        emitter.mac(brought or bring(), vectors, sums.queue, sums.vectors, sums.row_tiles, bias=bias)
