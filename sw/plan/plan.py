@@ -217,7 +217,7 @@ class Plan:
 
     @property
     def spareable_bytes(self) -> int:
-        """Bytes of weights in :meth:`traffic` that need not be read if δ is zero in all sequences that share a load."""
+        """Bytes of weights in :meth:`traffic` that need not be read if all sequences that share a load send zeros."""
         return sum(program.volume.spareable_bytes for program in self.programs.values())
 
     def product_programs(self) -> dict[str, Program]:
