@@ -187,7 +187,7 @@ def test_gives_the_rows_that_are_needed(share, stall):
 @pytest.mark.parametrize("share", KINDS)
 def test_lanes_of_one_row_and_of_four_take_turns(share, groups, stall):
     """A row is needed if some group needs it; the maps of single rows take a quarter of the beats."""
-    maps, kinds = Maps(share, groups), (GATES, 1, 1, GATES)
+    maps, kinds = Maps(share, groups), (1, 1, GATES, 1)
     parts = [instruction(n, 4 - n, gates=gates) for n, gates in enumerate(kinds)]
     bench = Bench([encode(Opcode.LOAD_ROWS, **part) for part in parts], maps, stall=stall, cycles=40000)
     check(bench, [word for part in parts for word in loads_of(part, maps)])
