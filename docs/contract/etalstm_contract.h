@@ -53,6 +53,8 @@
 #define ETALSTM_PARAMETER_THRESHOLDS 8u /* the first of six: thresholds of P_i, P_f, P_g, P_o, P_s, P_r */
 #define ETALSTM_PARAMETER_DELTA_THRESHOLD 14u /* of the gradients of gates */
 #define ETALSTM_PARAMETER_NEEDED_SCALE 15u /* what gradients of gates are multiplied by: those below their threshold become ±0 */
+#define ETALSTM_PARAMETER_INPUT_SCALES 14u /* in a forward pass, the first of two: what changes of x and h are multiplied by, likewise */
+#define ETALSTM_MOST_INPUT_SCALES 2u
 
 /* Registers */
 #define ETALSTM_REG_MAGIC 0u /* the constant MAGIC */
