@@ -255,12 +255,13 @@ FIELDS = {
     },
     # A LOAD of `outer` rows of `inner` vectors each that leaves out rows which no scalar of a CAST has a use for. The
     # sequencer turns it into LOADs of the others; lane memory keeps what it had where a row is left out, but one row at
-    # least is read. Rows belong to blocks in the order of a CAST by rows with four gates: the first block is tile
-    # `tile` of channel `channel`, then come the next tiles, after tile `tiles_per_channel - 1` tile 0 of the next
-    # channel; a block has four rows, one for each gate, of each of `lanes` lanes, or of `last_lanes` in a channel's
-    # last tile. `channel` is a position in a group: every group has a map of each block, and a row is left out if none
-    # of them needs it. The map of a block is four vectors, one for each gate, at beat map + tile·(4·beats per vector)
-    # of the channel's window: a row is left out if its lane's word is ±0. It is read when the waits are over.
+    # least is read. Rows belong to blocks in the order of a CAST by rows: the first block is tile `tile` of channel
+    # `channel`, then come the next tiles, after tile `tiles_per_channel - 1` tile 0 of the next channel. A block has
+    # the rows of `lanes` lanes, or of `last_lanes` in a channel's last tile: of each lane four, one for each gate, or
+    # with `single` one. `channel` is a position in a group: every group has a map of each block, and a row is left out
+    # if none of them needs it. The map of a block is a vector for each of its lane's rows, four or one of them, at beat
+    # map + tile·(beats of these vectors) of the channel's window: a row is left out if its lane's word is ±0. It is
+    # read when the waits are over.
     # BAD_FIELD: a count of 0; lanes that a vector does not have; `outer` rows are not those of whole blocks.
     Opcode.LOAD_ROWS: {
         **_TRANSFER,
@@ -270,6 +271,7 @@ FIELDS = {
         "tiles_per_channel": TILE_BITS,
         "lanes": 6,
         "last_lanes": 6,
+        "single": 1,  # a lane has one row
     },
     # Copies outer·inner vectors of lane memory `memory` to the channel's window, one after the other.
     # With `compressed`, STORE appends a stream to the channel's log `log` and writes its index beat (see STREAM_INDEX)
@@ -535,7 +537,7 @@ class BoardStatus(IntFlag):
 BOARD_SPACE_BYTES = 0x2000  # of both kinds of registers together
 BOARD_RESET = 1  # lets the memory finish what is under way, then resets the machine; its memory keeps its bytes
 MAGIC = 0x4554414C  # "ETAL"
-VERSION = 8
+VERSION = 9
 PARAMETERS = 16
 PARAMETER_ONE = 0  # reads as 1.0 whatever is written
 PARAMETER_ZERO = 1  # reads as +0.0 whatever is written
@@ -549,6 +551,8 @@ MOST_INPUT_THRESHOLDS = 5
 PARAMETER_THRESHOLDS = 8  # the first of six: thresholds of P_i, P_f, P_g, P_o, P_s, P_r
 PARAMETER_DELTA_THRESHOLD = 14  # of the gradients of gates
 PARAMETER_NEEDED_SCALE = 15  # what gradients of gates are multiplied by: those below their threshold become ±0
+PARAMETER_INPUT_SCALES = 14  # in a forward pass, the first of two: what changes of x and h are multiplied by, likewise
+MOST_INPUT_SCALES = 2
 
 
 class Cycle(IntEnum):

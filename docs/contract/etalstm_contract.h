@@ -39,7 +39,7 @@
 #define ETALSTM_BOARD_SPACE_BYTES 0x2000u /* of both kinds of registers together */
 #define ETALSTM_BOARD_RESET 1u /* lets the memory finish what is under way, then resets the machine; its memory keeps its bytes */
 #define ETALSTM_MAGIC 0x4554414cu /* "ETAL" */
-#define ETALSTM_VERSION 8u
+#define ETALSTM_VERSION 9u
 #define ETALSTM_PARAMETERS 16u
 #define ETALSTM_PARAMETER_ONE 0u /* reads as 1.0 whatever is written */
 #define ETALSTM_PARAMETER_ZERO 1u /* reads as +0.0 whatever is written */
@@ -53,6 +53,8 @@
 #define ETALSTM_PARAMETER_THRESHOLDS 8u /* the first of six: thresholds of P_i, P_f, P_g, P_o, P_s, P_r */
 #define ETALSTM_PARAMETER_DELTA_THRESHOLD 14u /* of the gradients of gates */
 #define ETALSTM_PARAMETER_NEEDED_SCALE 15u /* what gradients of gates are multiplied by: those below their threshold become ±0 */
+#define ETALSTM_PARAMETER_INPUT_SCALES 14u /* in a forward pass, the first of two: what changes of x and h are multiplied by, likewise */
+#define ETALSTM_MOST_INPUT_SCALES 2u
 
 /* Registers */
 #define ETALSTM_REG_MAGIC 0u /* the constant MAGIC */
@@ -296,6 +298,7 @@
 #define ETALSTM_LOAD_ROWS_TILES_PER_CHANNEL 184u, 12u
 #define ETALSTM_LOAD_ROWS_LANES 196u, 6u
 #define ETALSTM_LOAD_ROWS_LAST_LANES 202u, 6u
+#define ETALSTM_LOAD_ROWS_SINGLE 208u, 1u
 
 /* Fields of LOOP: offset and width in bits. */
 #define ETALSTM_LOOP_TURNS 41u, 32u

@@ -13,6 +13,7 @@ from etalstm.hw.stream import Place, Windows, instruction_layout
 
 _AHEAD = 2  # maps that are asked for while another is looked at
 _DEPTH = 32  # beats of the reader's FIFO
+_SHIFT = (MOST_GATES - 1).bit_length()  # from lanes to their rows, unless a lane has a single one
 
 
 class RowMap(data.StructLayout):
@@ -20,8 +21,8 @@ class RowMap(data.StructLayout):
 
     Members
     -------
-    needed : a bit for each row, those of lane 0 first
-    rows : how many rows there are, a multiple of the gates
+    needed : a bit for each of a lane's four rows, those of lane 0 first; for a single row the first of the four
+    rows : how many rows there are
     last : the last block of its instruction
     """
 
@@ -59,7 +60,7 @@ class RowMaps(wiring.Component):
     def __init__(self, format: FloatFormat, *, lanes: int, beat_words: int, address_bits: int):
         self._format, self._lanes, self._beat_words = format, lanes, beat_words
         self._address_bits = address_bits
-        self._beats, self._beat_bits = MOST_GATES * lanes // beat_words, beat_words * format.width
+        self._vector_beats, self._beat_bits = lanes // beat_words, beat_words * format.width
         super().__init__(
             {
                 "i": In(stream.Signature(instruction_layout(Opcode.LOAD_ROWS))),
@@ -77,7 +78,7 @@ class RowMaps(wiring.Component):
     def elaborate(self, platform):
         """One FSM asks, a counter collects."""
         m = Module()
-        sizes = (self._address_bits, self._beat_bits, self._beats.bit_length())
+        sizes = (self._address_bits, self._beat_bits, (MOST_GATES * self._vector_beats).bit_length())
         m.submodules.reader = reader = Reader(*sizes, depth=_DEPTH, outstanding=_AHEAD)
         shared = {name: RowMap(self._lanes).members[name] for name in ("rows", "last")}
         plan = data.StructLayout(shared | {"first_group": 1, "last_group": 1})
@@ -94,14 +95,16 @@ class RowMaps(wiring.Component):
         rows = Signal(self.i.p.shape())
         left, lanes = Signal.like(rows.outer, name="left"), Signal.like(rows.lanes, name="lanes")
         channel, tile = Signal.like(rows.channel, name="channel"), Signal.like(rows.tile, name="tile")
+        beats = Signal.like(reader.i.p.beats)
         window, offset = Signal(self._address_bits), Signal(contract.ADDRESS_BITS + 1)
         last_tile = tile == rows.tiles_per_channel - 1
         group, first = Signal.like(self.place.group, name="group"), Signal.like(self.place.first, name="first")
         m.d.comb += [
+            beats.eq(self._vector_beats << Mux(rows.single, 0, _SHIFT)),
+            plan.rows.eq(lanes << Mux(rows.single, 0, _SHIFT)),
             reader.i.p.address.eq(window + (offset << shift)),
-            reader.i.p.beats.eq(self._beats),
-            plan.rows.eq(lanes * MOST_GATES),
-            plan.last.eq(left == lanes * MOST_GATES),
+            reader.i.p.beats.eq(beats),
+            plan.last.eq(left == plan.rows),
             plan.first_group.eq(group == 0),
             plan.last_group.eq(group == self.place.count - 1),
         ]
@@ -115,16 +118,16 @@ class RowMaps(wiring.Component):
             with m.State("LOCATE"):
                 m.d.sync += [
                     lanes.eq(Mux(last_tile, rows.last_lanes, rows.lanes)),
-                    offset.eq(rows.map + tile * self._beats),
+                    offset.eq(rows.map + ((tile * self._vector_beats) << Mux(rows.single, 0, _SHIFT))),
                     window.eq(self.windows.base + (first + channel) * self.windows.stride),
                 ]
                 m.next = "CHECK"
             with m.State("CHECK"):
                 m.next = "ASK"
-                with m.If((lanes > self._lanes) | (lanes * MOST_GATES > left)):
+                with m.If((lanes > self._lanes) | (plan.rows > left)):
                     m.d.sync += self.status.eq(Status.BAD_FIELD)
                     m.next = "STOPPED"
-                with m.Elif((channel >= self.place.size) | (offset + self._beats > self.windows.size >> shift)):
+                with m.Elif((channel >= self.place.size) | (offset + beats > self.windows.size >> shift)):
                     m.d.sync += self.status.eq(Status.BAD_ADDRESS)
                     m.next = "STOPPED"
             with m.State("ASK"):
@@ -144,9 +147,9 @@ class RowMaps(wiring.Component):
 
     def _collect(self, m, reader, plans, plan):
         """Gather a block's bits from the beats of its maps: gates follow each other, and beats of a gate's vector."""
-        vector_beats, width = self._lanes // self._beat_words, self._format.width
+        beats, width = MOST_GATES * self._vector_beats, self._format.width
         needed = Signal(data.ArrayLayout(MOST_GATES, self._lanes), reset_less=True)
-        beat, whole = Signal(range(self._beats)), Signal()
+        beat, whole = Signal(range(beats)), Signal()
         words = [reader.o.p.data.word_select(n, width)[:-1].any() for n in range(self._beat_words)]
         m.d.comb += [
             reader.o.ready.eq(plans.r_rdy & ~whole),
@@ -158,10 +161,10 @@ class RowMaps(wiring.Component):
             plans.r_en.eq((self.o.valid & self.o.ready) | (self.beat & reader.o.p.last & ~plan.last_group)),
         ]
         with m.If(self.beat):
-            m.d.sync += [beat.eq(beat + 1), whole.eq(reader.o.p.last & plan.last_group)]
+            m.d.sync += [beat.eq(Mux(reader.o.p.last, 0, beat + 1)), whole.eq(reader.o.p.last & plan.last_group)]
             with m.Switch(beat):
-                for number in range(self._beats):
-                    gate, first = divmod(number, vector_beats)
+                for number in range(beats):
+                    gate, first = divmod(number, self._vector_beats)
                     with m.Case(number):
                         for n, word in enumerate(words):
                             row = needed[first * self._beat_words + n][gate]

@@ -1,6 +1,6 @@
 """Executes LOAD_ROWS: LOADs of the rows of weights that are needed, for all channels."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -25,9 +25,9 @@ class RowLoads(wiring.Component):
 
     All channels need the same rows, so this is done once, between the sequencer and them. A LOAD_ROWS waits here until
     every channel has stored what its map is made of, and no later instruction passes it: what it waits for was handed
-    on before. A row takes one cycle. The rows of a lane take one cycle together if none is needed. A run ends with its
-    block. Its LOAD goes out when the next run begins. The last LOAD goes out, without ``more``, when all maps have been
-    looked at. Other instructions pass in the same cycle.
+    on before. A row takes one cycle. The four rows of a lane take one cycle together if none is needed. A run ends
+    with its block. Its LOAD goes out when the next run begins. The last LOAD goes out, without ``more``, when all maps
+    have been looked at. Other instructions pass in the same cycle.
 
     Parameters
     ----------
@@ -110,7 +110,13 @@ class RowLoads(wiring.Component):
                 m.d.sync += [here.address.eq(rows.address), here.lane_address.eq(rows.lane_address), found.eq(0)]
             with m.State("TAKE"):
                 m.d.comb += maps.o.ready.eq(1)
-                m.d.sync += [needed.eq(maps.o.p.needed), here.outer.eq(maps.o.p.rows), last.eq(maps.o.p.last)]
+                # Beside a single row the second one counts as needed. So no single row is taken for a lane's four.
+                second = Cat(Const(1 << 1, MOST_GATES) for _ in range(len(needed) // MOST_GATES))
+                m.d.sync += [
+                    needed.eq(maps.o.p.needed | Mux(rows.single, second, 0)),
+                    here.outer.eq(maps.o.p.rows),
+                    last.eq(maps.o.p.last),
+                ]
                 m.d.sync += ended.eq(1)
                 with m.If(maps.o.valid):
                     m.next = "LOOK"
@@ -146,15 +152,15 @@ class RowLoads(wiring.Component):
         beats, shift = rows.inner * self._vector_beats, (MOST_GATES - 1).bit_length()
         m.d.comb += [self.seen.eq(step), self.skipped.eq(Mux(needed[0], 0, step))]
         m.d.sync += here.outer.eq(here.outer - step)
-        with m.If(step == MOST_GATES):
+        whole_lane = step == MOST_GATES
+        m.d.sync += needed.eq(Mux(whole_lane | rows.single, needed >> MOST_GATES, needed >> 1))
+        with m.If(whole_lane):
             m.d.sync += [
                 here.address.eq(here.address + (beats << shift)),
                 here.lane_address.eq(here.lane_address + (rows.outer_stride << shift)),
-                needed.eq(needed >> MOST_GATES),
             ]
         with m.Else():
             m.d.sync += [
                 here.address.eq(here.address + beats),
                 here.lane_address.eq(here.lane_address + rows.outer_stride),
-                needed.eq(needed >> 1),
             ]

@@ -229,8 +229,10 @@ class HardwareSession(Session):
                 self.windows.write(sequence.step(0), state)
         for kind, threshold in enumerate(self.shape.storage.thresholds):
             self._accelerator.set_parameter(contract.PARAMETER_THRESHOLDS + kind, threshold)
-        for threshold, number in threshold_parameters(self.shape.inputs, self.shape.network.layers).items():
-            self._accelerator.set_parameter(number, threshold)
+        for threshold, numbers in threshold_parameters(self.shape.inputs, self.shape.network.layers).items():
+            self._accelerator.set_parameter(numbers.threshold, threshold)
+            if numbers.scale is not None:
+                self._accelerator.set_parameter(numbers.scale, needed_scale(threshold))
         self._run_pass("forward", range(len(self._map.kept.held)), self.spill.during_forward)
 
     def _write_tokens(self) -> None:

@@ -11,6 +11,7 @@ from etalstm.hw.contract import MOST_GATES, Opcode
 from etalstm.model.state import sizes_of
 from etalstm.model.table import Tables
 from etalstm.plan.sent import SentOperand
+from etalstm.plan.volume import blocks_of
 from etalstm.plan.walk import Step, walk
 
 Read = Callable[[int, int, int], np.ndarray]
@@ -52,7 +53,9 @@ class Counted:
                     block_streams.append(stream)
                     total += len(masks[-1])
             elif step.opcode == Opcode.LOAD_ROWS:
-                rows += self._rows(fields, _sharing(steps, last_cast))
+                # Rows of a single one for each lane are those of a CAST of x or h, which shares no load.
+                casts = [steps[last_cast]] if fields["single"] else _sharing(steps, last_cast)
+                rows += self._rows(fields, casts)
             elif step.opcode in (Opcode.LOAD, Opcode.STORE) and fields["compressed"]:
                 indices = [self._index(channel, step.address) for channel in range(self._channels)]
                 streams.append(max(indices))
@@ -121,7 +124,7 @@ class Counted:
         return (bits.reshape(-1, words * MOST_GATES) * weights).sum(axis=1).astype(np.uint32)
 
     def _rows(self, rows: dict, casts: list[Step]) -> list[int]:
-        """Give a bit for each gate that some group needs, of every lane of the blocks of a LOAD_ROWS.
+        """Give a bit for each row that some group needs, of every lane of the blocks of a LOAD_ROWS.
 
         Parameters
         ----------
@@ -131,11 +134,11 @@ class Counted:
             Those whose products take the rows.
         """
         needed, values = [], 1 << np.arange(MOST_GATES)
-        for channel, tile, lanes in _blocks_of({**rows, "blocks": _count_blocks(rows)}):
+        for channel, tile, lanes in blocks_of(rows):
             windows = range(channel, self._config.channels, self._channels)  # that of every group
             blocks = [self._block(cast, window, tile)[0].any(axis=1) for cast in casts for window in windows]
             bits = np.any(blocks, axis=0)  # (gate, lane)
-            needed += (values @ bits[:, :lanes]).tolist()
+            needed += (values[: len(bits)] @ bits[:, :lanes]).tolist()
         return needed
 
 
@@ -162,13 +165,3 @@ def _blocks_of(fields: dict):
         last = tile == fields["tiles_per_channel"] - 1
         yield channel, tile, fields["last_lanes" if last else "lanes"]
         channel, tile = channel + last, 0 if last else tile + 1
-
-
-def _count_blocks(rows: dict) -> int:
-    """Count the blocks of a LOAD_ROWS."""
-    tile, left, count = rows["tile"], rows["outer"], 0
-    while left > 0:
-        last = tile == rows["tiles_per_channel"] - 1
-        left -= MOST_GATES * rows["last_lanes" if last else "lanes"]
-        tile, count = 0 if last else tile + 1, count + 1
-    return count

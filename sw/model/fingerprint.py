@@ -38,7 +38,7 @@ _TIMES = {
     "load": "prepared_at",
     "store": "prepared_at cut_from scatter_from queue_at",
     "writer": "active_from offered shown_from",
-    "rows": "map_at asked took",
+    "rows": "map_at asked gone first",
 }
 """Fields that are cycles."""
 

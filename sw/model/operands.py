@@ -117,8 +117,8 @@ class Densities:
 
     def row_threshold(self, rows: dict) -> int:
         """Give the probability, in 2^32, that a row of a LOAD_ROWS has a scalar that is not zero."""
-        delta = self._kept[contract.Traffic.DELTAS]
-        return round((1 - (1 - delta) ** self._batch) * CERTAIN)
+        kept = self._kept[contract.Traffic.ACTIVATIONS if rows["single"] else contract.Traffic.DELTAS]
+        return round((1 - (1 - kept) ** self._batch) * CERTAIN)
 
     def _size(self, address: int, elements: int, kind: int, bf16: bool) -> tuple[int, int]:
         kept = round(self._occupied(address, elements) * self._kept[kind])

@@ -30,7 +30,7 @@ def give_transfer(reader, beat, beats, cycle):
 
 
 @compiled
-def _send(offered, port, length, latency):
+def send_burst(offered, port, length, latency):
     """Pass an address to the memory that stands at the reader in cycle `offered`; give its data's first cycle."""
     accepted = max(offered + port.hops, port.accepted + 1)
     if port.count >= MEMORY_BURSTS:
@@ -78,7 +78,7 @@ def step_reader(cycle, reader, port, latency):
     if not begins:
         return following
     place = (reader.tail - 1) % RING
-    reader.starts[place] = _send(cycle + ADDRESS, port, reader.lengths[place], latency)
+    reader.starts[place] = send_burst(cycle + ADDRESS, port, reader.lengths[place], latency)
     reader.address_from = max(cycle + 1, port.accepted - port.hops)
     return cycle + 1 if reader.left else NEVER
 

@@ -1,10 +1,11 @@
 """LOAD_ROWS as LOADs of the rows that are needed: see hw/dma/rows.py and hw/dma/rowmaps.py."""
 
 from etalstm.hw.contract import MOST_GATES, Counter, Opcode, Traffic
-from etalstm.model.latencies import ADDRESS, BUFFERED_FIFO, BURST, MAP_REQUEST, MERGE, RENDEZVOUS
+from etalstm.model.latencies import ADDRESS, BUFFERED_FIFO, BURST, MAP_REQUEST, RENDEZVOUS
 from etalstm.model.masks import draw_bits, seed
 from etalstm.model.queues import has_room, push, stored_by_all
-from etalstm.model.state import LOAD, NEVER, compiled, record
+from etalstm.model.reader import send_burst
+from etalstm.model.state import FETCH, LOAD, NEVER, compiled, record
 
 LOAD_CODE = int(Opcode.LOAD)
 _SEEN, _SKIPPED = int(Counter.ROWS_SEEN), int(Counter.ROWS_SKIPPED)
@@ -14,14 +15,21 @@ INSTANCES = 256  # instructions of the program that are under way
 OFFERED = 256  # LOADs that a LOAD_ROWS has become and that are under way: they must not take the places of the others
 
 ROWS = record(
-    "state", "tile", "row", "rows", "left", "run", "length", "found", "ended", "map_at", "asked", "took", "base",
-    "needed", "offered",
+    "state", "tile", "row", "rows", "left", "run", "length", "found", "ended", "map_at", "unasked", "asked", "gone",
+    "first", "base", "needed", "offered",
 )  # fmt: skip
 """The block whose map is looked at, its next row, and the run of rows that was found last.
 
-``map_at`` is the cycle in which the block's map is there, ``asked`` the one in which it was asked for, ``took`` the one
-in which the map before it was taken; ``needed`` has a bit for each gate of the row's lane.
+``map_at`` is the cycle in which the next block's map is there. Maps of ``unasked`` blocks have not been asked for. The
+last one that has was asked for in cycle ``asked``, and its first beat is there in cycle ``first``. Two maps of groups
+are asked for or wait at once: after ``gone`` there is room for another. ``needed`` has a bit for each row of a lane.
 """
+
+
+@compiled
+def _rows_of_a_lane(instance):
+    """Give how many rows a lane has, and vectors a map."""
+    return 1 if instance.single else MOST_GATES
 
 
 @compiled
@@ -40,17 +48,57 @@ def supplied_at(rows, instance, done):
 
 
 @compiled
+def _begin(cycle, rows, instance, m, sizes):
+    """Begin with the first block."""
+    of_lane, left, tile = _rows_of_a_lane(instance), instance.outer, instance.tile
+    rows.tile, rows.left, rows.base, rows.unasked = tile, left, 0, 0
+    while left > 0:
+        last = tile == instance.tiles_per_channel - 1
+        left -= of_lane * (instance.last_lanes if last else instance.lanes)
+        tile = 0 if last else tile + 1
+        rows.unasked += 1
+    rows.asked = rows.gone = cycle
+    rows.run, rows.length, rows.found, rows.needed = 0, 1, 0, -1
+    if sizes.batch_groups == 1:
+        rows.unasked -= 1
+        _ask(rows, instance, m, sizes)
+    _next_map(cycle, rows, instance, m, sizes)
+
+
+@compiled
+def _ask(rows, instance, m, sizes):
+    """Ask for a map, at the port of the program's fetch."""
+    rows.asked = max(rows.asked + MAP_REQUEST, rows.gone + 1)
+    beats = _rows_of_a_lane(instance) * sizes.vector_beats
+    rows.first = send_burst(rows.asked + BURST + ADDRESS, m.ports[FETCH], beats, sizes.latency) + BUFFERED_FIFO
+
+
+@compiled
 def _next_map(cycle, rows, instance, m, sizes):
-    """Find when the map of the next block is there; maps are asked for while another is looked at."""
+    """Find when the next block's map is there, if the one before it is taken in a cycle; ask for those that follow."""
+    beats, groups = _rows_of_a_lane(instance) * sizes.vector_beats, sizes.batch_groups
+    rows.map_at = cycle
+    if groups == 1:
+        rows.map_at = max(rows.first, cycle + 1) + beats
+        rows.gone = cycle
+    if rows.unasked:
+        rows.unasked -= 1
+        for _ in range(groups):
+            _ask(rows, instance, m, sizes)
+            if groups > 1:
+                rows.gone = rows.map_at
+                rows.map_at = max(rows.first, rows.map_at + 1) + beats
+
+
+@compiled
+def _take(cycle, rows, instance, m, sizes):
+    """Take a block's map."""
     last = rows.tile == instance.tiles_per_channel - 1
-    rows.rows = MOST_GATES * (instance.last_lanes if last else instance.lanes)
+    rows.rows = _rows_of_a_lane(instance) * (instance.last_lanes if last else instance.lanes)
     rows.tile = 0 if last else rows.tile + 1
-    beats = MOST_GATES * sizes.vector_beats
-    first = rows.asked + BURST + ADDRESS + MERGE + sizes.latency + BUFFERED_FIFO
-    # The maps of all groups follow each other; each is asked for before the one before it has come.
-    rows.map_at = max(first, cycle + 1) + beats + (sizes.batch_groups - 1) * (beats + MAP_REQUEST)
-    rows.asked += MAP_REQUEST * sizes.batch_groups
-    m.counted[_MAP_BEATS] += beats
+    rows.state, rows.row, rows.ended = LOOK, 0, 1
+    m.counted[_MAP_BEATS] += _rows_of_a_lane(instance) * sizes.vector_beats
+    _next_map(cycle, rows, instance, m, sizes)
 
 
 @compiled
@@ -74,20 +122,21 @@ def _offer(cycle, rows, instance, m, more, sizes, wakes):
 
 @compiled
 def _look(cycle, rows, instance, m, given, sizes, wakes):
-    """Look at a row, or at those of a lane that are not needed."""
-    gate = rows.row % MOST_GATES
+    """Look at a row, or at a lane's four that are not needed."""
+    of_lane = _rows_of_a_lane(instance)
+    gate = rows.row % of_lane
     if gate == 0 and rows.needed < 0:
         if len(given.rows):
             rows.needed = given.rows[m.sequencer[0].row_lanes]
         else:
             seed(m.random, instance.text, rows.base + rows.row)
-            rows.needed = draw_bits(m.random, MOST_GATES, instance.row_threshold)
+            rows.needed = draw_bits(m.random, of_lane, instance.row_threshold)
         m.sequencer[0].row_lanes += 1
     left = rows.needed >> gate
     begins = left & 1 and rows.ended
     if begins and rows.found and not _offer(cycle, rows, instance, m, 1, sizes, wakes):
         return False
-    step = MOST_GATES if gate == 0 and left == 0 else 1
+    step = of_lane if gate == 0 and left == 0 else 1
     m.counted[_SEEN] += step
     m.counted[_SKIPPED] += 0 if left & 1 else step
     if begins:
@@ -96,7 +145,7 @@ def _look(cycle, rows, instance, m, given, sizes, wakes):
         rows.length += 1
     rows.ended = not left & 1
     rows.row += step
-    if rows.row % MOST_GATES == 0:
+    if rows.row % of_lane == 0:
         rows.needed = -1
     return True
 
@@ -109,14 +158,11 @@ def step_rows(cycle, m, given, sizes, wakes):
     if rows.state == PASS:
         if instance.wait_store and supplied_at(rows, instance, m.done) > cycle:
             return False, False
-        rows.tile, rows.left, rows.base, rows.asked = instance.tile, instance.outer, 0, cycle + MAP_REQUEST
-        rows.run, rows.length, rows.found, rows.needed = 0, 1, 0, -1
-        _next_map(cycle, rows, instance, m, sizes)
+        _begin(cycle, rows, instance, m, sizes)
         rows.state = TAKE
     elif rows.state == TAKE:
         if rows.map_at <= cycle:
-            rows.state, rows.row, rows.ended = LOOK, 0, 1
-            rows.took = cycle
+            _take(cycle, rows, instance, m, sizes)
     elif rows.state == LOOK:
         if not _look(cycle, rows, instance, m, given, sizes, wakes):
             return False, False
@@ -124,8 +170,6 @@ def step_rows(cycle, m, given, sizes, wakes):
             rows.base += rows.rows
             rows.left -= rows.rows
             rows.state = END if rows.left <= 0 else TAKE
-            if rows.left > 0:
-                _next_map(rows.took, rows, instance, m, sizes)
     elif _offer(cycle, rows, instance, m, 0, sizes, wakes):
         rows.state = PASS
         return True, True

@@ -17,8 +17,8 @@ INSTRUCTION = record(
     "outer", "inner", "more", "compressed", "bf16", "first", "start", "log", "beats", "elements", "kept",
     "stream_start", "stream_beats", "queue", "tiles", "backward", "op", "a_source", "b_source", "serial", "rows",
     "lanes", "lane", "gates", "batch", "batch_outer", "first_sum", "begins", "finish", "blocks", "first_block",
-    "given_block", "last_lanes", "tile", "tiles_per_channel", "row_threshold", "register", "turns", "length", "pairs",
-    "text",
+    "given_block", "last_lanes", "tile", "tiles_per_channel", "single", "row_threshold", "register", "turns", "length",
+    "pairs", "text",
     registers=ADVANCES, amounts=ADVANCES,
 )  # fmt: skip
 """Fields of all opcodes; those of streams hold what was found of the stream. ``text`` is :func:`_texts`."""
@@ -45,7 +45,7 @@ class Tables(NamedTuple):
     block_streams, streams : arrays, int64, (n, 3)
         Kept elements, first beat and beats of every stream: of blocks that are broadcast, of LOAD and STORE.
     rows : array, int64
-        A bit for each gate that is needed, of every lane of the maps of LOAD_ROWS.
+        A bit for each of a lane's rows that is needed, of every lane of the maps of LOAD_ROWS.
     boundaries : array of bool
         Whether a part of the program begins at each instruction, and behind the last; one False: nothing is a boundary.
     """

@@ -13,7 +13,7 @@ from etalstm.plan import layout
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.exchange import Exchange
 from etalstm.plan.memory import Array, MemoryMap
-from etalstm.plan.sent import SENDING_ARRAYS, SendingRoom, SentOperand
+from etalstm.plan.sent import SENDING_ARRAYS, TURNS, SendingRoom, SentOperand
 from etalstm.plan.sequence import Sequence
 from etalstm.plan.shards import Shards
 from etalstm.plan.tiling import NEEDED_ARRAYS, BatchTiles, LayerTiling, Share, stay, tile_batch, tile_layer
@@ -102,7 +102,7 @@ class LayerAllocation:
         return tile_layer(self._lanes, len(stage.gates), vectors, self._batch, *sizes, self._narrow)
 
     def allocate(
-        self, below: LayerArrays | None, exchange: Exchange | None, room: SendingRoom | None, thresholds: dict
+        self, below: LayerArrays | None, exchange: Exchange | None, room: SendingRoom | None, parameters: dict
     ) -> LayerArrays:
         """Allocate all stages; gives the last.
 
@@ -114,11 +114,11 @@ class LayerAllocation:
             Of all layers; None if there is one group of channels.
         room : SendingRoom or None
             Of all layers; None if their operands are sent whole.
-        thresholds : dict
-            From an input threshold to the number of its parameter.
+        parameters : dict
+            From an input threshold to its :class:`ThresholdParameters`.
         """
         self._below, self._exchange, arrays = below, exchange, None
-        self._room, self._parameters_of = room, thresholds
+        self._room, self._parameters_of = room, parameters
         for stage, shards in zip(self._cell.stages, self.shards, strict=True):
             arrays = self._stage(stage, shards, arrays.stages if arrays else ())
         return arrays
@@ -177,8 +177,7 @@ class LayerAllocation:
     def _weights(self, tiling: LayerTiling, suffix: str, of_shards: tuple) -> dict[str, Array]:
         """Allocate the copies of a stage's weights; where they are narrow, also the weights, in shards."""
         add, narrow, matrix = self._memory.add, self._narrow, of_shards[-1]
-        of_column = sum(tiling.weight_vectors(tiling.gates * group.count) for group in tiling.unit_groups)
-        rows = tiling.depth * of_column, partial(layout.row_copy_index, tiling), matrix
+        rows = tiling.depth * tiling.row_vectors, partial(layout.row_copy_index, tiling), matrix
         columns = tiling.rows * tiling.column_vectors, partial(layout.column_copy_index, tiling), matrix
         copies = {
             "rows": add(f"rows{suffix}", "weights", *rows, narrow=narrow),
@@ -222,7 +221,9 @@ class LayerAllocation:
     def _sent_operand(
         self, name: str, share: Share, operands: dict, streams: Array, collected: Sequence, threshold: float
     ) -> SentOperand:
-        indices = self._steps * self._batch.count * share.tiles
+        indices, maps = (steps * self._batch.count * share.tiles for steps in (self._steps, TURNS))
+        parameters, tiling = self._parameters_of[threshold], self.shards[-1].tiling
+        has_maps = parameters.scale is not None and not stay(self._lanes, tiling.row_vectors, tiling.depth)
         return SentOperand(
             share=share,
             values=operands[name],
@@ -231,7 +232,8 @@ class LayerAllocation:
             index=self._memory.add_raw(f"{name}_changes{self._number}", "activations", indices),
             streams=streams,
             collected=collected,
-            threshold=self._parameters_of[threshold],
+            parameters=parameters,
+            needed=self._memory.add_raw(f"{name}_needed{self._number}", "activations", maps) if has_maps else None,
         )
 
     def _kept(self, stage: Stage, tiling: LayerTiling, suffix: str) -> dict[str, Sequence | Array | None]:

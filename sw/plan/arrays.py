@@ -193,4 +193,4 @@ class LayerArrays:
     @property
     def row_map(self) -> RowMap | None:
         """Where the map of the rows lies that the present δ needs, if there is one."""
-        return RowMap(Place(self.needed, 0), self.tiling.units) if self.needed else None
+        return RowMap(Place(self.needed, 0), self.tiling.units, self.tiling.gates) if self.needed else None

@@ -75,6 +75,7 @@ class Emitter:
             also_reads=needed.place.resource, map=self._beat(needed.place),
             channel=channel, tile=tile, tiles_per_channel=needed.share.tiles,
             lanes=needed.share.lanes_of(0), last_lanes=needed.share.lanes_of(needed.share.tiles - 1),
+            single=needed.gates == 1,
         )  # fmt: skip
 
     def store(

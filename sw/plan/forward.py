@@ -17,7 +17,7 @@ from etalstm.plan.sent import SENDING_ARRAYS, SentOperand
 from etalstm.plan.steps import loop_through
 from etalstm.plan.streams import NO_STEPS, Steps, Streams
 from etalstm.plan.sums import Sums, Terms, add_terms
-from etalstm.plan.tiling import Share
+from etalstm.plan.tiling import SPARSE_CHANGES, Share
 from etalstm.plan.tokens import TokenSums
 from etalstm.plan.vectors import ZERO, Vectors
 from etalstm.plan.weights import Matrix, WeightStore
@@ -38,6 +38,10 @@ class ForwardLayer:
     The part of a job's sums that comes from x does not depend on the step before, so it is broadcast ahead, while the
     element-wise work of the job before runs. Cells of steps in `skipped` keep nothing for the backward pass. With
     `shares` the sums of the distinct tokens stand for x, where the layer has such arrays.
+
+    With `skips`, weights that are loaded again at each step are loaded row by row, where only changes are broadcast: a
+    row if the change that it meets is sent for some sequence of the batch tile. That is done where the products of
+    sparse changes take less time than all rows take to load.
     """
 
     def __init__(
@@ -48,10 +52,12 @@ class ForwardLayer:
         layer: LayerArrays,
         skipped: Steps = NO_STEPS,
         shares: bool = False,
+        skips: bool = False,
     ):
         self._emitter, self._batch, self._skipped = emitter, network.batch, skipped
         self._half, scratch, self._refreshes = config.queue_depth // 2, Scratch(config), layer.inputs.refreshes
-        self._stages = [ForwardStage(emitter, scratch, network, arrays, skipped, shares) for arrays in layer.stages]
+        context = config, emitter, scratch, network
+        self._stages = [ForwardStage(*context, arrays, skipped, shares, skips) for arrays in layer.stages]
 
     def emit(self, steps: range) -> None:
         """Append the instructions of some steps."""
@@ -73,6 +79,7 @@ class ForwardLayer:
         jobs = self._jobs(step)
         for job, ahead in zip_longest(jobs, [*jobs[1:], *following]):
             job.stage.sum_state(job)
+            job.stage.prepare(job)
             if ahead:
                 ahead.stage.sum_inputs(ahead)
             job.stage.cells(job)
@@ -127,12 +134,14 @@ class ForwardStage:
 
     def __init__(
         self,
+        config: Config,
         emitter: Emitter,
         scratch: Scratch,
         network: NetworkMap,
         layer: LayerArrays,
         skipped: Steps,
         shares: bool,
+        skips: bool,
     ):
         self._emitter, self._network, self._layer, self._skipped = emitter, network, layer, skipped
         self._refreshes = layer.inputs.refreshes
@@ -149,6 +158,7 @@ class ForwardStage:
             self._vectors.take(self._stage.local_arrays)
             self._streams = Streams(emitter, network, layer)
         self._sender = self.inputs = None
+        self._has_maps = skips and any(operand.needed for operand in layer.sent) and self._loads_prevail(config)
         if layer.sent:
             self._send(scratch, most)
 
@@ -166,6 +176,12 @@ class ForwardStage:
             matrices = [self._tokens.matrix, self._rows]
         self._weights = WeightStore(layer.lanes, emitter, matrices, layer.first_weight)
 
+    def _loads_prevail(self, config: Config) -> bool:
+        """Tell whether a row of weights takes longer to load than its products take, if changes are sparse."""
+        tiling, tiles = self.tiling, self.tiling.gates * self.tiling.units.tiles
+        products = SPARSE_CHANGES * self._network.batch.size * tiles
+        return tiling.row_vectors * config.vector_beats * config.channels_per_port > products
+
     def begin(self) -> None:
         """Append what comes before the first step."""
         if self._tokens:
@@ -177,9 +193,9 @@ class ForwardStage:
         """Send changes. Those of x have the scratch memory when those of the other operand have been sent."""
         vectors = [scratch.take("what is sent", most) for _ in range(SENDING_ARRAYS)]
         context = self._emitter, self._network, self._layer
-        self._sender = Sender(*context, self._layer.sent_operand, vectors)
+        self._sender = Sender(*context, self._layer.sent_operand, vectors, self._has_maps)
         value, tiles = self._vectors.array(self._stage.output), most // self._network.batch.size
-        self.inputs = InputSender(*context, vectors, value, self._mask, tiles)
+        self.inputs = InputSender(*context, vectors, value, self._mask, tiles, self._has_maps)
         self._sums = self._take_sums(scratch, most)
 
     def _take_sums(self, scratch: Scratch, most: int) -> Operand:
@@ -238,9 +254,10 @@ class ForwardStage:
         whole = self._refreshes(job.step)
         bias = self._bias(job, start) if whole and not self._tokens else None
         place = place if whole else sent.changes(job.step, job.batch_tile)
+        needed = sent.row_map(job.step, job.batch_tile) if self._has_maps and not whole else None
         terms = Terms(
             place=place, share=share, matrix=self._rows, row=row, compressed=not whole, narrow=self.tiling.narrow,
-            start=start, finish=finish,
+            start=start, finish=finish, needed=needed,
         )  # fmt: skip
         add_terms(self._emitter, self._weights, job, terms, bias)
 
@@ -273,6 +290,32 @@ class ForwardStage:
         place = Place(self._layer.bias, vector)
         self._emitter.load(Operand(Memory.BIAS, to), place, Traffic.WEIGHTS, outer=1, inner=vectors)
 
+    def prepare(self, job: Job) -> None:
+        """Bring what a job's cells read besides their sums, before the weights of the next sums.
+
+        Loads work in order. Behind these weights the cells would be late, and so would the map that their changes make.
+        """
+        if self._has_maps:
+            self._bring(job)
+            self._bring_mask(job)
+
+    def _bring(self, job: Job) -> None:
+        """Have what has been sent, the sums that a job's sums are added to, and the state before."""
+        emitter, layer, cell, stage = self._emitter, self._layer, self._cell, self._stage
+        part, vectors = Tiles(job.batch_tile, job.group, job.size), job.group.count * job.size
+        if self._sender:
+            self._sender.hold(job.step, part, self._vectors.array(stage.output))
+        if layer.is_last:
+            before = layer.c.part(layer.c_at(job.step), job.batch_tile, job.group.first)
+            emitter.load(self._vectors.array(cell.state_before), before, Traffic.INTERMEDIATES, 1, vectors)
+        if not self._refreshes(job.step):
+            emitter.load(self._sums, self._sums_place(job), Traffic.INTERMEDIATES, 1, job.vectors)
+
+    def _bring_mask(self, job: Job) -> None:
+        if self._network.mask:
+            place = self._network.mask.part(job.step, job.batch_tile)
+            self._emitter.load(self._mask, place, Traffic.ACTIVATIONS, 1, job.size)
+
     def cells(self, job: Job) -> None:
         """Activate the gates, update the state and keep what the backward pass needs."""
         emitter, layer, cell, stage = self._emitter, self._layer, self._cell, self._stage
@@ -285,11 +328,8 @@ class ForwardStage:
         def array(name):
             return self._vectors.array(name)
 
-        if self._sender:
-            self._sender.hold(job.step, part_of, array(stage.output))
-        if layer.is_last:
-            before = part(layer.c, layer.c_at(job.step))
-            emitter.load(array(cell.state_before), before, Traffic.INTERMEDIATES, 1, vectors)
+        if not self._has_maps:
+            self._bring(job)
         self._compute(job, self._sums_of(job))
         if self._goes_on(job):
             self._sender.send(job.step + 1, part_of, array(stage.output), self._mask if self._network.mask else None)
@@ -310,27 +350,27 @@ class ForwardStage:
         The results are stored if the next step goes on from them.
         """
         gates, rows, size = job.gates, job.row_tiles, job.size
-        sums, place = job.queue.at(0, outer=1, inner=rows), None
+        sums = job.queue.at(0, outer=1, inner=rows)
         operands = [job.queue.at(gate, outer=gates, inner=rows) for gate in range(gates)]
-        if self._sender:
-            place = self._layer.sums.part(0, job.batch_tile, gates * job.group.first)
         if not self._refreshes(job.step):
-            self._emitter.load(self._sums, place, Traffic.INTERMEDIATES, 1, rows * size)
             before = self._sums.at(0, outer=size)
             self._emitter.vector(VectorOp.ADD, before, sums, before, outer=rows, inner=size)
             sums, operands = before, [self._sums.at(gate * size, outer=gates * size) for gate in range(gates)]
         if self._goes_on(job):
-            self._emitter.store(sums, place, Traffic.INTERMEDIATES, rows, size)
+            self._emitter.store(sums, self._sums_place(job), Traffic.INTERMEDIATES, rows, size)
         return dict(zip(self._stage.sums, operands, strict=True))
+
+    def _sums_place(self, job: Job) -> Place:
+        """Where the sums of a job's gates lie from step to step."""
+        return self._layer.sums.part(0, job.batch_tile, job.gates * job.group.first)
 
     def _compute(self, job: Job, sums: dict[str, Operand]) -> None:
         """Compute state and output from the sums."""
         cell, stage = self._cell, self._stage
         update, output = split_after(stage.forward, {cell.state})
         self._run(job, update, sums)
-        if self._network.mask:
-            place = self._network.mask.part(job.step, job.batch_tile)
-            self._emitter.load(self._mask, place, Traffic.ACTIVATIONS, 1, job.size)
+        if not self._has_maps:
+            self._bring_mask(job)
         if self._layer.is_last:
             self._where_ended(job, cell.state, self._vectors.operand(cell.state_before, job.size))
         self._run(job, output, sums)

@@ -1,4 +1,4 @@
-"""The map of the rows of weights that δ needs, as the machine makes it."""
+"""Maps of the rows of weights that δ, or the changes of x and h, need: how the machine makes them."""
 
 import numpy as np
 
@@ -6,29 +6,43 @@ from etalstm.hw.contract import PARAMETER_NEEDED_SCALE, Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter
 from etalstm.plan.operands import Operand, Parameter, Place, Scratch
-from etalstm.plan.tiling import NEEDED_ARRAYS, Span
+from etalstm.plan.tiling import NEEDED_ARRAYS, Span, ceil_div
 from etalstm.plan.vectors import ONE, ZERO
 
 _LEAST = np.finfo(np.float32).smallest_normal  # what is less becomes 0
 
 
 def needed_scale(threshold: float) -> np.float32:
-    """Give the smallest factor with which no product of a δ that is kept becomes 0.
+    """Give the smallest factor with which no product of an element that is kept becomes 0.
 
     The machine has no operation that compares. But it has no subnormals either: with `_LEAST` / `threshold`, rounded
-    up, the product of a δ below the threshold is 0. There are two exceptions. A δ that is less than a rounding error
-    below the threshold may stay. With a threshold above 1 every δ above 1 may stay. Their rows are loaded in vain.
+    up, the product of an element below the threshold is 0. There are two exceptions. An element that is less than a
+    rounding error below the threshold may stay. With a threshold above 1 every element above 1 may stay. Their rows
+    are loaded in vain.
 
     Parameters
     ----------
     threshold : float
-        Elements of δ whose size is below are dropped; 0: none.
+        Elements of δ, or changes, whose size is below are dropped; 0: none.
     """
     if threshold <= _LEAST:
         return np.float32(1)
     exact = float(_LEAST) / threshold
     scale = np.float32(exact)
     return max(_LEAST, scale if scale >= exact else np.nextafter(scale, np.float32(1)))
+
+
+def reduce_needed(emitter: Emitter, values: Operand, tiles: int, size: int) -> None:
+    """Leave in the first vector of each tile, [tile][b], a value other than 0 wherever some sequence has one.
+
+    The other vectors are overwritten. Halves are merged, so only log2(size) operations wait for each other.
+    """
+    first = values.at(0, outer=size)
+    while size > 1:
+        half = ceil_div(size, 2)
+        other = first.at(half)
+        emitter.vector(VectorOp.SELECT, first, other, other, outer=tiles, inner=size - half)
+        size = half
 
 
 class NeededRows:

@@ -71,8 +71,6 @@ class NetworkMap:
     kept : Kept
         Where what cells keep lies.
     mask : Sequence or None
-    thresholds : dict
-        From an input threshold to the number of its parameter; empty if everything is broadcast.
     """
 
     def __init__(
@@ -122,13 +120,13 @@ class NetworkMap:
             for number in range(network.layers)
         ]
         exchange = allocate_exchange(self.memory, [shards for layer in allocations for shards in layer.shards])
-        room, thresholds = None, threshold_parameters(inputs, network.layers)
+        room, parameters = None, threshold_parameters(inputs, network.layers)
         if not inputs.off:
             room = SendingRoom(self.memory, self.batch, [allocation.shards[-1].tiling for allocation in allocations])
         self.layers: list[LayerArrays] = []
         for allocation in allocations:
             below = self.layers[-1] if self.layers else None
-            self.layers.append(allocation.allocate(below, exchange, room, thresholds))
+            self.layers.append(allocation.allocate(below, exchange, room, parameters))
         segments = segments or everything(network.layers, steps)
         self.kept = Kept(config, self.memory, self.layers, share, segments, every_delta)
 

@@ -69,13 +69,16 @@ class RowMap:
     Members
     -------
     place : Place
-        The map of the first tile: a vector for each gate, 0 where a unit's row is not needed.
+        The map of the first tile: a vector for each row of a lane, 0 where the row is not needed.
     share : Share
-        Of the units.
+        Of the array's elements.
+    gates : int
+        Rows of each element.
     """
 
     place: Place
     share: Share
+    gates: int
 
 
 LOCAL_GRADIENTS, DELTAS = range(2)  # logs, by what they keep; in the forward pass the second one has what is sent

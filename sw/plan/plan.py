@@ -207,7 +207,7 @@ class Plan:
 
     @property
     def spareable_bytes(self) -> int:
-        """Bytes of weights in :meth:`traffic` that need not be read if δ is zero in all sequences that share a load."""
+        """Bytes of weights in :meth:`traffic` that need not be read if all sequences that share a load send zeros."""
         return sum(program.volume.spareable_bytes for program in self.programs.values())
 
     def product_programs(self) -> dict[str, Program]:
@@ -272,7 +272,8 @@ class Plan:
         emitter = Emitter(self.config, program)
         for piece in segment:
             layer = network.layers[piece.layer]
-            ForwardLayer(self.config, emitter, network, layer, skipped[piece.layer], shares).emit(piece.steps)
+            how = skipped[piece.layer], shares, self._skips
+            ForwardLayer(self.config, emitter, network, layer, *how).emit(piece.steps)
         program.halt()
         return program
 

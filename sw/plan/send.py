@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from etalstm.hw.contract import Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter
+from etalstm.plan.needed import reduce_needed
 from etalstm.plan.network import NetworkMap
-from etalstm.plan.operands import Operand, Place
+from etalstm.plan.operands import Operand, Parameter, Place
 from etalstm.plan.sent import SentOperand
 from etalstm.plan.tiling import Span, spans
 from etalstm.plan.vectors import ZERO
@@ -48,12 +49,21 @@ class Sender:
         Of the layer.
     vectors : sequence of ``SENDING_ARRAYS`` Operand
         Scratch memory, [tile][b].
+    maps : bool
+        Tell which rows of weights the changes need.
     """
 
     def __init__(
-        self, emitter: Emitter, network: NetworkMap, layer: LayerArrays, operand: SentOperand, vectors: list[Operand]
+        self,
+        emitter: Emitter,
+        network: NetworkMap,
+        layer: LayerArrays,
+        operand: SentOperand,
+        vectors: list[Operand],
+        maps: bool,
     ):
         self._emitter, self._operand, self._network = emitter, operand, network
+        self._has_map = maps and operand.needed is not None
         self._refreshes, (self._sent, self._change) = layer.inputs.refreshes, vectors
 
     def sends_changes(self, step: int) -> bool:
@@ -79,18 +89,32 @@ class Sender:
     def send(self, step: int, part: Tiles, value: Operand, mask: Operand | None) -> None:
         """Keep the changes that a step broadcasts: of `value` against what is held, which is that of the step before.
 
-        Sequences of which `mask` is 0 send nothing.
+        Sequences of which `mask` is 0 send nothing. What is held is lost.
         """
         change, sent, value = (vectors.at(0, outer=part.size) for vectors in (self._change, self._sent, value))
         self._emitter.vector(VectorOp.SUBTRACT, change, value, sent, **part.loops)
         if mask:
             self._emitter.vector(VectorOp.SELECT_ZERO, change, mask.at(0, outer=0), ZERO, **part.loops)
+        threshold = self._operand.parameters.threshold
         for number, index in self._streams(step, part):
             log = self._operand.log(step, part.batch_tile, part.tiles.first + number)
             self._emitter.compress(
-                self._change.at(number * part.size), index, log, Traffic.ACTIVATIONS, self._operand.threshold, False,
+                self._change.at(number * part.size), index, log, Traffic.ACTIVATIONS, threshold, False,
                 outer=1, inner=part.size, alone=True,
             )  # fmt: skip
+        if self._has_map:
+            self._keep_map(step, part, change, sent)
+
+    def _keep_map(self, step: int, part: Tiles, change: Operand, products: Operand) -> None:
+        """Store for each element whether a change is sent for some sequence; `products` is scratch memory for that.
+
+        It does not wait for the streams, which tell the same: compressing them takes longer.
+        """
+        emitter, operand = self._emitter, self._operand
+        emitter.vector(VectorOp.MULTIPLY, products, Parameter(operand.parameters.scale), change, **part.loops)
+        reduce_needed(emitter, products, part.tiles.count, part.size)
+        place = operand.row_map(step, part.batch_tile, part.tiles.first).place
+        emitter.store(products, place, Traffic.DELTAS, part.tiles.count, 1)
 
     def load_value(self, step: int, part: Tiles, value: Operand) -> None:
         """Bring the operand of a step."""
@@ -130,6 +154,8 @@ class InputSender:
         Scratch memory for a mask.
     most : int
         Tiles that the scratch memory holds.
+    maps : bool
+        Tell which rows of weights the changes need.
     """
 
     def __init__(
@@ -141,9 +167,10 @@ class InputSender:
         value: Operand,
         mask: Operand,
         most: int,
+        maps: bool,
     ):
         self._emitter, self._network = emitter, network
-        self._sender = Sender(emitter, network, layer, layer.sent_x, vectors)
+        self._sender = Sender(emitter, network, layer, layer.sent_x, vectors, maps)
         self._value, self._mask = value, mask if network.mask else None
         batch, tiles = network.batch, spans(layer.sent_x.share.tiles, most)
         self._parts = [Tiles(tile, span, batch.size_of(tile)) for tile in range(batch.count) for span in tiles]

@@ -5,14 +5,36 @@ from dataclasses import dataclass
 
 from etalstm.delta_inputs import DeltaInputs
 from etalstm.errors import PlanError
-from etalstm.hw.contract import MOST_INPUT_THRESHOLDS, PARAMETER_INPUT_THRESHOLDS, STREAM_BLOCK
+from etalstm.hw.contract import (
+    MOST_INPUT_SCALES,
+    MOST_INPUT_THRESHOLDS,
+    PARAMETER_INPUT_SCALES,
+    PARAMETER_INPUT_THRESHOLDS,
+    STREAM_BLOCK,
+)
 from etalstm.plan.memory import Array, MemoryMap
-from etalstm.plan.operands import DELTAS, Log, Place
+from etalstm.plan.operands import DELTAS, Log, Place, RowMap
 from etalstm.plan.sequence import Sequence
 from etalstm.plan.tiling import BatchTiles, LayerTiling, Share, ceil_div
 
 SENDING_ARRAYS = 2  # scratch vectors of each element: what has been sent, and how the operand differs from it
 TURNS = 2  # steps whose changes are in memory at once
+
+
+@dataclass(frozen=True)
+class ThresholdParameters:
+    """Parameters of a threshold of what is sent, in the forward pass.
+
+    Members
+    -------
+    threshold : int
+        Number of the parameter that has it: smaller changes are not sent.
+    scale : int or None
+        Number of the parameter with which the product of a smaller change is ±0; None if none is left.
+    """
+
+    threshold: int
+    scale: int | None
 
 
 @dataclass(frozen=True)
@@ -35,8 +57,10 @@ class SentOperand:
         Room for these streams.
     collected : Sequence
         The gradient that has not reached an element yet.
-    threshold : int
-        Number of the parameter: smaller changes are not sent.
+    parameters : ThresholdParameters
+    needed : Array or None
+        The rows of weights that the changes need, a vector for each tile: [turn][batch tile][tile]. None: all rows of
+        weights are loaded.
     """
 
     share: Share
@@ -46,7 +70,8 @@ class SentOperand:
     index: Array
     streams: Array
     collected: Sequence
-    threshold: int
+    parameters: ThresholdParameters
+    needed: Array | None
 
     def value(self, step: int, batch_tile: int, tile: int = 0) -> Place:
         """Where the operand of a step lies."""
@@ -63,8 +88,17 @@ class SentOperand:
         Two steps take turns: a step's first changes are there before the last ones of the step before are broadcast.
         """
         worst = stream_vectors(self.sent.batch.size, self.share.lanes)
-        number = (step % TURNS * self.sent.batch.count + batch_tile) * self.share.tiles + tile
-        return Log(DELTAS, self.streams.part(number * worst, worst), worst)
+        return Log(DELTAS, self.streams.part(self._in_turn(step, batch_tile, tile) * worst, worst), worst)
+
+    def row_map(self, step: int, batch_tile: int, tile: int = 0) -> RowMap | None:
+        """Tell where the map of the rows lies that a step's changes need, if there is one; two steps take turns."""
+        if self.needed is None:
+            return None
+        place = Place(self.needed, self._in_turn(step, batch_tile, tile), (step % TURNS, batch_tile))
+        return RowMap(place, self.share, gates=1)
+
+    def _in_turn(self, step: int, batch_tile: int, tile: int) -> int:
+        return (step % TURNS * self.sent.batch.count + batch_tile) * self.share.tiles + tile
 
 
 def stream_vectors(vectors: int, lanes: int) -> int:
@@ -107,12 +141,14 @@ class SendingRoom:
         return Sequence(self._operand_collected, tiling.units.tiles, self._batch)
 
 
-def threshold_parameters(inputs: DeltaInputs, layers: int) -> dict[float, int]:
-    """Give each input threshold of a network a parameter of the forward pass.
+def threshold_parameters(inputs: DeltaInputs, layers: int) -> dict[float, ThresholdParameters]:
+    """Give each input threshold of a network parameters of the forward pass.
+
+    The largest thresholds have scales: of their operands the least is sent.
 
     Returns
     -------
-    dict from the threshold to the number of the parameter; {} without delta inputs
+    dict from the threshold to its parameters; {} without delta inputs
 
     Raises
     ------
@@ -123,7 +159,11 @@ def threshold_parameters(inputs: DeltaInputs, layers: int) -> dict[float, int]:
     values = sorted({threshold for layer in of_layers for threshold in (layer.x, layer.h)})
     if len(values) > MOST_INPUT_THRESHOLDS:
         raise PlanError(f"the machine has {MOST_INPUT_THRESHOLDS} input thresholds, the network has {values}")
-    return {value: PARAMETER_INPUT_THRESHOLDS + number for number, value in enumerate(values)}
+    scales = {value: PARAMETER_INPUT_SCALES + number for number, value in enumerate(values[-MOST_INPUT_SCALES:])}
+    return {
+        value: ThresholdParameters(PARAMETER_INPUT_THRESHOLDS + number, scales.get(value))
+        for number, value in enumerate(values)
+    }
 
 
 def same_programs(first: DeltaInputs, second: DeltaInputs, layers: int) -> bool:

@@ -1,10 +1,11 @@
 """Sums of gates: what a broadcast array adds to them, block run by block run of its weights."""
 
 from dataclasses import dataclass
+from functools import partial
 
 from etalstm.hw.contract import Traffic
 from etalstm.plan.emit import Emitter
-from etalstm.plan.operands import Operand, Place
+from etalstm.plan.operands import Operand, Place, RowMap
 from etalstm.plan.tiling import Share, Span
 from etalstm.plan.weights import Matrix, WeightStore
 
@@ -62,6 +63,8 @@ class Terms:
         A vector of the weights holds two tiles.
     start, finish : bool
         The terms begin the sums, and end them.
+    needed : RowMap or None
+        The rows of weights that the array needs, if that is known.
     """
 
     place: Place
@@ -72,12 +75,15 @@ class Terms:
     narrow: bool = False
     start: bool
     finish: bool
+    needed: RowMap | None = None
 
 
 def add_terms(emitter: Emitter, weights: WeightStore, sums: Sums, terms: Terms, bias: Operand | None) -> None:
     """Append the products of a broadcast array, added to sums; without `bias` these begin with their first term."""
     for run in (runs := weights.runs(terms.matrix, terms.share, 1, sums.number)):
-        brought = weights.bring(terms.matrix, sums.number, run, terms.row)
+        bring = partial(weights.bring, terms.matrix, sums.number, run, terms.row, terms.needed)
+        # A LOAD_ROWS holds back what follows it until its map is stored. So the CAST comes before it.
+        brought = None if terms.needed else bring()
         emitter.cast(
             terms.place,
             terms.share,
@@ -93,4 +99,4 @@ def add_terms(emitter: Emitter, weights: WeightStore, sums: Sums, terms: Terms, 
             narrow=terms.narrow,
         )
         vectors = run.rows * terms.matrix.groups[sums.number]
-        emitter.mac(brought, vectors, sums.queue, sums.vectors, sums.row_tiles, bias=bias)
+        emitter.mac(brought or bring(), vectors, sums.queue, sums.vectors, sums.row_tiles, bias=bias)

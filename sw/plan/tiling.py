@@ -18,6 +18,9 @@ NEEDED_ARRAYS = MOST_GATES
 # The density that a compressed δ is taken to have, where reads are weighed against products: what pruning aims at.
 SPARSE_DELTA = 0.1
 
+# Likewise of the changes of x and h.
+SPARSE_CHANGES = 0.1
+
 # Scratch vectors that the update needs for each weight of a lane: weight, gradient, velocity, a temporary.
 UPDATE_ARRAYS = 4
 
@@ -185,6 +188,11 @@ class LayerTiling:
     def column_vectors(self) -> int:
         """Vectors of a row of the column copy, all column groups together."""
         return sum(self.weight_vectors(group.count) for group in self.column_groups)
+
+    @property
+    def row_vectors(self) -> int:
+        """Vectors of a row of the row copy, all groups of units together."""
+        return sum(self.weight_vectors(self.gates * group.count) for group in self.unit_groups)
 
     @property
     def columns(self) -> int:

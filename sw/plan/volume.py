@@ -52,7 +52,7 @@ class Volume:
         if opcode == Opcode.LOAD_ROWS:
             self.spareable_bytes += moved
             maps = sum(1 for _ in blocks_of(fields))
-            into[Traffic.DELTAS] += times * self._groups * maps * self._bytes_of(contract.MOST_GATES, {})
+            into[Traffic.DELTAS] += times * self._groups * maps * self._bytes_of(rows_of_a_lane(fields), {})
 
     def _moved(self, opcode, fields) -> int:
         config = self._config
@@ -71,14 +71,19 @@ class Volume:
         return (stream_beats(config, vectors, self._density, bool(fields.get("bf16"))) + 1) * config.beat_bytes
 
 
+def rows_of_a_lane(fields: dict[str, int]) -> int:
+    """Give the rows that a lane has in a block of a LOAD_ROWS, each with a vector in the block's map."""
+    return 1 if fields["single"] else contract.MOST_GATES
+
+
 def blocks_of(fields: dict[str, int]) -> Iterator[tuple[int, int, int]]:
-    """Go through the blocks of a LOAD_ROWS: channel, tile, and how many of its rows belong to each."""
+    """Go through the blocks of a LOAD_ROWS: channel, tile, and how many lanes of it have rows."""
     channel, tile, left = fields["channel"], fields["tile"], fields["outer"]
     while left > 0:
         last = tile == fields["tiles_per_channel"] - 1
-        rows = contract.MOST_GATES * fields["last_lanes" if last else "lanes"]
-        yield channel, tile, rows
-        left, channel, tile = left - rows, channel + last, 0 if last else tile + 1
+        lanes = fields["last_lanes" if last else "lanes"]
+        yield channel, tile, lanes
+        left, channel, tile = left - rows_of_a_lane(fields) * lanes, channel + last, 0 if last else tile + 1
 
 
 def stream_beats(config: Config, vectors: int, density: float, bf16: bool) -> int:

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from etalstm.errors import PlanError
 from etalstm.hw.config import Config
-from etalstm.hw.contract import MOST_GATES, Memory, Traffic
+from etalstm.hw.contract import Memory, Traffic
 from etalstm.plan.emit import MOST_COUNTED, Emitter
 from etalstm.plan.memory import Array
 from etalstm.plan.operands import Operand, Place, RowMap
@@ -191,7 +191,7 @@ class WeightStore:
         if needed is not None:
             whole = blocks = 0
             while whole * of_row * self._vector_beats < whole_beats and blocks < run.blocks:
-                whole += MOST_GATES * needed.share.lanes_of((run.first_block + blocks) % needed.share.tiles)
+                whole += needed.gates * needed.share.lanes_of((run.first_block + blocks) % needed.share.tiles)
                 blocks += 1
 
         def part(first, rows):

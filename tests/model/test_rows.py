@@ -1,5 +1,8 @@
-"""LOAD_ROWS that become many LOADs."""
+"""LOAD_ROWS that become many LOADs, and how many of their rows are needed."""
 
+import pytest
+
+from etalstm.delta_inputs import DeltaInputs
 from etalstm.hw.config import preset
 from etalstm.hw.contract import Counter
 from etalstm.model.iteration import count_program
@@ -18,3 +21,16 @@ def test_more_loads_than_instructions_can_be_under_way_do_no_harm():
     seen, skipped = counters[Counter.ROWS_SEEN], counters[Counter.ROWS_SKIPPED]
     assert seen - skipped > 4 * INSTANCES
     assert 0.7 < skipped / seen < 0.9  # of 8 sequences none needs a row
+
+
+@pytest.mark.parametrize("density", [0.3, 0.05])
+def test_rows_of_changes_are_needed_as_often_as_one_of_a_batch_tile_sends(density):
+    """Of independent elements; the steps after the first look at all rows, for each batch tile."""
+    config, network = preset("test"), NetworkShape(40, 40)
+    plan = Plan(config, network, 4, 5, inputs=DeltaInputs(0.1, 0))
+    words = plan.programs["forward"].words
+    counters = count_program(config, words, Densities(config, plan, inputs=density))
+    seen, skipped = counters[Counter.ROWS_SEEN], counters[Counter.ROWS_SKIPPED]
+    (layer,), batch = plan.map.layers, plan.map.batch
+    assert seen == 4 * batch.count * len(layer.tiling.unit_groups) * layer.tiling.depth
+    assert abs(skipped / seen - (1 - density) ** batch.size) < 0.05, (skipped, seen)

@@ -4,8 +4,9 @@ from collections import defaultdict
 
 import numpy as np
 
-from etalstm.hw.contract import ENGINE_OF, MOST_GATES, Engine, Memory, Opcode, Source, VectorOp
+from etalstm.hw.contract import ENGINE_OF, Engine, Memory, Opcode, Source, VectorOp
 from etalstm.plan.tiling import weight_vectors
+from etalstm.plan.volume import rows_of_a_lane
 from etalstm.plan.walk import walk
 
 
@@ -101,8 +102,8 @@ class Hazards:
                 lanes = self._lanes(Memory(f["memory"]), f, "lane_address", "outer_stride", "inner_stride")
                 beats = self._window(step, f["outer"] * f["inner"])
                 if step.opcode == Opcode.LOAD_ROWS:
-                    tiles = range(f["tiles_per_channel"] * MOST_GATES)
-                    beats = beats | {("beats", f["map"] // self._config.vector_beats + n) for n in tiles}
+                    vectors = range(f["tiles_per_channel"] * rows_of_a_lane(f))
+                    beats = beats | {("beats", f["map"] // self._config.vector_beats + n) for n in vectors}
                 return (lanes, beats) if step.opcode == Opcode.STORE else (beats, lanes)
             case Opcode.TRANSPOSE:
                 return self._lanes(Memory.SCRATCH, f | {"inner": f["rows"]}, "lane_address", "outer_stride",

@@ -8,7 +8,7 @@ from etalstm.golden.arithmetic import add, multiply
 from etalstm.hw import contract
 from etalstm.hw.contract import Engine, Memory, Opcode, Source, Start, Traffic, VectorOp
 from etalstm.plan.tiling import ceil_div
-from etalstm.plan.volume import blocks_of
+from etalstm.plan.volume import blocks_of, rows_of_a_lane
 from etalstm.plan.walk import walk
 
 MINUS_ZERO = np.float32(-0.0)
@@ -94,12 +94,11 @@ class Interpreter:
         """Rows that are left out become NaN: nothing may read them."""
         config, lane = self.config, self._lane_addresses(f).reshape(f["outer"], f["inner"])
         values = self.windows[:, self._vectors(f)].reshape(config.channels, *lane.shape, config.lanes)
-        needed, row = np.zeros(f["outer"], bool), 0
-        for channel, tile, rows in blocks_of(f):
-            vector = f["map"] // config.vector_beats + contract.MOST_GATES * tile
+        needed, row, of_lane = np.zeros(f["outer"], bool), 0, rows_of_a_lane(f)
+        for channel, tile, lanes in blocks_of(f):
+            vector, rows = f["map"] // config.vector_beats + of_lane * tile, of_lane * lanes
             for group in self.groups:
-                block = self.windows[group][channel, vector : vector + contract.MOST_GATES]
-                block = block[:, : rows // contract.MOST_GATES]
+                block = self.windows[group][channel, vector : vector + of_lane, :lanes]
                 needed[row : row + rows] |= block.T.reshape(-1) != 0
             row += rows
         assert row == f["outer"], f"blocks of {row} rows, {f['outer']} are to be loaded"

@@ -2,6 +2,7 @@
 
 import random
 from collections import deque
+from itertools import product
 
 import pytest
 from amaranth.sim import Simulator
@@ -14,41 +15,52 @@ from tests.hw.dispatched import dispatched, targets
 SEED = 5
 LANES, BEAT_WORDS, CHANNELS, TILES = 8, 4, 3, 2
 VECTOR_BEATS, BEAT_BYTES, GATES = LANES // BEAT_WORDS, 4 * BEAT_WORDS, 4
-BASE, STRIDE, SIZE, MAP = 1 << 14, 1 << 13, 1 << 12, 40  # of the windows, in bytes; a beat in them
+BASE, STRIDE, SIZE = 1 << 14, 1 << 13, 1 << 12  # of the windows, in bytes
+MAPS = {GATES: 40, 1: 100}  # beats in a window at which the maps begin, by the rows of a lane
 LAST_LANES = 3
 KINDS = (0.0, 0.3, 0.9, 1.0)  # shares of rows that are needed
 
 
-def rows_of(tile):
-    return GATES * (LAST_LANES if tile == TILES - 1 else LANES)
+def rows_of(tile, gates=GATES):
+    return gates * (LAST_LANES if tile == TILES - 1 else LANES)
 
 
-def instruction(first_block=0, blocks=CHANNELS * TILES, **fields):
-    tiles = [(first_block + n) % TILES for n in range(blocks)]
+def instruction(first_block=0, blocks=CHANNELS * TILES, gates=GATES, **fields):
+    """Fields of a LOAD_ROWS; a lane has so many rows as there are gates."""
+    outer = sum(rows_of((first_block + n) % TILES, gates) for n in range(blocks))
     channel, tile = divmod(first_block, TILES)
     return {
-        "address": 96, "kind": 0, "memory": 0, "lane_address": 20, "outer": sum(map(rows_of, tiles)), "inner": 3,
-        "outer_stride": 5, "inner_stride": 1, "map": MAP, "channel": channel, "tile": tile, "tiles_per_channel": TILES,
-        "lanes": LANES, "last_lanes": LAST_LANES,
+        "address": 96, "kind": 0, "memory": 0, "lane_address": 20, "outer": outer, "inner": 3, "outer_stride": 5,
+        "inner_stride": 1, "map": MAPS[gates], "channel": channel, "tile": tile, "tiles_per_channel": TILES,
+        "lanes": LANES, "last_lanes": LAST_LANES, "single": gates == 1,
     } | fields  # fmt: skip
 
 
 class Maps:
-    """What is needed of every block, and how it lies in memory; other words are not zero."""
+    """What every group needs of every block, and how it lies in memory; other words are not zero."""
 
-    def __init__(self, share):
+    def __init__(self, share, groups=1):
         rng = random.Random(SEED)
-        self.needed = {
-            block: [rng.random() < share for _ in range(rows_of(block % TILES))] for block in range(CHANNELS * TILES)
+        self.groups, windows = groups, range(groups * CHANNELS)
+        self.of_window = {
+            (gates, window, tile): [rng.random() < share for _ in range(rows_of(tile, gates))]
+            for gates, window, tile in product(MAPS, windows, range(TILES))
         }
 
+    def needed(self, gates, block):
+        """Tell which rows of a block some group needs."""
+        channel, tile = divmod(block, TILES)
+        of_groups = [self.of_window[gates, group * CHANNELS + channel, tile] for group in range(self.groups)]
+        return [any(row) for row in zip(*of_groups, strict=True)]
+
     def beat(self, address):
-        channel, offset = divmod(address - BASE, STRIDE)
-        tile, place = divmod(offset // BEAT_BYTES - MAP, GATES * VECTOR_BEATS)
+        window, offset = divmod(address - BASE, STRIDE)
+        gates = 1 if offset // BEAT_BYTES >= MAPS[1] else GATES
+        tile, place = divmod(offset // BEAT_BYTES - MAPS[gates], gates * VECTOR_BEATS)
         gate, part = divmod(place, VECTOR_BEATS)
-        rows, word = self.needed[channel * TILES + tile], 0
+        rows, word = self.of_window[gates, window, tile], 0
         for n in range(BEAT_WORDS):
-            row = GATES * (part * BEAT_WORDS + n) + gate
+            row = gates * (part * BEAT_WORDS + n) + gate
             bits = 0x3F800000 if row >= len(rows) or rows[row] else random.Random(address + n).choice([0, 1 << 31])
             word |= bits << 32 * n
         return word
@@ -59,7 +71,7 @@ def loads_of(fields, maps):
     block, row, runs = fields["channel"] * TILES + fields["tile"], 0, []
     while row < fields["outer"]:
         open_run = False
-        for needed in maps.needed[block]:
+        for needed in maps.needed(1 if fields["single"] else GATES, block):
             if needed and open_run:
                 runs[-1][1] += 1
             elif needed:
@@ -108,7 +120,7 @@ class Bench:
     async def _memory(self, ctx):
         axi, rng, queue, cycle, offered = self.dut.axi, random.Random(SEED), deque(), 0, None
         ctx.set(self.dut.windows, {"base": BASE, "stride": STRIDE, "size": SIZE})
-        ctx.set(self.dut.place, {"size": CHANNELS, "count": 1})
+        ctx.set(self.dut.place, {"size": CHANNELS, "count": self.maps.groups})
         while True:
             ctx.set(axi.arready, rng.random() >= self.stall)
             ctx.set(self.dut.stored_by_all, self.stored if cycle >= self.stored_from else 0)
@@ -164,9 +176,24 @@ def test_gives_the_rows_that_are_needed(share, stall):
     found = [loads_of(part, maps) for part in parts]
     check(bench, [others[0], *found[0], *found[1], *others, *found[2], *found[3]])
     blocks = [range(0, 6), range(1, 4), range(5, 6), range(2, 4)]
-    needed = [row for part in blocks for block in part for row in maps.needed[block]]
+    needed = [row for part in blocks for block in part for row in maps.needed(GATES, block)]
     assert (bench.seen, bench.skipped) == (len(needed), len(needed) - sum(needed))
     assert bench.beats == GATES * VECTOR_BEATS * sum(map(len, blocks))
+    assert bench.status == Status.IDLE
+
+
+@pytest.mark.parametrize("stall", [0.0, 0.5])
+@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize("share", KINDS)
+def test_lanes_of_one_row_and_of_four_take_turns(share, groups, stall):
+    """A row is needed if some group needs it; the maps of single rows take a quarter of the beats."""
+    maps, kinds = Maps(share, groups), (1, 1, GATES, 1)
+    parts = [instruction(n, 4 - n, gates=gates) for n, gates in enumerate(kinds)]
+    bench = Bench([encode(Opcode.LOAD_ROWS, **part) for part in parts], maps, stall=stall, cycles=40000)
+    check(bench, [word for part in parts for word in loads_of(part, maps)])
+    needed = [row for n, gates in enumerate(kinds) for block in range(n, 4) for row in maps.needed(gates, block)]
+    assert (bench.seen, bench.skipped) == (len(needed), len(needed) - sum(needed))
+    assert bench.beats == groups * VECTOR_BEATS * sum(gates * (4 - n) for n, gates in enumerate(kinds))
     assert bench.status == Status.IDLE
 
 
@@ -205,7 +232,9 @@ def test_rows_of_which_none_is_needed_take_a_cycle_for_each_lane():
         ({"lanes": LANES + 1}, Status.BAD_FIELD),
         ({"outer": 33}, Status.BAD_FIELD),
         ({"outer": 31}, Status.BAD_FIELD),
+        ({"single": 1, "outer": 9, "last_lanes": 8}, Status.BAD_FIELD),
         ({"map": SIZE // BEAT_BYTES - GATES * VECTOR_BEATS + 1}, Status.BAD_ADDRESS),
+        ({"single": 1, "outer": 8, "map": SIZE // BEAT_BYTES - VECTOR_BEATS + 1}, Status.BAD_ADDRESS),
         ({"map": (1 << 28) - 1}, Status.BAD_ADDRESS),
         ({"channel": CHANNELS}, Status.BAD_ADDRESS),
         ({"channel": 255, "tile": 1}, Status.BAD_ADDRESS),
@@ -222,7 +251,7 @@ def test_refuses(bad, expected):
 
 
 def test_a_read_error_stops_it():
-    address = BASE + STRIDE + MAP * BEAT_BYTES
+    address = BASE + STRIDE + MAPS[GATES] * BEAT_BYTES
     bench = Bench([encode(Opcode.LOAD_ROWS, **instruction())], Maps(0.5), errors={address})
     assert bench.status == Status.READ_ERROR
     assert all(decode(word)[1]["more"] for word in bench.found)
