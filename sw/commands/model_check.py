@@ -117,7 +117,7 @@ CONFIGURATIONS = (
     Configuration("slice changes", "slice", 64, 128, 1, 16, 4, storage="ms1-bf16", theta=0.1, input_threshold="0.5"),
     Configuration("test changes rows", "test", 30, 40, 2, 7, 6, masked=True, input_threshold="0.3", refresh=4),
     Configuration("sim changes rows", "sim", 120, 160, 1, 8, 6, storage="ms1-bf16", theta=0.1, input_threshold="0.5"),
-    Configuration("slice changes rows", "slice", 40, 256, 1, 4, 4, slices=2, input_threshold="0.4"),
+    Configuration("slice changes rows", "slice", 256, 320, 1, 4, 4, input_threshold="1/0.1"),
     Configuration("test tokens", "test", 9, 20, 2, 7, 6, masked=True, shared_tokens=11),
     Configuration("slice tokens groups", "slice", 40, 64, 1, 16, 4, slices=2, shared_tokens=37),
     Configuration("test cells", "test", 9, 20, 2, 7, 6, storage="ms1-bf16", theta=0.1, kept_cells=0.5),
