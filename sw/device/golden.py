@@ -94,7 +94,7 @@ class GoldenSession(Session):
         layers = enumerate(zip(self._passes, self._results, strict=True))
         return [layer_usage(forward, back, self.shape.storage.layer(n)) for n, (forward, back) in layers]
 
-    def factors(self):
+    def _factors(self):
         """Give what the last passes have sent."""
         layers = zip(self._passes, self._results, strict=True)
         return [(back.delta, np.concatenate([p.x_sent, p.h_sent], axis=2)) for p, back in layers]

@@ -93,9 +93,9 @@ class SessionHooks(ABC):
 
     def _contributions(self) -> np.ndarray:
         """Measure the cells; only where :attr:`reduces`."""
-        return np.stack([contribution_norms(delta, xh) for delta, xh in self.factors()])
+        return np.stack([contribution_norms(delta, xh) for delta, xh in self._factors()])
 
-    def factors(self) -> list[tuple[np.ndarray, np.ndarray]]:
+    def _factors(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Give the two factors of each layer's dW: δ (T, B, 4H), and xh (T, B, K), float32."""
         raise DeviceError("this device does not measure what its cells contribute")
 

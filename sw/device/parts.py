@@ -178,7 +178,7 @@ class PartedSession(Session):
     def _usage(self):
         return usage_of_batch(self.shape, self._parts, self._read_of_all("usage"))
 
-    def factors(self):
+    def _factors(self):
         """Go through all parts again; the gradients of the whole batch are put aside meanwhile."""
         self._inner.accumulate("keep 0")
         self._note()
@@ -186,7 +186,7 @@ class PartedSession(Session):
         try:
             for part in self._each:
                 self._gradients_of_part(part)
-                factors.append(self._inner.factors())
+                factors.append(self._inner._factors())
         finally:
             self._inner.accumulate("restore 0")
             self._note()

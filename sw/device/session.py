@@ -321,7 +321,7 @@ class HardwareSession(Session):
     def _usage(self):
         return self._measures().usage(self._active)
 
-    def factors(self):
+    def _factors(self):
         """Read them from the memory: see :meth:`Measures.factors`."""
         return self._measures().factors()
 

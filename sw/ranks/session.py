@@ -118,7 +118,7 @@ class RanksSession(Session):
     def _shared_scalars(self):
         return sum(self._all("shared_scalars"))
 
-    def factors(self):
+    def _factors(self):
         """Gather them from all ranks."""
         return join_factors(self._parts, self._all("factors"))
 

@@ -175,7 +175,7 @@ class RankSession:
 
     def factors(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Give the factors of each layer's dW of the part."""
-        return self._inner.factors()
+        return self._inner._factors()
 
     def counters(self) -> dict:
         """Read the part's counters."""
