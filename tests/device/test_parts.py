@@ -116,7 +116,7 @@ def test_contributions_that_cannot_be_read_leave_the_gradients(always, monkeypat
     session.forward(generator.standard_normal(SHAPE.x_shape, np.float32))
     norm = session.backward(generator.standard_normal(SHAPE.y_shape, np.float32)).norm
     before = session.gradients()
-    monkeypatch.setattr(HardwareSession, "factors", refuse)
+    monkeypatch.setattr(HardwareSession, "_factors", refuse)
     with pytest.raises(DeviceError, match="not kept"):
         session.contributions()
     for after, layer in zip(session.gradients(), before, strict=True):
