@@ -76,13 +76,13 @@ class Exchange:
         self._totals = {}
 
     def give(self, layer: int, gradients: LayerGradients) -> None:
-        """Give this rank's gradients of a layer."""
-        flat = np.concatenate([gradients.weights.reshape(-1), gradients.bias])
-        self._totals[layer] = self._thread.submit(self._total, flat)
+        """Give this rank's gradients of a layer, which nobody changes any more."""
+        self._totals[layer] = self._thread.submit(self._total, gradients)
 
-    def _total(self, flat: np.ndarray) -> Total:
+    def _total(self, gradients: LayerGradients) -> Total:
         """Add a layer's gradients; rank 0 alone looks at their norm."""
-        flat, rows = ordered_total(self._communicator, flat), self._network.rows
+        mine = np.concatenate([gradients.weights.reshape(-1), gradients.bias])
+        flat, rows = ordered_total(self._communicator, mine), self._network.rows
         weights, bias = flat[:-rows].reshape(rows, -1), flat[-rows:]
         norms = column_norms(canonical_rows(weights)) if self._communicator.rank == 0 else None
         return Total(LayerGradients(weights, bias), norms)
