@@ -10,7 +10,7 @@ from etalstm.ranks.team import find_team
 
 
 def boards(
-    hidden: Annotated[int, Option(help="Units of a layer, and its inputs")] = 512,
+    hidden: Annotated[int, Option(help="Units of a layer, and its inputs")] = 1024,
     layers: Annotated[int, Option(help="LSTM layers")] = 8,
     device_share: Annotated[float, Option(help="What a device's iteration takes, over the exchange")] = 2.0,
     runs: Annotated[int, Option(help="Iterations; medians count")] = 10,

@@ -16,7 +16,7 @@ from etalstm.ranks.roster import this_process, write_roster
 SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 """Environment variables with the number of ranks: of MPICH and its relatives, and of Open MPI."""
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 10e-6, 1e-3
+SHORTEST_PAUSE, LONGEST_PAUSE = 10e-6, 200e-6
 """Seconds between two looks for a message. MPI itself would look without a pause, and take a whole core."""
 
 ABORTED = 1  # exit code of all ranks when rank 0 has left in the middle of a call
