@@ -12,7 +12,7 @@ from etalstm.ranks.team import find_team
 def boards(
     hidden: Annotated[int, Option(help="Units of a layer, and its inputs")] = 1024,
     layers: Annotated[int, Option(help="LSTM layers")] = 8,
-    device_share: Annotated[float, Option(help="What a device's iteration takes, over the exchange")] = 2.0,
+    device_ratio: Annotated[float, Option(help="What a device's iteration takes, over the exchange")] = 2.0,
     runs: Annotated[int, Option(help="Iterations; medians count")] = 10,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
@@ -20,7 +20,7 @@ def boards(
 
     To be started on several processes: eta-lstm launch -n 2 -- bench boards.
     """
-    found = measure(find_team(), Sizes(hidden, layers, device_share, runs))
+    found = measure(find_team(), Sizes(hidden, layers, device_ratio, runs))
     if as_json:
         print(json.dumps(found))
         return

@@ -247,10 +247,8 @@ class Plan:
             The batch has no more distinct tokens than the plan has room for. Of no effect where none are shared.
         """
         steps = skipped.shape[1]
-        pattern, shares = (
-            (steps, skipped.tobytes()),
-            shares and any(stage.tokens for stage in self.map.layers[0].stages),
-        )
+        pattern = steps, skipped.tobytes()
+        shares = shares and any(stage.tokens for stage in self.map.layers[0].stages)
         network, cells = self.map.of_fewer_steps(steps), [frozenset(np.flatnonzero(of).tolist()) for of in skipped]
         segments = [up_to(held.segment, steps) for held in self.map.kept.held]
         forward = self._remembered(

@@ -26,7 +26,7 @@ class Sizes:
     -------
     hidden, layers : int
         H, L; a layer has as many inputs as units.
-    device_share : float
+    device_ratio : float
         Seconds that a device waits in an iteration, over the seconds of an exchange.
     runs : int
         Iterations, after one that warms up.
@@ -34,14 +34,14 @@ class Sizes:
 
     hidden: int
     layers: int
-    device_share: float
+    device_ratio: float
     runs: int
 
     def __post_init__(self):
         for name in ("hidden", "layers", "runs"):
             check_size(name, getattr(self, name))
-        if not self.device_share >= 0:
-            raise ValueError(f"device_share must be at least 0, got {self.device_share}")
+        if not self.device_ratio >= 0:
+            raise ValueError(f"device_ratio must be at least 0, got {self.device_ratio}")
 
 
 class WaitingSession(Session):
@@ -144,7 +144,7 @@ def measure(team: Team | None, sizes: Sizes) -> dict:
     shape = TrainingShape(network, BATCH_OF_RANK * team.size, STEPS, slices=team.size)
     with _waiting(team, 0.0) as idle:
         exchanging = _session(idle, shape)
-        device = sizes.device_share * float(np.median([_iteration_seconds(exchanging) for _ in range(sizes.runs)]))
+        device = sizes.device_ratio * float(np.median([_iteration_seconds(exchanging) for _ in range(sizes.runs)]))
         with _waiting(team, device) as busy:
             working = _session(busy, shape)
             turns = [(_iteration_seconds(exchanging), _iteration_seconds(working)) for _ in range(sizes.runs)]

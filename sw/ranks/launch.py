@@ -62,9 +62,7 @@ class Ended:
 
     @property
     def cause(self) -> str:
-        """Name rank and cause."""
-        if self.killed is None:
-            return f"mpiexec ended with exit code {self.code}"
+        """Name the rank that was killed, and the cause; only where mpiexec named a process."""
         host, pid = self.killed
         who = f"rank {self.ranks.index(self.killed)}" if self.killed in self.ranks else f"process {pid}"
         return f"{who} on {host} has ended: {self.signal}"
@@ -94,19 +92,19 @@ class Launch:
 
         A run that fails before its first iteration is not started again.
         """
-        command = self._command
-        for left in range(most_restarts, -1, -1):
+        command, restarts = self._command, 0
+        while True:
             began = self._progress()
             ended = self._attempt(command)
             if ended.code == 0 or ended.code in INTERRUPTED:
                 return ended.code
             if ended.killed:
                 say(ended.cause)
-            if not left or self._progress() == began:
+            if restarts == most_restarts or self._progress() == began:
                 return ended.code
+            restarts += 1
             command = self.next_command()
-            say(f"restart {most_restarts - left + 1} of {most_restarts}: eta-lstm {' '.join(command)}")
-        raise AssertionError("the loop returns")
+            say(f"restart {restarts} of {most_restarts}: eta-lstm {' '.join(command)}")
 
     def _progress(self) -> tuple | None:
         """Give what changes with each iteration and checkpoint of a run."""

@@ -210,7 +210,8 @@ class Worker:
 
     def open(self, number: int, open_device: Callable[..., Device], name: str, preset: str, options: dict) -> None:
         """Open this rank's device."""
-        name = name.removesuffix(LOCAL_RANK) + str(self._world.local_rank) if name.endswith(LOCAL_RANK) else name
+        if name.endswith(LOCAL_RANK):
+            name = name.removesuffix(LOCAL_RANK) + str(self._world.local_rank)
         self._devices[number] = open_device(name, preset, **options)
 
     def create(self, device: int, number: int, shape: TrainingShape) -> None:
@@ -231,10 +232,6 @@ class Worker:
     def device(self, number: int) -> Device:
         """Give an open device of this rank."""
         return self._devices[number]
-
-    def session(self, number: int) -> RankSession:
-        """Give a session of this rank."""
-        return self._sessions[number]
 
 
 def serve(world: World) -> None:
