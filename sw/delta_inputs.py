@@ -5,6 +5,7 @@ steps, at a *refresh step*, all elements are broadcast as they are. Step 0 is al
 refresh step, which is the network without delta inputs. The page ``docs/delta.md`` defines the arithmetic.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -123,10 +124,10 @@ class DeltaInputs:
         """Every step is a refresh step."""
         return self.refresh == 1
 
-    def of_layer(self, number: int) -> "DeltaInputs":
-        """Give the delta inputs of a network of one of the layers."""
-        one = self.layer(number)
-        return DeltaInputs(((one.x, one.h),), self.refresh)
+    def of_layers(self, layers: Iterable[int]) -> "DeltaInputs":
+        """Give the delta inputs of a network of some of the layers."""
+        some = [self.layer(number) for number in layers]
+        return DeltaInputs(tuple((one.x, one.h) for one in some), self.refresh)
 
     def check_layers(self, layers: int) -> None:
         """Raise ``ValueError`` if there are thresholds for another number of layers."""

@@ -12,6 +12,7 @@ the machine has no division, and at the densities that training reaches ``ms1-bf
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
@@ -133,6 +134,12 @@ class Storage:
         """Raise ``ValueError`` if there are policies for another number of layers."""
         if not isinstance(self.policy, str) and len(self.policy) != layers:
             raise ValueError(f"there must be one storage policy, or one for each of {layers} layers, got {self.policy}")
+
+    def of_layers(self, layers: Iterable[int]) -> "Storage":
+        """Give the storage of a network of some of the layers."""
+        some = [self.layer(number) for number in layers]
+        policies = tuple(layer.policy for layer in some)
+        return Storage(policies, self.thresholds if any(layer.compressed for layer in some) else 0.0)
 
     def layer(self, number: int) -> LayerStorage:
         """Give what one layer does."""

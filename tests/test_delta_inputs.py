@@ -75,8 +75,8 @@ def test_a_threshold_that_no_step_would_use_is_refused():
 def test_a_layer_alone_has_its_own_thresholds():
     inputs = DeltaInputs((0.1, (0.2, 0.3)), 5)
     for number in range(2):
-        inputs.of_layer(number).check_layers(1)
-        assert inputs.of_layer(number).layer(0) == inputs.layer(number)
+        inputs.of_layers([number]).check_layers(1)
+        assert inputs.of_layers([number]).layer(0) == inputs.layer(number)
 
 
 @pytest.mark.parametrize("text", ["", "a", "0.1,", "0.1/0.2/0.3", "0.1/", "0.1;0.2"])

@@ -7,6 +7,7 @@ from etalstm.device import Device, open_device
 from etalstm.device.transports import is_simulation
 from etalstm.errors import DeviceError
 from etalstm.ranks.device import RanksDevice
+from etalstm.ranks.pipeline_device import PipelineDevice
 from etalstm.ranks.team import find_team
 from etalstm.ranks.worker import LOCAL_RANK
 
@@ -30,7 +31,7 @@ def open_named(name: str, preset: str, **simulation) -> Device:
     return open_device(name, preset, log=_announce, **simulation)
 
 
-def open_on_ranks(name: str, preset: str) -> Device:
+def open_on_ranks(name: str, preset: str, pipeline: int = 1) -> Device:
     """Open a device as :func:`open_named`, or where mpiexec has started several processes, one on each.
 
     Parameters
@@ -38,10 +39,17 @@ def open_on_ranks(name: str, preset: str) -> Device:
     name : str
         As :func:`etalstm.device.open_device` takes it; or ``xdma:RANK``, of several processes each one's own card.
     preset : str
+    pipeline : int
+        Processes over which the layers are spread; 1: each has all layers.
     """
     team = find_team()
     if team:
-        return RanksDevice(team, open_device, name, preset, {"log": _announce} if is_simulation(name) else {})
+        arguments = team, open_device, name, preset, {"log": _announce} if is_simulation(name) else {}
+        return RanksDevice(*arguments) if pipeline == 1 else PipelineDevice(*arguments, depth=pipeline)
+    if pipeline > 1:
+        raise ValueError(
+            f"pipeline {pipeline} is for as many processes at least: start them with eta-lstm launch, or mpiexec"
+        )
     if name.endswith(LOCAL_RANK):
         raise ValueError(f"device {name} is for several processes: start them with eta-lstm launch, or mpiexec")
     return open_named(name, preset)

@@ -178,6 +178,9 @@ def train(
     ] = str(Settings.shared_tokens),
     device: Annotated[str, option("What trains", MACHINE)] = Settings.device,
     preset: Annotated[str, option("Configuration of the accelerator", MACHINE)] = Settings.preset,
+    pipeline: Annotated[
+        int, option("Of several processes, those over which the layers are spread; 1: each has all layers", MACHINE)
+    ] = Settings.pipeline,
     architecture: Annotated[str, option(ARCHITECTURE_HELP, MACHINE)] = Settings.architecture,
     memory_budget: Annotated[
         int | None,
@@ -210,7 +213,7 @@ def train(
         print(note, file=sys.stderr, flush=True)
     with ExitStack() as stack:
         stack.enter_context(folder).open(resume, overwrite)
-        opened = stack.enter_context(open_on_ranks(settings.device, settings.preset))
+        opened = stack.enter_context(open_on_ranks(settings.device, settings.preset, settings.pipeline))
         trainer = Trainer(settings, opened, folder, resume, overwrite, found)
         if trainer.data.buckets:
             print(_described(trainer.data.buckets), file=sys.stderr, flush=True)

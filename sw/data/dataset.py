@@ -38,6 +38,12 @@ class Batch:
     targets: np.ndarray
     weights: np.ndarray
 
+    def part(self, sequences: slice) -> "Batch":
+        """Give some of the sequences."""
+        per_step = self.weights.ndim > 1
+        targets, weights = ((a[:, sequences] if per_step else a[sequences]) for a in (self.targets, self.weights))
+        return Batch(self.x[:, sequences], self.lengths[sequences], targets, weights)
+
     @property
     def places(self) -> int:
         """Steps that a device runs, of all sequences: T × B."""

@@ -17,6 +17,7 @@ import numpy as np
 from etalstm.capacity import check_host_memory
 from etalstm.delta_inputs import DeltaInputs
 from etalstm.device.access import Access, exclusive
+from etalstm.device.both import BothPasses
 from etalstm.device.checks import (
     check_delta_threshold,
     check_lengths,
@@ -27,7 +28,7 @@ from etalstm.device.checks import (
     check_tokens,
 )
 from etalstm.device.hooks import SessionHooks
-from etalstm.device.results import InputGradients, Outputs
+from etalstm.device.results import InputGradients, Outputs, clear_padding
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import CallOrderError, DeviceError, DivergedError
 from etalstm.network import (
@@ -43,7 +44,7 @@ from etalstm.shared_tokens import SharedTokens
 from etalstm.storage import KINDS, Storage, Usage
 
 
-class Session(SessionHooks):
+class Session(SessionHooks, BothPasses):
     """Weights on a device, and the passes over them.
 
     The order is ``load``, then any number of ``forward`` (or ``load_intermediates``); after one, one ``backward``; then
@@ -202,7 +203,15 @@ class Session(SessionHooks):
         DeviceError
             If cells are to be skipped and the device cannot.
         """
-        self._require("forward", "load", "loaded", "forward", "backward", "updated")
+        inputs = self._begin_forward("forward", x, lengths, h0, c0, skipped_cells, tokens)
+        outputs = self._forward(*inputs)
+        self._stage = "forward"
+        self._clear_padding(outputs.y)
+        return outputs
+
+    def _begin_forward(self, call: str, x, lengths, h0, c0, skipped_cells, tokens) -> tuple[np.ndarray, ...]:
+        """Check what a forward pass is given; give x, lengths, h0 and c0 as the hooks take them."""
+        self._require(call, "load", "loaded", "forward", "backward", "updated")
         of_pass = check_steps(self.shape, x)
         x = check_float32("x", x, of_pass.x_shape)
         lengths = check_lengths(of_pass, lengths)
@@ -211,12 +220,9 @@ class Session(SessionHooks):
         shared = check_tokens(of_pass, tokens, x, lengths)
         self._skipped, self._shared = self._check_skipped(of_pass, skipped_cells), shared
         self._generation += 1
-        self._stage = "loaded"  # if the device fails below, there is no pass to go back through
-        outputs = self._forward(x, lengths, h0, c0)
+        self._stage = "loaded"  # if the device fails now, there is no pass to go back through
         self._lengths = lengths
-        self._stage = "forward"
-        self._clear_padding(outputs.y)
-        return outputs
+        return x, lengths, h0, c0
 
     @exclusive
     def encode(self, intermediates: Sequence[np.ndarray], skipped_cells: np.ndarray | None = None) -> Iterator[bytes]:
@@ -334,6 +340,10 @@ class Session(SessionHooks):
         self._stage = "loaded"
         self._backward(dy, dh, dc, delta_threshold)
         self._stage = "backward"
+        return self._input_gradients()
+
+    def _input_gradients(self) -> InputGradients:
+        """Give what the last backward pass gives back."""
         generation = self._generation
 
         def read(member):
@@ -476,7 +486,7 @@ class Session(SessionHooks):
 
     def _clear_padding(self, steps: np.ndarray) -> None:
         if self.shape.masked:
-            steps[np.arange(len(steps))[:, None] >= self._lengths] = 0
+            clear_padding(steps, self._lengths)
 
     def _norm(self) -> float:
         return gradient_norm(*self._norm_terms())

@@ -68,3 +68,9 @@ class InputGradients:
     def norm(self) -> float:
         """2-norm of the gradient before clipping."""
         return self._read("norm")
+
+
+def clear_padding(steps: np.ndarray, lengths: np.ndarray) -> None:
+    """Put +0 where sequences of `lengths`, (B,), have ended, in an array (T, B, N)."""
+    if lengths.min() < len(steps):
+        steps[np.arange(len(steps))[:, None] >= lengths] = 0

@@ -24,10 +24,12 @@ class Team:
         Ranks.
     own : Worker
         What rank 0 does itself.
+    losses : Messages
+        To and from the last stages of pipelines.
     """
 
     def __init__(self, world: World):
-        self._world, self.own, self.size = world, Worker(world), world.size
+        self._world, self.own, self.size, self.losses = world, Worker(world), world.size, world.losses
         self._numbers, self._unused = count(), []
 
     def new_number(self) -> int:

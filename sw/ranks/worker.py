@@ -19,7 +19,10 @@ from etalstm.device import Device, Outputs, Session, TrainingShape
 from etalstm.errors import DeviceError
 from etalstm.hw import config, contract
 from etalstm.network import LayerParameters
+from etalstm.ranks.digest import digest
 from etalstm.ranks.exchange import Exchange, Total
+from etalstm.ranks.grid import Grid
+from etalstm.ranks.stage import StageSession, shape_of_stage
 from etalstm.ranks.world import World
 from etalstm.storage import Usage
 
@@ -160,10 +163,7 @@ class RankSession:
 
     def digest(self, name: str) -> str:
         """Give a digest of the weights or the velocities: they must be equal on all ranks."""
-        found = hashlib.blake2b(digest_size=16)
-        for layer in getattr(self, name)():
-            found.update(layer.weights.tobytes() + layer.bias.tobytes())
-        return found.hexdigest()
+        return digest(getattr(self, name)())
 
     def usage(self) -> list[Usage]:
         """Count what the part kept and computed."""
@@ -197,7 +197,7 @@ class Worker:
     def __init__(self, world: World):
         self._world, self._thread = world, ThreadPoolExecutor(1, "gradients")
         self._devices: dict[int, Device] = {}
-        self._sessions: dict[int, RankSession] = {}
+        self._sessions: dict[int, RankSession | StageSession] = {}
 
     def do(self, call: Call) -> Any:
         """Do what a call says."""
@@ -219,6 +219,15 @@ class Worker:
         inner = self._devices[device].create(shape)
         exchange = Exchange(self._world.gradients, self._thread, shape.network)
         self._sessions[number] = RankSession(inner, exchange)
+
+    def create_stage(self, device: int, number: int, shape: TrainingShape, grid: Grid) -> None:
+        """Make a session for the stage of a pipeline that this rank has; all ranks do so together."""
+        place = grid.place(self._world.rank)
+        communicator = self._world.of_stage(grid.depth)
+        of_stage = shape_of_stage(shape, place)
+        sessions = [self._devices[device].create(of_stage) for _ in range(place.most_kept)]
+        exchange = Exchange(communicator, self._thread, of_stage.network)
+        self._sessions[number] = StageSession(sessions, place, exchange, self._world.layers, self._world.losses)
 
     def drop(self, numbers: list[int]) -> None:
         """Forget sessions, whose memory is free then."""

@@ -5,19 +5,16 @@ mpi4py is an optional package. It is imported only in a process that mpiexec has
 
 import importlib
 import os
-import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from etalstm.errors import DeviceError
+from etalstm.ranks.messages import Messages
 from etalstm.ranks.roster import this_process, write_roster
 
 SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 """Environment variables with the number of ranks: of MPICH and its relatives, and of Open MPI."""
-
-SHORTEST_PAUSE, LONGEST_PAUSE = 10e-6, 200e-6
-"""Seconds between two looks for a message. MPI itself would look without a pause, and take a whole core."""
 
 ABORTED = 1  # exit code of all ranks when rank 0 has left in the middle of a call
 
@@ -43,6 +40,8 @@ class World:
         Number of this rank among those on the same host.
     gradients : mpi4py.MPI.Intracomm
         For :class:`etalstm.ranks.exchange.Exchange` alone: its thread must not meet other messages.
+    layers, losses : Messages
+        Between the stages of a pipeline; and between the last stages and rank 0's thread that computes the loss.
     """
 
     def __init__(self, mpi):
@@ -53,7 +52,9 @@ class World:
         processes = everyone.gather(this_process())
         if self.rank == 0:
             write_roster(processes)
-        self._messages = importlib.import_module("mpi4py.util.pkl5").Intracomm(everyone.Dup())  # does not copy arrays
+        self._messages = Messages(everyone.Dup())
+        self.layers, self.losses = Messages(everyone.Dup()), Messages(everyone.Dup())
+        self._of_stages: dict[int, Any] = {}
         self._expected: list[int] = []  # ranks that owe an answer
 
     @property
@@ -64,9 +65,7 @@ class World:
     def ask(self, messages: Sequence[Any]) -> None:
         """Send one message to each of the other ranks; their :meth:`answers` must come before the next call."""
         self._expected = list(self.others)
-        requests = [self._messages.isend(message, rank) for rank, message in zip(self.others, messages, strict=True)]
-        for request in requests:
-            request.wait()
+        self._messages.send(dict(zip(self.others, messages, strict=True)))
 
     def answers(self) -> list[Any]:
         """Wait for the answer of each of the other ranks."""
@@ -78,22 +77,27 @@ class World:
 
     def receive(self, rank: int) -> Any:
         """Wait for a message of a rank."""
-        pause = SHORTEST_PAUSE
-        while not self._messages.iprobe(rank):
-            time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
-        return self._messages.recv(None, rank)
+        return self._messages.receive(rank)
 
     def answer(self, message: Any) -> None:
         """Send a message to rank 0."""
-        self._messages.send(message, 0)
+        self._messages.send({0: message})
+
+    def of_stage(self, depth: int):
+        """Give the communicator of the ranks that have this rank's stage in pipelines of `depth` stages.
+
+        All ranks must call this together.
+        """
+        if depth not in self._of_stages:
+            pipeline, stage = divmod(self.rank, depth)
+            self._of_stages[depth] = self.gradients.Split(stage, pipeline)
+        return self._of_stages[depth]
 
     def end(self) -> None:
         """Let the other ranks end. If an answer is still to come, no rank can go on: then all are ended at once."""
         if self._expected:
-            self._messages.Abort(ABORTED)
-        for rank in self.others:
-            self._messages.send(None, rank)
+            self._messages.abort(ABORTED)
+        self._messages.send(dict.fromkeys(self.others))
 
 
 @cache

@@ -12,6 +12,7 @@ import numpy as np
 
 from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import Device, InputGradients, Outputs, TrainingShape
+from etalstm.device.both import BothPasses
 from etalstm.device.counts import add_counts
 from etalstm.network import LayerGradients, LayerParameters, NetworkShape
 from etalstm.optimizer import clip_scale
@@ -31,7 +32,7 @@ class LayeredGradients:
         return math.sqrt(math.fsum(back.norm * back.norm for back in self.passes))
 
 
-class LayeredSession:
+class LayeredSession(BothPasses):
     """What :class:`etalstm.device.Session` is to a trainer, with dropout between the layers.
 
     Parameters
@@ -53,8 +54,8 @@ class LayeredSession:
                 replace(
                     shape,
                     network=NetworkShape(network.inputs_of(n), network.hidden_size),
-                    storage=_storage_of(shape.storage, n),
-                    inputs=shape.inputs.of_layer(n),
+                    storage=shape.storage.of_layers([n]),
+                    inputs=shape.inputs.of_layers([n]),
                     shared_tokens=None if n else shape.shared_tokens,
                 )
             )
@@ -84,13 +85,13 @@ class LayeredSession:
     def store_as(self, storage: Storage) -> None:
         """Keep intermediates another way."""
         for n, layer in enumerate(self._layers):
-            layer.store_as(_storage_of(storage, n))
+            layer.store_as(storage.of_layers([n]))
         self.shape = replace(self.shape, storage=storage)
 
     def send_as(self, inputs: DeltaInputs) -> None:
         """Send x and h another way."""
         for n, layer in enumerate(self._layers):
-            layer.send_as(inputs.of_layer(n))
+            layer.send_as(inputs.of_layers([n]))
         self.shape = replace(self.shape, inputs=inputs)
 
     def forward(self, x, lengths=None, h0=None, c0=None, skipped_cells=None, tokens=None) -> Outputs:
@@ -149,9 +150,3 @@ class LayeredSession:
         """Describe the memory that each layer takes; {} where there is no such thing."""
         layers = [layer.memory() for layer in self._layers]
         return {"layers": layers} if any(layers) else {}
-
-
-def _storage_of(storage: Storage, layer: int) -> Storage:
-    """Give the storage of a session of one layer."""
-    one = storage.layer(layer)
-    return Storage(one.policy, one.thresholds)

@@ -1,6 +1,5 @@
 """A network that learns batch by batch: the LSTM on a device, what surrounds it on the host, and their optimizer."""
 
-import math
 import time
 from dataclasses import replace
 
@@ -10,8 +9,8 @@ from etalstm.data import Batch, DataSet
 from etalstm.data.buckets import read_buckets
 from etalstm.data.dataset import LANGUAGE, padding
 from etalstm.delta_inputs import input_thresholds_text
-from etalstm.device import Device, Outputs, Session, TrainingShape
-from etalstm.errors import DeviceError, DivergedError
+from etalstm.device import Device, Session, TrainingShape
+from etalstm.errors import DeviceError
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.slices import AUTO
 from etalstm.storage import Storage, Usage
@@ -22,6 +21,7 @@ from etalstm.train.dropout import LayeredSession
 from etalstm.train.loss import Loss, untrained_loss
 from etalstm.train.model import HostModel
 from etalstm.train.optimizers import optimizer_of
+from etalstm.train.output_pass import OutputPass
 from etalstm.train.settings import Settings
 from etalstm.train.sharing import choose_sharing
 from etalstm.train.significance import Significance, Skipping
@@ -151,11 +151,11 @@ class Learner:
         """Let the next batch begin with states of zero."""
         self.h = self.c = np.zeros(self.shape.state_shape, np.float32)
 
-    def forward(self, batch: Batch, h: np.ndarray, c: np.ndarray, skipped: np.ndarray | None = None) -> Outputs:
-        """Run the network over a batch from the states h and c, (L, B, H)."""
+    def _inputs(self, batch: Batch, h: np.ndarray, c: np.ndarray) -> dict[str, np.ndarray | None]:
+        """Give what the forward pass over a batch from the states h and c, (L, B, H), is given."""
         lengths = batch.lengths if self.shape.masked else None
         tokens = batch.x if self.shape.shared_tokens else None
-        return self.session.forward(self.model.inputs(batch.x), lengths, h, c, skipped, tokens)
+        return {"x": self.model.inputs(batch.x), "lengths": lengths, "h0": h, "c0": c, "tokens": tokens}
 
     def iterate(self, batch: Batch, rate: float) -> dict:
         """Train on one batch with a learning rate; give the entry of the log, without the epoch.
@@ -172,12 +172,13 @@ class Learner:
         if settings.dropout:
             self.session.draw_masks(self.iteration)
         self.send()
-        outputs = self.forward(batch, self.h, self.c, skipped)
-        loss, dy = self.model.backward(batch, outputs.y)
-        if not math.isfinite(loss.total):
-            raise DivergedError(f"the loss of iteration {self.iteration + 1} is {loss.total}: training has diverged")
         delta_threshold = self.pruning.threshold if self.pruning else 0.0
-        back = self.session.backward(dy, delta_threshold=delta_threshold)
+        output_pass = OutputPass(self.model, batch, self.slices, self.iteration + 1)
+        outputs, back = self.session.forward_backward(
+            loss=output_pass.run, delta_threshold=delta_threshold, measured=self._measures,
+            **self._inputs(batch, self.h, self.c), skipped_cells=skipped,
+        )  # fmt: skip
+        loss = output_pass.end()
         if self.identity.tokens:
             self.model.embed_backward(batch, back.dx)
         self._measure(batch, loss)
@@ -193,8 +194,13 @@ class Learner:
         entry = self.entry("iteration", loss, started) | {"learning_rate": rate, "padding": padding([batch])}
         return entry | self._costs() | reductions
 
+    @property
+    def _measures(self) -> bool:
+        """This iteration measures what the cells contribute."""
+        return bool(self.settings.skipping) and self.significance.measures(self.iteration)
+
     def _measure(self, batch: Batch, loss: Loss) -> None:
-        if self.settings.skipping and self.significance.measures(self.iteration):
+        if self._measures:
             self.significance.measure(self.session.contributions(), batch.lengths, loss.mean)
         self.significance.end_iteration(loss.mean)
 

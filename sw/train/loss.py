@@ -75,7 +75,9 @@ def untrained_loss(data: DataSet, batch: int, steps: int) -> float:
     return float((second / count - (first / count) ** 2).mean())
 
 
-def softmax_cross_entropy(logits: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> tuple[Loss, np.ndarray]:
+def softmax_cross_entropy(
+    logits: np.ndarray, targets: np.ndarray, weights: np.ndarray, whole: float | None = None
+) -> tuple[Loss, np.ndarray]:
     """Compare logits with targets.
 
     Parameters
@@ -84,11 +86,12 @@ def softmax_cross_entropy(logits: np.ndarray, targets: np.ndarray, weights: np.n
                                            time than what is computed in it
     targets : array, integers, (N,)
     weights : array, float32, (N,)
+    whole : float, optional                weights of the whole batch, where the N targets are a part of one
 
     Returns
     -------
-    Loss
-    gradient : array, float32, (N, C)     of the mean loss by the logits; `logits` itself
+    Loss                                  of the N targets
+    gradient : array, float32, (N, C)     of the whole batch's mean loss by the logits; `logits` itself
     """
     rows = np.arange(targets.size)
     ranked_first = logits.argmax(axis=1)
@@ -105,25 +108,28 @@ def softmax_cross_entropy(logits: np.ndarray, targets: np.ndarray, weights: np.n
     )
     gradient /= sums
     gradient[rows, targets] -= np.float32(1)
-    gradient *= (weights / np.float32(loss.weight))[:, None]
+    gradient *= (weights / np.float32(loss.weight if whole is None else whole))[:, None]
     return loss, gradient
 
 
-def squared_error(outputs: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> tuple[Loss, np.ndarray]:
+def squared_error(
+    outputs: np.ndarray, targets: np.ndarray, weights: np.ndarray, whole: float | None = None
+) -> tuple[Loss, np.ndarray]:
     """Compare numbers with targets.
 
     Parameters
     ----------
     outputs, targets : arrays, float32, (N, C)
     weights : array, float32, (N,)
+    whole : float, optional               weights of the whole batch, where the N sequences are a part of one
 
     Returns
     -------
-    Loss                                  of each sequence the mean over its C numbers
-    gradient : array, float32, (N, C)     of the mean loss by the outputs
+    Loss                                  of each of the N sequences the mean over its C numbers
+    gradient : array, float32, (N, C)     of the whole batch's mean loss by the outputs
     """
     error = outputs - targets
     squares = np.square(error).mean(axis=1)
     loss = Loss(float((squares * weights).sum(dtype=np.float64)), 0.0, float(weights.sum(dtype=np.float64)))
-    scale = weights * np.float32(2) / np.float32(loss.weight * targets.shape[1])
+    scale = weights * np.float32(2) / np.float32((loss.weight if whole is None else whole) * targets.shape[1])
     return loss, error * scale[:, None]

@@ -47,7 +47,7 @@ class HostModel:
             if identity.tied:
                 self.parameters[EMBEDDING] *= bound  # as outputs: normal ones would begin with a loss far too large
         self.gradients: dict[str, np.ndarray] = {}
-        self._kept = np.empty((0, outputs), np.float32)
+        self._kept: dict[int, np.ndarray] = {}  # by slice: for 10,000 classes new pages cost more than the product
 
     @property
     def output_weights(self) -> np.ndarray:
@@ -66,18 +66,11 @@ class HostModel:
 
     def evaluate(self, batch: Batch, y: np.ndarray) -> Loss:
         """Compare the LSTM's outputs y (T, B, H) with the batch's targets."""
-        return self._compare(batch, y)[0]
+        return self.compare(batch, y)[0]
 
-    def backward(self, batch: Batch, y: np.ndarray) -> tuple[Loss, np.ndarray]:
-        """Do the same, keep the output layer's gradients, and give that of y, float32, (T, B, H)."""
-        loss, gradient, rows = self._compare(batch, y)
-        self.gradients = {EMBEDDING if self._tied else OUTPUT: gradient.T @ rows, BIAS: gradient.sum(axis=0)}
-        into = gradient @ self.output_weights
-        if self.identity.per_step:
-            return loss, into.reshape(y.shape)
-        dy = np.zeros_like(y)
-        dy[batch.lengths - 1, np.arange(y.shape[1])] = into
-        return loss, dy
+    def take(self, gradients: dict[str, np.ndarray]) -> None:
+        """Take the output layer's gradients of a whole batch."""
+        self.gradients = {EMBEDDING if self._tied and name == OUTPUT else name: g for name, g in gradients.items()}
 
     def embed_backward(self, batch: Batch, dx: np.ndarray) -> None:
         """Add up the embedding's gradient from that of the LSTM's input, (T, B, E)."""
@@ -88,13 +81,35 @@ class HostModel:
     def _rows(self, y: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         return y.reshape(-1, y.shape[2]) if self.identity.per_step else y[lengths - 1, np.arange(y.shape[1])]
 
-    def _compare(self, batch: Batch, y: np.ndarray):
+    def compare(
+        self, batch: Batch, y: np.ndarray, whole: float | None = None, number: int = 0
+    ) -> tuple[Loss, np.ndarray, np.ndarray]:
+        """Compare outputs with targets.
+
+        Parameters
+        ----------
+        batch : Batch
+        y : array, float32, (T, B, H)
+        whole : float, optional
+            The weights of a larger batch, of which this one is a slice.
+        number : int
+            Of that slice: the gradient is there until the next comparison of the same number.
+
+        Returns
+        -------
+        Loss
+        gradient : array, float32, (N, C)
+            Of the mean loss of the larger batch by the outputs, N = T·B or B.
+        rows : array, float32, (N, H)
+            Those of y that the outputs are made of.
+        """
         rows = self._rows(y, batch.lengths)
-        if self._kept.shape[0] != len(rows):  # kept: for 10,000 classes new pages cost more than the product
-            self._kept = np.empty((len(rows), self.identity.outputs), np.float32)
-        outputs = np.matmul(rows, self.output_weights.T, out=self._kept)
+        kept = self._kept.get(number)
+        if kept is None or kept.shape[0] != len(rows):
+            kept = self._kept[number] = np.empty((len(rows), self.identity.outputs), np.float32)
+        outputs = np.matmul(rows, self.output_weights.T, out=kept)
         outputs += self.parameters[BIAS]
         if self.identity.task == REGRESS:
-            return *squared_error(outputs, batch.targets, batch.weights), rows
-        loss, gradient = softmax_cross_entropy(outputs, batch.targets.reshape(-1), batch.weights.reshape(-1))
-        return loss, gradient, rows
+            return *squared_error(outputs, batch.targets, batch.weights, whole), rows
+        flat = batch.targets.reshape(-1), batch.weights.reshape(-1)
+        return *softmax_cross_entropy(outputs, *flat, whole), rows

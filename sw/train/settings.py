@@ -39,6 +39,8 @@ class Settings:
         A key of :data:`etalstm.data.DATASETS`; None for the user's own file, see `task`.
     device, preset : str
         As :func:`etalstm.device.open_device` takes them.
+    pipeline : int
+        Of several processes, those over which the layers are spread, see :mod:`etalstm.ranks.pipeline`; 1: none is.
     hidden, layers : int
         Units H and LSTM layers L.
     batch : int
@@ -130,6 +132,7 @@ class Settings:
     dataset: str | None = None
     device: str = "golden"
     preset: str = "sim"
+    pipeline: int = 1
     hidden: int = 32
     layers: int = 1
     batch: int = 32
@@ -228,7 +231,7 @@ class Settings:
         self._check_data()
 
     def _check_sizes(self) -> None:
-        for name in ("hidden", "layers", "batch", "embedding", "epochs", "step_epochs"):
+        for name in ("pipeline", "hidden", "layers", "batch", "embedding", "epochs", "step_epochs"):
             check_size(name, getattr(self, name))
         optional = ("steps", "iterations", "evaluation_batches", "checkpoint_every", "memory_budget", "early_stopping")
         for name in (*optional, "vocabulary", "ms2_steps"):
@@ -238,6 +241,8 @@ class Settings:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise ValueError(f"{name} must be an integer of at least 0, got {value!r}")
+        if self.pipeline > 1 and self.dropout:
+            raise ValueError(f"with a pipeline dropout must be 0: it is between layers, got {self.dropout}")
         if self.slices != AUTO:
             check_slices(self.slices, self.batch)
         if read_buckets(self.buckets) != NONE and self.steps is not None:

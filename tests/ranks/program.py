@@ -9,16 +9,17 @@ from etalstm.comparison import RandomRun, compare
 from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.golden import GoldenDevice, GoldenSession
-from etalstm.errors import DeviceError, EtaLstmError
+from etalstm.errors import DeviceError, DivergedError, EtaLstmError
 from etalstm.golden.totals import add_arrays
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.ranks.device import RanksDevice
 from etalstm.ranks.exchange import ordered_total
+from etalstm.ranks.pipeline_device import PipelineDevice
 from etalstm.ranks.process import as_rank
 from etalstm.ranks.team import find_team
 from etalstm.ranks.worker import Call
 from etalstm.ranks.world import find_world
-from etalstm.slices import tree_total
+from etalstm.slices import slice_ranges, tree_total
 from etalstm.storage import Storage
 
 NETWORK = NetworkShape(3, 5, 2)
@@ -49,9 +50,59 @@ def passes(name="golden"):
             print(what, sessions["ranks"].counters().keys() == sessions["one"].counters().keys())
 
 
-def passes_on_sim():
-    """The same on the simulated machine."""
-    passes("sim")
+DEEP = NetworkShape(3, 5, 3)
+PIPELINED = {
+    "dense": TrainingShape(DEEP, 8, 4, slices=4),
+    "masked, of unequal slices": TrainingShape(
+        DEEP, 9, 6, masked=True, slices=8, storage=Storage(("ms1-bf16", "dense", "ms1"), 0.05)
+    ),
+    "delta inputs": TrainingShape(DEEP, 8, 3, slices=4, inputs=DeltaInputs((0.1, (0.2, 0.1), 0.05), 2)),
+    "bf16 weights": TrainingShape(DEEP, 12, 3, slices=4, weight_format="bf16"),
+    "shared tokens": TrainingShape(DEEP, 8, 5, masked=True, slices=8, shared_tokens=6),
+}
+
+
+def pipeline_device(depth, open_one=open_device, name="golden", **options):
+    return PipelineDevice(find_team(), open_one, name, "test", {}, depth=depth, **options)
+
+
+class Piped:
+    """A session whose two passes are called as one, where :func:`compare` calls one after the other."""
+
+    def __init__(self, session):
+        self._session = session
+
+    def __getattr__(self, name):
+        return getattr(self._session, name)
+
+    def forward(self, x, lengths, h0, c0, skipped, tokens):
+        """Keep the inputs; give the outputs of an evaluation."""
+        self._inputs = {"lengths": lengths, "h0": h0, "c0": c0, "skipped_cells": skipped, "tokens": tokens}
+        self._x = x
+        return self._session.forward(x, **self._inputs)
+
+    def backward(self, dy, dh=None, dc=None, delta_threshold=0.0):
+        """Run both passes with a loss whose gradient is `dy`, and no gradients of the states."""
+        ranges = slice_ranges(dy.shape[1], self._session.shape.slices)
+        _, back = self._session.forward_backward(
+            self._x, lambda number, y: dy[:, ranges[number]],
+            delta_threshold=delta_threshold, measured=True, **self._inputs,
+        )  # fmt: skip
+        return back
+
+
+def pipeline(depth=2, name="golden"):
+    """Every shape gives in a pipeline what one device gives."""
+    with pipeline_device(int(depth), name=name) as device, open_device("golden") as one:
+        for what, shape in PIPELINED.items():
+            each = {"one": one.create(shape), "pipeline": device.create(shape)}
+            pruned = shape.storage.compressed
+            threshold = 0.001 if pruned and "dense" not in shape.storage.policy else 0.0
+            run = RandomRun(2, "per-step", 1, 0.3 if pruned else 0.0, threshold)
+            found = compare({key: Piped(session) for key, session in each.items()}, shape, run)
+            assert found.words > 0, what
+            assert not found.mismatched_words, f"{what}: {found}"
+            print(what, each["pipeline"].counters().keys() == each["one"].counters().keys())
 
 
 def without_words(session):
@@ -59,24 +110,22 @@ def without_words(session):
     return [replace(usage, words=0) for usage in session.usage()]
 
 
-def measures():
+def measures(depth=1):
     """What a session measures of its passes is that of one device."""
     shape = replace(SHAPES["masked, of unequal slices"], inputs=DeltaInputs(0.1, 3))
     x = np.random.default_rng(0).standard_normal(shape.x_shape).astype(np.float32)
-    lengths = [6, 5, 1, 2, 6, 3, 4, 6, 2]
+    inputs = {"lengths": [6, 5, 1, 2, 6, 3, 4, 6, 2], "measured": True}
     found = []
-    with ranks_device() as device, open_device("golden") as one:
+    with pipeline_device(int(depth)) if int(depth) > 1 else ranks_device() as device, open_device("golden") as one:
         for each in (one, device):
             session = each.create(shape)
             session.load(initial_parameters(NETWORK, 0))
-            outputs = session.forward(x, lengths)
-            session.backward(outputs.y)
+            session.forward_backward(x, lambda _, y: y, **inputs)
             found.append((without_words(session), session.contributions().tolist()))
             session.store_as(Storage())
             session.send_as(DeltaInputs())
-            session.forward(x, lengths)
-            session.backward(outputs.y).dx.tobytes()
-            found[-1] += (without_words(session), session.gradients()[0].weights.tobytes())
+            _, back = session.forward_backward(x, lambda _, y: y, **inputs)
+            found[-1] += (without_words(session), back.dx.tobytes(), session.gradients()[0].weights.tobytes())
     for one, ranks in zip(*found, strict=True):
         assert one == ranks, (one, ranks)
 
@@ -91,12 +140,13 @@ def sums():
 
 
 class FailingSession(GoldenSession):
-    """Fails in a backward pass, in the first layer, on one rank."""
+    """Fails in a backward pass, after a layer, on one rank."""
 
     def _backward(self, dy, dh, dc, delta_threshold):
         def fail_below(layer, gradients):
-            told(layer, gradients)
-            if layer == 1 and find_world().rank == 1:
+            if told:
+                told(layer, gradients)
+            if layer == self.shape.network.layers - 1 and find_world().rank == 1:
                 raise DeviceError("the card has left the bus")
 
         told, self.when_whole = self.when_whole, fail_below
@@ -118,21 +168,56 @@ def open_failing(name, preset):
     return FailingDevice(preset)
 
 
-def failure():
+def failure(depth=1):
     """A rank that fails is named; the others do not wait for it, and the session can be used again."""
-    shape = SHAPES["dense"]
-    with ranks_device(open_failing) as device:
+    shape, depth = SHAPES["dense"], int(depth)
+    with pipeline_device(depth, open_failing) if depth > 1 else ranks_device(open_failing) as device:
         session = device.create(shape)
         session.load(initial_parameters(NETWORK, 0))
         for _ in range(2):
-            outputs = session.forward(np.ones(shape.x_shape, np.float32))
             try:
-                session.backward(outputs.y)
+                session.forward_backward(np.ones(shape.x_shape, np.float32), lambda _, y: y)
             except DeviceError as error:
                 assert str(error).startswith("rank 1 on "), error
                 assert str(error).endswith("the card has left the bus"), error
             else:
                 raise AssertionError("rank 1 did not fail")
+
+
+def diverged():
+    """A loss that fails ends the passes of all stages, once; the weights stay, and the session can be used again."""
+    shape, calls = SHAPES["dense"], []
+
+    def loss(number, y):
+        calls.append(number)
+        if len(calls) == 2:
+            raise DivergedError("the loss is nan")
+        return y
+
+    with pipeline_device(2) as device:
+        session = device.create(shape)
+        session.load(initial_parameters(NETWORK, 0))
+        before = session.parameters()
+        try:
+            session.forward_backward(np.ones(shape.x_shape, np.float32), loss)
+        except DivergedError as error:
+            assert str(error) == "the loss is nan", error
+        else:
+            raise AssertionError("nothing was raised")
+        assert len(calls) == 2, calls
+        assert all(np.array_equal(a.weights, b.weights) for a, b in zip(before, session.parameters(), strict=True))
+        session.forward_backward(np.ones(shape.x_shape, np.float32), loss)
+        assert len(calls) == 2 + shape.slices, calls
+
+
+def refused(expected, work, *arguments):
+    """What is wrong is said."""
+    try:
+        work(*arguments)
+    except (EtaLstmError, ValueError) as error:
+        assert expected in str(error), error
+    else:
+        raise AssertionError(f"nothing was refused: {expected}")
 
 
 def refusals():
@@ -143,17 +228,19 @@ def refusals():
                     "for which slices could be 4, 8, 12"),
             (1, 3, "for which slices could be no number"),
         ):  # fmt: skip
-            try:
-                device.create(TrainingShape(NETWORK, batch, 3, slices=slices))
-            except ValueError as error:
-                assert expected in str(error), error
-            else:
-                raise AssertionError(f"{slices} slices were accepted")
+            refused(expected, device.create, TrainingShape(NETWORK, batch, 3, slices=slices))
         assert device.best_slices(TrainingShape(NETWORK, 12, 3)) == 4
-    try:
-        RanksDevice(find_team(), open_device, "golden", "no such preset", {})
-    except (EtaLstmError, ValueError) as error:
-        assert "no such preset" in str(error), error
+    with pipeline_device(2) as device:
+        odd, low = TrainingShape(NETWORK, 8, 3, slices=7), TrainingShape(NetworkShape(3, 5), 8, 3, slices=8)
+        refused("7 slices can be divided among 1, 7 pipelines, so that each has a whole subtree; ", device.create, odd)
+        refused("a layer for each stage at least: pipeline must be at most 1, got 2", device.create, low)
+        session = device.create(TrainingShape(NETWORK, 8, 3, slices=8))
+        session.load(initial_parameters(NETWORK, 0))
+        y = session.forward(np.ones(session.shape.x_shape, np.float32)).y
+        refused("forward and backward pass overlap: call forward_backward()", session.backward, y)
+        assert device.best_slices(TrainingShape(NETWORK, 12, 3)) == 12
+    refused("pipeline must divide the number of ranks, 4, got 3", pipeline_device, 3)
+    refused("no such preset", RanksDevice, find_team(), open_device, "golden", "no such preset", {})
 
 
 def strayed():
@@ -172,7 +259,7 @@ def strayed():
 
 def main() -> int:
     """Run the check that the first argument names."""
-    globals()[sys.argv[1]]()
+    globals()[sys.argv[1]](*sys.argv[2:])
     print(f"{sys.argv[1]} done")
     return 0
 

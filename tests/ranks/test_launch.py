@@ -41,10 +41,14 @@ def alone(tmp_path_factory):
     return done(started(folder, *ETA_LSTM), folder)
 
 
-@pytest.mark.parametrize(("ranks", "device"), [(2, "golden"), (8, "golden"), (2, "sim")])
-def test_a_run_on_ranks_leaves_the_checkpoint_of_one_process(alone, tmp_path, ranks, device):
+@pytest.mark.parametrize(
+    ("ranks", "device", "pipeline"),
+    [(2, "golden", 1), (8, "golden", 1), (2, "sim", 1), (4, "golden", 2), (2, "sim", 2)],
+)
+def test_a_run_on_ranks_leaves_the_checkpoint_of_one_process(alone, tmp_path, ranks, device, pipeline):
     command = started(tmp_path / "run", find_mpiexec(), "-n", str(ranks), *ETA_LSTM)
-    assert done([*command, "--device", device, "--preset", "test"], tmp_path / "run") == alone
+    machine = ("--device", device, "--preset", "test", "--pipeline", str(pipeline))
+    assert done([*command, *machine], tmp_path / "run") == alone
 
 
 def test_a_run_goes_on_with_another_number_of_ranks(tmp_path):
@@ -56,13 +60,14 @@ def test_a_run_goes_on_with_another_number_of_ranks(tmp_path):
     assert done(resumed, folder) == undisturbed
 
 
-@pytest.mark.parametrize("victim", [0, 1])
-def test_a_run_whose_rank_is_killed_goes_on_with_the_same_bits(tmp_path, victim):
+@pytest.mark.parametrize(("victim", "pipeline"), [(0, 1), (1, 2)])
+def test_a_run_whose_rank_is_killed_goes_on_with_the_same_bits(tmp_path, victim, pipeline):
     long = ("--iterations", "60", "--checkpoint-every", "3")
     undisturbed = done([*started(tmp_path / "one", *ETA_LSTM), *long], tmp_path / "one")
     folder, scratch = tmp_path / "run", tmp_path / "scratch"
     scratch.mkdir()
     command = [*started(folder, *ETA_LSTM, "launch", "-n", "2", "--max-restarts", "1", "--"), *long]
+    command += ["--pipeline", str(pipeline)]
     launched = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"TMPDIR": str(scratch)}
     )

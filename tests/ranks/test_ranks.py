@@ -18,18 +18,24 @@ def on_ranks(count, *arguments):
 
 
 @pytest.mark.parametrize(
-    ("check", "ranks"),
+    ("check", "ranks", "arguments"),
     [
-        ("passes", 4),
-        ("passes_on_sim", 2),
-        ("measures", 2),
-        ("sums", 4),
-        ("failure", 2),
-        ("refusals", 4),
-        ("strayed", 2),
+        ("passes", 4, ()),
+        ("passes", 2, ("sim",)),
+        ("pipeline", 3, ("3",)),
+        ("pipeline", 4, ("2",)),
+        ("pipeline", 2, ("2", "sim")),
+        ("measures", 2, ()),
+        ("measures", 2, ("2",)),
+        ("sums", 4, ()),
+        ("failure", 2, ()),
+        ("failure", 2, ("2",)),
+        ("diverged", 2, ()),
+        ("refusals", 4, ()),
+        ("strayed", 2, ()),
     ],
 )
-def test_ranks(check, ranks):
-    done = on_ranks(ranks, "-m", "tests.ranks.program", check)
+def test_ranks(check, ranks, arguments):
+    done = on_ranks(ranks, "-m", "tests.ranks.program", check, *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{check} done" in done.stdout

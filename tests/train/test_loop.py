@@ -122,9 +122,12 @@ def test_stateful_batches_carry_the_state_and_an_epoch_starts_without(tmp_path):
     trainer = Trainer(small, open_device("golden"), tmp_path)
     states, session = [], trainer.learner.session
     forward = session.forward
-    session.forward = lambda x, lengths, h, c, *rest: (
-        states.append(bool(h is not None and h.any())) or forward(x, lengths, h, c, *rest)
-    )
+
+    def noted(x, lengths=None, h0=None, c0=None, *rest, **options):
+        states.append(h0 is not None and bool(h0.any()))
+        return forward(x, lengths, h0, c0, *rest, **options)
+
+    session.forward = noted
     trainer.run()
     per_epoch = trainer.total_iterations
     assert states[:per_epoch] == [False] + [True] * (per_epoch - 1)

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from etalstm.data import Batch
+from etalstm.slices import slice_ranges
 from etalstm.train.checkpoint import Identity
 from etalstm.train.loss import Loss, softmax_cross_entropy
 from etalstm.train.model import HostModel
+from etalstm.train.output_pass import OutputPass
 
 STEP, BOUND = 1e-2, 2e-3  # float32 losses of about 1: central differences are good to some 1e-4
 
@@ -33,6 +35,14 @@ def per_step_batch(generator):
     return Batch(tokens, np.full(3, 4), generator.integers(0, 6, (4, 3)), weights)
 
 
+def backward(model, batch, y, slices=1):
+    """Run the output layer forward and backward; give the loss and the gradient of y."""
+    of_batch, dy = OutputPass(model, batch, slices, 1), np.empty_like(y)
+    for number, sequences in enumerate(slice_ranges(y.shape[1], slices)):
+        dy[:, sequences] = of_batch.run(number, y[:, sequences])
+    return of_batch.end(), dy
+
+
 def assert_gradient(array, gradient, loss):
     for index in list(np.ndindex(array.shape))[::3]:
         kept = array[index]
@@ -46,20 +56,23 @@ def assert_gradient(array, gradient, loss):
 
 
 @pytest.mark.parametrize(
-    ("task", "make", "tied"),
+    ("task", "make", "tied", "slices"),
     [
-        ("classify", last_step_batch, False),
-        ("language", per_step_batch, False),
-        ("tag", per_step_batch, False),
-        ("regress", numbers_batch, False),
-        ("language", per_step_batch, True),
+        ("classify", last_step_batch, False, 1),
+        ("classify", last_step_batch, False, 3),
+        ("language", per_step_batch, False, 1),
+        ("tag", per_step_batch, False, 2),
+        ("regress", numbers_batch, False, 1),
+        ("regress", numbers_batch, False, 2),
+        ("language", per_step_batch, True, 3),
     ],
 )
-def test_gradients_of_the_output_layer_and_of_y_are_finite_differences(task, make, tied):
+def test_gradients_of_the_output_layer_and_of_y_are_finite_differences(task, make, tied, slices):
     generator = np.random.default_rng(2)
     batch, model = make(generator), model_of(task, tied)
     y = generator.normal(size=(4, 3, 7)).astype(np.float32)
-    _, dy = model.backward(batch, y)
+    loss, dy = backward(model, batch, y, slices)
+    assert loss.mean == pytest.approx(model.evaluate(batch, y).mean)
     assert_gradient(y, dy, lambda: model.evaluate(batch, y).mean)
     for name in model.gradients:
         assert_gradient(model.parameters[name], model.gradients[name], lambda: model.evaluate(batch, y).mean)
@@ -69,7 +82,7 @@ def test_tied_weights_have_the_gradients_of_both_places():
     generator = np.random.default_rng(2)
     batch, model = per_step_batch(generator), model_of("language", tied=True)
     assert list(model.parameters) == ["output.bias", "embedding"]
-    model.backward(batch, generator.normal(size=(4, 3, 7)).astype(np.float32))
+    backward(model, batch, generator.normal(size=(4, 3, 7)).astype(np.float32))
     of_outputs = model.gradients["embedding"].copy()
     dx = generator.normal(size=(4, 3, 7)).astype(np.float32)
     model.embed_backward(batch, dx)

@@ -10,6 +10,7 @@ from etalstm.device import open_device
 from etalstm.errors import DivergedError
 from etalstm.train.folder import CHECKPOINT, METRICS
 from etalstm.train.loop import Trainer
+from etalstm.train.output_pass import OutputPass
 from etalstm.train.settings import Settings
 
 BOUND = 1e-3  # of four float32 steps against float64 ones, over the size of a step
@@ -42,7 +43,9 @@ def test_every_parameter_takes_the_steps_of_the_paper(tmp_path, optimizer):
     session, model = learner.session, learner.model
     for batch in batches:
         # The gradients that the iteration will find again.
-        session.backward(model.backward(batch, learner.forward(batch, learner.h, learner.c).y)[1])
+        output_pass = OutputPass(model, batch, 1, 1)
+        session.forward_backward(model.inputs(batch.x), output_pass.run, h0=learner.h, c0=learner.c)
+        output_pass.end()
         layers = enumerate(session.gradients())
         found = {f"{n} {name}": getattr(layer, name) for n, layer in layers for name in ("weights", "bias")}
         gradients.append({name: array.astype(np.float64) for name, array in (found | model.gradients).items()})

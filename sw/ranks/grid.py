@@ -1,0 +1,172 @@
+"""Which layers and which slices each rank works on, where layers are spread over ranks."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from etalstm.slices import part_counts
+
+FORWARD, BACKWARD = "forward", "backward"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Pipelines side by side. Each has all layers, on as many ranks as it has stages, and works on a part of the batch.
+
+    The slices of the batch go through a pipeline one after the other, as its micro-batches. A part is a node of the
+    tree of slices.
+
+    Parameters
+    ----------
+    stages : tuple of ranges
+        The layers of each stage, in order.
+    pipelines : int
+    slices : int
+        Of the whole batch.
+    """
+
+    stages: tuple[range, ...]
+    pipelines: int
+    slices: int
+
+    @property
+    def depth(self) -> int:
+        """Stages of a pipeline."""
+        return len(self.stages)
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of all pipelines."""
+        return self.pipelines * self.depth
+
+    @property
+    def micro_batches(self) -> int:
+        """Slices that go through each pipeline."""
+        return self.slices // self.pipelines
+
+    def place(self, rank: int) -> "Place":
+        """Give the place of a rank."""
+        return Place(self, *divmod(rank, self.depth))
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a rank does.
+
+    Parameters
+    ----------
+    grid : Grid
+    pipeline, stage : int
+        From 0.
+    """
+
+    grid: Grid
+    pipeline: int
+    stage: int
+
+    @property
+    def layers(self) -> range:
+        """Layers of the stage."""
+        return self.grid.stages[self.stage]
+
+    @property
+    def slices(self) -> range:
+        """Slices of the pipeline."""
+        count = self.grid.micro_batches
+        return range(self.pipeline * count, (self.pipeline + 1) * count)
+
+    @property
+    def first(self) -> bool:
+        """The stage has the first layer."""
+        return self.stage == 0
+
+    @property
+    def last(self) -> bool:
+        """The stage has the top layer."""
+        return self.stage == self.grid.depth - 1
+
+    @property
+    def below(self) -> int:
+        """Rank of the stage before."""
+        return self.pipeline * self.grid.depth + self.stage - 1
+
+    @property
+    def above(self) -> int:
+        """Rank of the next stage."""
+        return self.below + 2
+
+    @property
+    def most_kept(self) -> int:
+        """Micro-batches whose intermediates the stage keeps at once, at most."""
+        return min(self.grid.depth - self.stage, self.grid.micro_batches)
+
+    def order(self) -> Iterator[tuple[str, int]]:
+        """Give the passes of a training iteration in their order: FORWARD or BACKWARD, and the micro-batch.
+
+        One forward, one backward: a stage goes on with the oldest backward pass as soon as it may. So the stages keep
+        few micro-batches, and the weights are those of the iteration's beginning in all passes. Source: PipeDream-Flush
+        of Narayanan et al., arXiv 2006.09503.
+        """
+        ahead = self.most_kept - 1
+        for number in range(self.grid.micro_batches + ahead):
+            if number < self.grid.micro_batches:
+                yield FORWARD, number
+            if number >= ahead:
+                yield BACKWARD, number - ahead
+
+
+def spread(costs: Sequence[float], stages: int) -> tuple[range, ...]:
+    """Divide layers into stages of consecutive ones, so that the most costly stage costs least.
+
+    Parameters
+    ----------
+    costs : sequence of float
+        Of each layer.
+    stages : int
+        At most the number of layers.
+    """
+
+    @cache
+    def cheapest(first: int, count: int) -> tuple[float, tuple[range, ...]]:
+        """Divide the layers from `first` on."""
+        if count == 1:
+            return sum(costs[first:]), (range(first, len(costs)),)
+        found = []
+        for end in range(first + 1, len(costs) - count + 2):
+            worst, rest = cheapest(end, count - 1)
+            found.append((max(sum(costs[first:end]), worst), (range(first, end), *rest)))
+        return min(found, key=lambda division: division[0])
+
+    return cheapest(0, stages)[1]
+
+
+def grid_of(ranks: int, depth: int, slices: int, layers: int, cost: Callable[[int], float]) -> Grid:
+    """Arrange ranks as pipelines.
+
+    Parameters
+    ----------
+    ranks : int
+        A multiple of `depth`.
+    depth : int
+        Stages of a pipeline.
+    slices, layers : int
+    cost : function
+        From a layer's number to what it costs.
+
+    Raises
+    ------
+    ValueError
+        If there are more stages than layers, or the slices cannot be divided among the pipelines.
+    """
+    if depth > layers:
+        raise ValueError(
+            f"a pipeline has a layer for each stage at least: pipeline must be at most {layers}, got {depth}"
+        )
+    pipelines = ranks // depth
+    if pipelines not in part_counts(slices):
+        counts = ", ".join(map(str, part_counts(slices)))
+        raise ValueError(
+            f"{slices} slices can be divided among {counts} pipelines, so that each has a whole subtree; "
+            f"{ranks} ranks are {pipelines} pipelines of {depth} stages"
+        )
+    return Grid(spread([cost(layer) for layer in range(layers)], depth), pipelines, slices)

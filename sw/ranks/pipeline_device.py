@@ -1,0 +1,92 @@
+"""The devices of all ranks as one device, on which a network's layers are spread over ranks."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from etalstm.device import Device, TrainingShape
+from etalstm.device.access import exclusive
+from etalstm.hw.config import preset as named_preset
+from etalstm.network import NetworkShape, check_size
+from etalstm.plan.groups import step_cycles
+from etalstm.ranks.device import RanksDevice
+from etalstm.ranks.grid import Grid, grid_of
+from etalstm.ranks.pipeline import PipelineSession
+from etalstm.ranks.stage import shape_of_stage
+from etalstm.ranks.team import Team
+from etalstm.ranks.worker import Call
+from etalstm.slices import Parts
+
+SLICES_OF_STAGE = 4
+"""Slices for each stage of a pipeline, where the device chooses them: a fifth of the time stages then wait, at most."""
+
+
+class PipelineDevice(RanksDevice):
+    """Devices of several ranks, each with some of the layers.
+
+    Parameters
+    ----------
+    team : Team
+    open_device, name, preset, own_options, **options
+        See :class:`RanksDevice`.
+    depth : int
+        Stages of a pipeline, above 1. With more ranks than that there are several pipelines, which share the batch.
+
+    Raises
+    ------
+    ValueError, DeviceError
+        As :class:`RanksDevice`; and if the ranks cannot be divided into such pipelines.
+    """
+
+    def __init__(
+        self,
+        team: Team,
+        open_device: Callable[..., Device],
+        name: str,
+        preset: str,
+        own_options: dict,
+        *,
+        depth: int,
+        **options,
+    ):
+        self._depth = check_size("pipeline", depth)
+        if team.size % depth:
+            raise ValueError(f"pipeline must divide the number of ranks, {team.size}, got {depth}")
+        super().__init__(team, open_device, name, preset, own_options, **options)
+
+    def _create(self, shape: TrainingShape) -> PipelineSession:
+        """Make a session of some layers on every rank.
+
+        Raises
+        ------
+        ValueError
+            If there are more stages than layers, or the slices cannot be divided among the pipelines.
+        """
+        grid, number = self._grid(shape), self._team.new_number()
+        session = PipelineSession(shape, grid, self._team, number)
+        self._team.all(Call("create_stage", (self._number, number, shape, grid)))
+        return session
+
+    def _grid(self, shape: TrainingShape) -> Grid:
+        network, config = shape.network, named_preset(self.preset)
+        places = Parts(shape.batch, shape.slices, shape.slices).places
+
+        def cycles(layer: int) -> float:
+            one = NetworkShape(network.inputs_of(layer), network.hidden_size)
+            return step_cycles(config, one, Parts(places, 1, 1))
+
+        return grid_of(self._team.size, self._depth, shape.slices, network.layers, cycles)
+
+    @exclusive
+    def best_slices(self, shape):
+        """Give so many slices that stages wait little for each other."""
+        pipelines = self._team.size // self._depth
+        most = max(1, shape.batch // pipelines)
+        return pipelines * min(SLICES_OF_STAGE * self._depth, most)
+
+    @exclusive
+    def best_shared_tokens(self, shape, batches):
+        """Tell how many tokens the first stage is best made to share, by what each micro-batch has of the batches."""
+        grid, parts = self._grid(shape), Parts(shape.batch, shape.slices, shape.slices)
+        of_slices = [self._tokens(parts, part, tokens) for part in range(parts.count) for tokens in batches]
+        of_stage = replace(shape_of_stage(shape, grid.place(0)), shared_tokens=None)
+        return self._own.best_shared_tokens(of_stage, of_slices)
