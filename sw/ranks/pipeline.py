@@ -1,4 +1,4 @@
-"""A session whose layers are spread over ranks: rank 0 has the batch, the slices go from stage to stage."""
+"""A session whose layers are spread over ranks: rank 0 has the batch, micro-batches go from stage to stage."""
 
 import weakref
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from etalstm.device.checks import check_delta_threshold
 from etalstm.device.counts import counts_side_by_side
 from etalstm.device.parts import join_factors, usage_of_batch
 from etalstm.errors import DeviceError
-from etalstm.ranks.grid import Grid, Place
+from etalstm.pipelines import Grid, Place
 from etalstm.ranks.messages import Messages
 from etalstm.ranks.stage import Piece
 from etalstm.ranks.team import Team
@@ -31,7 +31,7 @@ class LossDesk:
     messages : Messages
     grid : Grid
     parts : Parts
-        A slice each.
+        The micro-batches.
     loss : SliceLoss
     """
 
@@ -40,15 +40,15 @@ class LossDesk:
         self._error: Exception | None = None
 
     def serve(self) -> np.ndarray:
-        """Answer until all slices have come; give y of the whole batch, (T, B, H).
+        """Answer until all micro-batches have come; give y of the whole batch, (T, B, H).
 
         Raises
         ------
         Exception
-            What the loss has raised, once all slices have come.
+            What the loss has raised, once all have come.
         """
         lasts = [rank for rank in range(self._grid.ranks) if self._grid.place(rank).last]
-        found: list[np.ndarray | None] = [None] * self._grid.slices
+        found: list[np.ndarray | None] = [None] * self._grid.parts
         for _ in found:
             rank, (number, y) = self._messages.receive_any(lasts)
             found[number] = y
@@ -62,10 +62,13 @@ class LossDesk:
         """Give dy; None if the stage has none for it, or a loss was not finite."""
         if y is None or self._error:
             return None
+        count, dy = self._parts.slices_of_part, np.zeros_like(y)
+        places = self._parts.sequences(number).reshape(count, -1)
         try:
-            real = int((self._parts.sequences(number) >= 0).sum())  # empty places come last
-            dy = np.zeros_like(y)
-            dy[:, :real] = self._loss(number, y[:, :real])
+            for row, sequences in enumerate(places):
+                first, real = row * sequences.size, np.count_nonzero(sequences >= 0)  # empty places come last
+                of_slice = slice(first, first + real)
+                dy[:, of_slice] = self._loss(number * count + row, y[:, of_slice])
             return dy
         except Exception as error:  # raised when no stage waits any more
             self._error = error
@@ -73,7 +76,7 @@ class LossDesk:
 
 
 class PipelineSession(Session):
-    """Has the slices of each batch go through stages of layers, with the bits of one machine that has all of it.
+    """Has micro-batches go through stages of layers, with the bits of one machine that has the whole batch.
 
     Parameters
     ----------
@@ -94,7 +97,7 @@ class PipelineSession(Session):
     def __init__(self, shape: TrainingShape, grid: Grid, team: Team, number: int):
         super().__init__(shape)
         self._grid, self._team, self.number = grid, team, number
-        self._parts = Parts(shape.batch, shape.slices, shape.slices)
+        self._parts = Parts(shape.batch, shape.slices, grid.parts)
         weakref.finalize(self, team.forget, number)
 
     def _each(self, name: str, arguments: Callable[[Place], tuple]) -> list:
@@ -145,7 +148,7 @@ class PipelineSession(Session):
         self, x: np.ndarray, loss: SliceLoss, *, delta_threshold: float = 0.0, measured: bool = False,
         lengths=None, h0=None, c0=None, skipped_cells=None, tokens=None,
     ) -> tuple[Outputs, InputGradients]:  # fmt: skip
-        """Run forward and backward pass, while slices are at different stages: see :class:`BothPasses`.
+        """Run forward and backward pass, while micro-batches are at different stages: see :class:`BothPasses`.
 
         A thread of rank 0 computes the loss.
         """
@@ -171,21 +174,21 @@ class PipelineSession(Session):
                 *(self._parts.take(state[layers], part, 1) for state in (h0, c0)),
                 self._shared.part(self._parts.sequences(part)) if place.first and self._shared else None,
             )
-            for part in place.slices
+            for part in place.parts
         ]
 
     def _of_stages(self, found: list[list]) -> list[list]:
-        """Give by stage what all slices have, of what each rank has for its own."""
+        """Give by stage what all micro-batches have, of what each rank has for its own."""
         depth = self._grid.depth
         return [list(chain.from_iterable(found[stage::depth])) for stage in range(depth)]
 
-    def _of_slices(self, name: str) -> list[list]:
-        """Give by slice what was found for all layers."""
+    def _of_parts(self, name: str) -> list[list]:
+        """Give by micro-batch what was found for all layers."""
         stages = self._of_stages(self._all("found", name))
-        return [list(chain.from_iterable(of_slice)) for of_slice in zip(*stages, strict=True)]
+        return [list(chain.from_iterable(of_part)) for of_part in zip(*stages, strict=True)]
 
     def _joined(self, stages: list[list[np.ndarray]]) -> np.ndarray:
-        """Put arrays by stage and slice, (L, b, H), together: (L, B, H)."""
+        """Put arrays by stage and micro-batch, (L, b, H), together: (L, B, H)."""
         return np.concatenate([self._parts.join(of_stage, 1) for of_stage in stages])
 
     def _outputs(self, found: list[list[Outputs]], y: np.ndarray) -> Outputs:
@@ -213,13 +216,13 @@ class PipelineSession(Session):
         self._all("update", rule)
 
     def _usage(self):
-        return usage_of_batch(self.shape, self._parts, self._of_slices("usage"))
+        return usage_of_batch(self.shape, self._parts, self._of_parts("usage"))
 
     def _shared_scalars(self):
         return sum(chain.from_iterable(self._all("found", "shared_scalars")))
 
     def _factors(self):
-        return join_factors(self._parts, self._of_slices("factors"))
+        return join_factors(self._parts, self._of_parts("factors"))
 
     def _counters(self):
         return counts_side_by_side(self._all("counters"))

@@ -5,19 +5,17 @@ from dataclasses import replace
 
 from etalstm.device import Device, TrainingShape
 from etalstm.device.access import exclusive
+from etalstm.device.parts import shape_of_part
 from etalstm.hw.config import preset as named_preset
 from etalstm.network import NetworkShape, check_size
+from etalstm.pipelines import PER_STAGE, Grid, grid_of
 from etalstm.plan.groups import step_cycles
 from etalstm.ranks.device import RanksDevice
-from etalstm.ranks.grid import Grid, grid_of
 from etalstm.ranks.pipeline import PipelineSession
 from etalstm.ranks.stage import shape_of_stage
 from etalstm.ranks.team import Team
 from etalstm.ranks.worker import Call
 from etalstm.slices import Parts
-
-SLICES_OF_STAGE = 4
-"""Slices for each stage of a pipeline, where the device chooses them: a fifth of the time stages then wait, at most."""
 
 
 class PipelineDevice(RanksDevice):
@@ -68,25 +66,28 @@ class PipelineDevice(RanksDevice):
 
     def _grid(self, shape: TrainingShape) -> Grid:
         network, config = shape.network, named_preset(self.preset)
-        places = Parts(shape.batch, shape.slices, shape.slices).places
+        sequences = -(-shape.batch // shape.slices)
 
         def cycles(layer: int) -> float:
             one = NetworkShape(network.inputs_of(layer), network.hidden_size)
-            return step_cycles(config, one, Parts(places, 1, 1))
+            return step_cycles(config, one, Parts(sequences, 1, 1))
 
         return grid_of(self._team.size, self._depth, shape.slices, network.layers, cycles)
 
     @exclusive
     def best_slices(self, shape):
-        """Give so many slices that stages wait little for each other."""
+        """Tell how many slices leave little to wait for: each micro-batch has as many as the device uses best."""
         pipelines = self._team.size // self._depth
-        most = max(1, shape.batch // pipelines)
-        return pipelines * min(SLICES_OF_STAGE * self._depth, most)
+        parts = pipelines * max(1, min(PER_STAGE * self._depth, shape.batch // pipelines))
+        return parts * self._own.best_slices(
+            shape_of_part(replace(shape, slices=parts), Parts(shape.batch, parts, parts))
+        )
 
     @exclusive
     def best_shared_tokens(self, shape, batches):
         """Tell how many tokens the first stage is best made to share, by what each micro-batch has of the batches."""
-        grid, parts = self._grid(shape), Parts(shape.batch, shape.slices, shape.slices)
-        of_slices = [self._tokens(parts, part, tokens) for part in range(parts.count) for tokens in batches]
+        grid = self._grid(shape)
+        parts = Parts(shape.batch, shape.slices, grid.parts)
+        of_parts = [self._tokens(parts, part, tokens) for part in range(parts.count) for tokens in batches]
         of_stage = replace(shape_of_stage(shape, grid.place(0)), shared_tokens=None)
-        return self._own.best_shared_tokens(of_stage, of_slices)
+        return self._own.best_shared_tokens(of_stage, of_parts)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,9 +16,9 @@ from etalstm.device.results import clear_padding
 from etalstm.golden.totals import add_arrays
 from etalstm.network import LayerGradients, LayerParameters, NetworkShape, canonical_rows
 from etalstm.optimizer import UpdateRule
+from etalstm.pipelines import FORWARD, Place
 from etalstm.ranks.digest import digest
 from etalstm.ranks.exchange import Exchange
-from etalstm.ranks.grid import FORWARD, Place
 from etalstm.ranks.messages import Messages
 from etalstm.shared_tokens import SharedTokens
 from etalstm.slices import Parts, additions
@@ -26,7 +27,7 @@ from etalstm.storage import Storage
 
 def shape_of_stage(shape: TrainingShape, place: Place) -> TrainingShape:
     """Give the shape of a session that works on one micro-batch at a stage; those of a rank share its memory."""
-    one = shape_of_part(shape, Parts(shape.batch, shape.slices, shape.slices))
+    one = shape_of_part(shape, Parts(shape.batch, shape.slices, place.grid.parts))
     network, layers, budget = shape.network, place.layers, shape.memory_budget
     return replace(
         one,
@@ -71,15 +72,23 @@ class StageSession:
     place : Place
     exchange : Exchange
         Between the ranks that have this stage.
+    thread : ThreadPoolExecutor
+        Of one thread, which adds gradients beside the work of the devices.
     layers, losses : Messages
         See :class:`etalstm.ranks.world.World`.
     """
 
     def __init__(
-        self, sessions: Sequence[Session], place: Place, exchange: Exchange, layers: Messages, losses: Messages
+        self,
+        sessions: Sequence[Session],
+        place: Place,
+        exchange: Exchange,
+        thread: ThreadPoolExecutor,
+        layers: Messages,
+        losses: Messages,
     ):
         self._sessions, self._place, self._exchange = sessions, place, exchange
-        self._layers, self._losses = layers, losses
+        self._thread, self._layers, self._losses = thread, layers, losses
 
     def load(self, parameters: list[LayerParameters], velocities: list[LayerParameters]) -> None:
         """Store the stage's weights and velocities."""
@@ -115,6 +124,8 @@ class StageSession:
                     outputs.append(self._forward_step(number, train=True))
                 else:
                     self._backward_step(number)
+            for added in self._added:
+                added.result()
             if not self._broken:
                 for layer, total in reversed(list(enumerate(self._totals[0]))):
                     self._exchange.give(layer, total)
@@ -128,6 +139,7 @@ class StageSession:
         self._broken = False  # here or on another rank
         self._found: list[dict[str, Any]] = [{} for _ in pieces]  # by micro-batch: of its backward pass
         self._totals: list[list[LayerGradients]] = []
+        self._added: list[Future] = []
         self._counts: list[dict] = []  # of passes whose session has gone on to another micro-batch
 
     def _end(self, outputs: list[Outputs]) -> list[Outputs]:
@@ -157,7 +169,7 @@ class StageSession:
             return outputs
         y = outputs and outputs.y
         if place.last:
-            self._losses.post((place.slices[number], y), 0)
+            self._losses.post((place.parts[number], y), 0)
         else:
             self._layers.post(y, place.above)
         return outputs and replace(outputs, y=None)
@@ -185,7 +197,7 @@ class StageSession:
         session, piece = self._session_of(number), self._pieces[number]
         clear_padding(dy, piece.lengths)
         session._backward(dy, *map(np.zeros_like, (piece.h0, piece.c0)), self._delta_threshold)
-        self._add(number, session._gradients())
+        self._added.append(self._thread.submit(self._add, number, session._gradients()))
         self._found[number] = self._read(session, piece)
         return session._dx()
 

@@ -19,9 +19,9 @@ from etalstm.device import Device, Outputs, Session, TrainingShape
 from etalstm.errors import DeviceError
 from etalstm.hw import config, contract
 from etalstm.network import LayerParameters
+from etalstm.pipelines import Grid
 from etalstm.ranks.digest import digest
 from etalstm.ranks.exchange import Exchange, Total
-from etalstm.ranks.grid import Grid
 from etalstm.ranks.stage import StageSession, shape_of_stage
 from etalstm.ranks.world import World
 from etalstm.storage import Usage
@@ -227,7 +227,8 @@ class Worker:
         of_stage = shape_of_stage(shape, place)
         sessions = [self._devices[device].create(of_stage) for _ in range(place.most_kept)]
         exchange = Exchange(communicator, self._thread, of_stage.network)
-        self._sessions[number] = StageSession(sessions, place, exchange, self._world.layers, self._world.losses)
+        messages = self._world.layers, self._world.losses
+        self._sessions[number] = StageSession(sessions, place, exchange, self._thread, *messages)
 
     def drop(self, numbers: list[int]) -> None:
         """Forget sessions, whose memory is free then."""

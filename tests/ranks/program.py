@@ -54,7 +54,7 @@ DEEP = NetworkShape(3, 5, 3)
 PIPELINED = {
     "dense": TrainingShape(DEEP, 8, 4, slices=4),
     "masked, of unequal slices": TrainingShape(
-        DEEP, 9, 6, masked=True, slices=8, storage=Storage(("ms1-bf16", "dense", "ms1"), 0.05)
+        DEEP, 21, 6, masked=True, slices=16, storage=Storage(("ms1-bf16", "dense", "ms1"), 0.05)
     ),
     "delta inputs": TrainingShape(DEEP, 8, 3, slices=4, inputs=DeltaInputs((0.1, (0.2, 0.1), 0.05), 2)),
     "bf16 weights": TrainingShape(DEEP, 12, 3, slices=4, weight_format="bf16"),
@@ -239,6 +239,7 @@ def refusals():
         y = session.forward(np.ones(session.shape.x_shape, np.float32)).y
         refused("forward and backward pass overlap: call forward_backward()", session.backward, y)
         assert device.best_slices(TrainingShape(NETWORK, 12, 3)) == 12
+        assert device.best_slices(TrainingShape(NETWORK, 90, 3)) == 16
     refused("pipeline must divide the number of ranks, 4, got 3", pipeline_device, 3)
     refused("no such preset", RanksDevice, find_team(), open_device, "golden", "no such preset", {})
 

@@ -1,4 +1,4 @@
-"""Which layers and which slices each rank works on, where layers are spread over ranks."""
+"""Layers spread over several machines: which layers and which part of the batch each works on, and in which order."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,13 +7,15 @@ from functools import cache
 from etalstm.slices import part_counts
 
 FORWARD, BACKWARD = "forward", "backward"
+PER_STAGE = 4
+"""Micro-batches for each stage, if the slices allow it: stages then wait for a fifth of the time at most."""
 
 
 @dataclass(frozen=True)
 class Grid:
     """Pipelines side by side. Each has all layers, on as many ranks as it has stages, and works on a part of the batch.
 
-    The slices of the batch go through a pipeline one after the other, as its micro-batches. A part is a node of the
+    The micro-batches of that part go through the stages one after the other. Each has as many slices, a node of the
     tree of slices.
 
     Parameters
@@ -21,13 +23,13 @@ class Grid:
     stages : tuple of ranges
         The layers of each stage, in order.
     pipelines : int
-    slices : int
-        Of the whole batch.
+    micro_batches : int
+        Of each pipeline.
     """
 
     stages: tuple[range, ...]
     pipelines: int
-    slices: int
+    micro_batches: int
 
     @property
     def depth(self) -> int:
@@ -40,9 +42,9 @@ class Grid:
         return self.pipelines * self.depth
 
     @property
-    def micro_batches(self) -> int:
-        """Slices that go through each pipeline."""
-        return self.slices // self.pipelines
+    def parts(self) -> int:
+        """Micro-batches of all pipelines: those of the first pipeline come first."""
+        return self.pipelines * self.micro_batches
 
     def place(self, rank: int) -> "Place":
         """Give the place of a rank."""
@@ -70,8 +72,8 @@ class Place:
         return self.grid.stages[self.stage]
 
     @property
-    def slices(self) -> range:
-        """Slices of the pipeline."""
+    def parts(self) -> range:
+        """Numbers of the pipeline's micro-batches."""
         count = self.grid.micro_batches
         return range(self.pipeline * count, (self.pipeline + 1) * count)
 
@@ -169,4 +171,11 @@ def grid_of(ranks: int, depth: int, slices: int, layers: int, cost: Callable[[in
             f"{slices} slices can be divided among {counts} pipelines, so that each has a whole subtree; "
             f"{ranks} ranks are {pipelines} pipelines of {depth} stages"
         )
-    return Grid(spread([cost(layer) for layer in range(layers)], depth), pipelines, slices)
+    stages = spread([cost(layer) for layer in range(layers)], depth)
+    return Grid(stages, pipelines, micro_batches_of(slices // pipelines, depth))
+
+
+def micro_batches_of(slices: int, depth: int) -> int:
+    """Give into how many micro-batches a pipeline's slices are divided: no more than leave little to wait for."""
+    counts = part_counts(slices)
+    return next((count for count in counts if count >= PER_STAGE * depth), counts[-1])
