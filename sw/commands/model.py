@@ -1,7 +1,8 @@
 """``eta-lstm model``: how many cycles an iteration takes on a machine, without a machine."""
 
 import json
-from itertools import repeat
+from functools import partial
+from itertools import repeat, starmap
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ from typer import Context, Option
 from etalstm.architecture import SWING
 from etalstm.benchmarks import STORAGE, named
 from etalstm.commands.devices import ARCHITECTURE_HELP
-from etalstm.commands.model_boards import across, batch_of_board, line_of
+from etalstm.commands.model_boards import Across, lines_of
 from etalstm.commands.model_check import check as check_model
 from etalstm.commands.model_check import chosen
 from etalstm.commands.model_weights import measure_run
@@ -103,23 +104,24 @@ def model(
         options |= {"delta": run.delta, "local": run.local, "masked": run.shape.masked}
         options |= {"inputs": run.inputs, "refresh": run.shape.inputs.refresh}
         options |= {"weight_format": run.shape.weight_format, "kept_cells": run.kept_cells}
-    sizes = [sizes for _, *sizes, _ in shapes]
-    measured = measure_all(sizes, count_processors(), config=config, forward=forward, **options)
-    if boards > 1:
-        of_parts = [(network, batch_of_board(batch, boards), steps) for network, batch, steps in sizes]
-        parts = measure_all(of_parts, count_processors(), config=config, forward=forward, **options)
+    sizes = [tuple(size) for _, *size, _ in shapes]
+    measure = partial(measure_all, processors=count_processors(), config=config, forward=forward, **options)
+    if boards == 1:
+        measured, shared = measure(sizes), repeat(None, len(sizes))
     else:
-        parts = repeat(None, len(sizes))
-    for (name, *size, of_v100), found, part in zip(shapes, measured, parts, strict=True):
+        alike = len(options["kept_cells"]) == 1 and options["slices"] == AUTO and options["shared_tokens"] is None
+        across = Across(boards, links, sizes, measure, pipelines=alike)
+        measured, shared = (starmap(of, sizes) for of in (across.alone, across.shared))
+    for (name, *_, of_v100), found, of_boards in zip(shapes, measured, shared, strict=True):
         found = {"benchmark": name} | found
         found |= {} if of_v100 is None else {"v100_utilization": of_v100}
-        found |= {} if part is None else {"shared": across(found, part, *size, boards, links)}
+        found |= {} if of_boards is None else {"shared": of_boards}
         if weights is not None:
             found |= {"density": run.delta, "local_density": run.local, "input_density": run.inputs}
             found["kept_cells"] = run.kept_cells
         print(json.dumps(found) if as_json else _line(found), flush=True)
-        if part is not None and not as_json:
-            print(line_of(found["shared"]), flush=True)
+        if of_boards is not None and not as_json:
+            print(*lines_of(of_boards), sep="\n", flush=True)
 
 
 def _refuse_idle(context: Context) -> None:

@@ -1,7 +1,17 @@
 """``eta-lstm model --boards N``: how much faster several boards are than one."""
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
 from etalstm.model.boards import Iteration, Links, iteration
+from etalstm.model.pipeline import StageTimes, pipeline_seconds
 from etalstm.network import NetworkShape
+from etalstm.pipelines import PER_STAGE, Grid, spread
+
+Size = tuple[NetworkShape, int, int]
+"""A network, B and T."""
+
+MICRO_BATCHES = (PER_STAGE // 2, PER_STAGE)
+"""For each stage, of the arrangements that are tried. Fewer use a machine better, and wait longer for each other."""
 
 
 def batch_of_board(batch: int, boards: int) -> int:
@@ -17,38 +27,119 @@ def batch_of_board(batch: int, boards: int) -> int:
     return -(-batch // boards)
 
 
-def across(found: dict, part: dict, network: NetworkShape, batch: int, steps: int, boards: int, links: Links) -> dict:
-    """Say what several boards make of an iteration: see :mod:`etalstm.model.boards`.
+def grids(boards: int, network: NetworkShape, batch: int) -> Iterator[Grid]:
+    """Give the arrangements of boards as pipelines that are tried."""
+    for depth in range(2, min(boards, network.layers) + 1):
+        if boards % depth == 0:
+            stages = spread([network.columns_of(layer) for layer in range(network.layers)], depth)
+            for count in MICRO_BATCHES:
+                grid = Grid(stages, boards // depth, count * depth)
+                if grid.parts <= batch:
+                    yield grid
+
+
+class Across:
+    """What several boards make of iterations of some networks.
 
     Parameters
     ----------
-    found, part : dict
-        What :func:`etalstm.commands.model.measure` gives for the batch, and for a board's part of it.
-    network : NetworkShape
-    batch, steps : int
     boards : int
     links : Links
-
-    Returns
-    -------
-    dict
-        ``boards``; of a board ``batch_of_board``, ``groups``, ``cycles``; milliseconds of an iteration: ``machine``,
-        ``activations``, ``gradients``, and ``milliseconds`` of all; ``speedup`` over one board with the batch; and
-        ``speedup_with_batch_each``: in sequences a second, where each board has as many sequences as the one.
+    sizes : sequence of Size
+        Of the networks, the whole batch each.
+    measure : function
+        From sizes to what :func:`etalstm.commands.modelled.measure` gives for each.
+    pipelines : bool
+        Look at pipelines, too: not where layers differ in what is reduced.
     """
-    alone, shared = found["milliseconds"] / 1e3, part["milliseconds"] / 1e3
-    one = iteration(alone, 1, network, batch, steps, links)
-    all_ = iteration(shared, boards, network, batch, steps, links)
-    each = iteration(alone, boards, network, boards * batch, steps, links)
-    return {
-        "boards": boards,
-        "batch_of_board": batch_of_board(batch, boards),
-        "groups": part["groups"],
-        "cycles": part["cycles"],
-        **_milliseconds(all_),
-        "speedup": one.seconds / all_.seconds,
-        "speedup_with_batch_each": boards * one.seconds / each.seconds,
-    }
+
+    def __init__(
+        self,
+        boards: int,
+        links: Links,
+        sizes: Sequence[Size],
+        measure: Callable[[list[Size]], Iterator[dict]],
+        *,
+        pipelines: bool,
+    ):
+        self._boards, self._links, self._pipelines = boards, links, pipelines
+        needed = list(dict.fromkeys(size for each in sizes for size in self._needed(*each)))
+        self._found = dict(zip(needed, measure(needed), strict=True))
+
+    def _needed(self, network: NetworkShape, batch: int, steps: int) -> Iterator[Size]:
+        yield network, batch, steps
+        yield network, batch_of_board(batch, self._boards), steps
+        for whole in (batch, self._boards * batch):
+            for grid in self._grids(network, whole):
+                yield from self._stages(grid, network, whole, steps)
+
+    def _grids(self, network: NetworkShape, batch: int) -> Iterator[Grid]:
+        return grids(self._boards, network, batch) if self._pipelines else iter(())
+
+    @staticmethod
+    def _stages(grid: Grid, network: NetworkShape, batch: int, steps: int) -> list[Size]:
+        """Give what each stage works on at once."""
+        of_layers = (
+            NetworkShape(network.inputs_of(layers[0]), network.hidden_size, len(layers)) for layers in grid.stages
+        )
+        return [(of_stage, -(-batch // grid.parts), steps) for of_stage in of_layers]
+
+    def alone(self, network: NetworkShape, batch: int, steps: int) -> dict:
+        """Give what was measured for one board."""
+        return self._found[network, batch, steps]
+
+    def shared(self, network: NetworkShape, batch: int, steps: int) -> dict:
+        """Say what the boards make of a batch that they share.
+
+        Returns
+        -------
+        dict
+            ``boards``; of a board ``batch_of_board``, ``groups``, ``cycles``; milliseconds of an iteration:
+            ``machine``, ``activations``, ``gradients``, and ``milliseconds`` of all; ``speedup`` over one board with
+            the batch; and ``speedup_with_batch_each``: in sequences a second, where each board has as many sequences
+            as the one. ``pipeline`` and ``pipeline_with_batch_each``: the fastest arrangement with the layers spread
+            over boards, None if there is none.
+        """
+        found, share = self.alone(network, batch, steps), batch_of_board(batch, self._boards)
+        part = self._found[network, share, steps]
+        alone, of_part = found["milliseconds"] / 1e3, part["milliseconds"] / 1e3
+        one = iteration(alone, 1, network, batch, steps, self._links).seconds
+        all_ = iteration(of_part, self._boards, network, batch, steps, self._links)
+        whole = self._boards * batch
+        each = iteration(alone, self._boards, network, whole, steps, self._links)
+        return {
+            "boards": self._boards,
+            "batch_of_board": share,
+            "groups": part["groups"],
+            "cycles": part["cycles"],
+            **_milliseconds(all_),
+            "speedup": one / all_.seconds,
+            "speedup_with_batch_each": self._boards * one / each.seconds,
+            "pipeline": self._pipeline(network, batch, steps, one),
+            "pipeline_with_batch_each": self._pipeline(network, whole, steps, self._boards * one),
+        }
+
+    def _pipeline(self, network: NetworkShape, batch: int, steps: int, one: float) -> dict | None:
+        """Describe the fastest arrangement; `one` board takes so many seconds for the same sequences."""
+        found = []
+        for grid in self._grids(network, batch):
+            sizes = self._stages(grid, network, batch, steps)
+            times = [stage_times(self._found[size]) for size in sizes]
+            seconds = pipeline_seconds(times, grid, network, sizes[0][1], steps, self._links)
+            arrangement = {"stages": [len(layers) for layers in grid.stages], "pipelines": grid.pipelines}
+            arrangement |= {"micro_batches": grid.micro_batches, "sequences": sizes[0][1]}
+            found.append(arrangement | {"milliseconds": 1e3 * seconds, "speedup": one / seconds})
+        return min(found, key=lambda each: each["milliseconds"], default=None)
+
+
+def stage_times(found: Mapping) -> StageTimes:
+    """Give the times of passes, of what was measured."""
+    seconds = found["milliseconds"] / 1e3 / found["cycles"]
+
+    def of(kind: str) -> float:
+        return seconds * sum(cycles for name, cycles in found["passes"].items() if name.startswith(kind))
+
+    return StageTimes(of("forward"), of("backward"), of("update"))
 
 
 def _milliseconds(found: Iteration) -> dict[str, float]:
@@ -56,10 +147,17 @@ def _milliseconds(found: Iteration) -> dict[str, float]:
     return {name: 1e3 * seconds for name, seconds in (parts | {"milliseconds": found.seconds}).items()}
 
 
-def line_of(found: dict) -> str:
-    """Give a line for people."""
-    return (
+def lines_of(found: dict) -> Iterator[str]:
+    """Give lines for people."""
+    yield (
         f"  {found['boards']} boards: {found['milliseconds']:10.1f} ms, of which gradients {found['gradients']:.1f} ms "
         f"and activations {found['activations']:.1f} ms; {found['speedup']:.2f} times as fast as one, "
         f"{found['speedup_with_batch_each']:.2f} times with as large a batch each"
     )
+    for name, meaning in (("pipeline", ""), ("pipeline_with_batch_each", ", with as large a batch each")):
+        if (best := found[name]) is not None:
+            stages = "+".join(map(str, best["stages"]))
+            yield (
+                f"  {best['pipelines']} pipelines, layers {stages}, {best['micro_batches']} micro-batches of "
+                f"{best['sequences']}: {best['milliseconds']:.1f} ms, {best['speedup']:.2f} times as fast{meaning}"
+            )

@@ -114,11 +114,11 @@ def gradients_seconds(layers: Sequence[int], boards: int, links: Links) -> float
     read = exchanged = 0.0
     for size in layers:
         read += size / links.pcie
-        exchanged = max(read, exchanged) + _exchange_seconds(size, boards, links)
+        exchanged = max(read, exchanged) + exchange_seconds(size, boards, links)
     return exchanged + sum(layers) / links.pcie
 
 
-def _exchange_seconds(size: int, boards: int, links: Links) -> float:
+def exchange_seconds(size: int, boards: int, links: Links) -> float:
     """Give the time in which all hosts get the sum of their arrays: a share from all, added, and sent to all."""
     between = 2 * (1 - 1 / boards) * size / links.network + 2 * (boards - 1) * links.latency
     return between + 3 * size / links.host  # laid out for the exchange, added, and taken apart

@@ -185,6 +185,20 @@ def test_several_boards_are_told_beside_one(capsys):
     assert 0 < shared["speedup"] < shared["speedup_with_batch_each"] < 2
 
 
+def test_layers_may_be_spread_over_the_boards(capsys):
+    sizes = ["--preset", "test", "--hidden", "6", "--layers", "3", "--batch", "16", "--steps", "3", "--boards", "2"]
+    assert run(["model", *sizes, "--json"]) == 0
+    shared = json.loads(capsys.readouterr().out)["shared"]
+    found = shared["pipeline"]
+    assert (found["pipelines"], sum(found["stages"]), len(found["stages"])) == (1, 3, 2)
+    assert found["micro_batches"] * found["sequences"] == 16
+    assert shared["pipeline_with_batch_each"]["speedup"] > found["speedup"]
+    assert run(["model", *sizes]) == 0
+    assert "1 pipelines, layers" in capsys.readouterr().out
+    assert run(["model", *sizes, "--json", "--slices", "2"]) == 0
+    assert json.loads(capsys.readouterr().out)["shared"]["pipeline"] is None
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

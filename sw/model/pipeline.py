@@ -1,0 +1,135 @@
+"""The time of an iteration whose layers are spread over boards: see :mod:`etalstm.ranks.pipeline`.
+
+Each board has a host of its own. Within a stage one thing happens after the other: arrays come over the network and to
+the board, the board runs a pass, arrays leave. Only the gradients of micro-batches are added beside that, by the host.
+What the host computes for the loss is left out, as with boards that share the batch.
+
+Dimensions: B sequences, T steps, I inputs, H units.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from etalstm.model.boards import Links, exchange_seconds
+from etalstm.network import WORD_BYTES, NetworkShape
+from etalstm.pipelines import BACKWARD, FORWARD, Grid
+
+
+@dataclass(frozen=True)
+class StageTimes:
+    """What a stage's machine takes, in seconds.
+
+    Members
+    -------
+    forward, backward : float
+        For a micro-batch.
+    update : float
+    """
+
+    forward: float
+    backward: float
+    update: float
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What the steps of a stage take, in seconds.
+
+    Members
+    -------
+    forward, backward : float
+        Of a micro-batch, with what comes from another host, and moves between board and host.
+    added : float
+        A micro-batch's gradients to those before it, on the host.
+    end : float
+        From the last addition to the end of the update.
+    """
+
+    forward: float
+    backward: float
+    added: float
+    end: float
+
+
+def steps_of(
+    stage: int, times: StageTimes, grid: Grid, network: NetworkShape, sequences: int, steps: int, links: Links
+) -> Steps:
+    """Say what the steps of a stage take.
+
+    A rank takes an array over when it is ready to work on it. The last stage sends y to rank 0, and gets dy. The
+    gradients of a micro-batch are read after its backward pass. At the end the pipelines exchange theirs. Then every
+    session of the stage, one for each micro-batch that is kept there, takes the sum and is updated.
+
+    Parameters
+    ----------
+    stage : int
+    times : StageTimes
+    grid : Grid
+    network : NetworkShape
+        Of all layers.
+    sequences, steps : int
+        Those of a micro-batch, T.
+    links : Links
+    """
+    place = grid.place(stage)
+    gradients = [WORD_BYTES * network.rows * (network.columns_of(n) + 1) for n in reversed(place.layers)]
+    read, of_steps = sum(gradients) / links.pcie, WORD_BYTES * sequences * steps
+    outputs = of_steps * network.hidden_size
+    across = (of_steps * network.inputs_of(place.layers[0]) + outputs) / links.pcie
+    moved = outputs / links.network + links.latency
+    alone = grid.pipelines == 1
+    exchanged = 0.0 if alone else sum(exchange_seconds(layer, grid.pipelines, links) for layer in gradients)
+    return Steps(
+        forward=(0.0 if place.first else moved) + across + times.forward,
+        backward=(2 if place.last else 1) * moved + across + times.backward + read,
+        added=3 * sum(gradients) / links.host,  # two are read, one is written
+        end=exchanged + place.most_kept * (read + times.update),
+    )
+
+
+def pipeline_seconds(
+    times: Sequence[StageTimes], grid: Grid, network: NetworkShape, sequences: int, steps: int, links: Links
+) -> float:
+    """Give the time of an iteration.
+
+    Parameters
+    ----------
+    times : sequence of StageTimes
+        Of each stage.
+    grid : Grid
+    network : NetworkShape
+        Of all layers.
+    sequences, steps : int
+        Those of a micro-batch, T.
+    links : Links
+    """
+    of_stages = [steps_of(stage, times[stage], grid, network, sequences, steps, links) for stage in range(grid.depth)]
+    distributed = WORD_BYTES * sequences * steps * network.input_size * grid.parts / links.network
+    ends = last_additions(grid, of_stages)
+    return distributed + max(end + stage.end for end, stage in zip(ends, of_stages, strict=True))
+
+
+def last_additions(grid: Grid, stages: Sequence[Steps]) -> list[float]:
+    """Give for each stage when its last gradients are added; all pipelines are alike."""
+    orders = [list(grid.place(stage).order()) for stage in range(grid.depth)]
+    free, added, done = [0.0] * grid.depth, [0.0] * grid.depth, [0] * grid.depth
+    ends: dict[tuple[str, int, int], float] = {}  # of each pass, by way, micro-batch and stage
+
+    def needed(way: str, number: int, stage: int) -> tuple[str, int, int] | None:
+        """Give the pass that one waits for; None if it waits for none but those before it on its own stage."""
+        before = stage - 1 if way == FORWARD else stage + 1
+        return (way, number, before) if 0 <= before < grid.depth else None
+
+    while any(done[stage] < len(order) for stage, order in enumerate(orders)):
+        for stage, order in enumerate(orders):
+            while done[stage] < len(order):
+                way, number = order[done[stage]]
+                other = needed(way, number, stage)
+                if other is not None and other not in ends:
+                    break
+                duration = stages[stage].forward if way == FORWARD else stages[stage].backward
+                free[stage] = ends[way, number, stage] = max(free[stage], ends.get(other, 0.0)) + duration
+                if way == BACKWARD:
+                    added[stage] = max(added[stage], free[stage]) + (stages[stage].added if number else 0.0)
+                done[stage] += 1
+    return added
