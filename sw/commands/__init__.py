@@ -28,6 +28,7 @@ BENCHES = {
     "shares": "shares",
     "codec": "codec",
     "boards": "boards",
+    "epochs": "epochs",
     "golden": "bench",
     "torch": "torch",
     "reduced": "reduced",

@@ -14,13 +14,14 @@ def boards(
     layers: Annotated[int, Option(help="LSTM layers")] = 8,
     device_ratio: Annotated[float, Option(help="What a device's iteration takes, over the exchange")] = 2.0,
     runs: Annotated[int, Option(help="Iterations; medians count")] = 10,
+    pipeline: Annotated[int, Option(help="Processes over which the layers are spread; 1: each has all")] = 1,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Measure how much of the exchange of gradients several processes wait for, on devices that only wait.
 
     To be started on several processes: eta-lstm launch -n 2 -- bench boards.
     """
-    found = measure(find_team(), Sizes(hidden, layers, device_ratio, runs))
+    found = measure(find_team(), Sizes(hidden, layers, device_ratio, runs, pipeline))
     if as_json:
         print(json.dumps(found))
         return

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from etalstm.model.boards import Iteration, Links, iteration
-from etalstm.model.pipeline import StageTimes, pipeline_seconds
+from etalstm.model.boards import Iteration, Links, iteration, network_bytes
+from etalstm.model.pipeline import StageTimes, pipeline_bytes, pipeline_seconds
 from etalstm.network import NetworkShape
 from etalstm.pipelines import PER_STAGE, Grid, spread
 
@@ -51,6 +51,8 @@ class Across:
         From sizes to what :func:`etalstm.commands.modelled.measure` gives for each.
     pipelines : bool
         Look at pipelines, too: not where layers differ in what is reduced.
+    each : bool
+        Look at pipelines where every board has as many sequences as the one, too.
     """
 
     def __init__(
@@ -61,15 +63,16 @@ class Across:
         measure: Callable[[list[Size]], Iterator[dict]],
         *,
         pipelines: bool,
+        each: bool = True,
     ):
-        self._boards, self._links, self._pipelines = boards, links, pipelines
+        self._boards, self._links, self._pipelines, self._each = boards, links, pipelines, each
         needed = list(dict.fromkeys(size for each in sizes for size in self._needed(*each)))
         self._found = dict(zip(needed, measure(needed), strict=True))
 
     def _needed(self, network: NetworkShape, batch: int, steps: int) -> Iterator[Size]:
         yield network, batch, steps
         yield network, batch_of_board(batch, self._boards), steps
-        for whole in (batch, self._boards * batch):
+        for whole in (batch, self._boards * batch) if self._each else (batch,):
             for grid in self._grids(network, whole):
                 yield from self._stages(grid, network, whole, steps)
 
@@ -96,9 +99,10 @@ class Across:
         dict
             ``boards``; of a board ``batch_of_board``, ``groups``, ``cycles``; milliseconds of an iteration:
             ``machine``, ``activations``, ``gradients``, and ``milliseconds`` of all; ``speedup`` over one board with
-            the batch; and ``speedup_with_batch_each``: in sequences a second, where each board has as many sequences
-            as the one. ``pipeline`` and ``pipeline_with_batch_each``: the fastest arrangement with the layers spread
-            over boards, None if there is none.
+            the batch; ``speedup_with_batch_each``: in sequences a second, where each board has as many sequences as
+            the one; and ``network_bytes`` that all hosts send. ``pipeline`` and ``pipeline_with_batch_each``: the
+            fastest arrangement with the layers spread over boards, None if there is none; its ``cycles`` are those of
+            the board that works longest.
         """
         found, share = self.alone(network, batch, steps), batch_of_board(batch, self._boards)
         part = self._found[network, share, steps]
@@ -107,16 +111,18 @@ class Across:
         all_ = iteration(of_part, self._boards, network, batch, steps, self._links)
         whole = self._boards * batch
         each = iteration(alone, self._boards, network, whole, steps, self._links)
+        spread_each = self._pipeline(network, whole, steps, self._boards * one) if self._each else None
         return {
             "boards": self._boards,
             "batch_of_board": share,
             "groups": part["groups"],
             "cycles": part["cycles"],
             **_milliseconds(all_),
+            "network_bytes": network_bytes(network, batch, steps, self._boards),
             "speedup": one / all_.seconds,
             "speedup_with_batch_each": self._boards * one / each.seconds,
             "pipeline": self._pipeline(network, batch, steps, one),
-            "pipeline_with_batch_each": self._pipeline(network, whole, steps, self._boards * one),
+            "pipeline_with_batch_each": spread_each,
         }
 
     def _pipeline(self, network: NetworkShape, batch: int, steps: int, one: float) -> dict | None:
@@ -128,18 +134,27 @@ class Across:
             seconds = pipeline_seconds(times, grid, network, sizes[0][1], steps, self._links)
             arrangement = {"stages": [len(layers) for layers in grid.stages], "pipelines": grid.pipelines}
             arrangement |= {"micro_batches": grid.micro_batches, "sequences": sizes[0][1]}
+            arrangement |= {"network_bytes": pipeline_bytes(network, batch, steps, grid)}
+            arrangement["cycles"] = max(self._cycles(grid, stage, size) for stage, size in enumerate(sizes))
             found.append(arrangement | {"milliseconds": 1e3 * seconds, "speedup": one / seconds})
         return min(found, key=lambda each: each["milliseconds"], default=None)
+
+    def _cycles(self, grid: Grid, stage: int, size: Size) -> int:
+        """Give the cycles of a board in an iteration: each session of a stage is updated."""
+        found = self._found[size]
+        updates = grid.place(stage).most_kept
+        return grid.micro_batches * (_of(found, "forward") + _of(found, "backward")) + updates * _of(found, "update")
 
 
 def stage_times(found: Mapping) -> StageTimes:
     """Give the times of passes, of what was measured."""
     seconds = found["milliseconds"] / 1e3 / found["cycles"]
+    return StageTimes(*(seconds * _of(found, kind) for kind in ("forward", "backward", "update")))
 
-    def of(kind: str) -> float:
-        return seconds * sum(cycles for name, cycles in found["passes"].items() if name.startswith(kind))
 
-    return StageTimes(of("forward"), of("backward"), of("update"))
+def _of(found: Mapping, kind: str) -> int:
+    """Give the cycles of one kind of programs."""
+    return sum(cycles for name, cycles in found["passes"].items() if name.startswith(kind))
 
 
 def _milliseconds(found: Iteration) -> dict[str, float]:

@@ -6,7 +6,7 @@ then gradients are read, added between the hosts layer by layer, and written bac
 Dimensions: B sequences, T steps, I inputs, H units.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
 from etalstm.network import WORD_BYTES, NetworkShape
@@ -87,14 +87,30 @@ def iteration(
         B of all boards together, T.
     links : Links
     """
-    layers = [WORD_BYTES * network.rows * (network.columns_of(n) + 1) for n in reversed(range(network.layers))]
+    layers = gradient_bytes(network, reversed(range(network.layers)))
     gradients = gradients_seconds(layers, boards, links) if boards > 1 else 0.0
     return Iteration(machine, activations_seconds(boards, network, batch, steps, links), gradients)
 
 
+def gradient_bytes(network: NetworkShape, layers: Iterable[int]) -> list[int]:
+    """Give the bytes of some layers' gradients."""
+    return [WORD_BYTES * network.rows * (network.columns_of(layer) + 1) for layer in layers]
+
+
+def activation_bytes(network: NetworkShape, batch: int, steps: int) -> int:
+    """Give the bytes of x, y, dy and dx."""
+    return WORD_BYTES * steps * batch * 2 * (network.input_size + network.hidden_size)
+
+
+def network_bytes(network: NetworkShape, batch: int, steps: int, boards: int) -> int:
+    """Give the bytes that all hosts together send in an iteration: activations, and gradients in both directions."""
+    gradients = sum(gradient_bytes(network, range(network.layers)))
+    return activation_bytes(network, batch, steps) * (boards - 1) // boards + 2 * (boards - 1) * gradients
+
+
 def activations_seconds(boards: int, network: NetworkShape, batch: int, steps: int, links: Links) -> float:
     """Give the time that x, y, dy and dx take: between rank 0 and the other hosts, then over each board's PCIe."""
-    moved = WORD_BYTES * steps * batch * 2 * (network.input_size + network.hidden_size)
+    moved = activation_bytes(network, batch, steps)
     return moved * (1 - 1 / boards) / links.network + moved / boards / links.pcie
 
 

@@ -10,7 +10,7 @@ Dimensions: B sequences, T steps, I inputs, H units.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from etalstm.model.boards import Links, exchange_seconds
+from etalstm.model.boards import Links, exchange_seconds, gradient_bytes
 from etalstm.network import WORD_BYTES, NetworkShape
 from etalstm.pipelines import BACKWARD, FORWARD, Grid
 
@@ -72,7 +72,7 @@ def steps_of(
     links : Links
     """
     place = grid.place(stage)
-    gradients = [WORD_BYTES * network.rows * (network.columns_of(n) + 1) for n in reversed(place.layers)]
+    gradients = gradient_bytes(network, reversed(place.layers))
     read, of_steps = sum(gradients) / links.pcie, WORD_BYTES * sequences * steps
     outputs = of_steps * network.hidden_size
     across = (of_steps * network.inputs_of(place.layers[0]) + outputs) / links.pcie
@@ -107,6 +107,18 @@ def pipeline_seconds(
     distributed = WORD_BYTES * sequences * steps * network.input_size * grid.parts / links.network
     ends = last_additions(grid, of_stages)
     return distributed + max(end + stage.end for end, stage in zip(ends, of_stages, strict=True))
+
+
+def pipeline_bytes(network: NetworkShape, batch: int, steps: int, grid: Grid) -> int:
+    """Give the bytes that all hosts together send in an iteration.
+
+    x goes to the first stages and dx comes back, but where rank 0 has that stage; y goes up from stage to stage and to
+    rank 0, dy comes down. Gradients are exchanged between the pipelines.
+    """
+    of_batch = WORD_BYTES * 2 * batch * steps
+    others = (grid.pipelines - 1) * network.input_size // grid.pipelines
+    gradients = sum(gradient_bytes(network, range(network.layers)))
+    return of_batch * (others + grid.depth * network.hidden_size) + 2 * (grid.pipelines - 1) * gradients
 
 
 def last_additions(grid: Grid, stages: Sequence[Steps]) -> list[float]:

@@ -1,4 +1,4 @@
-"""How much of the exchange of gradients an iteration on several ranks waits for.
+"""How much of the exchange of gradients an iteration on several ranks waits for, and how well a pipeline overlaps.
 
 Dimensions: B sequences, T steps, H units, L layers.
 """
@@ -11,7 +11,9 @@ import numpy as np
 from etalstm.device import Device, Outputs, Session, TrainingShape
 from etalstm.errors import DeviceError
 from etalstm.network import WORD_BYTES, LayerGradients, NetworkShape, check_size, initial_parameters
+from etalstm.pipelines import PER_STAGE
 from etalstm.ranks.device import RanksDevice
+from etalstm.ranks.pipeline_device import PipelineDevice
 from etalstm.ranks.team import Team
 
 FORWARD_SHARE = 1 / 3  # of a device's time, that the forward pass takes; of a dense iteration's products it is so much
@@ -30,15 +32,18 @@ class Sizes:
         Seconds that a device waits in an iteration, over the seconds of an exchange.
     runs : int
         Iterations, after one that warms up.
+    pipeline : int
+        Ranks over which the layers are spread; 1: each has all.
     """
 
     hidden: int
     layers: int
     device_ratio: float
     runs: int
+    pipeline: int = 1
 
     def __post_init__(self):
-        for name in ("hidden", "layers", "runs"):
+        for name in ("hidden", "layers", "runs", "pipeline"):
             check_size(name, getattr(self, name))
         if not self.device_ratio >= 0:
             raise ValueError(f"device_ratio must be at least 0, got {self.device_ratio}")
@@ -129,9 +134,10 @@ def measure(team: Team | None, sizes: Sizes) -> dict:
     Returns
     -------
     dict
-        ``ranks``; ``gradient_bytes`` of the network; ``device_seconds`` that each rank's device waits in an iteration;
-        ``exchange_seconds``, ``iteration_seconds``: medians without and with waiting devices; ``over_longer``: the
-        median over the turns of an iteration's time over the longer of device and exchange.
+        ``ranks``; ``pipeline``; ``gradient_bytes`` of the network; ``device_seconds`` that each rank's device waits in
+        an iteration, and in a pipeline that it must wait for others; ``exchange_seconds``, ``iteration_seconds``:
+        medians without and with waiting devices; ``over_longer``: the median over the turns of an iteration's time over
+        the longer of device and exchange.
 
     Raises
     ------
@@ -141,16 +147,20 @@ def measure(team: Team | None, sizes: Sizes) -> dict:
     if team is None:
         raise DeviceError("several processes are measured: eta-lstm launch -n 2 -- bench boards")
     network = NetworkShape(sizes.hidden, sizes.hidden, sizes.layers)
-    shape = TrainingShape(network, BATCH_OF_RANK * team.size, STEPS, slices=team.size)
-    with _waiting(team, 0.0) as idle:
+    steps_of_rank = PER_STAGE * sizes.pipeline if sizes.pipeline > 1 else 1
+    slices = team.size // sizes.pipeline * steps_of_rank
+    shape = TrainingShape(network, BATCH_OF_RANK * slices, STEPS, slices=slices)
+    with _waiting(team, sizes, 0.0) as idle:
         exchanging = _session(idle, shape)
         device = sizes.device_ratio * float(np.median([_iteration_seconds(exchanging) for _ in range(sizes.runs)]))
-        with _waiting(team, device) as busy:
+        with _waiting(team, sizes, device / steps_of_rank) as busy:
             working = _session(busy, shape)
             turns = [(_iteration_seconds(exchanging), _iteration_seconds(working)) for _ in range(sizes.runs)]
     exchange, iteration = np.array(turns).T
+    device *= (steps_of_rank + sizes.pipeline - 1) / steps_of_rank
     return {
         "ranks": team.size,
+        "pipeline": sizes.pipeline,
         "gradient_bytes": WORD_BYTES * (network.weights() + network.layers * network.rows),
         "device_seconds": device,
         "exchange_seconds": float(np.median(exchange)),
@@ -159,8 +169,11 @@ def measure(team: Team | None, sizes: Sizes) -> dict:
     }
 
 
-def _waiting(team: Team, seconds: float) -> RanksDevice:
-    return RanksDevice(team, WaitingDevice, "waiting", "sim", {}, seconds=seconds)
+def _waiting(team: Team, sizes: Sizes, seconds: float) -> RanksDevice:
+    arguments = team, WaitingDevice, "waiting", "sim", {}
+    if sizes.pipeline == 1:
+        return RanksDevice(*arguments, seconds=seconds)
+    return PipelineDevice(*arguments, depth=sizes.pipeline, seconds=seconds)
 
 
 def _session(device: RanksDevice, shape: TrainingShape) -> Session:
@@ -172,9 +185,8 @@ def _session(device: RanksDevice, shape: TrainingShape) -> Session:
 
 def _iteration_seconds(session: Session) -> float:
     """Give the time of a forward pass, a backward pass and an update."""
-    x, dy = (np.zeros(shape, np.float32) for shape in (session.shape.x_shape, session.shape.y_shape))
+    x = np.zeros(session.shape.x_shape, np.float32)
     started = time.perf_counter()
-    session.forward(x)
-    session.backward(dy)
+    session.forward_backward(x, lambda _, y: y)
     session.update(0.1)
     return time.perf_counter() - started

@@ -133,10 +133,12 @@ def test_other_commands_want_one_process():
     ]
 
 
-def test_what_is_left_to_wait_for_is_measured():
+@pytest.mark.parametrize("pipeline", [1, 2])
+def test_what_is_left_to_wait_for_is_measured(pipeline):
     command = [*ETA_LSTM, "launch", "-n", "2", "--", "bench", "boards", "--hidden", "32", "--runs", "2", "--json"]
+    command += ["--pipeline", str(pipeline)]
     found = json.loads(subprocess.run(command, capture_output=True, timeout=SECONDS, check=True).stdout)
-    assert found["ranks"] == 2
+    assert (found["ranks"], found["pipeline"]) == (2, pipeline)
     assert found["iteration_seconds"] >= found["device_seconds"] > 0
     assert found["gradient_bytes"] == 8 * 4 * 128 * 65
 
