@@ -29,6 +29,7 @@ BENCHES = {
     "codec": "codec",
     "boards": "boards",
     "epochs": "epochs",
+    "scaling": "scaling",
     "golden": "bench",
     "torch": "torch",
     "reduced": "reduced",

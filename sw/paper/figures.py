@@ -2,7 +2,7 @@
 
 import importlib
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from etalstm.benchmarks import Benchmark
 from etalstm.model.gpu import Fitted, recurrent
@@ -187,6 +187,35 @@ def draw_kinds(points: Sequence[Point], quantity: str) -> str:
     for axes, swept in zip(panels[-1], sweeps, strict=True):
         axes.set_xlabel(SIZES[swept])
     _legend(figure, panels[0][0])
+    return _svg(pyplot, figure)
+
+
+def draw_boards(points: Sequence[Mapping]) -> str:
+    """Draw how much faster several boards are than one: with the same batch, and with as large a batch each.
+
+    Parameters
+    ----------
+    points : sequence of dict
+        ``benchmark``, ``boards``; the gains ``shared``, ``pipeline``, or None, and ``batch_each``.
+    """
+    pyplot, names = _pyplot(), list(dict.fromkeys(point["benchmark"] for point in points))
+    figure, panels = pyplot.subplots(1, 2, figsize=(10, 4.4), sharey=True, constrained_layout=True)
+    counts = sorted({1, *(point["boards"] for point in points)})
+    for number, name in enumerate(names):
+        chosen = [point for point in points if point["benchmark"] == name]
+        style = {"color": COLOURS[number % len(COLOURS)], "marker": "os^Dv<"[number % 6]}
+        for axes, kinds in zip(panels, (("shared", "pipeline"), ("batch_each",)), strict=True):
+            gains = [(point["boards"], max(filter(None, map(point.get, kinds)))) for point in chosen]
+            axes.plot(*zip((1, 1.0), *gains, strict=True), label=name, **style)
+    for axes, title in zip(panels, ("the same batch", "as large a batch each"), strict=True):
+        axes.plot(counts, counts, "--", color="#555", linewidth=1)
+        axes.set(xscale="log", yscale="log", xlabel="boards", title=title)
+        axes.set_xticks(counts, map(str, counts))
+        axes.set_yticks(counts, map(str, counts))
+        axes.minorticks_off()
+        axes.grid(alpha=0.25)
+    panels[0].set_ylabel("times as fast as one board")
+    _legend(figure, panels[0])
     return _svg(pyplot, figure)
 
 

@@ -1,0 +1,95 @@
+"""``eta-lstm bench scaling``: how much faster more and more boards are, by the cycle model."""
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+from etalstm.benchmarks import named
+from etalstm.commands.model_boards import Across, Size
+from etalstm.commands.modelled import measure_all
+from etalstm.commands.options import PRESET_HELP, WEIGHT_FORMAT_HELP
+from etalstm.durable import write_whole
+from etalstm.hw.config import preset as named_preset
+from etalstm.model.boards import Links
+from etalstm.network import check_size
+from etalstm.paper.figures import draw_boards
+from etalstm.processors import count_processors
+from etalstm.train.curves import check_can_draw
+from etalstm.weight_format import FLOAT32, check_weight_format
+
+
+def remembering(measure: Callable[[list[Size]], Iterator[dict]]) -> Callable[[list[Size]], list[dict]]:
+    """Measure nothing twice: boards in other numbers have parts of the same size."""
+    known: dict[Size, dict] = {}
+
+    def measured(sizes: list[Size]) -> list[dict]:
+        new = [size for size in sizes if size not in known]
+        known.update(zip(new, measure(new) if new else (), strict=True))
+        return [known[size] for size in sizes]
+
+    return measured
+
+
+def numbers_of_boards(most: int, batch: int) -> list[int]:
+    """Give powers of two from 2: as many boards as are wanted, and as have a sequence each."""
+    return [1 << power for power in range(1, min(most, batch).bit_length())]
+
+
+def scaling(
+    benchmark: Annotated[str, Option(help="Named network, or all")] = "all",
+    boards: Annotated[int, Option(help="As many boards at most; powers of two are looked at")] = 64,
+    preset: Annotated[str, Option(help=PRESET_HELP)] = "vcu128",
+    density: Annotated[float, Option(help="Share of δ that is not zero")] = 1.0,
+    local_density: Annotated[float, Option(help="Share of local gradients that is not zero")] = 1.0,
+    input_density: Annotated[float, Option(help="Share of x and h that is sent")] = 1.0,
+    weight_format: Annotated[str, Option(help=WEIGHT_FORMAT_HELP)] = FLOAT32,
+    out: Annotated[Path | None, Option(help="Picture to write, SVG")] = None,
+    as_json: Annotated[bool, Option("--json", help="Print JSON objects, one a line")] = False,
+) -> None:
+    """Tell by the cycle model what more boards gain: with the same batch, shared or in a pipeline, and with more."""
+    check_size("boards", boards)
+    if boards < 2:
+        raise ValueError(f"boards must be at least 2, got {boards}")
+    if out is not None:
+        check_can_draw()
+    measure = remembering(
+        partial(
+            measure_all, processors=count_processors(), config=named_preset(preset), delta=density,
+            local=local_density, inputs=input_density, weight_format=check_weight_format(weight_format),
+        )
+    )  # fmt: skip
+    points = []
+    for one in named(benchmark):
+        for count in numbers_of_boards(boards, one.batch):
+            size = one.network, one.batch, one.steps
+            shared = Across(count, Links(), [size], measure, pipelines=True, each=False).shared(*size)
+            points.append({"benchmark": one.name} | point(shared))
+            print(json.dumps(points[-1]) if as_json else line(points[-1]), flush=True)
+    if out is not None:
+        write_whole(out, draw_boards(points))
+        print(out)
+
+
+def point(shared: dict) -> dict:
+    """Give the gains, of what :meth:`Across.shared` says; that of a pipeline is None if there is none."""
+    pipeline = shared["pipeline"]
+    return {
+        "boards": shared["boards"],
+        "shared": shared["speedup"],
+        "pipeline": pipeline and pipeline["speedup"],
+        "stages": pipeline and len(pipeline["stages"]),
+        "batch_each": shared["speedup_with_batch_each"],
+    }
+
+
+def line(found: dict) -> str:
+    """Put a network and a number of boards on a line."""
+    pipeline = "-" if found["pipeline"] is None else f"{found['pipeline']:.2f} ({found['stages']} stages)"
+    return (
+        f"{found['benchmark']:20s}{found['boards']:4d} boards: shared batch {found['shared']:6.2f}, pipeline "
+        f"{pipeline:18s} with a batch each {found['batch_each']:6.2f}"
+    )
