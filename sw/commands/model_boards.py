@@ -48,7 +48,7 @@ class Across:
     sizes : sequence of Size
         Of the networks, the whole batch each.
     measure : function
-        From sizes to what :func:`etalstm.commands.modelled.measure` gives for each.
+        From sizes, and more options, to what :func:`etalstm.commands.modelled.measure` gives for each.
     pipelines : bool
         Look at pipelines, too: not where layers differ in what is reduced.
     each : bool
@@ -60,7 +60,7 @@ class Across:
         boards: int,
         links: Links,
         sizes: Sequence[Size],
-        measure: Callable[[list[Size]], Iterator[dict]],
+        measure: Callable[..., Iterator[dict]],
         *,
         pipelines: bool,
         each: bool = True,
@@ -68,10 +68,11 @@ class Across:
         self._boards, self._links, self._pipelines, self._each = boards, links, pipelines, each
         needed = list(dict.fromkeys(size for each in sizes for size in self._needed(*each)))
         self._found = dict(zip(needed, measure(needed), strict=True))
+        parts = [(network, batch_of_board(batch, boards), steps) for network, batch, steps in sizes]
+        self._parts = dict(zip(sizes, measure(parts, layers_apart=True), strict=True))
 
     def _needed(self, network: NetworkShape, batch: int, steps: int) -> Iterator[Size]:
         yield network, batch, steps
-        yield network, batch_of_board(batch, self._boards), steps
         for whole in (batch, self._boards * batch) if self._each else (batch,):
             for grid in self._grids(network, whole):
                 yield from self._stages(grid, network, whole, steps)
@@ -104,17 +105,17 @@ class Across:
             fastest arrangement with the layers spread over boards, None if there is none; its ``cycles`` are those of
             the board that works longest.
         """
-        found, share = self.alone(network, batch, steps), batch_of_board(batch, self._boards)
-        part = self._found[network, share, steps]
-        alone, of_part = found["milliseconds"] / 1e3, part["milliseconds"] / 1e3
-        one = iteration(alone, 1, network, batch, steps, self._links).seconds
-        all_ = iteration(of_part, self._boards, network, batch, steps, self._links)
-        whole = self._boards * batch
-        each = iteration(alone, self._boards, network, whole, steps, self._links)
+        found, part = self.alone(network, batch, steps), self._parts[network, batch, steps]
+        one = iteration(found["milliseconds"] / 1e3, 1, network, batch, steps, self._links).seconds
+        all_ = iteration(part["milliseconds"] / 1e3, self._boards, network, batch, steps, self._links, _passes(part))
+        whole, of_layers = self._boards * batch, _passes(part)
+        scale = stage_times(found).backward / sum(of_layers)  # layers' shares do not depend on the batch
+        of_each = [scale * seconds for seconds in of_layers]
+        each = iteration(found["milliseconds"] / 1e3, self._boards, network, whole, steps, self._links, of_each)
         spread_each = self._pipeline(network, whole, steps, self._boards * one) if self._each else None
         return {
             "boards": self._boards,
-            "batch_of_board": share,
+            "batch_of_board": batch_of_board(batch, self._boards),
             "groups": part["groups"],
             "cycles": part["cycles"],
             **_milliseconds(all_),
@@ -150,6 +151,12 @@ def stage_times(found: Mapping) -> StageTimes:
     """Give the times of passes, of what was measured."""
     seconds = found["milliseconds"] / 1e3 / found["cycles"]
     return StageTimes(*(seconds * _of(found, kind) for kind in ("forward", "backward", "update")))
+
+
+def _passes(found: Mapping) -> list[float]:
+    """Give what the backward pass of each layer takes, in seconds, the last layer's first."""
+    seconds = found["milliseconds"] / 1e3 / found["cycles"]
+    return [seconds * cycles for name, cycles in found["passes"].items() if name.startswith("backward")][::-1]
 
 
 def _of(found: Mapping, kind: str) -> int:

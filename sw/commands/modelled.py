@@ -64,6 +64,7 @@ def plan_named(
     local: float = 1.0,
     weight_format: str = FLOAT32,
     shared_tokens: int | None = None,
+    layers_apart: bool = False,
 ) -> Plan:
     """Plan a network as the options of a command name it, with room for a share `local` of the local gradients.
 
@@ -85,7 +86,7 @@ def plan_named(
         make = partial(
             Plan, config, network, batch, steps, masked=masked, storage=kept, skips=architecture.skips, slices=slices,
             inputs=inputs, share=share, weight_format=weight_format,
-            shared_tokens=check_shared_tokens(shared_tokens, inputs, architecture),
+            shared_tokens=check_shared_tokens(shared_tokens, inputs, architecture), layers_apart=layers_apart,
         )  # fmt: skip
         return plan_whole(1 << config.address_bits, make, groups)
 
@@ -129,6 +130,7 @@ def measure(
     forward: bool = False,
     weight_format: str = FLOAT32,
     shared_tokens: int | None = None,
+    layers_apart: bool = False,
 ) -> dict:
     """Plan a network and model an iteration of it, or its forward pass.
 
@@ -140,6 +142,8 @@ def measure(
         Share of x and h that is sent, except every `refresh` steps. Only an architecture that skips zeros has this.
     kept_cells : sequence of float
         Share of the cells that are kept, see :func:`etalstm.model.cells.early_cells`.
+    layers_apart : bool
+        A program for the backward pass of each layer.
 
     Returns
     -------
@@ -162,7 +166,7 @@ def measure(
     skipped = early_cells(network.layers, steps, kept_cells)
     inputs = inputs if machine.skips else 1.0
     sent = DeltaInputs() if inputs == 1 else DeltaInputs(0.0, refresh)
-    of_plan = slices, masked, sent, local, weight_format, shared_tokens
+    of_plan = slices, masked, sent, local, weight_format, shared_tokens, layers_apart
     plan = plan_named(config, network, batch, steps, storage, machine, *of_plan)
     operands = operands_of(config, plan, machine, delta, local, inputs)
     passes = count_iteration(config, plan, operands, machine, skipped=skipped, only="forward" if forward else "")

@@ -1,7 +1,7 @@
 """``eta-lstm bench scaling``: how much faster more and more boards are, by the cycle model."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -22,14 +22,17 @@ from etalstm.train.curves import check_can_draw
 from etalstm.weight_format import FLOAT32, check_weight_format
 
 
-def remembering(measure: Callable[[list[Size]], Iterator[dict]]) -> Callable[[list[Size]], list[dict]]:
+def remembering(measure: Callable[..., Iterable[dict]]) -> Callable[..., list[dict]]:
     """Measure nothing twice: boards in other numbers have parts of the same size."""
-    known: dict[Size, dict] = {}
+    known: dict[tuple[Size, bool], dict] = {}
 
-    def measured(sizes: list[Size]) -> list[dict]:
-        new = [size for size in sizes if size not in known]
-        known.update(zip(new, measure(new) if new else (), strict=True))
-        return [known[size] for size in sizes]
+    def measured(sizes: list[Size], layers_apart: bool = False) -> list[dict]:
+        new = [size for size in sizes if (size, layers_apart) not in known]
+        known.update(((size, layers_apart), one) for size, one in zip(new, found(new, layers_apart), strict=True))
+        return [known[size, layers_apart] for size in sizes]
+
+    def found(sizes: list[Size], layers_apart: bool) -> Iterable[dict]:
+        return measure(sizes, layers_apart=layers_apart) if sizes else ()
 
     return measured
 

@@ -44,6 +44,7 @@ def plan_session(
         Plan, config, shape.network, shape.batch, shape.steps, masked=shape.masked, storage=shape.storage,
         share=room.share, skips=shape.architecture.skips, slices=shape.slices,
         inputs=shape.inputs, weight_format=shape.weight_format, shared_tokens=shape.shared_tokens,
+        layers_apart=shape.layers_apart,
         **options,
     )  # fmt: skip
     narrow = shape.weight_format == BF16

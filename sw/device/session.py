@@ -233,7 +233,8 @@ class HardwareSession(Session):
             self._accelerator.set_parameter(numbers.threshold, threshold)
             if numbers.scale is not None:
                 self._accelerator.set_parameter(numbers.scale, needed_scale(threshold))
-        self._run_pass("forward", range(len(self._map.kept.held)), self.spill.during_forward)
+        count = len(self._map.kept.held)
+        self._run_pass("forward", count, range(count), self.spill.during_forward)
 
     def _write_tokens(self) -> None:
         """Give each group of channels the distinct tokens of its sequences, and which of them each step has."""
@@ -257,6 +258,7 @@ class HardwareSession(Session):
         return sum(of_group.scalars for of_group in self._shared_by_groups())
 
     def _backward(self, dy, dh, dc, delta_threshold):
+        self._untold = set(range(self.shape.network.layers))
         self._until_it_fits(self._leave_intermediates, lambda: self._run_backward(dy, dh, dc, delta_threshold))
         self._tell_whole()
 
@@ -268,7 +270,25 @@ class HardwareSession(Session):
         for arrays, h, c in zip(layers, dh, dc, strict=True):
             self.windows.write(arrays.dh.array, h[None])
             self.windows.write(arrays.dc.array, c[None])
-        self._run_pass("backward", reversed(range(len(self._map.kept.held))), self.spill.during_backward)
+        count = len(layers) if self.plan.layers_apart else len(self._map.kept.held)
+        self._run_pass("backward", count, reversed(range(count)), self._during_backward)
+
+    def _during_backward(self, number: int) -> None:
+        """Do what the host has to do while a program of the backward pass runs."""
+        if self.plan.layers_apart:
+            self._tell_above(number)
+        else:
+            self.spill.during_backward(number)
+
+    def _tell_whole(self):
+        self._tell_above(-1)
+
+    def _tell_above(self, layer: int) -> None:
+        """Give the gradients of the layers above one to :attr:`when_whole`, once, even if a pass is run again."""
+        whole = sorted((number for number in self._untold if number > layer), reverse=True)
+        for number in whole if self.when_whole else ():
+            self._untold.remove(number)
+            self.when_whole(number, self._gradients_of(self._map.layers[number]))
 
     def _dx(self):
         dx = self.windows.read(self._map.layers[0].dx.first(self._steps))
@@ -286,8 +306,10 @@ class HardwareSession(Session):
         return [read(a.norms) for a in layers], [canonical_rows(read(a.bias_gradient)) for a in layers]
 
     def _gradients(self):
-        read = self.windows.read
-        return [LayerGradients(read(a.gradient), read(a.bias_gradient)) for a in self._map.layers]
+        return list(map(self._gradients_of, self._map.layers))
+
+    def _gradients_of(self, arrays: LayerArrays) -> LayerGradients:
+        return LayerGradients(self.windows.read(arrays.gradient), self.windows.read(arrays.bias_gradient))
 
     def _take_gradients(self, gradients):
         for arrays, taken in zip(self._map.layers, gradients, strict=True):
@@ -357,11 +379,11 @@ class HardwareSession(Session):
     def _counters(self):
         return all_counts(self._counts)
 
-    def _run_pass(self, name: str, segments: Iterable[int], meanwhile: Callable[[int], None]) -> None:
-        """Run a pass segment by segment, and do what the host has to do while each of them runs."""
-        several, counts, self._uses = len(self._map.kept.held) > 1, [], defaultdict(list)
-        for number in segments:
-            counts.append(self._run(f"{name} {number}" if several else name, partial(meanwhile, number)))
+    def _run_pass(self, name: str, count: int, numbers: Iterable[int], meanwhile: Callable[[int], None]) -> None:
+        """Run the programs of a pass, and do what the host has to do while each of them runs."""
+        counts, self._uses = [], defaultdict(list)
+        for number in numbers:
+            counts.append(self._run(f"{name} {number}" if count > 1 else name, partial(meanwhile, number)))
         self._counts[name] = add_counts(counts)
         self._learn_room()
 

@@ -49,6 +49,10 @@ class TrainingShape:
         x are the vectors of tokens: what equal ones add to the first layer's gate sums is computed once, see
         :mod:`etalstm.shared_tokens`. Passes of a batch with more distinct tokens than this share nothing. The bits do
         not depend on it. Default: nothing is shared.
+    layers_apart : bool
+        A backward pass gives a layer's gradients when it goes on to the layer below, see
+        :attr:`etalstm.device.hooks.SessionHooks.when_whole`. A machine has a program for each layer then, where what
+        cells keep is in one segment. The bits do not depend on it. Default: all gradients come at the end.
 
     Raises
     ------
@@ -71,6 +75,7 @@ class TrainingShape:
     inputs: DeltaInputs = field(default_factory=DeltaInputs)
     weight_format: str = FLOAT32
     shared_tokens: int | None = None
+    layers_apart: bool = False
 
     def __post_init__(self):
         if not isinstance(self.network, NetworkShape):

@@ -1,7 +1,7 @@
 """The time of an iteration that several boards share: what their host and the network add to the machines' cycles.
 
 Describes :mod:`etalstm.ranks`, with one board in a host: rank 0 cuts the batch, each board runs its part of the passes,
-then gradients are read, added between the hosts layer by layer, and written back for the update.
+and the gradients are read, added between the hosts layer by layer, and written back for the update.
 
 Dimensions: B sequences, T steps, I inputs, H units.
 """
@@ -74,6 +74,7 @@ def iteration(
     batch: int,
     steps: int,
     links: Links = Links(),
+    passes: Sequence[float] = (),
 ) -> Iteration:
     """Give the time of an iteration.
 
@@ -86,9 +87,12 @@ def iteration(
     batch, steps : int
         B of all boards together, T.
     links : Links
+    passes : sequence of float
+        Of `machine`, what the backward pass of each layer takes, the last layer's first. Default: not known; gradients
+        then come after all of it.
     """
     layers = gradient_bytes(network, reversed(range(network.layers)))
-    gradients = gradients_seconds(layers, boards, links) if boards > 1 else 0.0
+    gradients = gradients_seconds(layers, boards, links, passes) if boards > 1 else 0.0
     return Iteration(machine, activations_seconds(boards, network, batch, steps, links), gradients)
 
 
@@ -114,11 +118,11 @@ def activations_seconds(boards: int, network: NetworkShape, batch: int, steps: i
     return moved * (1 - 1 / boards) / links.network + moved / boards / links.pcie
 
 
-def gradients_seconds(layers: Sequence[int], boards: int, links: Links) -> float:
-    """Give the time from the end of a backward pass to the update.
+def gradients_seconds(layers: Sequence[int], boards: int, links: Links, passes: Sequence[float] = ()) -> float:
+    """Give the time by which gradients delay the update.
 
-    Layers are read one after the other. A layer is exchanged while the next one is read. All are written back once all
-    sums are there.
+    A layer's gradients are read while the board works on the layer below, which waits for the end of that, and are
+    exchanged beside both. All are written back once all sums are there.
 
     Parameters
     ----------
@@ -126,12 +130,16 @@ def gradients_seconds(layers: Sequence[int], boards: int, links: Links) -> float
         Bytes of each layer's gradients, in the order of the exchange.
     boards : int
     links : Links
+    passes : sequence of float
+        Seconds of each layer's backward pass. Default: no time, all gradients are there at once.
     """
-    read = exchanged = 0.0
-    for size in layers:
-        read += size / links.pcie
+    passes = passes or [0.0] * len(layers)
+    ended, read, exchanged = passes[0], 0.0, 0.0
+    for size, below in zip(layers, [*passes[1:], 0.0], strict=True):
+        read = ended + size / links.pcie
         exchanged = max(read, exchanged) + exchange_seconds(size, boards, links)
-    return exchanged + sum(layers) / links.pcie
+        ended = max(ended + below, read)
+    return exchanged + sum(layers) / links.pcie - sum(passes)
 
 
 def exchange_seconds(size: int, boards: int, links: Links) -> float:

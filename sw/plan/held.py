@@ -79,6 +79,8 @@ class Kept:
     segments : list of Segment
     every_delta : bool
         δ of all layers stay until the next pass; else every layer's streams of δ begin where those of the others do.
+    layers_apart : bool
+        Every layer has a program of its own in the backward pass, and so a log of its own for δ: programs begin logs.
 
     Members
     -------
@@ -98,7 +100,9 @@ class Kept:
         share: Callable[[int], float],
         segments: list[Segment],
         every_delta: bool,
+        layers_apart: bool,
     ):
+        self._apart = layers_apart
         self._config, self._memory, self._layers, self._share = config, memory, layers, share
         self._batch, self.every_delta = layers[0].h.batch, every_delta
         self.held = self._hold(segments)
@@ -132,18 +136,19 @@ class Kept:
         return self._with_deltas(result) if self.every_delta else self._with_one_delta(result)
 
     def _with_deltas(self, held: list[Held]) -> list[Held]:
-        """Allocate what δ takes, one segment's behind the other's."""
-        worst = [sum(map(self._delta_vectors, one.segment)) for one in held]
+        """Allocate what δ takes, one segment's or layer's behind the other's."""
+        programs = [[piece] for one in held for piece in one.segment] if self._apart else [one.segment for one in held]
+        worst = [sum(map(self._delta_vectors, pieces)) for pieces in programs]
         vectors = [math.ceil(need * self._share(DELTAS)) for need in worst]
         self.deltas = self._memory.add_raw("delta_log", "deltas", sum(vectors)) if sum(vectors) else None
-        firsts = [sum(vectors[:number]) for number in range(len(held))]
-        logs = [
-            Log(DELTAS, self.deltas.part(first, count), need) if need else None
-            for first, count, need in zip(firsts, vectors, worst, strict=True)
-        ]
+        first, logs = 0, {}
+        for pieces, count, need in zip(programs, vectors, worst, strict=True):
+            if need:
+                log = Log(DELTAS, self.deltas.part(first, count), need, pieces[0].layer if self._apart else None)
+                logs |= {piece: log for piece in pieces if self._delta_vectors(piece)}
+            first += count
         return [
-            replace(one, deltas={piece.layer: log for piece in one.segment if self._delta_vectors(piece)})
-            for one, log in zip(held, logs, strict=True)
+            replace(one, deltas={piece.layer: logs[piece] for piece in one.segment if piece in logs}) for one in held
         ]
 
     def _with_one_delta(self, held: list[Held]) -> list[Held]:

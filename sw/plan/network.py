@@ -55,6 +55,8 @@ class NetworkMap:
         The copies of the weights that the passes read are bfloat16.
     shared_tokens : int, optional
         Distinct tokens of a batch, whose sums the first layer shares.
+    layers_apart : bool
+        The backward pass has a program for each layer.
 
     Raises
     ------
@@ -89,6 +91,7 @@ class NetworkMap:
         inputs: DeltaInputs,
         narrow: bool = False,
         shared_tokens: int | None = None,
+        layers_apart: bool = False,
     ):
         check_plannable(cell)
         if narrow:
@@ -128,7 +131,7 @@ class NetworkMap:
             below = self.layers[-1] if self.layers else None
             self.layers.append(allocation.allocate(below, exchange, room, parameters))
         segments = segments or everything(network.layers, steps)
-        self.kept = Kept(config, self.memory, self.layers, share, segments, every_delta)
+        self.kept = Kept(config, self.memory, self.layers, share, segments, every_delta, layers_apart)
 
     def _masks(self) -> Sequence:
         index = partial(layout.mask_index, self.config, self.steps, self.batch)

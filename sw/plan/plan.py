@@ -69,6 +69,8 @@ class Plan:
         See :mod:`etalstm.weight_format`.
     shared_tokens : int, optional
         Distinct tokens of a batch at most, see :mod:`etalstm.shared_tokens`. Not for delta inputs.
+    layers_apart : bool
+        The backward pass has a program for each layer, where there is one segment.
 
     Raises
     ------
@@ -81,6 +83,7 @@ class Plan:
     -------
     map : NetworkMap
     groups : int
+    layers_apart : bool
     """
 
     def __init__(
@@ -106,14 +109,16 @@ class Plan:
         inputs: DeltaInputs = DeltaInputs(),  # noqa: B008  frozen
         weight_format: str = FLOAT32,
         shared_tokens: int | None = None,
+        layers_apart: bool = False,
     ):
         self._had = memory_bytes
         self._check_weights(config, network, cell)
         self.config, self.network, self._density, self._skips = config, network, density, skips
         self.groups, division = groups, Parts(batch, slices, groups)
+        self.layers_apart = layers_apart and network.layers > 1 and len(segments or [()]) == 1
         self.map = NetworkMap(
             machine_of_group(config, groups), network, division, steps, masked, storage, share, segments, every_delta,
-            parts, cell, inputs, weight_format == BF16, shared_tokens,
+            parts, cell, inputs, weight_format == BF16, shared_tokens, self.layers_apart,
         )  # fmt: skip
         self._room = dict(program_room)
         self._check_fits(self.windows_bytes)
@@ -150,7 +155,7 @@ class Plan:
 
     @staticmethod
     def named(forward: list[Program], backward: list[Program]) -> dict[str, Program]:
-        """Name the passes' programs: ``forward`` and ``backward``, with the segment's number if there are several."""
+        """Name the passes' programs: ``forward`` and ``backward``, with a number if there are several."""
         passes = {"forward": forward, "backward": backward}
         return {
             name if len(programs) == 1 else f"{name} {number}": program
@@ -234,7 +239,9 @@ class Plan:
         return programs
 
     def passes(self, skipped: np.ndarray, shares: bool = True) -> tuple[list[Program], list[Program]]:
-        """Give the programs of forward and backward pass, by segment, that leave out some cells' backward part.
+        """Give the programs of forward and backward pass that leave out some cells' backward part.
+
+        There is one for each segment. Where layers are apart, the backward pass has one for each layer.
 
         What is left between skipped cells is written run by run, so they may be longer than those that skip nothing.
         The last few are remembered.
@@ -254,9 +261,8 @@ class Plan:
         forward = self._remembered(
             (pattern, shares), lambda: [self._forward(network, segment, cells, shares) for segment in segments]
         )
-        return forward, self._remembered(
-            pattern, lambda: [self._backward(network, segment, cells) for segment in segments]
-        )
+        apart = [(piece,) for piece in segments[0]] if self.layers_apart else segments
+        return forward, self._remembered(pattern, lambda: [self._backward(network, each, cells) for each in apart])
 
     def _remembered(self, key: Hashable, make: Callable[[], list[Program]]) -> list[Program]:
         if key not in self._kept:

@@ -9,7 +9,7 @@ import platform
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -215,8 +215,8 @@ class Worker:
         self._devices[number] = open_device(name, preset, **options)
 
     def create(self, device: int, number: int, shape: TrainingShape) -> None:
-        """Make a session for a part of a batch."""
-        inner = self._devices[device].create(shape)
+        """Make a session for a part of a batch; a layer's gradients are exchanged beside the passes of those below."""
+        inner = self._devices[device].create(replace(shape, layers_apart=True))
         exchange = Exchange(self._world.gradients, self._thread, shape.network)
         self._sessions[number] = RankSession(inner, exchange)
 

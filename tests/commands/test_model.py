@@ -179,7 +179,7 @@ def test_several_boards_are_told_beside_one(capsys):
     sizes = ["--preset", "test", "--hidden", "20", "--input", "9", "--batch", "7", "--steps", "4"]
     assert run(["model", *sizes, "--boards", "2", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    shared, part = found["shared"], measure(NetworkShape(9, 20, 1), 4, 4, preset("test"))
+    shared, part = found["shared"], measure(NetworkShape(9, 20, 1), 4, 4, preset("test"), layers_apart=True)
     assert (shared["boards"], shared["batch_of_board"], shared["cycles"]) == (2, 4, part["cycles"])
     assert shared["milliseconds"] == pytest.approx(part["milliseconds"] + shared["activations"] + shared["gradients"])
     assert 0 < shared["speedup"] < shared["speedup_with_batch_each"] < 2

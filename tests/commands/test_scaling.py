@@ -34,7 +34,7 @@ def test_the_gains_are_drawn(small, tmp_path):
 def test_nothing_is_measured_twice():
     asked = []
 
-    def measure(sizes):
+    def measure(sizes, layers_apart):
         asked.append(sizes)
         return [{"size": size} for size in sizes]
 
@@ -42,6 +42,7 @@ def test_nothing_is_measured_twice():
     assert known([1, 2]) == [{"size": 1}, {"size": 2}]
     assert known([2, 3, 1]) == [{"size": 2}, {"size": 3}, {"size": 1}]
     assert known([3]) and asked == [[1, 2], [3]]
+    assert known([3], layers_apart=True) and asked[2:] == [[3]]
 
 
 def test_no_board_is_without_a_sequence():

@@ -31,6 +31,14 @@ def test_reading_is_waited_for_where_it_takes_longer():
     assert gradients_seconds([10, 10], 2, links) == pytest.approx(20 + 20)
 
 
+def test_gradients_move_while_the_layers_below_are_worked_on():
+    exchange = 2 * 0.75 * 200 / 10 + 2 * 3 * 0.5 + 3 * 200 / 1000
+    hidden = gradients_seconds([200, 200], 4, LINKS, [1.0, 50.0])
+    assert hidden == pytest.approx(200 / 100 + exchange + 400 / 100), "only the first layer's are left"
+    waiting = gradients_seconds([200, 200], 4, LINKS, [1.0, 0.5])
+    assert waiting == pytest.approx(gradients_seconds([200, 200], 4, LINKS) - 0.5), "reading takes longer than 0.5"
+
+
 def test_all_weights_and_biases_are_exchanged():
     sizes = [4 * 20 * (5 + 5 + 1), 4 * 20 * (3 + 5 + 1)]
     assert iteration(0.0, 2, NETWORK, 4, 6, LINKS).gradients == gradients_seconds(sizes, 2, LINKS)
