@@ -111,6 +111,10 @@ class NetworkShape:
         """Columns K = I + H of one layer's matrix."""
         return self.inputs_of(layer) + self.hidden_size
 
+    def of_layers(self, layers: range) -> "NetworkShape":
+        """Give the network of some consecutive layers."""
+        return NetworkShape(self.inputs_of(layers[0]), self.hidden_size, len(layers))
+
     @property
     def rows(self) -> int:
         """Rows 4H of every layer's matrix."""

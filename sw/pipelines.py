@@ -1,6 +1,6 @@
 """Layers spread over several machines: which layers and which part of the batch each works on, and in which order."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -48,7 +48,7 @@ class Grid:
 
     def place(self, rank: int) -> "Place":
         """Give the place of a rank."""
-        return Place(self, *divmod(rank, self.depth))
+        return Place(self, rank)
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,21 @@ class Place:
     Parameters
     ----------
     grid : Grid
-    pipeline, stage : int
-        From 0.
+    rank : int
     """
 
     grid: Grid
-    pipeline: int
-    stage: int
+    rank: int
+
+    @property
+    def pipeline(self) -> int:
+        """Number of the pipeline, from 0."""
+        return self.rank // self.grid.depth
+
+    @property
+    def stage(self) -> int:
+        """Number of the stage, from 0."""
+        return self.rank % self.grid.depth
 
     @property
     def layers(self) -> range:
@@ -90,12 +98,12 @@ class Place:
     @property
     def below(self) -> int:
         """Rank of the stage before."""
-        return self.pipeline * self.grid.depth + self.stage - 1
+        return self.rank - 1
 
     @property
     def above(self) -> int:
         """Rank of the next stage."""
-        return self.below + 2
+        return self.rank + 1
 
     @property
     def most_kept(self) -> int:
@@ -142,7 +150,7 @@ def spread(costs: Sequence[float], stages: int) -> tuple[range, ...]:
     return cheapest(0, stages)[1]
 
 
-def grid_of(ranks: int, depth: int, slices: int, layers: int, cost: Callable[[int], float]) -> Grid:
+def grid_of(ranks: int, depth: int, slices: int, costs: Sequence[float]) -> Grid:
     """Arrange ranks as pipelines.
 
     Parameters
@@ -151,18 +159,18 @@ def grid_of(ranks: int, depth: int, slices: int, layers: int, cost: Callable[[in
         A multiple of `depth`.
     depth : int
         Stages of a pipeline.
-    slices, layers : int
-    cost : function
-        From a layer's number to what it costs.
+    slices : int
+    costs : sequence of float
+        Of each layer.
 
     Raises
     ------
     ValueError
         If there are more stages than layers, or the slices cannot be divided among the pipelines.
     """
-    if depth > layers:
+    if depth > len(costs):
         raise ValueError(
-            f"a pipeline has a layer for each stage at least: pipeline must be at most {layers}, got {depth}"
+            f"a pipeline has a layer for each stage at least: pipeline must be at most {len(costs)}, got {depth}"
         )
     pipelines = ranks // depth
     if pipelines not in part_counts(slices):
@@ -171,11 +179,23 @@ def grid_of(ranks: int, depth: int, slices: int, layers: int, cost: Callable[[in
             f"{slices} slices can be divided among {counts} pipelines, so that each has a whole subtree; "
             f"{ranks} ranks are {pipelines} pipelines of {depth} stages"
         )
-    stages = spread([cost(layer) for layer in range(layers)], depth)
-    return Grid(stages, pipelines, micro_batches_of(slices // pipelines, depth))
+    return Grid(spread(costs, depth), pipelines, micro_batches_of(slices // pipelines, depth))
 
 
 def micro_batches_of(slices: int, depth: int) -> int:
     """Give into how many micro-batches a pipeline's slices are divided: no more than leave little to wait for."""
     counts = part_counts(slices)
     return next((count for count in counts if count >= PER_STAGE * depth), counts[-1])
+
+
+def best_micro_batches(depth: int, most: int) -> int:
+    """Give how many micro-batches leave little to wait for: a power of two, so that slices can be divided so.
+
+    Parameters
+    ----------
+    depth : int
+        Stages of the pipeline.
+    most : int
+        Sequences of the pipeline, above 0.
+    """
+    return min(1 << (PER_STAGE * depth - 1).bit_length(), 1 << (most.bit_length() - 1))

@@ -4,7 +4,7 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from etalstm.pipelines import BACKWARD, FORWARD, Grid, grid_of, micro_batches_of, spread
+from etalstm.pipelines import BACKWARD, FORWARD, PER_STAGE, Grid, best_micro_batches, grid_of, micro_batches_of, spread
 
 GRIDS = [Grid(tuple(range(n, n + 1) for n in range(depth)), 2, count) for depth in (1, 2, 4) for count in (1, 3, 8)]
 
@@ -50,5 +50,14 @@ def test_the_most_costly_stage_costs_least(costs):
 
 def test_micro_batches_have_several_slices_where_there_are_many():
     assert [micro_batches_of(slices, 2) for slices in (1, 4, 8, 16, 12, 20, 15)] == [1, 4, 8, 8, 12, 20, 15]
-    grid = grid_of(8, 2, 64, 3, lambda layer: 1 + (layer == 0))
+    grid = grid_of(8, 2, 64, [2, 1, 1])
     assert (grid.pipelines, grid.micro_batches, grid.stages) == (4, 8, (range(1), range(1, 3)))
+
+
+@pytest.mark.parametrize("depth", [2, 3, 5])
+@pytest.mark.parametrize("each", [1, 5])
+def test_the_best_micro_batches_are_those_that_their_slices_are_divided_into(depth, each):
+    count = best_micro_batches(depth, 100)
+    assert PER_STAGE * depth <= count < 2 * PER_STAGE * depth
+    assert micro_batches_of(count * each, depth) == count
+    assert best_micro_batches(depth, 6) == 4, "no more than sequences"

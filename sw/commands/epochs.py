@@ -17,6 +17,7 @@ from etalstm.commands.options import PRESET_HELP
 from etalstm.data import DataSet
 from etalstm.data.buckets import NONE, read_buckets
 from etalstm.data.dataset import padding
+from etalstm.hw.config import Config
 from etalstm.hw.config import preset as named_preset
 from etalstm.model.boards import Links
 from etalstm.network import NetworkShape, check_size
@@ -36,7 +37,9 @@ def anchors(most: Sequence[int]) -> list[int]:
     return sorted(set(found.tolist()))
 
 
-def iterations(network: NetworkShape, batch: int, steps: Sequence[int], boards: Sequence[int], measure) -> dict:
+def iterations(
+    config: Config, network: NetworkShape, batch: int, steps: Sequence[int], boards: Sequence[int]
+) -> dict[tuple[str, int], np.ndarray]:
     """Model an iteration of some numbers of steps in all arrangements.
 
     Returns
@@ -46,11 +49,12 @@ def iterations(network: NetworkShape, batch: int, steps: Sequence[int], boards: 
         left out.
     """
     sizes, found = [(network, batch, count) for count in steps], {}
+    measure = partial(measure_all, processors=count_processors(), config=config)
     for count in boards:
-        across = Across(count, Links(), sizes, measure, pipelines=True, each=False)
+        across = Across(count, Links(), config, sizes, measure, pipelines=True, each=False)
         shared = [across.shared(*size) for size in sizes]
         alone = [across.alone(*size) for size in sizes]
-        milliseconds = [each["milliseconds"] * each["speedup"] for each in shared]
+        milliseconds = [each["alone"] for each in shared]
         cycles = [each["cycles"] for each in alone]
         found[ALONE, 1] = np.array([milliseconds, cycles, [0] * len(sizes)], float).T
         found[SHARED, count] = np.array([[each[name] for name in NUMBERS] for each in shared], float)
@@ -75,12 +79,12 @@ def of_epoch(counts: Counter, steps: list[int], numbers: np.ndarray) -> dict:
 
 
 def measured(
-    data: DataSet, cases: Sequence[str], network: NetworkShape, batch: int, boards: Sequence[int], measure
+    data: DataSet, cases: Sequence[str], config: Config, network: NetworkShape, batch: int, boards: Sequence[int]
 ) -> Iterator[dict]:
     """Give an entry for each arrangement and each way of making buckets, that without any on one board first."""
     epochs = {case: epoch(data, case, batch) for case in cases}
     steps = anchors([count for counts, _ in epochs.values() for count in counts])
-    found, first = iterations(network, batch, steps, boards, measure), None
+    found, first = iterations(config, network, batch, steps, boards), None
     for (arrangement, count), numbers in found.items():
         for case, (counts, empty) in epochs.items():
             entry = {"data": data.name, "arrangement": arrangement, "boards": count, "buckets": case, "padding": empty}
@@ -110,10 +114,10 @@ def epochs(
     network = NetworkShape(hidden, hidden, layers)
     check_size("batch", batch)
     several = [read_boards(text) for text in boards.split(",")]
-    measure = partial(measure_all, processors=count_processors(), config=named_preset(preset))
+    config = named_preset(preset)
     for found in sources(data):
         cases = NONE, static_buckets(static, found.steps), AUTO
-        for entry in measured(found, cases, network, batch, several, measure):
+        for entry in measured(found, cases, config, network, batch, several):
             print(json.dumps(entry) if as_json else line(entry), flush=True)
 
 

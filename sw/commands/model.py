@@ -110,7 +110,7 @@ def model(
         measured, shared = measure(sizes), repeat(None, len(sizes))
     else:
         alike = len(options["kept_cells"]) == 1 and options["slices"] == AUTO and options["shared_tokens"] is None
-        across = Across(boards, links, sizes, measure, pipelines=alike)
+        across = Across(boards, links, config, sizes, measure, pipelines=alike)
         measured, shared = (starmap(of, sizes) for of in (across.alone, across.shared))
     for (name, *_, of_v100), found, of_boards in zip(shapes, measured, shared, strict=True):
         found = {"benchmark": name} | found

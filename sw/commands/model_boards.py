@@ -2,16 +2,15 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from etalstm.hw.config import Config
 from etalstm.model.boards import Iteration, Links, iteration, network_bytes
 from etalstm.model.pipeline import StageTimes, pipeline_bytes, pipeline_seconds
 from etalstm.network import NetworkShape
-from etalstm.pipelines import PER_STAGE, Grid, spread
+from etalstm.pipelines import Grid, best_micro_batches, grid_of
+from etalstm.plan.groups import layer_cycles
 
 Size = tuple[NetworkShape, int, int]
 """A network, B and T."""
-
-MICRO_BATCHES = (PER_STAGE // 2, PER_STAGE)
-"""For each stage, of the arrangements that are tried. Fewer use a machine better, and wait longer for each other."""
 
 
 def batch_of_board(batch: int, boards: int) -> int:
@@ -27,15 +26,13 @@ def batch_of_board(batch: int, boards: int) -> int:
     return -(-batch // boards)
 
 
-def grids(boards: int, network: NetworkShape, batch: int) -> Iterator[Grid]:
-    """Give the arrangements of boards as pipelines that are tried."""
+def grids(boards: int, config: Config, network: NetworkShape, batch: int) -> Iterator[Grid]:
+    """Give the arrangements of boards as pipelines: as many in each as there may be, in numbers that slices allow."""
     for depth in range(2, min(boards, network.layers) + 1):
-        if boards % depth == 0:
-            stages = spread([network.columns_of(layer) for layer in range(network.layers)], depth)
-            for count in MICRO_BATCHES:
-                grid = Grid(stages, boards // depth, count * depth)
-                if grid.parts <= batch:
-                    yield grid
+        pipelines = boards // depth
+        if boards % depth == 0 and pipelines & (pipelines - 1) == 0 and pipelines <= batch:
+            parts = pipelines * best_micro_batches(depth, batch // pipelines)
+            yield grid_of(boards, depth, parts, layer_cycles(config, network, -(-batch // parts)))
 
 
 class Across:
@@ -45,6 +42,8 @@ class Across:
     ----------
     boards : int
     links : Links
+    config : Config
+        Of a board's machine.
     sizes : sequence of Size
         Of the networks, the whole batch each.
     measure : function
@@ -59,14 +58,16 @@ class Across:
         self,
         boards: int,
         links: Links,
+        config: Config,
         sizes: Sequence[Size],
         measure: Callable[..., Iterator[dict]],
         *,
         pipelines: bool,
         each: bool = True,
     ):
-        self._boards, self._links, self._pipelines, self._each = boards, links, pipelines, each
-        needed = list(dict.fromkeys(size for each in sizes for size in self._needed(*each)))
+        self._boards, self._links, self._config = boards, links, config
+        self._pipelines, self._each = pipelines, each
+        needed = list(dict.fromkeys(needed for size in sizes for needed in self._needed(*size)))
         self._found = dict(zip(needed, measure(needed), strict=True))
         parts = [(network, batch_of_board(batch, boards), steps) for network, batch, steps in sizes]
         self._parts = dict(zip(sizes, measure(parts, layers_apart=True), strict=True))
@@ -78,15 +79,12 @@ class Across:
                 yield from self._stages(grid, network, whole, steps)
 
     def _grids(self, network: NetworkShape, batch: int) -> Iterator[Grid]:
-        return grids(self._boards, network, batch) if self._pipelines else iter(())
+        return grids(self._boards, self._config, network, batch) if self._pipelines else iter(())
 
     @staticmethod
     def _stages(grid: Grid, network: NetworkShape, batch: int, steps: int) -> list[Size]:
         """Give what each stage works on at once."""
-        of_layers = (
-            NetworkShape(network.inputs_of(layers[0]), network.hidden_size, len(layers)) for layers in grid.stages
-        )
-        return [(of_stage, -(-batch // grid.parts), steps) for of_stage in of_layers]
+        return [(network.of_layers(layers), -(-batch // grid.parts), steps) for layers in grid.stages]
 
     def alone(self, network: NetworkShape, batch: int, steps: int) -> dict:
         """Give what was measured for one board."""
@@ -98,12 +96,12 @@ class Across:
         Returns
         -------
         dict
-            ``boards``; of a board ``batch_of_board``, ``groups``, ``cycles``; milliseconds of an iteration:
-            ``machine``, ``activations``, ``gradients``, and ``milliseconds`` of all; ``speedup`` over one board with
-            the batch; ``speedup_with_batch_each``: in sequences a second, where each board has as many sequences as
-            the one; and ``network_bytes`` that all hosts send. ``pipeline`` and ``pipeline_with_batch_each``: the
-            fastest arrangement with the layers spread over boards, None if there is none; its ``cycles`` are those of
-            the board that works longest.
+            ``alone``: milliseconds of an iteration on one board; ``boards``; of a board that shares the batch
+            ``batch_of_board``, ``groups``, ``cycles``; milliseconds of such an iteration: ``machine``, ``activations``,
+            ``gradients``, and ``milliseconds`` of all; ``speedup`` over one board; ``speedup_with_batch_each``: in
+            sequences a second, where each board has as many sequences as the one; and ``network_bytes`` that all hosts
+            send. ``pipeline`` and ``pipeline_with_batch_each``: the fastest arrangement with the layers spread over
+            boards, None if there is none; its ``cycles`` are those of the board that works longest.
         """
         found, part = self.alone(network, batch, steps), self._parts[network, batch, steps]
         one = iteration(found["milliseconds"] / 1e3, 1, network, batch, steps, self._links).seconds
@@ -114,6 +112,7 @@ class Across:
         each = iteration(found["milliseconds"] / 1e3, self._boards, network, whole, steps, self._links, of_each)
         spread_each = self._pipeline(network, whole, steps, self._boards * one) if self._each else None
         return {
+            "alone": 1e3 * one,
             "boards": self._boards,
             "batch_of_board": batch_of_board(batch, self._boards),
             "groups": part["groups"],

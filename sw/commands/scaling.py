@@ -59,9 +59,10 @@ def scaling(
         raise ValueError(f"boards must be at least 2, got {boards}")
     if out is not None:
         check_can_draw()
+    config = named_preset(preset)
     measure = remembering(
         partial(
-            measure_all, processors=count_processors(), config=named_preset(preset), delta=density,
+            measure_all, processors=count_processors(), config=config, delta=density,
             local=local_density, inputs=input_density, weight_format=check_weight_format(weight_format),
         )
     )  # fmt: skip
@@ -69,7 +70,7 @@ def scaling(
     for one in named(benchmark):
         for count in numbers_of_boards(boards, one.batch):
             size = one.network, one.batch, one.steps
-            shared = Across(count, Links(), [size], measure, pipelines=True, each=False).shared(*size)
+            shared = Across(count, Links(), config, [size], measure, pipelines=True, each=False).shared(*size)
             points.append({"benchmark": one.name} | point(shared))
             print(json.dumps(points[-1]) if as_json else line(points[-1]), flush=True)
     if out is not None:

@@ -35,9 +35,12 @@ class Device(ABC):
         Who may use it.
     plans_steps : bool
         Making a session takes time, and is done for a number of steps.
+    memory_bytes : int or None
+        Of the device's own memory; None if it uses the host's.
     """
 
     plans_steps = True
+    memory_bytes: int | None = None
 
     def __init__(self, name: str, preset: str, access: Access | None = None):
         self.name, self.preset = name, preset

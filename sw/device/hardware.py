@@ -57,6 +57,11 @@ class HardwareDevice(Device):
             return PartedSession(shape, parts, session) if count > 1 else session
         raise problem
 
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of the machine's memory."""
+        return self.accelerator.transport.memory_bytes
+
     @exclusive
     def best_slices(self, shape):
         """Tell how many slices use the channels best: one for each of the fastest groups that fit the memory."""
@@ -113,14 +118,14 @@ class HardwareDevice(Device):
         if placement is None:
             raise PlanError(
                 f"the network needs {plan.memory_bytes:,} bytes of memory beside the {len(others)} that are there, "
-                f"the device has {memory_bytes:,}"
+                f"the device has {self.memory_bytes:,}"
             )
         return placement
 
     def _find(self, size_bytes: int) -> range | None:
         """Find memory that no living session uses; None if there is none."""
         taken = [part for session in self._sessions for part in session.addresses]
-        return find(size_bytes, self.accelerator.transport.memory_bytes, taken)
+        return find(size_bytes, self.memory_bytes, taken)
 
 
 def words_of(division: Parts, tokens: np.ndarray) -> tuple[int, Words]:

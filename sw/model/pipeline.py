@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from etalstm.model.boards import Links, exchange_seconds, gradient_bytes
 from etalstm.network import WORD_BYTES, NetworkShape
 from etalstm.pipelines import BACKWARD, FORWARD, Grid
+from etalstm.slices import additions
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class StageTimes:
 
 
 @dataclass(frozen=True)
-class Steps:
+class Durations:
     """What the steps of a stage take, in seconds.
 
     Members
@@ -40,7 +41,7 @@ class Steps:
     forward, backward : float
         Of a micro-batch, with what comes from another host, and moves between board and host.
     added : float
-        A micro-batch's gradients to those before it, on the host.
+        Two gradients of the stage, by the host.
     end : float
         From the last addition to the end of the update.
     """
@@ -51,9 +52,9 @@ class Steps:
     end: float
 
 
-def steps_of(
+def durations(
     stage: int, times: StageTimes, grid: Grid, network: NetworkShape, sequences: int, steps: int, links: Links
-) -> Steps:
+) -> Durations:
     """Say what the steps of a stage take.
 
     A rank takes an array over when it is ready to work on it. The last stage sends y to rank 0, and gets dy. The
@@ -79,7 +80,7 @@ def steps_of(
     moved = outputs / links.network + links.latency
     alone = grid.pipelines == 1
     exchanged = 0.0 if alone else sum(exchange_seconds(layer, grid.pipelines, links) for layer in gradients)
-    return Steps(
+    return Durations(
         forward=(0.0 if place.first else moved) + across + times.forward,
         backward=(2 if place.last else 1) * moved + across + times.backward + read,
         added=3 * sum(gradients) / links.host,  # two are read, one is written
@@ -92,6 +93,9 @@ def pipeline_seconds(
 ) -> float:
     """Give the time of an iteration.
 
+    x goes to the first stages of other hosts before, dx comes back after. Rank 0 has one link for y and dy of all
+    pipelines.
+
     Parameters
     ----------
     times : sequence of StageTimes
@@ -103,10 +107,13 @@ def pipeline_seconds(
         Those of a micro-batch, T.
     links : Links
     """
-    of_stages = [steps_of(stage, times[stage], grid, network, sequences, steps, links) for stage in range(grid.depth)]
-    distributed = WORD_BYTES * sequences * steps * network.input_size * grid.parts / links.network
+    of_stages = [durations(stage, times[stage], grid, network, sequences, steps, links) for stage in range(grid.depth)]
+    words = sequences * steps * WORD_BYTES / links.network
+    elsewhere = (grid.parts - grid.micro_batches) * words * network.input_size
+    of_loss = grid.parts * words * network.hidden_size
     ends = last_additions(grid, of_stages)
-    return distributed + max(end + stage.end for end, stage in zip(ends, of_stages, strict=True))
+    passes = max(end + stage.end for end, stage in zip(ends, of_stages, strict=True))
+    return 2 * elsewhere + max(passes, of_loss)
 
 
 def pipeline_bytes(network: NetworkShape, batch: int, steps: int, grid: Grid) -> int:
@@ -116,13 +123,14 @@ def pipeline_bytes(network: NetworkShape, batch: int, steps: int, grid: Grid) ->
     rank 0, dy comes down. Gradients are exchanged between the pipelines.
     """
     of_batch = WORD_BYTES * 2 * batch * steps
-    others = (grid.pipelines - 1) * network.input_size // grid.pipelines
+    of_others = of_batch * (grid.pipelines - 1) * network.input_size // grid.pipelines
     gradients = sum(gradient_bytes(network, range(network.layers)))
-    return of_batch * (others + grid.depth * network.hidden_size) + 2 * (grid.pipelines - 1) * gradients
+    return of_others + of_batch * grid.depth * network.hidden_size + 2 * (grid.pipelines - 1) * gradients
 
 
-def last_additions(grid: Grid, stages: Sequence[Steps]) -> list[float]:
+def last_additions(grid: Grid, stages: Sequence[Durations]) -> list[float]:
     """Give for each stage when its last gradients are added; all pipelines are alike."""
+    merges = additions(grid.micro_batches)
     orders = [list(grid.place(stage).order()) for stage in range(grid.depth)]
     free, added, done = [0.0] * grid.depth, [0.0] * grid.depth, [0] * grid.depth
     ends: dict[tuple[str, int, int], float] = {}  # of each pass, by way, micro-batch and stage
@@ -142,6 +150,6 @@ def last_additions(grid: Grid, stages: Sequence[Steps]) -> list[float]:
                 duration = stages[stage].forward if way == FORWARD else stages[stage].backward
                 free[stage] = ends[way, number, stage] = max(free[stage], ends.get(other, 0.0)) + duration
                 if way == BACKWARD:
-                    added[stage] = max(added[stage], free[stage]) + (stages[stage].added if number else 0.0)
+                    added[stage] = max(added[stage], free[stage]) + merges[number] * stages[stage].added
                 done[stage] += 1
     return added

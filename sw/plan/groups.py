@@ -83,3 +83,9 @@ def step_cycles(
             cycles += scalars * (max(products, vectors * port_cycles) if streams else products)
         cycles += math.prod(backward) * parts.places
     return cycles
+
+
+def layer_cycles(config: Config, network: NetworkShape, sequences: int) -> list[float]:
+    """Estimate the cycles that the products of each layer take in a time step of so many sequences."""
+    layers = [network.of_layers(range(layer, layer + 1)) for layer in range(network.layers)]
+    return [step_cycles(config, layer, Parts(sequences, 1, 1)) for layer in layers]

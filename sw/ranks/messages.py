@@ -2,7 +2,7 @@
 
 import importlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -54,14 +54,15 @@ class Messages:
         """Wait for a message of a rank."""
         return self.receive_any([rank])[1]
 
-    def receive_any(self, ranks: Sequence[int]) -> tuple[int, Any]:
-        """Wait for a message of one of some ranks; give the rank and the message."""
+    def receive_any(self, ranks: Sequence[int], is_over: Callable[[], bool] = lambda: False) -> tuple[int, Any] | None:
+        """Wait for a message of one of some ranks; give the rank and the message, or None if there is none to come."""
         pauses = _pauses()
-        while True:
+        while not is_over():
             for rank in ranks:
                 if self._messages.iprobe(rank):
                     return rank, self._messages.recv(None, rank)
             time.sleep(next(pauses))
+        return None
 
     def abort(self, code: int) -> None:
         """End all ranks at once."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from itertools import chain
+from threading import Event
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from etalstm.device.checks import check_delta_threshold
 from etalstm.device.counts import counts_side_by_side
 from etalstm.device.parts import join_factors, usage_of_batch
 from etalstm.errors import DeviceError
+from etalstm.network import check_float32
 from etalstm.pipelines import Grid, Place
 from etalstm.ranks.messages import Messages
 from etalstm.ranks.stage import Piece
@@ -38,6 +40,11 @@ class LossDesk:
     def __init__(self, messages: Messages, grid: Grid, parts: Parts, loss: SliceLoss):
         self._messages, self._grid, self._parts, self._loss = messages, grid, parts, loss
         self._error: Exception | None = None
+        self._stopped = Event()
+
+    def stop(self) -> None:
+        """Let :meth:`serve` end, though micro-batches have not come: the call of the ranks has not been made."""
+        self._stopped.set()
 
     def serve(self) -> np.ndarray:
         """Answer until all micro-batches have come; give y of the whole batch, (T, B, H).
@@ -50,7 +57,10 @@ class LossDesk:
         lasts = [rank for rank in range(self._grid.ranks) if self._grid.place(rank).last]
         found: list[np.ndarray | None] = [None] * self._grid.parts
         for _ in found:
-            rank, (number, y) = self._messages.receive_any(lasts)
+            message = self._messages.receive_any(lasts, self._stopped.is_set)
+            if message is None:
+                break
+            rank, (number, y) = message
             found[number] = y
             self._messages.post(self._answer(number, y), rank)
         self._messages.finish()
@@ -62,13 +72,15 @@ class LossDesk:
         """Give dy; None if the stage has none for it, or a loss was not finite."""
         if y is None or self._error:
             return None
-        count, dy = self._parts.slices_of_part, np.zeros_like(y)
+        count = self._parts.slices_of_part
         places = self._parts.sequences(number).reshape(count, -1)
         try:
+            dy = np.zeros_like(y)
             for row, sequences in enumerate(places):
                 first, real = row * sequences.size, np.count_nonzero(sequences >= 0)  # empty places come last
                 of_slice = slice(first, first + real)
-                dy[:, of_slice] = self._loss(number * count + row, y[:, of_slice])
+                of_y = y[:, of_slice]
+                dy[:, of_slice] = check_float32("dy", self._loss(number * count + row, of_y), of_y.shape)
             return dy
         except Exception as error:  # raised when no stage waits any more
             self._error = error
@@ -98,12 +110,16 @@ class PipelineSession(Session):
         super().__init__(shape)
         self._grid, self._team, self.number = grid, team, number
         self._parts = Parts(shape.batch, shape.slices, grid.parts)
+        self._measured = False
         weakref.finalize(self, team.forget, number)
 
     def _each(self, name: str, arguments: Callable[[Place], tuple]) -> list:
         """Have every rank call a method of its session, with arguments for its place."""
+        return self._team.each(self._calls(name, arguments))
+
+    def _calls(self, name: str, arguments: Callable[[Place], tuple]) -> list[Call]:
         places = map(self._grid.place, range(self._grid.ranks))
-        return self._team.each([Call(name, arguments(place), self.number) for place in places])
+        return [Call(name, arguments(place), self.number) for place in places]
 
     def _all(self, name: str, *arguments) -> list:
         """Have every rank call a method of its session with the same arguments."""
@@ -154,13 +170,16 @@ class PipelineSession(Session):
         """
         inputs = self._begin_forward("forward_backward", x, lengths, h0, c0, skipped_cells, tokens)
         threshold = check_delta_threshold(self.shape, delta_threshold)
+        calls = self._calls("forward_backward", lambda at: (*self._arguments(at, *inputs), threshold, measured))
         desk = LossDesk(self._team.losses, self._grid, self._parts, loss)
         with ThreadPoolExecutor(1, "loss") as thread:
             y = thread.submit(copy_context().run, desk.serve)
-            found = self._each(
-                "forward_backward", lambda place: (*self._arguments(place, *inputs), threshold, measured)
-            )
+            try:
+                found = self._team.each(calls)
+            finally:
+                desk.stop()  # if the ranks have answered, all micro-batches have come
         outputs = self._outputs(found, y.result())
+        self._measured = measured
         self._stage = "backward"
         return outputs, self._input_gradients()
 
@@ -222,6 +241,8 @@ class PipelineSession(Session):
         return sum(chain.from_iterable(self._all("found", "shared_scalars")))
 
     def _factors(self):
+        if not self._measured:
+            raise DeviceError("a pipeline must know before a pass that contributions() follows: measured must be True")
         return join_factors(self._parts, self._of_parts("factors"))
 
     def _counters(self):

@@ -7,9 +7,9 @@ from etalstm.device import Device, TrainingShape
 from etalstm.device.access import exclusive
 from etalstm.device.parts import shape_of_part
 from etalstm.hw.config import preset as named_preset
-from etalstm.network import NetworkShape, check_size
-from etalstm.pipelines import PER_STAGE, Grid, grid_of
-from etalstm.plan.groups import step_cycles
+from etalstm.network import check_size
+from etalstm.pipelines import Grid, best_micro_batches, grid_of
+from etalstm.plan.groups import layer_cycles
 from etalstm.ranks.device import RanksDevice
 from etalstm.ranks.pipeline import PipelineSession
 from etalstm.ranks.stage import shape_of_stage
@@ -65,23 +65,21 @@ class PipelineDevice(RanksDevice):
         return session
 
     def _grid(self, shape: TrainingShape) -> Grid:
-        network, config = shape.network, named_preset(self.preset)
-        sequences = -(-shape.batch // shape.slices)
-
-        def cycles(layer: int) -> float:
-            one = NetworkShape(network.inputs_of(layer), network.hidden_size)
-            return step_cycles(config, one, Parts(sequences, 1, 1))
-
-        return grid_of(self._team.size, self._depth, shape.slices, network.layers, cycles)
+        costs = layer_cycles(named_preset(self.preset), shape.network, -(-shape.batch // shape.slices))
+        return grid_of(self._team.size, self._depth, shape.slices, costs)
 
     @exclusive
     def best_slices(self, shape):
-        """Tell how many slices leave little to wait for: each micro-batch has as many as the device uses best."""
+        """Tell how many slices leave little to wait for: each micro-batch has as many as the device uses best.
+
+        Pipelines in a number that is no power of two can have one slice each.
+        """
         pipelines = self._team.size // self._depth
-        parts = pipelines * max(1, min(PER_STAGE * self._depth, shape.batch // pipelines))
-        return parts * self._own.best_slices(
-            shape_of_part(replace(shape, slices=parts), Parts(shape.batch, parts, parts))
-        )
+        if pipelines & (pipelines - 1):
+            return pipelines
+        parts = pipelines * best_micro_batches(self._depth, max(1, shape.batch // pipelines))
+        of_part = shape_of_part(replace(shape, slices=parts), Parts(shape.batch, parts, parts))
+        return parts * self._own.best_slices(of_part)
 
     @exclusive
     def best_shared_tokens(self, shape, batches):
@@ -89,5 +87,5 @@ class PipelineDevice(RanksDevice):
         grid = self._grid(shape)
         parts = Parts(shape.batch, shape.slices, grid.parts)
         of_parts = [self._tokens(parts, part, tokens) for part in range(parts.count) for tokens in batches]
-        of_stage = replace(shape_of_stage(shape, grid.place(0)), shared_tokens=None)
+        of_stage = replace(shape_of_stage(shape, grid.place(0), self._own.memory_bytes), shared_tokens=None)
         return self._own.best_shared_tokens(of_stage, of_parts)

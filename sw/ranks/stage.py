@@ -14,7 +14,7 @@ from etalstm.device.counts import add_counts
 from etalstm.device.parts import shape_of_part
 from etalstm.device.results import clear_padding
 from etalstm.golden.totals import add_arrays
-from etalstm.network import LayerGradients, LayerParameters, NetworkShape, canonical_rows
+from etalstm.network import LayerGradients, LayerParameters, canonical_rows
 from etalstm.optimizer import UpdateRule
 from etalstm.pipelines import FORWARD, Place
 from etalstm.ranks.digest import digest
@@ -25,17 +25,28 @@ from etalstm.slices import Parts, additions
 from etalstm.storage import Storage
 
 
-def shape_of_stage(shape: TrainingShape, place: Place) -> TrainingShape:
-    """Give the shape of a session that works on one micro-batch at a stage; those of a rank share its memory."""
+def shape_of_stage(shape: TrainingShape, place: Place, memory_bytes: int | None) -> TrainingShape:
+    """Give the shape of a session that works on one micro-batch at a stage.
+
+    Parameters
+    ----------
+    shape : TrainingShape
+        Of all layers and the whole batch.
+    place : Place
+    memory_bytes : int, optional
+        Of the rank's device: its sessions have equal shares of it, or of the shape's budget.
+    """
     one = shape_of_part(shape, Parts(shape.batch, shape.slices, place.grid.parts))
-    network, layers, budget = shape.network, place.layers, shape.memory_budget
+    layers, budget = place.layers, shape.memory_budget
+    if place.most_kept > 1:
+        budget = (budget or memory_bytes or 0) // place.most_kept or None
     return replace(
         one,
-        network=NetworkShape(network.inputs_of(layers[0]), network.hidden_size, len(layers)),
+        network=shape.network.of_layers(layers),
         storage=shape.storage.of_layers(layers),
         inputs=shape.inputs.of_layers(layers),
         shared_tokens=shape.shared_tokens if place.first else None,
-        memory_budget=budget and budget // place.most_kept,
+        memory_budget=budget,
     )
 
 
@@ -62,8 +73,8 @@ class Piece(NamedTuple):
 class StageSession:
     """As many sessions of the stage's layers as micro-batches are kept there at once; all have the same weights.
 
-    Nothing is sent twice and nothing is left out, whatever fails: once a step of a pass has failed, None is sent in the
-    place of arrays. So no rank waits in vain.
+    Where a device or the loss fails, nothing is left out: once a step of a pass has failed, None is sent in the place
+    of arrays. So no rank waits in vain.
 
     Parameters
     ----------
@@ -89,6 +100,8 @@ class StageSession:
     ):
         self._sessions, self._place, self._exchange = sessions, place, exchange
         self._thread, self._layers, self._losses = thread, layers, losses
+        self._pieces: list[Piece] = []
+        self._counts: list[dict] = []  # of passes whose session has gone on to another micro-batch
 
     def load(self, parameters: list[LayerParameters], velocities: list[LayerParameters]) -> None:
         """Store the stage's weights and velocities."""
@@ -140,11 +153,12 @@ class StageSession:
         self._found: list[dict[str, Any]] = [{} for _ in pieces]  # by micro-batch: of its backward pass
         self._totals: list[list[LayerGradients]] = []
         self._added: list[Future] = []
-        self._counts: list[dict] = []  # of passes whose session has gone on to another micro-batch
+        self._counts = []
 
     def _end(self, outputs: list[Outputs]) -> list[Outputs]:
         self._layers.finish()
-        self._losses.finish()
+        if self._place.last:
+            self._losses.finish()
         if self._error:
             raise self._error
         return outputs
@@ -251,12 +265,12 @@ class StageSession:
 
     def counters(self) -> dict:
         """Add up the counters of all micro-batches and updates."""
-        used = self._sessions[: len(self._pieces)]
-        counts = [*self._counts, *(session._counters() for session in used)]
-        cycles = Counter()
+        used = self._sessions[: max(1, len(self._pieces))]
+        counts, passes = [*self._counts, *(session._counters() for session in used)], Counter()
         for of_session in counts:
-            cycles.update(of_session.pop("passes", {}))
-        return add_counts(counts) | ({"passes": dict(cycles)} if cycles else {})
+            passes.update(of_session.get("passes", {}))
+        whole = add_counts([{name: count for name, count in each.items() if name != "passes"} for each in counts])
+        return whole | ({"passes": dict(passes)} if passes else {})
 
     def memory(self) -> dict:
         """Describe the memory that each session takes; {} where there is no such thing."""

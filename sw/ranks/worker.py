@@ -224,7 +224,7 @@ class Worker:
         """Make a session for the stage of a pipeline that this rank has; all ranks do so together."""
         place = grid.place(self._world.rank)
         communicator = self._world.of_stage(grid.depth)
-        of_stage = shape_of_stage(shape, place)
+        of_stage = shape_of_stage(shape, place, self._devices[device].memory_bytes)
         sessions = [self._devices[device].create(of_stage) for _ in range(place.most_kept)]
         exchange = Exchange(communicator, self._thread, of_stage.network)
         messages = self._world.layers, self._world.losses

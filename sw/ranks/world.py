@@ -54,7 +54,7 @@ class World:
             write_roster(processes)
         self._messages = Messages(everyone.Dup())
         self.layers, self.losses = Messages(everyone.Dup()), Messages(everyone.Dup())
-        self._of_stages: dict[int, Any] = {}
+        self._stages, self._of_stages = everyone.Dup(), {}
         self._expected: list[int] = []  # ranks that owe an answer
 
     @property
@@ -90,7 +90,7 @@ class World:
         """
         if depth not in self._of_stages:
             pipeline, stage = divmod(self.rank, depth)
-            self._of_stages[depth] = self.gradients.Split(stage, pipeline)
+            self._of_stages[depth] = self._stages.Split(stage, pipeline)
         return self._of_stages[depth]
 
     def end(self) -> None:
