@@ -1,6 +1,5 @@
 """A session whose layers are spread over ranks: rank 0 has the batch, micro-batches go from stage to stage."""
 
-import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -9,11 +8,10 @@ from threading import Event
 
 import numpy as np
 
-from etalstm.device import InputGradients, Outputs, Session, TrainingShape
+from etalstm.device import InputGradients, Outputs, TrainingShape
 from etalstm.device.access import exclusive
 from etalstm.device.both import SliceLoss
 from etalstm.device.checks import check_delta_threshold
-from etalstm.device.counts import counts_side_by_side
 from etalstm.device.parts import join_factors, usage_of_batch
 from etalstm.errors import DeviceError
 from etalstm.network import check_float32
@@ -21,6 +19,7 @@ from etalstm.pipelines import Grid, Place
 from etalstm.ranks.messages import Messages
 from etalstm.ranks.stage import Piece
 from etalstm.ranks.team import Team
+from etalstm.ranks.team_session import TeamSession
 from etalstm.ranks.worker import Call
 from etalstm.slices import Parts
 
@@ -87,7 +86,7 @@ class LossDesk:
             return None
 
 
-class PipelineSession(Session):
+class PipelineSession(TeamSession):
     """Has micro-batches go through stages of layers, with the bits of one machine that has the whole batch.
 
     Parameters
@@ -95,23 +94,13 @@ class PipelineSession(Session):
     shape : TrainingShape
         Of all layers and the whole batch.
     grid : Grid
-    team : Team
-    number : int
-        Of the session, on every rank.
-
-    Members
-    -------
-    number : int
+    team, number
+        See :class:`TeamSession`.
     """
 
-    reduces = True
-
     def __init__(self, shape: TrainingShape, grid: Grid, team: Team, number: int):
-        super().__init__(shape)
-        self._grid, self._team, self.number = grid, team, number
-        self._parts = Parts(shape.batch, shape.slices, grid.parts)
-        self._measured = False
-        weakref.finalize(self, team.forget, number)
+        super().__init__(shape, Parts(shape.batch, shape.slices, grid.parts), team, number)
+        self._grid, self._measured = grid, False
 
     def _each(self, name: str, arguments: Callable[[Place], tuple]) -> list:
         """Have every rank call a method of its session, with arguments for its place."""
@@ -120,10 +109,6 @@ class PipelineSession(Session):
     def _calls(self, name: str, arguments: Callable[[Place], tuple]) -> list[Call]:
         places = map(self._grid.place, range(self._grid.ranks))
         return [Call(name, arguments(place), self.number) for place in places]
-
-    def _all(self, name: str, *arguments) -> list:
-        """Have every rank call a method of its session with the same arguments."""
-        return self._each(name, lambda _: arguments)
 
     def _load(self, parameters, velocities):
         self._each("load", lambda place: tuple([of[n] for n in place.layers] for of in (parameters, velocities)))
@@ -231,9 +216,6 @@ class PipelineSession(Session):
     def _gradients(self):
         return list(chain.from_iterable(self._all("gradients")))
 
-    def _update(self, rule):
-        self._all("update", rule)
-
     def _usage(self):
         return usage_of_batch(self.shape, self._parts, self._of_parts("usage"))
 
@@ -244,9 +226,6 @@ class PipelineSession(Session):
         if not self._measured:
             raise DeviceError("a pipeline must know before a pass that contributions() follows: measured must be True")
         return join_factors(self._parts, self._of_parts("factors"))
-
-    def _counters(self):
-        return counts_side_by_side(self._all("counters"))
 
     def _memory(self):
         stages = self._all("memory")[: self._grid.depth]

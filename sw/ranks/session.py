@@ -1,49 +1,21 @@
 """A session whose batch several ranks share: rank 0 has the whole batch, each rank works on a part of it."""
 
-import weakref
 from functools import partial
 
-from etalstm.device import Outputs, Session, TrainingShape
-from etalstm.device.counts import counts_side_by_side
+from etalstm.device import Outputs
 from etalstm.device.parts import join_factors, usage_of_batch
 from etalstm.errors import DeviceError
 from etalstm.network import canonical_rows
-from etalstm.ranks.team import Team
+from etalstm.ranks.team_session import TeamSession
 from etalstm.ranks.worker import Call
-from etalstm.slices import Parts
 
 
-class RanksSession(Session):
+class RanksSession(TeamSession):
     """Divides each batch among the ranks, with the bits of one machine that has all of it.
 
-    Each rank works on a subtree of the slices, and adds its gradients on its device. Then those of
-    all ranks are added in the tree's order. All ranks have the same weights, and apply the same update to them.
-
-    Parameters
-    ----------
-    shape : TrainingShape
-        Of the whole batch.
-    parts : Parts
-        One for each rank.
-    team : Team
-    number : int
-        Of the session, on every rank.
-
-    Members
-    -------
-    number : int
+    Each rank works on a part, a subtree of the slices, and adds its gradients on its device. Then those of all ranks
+    are added in the tree's order. All ranks have the same weights, and apply the same update to them.
     """
-
-    reduces = True
-
-    def __init__(self, shape: TrainingShape, parts: Parts, team: Team, number: int):
-        super().__init__(shape)
-        self._parts, self._team, self.number = parts, team, number
-        weakref.finalize(self, team.forget, number)
-
-    def _all(self, name: str, *arguments) -> list:
-        """Have every rank call a method of its session with the same arguments."""
-        return self._team.all(Call(name, arguments, self.number))
 
     def _own(self, name: str):
         """Call a method of rank 0's session, for what is equal on all ranks."""
@@ -109,9 +81,6 @@ class RanksSession(Session):
         totals = self._own("totals")
         return [total.column_norms for total in totals], [canonical_rows(total.gradients.bias) for total in totals]
 
-    def _update(self, rule):
-        self._all("update", rule)
-
     def _usage(self):
         return usage_of_batch(self.shape, self._parts, self._all("usage"))
 
@@ -121,9 +90,6 @@ class RanksSession(Session):
     def _factors(self):
         """Gather them from all ranks."""
         return join_factors(self._parts, self._all("factors"))
-
-    def _counters(self):
-        return counts_side_by_side(self._all("counters"))
 
     def _memory(self):
         return self._own("memory")
