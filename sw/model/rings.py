@@ -26,7 +26,7 @@ ELSEWHERE = {
     "queues": "head tail known_head known_tail current index pushed popped",
     "done": "count times",
     "sequencer": (
-        "length following held_index checked_index depth out_slot instance streams blocks row_lanes arrived starved "
+        "length following held_index checked_index depth out_slot streams blocks row_lanes arrived starved "
         "cycle dispatched"
     ),
     "readers": "head ended tail starts lengths lasts",

@@ -5,13 +5,16 @@ from etalstm.model.latencies import ADDRESS, BUFFERED_FIFO, BURST, MAP_REQUEST, 
 from etalstm.model.masks import draw_bits, seed
 from etalstm.model.queues import has_room, push, stored_by_all
 from etalstm.model.reader import send_burst
-from etalstm.model.state import FETCH, LOAD, NEVER, compiled, record
+from etalstm.model.state import CAST, FETCH, LOAD, NEVER, compiled, record
 
 LOAD_CODE = int(Opcode.LOAD)
 _SEEN, _SKIPPED = int(Counter.ROWS_SEEN), int(Counter.ROWS_SKIPPED)
 _MAP_BEATS = int(Counter.READ_BEATS) + int(Traffic.DELTAS)
 PASS, TAKE, LOOK, END = range(4)
-INSTANCES = 256  # instructions of the program that are under way
+UNDER_WAY = 128  # instructions of an engine, from their dispatch to the end of their last access, and more
+INSTANCES = (CAST + 1) * UNDER_WAY
+"""Places for instructions of the program that are under way, of each engine its own: one may stay for thousands of
+others."""
 OFFERED = 256  # LOADs that a LOAD_ROWS has become and that are under way: they must not take the places of the others
 
 ROWS = record(

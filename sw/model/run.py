@@ -236,7 +236,9 @@ def _at_rest(m):
 @compiled
 def _progress(m):
     """Give a sum that grows as long as instructions, scalars or beats move."""
-    moved = m.sequencer[0].instance
+    moved = 0
+    for engine in range(CAST + 1):
+        moved += m.sequencer[0].dispatched[engine]
     for channel in range(len(m.queues)):
         moved += m.scalars[channel].head + m.writer[channel].head
         for engine in range(CAST + 1):

@@ -5,7 +5,7 @@ from etalstm.model.latencies import PROGRAM_RING
 from etalstm.model.links import room_at
 from etalstm.model.queues import has_room, push
 from etalstm.model.reader import beat_at, give_transfer, step_reader, take_beat, takes_transfer
-from etalstm.model.rows import INSTANCES, offers_rows, step_rows, supplied_at
+from etalstm.model.rows import UNDER_WAY, offers_rows, step_rows, supplied_at
 from etalstm.model.state import (
     BURST_BEATS,
     CAST,
@@ -26,7 +26,7 @@ PROGRAM = int(Counter.PROGRAM_BEATS)
 ENGINE = record(
     "length", "asking", "asked_count", "following", "ready", "behind", "pending", "dropped", "beats",  # buffer
     "index", "held", "held_index", "depth",  # loops
-    "checked", "checked_index", "pairs", "out", "out_slot", "instance",  # dispatch
+    "checked", "checked_index", "pairs", "out", "out_slot",  # dispatch
     "halted_at", "sent_at", "streams", "blocks", "row_lanes", "arrived", "starved", "cycle",
     registers=ADDRESS_REGISTERS, dispatched=CAST + 1,
 )  # fmt: skip
@@ -74,10 +74,10 @@ def _arrive(cycle, engine, reader, sizes, counted):
 @compiled
 def _resolve(engine, m, p):
     """Make an instance of the instruction that is checked: its address and its waits."""
-    slot = engine.instance % INSTANCES
-    engine.instance += 1
-    m.instances[slot] = p.table[engine.checked_index]
-    instance, dispatched = m.instances[slot], engine.dispatched
+    row, dispatched = p.table[engine.checked_index], engine.dispatched
+    slot = row.engine * UNDER_WAY + dispatched[row.engine] % UNDER_WAY
+    m.instances[slot] = row
+    instance = m.instances[slot]
     instance.address += engine.registers[instance.register]
     if instance.wait_load:
         instance.wait_load = dispatched[LOAD] + 1 - instance.wait_load
