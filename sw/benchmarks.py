@@ -68,16 +68,17 @@ EVERY = "all"
 STORAGE = "ms1-bf16"  # what a benchmark keeps unless told otherwise
 
 
-def named(name: str) -> list[Benchmark]:
-    """Look up a benchmark; ``all`` gives all of them.
+def named(names: str) -> list[Benchmark]:
+    """Look up benchmarks by their names, with commas between; ``all`` gives all of them.
 
     Raises
     ------
     ValueError
-        If there is none of that name; the message lists those there are.
+        If there is none of a name; the message lists those there are.
     """
-    if name == EVERY:
+    if names == EVERY:
         return list(_ALL)
-    if name not in BENCHMARKS:
-        raise ValueError(f"unknown benchmark {name!r}, expected one of: {', '.join([*BENCHMARKS, EVERY])}")
-    return [BENCHMARKS[name]]
+    for name in names.split(","):
+        if name not in BENCHMARKS:
+            raise ValueError(f"unknown benchmark {name!r}, expected one of: {', '.join([*BENCHMARKS, EVERY])}")
+    return [BENCHMARKS[name] for name in names.split(",")]

@@ -46,7 +46,9 @@ def model(
     preset: Annotated[
         str | None, Option(help="Configuration of the accelerator [default: vcu128; with --check: all but that]")
     ] = None,
-    benchmark: Annotated[str | None, Option(help="Named network, or all; instead of the sizes")] = None,
+    benchmark: Annotated[
+        str | None, Option(help="Named networks, with commas between, or all; instead of the sizes")
+    ] = None,
     inputs: Annotated[int | None, Option("--input", help="Inputs; default: as many as units")] = None,
     hidden: Annotated[int, Option(help="Units of a layer")] = 256,
     layers: Annotated[int, Option(help="LSTM layers")] = 1,

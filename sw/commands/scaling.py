@@ -43,7 +43,7 @@ def numbers_of_boards(most: int, batch: int) -> list[int]:
 
 
 def scaling(
-    benchmark: Annotated[str, Option(help="Named network, or all")] = "all",
+    benchmark: Annotated[str, Option(help="Named networks, with commas between, or all")] = "all",
     boards: Annotated[int, Option(help="As many boards at most; powers of two are looked at")] = 64,
     preset: Annotated[str, Option(help=PRESET_HELP)] = "vcu128",
     density: Annotated[float, Option(help="Share of δ that is not zero")] = 1.0,

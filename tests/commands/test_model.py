@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from etalstm.benchmarks import named
+from etalstm.benchmarks import BENCHMARKS, named
 from etalstm.cli import run
 from etalstm.commands.application import BAD_INPUT
 from etalstm.commands.modelled import measure, measure_all
@@ -39,8 +39,14 @@ def test_narrow_weights_that_do_not_stay_are_half_the_bytes_and_take_fewer_cycle
     assert narrow["backward"] < wide["backward"]
 
 
-def test_lists_the_benchmarks_if_there_is_none_of_that_name(capsys):
-    assert run(["model", "--benchmark", "mnist"]) == BAD_INPUT
+def test_several_benchmarks_are_named_with_commas_between():
+    assert [one.name for one in named("ptb,deepbench-1024-128")] == ["ptb", "deepbench-1024-128"]
+    assert [one.name for one in named("all")] == list(BENCHMARKS)
+
+
+@pytest.mark.parametrize("names", ["mnist", "trec10,mnist"])
+def test_lists_the_benchmarks_if_there_is_none_of_that_name(names, capsys):
+    assert run(["model", "--benchmark", names]) == BAD_INPUT
     error = capsys.readouterr().err
     assert "unknown benchmark 'mnist'" in error and "trec10" in error and "deepbench-1024-128" in error
 
