@@ -24,6 +24,7 @@ PLAIN = {
     "etalstm.flush",
     "etalstm.network",
     "etalstm.optimizer",
+    "etalstm.pipelines",
     "etalstm.processors",
     "etalstm.shared_tokens",
     "etalstm.slices",
@@ -59,6 +60,7 @@ LAYERS = {
     "etalstm.flush": {"etalstm.crew"},
     "etalstm.network": {"etalstm.capacity", "etalstm.cells", "etalstm.errors", "etalstm.flush"},
     "etalstm.optimizer": {"etalstm.errors", "etalstm.network"},
+    "etalstm.pipelines": {"etalstm.slices"},
     "etalstm.processors": set(),
     "etalstm.shared_tokens": {"etalstm.architecture", "etalstm.delta_inputs", "etalstm.network"},
     "etalstm.slices": {"etalstm.network"},
@@ -83,8 +85,8 @@ LAYERS = {
         "etalstm.interchange",
         "etalstm.plan",
     },
-    # golden: the machine's additions, on the host; train: whether a run can go on
-    "etalstm.ranks": PLAIN | CONTRACT | CONFIG | {"etalstm.golden", "etalstm.device", "etalstm.train"},
+    # golden: the machine's additions, on the host; plan: what layers cost; train: whether a run can go on
+    "etalstm.ranks": PLAIN | CONTRACT | CONFIG | {"etalstm.golden", "etalstm.plan", "etalstm.device", "etalstm.train"},
     # golden: float64, for gradient checks
     "etalstm.nn": PLAIN | {"etalstm.golden", "etalstm.device", "etalstm.interchange"},
     "etalstm.optim": PLAIN | {"etalstm.golden", "etalstm.nn"},

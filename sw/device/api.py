@@ -358,6 +358,11 @@ class Session(SessionHooks, BothPasses):
         return InputGradients(read)
 
     @exclusive
+    def forward_backward(self, x, loss, **options) -> tuple[Outputs, InputGradients]:
+        """Run both passes: see :class:`BothPasses`."""
+        return super().forward_backward(x, loss, **options)
+
+    @exclusive
     def gradients(self) -> list[LayerGradients]:
         """Read dW and db of the last backward pass, before clipping, in the row order of the weights."""
         self._require("gradients", "backward", "backward", "updated")
