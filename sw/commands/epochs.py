@@ -11,7 +11,7 @@ import numpy as np
 from typer import Option
 
 from etalstm.commands.buckets import READERS, sources, static_buckets
-from etalstm.commands.model_boards import Across
+from etalstm.commands.model_boards import Across, remembering
 from etalstm.commands.modelled import measure_all
 from etalstm.commands.options import PRESET_HELP
 from etalstm.data import DataSet
@@ -49,14 +49,12 @@ def iterations(
         left out.
     """
     sizes, found = [(network, batch, count) for count in steps], {}
-    measure = partial(measure_all, processors=count_processors(), config=config)
+    measure = remembering(partial(measure_all, processors=count_processors(), config=config))
     for count in boards:
         across = Across(count, Links(), config, sizes, measure, pipelines=True, each=False)
         shared = [across.shared(*size) for size in sizes]
-        alone = [across.alone(*size) for size in sizes]
-        milliseconds = [each["alone"] for each in shared]
-        cycles = [each["cycles"] for each in alone]
-        found[ALONE, 1] = np.array([milliseconds, cycles, [0] * len(sizes)], float).T
+        alone = [(each["alone"], across.alone(*size)["cycles"], 0) for each, size in zip(shared, sizes, strict=True)]
+        found[ALONE, 1] = np.array(alone, float)
         found[SHARED, count] = np.array([[each[name] for name in NUMBERS] for each in shared], float)
         pipelines = [each["pipeline"] for each in shared]
         if None not in pipelines:

@@ -1,6 +1,6 @@
 """``eta-lstm model --boards N``: how much faster several boards are than one."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from etalstm.hw.config import Config
 from etalstm.model.boards import Iteration, Links, iteration, network_bytes
@@ -60,7 +60,7 @@ class Across:
         links: Links,
         config: Config,
         sizes: Sequence[Size],
-        measure: Callable[..., Iterator[dict]],
+        measure: Callable[..., Iterable[dict]],
         *,
         pipelines: bool,
         each: bool = True,
@@ -144,6 +144,21 @@ class Across:
         found = self._found[size]
         updates = grid.place(stage).most_kept
         return grid.micro_batches * (_of(found, "forward") + _of(found, "backward")) + updates * _of(found, "update")
+
+
+def remembering(measure: Callable[..., Iterable[dict]]) -> Callable[..., list[dict]]:
+    """Give a function that measures no size twice: other numbers of boards may have parts of the same size."""
+    known: dict[tuple[Size, bool], dict] = {}
+
+    def measured(sizes: list[Size], layers_apart: bool = False) -> list[dict]:
+        new = [size for size in sizes if (size, layers_apart) not in known]
+        known.update(((size, layers_apart), one) for size, one in zip(new, found(new, layers_apart), strict=True))
+        return [known[size, layers_apart] for size in sizes]
+
+    def found(sizes: list[Size], layers_apart: bool) -> Iterable[dict]:
+        return measure(sizes, layers_apart=layers_apart) if sizes else ()
+
+    return measured
 
 
 def stage_times(found: Mapping) -> StageTimes:

@@ -1,7 +1,6 @@
 """``eta-lstm bench scaling``: how much faster more and more boards are, by the cycle model."""
 
 import json
-from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +8,7 @@ from typing import Annotated
 from typer import Option
 
 from etalstm.benchmarks import named
-from etalstm.commands.model_boards import Across, Size
+from etalstm.commands.model_boards import Across, remembering
 from etalstm.commands.modelled import measure_all
 from etalstm.commands.options import PRESET_HELP, WEIGHT_FORMAT_HELP
 from etalstm.durable import write_whole
@@ -20,21 +19,6 @@ from etalstm.paper.figures import draw_boards
 from etalstm.processors import count_processors
 from etalstm.train.curves import check_can_draw
 from etalstm.weight_format import FLOAT32, check_weight_format
-
-
-def remembering(measure: Callable[..., Iterable[dict]]) -> Callable[..., list[dict]]:
-    """Measure nothing twice: boards in other numbers have parts of the same size."""
-    known: dict[tuple[Size, bool], dict] = {}
-
-    def measured(sizes: list[Size], layers_apart: bool = False) -> list[dict]:
-        new = [size for size in sizes if (size, layers_apart) not in known]
-        known.update(((size, layers_apart), one) for size, one in zip(new, found(new, layers_apart), strict=True))
-        return [known[size, layers_apart] for size in sizes]
-
-    def found(sizes: list[Size], layers_apart: bool) -> Iterable[dict]:
-        return measure(sizes, layers_apart=layers_apart) if sizes else ()
-
-    return measured
 
 
 def numbers_of_boards(most: int, batch: int) -> list[int]:

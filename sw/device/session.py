@@ -284,7 +284,10 @@ class HardwareSession(Session):
         self._tell_above(-1)
 
     def _tell_above(self, layer: int) -> None:
-        """Give the gradients of the layers above one to :attr:`when_whole`, once, even if a pass is run again."""
+        """Give the gradients of all layers above `layer` to :attr:`when_whole`.
+
+        Each layer's are given once, even if the pass is run again.
+        """
         whole = sorted((number for number in self._untold if number > layer), reverse=True)
         for number in whole if self.when_whole else ():
             self._untold.remove(number)

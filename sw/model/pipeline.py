@@ -9,6 +9,7 @@ Dimensions: B sequences, T steps, I inputs, H units.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from etalstm.model.boards import Links, exchange_seconds, gradient_bytes
 from etalstm.network import WORD_BYTES, NetworkShape
@@ -57,20 +58,17 @@ def durations(
 ) -> Durations:
     """Say what the steps of a stage take.
 
-    A rank takes an array over when it is ready to work on it. The last stage sends y to rank 0, and gets dy. The
-    gradients of a micro-batch are read after its backward pass. At the end the pipelines exchange theirs. Then every
-    session of the stage, one for each micro-batch that is kept there, takes the sum and is updated.
+    A rank receives an array when it is ready to work on it. The last stage sends y to rank 0 and receives dy. The
+    gradients of a micro-batch are read from the board after its backward pass. At the end the pipelines exchange their
+    gradients. A stage has a session for each micro-batch in flight. Each session takes the sum and is updated.
 
     Parameters
     ----------
     stage : int
     times : StageTimes
-    grid : Grid
-    network : NetworkShape
-        Of all layers.
-    sequences, steps : int
-        Those of a micro-batch, T.
-    links : Links
+        Of this stage.
+    grid, network, sequences, steps, links
+        See :func:`pipeline_seconds`.
     """
     place = grid.place(stage)
     gradients = gradient_bytes(network, reversed(place.layers))
@@ -91,10 +89,10 @@ def durations(
 def pipeline_seconds(
     times: Sequence[StageTimes], grid: Grid, network: NetworkShape, sequences: int, steps: int, links: Links
 ) -> float:
-    """Give the time of an iteration.
+    """Give the time of an iteration, in seconds.
 
-    x goes to the first stages of other hosts before, dx comes back after. Rank 0 has one link for y and dy of all
-    pipelines.
+    Before the passes rank 0 sends x to the first stages on other hosts. After them their dx comes back. Meanwhile y and
+    dy of all pipelines share rank 0's link.
 
     Parameters
     ----------
@@ -119,8 +117,8 @@ def pipeline_seconds(
 def pipeline_bytes(network: NetworkShape, batch: int, steps: int, grid: Grid) -> int:
     """Give the bytes that all hosts together send in an iteration.
 
-    x goes to the first stages and dx comes back, but where rank 0 has that stage; y goes up from stage to stage and to
-    rank 0, dy comes down. Gradients are exchanged between the pipelines.
+    Rank 0 sends x to the other first stages and receives their dx. y goes up from stage to stage and then to rank 0. dy
+    comes down the same way. The pipelines exchange their gradients.
     """
     of_batch = WORD_BYTES * 2 * batch * steps
     of_others = of_batch * (grid.pipelines - 1) * network.input_size // grid.pipelines
@@ -129,27 +127,25 @@ def pipeline_bytes(network: NetworkShape, batch: int, steps: int, grid: Grid) ->
 
 
 def last_additions(grid: Grid, stages: Sequence[Durations]) -> list[float]:
-    """Give for each stage when its last gradients are added; all pipelines are alike."""
-    merges = additions(grid.micro_batches)
+    """Give for each stage when its last gradients are added, in seconds; all pipelines are alike."""
     orders = [list(grid.place(stage).order()) for stage in range(grid.depth)]
-    free, added, done = [0.0] * grid.depth, [0.0] * grid.depth, [0] * grid.depth
-    ends: dict[tuple[str, int, int], float] = {}  # of each pass, by way, micro-batch and stage
+    places = [{of_pass: place for place, of_pass in enumerate(order)} for order in orders]
 
-    def needed(way: str, number: int, stage: int) -> tuple[str, int, int] | None:
-        """Give the pass that one waits for; None if it waits for none but those before it on its own stage."""
-        before = stage - 1 if way == FORWARD else stage + 1
-        return (way, number, before) if 0 <= before < grid.depth else None
+    @cache
+    def ended(stage: int, place: int) -> float:
+        """Tell when a pass of a stage ends; 0 before the first."""
+        if place < 0:
+            return 0.0
+        way, number = orders[stage][place]
+        other = stage - 1 if way == FORWARD else stage + 1
+        arrives = ended(other, places[other][way, number]) if 0 <= other < grid.depth else 0.0
+        duration = stages[stage].forward if way == FORWARD else stages[stage].backward
+        return max(ended(stage, place - 1), arrives) + duration
 
-    while any(done[stage] < len(order) for stage, order in enumerate(orders)):
-        for stage, order in enumerate(orders):
-            while done[stage] < len(order):
-                way, number = order[done[stage]]
-                other = needed(way, number, stage)
-                if other is not None and other not in ends:
-                    break
-                duration = stages[stage].forward if way == FORWARD else stages[stage].backward
-                free[stage] = ends[way, number, stage] = max(free[stage], ends.get(other, 0.0)) + duration
-                if way == BACKWARD:
-                    added[stage] = max(added[stage], free[stage]) + merges[number] * stages[stage].added
-                done[stage] += 1
-    return added
+    def last_addition(stage: int) -> float:
+        added = 0.0
+        for number, merges in enumerate(additions(grid.micro_batches)):
+            added = max(added, ended(stage, places[stage][BACKWARD, number])) + merges * stages[stage].added
+        return added
+
+    return [last_addition(stage) for stage in range(grid.depth)]

@@ -11,10 +11,10 @@ LOAD_CODE = int(Opcode.LOAD)
 _SEEN, _SKIPPED = int(Counter.ROWS_SEEN), int(Counter.ROWS_SKIPPED)
 _MAP_BEATS = int(Counter.READ_BEATS) + int(Traffic.DELTAS)
 PASS, TAKE, LOOK, END = range(4)
-UNDER_WAY = 128  # instructions of an engine, from their dispatch to the end of their last access, and more
+UNDER_WAY = 128  # instructions of one engine in flight: more than its queue and its open accesses can hold
 INSTANCES = (CAST + 1) * UNDER_WAY
-"""Places for instructions of the program that are under way, of each engine its own: one may stay for thousands of
-others."""
+"""Places for the program's instructions in flight. Each engine has places of its own. So a long MAC keeps its place
+while other engines go through thousands of instructions."""
 OFFERED = 256  # LOADs that a LOAD_ROWS has become and that are under way: they must not take the places of the others
 
 ROWS = record(

@@ -147,17 +147,17 @@ def measure(team: Team | None, sizes: Sizes) -> dict:
     if team is None:
         raise DeviceError("several processes are measured: eta-lstm launch -n 2 -- bench boards")
     network = NetworkShape(sizes.hidden, sizes.hidden, sizes.layers)
-    steps_of_rank = PER_STAGE * sizes.pipeline if sizes.pipeline > 1 else 1
-    slices = team.size // sizes.pipeline * steps_of_rank
+    micro_batches = PER_STAGE * sizes.pipeline if sizes.pipeline > 1 else 1
+    slices = team.size // sizes.pipeline * micro_batches
     shape = TrainingShape(network, BATCH_OF_RANK * slices, STEPS, slices=slices)
     with _waiting(team, sizes, 0.0) as idle:
         exchanging = _session(idle, shape)
         device = sizes.device_ratio * float(np.median([_iteration_seconds(exchanging) for _ in range(sizes.runs)]))
-        with _waiting(team, sizes, device / steps_of_rank) as busy:
+        with _waiting(team, sizes, device / micro_batches) as busy:
             working = _session(busy, shape)
             turns = [(_iteration_seconds(exchanging), _iteration_seconds(working)) for _ in range(sizes.runs)]
     exchange, iteration = np.array(turns).T
-    device *= (steps_of_rank + sizes.pipeline - 1) / steps_of_rank
+    device *= (micro_batches + sizes.pipeline - 1) / micro_batches
     return {
         "ranks": team.size,
         "pipeline": sizes.pipeline,

@@ -54,7 +54,8 @@ class World:
             write_roster(processes)
         self._messages = Messages(everyone.Dup())
         self.layers, self.losses = Messages(everyone.Dup()), Messages(everyone.Dup())
-        self._stages, self._of_stages = everyone.Dup(), {}
+        self._stages = everyone.Dup()
+        self._of_stages: dict[int, Any] = {}  # communicators of one stage, by the depth of the pipelines
         self._expected: list[int] = []  # ranks that owe an answer
 
     @property

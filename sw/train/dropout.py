@@ -14,7 +14,7 @@ from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import Device, InputGradients, Outputs, TrainingShape
 from etalstm.device.both import BothPasses
 from etalstm.device.counts import add_counts
-from etalstm.network import LayerGradients, LayerParameters, NetworkShape
+from etalstm.network import LayerGradients, LayerParameters
 from etalstm.optimizer import clip_scale
 from etalstm.storage import Storage, Usage
 
@@ -53,7 +53,7 @@ class LayeredSession(BothPasses):
             device.create(
                 replace(
                     shape,
-                    network=NetworkShape(network.inputs_of(n), network.hidden_size),
+                    network=network.of_layers(range(n, n + 1)),
                     storage=shape.storage.of_layers([n]),
                     inputs=shape.inputs.of_layers([n]),
                     shared_tokens=None if n else shape.shared_tokens,

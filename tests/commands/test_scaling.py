@@ -7,7 +7,8 @@ import pytest
 from etalstm.benchmarks import Benchmark
 from etalstm.commands import scaling
 from etalstm.commands.application import run
-from etalstm.commands.scaling import numbers_of_boards, remembering
+from etalstm.commands.model_boards import remembering
+from etalstm.commands.scaling import numbers_of_boards
 
 
 @pytest.fixture
