@@ -13,10 +13,11 @@ from numba import njit
 from etalstm.crew import CREW
 from etalstm.golden.cache import drop_stale
 from etalstm.golden.packing import TERMS, Matrix, copy_rows_across, magnitudes, matrix_of, matrix_of_rows, survey
-from etalstm.golden.tile import ROWS, SIDE, WIDTH, add_flushing, add_tile, side_of
+from etalstm.golden.tile import ROWS, SIDE, SIDES, WIDTH, add_flushing, add_tile, side_of
 
 TILES = 8
 CHUNK = TILES * ROWS
+GROUP = max(SIDES)  # panels whose terms stay in the second cache while all rows of a block are added to
 ZERO, MINUS_ZERO = np.float32(0), np.float32(-0.0)
 PLAIN_MINIMUM = 2.0**-102  # 24 bits above the smallest normal number
 PLAIN_MAXIMUM = 2.0**126
@@ -107,57 +108,63 @@ def _repeat(block, chosen, at, left, panel, side):
 
 
 @njit(nogil=True, cache=True)
-def _add_tiles(block, chosen, count):
-    """Add the block's terms to the rows of `count` tiles; the panels' terms stay in the cache from tile to tile."""
-    # Inside the loop nothing may take a reference to an array: counting references took 6 % of the time of a tile.
-    total, panels, scalars, terms = block.total, block.panels, block.scalars, block.stop - block.first
-    picks = np.empty(count * terms, np.intp)
-    tiles = [_tile_of(block, chosen, n * ROWS, ROWS, picks, n * terms) for n in range(count)]
-    for panel in range(0, len(panels), SIDE):
-        side = min(SIDE, len(panels) - panel)
-        for at, rows, begin, end, mixed in tiles:
-            left = add_tile(total, chosen, at, rows, panels, panel, side == SIDE, scalars, picks, begin, end, mixed)
-            if left:
-                _repeat(block, chosen, at, left, panel, side)
+def _tiles_of(block, chosen, picks):
+    """Share the block's rows out to tiles: to those of ``ROWS`` first, then to those of 4, 2 and 1.
+
+    Several rows together load a term once, but also multiply it with the zeros among their scalars. So rows in which
+    more than half are zeros go one by one. `chosen` gets the rows in the order of the tiles, `picks` the tiles' terms.
+    """
+    terms, dense = block.stop - block.first, 0
+    for n in range(len(block.scalars)):
+        if 2 * block.nonzero[n] >= terms:
+            chosen[dense] = n
+            dense += 1
+    tiles = [_tile_of(block, chosen, n * ROWS, ROWS, picks, n * ROWS * terms) for n in range(dense // ROWS)]
+    at = len(tiles) * ROWS
+    for rows in (4, 2, 1):
+        while at + rows <= dense:
+            tiles.append(_tile_of(block, chosen, at, rows, picks, at * terms))
+            at += rows
+    for n in range(len(block.scalars)):
+        if 0 < 2 * block.nonzero[n] < terms:
+            chosen[at] = n
+            tiles.append(_tile_of(block, chosen, at, 1, picks, at * terms))
+            at += 1
+    return tiles
 
 
 @njit(nogil=True, cache=True)
-def _add_rows(block, chosen, at, rows, picks):
-    """Add the block's terms to 4, 2 or 1 rows."""
-    _, _, begin, end, mixed = _tile_of(block, chosen, at, rows, picks, 0)
-    panel, panels = 0, len(block.panels)
-    while panel < panels:
-        wide = panel + side_of(rows) <= panels
-        side = side_of(rows) if wide else 1
-        left = add_tile(
-            block.total, chosen, at, rows, block.panels, panel, wide, block.scalars, picks, begin, end, mixed
-        )
-        if left:
-            _repeat(block, chosen, at, left, panel, side)
-        panel += side
+def _add_group(block, chosen, picks, tiles, first, stop):
+    """Add the block's terms to the rows of all tiles, in the panels from `first` to `stop`."""
+    # Inside the loops nothing may take a reference to an array: counting references took 6 % of the time of a tile.
+    total, panels, scalars = block.total, block.panels, block.scalars
+    for panel in range(first, stop, SIDE):  # its terms stay in the first cache from tile to tile
+        side = min(SIDE, stop - panel)
+        for at, rows, begin, end, mixed in tiles:
+            if rows < ROWS:
+                break
+            left = add_tile(total, chosen, at, rows, panels, panel, side == SIDE, scalars, picks, begin, end, mixed)
+            if left:
+                _repeat(block, chosen, at, left, panel, side)
+    for at, rows, begin, end, mixed in tiles:
+        panel = stop if rows == ROWS else first
+        while panel < stop:
+            wide = panel + side_of(rows) <= stop
+            side = side_of(rows) if wide else 1
+            left = add_tile(total, chosen, at, rows, panels, panel, wide, scalars, picks, begin, end, mixed)
+            if left:
+                _repeat(block, chosen, at, left, panel, side)
+            panel += side
 
 
 @njit(nogil=True, cache=True)
 def _add_block(block):
-    """Add the terms of a block to at most ``CHUNK`` rows, none of which needs flushing.
-
-    Several rows together load a term once, but also multiply it with the zeros among their scalars. So rows in which
-    more than half are zeros go one by one.
-    """
-    picks, chosen = np.empty(block.stop - block.first, np.intp), np.empty(CHUNK, np.intp)
-    dense = 0
-    for n in range(len(block.scalars)):
-        chosen[dense] = n
-        if 2 * block.nonzero[n] >= block.stop - block.first:
-            dense += 1
-        elif block.nonzero[n]:
-            _add_rows(block, chosen, dense, 1, picks)
-    at = dense // ROWS * ROWS
-    _add_tiles(block, chosen, dense // ROWS)
-    for rows in (4, 2, 1):
-        while at + rows <= dense:
-            _add_rows(block, chosen, at, rows, picks)
-            at += rows
+    """Add the terms of a block to at most ``CHUNK`` rows, none of which needs flushing."""
+    picks = np.empty(len(block.scalars) * (block.stop - block.first), np.intp)
+    chosen = np.empty(len(block.scalars), np.intp)
+    tiles = _tiles_of(block, chosen, picks)
+    for first in range(0, len(block.panels), GROUP):
+        _add_group(block, chosen, picks, tiles, first, min(first + GROUP, len(block.panels)))
 
 
 @njit(nogil=True, cache=True)
