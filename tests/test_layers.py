@@ -31,6 +31,7 @@ PLAIN = {
     "etalstm.stale",
     "etalstm.storage",
     "etalstm.stream",
+    "etalstm.turns",
     "etalstm.weight_format",
 }  # plain Python and NumPy: everybody in sw and sim
 CONTRACT = {"etalstm.hw.contract"}

@@ -2,8 +2,7 @@
 
 import importlib.util
 import json
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated
 
 import numpy as np
@@ -11,21 +10,7 @@ from typer import Option
 
 from etalstm.golden.trainer import Rows, network_backward, network_forward
 from etalstm.network import NetworkShape, check_size, initial_parameters
-
-
-def best_seconds(works: Sequence[Callable[[], object]], runs: int) -> list[float]:
-    """Give each work's shortest time of `runs` calls, after one that warms up.
-
-    The works take turns, so that whatever else the machine does falls on all of them.
-    """
-    times = [[] for _ in works]
-    for turn in range(runs + 1):
-        for work, seconds in zip(works, times, strict=True):
-            started = time.perf_counter()
-            work()
-            if turn:
-                seconds.append(time.perf_counter() - started)
-    return [min(seconds) for seconds in times]
+from etalstm.turns import take_turns
 
 
 def operations(shape: NetworkShape, batch: int, steps: int) -> int:
@@ -83,7 +68,7 @@ def golden(
     works = [golden_work(shape, batch, steps)]
     if importlib.util.find_spec("torch"):
         works.append(torch_work(shape, batch, steps))
-    seconds, theirs = [*best_seconds(works, runs), None][:2]
+    seconds, theirs = [*take_turns(works, runs).min(axis=1).tolist(), None][:2]
     result = {"seconds": seconds, "gflops": giga / seconds}
     result |= {"torch_seconds": theirs, "torch_gflops": None, "ratio": None}
     if theirs:

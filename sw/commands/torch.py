@@ -28,9 +28,10 @@ def torch(
     if as_json:
         print(json.dumps(result))
         return
-    for name in ("session", "module", "stock"):
+    for name in ("session", "bare", "module", "stock"):
         print(f"{name:8}{result[f'{name}_seconds'] * 1e3:9.1f} ms")
-    print(f"the module takes {result['module_overhead']:.1%} more than its session, and has ", end="")
-    print(f"{result['of_stock']:.2f} of the speed of PyTorch's LSTM")
+    print(f"the module takes {result['module_overhead']:.1%} more than its session, of which ", end="")
+    print(f"{result['bare_overhead']:.1%} are autograd's own,")
+    print(f"and has {result['of_stock']:.2f} of the speed of PyTorch's LSTM")
     print(f"a packed batch of {bench.SHORTEST} to {longest} steps takes ", end="")
     print(f"{result['packed_over_real_steps']:.2f} times what its real steps take")

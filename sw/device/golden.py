@@ -10,6 +10,7 @@ from etalstm.device.device import Device
 from etalstm.device.results import Outputs
 from etalstm.device.shape import TrainingShape
 from etalstm.golden.passes import LayerBackward
+from etalstm.golden.totals import column_norms
 from etalstm.golden.trainer import Rows, network_backward, network_forward, network_outputs, network_update
 from etalstm.golden.usage import layer_usage
 from etalstm.hw import config
@@ -75,7 +76,7 @@ class GoldenSession(Session):
         return np.stack([layer.dh0 for layer in self._results]), np.stack([layer.dc0 for layer in self._results])
 
     def _norm_terms(self):
-        return [layer.column_norms for layer in self._results], [layer.bias for layer in self._results]
+        return [column_norms(layer.weights) for layer in self._results], [layer.bias for layer in self._results]
 
     def _gradients(self):
         return list(map(_gradients_of, self._results))

@@ -23,7 +23,7 @@ from etalstm.golden.padding import padded_steps, real_steps, term_numbers
 from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps
 from etalstm.golden.reference import DENSE
 from etalstm.golden.sums import MINUS_ZERO, ZERO, accumulate, finish_empty, gradient_sums, mac_sums, packed_sums
-from etalstm.golden.totals import add_arrays, bias_gradient, column_norms
+from etalstm.golden.totals import add_arrays, bias_gradient
 from etalstm.slices import slice_ranges, tree_total
 
 ONE = np.float32(1)
@@ -253,7 +253,7 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     ranges = slice_ranges(batch, slices)
     dw = tree_total((_weight_gradient(forward, delta, numbers, sequences) for sequences in ranges), slices, add_arrays)
     db = tree_total((bias_gradient(whole, _order_of_sums(numbers, each)) for each in ranges), slices, add_arrays)
-    return LayerBackward(dx, dh, dc, dw, db, column_norms(dw), delta, forward.active)
+    return LayerBackward(dx, dh, dc, dw, db, delta, forward.active)
 
 
 def _moved(broadcast, inputs):

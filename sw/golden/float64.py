@@ -128,4 +128,4 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
         dh = np.where(live, dxh[:, inputs:], dh)
         dc = np.where(live, through * f, dc)
     sent = without_padding(deltas, forward.active)
-    return LayerBackward(dx, dh, dc, dw, db, np.square(dw).sum(axis=0), sent, forward.active)
+    return LayerBackward(dx, dh, dc, dw, db, sent, forward.active)

@@ -80,7 +80,6 @@ class LayerBackward:
     dh0, dc0 : arrays, float32, (B, H)
     weights : array, float32, (4H, K)      dW
     bias : array, float32, (4H,)           db
-    column_norms : array, float32, (K,)    per column of dW, the sum of its squares
     sent : array, float32, (N, 4H)         gradients δ of the gate sums as they are broadcast: pruned, in the order of
                                            :func:`without_padding`; +0 at skipped steps
     active : array, bool, (T, B)           that of the forward pass
@@ -91,7 +90,6 @@ class LayerBackward:
     dc0: np.ndarray
     weights: np.ndarray
     bias: np.ndarray
-    column_norms: np.ndarray
     sent: np.ndarray
     active: np.ndarray
 

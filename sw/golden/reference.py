@@ -183,7 +183,7 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     final = dy, dh, dc, delta_threshold, slices
     dx, dh, dc, [(dw, db, delta)] = cell_backward(LSTM, [(weights, None)], forward, [xh], *final)
     active = forward.active
-    return LayerBackward(dx, dh, dc, dw, db, column_norms(dw), without_padding(delta, active), active)
+    return LayerBackward(dx, dh, dc, dw, db, without_padding(delta, active), active)
 
 
 def sliced_gradients(delta, whole, xh, slices):

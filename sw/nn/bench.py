@@ -3,17 +3,18 @@
 Dimensions: B sequences, T steps, H units and inputs.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from etalstm.device import TrainingShape, open_device
+from etalstm.device import Session, TrainingShape, open_device
 from etalstm.network import LayerParameters, NetworkShape, check_size
 from etalstm.nn.lstm import LSTM
+from etalstm.turns import take_turns
 
 SHORTEST = 4  # steps of the shortest sequence of the packed batch
 
@@ -51,39 +52,56 @@ def measure(sizes: Sizes) -> dict:
     Returns
     -------
     dict
-        ``session_seconds``, ``module_seconds``, ``stock_seconds``: medians, of a session, of the module on it, and of
-        ``torch.nn.LSTM``. ``module_overhead``: the module's time over the session's, less 1. ``of_stock``: stock's time
-        over the module's. ``packed_over_real_steps``: time of a packed batch over the share of its steps that is not
-        padding of the time of a batch of full length. The last three are medians over the turns of quotients.
+        ``session_seconds``, ``bare_seconds``, ``module_seconds``, ``stock_seconds``: medians, of a session, of an
+        autograd function around it and nothing else, of the module on it, and of ``torch.nn.LSTM``.
+        ``bare_overhead``, ``module_overhead``: the time over the session's, less 1. ``of_stock``: stock's time over the
+        module's. ``packed_over_real_steps``: time of a packed batch over the share of its steps that is not padding of
+        the time of a batch of full length. All but the seconds are medians over the turns of quotients.
     """
     torch.manual_seed(0)
     module = LSTM(sizes.hidden, sizes.hidden)
-    session, own, stock = turns(_same_work(module, sizes), sizes.runs)
-    full, packed = turns(_packed_work(module, sizes), sizes.runs)
+    session, bare, own, stock = take_turns(_same_work(module, sizes), sizes.runs)
+    full, packed = take_turns(_packed_work(module, sizes), sizes.runs)
     share = _lengths(sizes).sum() / (sizes.batch * sizes.longest)
     return {
         "session_seconds": float(np.median(session)),
+        "bare_seconds": float(np.median(bare)),
         "module_seconds": float(np.median(own)),
         "stock_seconds": float(np.median(stock)),
+        "bare_overhead": float(np.median(bare / session)) - 1,
         "module_overhead": float(np.median(own / session)) - 1,
         "of_stock": float(np.median(stock / own)),
         "packed_over_real_steps": float(np.median(packed / full)) / float(share),
     }
 
 
-def turns(works: list[Callable[[], object]], runs: int) -> np.ndarray:
-    """Give the seconds of each work in each turn, (works, runs). Every other turn goes through them backwards."""
-    seconds = np.empty((len(works), runs + 1))
-    for turn in range(runs + 1):
-        for number in list(range(len(works)))[:: 1 if turn % 2 else -1]:
-            started = time.perf_counter()
-            works[number]()
-            seconds[number, turn] = time.perf_counter() - started
-    return seconds[:, 1:]
+class _SessionPass(torch.autograd.Function):
+    """A session's forward and backward pass."""
+
+    @staticmethod
+    def forward(ctx, session, x, *parameters):
+        ctx.session = session
+        return torch.from_numpy(session.forward(x.numpy()).y)
+
+    @staticmethod
+    def backward(ctx, dy):
+        back, gradients = ctx.session.backward(dy.numpy()), ctx.session.gradients()[0].tensors()
+        return None, *map(torch.from_numpy, (back.dx, *gradients, gradients[-1].copy()))
+
+
+class _Bare(torch.nn.Module):
+    """What autograd itself costs: a module that does nothing of what :class:`etalstm.nn.LSTM` does for its user."""
+
+    def __init__(self, session: Session, module: LSTM):
+        super().__init__()
+        self._session, self._layer = session, module
+
+    def forward(self, x):
+        return (_SessionPass.apply(self._session, x, *self._layer.parameters()),)
 
 
 def _same_work(module: LSTM, sizes: Sizes) -> list[Callable[[], object]]:
-    """Give a pass there and back in a session, in the module, and in a stock module."""
+    """Give a pass there and back in a session, in autograd alone, in the module, and in a stock module."""
     x = torch.randn(sizes.steps, sizes.batch, sizes.hidden)
     dy = torch.randn(sizes.steps, sizes.batch, sizes.hidden)
     shape = TrainingShape(NetworkShape(sizes.hidden, sizes.hidden), sizes.batch, sizes.steps)
@@ -97,8 +115,8 @@ def _same_work(module: LSTM, sizes: Sizes) -> list[Callable[[], object]]:
         gradients = session.gradients()[0]
         return back.dx, back.dh0, back.dc0, gradients.weights, gradients.bias
 
-    stock = module.to_stock()
-    return [in_session, lambda: _there_and_back(module, x, dy), lambda: _there_and_back(stock, x, dy)]
+    modules = _Bare(session, module), module, module.to_stock()
+    return [in_session, *(partial(_there_and_back, each, x, dy) for each in modules)]
 
 
 def _packed_work(module: LSTM, sizes: Sizes) -> list[Callable[[], object]]:
@@ -112,7 +130,7 @@ def _packed_work(module: LSTM, sizes: Sizes) -> list[Callable[[], object]]:
         data = packed.data.detach().requires_grad_()
         module(packed._replace(data=data))[0].data.backward(dy[1])
 
-    return [lambda: _there_and_back(module, x, dy[0]), through_packed]
+    return [partial(_there_and_back, module, x, dy[0]), through_packed]
 
 
 def _lengths(sizes: Sizes) -> np.ndarray:
@@ -120,6 +138,6 @@ def _lengths(sizes: Sizes) -> np.ndarray:
     return np.linspace(sizes.longest, SHORTEST, sizes.batch).round().astype(np.int64)
 
 
-def _there_and_back(module: torch.nn.LSTM, x: torch.Tensor, dy: torch.Tensor) -> None:
+def _there_and_back(module: torch.nn.Module, x: torch.Tensor, dy: torch.Tensor) -> None:
     module.zero_grad()
     module(x.detach().requires_grad_())[0].backward(dy)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from etalstm.cli import run
-from etalstm.nn import bench
 
 SMALL = ["--hidden", "4", "--batch", "3", "--steps", "5", "--longest", "6", "--runs", "2"]
 
@@ -15,7 +14,8 @@ def test_the_figures_are_there(capsys):
     assert run(["bench", "torch", *SMALL, "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)
     assert set(figures) == {
-        "session_seconds", "module_seconds", "stock_seconds", "module_overhead", "of_stock", "packed_over_real_steps",
+        "session_seconds", "bare_seconds", "module_seconds", "stock_seconds",
+        "bare_overhead", "module_overhead", "of_stock", "packed_over_real_steps",
     }  # fmt: skip
     assert all(np.isfinite(value) for value in figures.values())
 
@@ -31,10 +31,3 @@ def test_they_are_told_in_words(capsys):
 def test_sizes_that_are_none_are_refused(option, message, capsys):
     assert run(["bench", "torch", option]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_works_take_turns_forwards_and_backwards():
-    order = []
-    seconds = bench.turns([lambda: order.append(0), lambda: order.append(1)], runs=2)
-    assert order == [1, 0, 0, 1, 1, 0] or order == [0, 1, 1, 0, 0, 1]
-    assert seconds.shape == (2, 2) and (seconds > 0).all()

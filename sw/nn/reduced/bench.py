@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from etalstm.network import GATES, check_size
-from etalstm.nn.bench import turns
 from etalstm.nn.reduced.lstm import LSTM
 from etalstm.nn.reduced.memory import held_bytes, kept_elements, kept_tensors
 from etalstm.storage import KINDS, check_share
+from etalstm.turns import take_turns
 
 STOCK, PLAIN = "stock", "plain"
 DEVICES = ("cpu", "cuda")
@@ -114,7 +114,7 @@ def measure(work: Work, options: Options) -> dict:
     modules = {name: work.load(module).to(options.device) for name, module in _modules(work, options).items()}
     x, dy = (torch.from_numpy(array).to(options.device) for array in (work.x, work.dy))
     iterations = [_iteration(module, x, dy) for module in modules.values()]
-    seconds = dict(zip(modules, turns(iterations, options.runs), strict=True))
+    seconds = dict(zip(modules, take_turns(iterations, options.runs), strict=True))
     kept = {name: _kept(module, x) for name, module in modules.items()}
     cases = {}
     for name, iteration in zip(modules, iterations, strict=True):
