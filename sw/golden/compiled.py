@@ -19,8 +19,14 @@ from etalstm.golden.activation import activation_of
 from etalstm.golden.arithmetic import finish, plus, times
 from etalstm.golden.delta import Sender, add_before, collect, collect_inputs, send, send_inputs, x_starts
 from etalstm.golden.packing import matrix_of
-from etalstm.golden.padding import padded_steps, real_steps, term_numbers
-from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps
+from etalstm.golden.passes import (
+    LayerBackward,
+    LayerPass,
+    skipped_steps,
+    term_numbers,
+    with_padding,
+    without_padding,
+)
 from etalstm.golden.reference import DENSE
 from etalstm.golden.sums import MINUS_ZERO, ZERO, accumulate, finish_empty, gradient_sums, mac_sums, packed_sums
 from etalstm.golden.totals import add_arrays, bias_gradient
@@ -215,7 +221,7 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None,
     skipped, numbers = skipped_steps(skipped, steps), term_numbers(active)
     rule = storage.compressed, storage.bf16, np.array(storage.thresholds, np.float32)
     broadcast, x_sent = send_inputs(x, active, inputs)
-    real = real_steps(broadcast, active)
+    real = without_padding(broadcast, active)
     of_x = matrix_of(weights[:, :width].T)
     if shared:
         z = packed_sums(np.broadcast_to(bias, (shared.count, bias.size)), of_x, shared.x)[shared.numbers[active]]
@@ -248,7 +254,7 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
         )
 
     CREW.share(batch, delta.size * dh.shape[1], piece, forward.active.sum(axis=0))
-    dx = padded_steps(mac_sums(None, weights[:, :inputs], delta), forward.active)
+    dx = with_padding(mac_sums(None, weights[:, :inputs], delta), forward.active)
     dx = collect_inputs(dx, forward)
     ranges = slice_ranges(batch, slices)
     dw = tree_total((_weight_gradient(forward, delta, numbers, sequences) for sequences in ranges), slices, add_arrays)

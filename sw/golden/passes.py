@@ -32,6 +32,11 @@ def with_padding(terms: np.ndarray, active: np.ndarray) -> np.ndarray:
     return array
 
 
+def term_numbers(active: np.ndarray) -> np.ndarray:
+    """Number the real steps in the order of :func:`without_padding`: int64, (T, B), -1 where there is padding."""
+    return np.where(active, active.cumsum().reshape(active.shape), 0) - 1
+
+
 @dataclass(frozen=True)
 class LayerPass:
     """One layer's forward pass over T steps, of which N of all sequences together are no padding.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from etalstm.golden.padding import padded_steps, real_steps
+from etalstm.golden.passes import with_padding, without_padding
 from etalstm.storage import Storage
 
 _compare = ctypes.CDLL(None).memcmp  # several times as fast as NumPy's comparison, which writes an array
@@ -104,11 +104,11 @@ class Packing:
         """Give (T, B, N) for the packed (steps of all sequences, N); padding is zero."""
         if len(data) != self.lengths.sum():
             raise ValueError(f"there must be {self.lengths.sum()} steps, as batch_sizes say, got {len(data)}")
-        return padded_steps(data, self._active)
+        return with_padding(data, self._active)
 
     def pack(self, steps: np.ndarray) -> np.ndarray:
         """Undo :meth:`pad`."""
-        return real_steps(steps, self._active)
+        return without_padding(steps, self._active)
 
 
 def in_reading_order(steps: np.ndarray, lengths: np.ndarray | None, reverse: bool) -> np.ndarray:
