@@ -1,0 +1,101 @@
+"""Binary32 products and sums in integers: a reference that shares no floating-point operation with anything it judges.
+
+A number is sign, significand and exponent; it is rounded to nearest even on the subnormal grid, then flushed: see
+``docs/contract``.
+"""
+
+import numpy as np
+from numba import njit
+
+MANTISSA, BIAS = 23, 127
+SIGN, INFINITY, NAN = 0x8000_0000, 0x7F80_0000, 0x7FC0_0000
+IMPLIED = 1 << MANTISSA
+SPARE = 36
+"""Bits below a significand of a sum. A bit that stands for all that was shifted out lies far below any rounding."""
+
+
+@njit(nogil=True, cache=True)
+def _length(number):
+    """Count the bits of a positive integer."""
+    length = 0
+    while number:
+        number >>= 1
+        length += 1
+    return length
+
+
+@njit(nogil=True, cache=True)
+def _rounded(sign, significand, exponent):
+    """Give the word of ±significand · 2^exponent; an integer below 2^62, and an int."""
+    if significand == 0:
+        return sign
+    biased = max(exponent + _length(significand) - 1 + BIAS, 1)
+    shift = biased - BIAS - MANTISSA - exponent
+    if shift <= 0:
+        units = significand << -shift
+    elif shift > 62:
+        units = 0
+    else:
+        units, rest, half = significand >> shift, significand & ((1 << shift) - 1), 1 << (shift - 1)
+        units += rest > half or (rest == half and units & 1)
+    word = units + ((biased - 1) << MANTISSA)
+    return sign | (min(word, INFINITY) if word >= IMPLIED else 0)
+
+
+@njit(nogil=True, cache=True)
+def _significand(word):
+    """Give the significand of a finite word; a subnormal number counts as zero."""
+    return (word & (IMPLIED - 1)) | IMPLIED if word & INFINITY else 0
+
+
+@njit(nogil=True, cache=True)
+def product(a, b):
+    """Multiply two words, int64, of binary32; a word."""
+    sign, x, y = (a ^ b) & SIGN, a & ~SIGN, b & ~SIGN
+    if x > INFINITY or y > INFINITY:
+        return NAN
+    p, q = _significand(x), _significand(y)
+    if x == INFINITY or y == INFINITY:
+        return NAN if p == 0 or q == 0 else sign | INFINITY
+    return _rounded(sign, p * q, (x >> MANTISSA) + (y >> MANTISSA) - 2 * (BIAS + MANTISSA))
+
+
+@njit(nogil=True, cache=True)
+def _sum_of_finite(a, b):
+    """Add two finite words, the first of which has the larger magnitude."""
+    distance = ((a & INFINITY) >> MANTISSA) - ((b & INFINITY) >> MANTISSA)
+    large, small = _significand(a & ~SIGN) << SPARE, _significand(b & ~SIGN) << SPARE
+    shifted = small >> min(distance, 62)
+    shifted |= (shifted << min(distance, 62)) != small if distance < 62 else small != 0
+    exponent = ((a & INFINITY) >> MANTISSA) - BIAS - MANTISSA - SPARE
+    total = large - shifted if (a ^ b) & SIGN else large + shifted
+    return _rounded(a & SIGN if total else a & b & SIGN, total, exponent)
+
+
+@njit(nogil=True, cache=True)
+def total(a, b):
+    """Add two words, int64, of binary32; a word."""
+    x, y = a & ~SIGN, b & ~SIGN
+    if x > INFINITY or y > INFINITY or (x == y == INFINITY and a != b):
+        return NAN
+    if x == INFINITY or y == INFINITY:
+        return a if x == INFINITY else b
+    return _sum_of_finite(a, b) if x >= y else _sum_of_finite(b, a)
+
+
+@njit(nogil=True, cache=True)
+def products(a, b):
+    """Multiply element by element: arrays, uint32, (N,)."""
+    z = np.empty_like(a)
+    for n in range(len(a)):
+        z[n] = product(np.int64(a[n]), np.int64(b[n]))
+    return z
+
+
+@njit(nogil=True, cache=True)
+def totals(a, b):
+    """Add element by element: arrays, uint32, (N,)."""
+    z = np.empty_like(a)
+    for n in range(len(a)):
+        z[n] = total(np.int64(a[n]), np.int64(b[n]))
+    return z
