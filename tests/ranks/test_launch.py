@@ -51,6 +51,16 @@ def test_a_run_on_ranks_leaves_the_checkpoint_of_one_process(alone, tmp_path, ra
     assert done([*command, *machine], tmp_path / "run") == alone
 
 
+def test_buckets_go_through_a_pipeline(tmp_path):
+    lines = [f"{'a b c d e f g h'[: 2 * (n % 8) + 1]},{'xy'[n % 2]}" for n in range(400)]
+    (tmp_path / "own.csv").write_text("\n".join(["text,label", *lines]))
+    mine = ("train", "--data", str(tmp_path / "own.csv"), "--task", "classify", "--buckets", "auto", *TRAIN[3:])
+    alone, ranks = tmp_path / "alone", tmp_path / "ranks"
+    expected = done([*ETA_LSTM, *mine, "--out", str(alone)], alone)
+    launched = (find_mpiexec(), "-n", "2", *ETA_LSTM, *mine, "--pipeline", "2", "--out", str(ranks))
+    assert done(launched, ranks) == expected
+
+
 def test_a_run_goes_on_with_another_number_of_ranks(tmp_path):
     host = ("--optimizer", "adam", "--dropout", "0.2", "--ms2", "off", "--delta-target", "off")
     undisturbed = done([*started(tmp_path / "one", *ETA_LSTM), *host], tmp_path / "one")
