@@ -34,6 +34,7 @@ BENCHES = {
     "torch": "torch",
     "reduced": "reduced",
     "activation": "activation",
+    "faults": "faults",
     "arithmetic": "arithmetic",
     "simulators": "simulators",
     "buckets": "buckets",

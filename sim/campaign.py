@@ -1,0 +1,234 @@
+"""Trains a small network on the simulated machine again and again, each time with another fault."""
+
+import multiprocessing
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from multiprocessing.connection import Connection, wait
+
+import numpy as np
+
+from etalstm.device import TrainingShape
+from etalstm.device.accelerator import Accelerator
+from etalstm.device.hardware import HardwareDevice
+from etalstm.errors import EtaLstmError
+from etalstm.hw import config as configurations
+from etalstm.network import NetworkShape, initial_parameters
+from etalstm.processors import count_processors
+from etalstm.sim.faulty import FaultyTransport, Hang, Kind, Moment
+from etalstm.sim.transport import SimTransport
+from etalstm.storage import Storage
+
+SHAPE = TrainingShape(NetworkShape(4, 6, 2), 3, 4, masked=True, storage=Storage("ms1", 0.05))
+ITERATIONS = 2
+WATCHDOG_CYCLES = 20_000
+SECONDS = 120
+"""That a case may take; one takes less than one."""
+
+
+class Outcome(StrEnum):
+    """How a case ended."""
+
+    MASKED = "masked"  #: the fault changed no bit of any result
+    DETECTED = "detected"  #: an error of :mod:`etalstm.errors` said so
+    SILENT = "silent"  #: results differ, and nothing said so
+    HANG = "hang"
+    CRASH = "crash"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What became of one case.
+
+    Members
+    -------
+    number : int
+    kind : Kind or None
+    moment : Moment or None
+        None if the process did not live to tell.
+    struck, place : str
+        What the fault hit, see :class:`FaultyTransport`; the array of the plan that has the address, or "program".
+        Empty where nothing was hit.
+    outcome : Outcome
+    said : str
+        The error.
+    """
+
+    number: int
+    kind: Kind | None
+    moment: Moment | None
+    struck: str
+    place: str
+    outcome: Outcome
+    said: str
+
+
+class Bench:
+    """A machine and what it does without a fault.
+
+    Parameters
+    ----------
+    preset : str
+    seed : int
+        Of all cases; a case is this seed and its number.
+    """
+
+    def __init__(self, preset: str, seed: int):
+        self._preset, self._seed = preset, seed
+        draw = np.random.default_rng(seed)
+        self._x = draw.standard_normal(SHAPE.x_shape, np.float32)
+        self._dy = draw.standard_normal((SHAPE.steps, SHAPE.batch, SHAPE.network.hidden_size), np.float32)
+        self._lengths = [SHAPE.steps, 2, SHAPE.steps - 1]
+        with self.machine() as transport:
+            self._expected = self.trained(self.session(transport))
+            self._cycles, self._transfers = transport.cycles, transport.transfers
+
+    def run(self, number: int) -> Found:
+        """Run one case."""
+        draw = np.random.default_rng([self._seed, number])
+        kind, program = list(Kind)[draw.integers(len(Kind))], int(draw.integers(len(self._cycles)))
+        moment = Moment(program, int(draw.integers(self._cycles[program])), int(draw.integers(self._transfers)))
+        with self.machine() as transport:
+            session = self.session(transport)
+            transport.arm(kind, moment, session.addresses, draw)
+            outcome, said = self.judged(session)
+            place = "" if transport.address is None else _place(session, transport.address)
+        return Found(number, kind, moment, transport.struck, place, outcome, said)
+
+    def judged(self, session) -> tuple[Outcome, str]:
+        """Train in a session, and tell how it ended and what the error said."""
+        try:
+            same = self.trained(session) == self._expected
+        except EtaLstmError as error:
+            return Outcome.DETECTED, f"{type(error).__name__}: {error}"
+        except Hang as error:
+            return Outcome.HANG, str(error)
+        except Exception as error:  # whatever else a user would see as a traceback
+            return Outcome.CRASH, f"{type(error).__name__}: {error}"
+        return (Outcome.MASKED if same else Outcome.SILENT), ""
+
+    def machine(self) -> FaultyTransport:
+        """Make a machine."""
+        return FaultyTransport(SimTransport(configurations.preset(self._preset)))
+
+    def session(self, transport: FaultyTransport):
+        """Make a session on a machine; what a fault can hit counts from there."""
+        accelerator = Accelerator(transport, configurations.preset(self._preset))
+        accelerator.watchdog_cycles = WATCHDOG_CYCLES
+        session = HardwareDevice("sim", self._preset, accelerator).create(SHAPE)
+        transport.arm(None, None, [], None)
+        return session
+
+    def trained(self, session) -> list[bytes]:
+        """Train, and give the bits of everything that a user gets."""
+        session.load(initial_parameters(SHAPE.network, 0))
+        found = []
+        for _ in range(ITERATIONS):
+            outputs, back = session.forward(self._x, self._lengths), session.backward(self._dy)
+            found += [outputs.y, outputs.h, outputs.c, back.dx, back.dh0, back.dc0]
+            found += [array for layer in session.gradients() for array in (layer.weights, layer.bias)]
+            session.update(0.1, 0.9)
+        found += [array for layer in session.parameters() for array in (layer.weights, layer.bias)]
+        return [array.tobytes() for array in found]
+
+
+def _place(session, address: int) -> str:
+    """Name what lies at an address of a session's."""
+    for channel in range(session.placement.channels):
+        window = session.placement.window(channel)
+        if address in window:
+            vector = (address - window.start) // session.plan.map.memory.vector_bytes
+            arrays = session.plan.map.memory.arrays.values()
+            return next((a.name for a in arrays if a.first <= vector < a.first + a.vectors), "nothing")
+    return "program"
+
+
+class _Worker:
+    """A process that runs cases one after the other, and is replaced if it dies or takes too long."""
+
+    def __init__(self, preset: str, seed: int, numbers: range):
+        self._preset, self._seed, self.left = preset, seed, numbers
+        self._start()
+
+    @property
+    def is_late(self) -> bool:
+        """The case takes longer than any should."""
+        return time.monotonic() > self._deadline
+
+    def take(self) -> Found:
+        """Give what became of the first case that is left; to be called when the pipe has something, or it is late."""
+        number, self.left = self.left[0], self.left[1:]
+        try:
+            found = self.pipe.recv() if self.pipe.poll() else self._lost(number, Outcome.HANG, f"{SECONDS} seconds")
+        except EOFError:
+            self._process.join()
+            found = self._lost(number, Outcome.CRASH, f"the process ended with {self._process.exitcode}")
+        self._deadline = time.monotonic() + SECONDS
+        return found
+
+    def stop(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.join()
+        self.pipe.close()
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")  # a fork would have none of the threads
+        self.pipe, theirs = context.Pipe(duplex=False)
+        self._process = context.Process(target=_work, args=(theirs, self._preset, self._seed, self.left), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._deadline = time.monotonic() + SECONDS
+
+    def _lost(self, number: int, outcome: Outcome, said: str) -> Found:
+        self.stop()
+        if self.left:
+            self._start()
+        return Found(number, None, None, "", "", outcome, said)
+
+
+def _work(pipe: Connection, preset: str, seed: int, numbers: range) -> None:
+    bench = Bench(preset, seed)
+    for number in numbers:
+        pipe.send(bench.run(number))
+    pipe.close()
+
+
+def campaign(count: int, seed: int = 0, first: int = 0, preset: str = "test") -> Iterator[Found]:
+    """Run cases of following numbers, in processes of their own, and give them as they end.
+
+    A process that dies, or takes longer than :data:`SECONDS` for a case, makes that case a crash or a hang, and another
+    process goes on.
+
+    Parameters
+    ----------
+    count, first : int
+        How many, and the number of the first.
+    seed : int
+    preset : str
+
+    Raises
+    ------
+    ValueError
+        If `count` is not above 0, a number is negative, or there is no such preset.
+    ToolchainError
+        If the simulator cannot be built.
+    """
+    if count < 1 or seed < 0 or first < 0:
+        raise ValueError(f"count must be above 0, seed and first not below, got {count}, {seed} and {first}")
+    Bench(preset, seed)  # builds the simulator once, and says here what is wrong
+    shares = min(count_processors(), count)
+    workers = [_Worker(preset, seed, range(first + n, first + count, shares)) for n in range(shares)]
+    try:
+        while workers:
+            ready = wait([worker.pipe for worker in workers], timeout=1)
+            for worker in workers:
+                if worker.left and (worker.pipe in ready or worker.is_late):
+                    yield worker.take()
+            for worker in [worker for worker in workers if not worker.left]:
+                worker.stop()
+                workers.remove(worker)
+    finally:
+        for worker in workers:
+            worker.stop()

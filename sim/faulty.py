@@ -1,0 +1,160 @@
+"""A simulated machine to which one fault happens: where, when and which is drawn from a number."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from etalstm.device.transport import Transport
+from etalstm.hw import contract
+from etalstm.hw.contract import KEPT_REGISTERS, PAGE_BYTES, Register
+from etalstm.sim.simulation import Fault, Stop
+from etalstm.sim.transport import SimTransport
+
+PATIENCE_CYCLES = 1_000_000  # of a case; many times what its programs take
+POLL_CYCLES = 10_000  # until the driver may look what the machine is doing
+
+
+class Kind(StrEnum):
+    """What happens."""
+
+    BIT = "a bit of the memory turns over"
+    REGISTER = "a bit of a register turns over"
+    ERROR = "a part of the memory answers with an error, in one program"
+    SILENCE = "a part of the memory never answers, in one program"
+    LOST = "half of a transfer of the host's never arrives"
+    ABORT = "the program is aborted"
+    RESET = "the machine is reset"
+
+
+class Hang(Exception):
+    """The machine went on for far longer than its programs take: nothing has stopped it."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When a fault happens.
+
+    Members
+    -------
+    program, cycle : int
+        Cycles after the start of the run's program of this number, the first one 0.
+    transfer : int
+        Number of the transfer to the machine, for :attr:`Kind.LOST`.
+    """
+
+    program: int
+    cycle: int
+    transfer: int
+
+
+class FaultyTransport(Transport):
+    """A simulated machine with one fault in its life.
+
+    Parameters
+    ----------
+    machine : SimTransport
+
+    Members
+    -------
+    cycles : list of int
+        Of each program since :meth:`arm`.
+    transfers : int
+        From the host to the machine's memory since then.
+    struck : str
+        The kind of the fault, or the register that it hit; empty if it has not happened yet.
+    address : int or None
+        The byte that it hit.
+    """
+
+    def __init__(self, machine: SimTransport):
+        self._machine, self.memory_bytes = machine, machine.memory_bytes
+        self.arm(None, None, [], None)
+
+    def arm(
+        self, kind: Kind | None, moment: Moment | None, used: list[range], draw: np.random.Generator | None
+    ) -> None:
+        """Count anew; let a fault happen, to one of the addresses in `used` if it is of the memory."""
+        self._kind, self._moment, self._used, self._draw = kind, moment, used, draw
+        self.cycles, self.transfers, self.struck, self.address = [], 0, "", None
+
+    def read_register(self, register):
+        """Read a register of the machine."""
+        return self._machine.read_register(register)
+
+    def write_register(self, register, value):
+        """Write a register of the machine; one that starts a program is counted."""
+        if register == Register.CONTROL and value & contract.CONTROL_START:
+            self._machine.simulation.clear_faults()
+            self.cycles.append(0)
+        self._machine.write_register(register, value)
+
+    def wait(self, seconds):
+        """Clock the machine until its interrupt; the fault happens on the way."""
+        done = False
+        if self._is_due():
+            done = self._run(self._moment.cycle)
+            self._strike()
+        return done or self._run(POLL_CYCLES)
+
+    def reset(self):
+        """Reset the machine."""
+        self._machine.reset()
+
+    def close(self):
+        """Close the machine."""
+        self._machine.close()
+
+    def _is_due(self) -> bool:
+        happens = self._kind not in (None, Kind.LOST) and not self.struck
+        return happens and len(self.cycles) == self._moment.program + 1
+
+    def _run(self, cycles: int) -> bool:
+        if sum(self.cycles) >= PATIENCE_CYCLES:
+            raise Hang(f"{PATIENCE_CYCLES} cycles went by")
+        simulation = self._machine.simulation
+        began = simulation.cycle
+        stop = simulation.run(max(cycles, 1))
+        self.cycles[-1] += simulation.cycle - began
+        return stop is Stop.INTERRUPT
+
+    def _strike(self) -> None:
+        simulation, kind = self._machine.simulation, self._kind
+        self.struck = kind.name
+        if kind is Kind.REGISTER:
+            register = int(self._draw.choice(KEPT_REGISTERS))
+            self.struck = Register(register).name
+            bit = 1 << int(self._draw.integers(32))
+            self._machine.write_register(register, self._machine.read_register(register) ^ bit)
+        elif kind is Kind.ABORT:
+            self._machine.write_register(Register.CONTROL, contract.CONTROL_ABORT)
+        elif kind is Kind.RESET:
+            self._machine.reset()
+        else:
+            self.address = self._drawn_address()
+            if kind is Kind.BIT:
+                simulation.memory[self.address] ^= np.uint8(1 << int(self._draw.integers(8)))
+                return
+            errors = Fault.SUBORDINATE_ERROR, Fault.DECODE_ERROR
+            fault = Fault.NEVER if kind is Kind.SILENCE else errors[self._draw.integers(2)]
+            begin = self.address // PAGE_BYTES * PAGE_BYTES
+            simulation.inject(begin, begin + PAGE_BYTES, fault)
+
+    def _drawn_address(self) -> int:
+        number = int(self._draw.integers(sum(map(len, self._used))))
+        for part in self._used:
+            if number < len(part):
+                return part[number]
+            number -= len(part)
+        raise AssertionError("a number below the sum lies in one of the parts")
+
+    def _read_memory(self, address, size):
+        return self._machine.read_memory(address, size)
+
+    def _write_memory(self, address, data):
+        if self._kind is Kind.LOST and self.transfers == self._moment.transfer:
+            self.struck, self.address = self._kind.name, address
+            data = data[: data.size // 8 * 4]
+        self.transfers += 1
+        if data.size:
+            self._machine.write_memory(address, data)

@@ -1,0 +1,100 @@
+"""Faults in the simulated machine, one a case."""
+
+import json
+from multiprocessing.connection import wait
+
+import numpy as np
+import pytest
+
+from etalstm.cli import run
+from etalstm.sim import campaign
+from etalstm.sim.campaign import Bench, Outcome
+from etalstm.sim.faulty import Hang, Kind, Moment
+
+AT_ONCE = Moment(0, 0, 0)
+
+
+@pytest.fixture(scope="module")
+def bench():
+    return Bench("test", 0)
+
+
+def struck(bench, kind, moment, array=None):
+    """The outcome of a fault that is chosen, not drawn, in the whole memory or one array of it."""
+    with bench.machine() as transport:
+        session = bench.session(transport)
+        used = session.addresses
+        if array:
+            (found,) = (each for each in session.plan.map.memory.arrays.values() if each.name == array)
+            start = session.placement.window(0).start + found.first * session.plan.map.memory.vector_bytes
+            used = [range(start, start + 4)]
+        transport.arm(kind, moment, used, np.random.default_rng(1))
+        return (*bench.judged(session), transport)
+
+
+def test_no_case_hangs_or_crashes_and_each_kind_happens(bench):
+    found = [bench.run(number) for number in range(40)]
+    assert {each.kind for each in found} == set(Kind)
+    assert not [each for each in found if each.outcome in (Outcome.HANG, Outcome.CRASH)]
+    assert all(each.said for each in found if each.outcome is Outcome.DETECTED)
+    assert all(each.struck for each in found)
+
+
+def test_a_number_is_a_case(bench):
+    assert bench.run(7) == bench.run(7) != bench.run(8)
+
+
+def test_a_wrong_weight_is_silent_and_a_wrong_instruction_is_not(bench):
+    outcome, _, transport = struck(bench, Kind.BIT, AT_ONCE, array="bias0")
+    assert outcome is Outcome.SILENT and transport.struck == "BIT"
+    outcome, said, _ = struck(bench, Kind.SILENCE, AT_ONCE, array="bias0")
+    assert outcome is Outcome.DETECTED and said.startswith("StuckError: ")
+
+
+@pytest.mark.parametrize(("kind", "error"), [(Kind.ABORT, "AbortedError"), (Kind.RESET, "DeviceError")])
+def test_what_ends_a_program_is_named(bench, kind, error):
+    outcome, said, _ = struck(bench, kind, Moment(1, 300, 0))
+    assert outcome is Outcome.DETECTED and said.startswith(error)
+
+
+def test_a_fault_that_does_not_happen_changes_nothing(bench):
+    outcome, _, transport = struck(bench, Kind.BIT, Moment(1000, 0, 0))
+    assert outcome is Outcome.MASKED and transport.struck == ""
+
+
+def test_a_machine_that_goes_on_for_ever_is_a_hang_and_any_other_exception_a_crash(bench, monkeypatch):
+    def trained(error):
+        def raising(session):
+            raise error
+
+        return raising
+
+    for error, outcome in ((Hang("long"), Outcome.HANG), (IndexError("none"), Outcome.CRASH)):
+        monkeypatch.setattr(bench, "trained", trained(error))
+        assert bench.judged(None)[0] is outcome
+
+
+def test_a_process_that_dies_or_is_late_is_replaced(monkeypatch):
+    worker = campaign._Worker("no such preset", 0, range(5, 7))
+    assert wait([worker.pipe], timeout=60)
+    found = worker.take()
+    assert (found.number, found.outcome, found.said) == (5, Outcome.CRASH, "the process ended with 1")
+    assert worker.left == range(6, 7)
+    monkeypatch.setattr(campaign, "SECONDS", -1)
+    worker.stop()
+    late = campaign._Worker("test", 0, range(2))
+    assert late.is_late and late.take().outcome is Outcome.HANG
+    late.stop()
+
+
+def test_the_command_counts_outcomes_and_replays_a_case(capsys):
+    assert run(["bench", "faults", "--count", "3", "--first", "5"]) == 0
+    assert "detected    masked    silent" in capsys.readouterr().out
+    assert run(["bench", "faults", "--count", "1", "--first", "7", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["number"] == 7
+
+
+@pytest.mark.parametrize(("option", "message"), [("--count=0", "count must be above 0"), ("--seed=-1", "got 1000, -1")])
+def test_refuses(option, message, capsys):
+    assert run(["bench", "faults", option]) == 2
+    assert message in capsys.readouterr().err
