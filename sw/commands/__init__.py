@@ -40,3 +40,4 @@ BENCHES = {
 REPORT = "report"  # of the group itself; its commands:
 REPORTS = {"resources": "resources"}
 STUDIES = {"density": "density"}
+TRANSLATIONS = {"train": "translation", "run": "translation", "evaluate": "translation"}
