@@ -64,6 +64,9 @@ def train(
     clip: Annotated[float, option("Largest norm of the gradient", LEARN)] = 1.0,
     engine: Annotated[str, option("What computes the LSTMs: golden, sim, xdma:0", MACHINE)] = GOLDEN,
     preset: Annotated[str | None, option(f"{PRESET_HELP} [default: sim]", MACHINE)] = None,
+    recompute: Annotated[
+        str, option("Compute the attention's maps again instead of keeping them: auto, on, off", MACHINE)
+    ] = "auto",
     storage: Annotated[
         str | None, option("What cells keep: dense, ms1, ms1-bf16 [default: ms1 with a theta, else dense]", MACHINE)
     ] = None,

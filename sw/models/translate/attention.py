@@ -6,11 +6,38 @@ Dimensions: B pairs, S steps of the encoder, T steps of the decoder, H units, A 
 import torch
 from torch import Tensor, nn
 
+from etalstm.nn.recompute import AUTO, Cost, check_mode, recompute
+
 ADDITIVE, DOT = "additive", "dot"
 KINDS = (ADDITIVE, DOT)
+FLOAT_BYTES = 4
+FLOPS_PER_ELEMENT = 60.0  # of a matrix product, in the time of an element's sum, σ and product with v; measured
+MAP_BYTES = 1 << 20  # maps that are made at a time: so many stay in a core's cache
 
 
-class DotAttention(nn.Module):
+class Attention(nn.Module):
+    """What both kinds have in common. Sentences are worked on a few at a time, so that their maps stay in a cache.
+
+    Parameters
+    ----------
+    recompute : str
+        Whether the maps inside are computed again in the backward pass: ``auto``, ``on`` or ``off``. The bits are the
+        same. See :func:`etalstm.nn.recompute.recompute`.
+    """
+
+    def __init__(self, recompute: str = AUTO):
+        super().__init__()
+        self.recompute = check_mode(recompute)
+
+    def _in_groups(self, function, cost: Cost, *inputs: Tensor, shared: tuple[Tensor, ...] = ()) -> Tensor:
+        """Give the scores of a few sentences at a time; `cost` is that of all of them, `shared` has no sentences."""
+        sentences = len(inputs[0])
+        size = max(1, MAP_BYTES * sentences // max(1, cost.kept_bytes))
+        groups = zip(*(tensor.split(size) for tensor in inputs), strict=True)
+        return torch.cat([recompute(function, *group, *shared, mode=self.recompute, cost=cost) for group in groups])
+
+
+class DotAttention(Attention):
     """Scores are the products of the decoder's outputs and the encoder's: Luong et al. 2015, ``dot``."""
 
     def forward(self, queries: Tensor, keys: Tensor, padding: Tensor) -> Tensor:
@@ -22,11 +49,16 @@ class DotAttention(nn.Module):
         keys : Tensor, (B, S, H)         outputs of the encoder
         padding : Tensor, bool, (B, S)   encoder's steps that are no tokens: they have weight 0
         """
-        return mean(queries @ keys.transpose(1, 2), keys, padding)
+        elements = queries.shape[1] * keys.shape[0] * keys.shape[1]
+        cost = Cost(0, 2 * keys.shape[2] * elements)  # the product keeps its factors, which are inputs
+        return mean(self._in_groups(dot, cost, queries, keys), keys, padding)
 
 
-class AdditiveAttention(nn.Module):
+class AdditiveAttention(Attention):
     """Scores are ``v · tanh(W_q q + W_k k)``: Bahdanau et al. 2015.
+
+    They are computed as ``2 v · σ(2 W_q q + 2 W_k k)``, as tanh(x) is 2 σ(2x) - 1. The difference, the sum of v,
+    is equal at all steps, so the softmax does not see it. PyTorch's σ takes an eighth of the time of its tanh on a CPU.
 
     Parameters
     ----------
@@ -34,22 +66,32 @@ class AdditiveAttention(nn.Module):
         H.
     inner : int, optional
         A; H if not given.
+    recompute : str
+        See :class:`Attention`.
     """
 
-    def __init__(self, hidden: int, inner: int | None = None):
-        super().__init__()
+    def __init__(self, hidden: int, inner: int | None = None, recompute: str = AUTO):
+        super().__init__(recompute)
         inner = inner or hidden
         self.query, self.key = nn.Linear(hidden, inner), nn.Linear(hidden, inner, bias=False)
         self.value = nn.Parameter(torch.empty(inner).uniform_(-(inner**-0.5), inner**-0.5))
 
     def forward(self, queries: Tensor, keys: Tensor, padding: Tensor) -> Tensor:
         """Give the means, (B, T, H); parameters as in :meth:`DotAttention.forward`."""
-        return additive(self.query(queries), self.key(keys), self.value, keys, padding)
+        elements = queries.shape[1] * keys.shape[0] * keys.shape[1] * len(self.value)
+        cost = Cost(FLOAT_BYTES * elements, FLOPS_PER_ELEMENT * elements)
+        inputs = 2 * self.query(queries), 2 * self.key(keys)
+        return mean(self._in_groups(additive, cost, *inputs, shared=(2 * self.value,)), keys, padding)
 
 
-def additive(queries: Tensor, mapped: Tensor, value: Tensor, keys: Tensor, padding: Tensor) -> Tensor:
-    """Give the means (B, T, H) for mapped queries (B, T, A) and keys (B, S, A). The maps have B·T·S·A elements."""
-    return mean(torch.tanh(queries[:, :, None] + mapped[:, None]) @ value, keys, padding)
+def dot(queries: Tensor, keys: Tensor) -> Tensor:
+    """Give the scores (B, T, S) for queries (B, T, H) and keys (B, S, H)."""
+    return queries @ keys.transpose(1, 2)
+
+
+def additive(queries: Tensor, keys: Tensor, value: Tensor) -> Tensor:
+    """Give the scores (B, T, S) for mapped queries (B, T, A) and keys (B, S, A); the map has B·T·S·A elements."""
+    return (queries[:, :, None] + keys[:, None]).sigmoid_() @ value
 
 
 def mean(scores: Tensor, keys: Tensor, padding: Tensor) -> Tensor:
@@ -57,8 +99,8 @@ def mean(scores: Tensor, keys: Tensor, padding: Tensor) -> Tensor:
     return scores.masked_fill(padding[:, None], -torch.inf).softmax(2) @ keys
 
 
-def attention_of(kind: str, hidden: int) -> nn.Module:
-    """Make an attention of a kind; ``ValueError`` if there is no such kind."""
+def attention_of(kind: str, hidden: int, recompute: str = AUTO) -> Attention:
+    """Make an attention of a kind; ``ValueError`` if there is no such kind or mode."""
     if kind not in KINDS:
         raise ValueError(f"attention must be one of {', '.join(KINDS)}, got {kind!r}")
-    return AdditiveAttention(hidden) if kind == ADDITIVE else DotAttention()
+    return AdditiveAttention(hidden, recompute=recompute) if kind == ADDITIVE else DotAttention(recompute)

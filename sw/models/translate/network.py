@@ -15,6 +15,7 @@ from etalstm.models.translate.batches import Batch
 from etalstm.models.translate.vocabulary import PADDING
 from etalstm.network import check_size
 from etalstm.nn import LSTM
+from etalstm.nn.recompute import AUTO
 
 State = tuple[Tensor, Tensor]
 
@@ -71,11 +72,13 @@ class Translator(nn.Module):
     ----------
     source_tokens, target_tokens : int
     sizes : Sizes
+    recompute : str
+        Whether the attention's maps are computed again: see :class:`etalstm.models.translate.attention.Attention`.
     lstm : keyword arguments
         Of :class:`etalstm.nn.LSTM`: ``engine``, ``storage``, ``theta``, ``slices``.
     """
 
-    def __init__(self, source_tokens: int, target_tokens: int, sizes: Sizes = Sizes(), **lstm):
+    def __init__(self, source_tokens: int, target_tokens: int, sizes: Sizes = Sizes(), recompute: str = AUTO, **lstm):
         super().__init__()
         hidden, embedding = sizes.hidden, sizes.embedding
         between = {"num_layers": sizes.layers, "dropout": sizes.dropout if sizes.layers > 1 else 0.0, **lstm}
@@ -83,7 +86,7 @@ class Translator(nn.Module):
         self.target_embedding = nn.Embedding(target_tokens, embedding, padding_idx=PADDING)
         self.encoder = LSTM(embedding, hidden // 2, bidirectional=True, **between)
         self.decoder = LSTM(embedding, hidden, **between)
-        self.attention = attention_of(sizes.attention, hidden)
+        self.attention = attention_of(sizes.attention, hidden, recompute)
         self.combine, self.output = nn.Linear(2 * hidden, hidden), nn.Linear(hidden, target_tokens)
         self.dropout = nn.Dropout(sizes.dropout)
         for embedding in (self.source_embedding, self.target_embedding):

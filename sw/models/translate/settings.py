@@ -9,6 +9,7 @@ from etalstm.errors import RunError
 from etalstm.models.translate.network import Sizes
 from etalstm.models.translate.vocabulary import WORDS, Tokens
 from etalstm.network import check_size
+from etalstm.nn.recompute import check_mode
 from etalstm.storage import DENSE, Storage
 from etalstm.train.strict import check_fields
 from etalstm.train.toml import dump
@@ -83,6 +84,7 @@ class Settings:
         if self.storage is None:
             object.__setattr__(self, "storage", "ms1" if self.theta else DENSE)
         Storage(self.storage, self.theta)
+        check_mode(self.recompute)
         _ = self.sizes, self.reading
 
     @property

@@ -81,7 +81,12 @@ def batches_of(sources: list, targets: list, size: int, generator=None) -> list[
 
 def make_model(settings: Settings, vocabularies: Vocabularies, engine: str | Device) -> Translator:
     """Make a model with first weights that the seed gives."""
-    kept = {"storage": settings.storage, "theta": settings.theta, "slices": settings.slices}
+    kept = {
+        "recompute": settings.recompute,
+        "storage": settings.storage,
+        "theta": settings.theta,
+        "slices": settings.slices,
+    }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         return Translator(len(vocabularies.source), len(vocabularies.target), settings.sizes, engine=engine, **kept)
