@@ -36,6 +36,7 @@ BENCHES = {
     "activation": "activation",
     "simulators": "simulators",
     "buckets": "buckets",
+    "attention": "attention",
 }
 REPORT = "report"  # of the group itself; its commands:
 REPORTS = {"resources": "resources"}

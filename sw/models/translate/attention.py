@@ -11,7 +11,7 @@ from etalstm.nn.recompute import AUTO, Cost, check_mode, recompute
 ADDITIVE, DOT = "additive", "dot"
 KINDS = (ADDITIVE, DOT)
 FLOAT_BYTES = 4
-FLOPS_PER_ELEMENT = 60.0  # of a matrix product, in the time of an element's sum, σ and product with v; measured
+FLOPS_PER_ELEMENT = 17.0  # of a matrix product, in the time of a map's element; `eta-lstm bench attention`
 MAP_BYTES = 1 << 20  # maps that are made at a time: so many stay in a core's cache
 
 
@@ -29,11 +29,15 @@ class Attention(nn.Module):
         super().__init__()
         self.recompute = check_mode(recompute)
 
-    def _in_groups(self, function, cost: Cost, *inputs: Tensor, shared: tuple[Tensor, ...] = ()) -> Tensor:
-        """Give the scores of a few sentences at a time; `cost` is that of all of them, `shared` has no sentences."""
-        sentences = len(inputs[0])
-        size = max(1, MAP_BYTES * sentences // max(1, cost.kept_bytes))
-        groups = zip(*(tensor.split(size) for tensor in inputs), strict=True)
+    def cost(self, sentences: int, steps: int, keys: int) -> Cost:
+        """Give what the maps cost of B `sentences`, T `steps` of the decoder and S `keys`."""
+        raise NotImplementedError
+
+    def _in_groups(self, function, queries: Tensor, keys: Tensor, shared: tuple[Tensor, ...] = ()) -> Tensor:
+        """Give the scores (B, T, S) of a function of a few sentences' queries and keys, and of what all share."""
+        cost = self.cost(len(queries), queries.shape[1], keys.shape[1])
+        size = max(1, MAP_BYTES * len(queries) // max(1, cost.kept_bytes))
+        groups = zip(queries.split(size), keys.split(size), strict=True)
         return torch.cat([recompute(function, *group, *shared, mode=self.recompute, cost=cost) for group in groups])
 
 
@@ -49,9 +53,11 @@ class DotAttention(Attention):
         keys : Tensor, (B, S, H)         outputs of the encoder
         padding : Tensor, bool, (B, S)   encoder's steps that are no tokens: they have weight 0
         """
-        elements = queries.shape[1] * keys.shape[0] * keys.shape[1]
-        cost = Cost(0, 2 * keys.shape[2] * elements)  # the product keeps its factors, which are inputs
-        return mean(self._in_groups(dot, cost, queries, keys), keys, padding)
+        return mean(self._in_groups(dot, queries, keys), keys, padding)
+
+    def cost(self, sentences: int, steps: int, keys: int) -> Cost:
+        """Give the cost: nothing is kept, as a product needs its factors only, which are inputs."""
+        return Cost(0, 0.0)
 
 
 class AdditiveAttention(Attention):
@@ -78,10 +84,13 @@ class AdditiveAttention(Attention):
 
     def forward(self, queries: Tensor, keys: Tensor, padding: Tensor) -> Tensor:
         """Give the means, (B, T, H); parameters as in :meth:`DotAttention.forward`."""
-        elements = queries.shape[1] * keys.shape[0] * keys.shape[1] * len(self.value)
-        cost = Cost(FLOAT_BYTES * elements, FLOPS_PER_ELEMENT * elements)
         inputs = 2 * self.query(queries), 2 * self.key(keys)
-        return mean(self._in_groups(additive, cost, *inputs, shared=(2 * self.value,)), keys, padding)
+        return mean(self._in_groups(additive, *inputs, shared=(2 * self.value,)), keys, padding)
+
+    def cost(self, sentences: int, steps: int, keys: int) -> Cost:
+        """Give the cost of the scores' maps."""
+        elements = sentences * steps * keys * len(self.value)
+        return Cost(FLOAT_BYTES * elements, FLOPS_PER_ELEMENT * elements)
 
 
 def dot(queries: Tensor, keys: Tensor) -> Tensor:
