@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 AUTO, ON, OFF = "auto", "on", "off"
 MODES = (AUTO, ON, OFF)
@@ -71,6 +70,8 @@ def recompute(function: Callable[..., Tensor], *inputs: Tensor, mode: str = AUTO
         If there is no such mode.
     RuntimeError
         In the backward pass, if the function read a tensor that needs a gradient and was no argument.
+    NotImplementedError
+        In the backward pass, if it is to be differentiated itself.
     """
     again = check_mode(mode) == ON or (mode == AUTO and cost is not None and cost.pays)
     if not again or not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in inputs):
@@ -90,8 +91,9 @@ class _Again(torch.autograd.Function):
         return result
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, gradient):
+        if torch.is_grad_enabled():  # with create_graph=True
+            raise NotImplementedError("recompute: gradients of gradients need the maps; use the mode 'off'")
         inputs = [tensor.detach() for tensor in ctx.saved_tensors]
         wanted = [tensor for tensor, needed in zip(inputs, ctx.needs_input_grad[1:], strict=True) if needed]
         for tensor in wanted:

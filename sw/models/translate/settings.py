@@ -15,7 +15,7 @@ from etalstm.train.strict import check_fields
 from etalstm.train.toml import dump
 
 HEADING = "Settings of a run of eta-lstm translate train"
-MAY_DIFFER = ("engine", "preset", "epochs", "learning_rate", "clip", "recompute")  # where a run goes on
+MAY_DIFFER = ("data", "engine", "preset", "epochs", "learning_rate", "clip", "recompute")  # where a run goes on
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Settings:
     @property
     def identity(self) -> dict:
         """What must agree for a run to go on with the same bits."""
-        return {name: value for name, value in self.table().items() if name not in (*MAY_DIFFER, "data")}
+        return {name: value for name, value in self.table().items() if name not in MAY_DIFFER}
 
     def table(self) -> dict:
         """Give all of them, tuples as lists."""
