@@ -1,5 +1,6 @@
 """Tests of what needs PyTorch are there only where PyTorch is: ``make test-torch`` installs it."""
 
+import importlib
 import importlib.util
 
 import pytest
@@ -25,3 +26,13 @@ def corpus(tmp_path):
         for number, language in enumerate(("de", "en")):
             (folder / f"{split}.{language}").write_text("".join(pair[number] + "\n" for pair in part))
     return folder
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Threads of small operations wait for each other far longer than they work, where other programs run too."""
+    torch = importlib.import_module("torch")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

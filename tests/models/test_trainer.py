@@ -40,7 +40,7 @@ def test_golden_and_the_simulated_machine_leave_the_same_bits(theta, corpus, tmp
 
 
 def test_a_run_learns(corpus, tmp_path):
-    settings = settings_of(corpus, hidden=32, embedding=32, batch=4, epochs=8, learning_rate=0.02, dropout=0.0)
+    settings = settings_of(corpus, hidden=32, embedding=32, batch=4, epochs=24, learning_rate=0.01, dropout=0.0)
     last = train(settings, tmp_path / "run")
     assert last["kind"] == "test" and last["bleu"] > 80, last
     settings, trained = load(tmp_path / "run")
