@@ -90,7 +90,8 @@ def train(
     corpus = parts.corpus.read_corpus(settings)
     words = corpus.vocabularies
     print(
-        f"{len(corpus.training[0]):,} training pairs, {corpus.left_out:,} longer ones left out; "
+        f"{len(corpus.training[0]):,} training pairs, "
+        f"left out {corpus.left_out:,} longer and {corpus.blank:,} blank ones; "
         f"{len(words.source):,} tokens of {settings.source}, {len(words.target):,} of {settings.target}",
         file=sys.stderr, flush=True,
     )  # fmt: skip

@@ -20,7 +20,9 @@ def begin(corpus, tmp_path):
 def test_a_model_is_trained_used_scored_and_trained_further(begin, tmp_path, capsys):
     folder = str(tmp_path / "run")
     assert begin() == 0
-    assert re.search(r"36 training pairs, 0 longer ones left out; \d+ tokens of de", capsys.readouterr().err)
+    assert re.search(
+        r"36 training pairs, left out 0 longer and 0 blank ones; \d+ tokens of de", capsys.readouterr().err
+    )
     assert run(["translate", "run", folder, "Ein Hund .", "Eine Frau ."]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
     assert run(["translate", "evaluate", folder, "--beam", "1"]) == 0

@@ -58,6 +58,12 @@ def test_what_makes_no_pairs_is_refused(de, en, message, tmp_path):
         read(tmp_path)
 
 
+def test_blank_lines_of_a_training_split_are_left_out(tmp_path):
+    write(tmp_path, train_de="a\n\nc\nd\n", train_en="a\nb\n \nd\n")
+    pairs = read_pairs(tmp_path, TRAINING, "de", "en", leave_blank=True)
+    assert (pairs.source, pairs.target, pairs.blank) == (["a", "d"], ["a", "d"], 2)
+
+
 def test_a_missing_file_is_named(tmp_path):
     write(tmp_path, train_de="a\n")
     with pytest.raises(DataError, match=r"must hold train\.en or train\.en\.gz or en-train\.txt"):

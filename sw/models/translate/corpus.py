@@ -52,7 +52,7 @@ class Corpus:
     training : (lists of sources, list of targets)      as numbers
     validation, test : Pairs                            as texts; the test may be None
     vocabularies : Vocabularies
-    left_out : int                                      training pairs that are longer than the settings allow
+    left_out, blank : int                               training pairs that are too long, or have a blank sentence
     """
 
     training: tuple[list[list[int]], list[list[int]]]
@@ -60,6 +60,7 @@ class Corpus:
     test: Pairs | None
     vocabularies: Vocabularies
     left_out: int
+    blank: int
 
 
 def read_corpus(settings: Settings) -> Corpus:
@@ -72,7 +73,7 @@ def read_corpus(settings: Settings) -> Corpus:
     """
     place = Path(settings.data)
     read = {"source": settings.source, "target": settings.target}
-    pairs = read_pairs(place, TRAINING, **read).first(settings.sentences)
+    pairs = read_pairs(place, TRAINING, **read, leave_blank=True).first(settings.sentences)
     validation = read_pairs(place, VALIDATION, **read)
     test = read_pairs(place, TEST, **read) if has_split(place, TEST, **read) else None
     tokens, longest = settings.reading, settings.longest
@@ -85,4 +86,4 @@ def read_corpus(settings: Settings) -> Corpus:
     vocabularies = Vocabularies(*(Vocabulary.of(side, settings.least_count) for side in sides), tokens)
     numbers = zip((vocabularies.source, vocabularies.target), sides, strict=True)
     training = tuple([words.numbers(sentence) for sentence in side] for words, side in numbers)
-    return Corpus(training, validation, test, vocabularies, len(divided) - len(short))
+    return Corpus(training, validation, test, vocabularies, len(divided) - len(short), pairs.blank)

@@ -1,6 +1,7 @@
 """Sentence pairs from files: one sentence a line, the two languages in two files of as many lines."""
 
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 
 from etalstm.data.files import packed_text
@@ -18,20 +19,23 @@ class Pairs:
     -------
     source, target : lists of str
         Of equal length: sentence n of the one is a translation of sentence n of the other.
+    blank : int
+        Pairs of the files that were left out, as one of their sentences is blank.
     """
 
     source: list[str]
     target: list[str]
+    blank: int = 0
 
     def __len__(self) -> int:
         return len(self.source)
 
     def first(self, count: int | None) -> "Pairs":
         """Give the first `count` pairs; all of them without a count."""
-        return Pairs(self.source[:count], self.target[:count])
+        return Pairs(self.source[:count], self.target[:count], self.blank)
 
 
-def read_pairs(directory: Path, names: tuple[str, ...], source: str, target: str) -> Pairs:
+def read_pairs(directory: Path, names: tuple[str, ...], source: str, target: str, leave_blank: bool = False) -> Pairs:
     """Read a split.
 
     Parameters
@@ -41,21 +45,26 @@ def read_pairs(directory: Path, names: tuple[str, ...], source: str, target: str
         Of the split; the first that has a file is taken.
     source, target : str
         How the files of a language are called: ``de`` for ``train.de``, ``src`` for ``src-train.txt``.
+    leave_blank : bool
+        Leave out pairs with a blank sentence: for a training split, of which nobody counts the pairs.
 
     Raises
     ------
     DataError
         If a file is missing, empty, no UTF-8, or packed and damaged; if the files have unequal numbers of lines; if a
-        line is blank. The message names file and place.
+        line is blank that is not to be left out. The message names file and place.
     """
     sides = [_lines(directory, names, side) for side in (source, target)]
     paths, (ours, theirs) = zip(*sides, strict=True)
     if len(ours) != len(theirs):
         raise DataError(f"{paths[0]} has {len(ours):,} lines, {paths[1]} has {len(theirs):,}: they make no pairs")
-    for path, lines in zip(paths, (ours, theirs), strict=True):
-        blank = next((number for number, line in enumerate(lines, 1) if not line.strip()), None)
-        if blank:
-            raise DataError(f"{path}, line {blank}: blank; each line must hold a sentence")
+    real = [bool(one.strip() and other.strip()) for one, other in zip(ours, theirs, strict=True)]
+    if leave_blank:
+        return Pairs(list(compress(ours, real)), list(compress(theirs, real)), real.count(False))
+    if not all(real):
+        line = real.index(False)
+        path = paths[0] if not ours[line].strip() else paths[1]
+        raise DataError(f"{path}, line {line + 1}: blank; each line must hold a sentence")
     return Pairs(ours, theirs)
 
 
