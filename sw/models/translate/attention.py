@@ -64,7 +64,7 @@ class AdditiveAttention(Attention):
     """Scores are ``v · tanh(W_q q + W_k k)``: Bahdanau et al. 2015.
 
     They are computed as ``2 v · σ(2 W_q q + 2 W_k k)``, as tanh(x) is 2 σ(2x) - 1. The difference, the sum of v,
-    is equal at all steps, so the softmax does not see it. PyTorch's σ takes an eighth of the time of its tanh on a CPU.
+    is equal at all steps, so the softmax does not see it. On a CPU PyTorch's σ took an eighth of its tanh's time.
 
     Parameters
     ----------
