@@ -53,7 +53,7 @@ def train(
     lower: Annotated[bool, option("Texts in lower case, and BLEU without regard to case", DATA, "--lower")] = False,
     least_count: Annotated[int, option("The vocabulary takes tokens that the training has so often", DATA)] = 2,
     longest: Annotated[int, option("Most tokens of a training pair, and of a translation", DATA)] = 50,
-    sentences: Annotated[int | None, option("The first so many training pairs [default: all]", DATA)] = None,
+    sentences: Annotated[int | None, option("The first so many pairs of each split [default: all]", DATA)] = None,
     hidden: Annotated[int, option("Units of a layer; the encoder has half of them in each direction", MODEL)] = 256,
     embedding: Annotated[int, option("Size of a token's vector", MODEL)] = 256,
     layers: Annotated[int, option("LSTM layers of the encoder, and of the decoder", MODEL)] = 1,

@@ -74,8 +74,8 @@ def read_corpus(settings: Settings) -> Corpus:
     place = Path(settings.data)
     read = {"source": settings.source, "target": settings.target}
     pairs = read_pairs(place, TRAINING, **read, leave_blank=True).first(settings.sentences)
-    validation = read_pairs(place, VALIDATION, **read)
-    test = read_pairs(place, TEST, **read) if has_split(place, TEST, **read) else None
+    validation = read_pairs(place, VALIDATION, **read).first(settings.sentences)
+    test = read_pairs(place, TEST, **read).first(settings.sentences) if has_split(place, TEST, **read) else None
     tokens, longest = settings.reading, settings.longest
     both = zip(pairs.source, pairs.target, strict=True)
     divided = [(tokens.of(ours), tokens.of(theirs)) for ours, theirs in both]

@@ -34,7 +34,7 @@ class Settings:
     tokens, lower                  see :class:`etalstm.models.translate.vocabulary.Tokens`
     least_count : int              how often the training has a token that the vocabulary takes
     longest : int                  tokens; longer training pairs are left out, translations are cut
-    sentences : int or None        the first so many training pairs; all if None
+    sentences : int or None        the first so many pairs of each split; all if None
     batch, epochs, seed : int
     learning_rate : float          of Adam, at the start; it falls to 0 in a straight line
     clip : float                   largest norm of the gradient
