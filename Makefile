@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 INSTALLED = $(VENV)/.installed
 VENV_TORCH ?= .venv-torch
 # What other programs take part in, or are compared with.
-OTHERS = tests/nn tests/interchange tests/train/test_events.py tests/train/test_reports.py tests/commands/test_plot.py \
+OTHERS = tests/nn tests/models tests/interchange tests/train/test_events.py tests/train/test_reports.py tests/commands/test_plot.py \
 	tests/commands/test_scaling.py tests/commands/test_paper.py tests/paper/test_page.py
 INSTALLED_TORCH = $(VENV_TORCH)/.installed
 

@@ -91,12 +91,14 @@ LAYERS = {
     # golden: float64, for gradient checks
     "etalstm.nn": PLAIN | {"etalstm.golden", "etalstm.device", "etalstm.interchange"},
     "etalstm.optim": PLAIN | {"etalstm.golden", "etalstm.nn"},
+    # train: a run's folder, its log and signals
+    "etalstm.models": PLAIN | {"etalstm.data", "etalstm.device", "etalstm.nn", "etalstm.train"},
     "etalstm": {"etalstm"},  # the command line
 }
 
 # Transports never see the golden model: only the devices that compute with it do.
 GOLDEN_IN_DEVICE = {"etalstm.device.golden", "etalstm.device.offload"}
-TORCH = ("etalstm.nn", "etalstm.optim")  # everything else works without PyTorch
+TORCH = ("etalstm.nn", "etalstm.optim", "etalstm.models")  # everything else works without PyTorch
 AMARANTH = ("etalstm.hw", "etalstm.boards", "etalstm.sim")
 
 # Imports inside functions, with their reasons.

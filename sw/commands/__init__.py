@@ -38,7 +38,9 @@ BENCHES = {
     "arithmetic": "arithmetic",
     "simulators": "simulators",
     "buckets": "buckets",
+    "attention": "attention",
 }
 REPORT = "report"  # of the group itself; its commands:
 REPORTS = {"resources": "resources"}
 STUDIES = {"density": "density"}
+TRANSLATIONS = {"train": "translation", "run": "translation", "evaluate": "translation"}

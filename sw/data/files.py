@@ -1,14 +1,17 @@
 """Reads the files that a user brings: only regular ones, of a size that memory holds, and whole texts."""
 
+import gzip
 import lzma
 import re
 import tarfile
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from etalstm.errors import DataError
 
 LARGEST_BYTES = 1 << 29  # tokens and targets of a text take some sixteen times its bytes
+OPENERS = {".xz": lzma.open, ".gz": gzip.open}  # by the ending of a packed file
 
 
 def check_file(path: Path) -> None:
@@ -73,7 +76,7 @@ def read_lines(directory: Path, name: str, encoding: str) -> list[str]:
 
 
 def packed_text(directory: Path, names: Sequence[str]) -> tuple[Path, str]:
-    """Read the first of some UTF-8 files that a directory holds; one that ends in ``.xz`` is decompressed.
+    """Read the first of some UTF-8 files that a directory holds; one that ends in ``.xz`` or ``.gz`` is decompressed.
 
     Returns
     -------
@@ -90,13 +93,13 @@ def packed_text(directory: Path, names: Sequence[str]) -> tuple[Path, str]:
     path = next((directory / name for name in names if (directory / name).exists()), None)
     if path is None:
         raise DataError(f"{directory}: the directory must hold {' or '.join(names)}")
-    if path.suffix != ".xz":
+    if path.suffix not in OPENERS:
         return path, read_text(path)
     check_file(path)
     try:
-        with lzma.open(path) as file:
+        with OPENERS[path.suffix](path) as file:
             content = file.read(LARGEST_BYTES + 1)
-    except (OSError, EOFError, lzma.LZMAError) as error:
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise DataError(f"{path}: damaged: {error}") from error
     _check_unpacked(path, len(content))
     return path, _decoded(path, content, "utf-8")

@@ -11,9 +11,9 @@ import sys
 import pytest
 
 from etalstm.cli import run
-from etalstm.commands import BENCHES, COMMANDS, REPORTS, STUDIES
+from etalstm.commands import BENCHES, COMMANDS, REPORTS, STUDIES, TRANSLATIONS
 
-GROUPS = {(): COMMANDS, ("bench",): BENCHES, ("report",): REPORTS, ("study",): STUDIES}
+GROUPS = {(): COMMANDS, ("bench",): BENCHES, ("report",): REPORTS, ("study",): STUDIES, ("translate",): TRANSLATIONS}
 EVERY = [[*group, name] for group, commands in GROUPS.items() for name in commands]
 MAIN = "from etalstm.cli import main; main()"
 

@@ -1,0 +1,1 @@
+"""Models around :class:`etalstm.nn.LSTM`; they need the extra ``torch``."""

@@ -1,0 +1,115 @@
+"""Attention: a weighted mean of the encoder's outputs for each step of the decoder.
+
+Dimensions: B pairs, S steps of the encoder, T steps of the decoder, H units, A inner size.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from etalstm.nn.recompute import AUTO, Cost, check_mode, recompute
+
+ADDITIVE, DOT = "additive", "dot"
+KINDS = (ADDITIVE, DOT)
+FLOAT_BYTES = 4
+FLOPS_PER_ELEMENT = 17.0  # of a matrix product, in the time of a map's element; `eta-lstm bench attention`
+MAP_BYTES = 1 << 20  # maps that are made at a time: so many stay in a core's cache
+
+
+class Attention(nn.Module):
+    """What both kinds have in common. Sentences are worked on a few at a time, so that their maps stay in a cache.
+
+    Parameters
+    ----------
+    recompute : str
+        Whether the maps inside are computed again in the backward pass: ``auto``, ``on`` or ``off``. The bits are the
+        same. See :func:`etalstm.nn.recompute.recompute`.
+    """
+
+    def __init__(self, recompute: str = AUTO):
+        super().__init__()
+        self.recompute = check_mode(recompute)
+
+    def cost(self, sentences: int, steps: int, keys: int) -> Cost:
+        """Give what the maps cost of B `sentences`, T `steps` of the decoder and S `keys`."""
+        raise NotImplementedError
+
+    def _in_groups(self, function, queries: Tensor, keys: Tensor, shared: tuple[Tensor, ...] = ()) -> Tensor:
+        """Give the scores (B, T, S) of a function of a few sentences' queries and keys, and of what all share."""
+        cost = self.cost(len(queries), queries.shape[1], keys.shape[1])
+        size = max(1, MAP_BYTES * len(queries) // max(1, cost.kept_bytes))
+        groups = zip(queries.split(size), keys.split(size), strict=True)
+        return torch.cat([recompute(function, *group, *shared, mode=self.recompute, cost=cost) for group in groups])
+
+
+class DotAttention(Attention):
+    """Scores are the products of the decoder's outputs and the encoder's: Luong et al. 2015, ``dot``."""
+
+    def forward(self, queries: Tensor, keys: Tensor, padding: Tensor) -> Tensor:
+        """Give the means, (B, T, H).
+
+        Parameters
+        ----------
+        queries : Tensor, (B, T, H)      outputs of the decoder
+        keys : Tensor, (B, S, H)         outputs of the encoder
+        padding : Tensor, bool, (B, S)   encoder's steps that are no tokens: they have weight 0
+        """
+        return mean(self._in_groups(dot, queries, keys), keys, padding)
+
+    def cost(self, sentences: int, steps: int, keys: int) -> Cost:
+        """Give the cost: nothing is kept, as a product needs its factors only, which are inputs."""
+        return Cost(0, 0.0)
+
+
+class AdditiveAttention(Attention):
+    """Scores are ``v · tanh(W_q q + W_k k)``: Bahdanau et al. 2015.
+
+    They are computed as ``2 v · σ(2 W_q q + 2 W_k k)``, as tanh(x) is 2 σ(2x) - 1. The difference, the sum of v,
+    is equal at all steps, so the softmax does not see it. On a CPU PyTorch's σ took an eighth of its tanh's time.
+
+    Parameters
+    ----------
+    hidden : int
+        H.
+    inner : int, optional
+        A; H if not given.
+    recompute : str
+        See :class:`Attention`.
+    """
+
+    def __init__(self, hidden: int, inner: int | None = None, recompute: str = AUTO):
+        super().__init__(recompute)
+        inner = inner or hidden
+        self.query, self.key = nn.Linear(hidden, inner), nn.Linear(hidden, inner, bias=False)
+        self.value = nn.Parameter(torch.empty(inner).uniform_(-(inner**-0.5), inner**-0.5))
+
+    def forward(self, queries: Tensor, keys: Tensor, padding: Tensor) -> Tensor:
+        """Give the means, (B, T, H); parameters as in :meth:`DotAttention.forward`."""
+        inputs = 2 * self.query(queries), 2 * self.key(keys)
+        return mean(self._in_groups(additive, *inputs, shared=(2 * self.value,)), keys, padding)
+
+    def cost(self, sentences: int, steps: int, keys: int) -> Cost:
+        """Give the cost of the scores' maps."""
+        elements = sentences * steps * keys * len(self.value)
+        return Cost(FLOAT_BYTES * elements, FLOPS_PER_ELEMENT * elements)
+
+
+def dot(queries: Tensor, keys: Tensor) -> Tensor:
+    """Give the scores (B, T, S) for queries (B, T, H) and keys (B, S, H)."""
+    return queries @ keys.transpose(1, 2)
+
+
+def additive(queries: Tensor, keys: Tensor, value: Tensor) -> Tensor:
+    """Give the scores (B, T, S) for mapped queries (B, T, A) and keys (B, S, A); the map has B·T·S·A elements."""
+    return (queries[:, :, None] + keys[:, None]).sigmoid_() @ value
+
+
+def mean(scores: Tensor, keys: Tensor, padding: Tensor) -> Tensor:
+    """Weight keys (B, S, H) by the softmax of scores (B, T, S) over the steps that are no padding (B, S)."""
+    return scores.masked_fill(padding[:, None], -torch.inf).softmax(2) @ keys
+
+
+def attention_of(kind: str, hidden: int, recompute: str = AUTO) -> Attention:
+    """Make an attention of a kind; ``ValueError`` if there is no such kind or mode."""
+    if kind not in KINDS:
+        raise ValueError(f"attention must be one of {', '.join(KINDS)}, got {kind!r}")
+    return AdditiveAttention(hidden, recompute=recompute) if kind == ADDITIVE else DotAttention(recompute)

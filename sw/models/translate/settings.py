@@ -1,0 +1,138 @@
+"""The settings of a run, and the file that they stand in."""
+
+import dataclasses
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from etalstm.errors import RunError
+from etalstm.models.translate.network import Sizes
+from etalstm.models.translate.vocabulary import WORDS, Tokens
+from etalstm.network import check_size
+from etalstm.nn.recompute import check_mode
+from etalstm.storage import DENSE, Storage
+from etalstm.train.strict import check_fields
+from etalstm.train.toml import dump
+
+HEADING = "Settings of a run of eta-lstm translate train"
+MAY_DIFFER = ("data", "engine", "preset", "epochs", "learning_rate", "clip", "recompute")  # where a run goes on
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run is given.
+
+    Members
+    -------
+    data : str                     directory of the files
+    source, target : str           how the languages' files are called
+    engine : str, preset : str or None
+    hidden, embedding, layers, attention, dropout
+        See :class:`etalstm.models.translate.network.Sizes`.
+    storage : str or None          None: ``ms1`` with a θ, else ``dense``
+    theta, slices                  see :class:`etalstm.nn.LSTM`
+    tokens, lower                  see :class:`etalstm.models.translate.vocabulary.Tokens`
+    least_count : int              how often the training has a token that the vocabulary takes
+    longest : int                  tokens; longer training pairs are left out, translations are cut
+    sentences : int or None        the first so many pairs of each split; all if None
+    batch, epochs, seed : int
+    learning_rate : float          of Adam, at the start; it falls to 0 in a straight line
+    clip : float                   largest norm of the gradient
+    recompute : str                whether the attention's maps are computed again: ``auto``, ``on``, ``off``
+
+    Raises
+    ------
+    ValueError
+        If a value cannot be; the message names both.
+    """
+
+    data: str
+    source: str
+    target: str
+    engine: str = "golden"
+    preset: str | None = None
+    hidden: int = Sizes.hidden
+    embedding: int = Sizes.embedding
+    layers: int = Sizes.layers
+    attention: str = Sizes.attention
+    dropout: float = Sizes.dropout
+    storage: str | None = None
+    theta: float | tuple[float, ...] = 0.0
+    slices: int = 1
+    tokens: str = WORDS
+    lower: bool = False
+    least_count: int = 2
+    longest: int = 50
+    sentences: int | None = None
+    batch: int = 64
+    epochs: int = 6
+    seed: int = 0
+    learning_rate: float = 0.002
+    clip: float = 1.0
+    recompute: str = "auto"
+
+    def __post_init__(self):
+        for name in ("least_count", "longest", "batch", "epochs", "slices"):
+            check_size(name, getattr(self, name))
+        if self.sentences is not None:
+            check_size("sentences", self.sentences)
+        if not 0 <= self.seed < 1 << 63:
+            raise ValueError(f"seed must be at least 0 and below 2^63, got {self.seed}")
+        for name in ("learning_rate", "clip"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} must be above 0 and finite, got {getattr(self, name)!r}")
+        if self.storage is None:
+            object.__setattr__(self, "storage", "ms1" if self.theta else DENSE)
+        Storage(self.storage, self.theta)
+        check_mode(self.recompute)
+        _ = self.sizes, self.reading
+
+    @property
+    def sizes(self) -> Sizes:
+        """Those of the network."""
+        return Sizes(self.hidden, self.embedding, self.layers, self.attention, self.dropout)
+
+    @property
+    def reading(self) -> Tokens:
+        """How sentences become tokens."""
+        return Tokens(self.tokens, self.lower)
+
+    @property
+    def identity(self) -> dict:
+        """What must agree for a run to go on with the same bits."""
+        return {name: value for name, value in self.table().items() if name not in MAY_DIFFER}
+
+    def table(self) -> dict:
+        """Give all of them, tuples as lists."""
+        values = dataclasses.asdict(self)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+    def going_on(self, given: dict) -> "Settings":
+        """Give the settings of a run that goes on with others for some; ``ValueError`` if one must not differ."""
+        for name, value in given.items():
+            if name not in MAY_DIFFER and value != getattr(self, name):
+                raise ValueError(
+                    f"{name} may not differ where a run goes on: it was {getattr(self, name)!r}, got {value!r}"
+                )
+        return dataclasses.replace(self, **given)
+
+    def text_of_file(self) -> str:
+        """Give the TOML that :meth:`load` reads."""
+        return dump(self.table(), HEADING)
+
+    @classmethod
+    def load(cls, path: Path) -> "Settings":
+        """Read a run's settings.
+
+        Raises
+        ------
+        RunError
+            If there is no such file, or a setting is missing, unknown, of another type, or cannot be.
+        """
+        try:
+            table = tomllib.loads(path.read_text(encoding="utf-8"))
+            return cls(**check_fields(cls, table, path, RunError))
+        except FileNotFoundError as error:
+            raise RunError(f"{path}: there is no such file; is it the folder of eta-lstm translate train?") from error
+        except (ValueError, TypeError) as error:
+            raise RunError(f"{path}: {error}") from error

@@ -1,0 +1,168 @@
+"""Partial forward propagation: maps inside a function are not kept for the backward pass, but computed again there.
+
+Attention has small inputs, a small result and large maps between them. Keeping its inputs costs little; the maps are
+computed again in the backward pass. Source: EcoRNN (Zheng et al. 2018).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+AUTO, ON, OFF = "auto", "on", "off"
+MODES = (AUTO, ON, OFF)
+
+# The rule: maps are computed again where that takes at most WORTH times as long as their bytes take to memory and back.
+LEAST_BYTES = 1 << 20  # fewer bytes are kept: they fit a cache, and nobody runs out of memory for them
+FLOPS_PER_BYTE = 2.0  # of a matrix product, in the time of a byte's way to memory and back; `eta-lstm bench attention`
+WORTH = 4.0  # chosen: memory is what bounds the batch
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a function's maps cost, for the rule that decides whether they are kept.
+
+    Members
+    -------
+    kept_bytes : int
+        What the graph would keep of the function between the passes, without its inputs and result.
+    repeated_flops : float
+        Operations of the function's forward pass, which would be done twice, in operations of a matrix product: what
+        is slower than these counts for more.
+    """
+
+    kept_bytes: int
+    repeated_flops: float
+
+    @property
+    def pays(self) -> bool:
+        """The bytes are many, and each costs few operations to have again."""
+        return self.kept_bytes >= LEAST_BYTES and self.repeated_flops <= WORTH * FLOPS_PER_BYTE * self.kept_bytes
+
+
+def check_mode(mode: str) -> str:
+    """Give a mode, or raise ``ValueError`` if there is no such mode."""
+    if mode not in MODES:
+        raise ValueError(f"recompute must be one of {', '.join(MODES)}, got {mode!r}")
+    return mode
+
+
+def recompute(function: Callable[..., Tensor], *inputs: Tensor, mode: str = AUTO, cost: Cost | None = None) -> Tensor:
+    """Call a function of tensors; in the backward pass it is called again, if that is cheaper than keeping its maps.
+
+    Results and gradients have the bits that keeping the maps would give. A function that draws random numbers draws the
+    same ones the second time.
+
+    Parameters
+    ----------
+    function : callable
+        Gives one tensor. It takes every tensor that needs a gradient as an argument. It changes nothing but its result.
+    inputs : Tensors
+    mode : str
+        ``on``: always again. ``off``: the maps are kept. ``auto``: again where ``cost.pays``; without a cost, kept.
+    cost : Cost, optional
+
+    Raises
+    ------
+    ValueError
+        If there is no such mode.
+    RuntimeError
+        In the backward pass, if the function read a tensor that needs a gradient and was no argument.
+    NotImplementedError
+        In the backward pass, if it is to be differentiated itself.
+    """
+    again = check_mode(mode) == ON or (mode == AUTO and cost is not None and cost.pays)
+    if not again or not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in inputs):
+        return function(*inputs)
+    return _Again.apply(function, *inputs)
+
+
+class _Again(torch.autograd.Function):
+    """Keeps the inputs of a function, and runs it again before its backward pass."""
+
+    @staticmethod
+    def forward(ctx, function, *inputs):
+        ctx.function, ctx.surroundings = function, _Surroundings.now(inputs)
+        ctx.save_for_backward(*inputs)
+        result = function(*inputs)
+        ctx.surroundings.forget_unused()
+        return result
+
+    @staticmethod
+    def backward(ctx, gradient):
+        if torch.is_grad_enabled():  # with create_graph=True
+            raise NotImplementedError("recompute: gradients of gradients need the maps; use the mode 'off'")
+        inputs = [tensor.detach() for tensor in ctx.saved_tensors]
+        wanted = [tensor for tensor, needed in zip(inputs, ctx.needs_input_grad[1:], strict=True) if needed]
+        for tensor in wanted:
+            tensor.requires_grad_()
+        with torch.enable_grad(), ctx.surroundings.again():
+            result = ctx.function(*inputs)
+        _check_leaves(result, wanted)
+        found = iter(torch.autograd.grad(result, wanted, gradient, allow_unused=True))
+        return None, *(next(found) if needed else None for needed in ctx.needs_input_grad[1:])
+
+
+class _Surroundings:
+    """What a function's result depends on besides its inputs: states of random generators, and autocast."""
+
+    def __init__(self, generators: dict[torch.device | None, Tensor], autocast: dict[str, tuple[bool, torch.dtype]]):
+        self._generators, self._autocast = generators, autocast
+
+    @classmethod
+    def now(cls, inputs: Sequence[Tensor]) -> "_Surroundings":
+        """Note them; those of the host and of the devices that the inputs are on."""
+        devices = {tensor.device for tensor in inputs if tensor.is_cuda}
+        kinds = {"cpu", *(tensor.device.type for tensor in inputs)}
+        autocast = {kind: (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in kinds}
+        return cls({device: _state(device) for device in (None, *devices)}, autocast)
+
+    def forget_unused(self) -> None:
+        """Drop the states of generators that have drawn nothing since."""
+        moved = [device for device, state in self._generators.items() if not torch.equal(state, _state(device))]
+        self._generators = {device: self._generators[device] for device in moved}
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """Have them once more, and afterwards those of before."""
+        before = {device: _state(device) for device in self._generators}
+        with ExitStack() as stack:
+            for kind, (enabled, dtype) in self._autocast.items():
+                stack.enter_context(torch.autocast(kind, dtype, enabled))
+            try:
+                _restore(self._generators)
+                yield
+            finally:
+                _restore(before)
+
+
+def _state(device: torch.device | None) -> Tensor:
+    return torch.get_rng_state() if device is None else torch.cuda.get_rng_state(device)
+
+
+def _restore(states: dict[torch.device | None, Tensor]) -> None:
+    for device, state in states.items():
+        if device is None:
+            torch.set_rng_state(state)
+        else:
+            torch.cuda.set_rng_state(state, device)
+
+
+def _check_leaves(result: Tensor, inputs: Sequence[Tensor]) -> None:
+    """Raise ``RuntimeError`` if a result depends on a tensor that wants a gradient, and is none of the inputs."""
+    known = {id(tensor) for tensor in inputs}
+    nodes, seen = [result.grad_fn], set()
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)
+        if leaf is not None and id(leaf) not in known:
+            raise RuntimeError(
+                f"recompute: the function read a tensor of shape {tuple(leaf.shape)} that needs a gradient and is none "
+                "of its arguments; pass the tensor as an argument"
+            )
+        nodes += [following for following, _ in node.next_functions]

@@ -1,0 +1,82 @@
+import pytest
+import torch
+
+from etalstm.models.translate import attention
+from etalstm.models.translate.attention import AdditiveAttention, DotAttention, attention_of
+from etalstm.nn.reduced.memory import held_bytes, kept_tensors
+
+B, T, S, H = 5, 3, 4, 6
+
+
+@pytest.fixture
+def inputs():
+    torch.manual_seed(0)
+    padding = torch.zeros(B, S, dtype=torch.bool)
+    padding[1, 2:] = True
+    return torch.randn(B, T, H), torch.randn(B, S, H), padding
+
+
+def expected(scores, keys, padding):
+    return scores.masked_fill(padding[:, None], -torch.inf).softmax(2) @ keys
+
+
+def test_additive_attention_is_bahdanaus(inputs):
+    queries, keys, padding = inputs
+    module = AdditiveAttention(H, 7)
+    scores = torch.tanh(module.query(queries)[:, :, None] + module.key(keys)[:, None]) @ module.value
+    torch.testing.assert_close(module(*inputs), expected(scores, keys, padding), rtol=1e-5, atol=1e-6)
+
+
+def test_dot_attention_is_luongs(inputs):
+    queries, keys, padding = inputs
+    scores = torch.einsum("bth,bsh->bts", queries, keys)
+    torch.testing.assert_close(DotAttention()(*inputs), expected(scores, keys, padding))
+
+
+@pytest.mark.parametrize("kind", attention.KINDS)
+def test_padding_has_no_weight(kind, inputs):
+    queries, keys, padding = inputs
+    module = attention_of(kind, H)
+    other = keys.clone()
+    other[1, 2:] = 99.0
+    assert torch.equal(module(queries, keys, padding), module(queries, other, padding))
+
+
+@pytest.mark.parametrize("map_bytes", [1, 1 << 20])
+@pytest.mark.parametrize("kind", attention.KINDS)
+def test_maps_computed_again_give_the_same_bits(kind, map_bytes, inputs, monkeypatch):
+    monkeypatch.setattr(attention, "MAP_BYTES", map_bytes)
+    queries, keys, padding = inputs
+    found = []
+    for mode in ("off", "on"):
+        torch.manual_seed(1)
+        module = attention_of(kind, H, mode)
+        leaves = [queries.clone().requires_grad_(), keys.clone().requires_grad_()]
+        y = module(*leaves, padding)
+        y.square().sum().backward()
+        found.append([y, *(tensor.grad for tensor in (*leaves, *module.parameters()))])
+    for number, (kept, again) in enumerate(zip(*found, strict=True)):
+        assert torch.equal(kept, again), f"tensor {number}: {again}, expected {kept}"
+
+
+def test_maps_computed_again_are_not_held():
+    queries, keys, padding = torch.randn(8, 20, H), torch.randn(8, 20, H), torch.zeros(8, 20, dtype=torch.bool)
+    held = {}
+    for mode in ("off", "on"):
+        module = AdditiveAttention(H, 32, mode)
+        held[mode] = held_bytes(kept_tensors(lambda module=module: module(queries, keys, padding)))
+    maps, inputs = 8 * 20 * 20 * 32, 2 * 8 * 20 * 32
+    assert held["off"] - held["on"] == 4 * (maps - inputs)
+
+
+def test_the_rule_keeps_what_is_small_and_makes_the_rest_again():
+    module = AdditiveAttention(256)
+    assert module.cost(32, 30, 30).pays and not module.cost(1, 10, 10).pays
+    assert not DotAttention().cost(32, 30, 30).pays
+
+
+def test_kinds_and_modes_that_there_are_not_are_refused():
+    with pytest.raises(ValueError, match="attention must be one of additive, dot, got 'soft'"):
+        attention_of("soft", H)
+    with pytest.raises(ValueError, match="recompute must be one of auto, on, off, got 'maybe'"):
+        attention_of("dot", H, "maybe")

@@ -1,0 +1,97 @@
+import pytest
+import torch
+
+from etalstm.nn.recompute import FLOPS_PER_BYTE, LEAST_BYTES, WORTH, Cost, recompute
+
+
+def large_inside(x, w):
+    return (x[:, None] + w[None]).tanh().sum(1)
+
+
+def gradients(mode, function=large_inside):
+    torch.manual_seed(3)
+    x, w = torch.randn(4, 5, requires_grad=True), torch.randn(6, 5, requires_grad=True)
+    y = recompute(function, x, w, mode=mode)
+    (y * torch.arange(5.0)).sum().backward()
+    return y, x.grad, w.grad, torch.rand(1)
+
+
+def same(function=large_inside):
+    for kept, again in zip(gradients("off", function), gradients("on", function), strict=True):
+        assert torch.equal(kept, again), f"{again}, expected {kept}"
+
+
+def test_bits_are_those_of_keeping():
+    same()
+
+
+def test_dropout_draws_the_same_numbers_again_and_leaves_the_generator_as_it_was():
+    same(lambda x, w: torch.dropout(large_inside(x, w), 0.5, True))
+
+
+def test_autocast_is_the_same_again():
+    with torch.autocast("cpu", torch.bfloat16):
+        kept = gradients("off", lambda x, w: (x @ w.T) @ w)
+    x, w = (torch.randn(4, 5, requires_grad=True), torch.randn(6, 5, requires_grad=True))
+    torch.manual_seed(3)
+    with torch.no_grad():
+        x.copy_(torch.randn(4, 5)), w.copy_(torch.randn(6, 5))
+    with torch.autocast("cpu", torch.bfloat16):
+        y = recompute(lambda x, w: (x @ w.T) @ w, x, w, mode="on")
+    (y * torch.arange(5.0)).sum().backward()
+    assert y.dtype is torch.bfloat16 and torch.equal(y, kept[0]) and torch.equal(w.grad, kept[2])
+
+
+def test_inputs_without_gradient_have_none():
+    x, w, n = torch.randn(4, 5), torch.randn(6, 5, requires_grad=True), torch.tensor(2)
+    recompute(lambda x, w, n: large_inside(x, w) * n, x, w, n, mode="on").sum().backward()
+    assert x.grad is None and w.grad is not None
+
+
+def test_without_gradients_the_function_runs_once():
+    calls = []
+    with torch.no_grad():
+        recompute(lambda x: calls.append(0) or x, torch.ones(1, requires_grad=True), mode="on")
+    assert len(calls) == 1
+
+
+def test_a_tensor_that_was_no_argument_is_refused():
+    hidden = torch.randn(7, requires_grad=True)
+    y = recompute(lambda x: x * hidden.sum(), torch.ones(2, requires_grad=True), mode="on")
+    with pytest.raises(RuntimeError, match=r"read a tensor of shape \(7,\) .* pass the tensor as an argument"):
+        y.sum().backward()
+
+
+def test_inputs_that_changed_since_are_refused():
+    x = torch.ones(2, requires_grad=True)
+    changed = x * 1
+    y = recompute(torch.exp, changed, mode="on")
+    changed.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_gradients_of_gradients_are_refused():
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(NotImplementedError, match="gradients of gradients need the maps; use the mode 'off'"):
+        torch.autograd.grad(recompute(torch.exp, x, mode="on").sum(), x, create_graph=True)
+
+
+@pytest.mark.parametrize(
+    ("kept_bytes", "flops_of_a_byte", "pays"),
+    [
+        (LEAST_BYTES, WORTH * FLOPS_PER_BYTE, True),
+        (LEAST_BYTES - 1, 0.0, False),
+        (LEAST_BYTES, WORTH * FLOPS_PER_BYTE + 1, False),
+    ],
+)
+def test_the_rule_weighs_bytes_against_operations(kept_bytes, flops_of_a_byte, pays):
+    cost = Cost(kept_bytes, flops_of_a_byte * kept_bytes)
+    assert cost.pays == pays
+    y = recompute(torch.exp, torch.ones(1, requires_grad=True), cost=cost)
+    assert (type(y.grad_fn).__name__ == "_AgainBackward") == pays
+
+
+def test_modes_that_there_are_not_are_refused():
+    with pytest.raises(ValueError, match="recompute must be one of auto, on, off, got 'yes'"):
+        recompute(torch.exp, torch.ones(1), mode="yes")
