@@ -29,7 +29,7 @@ WAVEFORMS = ("fst", "vcd")
 # and 600 with 40. With few channels the exchange of signals costs more than the smaller code saves.
 APART_CHANNELS = 8
 _CHANNEL_FILES = ("channel.v", f"{CHANNEL}.v", "channel.vlt")
-_SOURCES = ("memory.h", "memory.cpp", "simulation.cpp")
+_SOURCES = ("protocol.h", "protocol.cpp", "memory.h", "memory.cpp", "simulation.cpp")
 _COMPILE_FLAGS = "-std=c++17 -march=native -fno-plt -fvisibility-inlines-hidden -DVL_USER_FATAL"
 # In files of this size two cores compile it at -O3 as fast as in one piece at -O1, and it runs a tenth faster.
 _FLAGS = ("--output-split", "20000")
@@ -230,6 +230,8 @@ class Options(ctypes.Structure):
         ("stall", ctypes.c_double),
         ("seed", ctypes.c_uint64),
         ("reorder", ctypes.c_uint32),
+        ("reads", ctypes.c_uint32),
+        ("writes", ctypes.c_uint32),
     )
 
 
@@ -244,7 +246,8 @@ def _load(path: Path) -> ctypes.CDLL:
         "read": (ctypes.c_int, handle, word, ctypes.POINTER(word)),
         "run": (ctypes.c_int, handle, long),
         "cycle": (long, handle),
-        "violation": (ctypes.c_char_p, handle),
+        "breach": (ctypes.c_char_p, handle),
+        "failure": (ctypes.c_char_p, handle),
         "fault": (None, handle, long, long, word),
         "clear_faults": (None, handle),
         "beats": (long, handle, word, word),

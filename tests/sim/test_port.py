@@ -1,4 +1,4 @@
-"""The memory model's port under managers that keep the protocol and managers that do not."""
+"""The memory model's port is as unkind as AXI allows, and no unkinder."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from tests.sim.manager import BEAT_BYTES, Manager
 
 BEATS, BURSTS = 4, 200
-LIMIT_CYCLES = 40 * BURSTS * BEATS
+LIMIT_CYCLES = 60 * BURSTS * BEATS
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def write_bursts(manager, *, data_wait_for_address=False):
         addresses += [cycle] * happened["aw"]
         beats += [cycle] * happened["w"]
         answers += happened["b"]
-    assert manager.violation == ""
+    assert manager.breach == ""
     return addresses, beats[::BEATS], beats[BEATS - 1 :: BEATS], shows
 
 
@@ -73,59 +73,3 @@ def test_a_manager_that_waits_for_awready_gets_stuck(manage):
 def test_without_stalls_the_address_comes_first(manage):
     address, first, _, _ = (np.array(cycles) for cycles in write_bursts(manage()))
     assert (address < first).all()
-
-
-def change_address(manager):
-    manager.shown.write.address += BEAT_BYTES
-
-
-def change_length(manager):
-    manager.shown.read.length += 1
-
-
-def change_data(manager):
-    manager.word ^= 1 << 31
-
-
-def change_strobe(manager):
-    manager.shown.strobe ^= 1
-
-
-def change_last(manager):
-    manager.shown.wlast = not manager.shown.wlast
-
-
-def vanish(channel):
-    def change(manager):
-        if channel == "w":
-            manager.shown.wvalid = False
-        else:
-            getattr(manager.shown, channel).valid = False
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("channel", "change", "message"),
-    [
-        ("write", change_address, "AW, a write address, changed"),
-        ("write", vanish("write"), "AW, a write address, vanished"),
-        ("read", change_length, "AR, a read address, changed"),
-        ("read", vanish("read"), "AR, a read address, vanished"),
-        ("w", change_data, "W, write data, changed"),
-        ("w", change_strobe, "W, write data, changed"),
-        ("w", change_last, "W, write data, changed"),
-        ("w", vanish("w"), "W, write data, vanished"),
-    ],
-)
-def test_names_what_changed_before_it_was_accepted(manage, channel, change, message):
-    manager = manage()
-    if channel == "w":
-        manager.shown.wvalid = True
-    else:
-        getattr(manager.shown, channel).valid = True
-    assert not any(manager.step().values()), "nothing is accepted in the first cycle"
-    change(manager)
-    assert manager.violation == ""
-    manager.step()
-    assert manager.violation == f"in cycle 1: port0: {message} before it was accepted"
