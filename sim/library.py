@@ -152,7 +152,13 @@ def _core_and_channel(config):
     return Design.of(Core(config, signature)), Design(generate.modules_verilog(modules), generate.ports(signature))
 
 
-def build_library(design: Design, waveform: str | None = None, log: Callable[[str], None] = lambda _: None) -> Library:
+def build_library(
+    design: Design,
+    waveform: str | None = None,
+    log: Callable[[str], None] = lambda _: None,
+    *,
+    checked: bool = True,
+) -> Library:
     """Compile a design with the memory model into a shared library, unless the cache has it.
 
     Parameters
@@ -162,6 +168,8 @@ def build_library(design: Design, waveform: str | None = None, log: Callable[[st
         Make a build that can write a waveform; it is slower even when it does not.
     log : function
         Told how far the build is.
+    checked : bool
+        False leaves the AXI checkers out, only to measure what they cost.
 
     Raises
     ------
@@ -177,9 +185,10 @@ def build_library(design: Design, waveform: str | None = None, log: Callable[[st
     texts = _texts(design, waveform) | (_channel_texts(design) if design.channel else {})
     flags = [*_FLAGS, *([f"--trace-{waveform}"] if waveform else [])]
     parts = {CHANNEL: _CHANNEL_FILES} if design.channel else {}
+    compile_flags = _COMPILE_FLAGS if checked else f"{_COMPILE_FLAGS} -DETALSTM_UNCHECKED"
     start = time.monotonic()
     path, built = cached_library(
-        "library", MODULE, texts, parts=parts, flags=flags, compile_flags=_COMPILE_FLAGS, optimise=_OPTIMISE, log=log
+        "library", MODULE, texts, parts=parts, flags=flags, compile_flags=compile_flags, optimise=_OPTIMISE, log=log
     )
     return Library(path, time.monotonic() - start if built else 0.0)
 

@@ -1,4 +1,4 @@
-"""Makes cocotbext-axi's memory as unkind as AXI allows, and notices a manager that breaks the protocol."""
+"""Makes cocotbext-axi's models as unkind as AXI allows."""
 
 import random
 from collections.abc import Iterator
@@ -9,10 +9,6 @@ from cocotb.triggers import RisingEdge
 
 from etalstm.hw.axi import BURST_BEATS
 
-# What a manager shows on each of its channels, and must keep as it is until it is accepted.
-_ADDRESS = ("addr", "len", "size", "burst", "id")
-_SHOWN = {"ar": _ADDRESS, "aw": _ADDRESS, "w": ("data", "strb", "last")}
-
 
 def pauses(probability: float, seed) -> Iterator[bool]:
     """Give an endless pattern of pauses: for each cycle whether it is one."""
@@ -22,7 +18,7 @@ def pauses(probability: float, seed) -> Iterator[bool]:
 
 
 def make_unkind(dut, port: str, read, write, *, stall: float, seed, clock, reset) -> None:
-    """Stall a port's channels, accept addresses and data in every order, and fail the test at a breach of the protocol.
+    """Stall a port's channels, and accept addresses and data in every order.
 
     Parameters
     ----------
@@ -37,7 +33,6 @@ def make_unkind(dut, port: str, read, write, *, stall: float, seed, clock, reset
         Of the stalls and of the orders.
     clock, reset : cocotb's handles
     """
-    cocotb.start_soon(check_stability(dut, port, clock, reset))
     if not stall:
         return
     channels = [read.ar_channel, read.r_channel]
@@ -55,42 +50,6 @@ def make_unkind(dut, port: str, read, write, *, stall: float, seed, clock, reset
 def _either(pattern, holds):
     for pause in pattern:
         yield pause or holds()
-
-
-async def check_stability(dut, port: str, clock, reset) -> None:
-    """Fail the test when a manager withdraws or changes what it shows before it is accepted.
-
-    Raises
-    ------
-    AssertionError
-        With cycle, port and channel. Cycles are counted from the start of this watch.
-    """
-    channels = {}
-    for name, fields in _SHOWN.items():
-        if hasattr(dut, f"{port}__{name}valid"):
-            signals = [getattr(dut, f"{port}__{name}{field}", None) for field in fields]
-            handshake = (getattr(dut, f"{port}__{name}valid"), getattr(dut, f"{port}__{name}ready"))
-            channels[name] = (*handshake, [signal for signal in signals if signal is not None])
-    held, cycle = {}, 0
-    while True:
-        await RisingEdge(clock)
-        cycle += 1
-        if reset.value == 1:
-            held.clear()
-            continue
-        for name, (valid, ready, payload) in channels.items():
-            before = held.pop(name, None)
-            where = f"in cycle {cycle}: {port}: {name.upper()}"
-            if valid.value != 1:
-                assert before is None, f"{where} vanished before it was accepted"
-                continue
-            accepted = ready.value == 1
-            if accepted and before is None:
-                continue
-            now = [signal.value for signal in payload]
-            assert before in (None, now), f"{where} changed before it was accepted"
-            if not accepted:
-                held[name] = now
 
 
 class _Order(Enum):
