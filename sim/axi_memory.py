@@ -26,8 +26,8 @@ class AxiMemory:
     size_bytes : int
         Size of the memory, from address 0.
     stall : float
-        Probability of a pause, of every channel of every port in every cycle; 0 to less than 1. With stalls a write's
-        address and data are accepted in every order.
+        Probability of a pause of a steady channel; 0 to less than 1. With stalls the memory is unkind
+        (:mod:`etalstm.sim.unkindness`).
     seed : int
         Of the stalls and orders.
     clock, reset : cocotb's handles, optional

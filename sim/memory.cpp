@@ -82,13 +82,14 @@ void Port::reset() {
     }
     current_ = answered_ = nullptr;
     early_.clear();
+    data_cycle_ = 0;
     driven = Driven{};
     driven.data = beat_.data();
 }
 
 bool Port::affordable() const { return memory_.options.bandwidth <= 0 || tokens_ >= 1; }
 
-// Cycles by which a burst's response is later than the memory's latency.
+// Cycles by which a burst's response is later than the memory's latency, or its data later than its address.
 unsigned Port::delay() {
     if (memory_.options.stall <= 0) return 0;
     const unsigned most = random_.next() % DELAYS_PER_LONG == 0 ? LONG_DELAY : SHORT_DELAY;
@@ -196,7 +197,8 @@ void Port::step_write(const Shown& shown) {
     if (!driven.bvalid) show_response();
     const bool data_waiting = shown.wvalid && !driven.wready, waiting = shown.write.valid && !driven.awready;
     const bool wanted = wants_data();
-    driven.wready = (wanted || takes_early_data()) && affordable() && !data_pace_.holds(data_waiting);
+    const bool takes_data = cycle_ >= data_cycle_ && (wanted || takes_early_data());
+    driven.wready = takes_data && affordable() && !data_pace_.holds(data_waiting);
     driven.awready = takes_address(data_waiting && !wanted) && !write_pace_.holds(waiting);
 }
 
@@ -235,6 +237,7 @@ void Port::take_address(const Shown& shown) {
     const size_t count = std::min<size_t>(early_.size(), burst.beats);
     for (size_t n = 0; n < count; ++n) append(early_[n]);
     early_.erase(early_.begin(), early_.begin() + count);
+    if (order_ == Order::ADDRESS_FIRST) data_cycle_ = cycle_ + delay();
     draw_order();
 }
 

@@ -82,7 +82,7 @@ private:
 
 // When a write burst's address and data are accepted; a manager may make neither wait for the other.
 enum class Order {
-    ADDRESS_FIRST,  // data after the address
+    ADDRESS_FIRST,  // data after the address, at once or long after it
     ANY,            // each when it comes
     SHOWN_FIRST,    // the address when data are shown, which are taken after it
     BEGUN_FIRST,    // the address after the first beat
@@ -130,7 +130,7 @@ private:
     Bursts reads_, writes_, free_;
     Burst *current_ = nullptr, *answered_ = nullptr;  // the read whose data are shown, the write whose response is
     std::vector<uint8_t> beat_;
-    uint64_t cycle_ = 0;
+    uint64_t cycle_ = 0, data_cycle_ = 0;  // no write data are accepted before the latter
     Order order_ = Order::ADDRESS_FIRST;  // of the burst whose address is accepted next
     std::vector<Beat> early_;             // data whose address was not accepted yet, of one burst or more
 

@@ -1,7 +1,7 @@
 """Makes cocotbext-axi's models as unkind as AXI allows."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 
 import cocotb
@@ -9,12 +9,32 @@ from cocotb.triggers import RisingEdge
 
 from etalstm.hw.axi import BURST_BEATS
 
+_MOOD_CYCLES = 64  # at most
+_MOODS = {"steady": 8, "open": 3, "late": 4, "shut": 1}  # with their weights, as in memory.cpp
 
-def pauses(probability: float, seed) -> Iterator[bool]:
-    """Give an endless pattern of pauses: for each cycle whether it is one."""
+
+def pauses(probability: float, seed, waiting: Callable[[], bool] = lambda: True) -> Iterator[bool]:
+    """Give an endless pattern of pauses: for each cycle whether it is one.
+
+    A channel is in one mood for some cycles, then in another: steady (pauses by chance), open (none), late (pauses
+    while nobody waits), shut (pauses throughout).
+
+    Parameters
+    ----------
+    probability : float
+        Of a pause in a steady cycle.
+    seed : int or str
+    waiting : function
+        Whether the other side shows VALID.
+    """
     generator = random.Random(seed)
     while True:
-        yield generator.random() < probability
+        (mood,) = generator.choices(list(_MOODS), list(_MOODS.values()))
+        for _ in range(generator.randint(1, _MOOD_CYCLES)):
+            if mood == "steady":
+                yield generator.random() < probability
+            else:
+                yield mood == "shut" or (mood == "late" and not waiting())
 
 
 def make_unkind(dut, port: str, read, write, *, stall: float, seed, clock, reset) -> None:
@@ -28,23 +48,30 @@ def make_unkind(dut, port: str, read, write, *, stall: float, seed, clock, reset
     read, write : cocotbext-axi's AxiRamRead and AxiRamWrite behind the port
         ``write`` is None for a port that only reads.
     stall : float
-        Probability of a pause, of every channel in every cycle; 0 to less than 1. Without stalls nothing is paused.
+        Probability of a pause of a steady channel; 0 to less than 1. Without stalls nothing is paused.
     seed : int or str
         Of the stalls and of the orders.
     clock, reset : cocotb's handles
     """
     if not stall:
         return
+
+    def shows(name):
+        valid = getattr(dut, f"{port}__{name}valid")
+        return lambda: valid.value == 1
+
     channels = [read.ar_channel, read.r_channel]
-    holds = {}
+    holds, waits = {}, {0: shows("ar")}
     if write is not None:
         channels += [write.aw_channel, write.w_channel, write.b_channel]
         # The model accepts two beats ahead of their address by itself; DATA_FIRST needs a whole burst.
         write.w_channel.queue_occupancy_limit = max(write.w_channel.queue_occupancy_limit, 2 * BURST_BEATS)
         order = _WriteOrder(dut, port, clock, reset, seed)
         holds = {2: order.holds_address, 3: order.holds_data}
+        waits |= {2: shows("aw"), 3: shows("w")}
     for number, channel in enumerate(channels):
-        channel.set_pause_generator(_either(pauses(stall, f"{seed} {port} {number}"), holds.get(number, lambda: False)))
+        pattern = pauses(stall, f"{seed} {port} {number}", waits.get(number, lambda: True))
+        channel.set_pause_generator(_either(pattern, holds.get(number, lambda: False)))
 
 
 def _either(pattern, holds):

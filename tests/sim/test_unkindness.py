@@ -8,6 +8,7 @@ from cocotb.triggers import RisingEdge
 
 from etalstm.sim.axi_memory import AxiMemory
 from etalstm.sim.bench import run_bench
+from etalstm.sim.unkindness import pauses
 from tests.sim.wire import BEATS, BURSTS, Wire, begin
 
 LIMIT_CYCLES = 60 * BEATS * BURSTS
@@ -51,6 +52,19 @@ async def takes_addresses_and_data_in_every_order(dut):
     addressed = np.array(address.cycles)
     assert (addressed < first).sum() > BURSTS // 20
     assert (last < addressed).sum() > BURSTS // 20
+
+
+def test_pauses_come_in_every_mood():
+    """In 4000 cycles nobody waits, then somebody: only then does a late channel stop pausing."""
+    share = {}
+    for waiting in (False, True):
+        pattern = pauses(0.5, "moods", lambda waiting=waiting: waiting)
+        share[waiting] = np.mean([next(pattern) for _ in range(4000)])
+    assert 0.1 < share[False] - share[True] < 0.5, share
+    drawn = np.array([next(pattern) for _ in range(4000)])
+    runs = np.diff(np.flatnonzero(np.diff(drawn)))
+    assert max(runs) > 30, "neither open nor shut for long"
+    assert np.count_nonzero(runs == 1) > 100, "never steady"
 
 
 def test_the_memory_is_unkind(tmp_path):
