@@ -2,18 +2,19 @@
 
 import logging
 import mmap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from cocotbext.axi import AxiRamRead, AxiRamWrite, AxiReadBus, AxiWriteBus
 
 from etalstm.sim.unkindness import make_unkind
+from etalstm.sim.watch import rules_of, start_watch
 
 
 class AxiMemory:
     """One memory that several ports read and write, with stalls and faults. Make it in a running test.
 
-    A manager that changes what it shows before it is accepted fails the test, see :mod:`etalstm.sim.unkindness`.
+    A port that breaks AXI, on either side, fails the test, see :mod:`etalstm.sim.watch`.
 
     A port whose write channels the design does not have only reads. Addresses beyond the memory are faulty.
 
@@ -25,12 +26,14 @@ class AxiMemory:
     size_bytes : int
         Size of the memory, from address 0.
     stall : float
-        Probability of a pause, of every channel of every port in every cycle; 0 to less than 1. With stalls a write's
-        address and data are accepted in every order.
+        Probability of a pause of a steady channel; 0 to less than 1. With stalls the memory is unkind
+        (:mod:`etalstm.sim.unkindness`).
     seed : int
         Of the stalls and orders.
     clock, reset : cocotb's handles, optional
         Of the ports; ``clk`` and ``rst`` of the design if not given.
+    rules : mapping from names of ports to mappings, optional
+        Members of :class:`etalstm.sim.protocol.Rules` that are different at a port.
 
     Members
     -------
@@ -50,6 +53,7 @@ class AxiMemory:
         seed: int = 1,
         clock=None,
         reset=None,
+        rules: Mapping[str, Mapping[str, int]] | None = None,
     ):
         logging.getLogger(f"cocotb.{dut._name}").setLevel("ERROR")  # the model reports every burst, and every fault
         store = mmap.mmap(-1, size_bytes)
@@ -65,6 +69,7 @@ class AxiMemory:
                 write = _WritePort(AxiWriteBus.from_prefix(dut, f"{port}_"), *timing, mem=store)
                 write.check = self._check
             read.check = self._check
+            start_watch(dut, port, rules_of(dut, port, **(rules or {}).get(port, {})), *timing)
             make_unkind(dut, port, read, write, stall=stall, seed=seed, clock=timing[0], reset=timing[1])
 
     def inject(self, begin: int, end: int) -> None:

@@ -11,8 +11,10 @@ from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
 from etalstm.device.transport import Transport
 from etalstm.errors import DeviceError
 from etalstm.hw.config import Config
+from etalstm.hw.dma.store import OUTSTANDING
 from etalstm.sim.axi_memory import AxiMemory
 from etalstm.sim.unkindness import pauses
+from etalstm.sim.watch import LITE, start_watch
 
 MEMORY_BYTES = 1 << 24
 PERIOD_NS = 4
@@ -46,7 +48,10 @@ class CocotbTransport(Transport):
     def __init__(self, dut, config: Config, *, memory_bytes: int = MEMORY_BYTES, stall: float = 0.0, seed: int = 1):
         self.memory_bytes = memory_bytes
         ports = [f"port{n}" for n in range(config.ports)]
-        self.memory = AxiMemory(dut, ports, memory_bytes, stall=stall, seed=seed)
+        in_flight = {"reads": config.outstanding_bursts, "writes": config.channels_per_port * OUTSTANDING}
+        rules = dict.fromkeys(ports, in_flight)
+        self.memory = AxiMemory(dut, ports, memory_bytes, stall=stall, seed=seed, rules=rules)
+        start_watch(dut, "control", LITE)
         self._dut = dut
         self._registers = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "control_"), dut.clk, dut.rst)
         reads, writes = self._registers.read_if, self._registers.write_if

@@ -81,7 +81,8 @@ def glue(ports: list[dict], waveform: str | None = None) -> str:
             "#pragma once\n#include <cstring>\n#include <memory>\n",
             f'#include "{_TOP}.h"\n#include "memory.h"',
             f"#include <verilated_{waveform}_c.h>" if kind else "",
-            f"\nconstexpr unsigned BEAT_BYTES = {width // 8};\nconstexpr unsigned PORTS = {count};\n",
+            f"\nconstexpr unsigned BEAT_BYTES = {width // 8};\nconstexpr unsigned PORTS = {count};",
+            f"constexpr uint32_t IDS[] = {{{', '.join(str(_ids(n, names)) for n in range(count))}}};\n",
             _WAVEFORM % kind if kind else _NO_WAVEFORM,
             _INTERRUPT,
             "\nstruct Control {",
@@ -91,7 +92,7 @@ def glue(ports: list[dict], waveform: str | None = None) -> str:
             *tied,
             f"}}\n\ninline void drive({_TOP}& top, const etalstm::Port* ports) {{",
             *drives,
-            f"}}\n\ninline void sample({_TOP}& top, etalstm::Port* ports, uint64_t cycle) {{",
+            f"}}\n\ninline void sample({_TOP}& top, etalstm::Port* ports, bool reset, uint64_t cycle) {{",
             *samples,
             "}\n",
         ]
@@ -121,6 +122,11 @@ def _check(names: dict, count: int):
         raise ValueError(f"the simulation does not know these outputs of the design: {', '.join(strange)}")
 
 
+def _ids(number: int, names: dict) -> int:
+    """Count the ids of a port; one that has no id signals has the id 0."""
+    return 1 << max(names.get(f"port{number}__{name}", {"width": 0})["width"] for name in ("arid", "awid"))
+
+
 def _drive(number: int, names: dict) -> list[str]:
     lines = [
         f"    top.{member(f'port{number}__{name}')} = ports[{number}].driven.{name};"
@@ -146,4 +152,4 @@ def _sample(number: int, names: dict) -> list[str]:
     lines += [f"        shown.{field} = top.{member(name)};" for field, name in present.items()]
     if f"port{number}__wdata" in names:
         lines.append(f"        shown.data = reinterpret_cast<const uint8_t*>(&top.{member(f'port{number}__wdata')});")
-    return [*lines, f"        ports[{number}].step(shown, cycle);", "    }"]
+    return [*lines, f"        ports[{number}].step(shown, reset, cycle);", "    }"]

@@ -1,7 +1,6 @@
 #include "memory.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <iterator>
 
@@ -9,23 +8,19 @@ namespace etalstm {
 
 namespace {
 constexpr unsigned MAX_BEATS = 16;  // AXI3's limit, which HBM controllers keep
-constexpr unsigned PAGE_BYTES = 4096;
+constexpr unsigned EARLY_BURSTS = 4;
 constexpr double MAX_TOKENS = 4.0;
-constexpr uint32_t INCREMENTING = 1;
-constexpr char WRONG_LAST[] = "WLAST on the wrong beat of a burst";
-constexpr uint64_t ORDER_STREAMS = 1 << 16;  // numbers of the random streams that draw orders: beyond any port's own
 constexpr Order ORDERS[] = {
     Order::ADDRESS_FIRST, Order::ANY, Order::SHOWN_FIRST, Order::BEGUN_FIRST, Order::DATA_FIRST};
 
-Beat beat_of(const Shown& shown, unsigned beat_bytes) {
-    Beat beat;
-    if (!shown.wvalid) return beat;
-    beat.valid = true;
-    beat.last = shown.wlast;
-    beat.strobe = shown.strobe;
-    std::memcpy(beat.data.data(), shown.data, beat_bytes);
-    return beat;
-}
+// Every user of random numbers at a port has a stream of its own.
+enum Stream : uint64_t { ANSWERS, BURST_ORDERS, AR_PACE, R_PACE, AW_PACE, W_PACE, B_PACE, STREAMS };
+
+uint64_t stream(unsigned port, Stream user) { return (port + 1) * uint64_t(STREAMS) + user; }
+
+// One delay in so many is long, and one mood.
+constexpr unsigned DELAYS_PER_LONG = 16, MOODS_PER_SHUT = 16;
+constexpr unsigned SHORT_DELAY = 8, LONG_DELAY = 512, MOOD_CYCLES = 64;
 }  // namespace
 
 Random::Random(uint64_t seed, uint64_t stream, double probability)
@@ -41,24 +36,41 @@ uint64_t Random::next() {  // splitmix64
     return z ^ (z >> 31);
 }
 
+Pace::Pace(uint64_t seed, uint64_t stream, double stall) : random_(seed, stream, stall), stalls_(stall > 0) {}
+
+bool Pace::holds(bool waiting) {
+    if (!stalls_) return false;
+    if (cycles_left_ == 0) {
+        const unsigned drawn = random_.next() % MOODS_PER_SHUT;
+        mood_ = drawn == 0 ? Mood::SHUT : drawn < 4 ? Mood::OPEN : drawn < 8 ? Mood::LATE : Mood::STEADY;
+        cycles_left_ = 1 + random_.next() % MOOD_CYCLES;
+    }
+    --cycles_left_;
+    switch (mood_) {
+        case Mood::OPEN: return false;
+        case Mood::LATE: return !waiting;
+        case Mood::SHUT: return true;
+        default: return random_.happens();
+    }
+}
+
 Response Memory::response(uint64_t address) const {
     for (const Fault& fault : faults)
         if (address < fault.end && address + beat_bytes > fault.begin) return fault.response;
     return address < size && size - address >= beat_bytes ? Response::OKAY : Response::DECODE_ERROR;
 }
 
-bool Address::operator==(const Address& other) const {
-    return valid == other.valid && address == other.address && length == other.length && size == other.size &&
-           burst == other.burst && id == other.id;
-}
-
-bool Beat::operator==(const Beat& other) const {
-    return valid == other.valid && last == other.last && strobe == other.strobe && data == other.data;
-}
-
-Port::Port(Memory& memory, unsigned number)
-    : memory_(memory), number_(number), random_(memory.options.seed, number, memory.options.stall),
-      orders_(memory.options.seed, ORDER_STREAMS + number, memory.options.stall), beat_(memory.beat_bytes) {
+Port::Port(Memory& memory, unsigned number, uint32_t ids, uint32_t promises)
+    : memory_(memory),
+      checker_(memory.breach, "port" + std::to_string(number),
+               {memory.beat_bytes, MAX_BEATS, ids, memory.options.reads, memory.options.writes, promises}),
+      random_(memory.options.seed, stream(number, ANSWERS), 0.5),
+      orders_(memory.options.seed, stream(number, BURST_ORDERS), 0),
+      read_pace_(memory.options.seed, stream(number, AR_PACE), memory.options.stall),
+      answer_pace_(memory.options.seed, stream(number, R_PACE), memory.options.stall),
+      write_pace_(memory.options.seed, stream(number, AW_PACE), memory.options.stall),
+      data_pace_(memory.options.seed, stream(number, W_PACE), memory.options.stall),
+      response_pace_(memory.options.seed, stream(number, B_PACE), memory.options.stall), beat_(memory.beat_bytes) {
     driven.data = beat_.data();
     draw_order();
 }
@@ -68,31 +80,23 @@ void Port::reset() {
         for (auto& burst : *bursts) free_.push_back(std::move(burst));
         bursts->clear();
     }
-    current_ = nullptr;
-    held_read_ = held_write_ = Address{};
-    held_data_ = Beat{};
+    current_ = answered_ = nullptr;
     early_.clear();
+    data_cycle_ = 0;
     driven = Driven{};
     driven.data = beat_.data();
 }
 
-void Port::violate(const std::string& what) {
-    if (!memory_.violation.empty()) return;
-    memory_.violation = "in cycle " + std::to_string(cycle_) + ": port" + std::to_string(number_) + ": " + what;
-}
-
 bool Port::affordable() const { return memory_.options.bandwidth <= 0 || tokens_ >= 1; }
 
-// What was shown and not taken must not change or vanish.
-template <class Payload>
-void Port::check(const char* channel, const Payload& now, Payload& held, bool ready) {
-    if (held.valid && !now.valid) violate(std::string(channel) + " vanished before it was accepted");
-    if (held.valid && now.valid && !(now == held)) violate(std::string(channel) + " changed before it was accepted");
-    if (now.valid) held = now;
-    held.valid = now.valid && !ready;
+// Cycles by which a burst's response is later than the memory's latency, or its data later than its address.
+unsigned Port::delay() {
+    if (memory_.options.stall <= 0) return 0;
+    const unsigned most = random_.next() % DELAYS_PER_LONG == 0 ? LONG_DELAY : SHORT_DELAY;
+    return random_.next() % most;
 }
 
-std::unique_ptr<Port::Burst> Port::accept(const Address& address, uint64_t cycle) {
+std::unique_ptr<Port::Burst> Port::accept(const Address& address) {
     std::unique_ptr<Burst> burst;
     if (free_.empty()) {
         burst = std::make_unique<Burst>();
@@ -103,15 +107,9 @@ std::unique_ptr<Port::Burst> Port::accept(const Address& address, uint64_t cycle
         burst = std::move(free_.back());
         free_.pop_back();
     }
-    const uint64_t bytes = (address.length + 1) * uint64_t(memory_.beat_bytes);
-    const std::string where = " at address " + std::to_string(address.address);
-    if (address.length >= MAX_BEATS) violate("a burst of " + std::to_string(address.length + 1) + " beats" + where);
-    if (1u << address.size != memory_.beat_bytes) violate("a burst of another beat size than the port's" + where);
-    if (address.burst != INCREMENTING) violate("a burst that does not increment" + where);
-    if (address.address % memory_.beat_bytes) violate("a burst that is not aligned to its beats" + where);
-    if (address.address % PAGE_BYTES + bytes > PAGE_BYTES) violate("a burst across a 4 KiB border" + where);
     burst->address = address.address;
-    burst->ready_cycle = cycle + memory_.options.latency;
+    burst->delay = memory_.options.latency + delay();
+    burst->ready_cycle = cycle_ + burst->delay;
     burst->id = address.id;
     burst->beats = std::min(address.length + 1, MAX_BEATS);
     burst->done = 0;
@@ -129,25 +127,25 @@ void Port::release(Bursts& from, Burst* burst) {
     from.erase(entry);
 }
 
-void Port::step(const Shown& shown, uint64_t cycle) {
+void Port::step(const Shown& shown, bool reset, uint64_t cycle) {
+    checker_.step(shown, driven, reset, cycle);
+    if (reset) return;
     if (memory_.options.bandwidth > 0) tokens_ = std::min(tokens_ + memory_.options.bandwidth, MAX_TOKENS);
     cycle_ = cycle;
-    step_read(shown, cycle);
-    step_write(shown, cycle);
+    step_read(shown);
+    step_write(shown);
 }
 
-void Port::step_read(const Shown& shown, uint64_t cycle) {
-    check("AR, a read address,", shown.read, held_read_, driven.arready);
+void Port::step_read(const Shown& shown) {
     if (driven.rvalid && shown.rready) {
         driven.rvalid = false;
         ++read_beats;
-        if (++current_->done == current_->beats) {
-            release(reads_, current_);
-            current_ = nullptr;
-        }
+        const bool ended = ++current_->done == current_->beats;
+        if (ended) release(reads_, current_);
+        if (ended || memory_.options.reorder) current_ = nullptr;
     }
     if (driven.arready && shown.read.valid) {
-        reads_.push_back(accept(shown.read, cycle));
+        reads_.push_back(accept(shown.read));
         Burst& burst = *reads_.back();
         for (unsigned n = 0; n < burst.beats; ++n) {
             uint8_t* to = &burst.data[n * memory_.beat_bytes];
@@ -157,28 +155,29 @@ void Port::step_read(const Shown& shown, uint64_t cycle) {
                 std::memset(to, 0, memory_.beat_bytes);
         }
     }
-    if (!driven.rvalid) show_read(cycle);
-    driven.arready = reads_.size() < memory_.options.outstanding && !random_.happens();
+    if (!driven.rvalid) show_read();
+    const bool waiting = shown.read.valid && !driven.arready;
+    driven.arready = reads_.size() < memory_.options.outstanding && !read_pace_.holds(waiting);
 }
 
 // The burst to answer next: the oldest, or with `reorder` a random one among the oldest of each id.
-Port::Burst* Port::readable(uint64_t cycle) {
+Port::Burst* Port::answerable(const Bursts& bursts) {
     Burst* chosen = nullptr;
     unsigned candidates = 0;
-    for (size_t n = 0; n < reads_.size(); ++n) {
-        Burst* burst = reads_[n].get();
-        const bool ready = burst->ready_cycle <= cycle + 1 && burst->worst != Response::NEVER;
+    for (size_t n = 0; n < bursts.size(); ++n) {
+        Burst* burst = bursts[n].get();
+        const bool ready = burst->ready_cycle <= cycle_ + 1 && burst->worst != Response::NEVER;
         if (!memory_.options.reorder) return ready ? burst : nullptr;
         const bool oldest = std::none_of(
-            reads_.begin(), reads_.begin() + n, [&](const auto& before) { return before->id == burst->id; });
+            bursts.begin(), bursts.begin() + n, [&](const auto& before) { return before->id == burst->id; });
         if (ready && oldest && random_.next() % ++candidates == 0) chosen = burst;
     }
     return chosen;
 }
 
-void Port::show_read(uint64_t cycle) {
-    if (!current_) current_ = readable(cycle);
-    if (!current_ || random_.happens() || !affordable()) return;
+void Port::show_read() {
+    if (!current_) current_ = answerable(reads_);
+    if (!current_ || answer_pace_.holds(true) || !affordable()) return;
     tokens_ -= 1;
     const unsigned n = current_->done;
     driven.rvalid = true;
@@ -188,21 +187,19 @@ void Port::show_read(uint64_t cycle) {
     std::memcpy(beat_.data(), &current_->data[n * memory_.beat_bytes], memory_.beat_bytes);
 }
 
-void Port::step_write(const Shown& shown, uint64_t cycle) {
-    const Beat beat = beat_of(shown, memory_.beat_bytes);
-    check("AW, a write address,", shown.write, held_write_, driven.awready);
-    check("W, write data,", beat, held_data_, driven.wready);
+void Port::step_write(const Shown& shown) {
     if (driven.bvalid && shown.bready) {
         driven.bvalid = false;
-        release(writes_, writes_.front().get());
+        release(writes_, answered_);
     }
-    if (driven.wready && shown.wvalid) take_data(beat);
+    if (driven.wready && shown.wvalid) take_data(shown);
     if (driven.awready && shown.write.valid) take_address(shown);
-    if (!driven.bvalid) show_response(cycle);
-    const bool untaken = shown.wvalid && !driven.wready;
+    if (!driven.bvalid) show_response();
+    const bool data_waiting = shown.wvalid && !driven.wready, waiting = shown.write.valid && !driven.awready;
     const bool wanted = wants_data();
-    driven.wready = (wanted || takes_early_data()) && affordable() && !random_.happens();
-    driven.awready = takes_address(untaken && !wanted) && !random_.happens();
+    const bool takes_data = cycle_ >= data_cycle_ && (wanted || takes_early_data());
+    driven.wready = takes_data && affordable() && !data_pace_.holds(data_waiting);
+    driven.awready = takes_address(data_waiting && !wanted) && !write_pace_.holds(waiting);
 }
 
 // Whether a burst whose address was accepted lacks data.
@@ -215,62 +212,71 @@ void Port::draw_order() {
 // Whether the next address may be accepted; `data_shown`: its first beat is shown.
 bool Port::takes_address(bool data_shown) const {
     if (writes_.size() >= memory_.options.outstanding) return false;
+    if (!early_.empty() && order_ == Order::SHOWN_FIRST) return true;
     switch (order_) {
         case Order::SHOWN_FIRST: return data_shown;
         case Order::BEGUN_FIRST: return !early_.empty();
-        case Order::DATA_FIRST: return !early_.empty() && (early_.back().last || early_.size() == MAX_BEATS);
+        case Order::DATA_FIRST:
+            return early_.size() >= MAX_BEATS ||
+                   std::any_of(early_.begin(), early_.end(), [](const Beat& beat) { return beat.last; });
         default: return true;
     }
 }
 
-// Whether data may be accepted before their address: those of one burst.
+// Whether data may be accepted before their address: those of a burst that has begun, or of another one.
 bool Port::takes_early_data() const {
+    if (!early_.empty() && !early_.back().last) return early_.size() < EARLY_BURSTS * MAX_BEATS;
     if (order_ == Order::ADDRESS_FIRST || order_ == Order::SHOWN_FIRST) return false;
-    return early_.empty() || (!early_.back().last && early_.size() < MAX_BEATS);
+    return std::count_if(early_.begin(), early_.end(), [](const Beat& beat) { return beat.last; }) < EARLY_BURSTS;
 }
 
+// The first of the early data are the burst's.
 void Port::take_address(const Shown& shown) {
-    writes_.push_back(accept(shown.write, cycle_));
-    for (const Beat& beat : early_) append(beat);
-    early_.clear();
+    writes_.push_back(accept(shown.write));
+    Burst& burst = *writes_.back();
+    const size_t count = std::min<size_t>(early_.size(), burst.beats);
+    for (size_t n = 0; n < count; ++n) append(early_[n]);
+    early_.erase(early_.begin(), early_.begin() + count);
+    if (order_ == Order::ADDRESS_FIRST) data_cycle_ = cycle_ + delay();
     draw_order();
 }
 
-void Port::take_data(const Beat& beat) {
+void Port::take_data(const Shown& shown) {
     ++write_beats;
     tokens_ -= 1;
+    Beat beat;
+    beat.last = shown.wlast;
+    beat.strobe = shown.strobe;
+    std::memcpy(beat.data.data(), shown.data, memory_.beat_bytes);
     if (wants_data())
         append(beat);
     else
         early_.push_back(beat);
 }
 
-// Gives a beat to the oldest burst that lacks data. A burst whose early data are too many has none left to give it to.
+// Give a beat to the oldest burst that lacks data.
 void Port::append(const Beat& beat) {
-    auto entry = std::find_if(writes_.begin(), writes_.end(), [](const auto& b) { return b->done < b->beats; });
-    if (entry == writes_.end()) return violate(WRONG_LAST);
+    auto entry = std::find_if(writes_.begin(), writes_.end(), [](const auto& each) { return each->done < each->beats; });
     Burst& burst = **entry;
     std::memcpy(&burst.data[burst.done * memory_.beat_bytes], beat.data.data(), memory_.beat_bytes);
-    burst.strobes[burst.done] = beat.strobe;
-    if (beat.last != (++burst.done == burst.beats)) violate(WRONG_LAST);
-    burst.ready_cycle = cycle_ + memory_.options.latency;
+    burst.strobes[burst.done++] = beat.strobe;
+    burst.ready_cycle = cycle_ + burst.delay;
 }
 
-void Port::show_response(uint64_t cycle) {
-    if (writes_.empty()) return;
-    Burst& burst = *writes_.front();
-    if (burst.done < burst.beats || burst.ready_cycle > cycle + 1 || burst.worst == Response::NEVER) return;
-    if (random_.happens()) return;
-    for (unsigned n = 0; n < burst.beats; ++n) {
-        if (burst.responses[n] != Response::OKAY) continue;
-        uint8_t* to = memory_.bytes + burst.address + n * uint64_t(memory_.beat_bytes);
-        const uint8_t* from = &burst.data[n * memory_.beat_bytes];
+void Port::show_response() {
+    Burst* burst = answerable(writes_);
+    if (!burst || burst->done < burst->beats || response_pace_.holds(true)) return;
+    for (unsigned n = 0; n < burst->beats; ++n) {
+        if (burst->responses[n] != Response::OKAY) continue;
+        uint8_t* to = memory_.bytes + burst->address + n * uint64_t(memory_.beat_bytes);
+        const uint8_t* from = &burst->data[n * memory_.beat_bytes];
         for (unsigned byte = 0; byte < memory_.beat_bytes; ++byte)
-            if (burst.strobes[n] >> byte & 1) to[byte] = from[byte];
+            if (burst->strobes[n] >> byte & 1) to[byte] = from[byte];
     }
+    answered_ = burst;
     driven.bvalid = true;
-    driven.bid = burst.id;
-    driven.bresp = static_cast<uint8_t>(burst.worst);
+    driven.bid = burst->id;
+    driven.bresp = static_cast<uint8_t>(burst->worst);
 }
 
 }  // namespace etalstm

@@ -1,29 +1,32 @@
-// AXI4 memory for a Verilated manager: one byte array behind any number of ports.
+// AXI memory for a Verilated manager: one byte array behind any number of ports.
 //
 // It is as unkind as the protocol allows, so that what works here works on a board. Reads see the memory at the moment
-// their address is accepted. Writes reach it only with their response. Bursts of different ids may overtake each other.
-// With stalls, each write burst has its address and data accepted in one of the orders of `Order`, drawn by the seed.
-// What a manager shows and is not taken must stay as it is; the first breach is kept, with port, channel and cycle.
+// their address is accepted. Writes reach it only with their response. With `reorder`, bursts of different ids overtake
+// each other, and read data of different ids are interleaved. With stalls, all of this is drawn by the seed:
+//   - each channel has a pace of its own: steady, without any stall, READY only after VALID, or shut for a long time,
+//   - each burst has a delay of its own before its response,
+//   - each write burst has its address and data accepted in one of the orders of `Order`.
+// A checker at each port keeps the first breach of the protocol, the manager's or the memory's own.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-namespace etalstm {
+#include "protocol.h"
 
-constexpr unsigned MAX_BEAT_BYTES = 64;
+namespace etalstm {
 
 struct Options {
     uint32_t latency;      // cycles from an address, or the last data of a write, to the response; at least 1
     uint32_t outstanding;  // bursts in flight per port and direction
     double bandwidth;      // beats per cycle of a port, both directions together; 0: no limit
-    double stall;          // probability that a port delays a handshake by a cycle, drawn for each channel and cycle;
-                           // without stalls every write burst is ADDRESS_FIRST
+    double stall;          // probability that a steady channel delays a handshake by a cycle, drawn for each cycle;
+                           // without stalls every write burst is ADDRESS_FIRST and no burst has a delay
     uint64_t seed;
-    uint32_t reorder;  // answer reads of different ids in random order
+    uint32_t reorder;        // answer bursts of different ids in random order, reads beat by beat
+    uint32_t reads, writes;  // most bursts of a port in flight that the manager promises; 0: it promises nothing
 };
 
 enum class Response : uint8_t { OKAY = 0, SUBORDINATE_ERROR = 2, DECODE_ERROR = 3, NEVER = 4 };
@@ -50,22 +53,36 @@ struct Memory {
     Options options;
     unsigned beat_bytes;
     std::vector<Fault> faults;
-    std::string violation;  // the first breach of the protocol; empty if there was none
+    Breach breach{};  // the first one of any port
 
     Response response(uint64_t address) const;
 };
 
-struct Address {
-    bool valid;
-    uint64_t address;
-    uint32_t length, size, burst, id;
+// How one channel of a port holds back handshakes: in one mood for some cycles, then in another.
+class Pace {
+public:
+    Pace(uint64_t seed, uint64_t stream, double stall);
 
-    bool operator==(const Address& other) const;
+    // Whether the channel holds back in the next cycle. `waiting`: the other side has shown VALID in this one.
+    bool holds(bool waiting);
+
+private:
+    enum class Mood {
+        STEADY,  // holds back by chance
+        OPEN,    // never holds back: READY stands before VALID
+        LATE,    // READY comes only after VALID
+        SHUT,    // holds back throughout
+    };
+
+    Random random_;
+    bool stalls_;
+    Mood mood_ = Mood::STEADY;
+    unsigned cycles_left_ = 0;
 };
 
 // When a write burst's address and data are accepted; a manager may make neither wait for the other.
 enum class Order {
-    ADDRESS_FIRST,  // data after the address
+    ADDRESS_FIRST,  // data after the address, at once or long after it
     ANY,            // each when it comes
     SHOWN_FIRST,    // the address when data are shown, which are taken after it
     BEGUN_FIRST,    // the address after the first beat
@@ -74,45 +91,30 @@ enum class Order {
 
 // A beat of write data.
 struct Beat {
-    bool valid = false, last = false;
+    bool last = false;
     uint64_t strobe = 0;
     std::array<uint8_t, MAX_BEAT_BYTES> data{};
-
-    bool operator==(const Beat& other) const;
-};
-
-// What a manager shows in a cycle. `data` points to `beat_bytes` bytes.
-struct Shown {
-    Address read, write;
-    bool rready, wvalid, wlast, bready;
-    uint64_t strobe;
-    const uint8_t* data;
-};
-
-// What the memory shows in a cycle.
-struct Driven {
-    bool arready, rvalid, rlast, awready, wready, bvalid;
-    uint32_t rid, bid;
-    uint8_t rresp, bresp;
-    const uint8_t* data;
 };
 
 class Port {
 public:
-    Port(Memory& memory, unsigned number);
+    // `ids`: the manager's are below this; `promises`: what it promises, a sum of `Promise`.
+    Port(Memory& memory, unsigned number, uint32_t ids, uint32_t promises);
 
     Driven driven{};
     uint64_t read_beats = 0, write_beats = 0;
 
-    // Take the handshakes of `cycle` and decide what to show in the next one.
-    void step(const Shown& shown, uint64_t cycle);
+    // Check what is shown in `cycle`, take its handshakes, and decide what to show in the next one.
+    void step(const Shown& shown, bool reset, uint64_t cycle);
+
+    // Forget what is in flight and show nothing.
     void reset();
 
 private:
     struct Burst {
         uint64_t address, ready_cycle;
         uint32_t id;
-        unsigned beats, done;
+        unsigned beats, done, delay;
         Response worst;
         std::vector<uint8_t> data;
         std::vector<uint64_t> strobes;
@@ -121,35 +123,33 @@ private:
     using Bursts = std::vector<std::unique_ptr<Burst>>;
 
     Memory& memory_;
-    unsigned number_;
+    Checker checker_;
     Random random_, orders_;
+    Pace read_pace_, answer_pace_, write_pace_, data_pace_, response_pace_;
     double tokens_ = 0;
     Bursts reads_, writes_, free_;
-    Burst* current_ = nullptr;
+    Burst *current_ = nullptr, *answered_ = nullptr;  // the read whose data are shown, the write whose response is
     std::vector<uint8_t> beat_;
-    Address held_read_{}, held_write_{};
-    Beat held_data_;
-    uint64_t cycle_ = 0;
+    uint64_t cycle_ = 0, data_cycle_ = 0;  // no write data are accepted before the latter
     Order order_ = Order::ADDRESS_FIRST;  // of the burst whose address is accepted next
-    std::vector<Beat> early_;             // beats of that burst
+    std::vector<Beat> early_;             // data whose address was not accepted yet, of one burst or more
 
-    std::unique_ptr<Burst> accept(const Address& address, uint64_t cycle);
+    std::unique_ptr<Burst> accept(const Address& address);
+    unsigned delay();
     void release(Bursts& from, Burst* burst);
-    template <class Payload> void check(const char* channel, const Payload& now, Payload& held, bool ready);
-    void violate(const std::string& what);
     bool affordable() const;
-    void step_read(const Shown& shown, uint64_t cycle);
-    void show_read(uint64_t cycle);
-    void step_write(const Shown& shown, uint64_t cycle);
+    void step_read(const Shown& shown);
+    void show_read();
+    void step_write(const Shown& shown);
     void take_address(const Shown& shown);
-    void take_data(const Beat& beat);
+    void take_data(const Shown& shown);
     void append(const Beat& beat);
     bool takes_address(bool data_shown) const;
     bool takes_early_data() const;
     void draw_order();
     bool wants_data() const;
-    void show_response(uint64_t cycle);
-    Burst* readable(uint64_t cycle);
+    void show_response();
+    Burst* answerable(const Bursts& bursts);
 };
 
 }  // namespace etalstm

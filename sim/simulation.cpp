@@ -1,7 +1,7 @@
 // The Verilated accelerator, its memory and its register bus, behind a C interface for ctypes.
 #include <stdexcept>
 
-#include "glue.h"     // generated: BEAT_BYTES, PORTS, Waveform, Control, interrupt(), tie(), drive(), sample()
+#include "glue.h"     // generated: BEAT_BYTES, PORTS, IDS, Waveform, Control, interrupt(), tie(), drive(), sample()
 #include "machine.h"  // whole.h or apart.h
 
 using namespace etalstm;
@@ -12,10 +12,17 @@ void vl_fatal(const char* file, int line, const char*, const char* message) {
 
 namespace {
 
-enum Stop : int { INTERRUPT = 0, LIMIT = 1, VIOLATION = 2 };
+enum Stop : int { INTERRUPT = 0, LIMIT = 1, BREACH = 2 };
 enum Answer : int { NO_ANSWER = -1, FAILED = -2 };
-constexpr int RESET_CYCLES = 4;
+constexpr int RESET_CYCLES = 3;
 constexpr int ANSWER_CYCLES = 10000;  // a register that has not answered by then never will
+
+// What the machine promises at its memory ports, and the simulation at its registers.
+constexpr uint32_t PROMISES = WHOLE_BEATS | ALIGNED_BURSTS | WHOLE_STROBES | ADDRESS_FIRST;
+constexpr uint32_t REGISTER_BYTES = sizeof(uint32_t);
+constexpr uint32_t REGISTER_SIZE = 2;  // as AxSIZE has it
+constexpr uint64_t ALL_STROBES = ~0ull;
+constexpr Rules REGISTER_RULES{REGISTER_BYTES, 1, 1, 1, 1, WHOLE_BEATS | ALIGNED_BURSTS | WHOLE_STROBES};
 
 struct Simulation {
     VerilatedContext context;
@@ -24,15 +31,19 @@ struct Simulation {
     Control control;
     Memory memory;
     std::vector<Port> ports;
+    Checker register_checker;
+    std::string failure, breach;  // what was thrown; the breach's fields
     Random random;
     uint64_t cycle = 0;
     std::unique_ptr<Waveform> waveform;
     uint64_t first_traced = 0, last_traced = 0;
 
     Simulation(uint8_t* bytes, uint64_t size, const Options& options)
-        : machine(&context), top(machine.top), control(control_of(top)), memory{bytes, size, options, BEAT_BYTES, {}, {}}, random(options.seed, PORTS, options.stall) {
+        : machine(&context), top(machine.top), control(control_of(top)),
+          memory{bytes, size, options, BEAT_BYTES, {}, {}},
+          register_checker(memory.breach, "control", REGISTER_RULES), random(options.seed, 0, options.stall) {
         ports.reserve(PORTS);
-        for (unsigned n = 0; n < PORTS; ++n) ports.emplace_back(memory, n);
+        for (unsigned n = 0; n < PORTS; ++n) ports.emplace_back(memory, n, IDS[n], PROMISES);
         tie(top);
     }
 
@@ -54,8 +65,26 @@ struct Simulation {
         machine.rise();
         dump(2 * cycle + 1);
         look();
-        sample(top, ports.data(), cycle);
+        check_registers();
+        sample(top, ports.data(), top.rst, cycle);
         ++cycle;
+    }
+
+    // The register bus has bursts of one beat, and neither ids nor LAST.
+    void check_registers() {
+        const auto address = [](bool valid, uint64_t place) {
+            return Address{valid, place, 0, REGISTER_SIZE, INCREMENTING, 0};
+        };
+        Shown shown{address(control.arvalid, control.araddr), address(control.awvalid, control.awaddr)};
+        shown.rready = control.rready, shown.bready = control.bready;
+        shown.wvalid = control.wvalid, shown.wlast = true, shown.strobe = ALL_STROBES;
+        shown.data = reinterpret_cast<const uint8_t*>(&control.wdata);
+        Driven driven{};
+        driven.arready = control.arready, driven.awready = control.awready, driven.wready = control.wready;
+        driven.rvalid = control.rvalid, driven.rresp = control.rresp, driven.rlast = true;
+        driven.bvalid = control.bvalid, driven.bresp = control.bresp;
+        driven.data = reinterpret_cast<const uint8_t*>(&control.rdata);
+        register_checker.step(shown, driven, top.rst, cycle);
     }
 
     void reset() {
@@ -63,12 +92,11 @@ struct Simulation {
         control.awvalid = control.wvalid = control.bready = 0;
         control.arvalid = control.rready = 0;
         for (Port& port : ports) port.reset();
-        for (int n = 0; n < RESET_CYCLES; ++n) {
-            step([] {});
-            for (Port& port : ports) port.reset();
-        }
+        memory.breach = {};
+        failure.clear();
+        for (int n = 0; n < RESET_CYCLES; ++n) step([] {});
         top.rst = 0;
-        memory.violation.clear();
+        step([] {});  // no bus may show anything in the cycle after a reset
     }
 
     // Both give the response (0: OKAY), or NO_ANSWER.
@@ -121,7 +149,7 @@ struct Simulation {
         bool high = false;
         for (uint64_t n = 0; n < cycles && !high; ++n) {
             step([&] { high = interrupt(top, 0); });
-            if (!memory.violation.empty()) return VIOLATION;
+            if (memory.breach.found()) return BREACH;
         }
         return high ? INTERRUPT : LIMIT;
     }
@@ -133,7 +161,7 @@ int guarded(Simulation* simulation, Body body) {
     try {
         return body();
     } catch (const std::exception& error) {
-        simulation->memory.violation = "in cycle " + std::to_string(simulation->cycle) + ": " + error.what();
+        simulation->failure = "in cycle " + std::to_string(simulation->cycle) + ": " + error.what();
         return FAILED;
     }
 }
@@ -166,7 +194,12 @@ int simulation_run(Simulation* simulation, uint64_t cycles) {
 
 uint64_t simulation_cycle(const Simulation* simulation) { return simulation->cycle; }
 
-const char* simulation_violation(const Simulation* simulation) { return simulation->memory.violation.c_str(); }
+const char* simulation_failure(const Simulation* simulation) { return simulation->failure.c_str(); }
+
+const char* simulation_breach(Simulation* simulation) {
+    simulation->breach = simulation->memory.breach.fields();
+    return simulation->breach.c_str();
+}
 
 void simulation_fault(Simulation* simulation, uint64_t begin, uint64_t end, uint32_t response) {
     simulation->memory.faults.push_back({begin, end, static_cast<Response>(response)});

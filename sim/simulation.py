@@ -11,6 +11,7 @@ import numpy as np
 from etalstm.device.access import Access, exclusive
 from etalstm.errors import DeviceError
 from etalstm.sim.library import Library, Options
+from etalstm.sim.protocol import error_of
 
 ALL_CYCLES = (0, (1 << 64) - 1)
 _NO_ANSWER, _FAILED = -1, -2
@@ -18,7 +19,7 @@ _KINDS = {Integral: "an integer", Real: "a number"}
 
 
 class SimulationError(DeviceError):
-    """The design broke the bus protocol, or a register did not answer: a fault of the hardware, not of its use."""
+    """A register did not answer, or the simulated machine cannot go on: a fault of the hardware, not of its use."""
 
 
 class Stop(IntEnum):
@@ -52,11 +53,14 @@ class Simulation:
     bandwidth : float, optional
         Beats per cycle of a port, reads and writes together; None: one each.
     stall : float
-        Probability that a handshake is put off by a cycle, drawn for each channel and cycle; 0 to 0.99.
+        Probability that a steady channel puts off a handshake by a cycle; 0 to 0.99. Above 0 the memory is as unkind as
+        AXI allows (memory.h).
     seed : int
-        Of the stalls.
+        Of all that is drawn.
     reorder : bool
-        Answer reads of different ids out of order.
+        Answer bursts of different ids out of order, reads interleaved beat by beat.
+    in_flight : (int, int)
+        Reads and writes that each port has in flight at most, by its promise; 0: it promises nothing.
     waveform : Path, optional
         File to write; its suffix must be the kind that the library was built for.
     waveform_cycles : (int, int)
@@ -72,6 +76,8 @@ class Simulation:
     ------
     ValueError
         If a parameter is of the wrong type, or outside its range.
+    ProtocolError
+        From every call once a bus has broken AXI, until the next reset.
     """
 
     def __init__(
@@ -85,6 +91,7 @@ class Simulation:
         stall: float = 0.0,
         seed: int = 1,
         reorder: bool = False,
+        in_flight: tuple[int, int] = (0, 0),
         waveform: Path | None = None,
         waveform_cycles: tuple[int, int] = ALL_CYCLES,
     ):
@@ -104,7 +111,7 @@ class Simulation:
             self._memory = np.frombuffer(mmap.mmap(-1, memory_bytes, flags=flags), np.uint8)
         except (OSError, ValueError, OverflowError) as error:
             raise DeviceError(f"cannot reserve {memory_bytes} bytes for the simulated memory: {error}") from None
-        options = Options(latency, outstanding, bandwidth or 0.0, stall, seed, reorder)
+        options = Options(latency, outstanding, bandwidth or 0.0, stall, seed, reorder, *in_flight)
         self._handle = self._calls.simulation_create(self._memory.ctypes.data, memory_bytes, ctypes.byref(options))
         if waveform is not None:
             self._trace(waveform, *waveform_cycles)
@@ -196,9 +203,12 @@ class Simulation:
         self._handle = self._memory = None
 
     def _check(self, code: int) -> None:
-        violation = self._calls.simulation_violation(self._handle).decode()
-        if violation or code == _FAILED:
-            raise SimulationError(violation)
+        breach = self._calls.simulation_breach(self._handle).decode()
+        if breach:
+            self._calls.simulation_flush(self._handle)
+            raise error_of(breach)
+        if code == _FAILED:
+            raise SimulationError(self._calls.simulation_failure(self._handle).decode())
 
     def _check_answer(self, answer: int, access: str) -> None:
         self._check(answer)

@@ -8,6 +8,7 @@ import numpy as np
 
 from etalstm.device.transport import Transport
 from etalstm.hw.config import Config
+from etalstm.hw.dma.store import OUTSTANDING
 from etalstm.sim.library import Library, build_library, design
 from etalstm.sim.simulation import ALL_CYCLES, Simulation, Stop
 
@@ -77,7 +78,13 @@ class SimTransport(Transport):
         default = addressed if config.port_bytes else min(MEMORY_BYTES, addressed)
         self.memory_bytes = default if memory_bytes is None else memory_bytes
         self.simulation = Simulation(
-            library, self.memory_bytes, latency=latency, waveform=waveform, waveform_cycles=trace_cycles, **memory
+            library,
+            self.memory_bytes,
+            latency=latency,
+            in_flight=(config.outstanding_bursts, config.channels_per_port * OUTSTANDING),
+            waveform=waveform,
+            waveform_cycles=trace_cycles,
+            **memory,
         )
         self._chunk_cycles = _FIRST_CYCLES
 

@@ -21,6 +21,30 @@ class DeviceError(EtaLstmError):
     """A device refused a request, stopped with a status, or cannot be built or opened on this machine."""
 
 
+class ProtocolError(DeviceError):
+    """A bus of a simulated machine broke the AXI protocol: a fault of the hardware or its memory, not of their use.
+
+    Parameters
+    ----------
+    cycle : int
+        Clock cycle in which it was seen.
+    port, channel : str
+        Where: ``port0`` and ``AW``, say.
+    rule : str
+        Name of the rule, as in docs/trust.md.
+    what : str
+        What was seen.
+
+    Members
+    -------
+    cycle, port, channel, rule : of the parameters
+    """
+
+    def __init__(self, cycle: int, port: str, channel: str, rule: str, what: str):
+        super().__init__(f"AXI broken in cycle {cycle} at {port}, channel {channel}, rule '{rule}': {what}")
+        self.cycle, self.port, self.channel, self.rule = cycle, port, channel, rule
+
+
 class BusyError(DeviceError):
     """A device was asked for something while it does something else: for another thread, or a program that runs."""
 

@@ -9,6 +9,7 @@ from cocotbext.axi import AxiBus, AxiMaster, AxiResp
 
 from etalstm.sim.axi_memory import AxiMemory
 from etalstm.sim.unkindness import pauses
+from etalstm.sim.watch import HOST, OF_HOST, rules_of, start_watch
 
 MEMORY_BYTES = 1 << 20
 SEED = 8
@@ -18,7 +19,8 @@ async def begin(dut, stall):
     """A master, a memory, a reset."""
     cocotb.log.info("seed %d", SEED)
     cocotb.start_soon(Clock(dut.clk, 4, "ns").start())
-    memory = AxiMemory(dut, ["port"], MEMORY_BYTES, stall=stall, seed=SEED)
+    memory = AxiMemory(dut, ["port"], MEMORY_BYTES, stall=stall, seed=SEED, rules={"port": OF_HOST})
+    start_watch(dut, "host", rules_of(dut, "host", **HOST))
     master = AxiMaster(AxiBus.from_prefix(dut, "host_"), dut.clk, dut.rst)
     channels = (
         *(getattr(master.read_if, f"{name}_channel") for name in ("ar", "r")),

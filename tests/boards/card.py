@@ -14,7 +14,9 @@ from etalstm.boards.shell import hbm_name
 from etalstm.device.transport import Transport
 from etalstm.hw.contract import BoardRegister, BoardStatus
 from etalstm.sim.axi_memory import AxiMemory
+from etalstm.sim.protocol import ADDRESS_FIRST, ALL_PROMISES
 from etalstm.sim.unkindness import pauses
+from etalstm.sim.watch import HOST, LITE, OF_HOST, rules_of, start_watch
 
 PERIODS_PS = {"board": 10_000, "pcie": 4_020, "hbm": 4_000, "accelerator": 5_000}  # the last slower than the others
 
@@ -39,7 +41,12 @@ class CardTransport(Transport):
         self.ports = port_map(config)
         names = [hbm_name(port) for port in self.ports.used]
         side = {"clock": dut.hbm_clk, "reset": dut.hbm_rst}
-        self.memory = AxiMemory(dut, names, MEMORY_BYTES, stall=stall, seed=seed, **side)
+        # An address and its data cross to the memory's clock independently.
+        rules = {name: {"promises": ALL_PROMISES & ~ADDRESS_FIRST} for name in names}
+        rules[hbm_name(self.ports.host)] = OF_HOST
+        self.memory = AxiMemory(dut, names, MEMORY_BYTES, stall=stall, seed=seed, rules=rules, **side)
+        start_watch(dut, "dma", rules_of(dut, "dma", **HOST), dut.pcie_clk, dut.pcie_rst)
+        start_watch(dut, "host", LITE, dut.pcie_clk, dut.pcie_rst)
         self.dma = AxiMaster(AxiBus.from_prefix(dut, "dma_"), dut.pcie_clk, dut.pcie_rst)
         self._registers = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "host_"), dut.pcie_clk, dut.pcie_rst)
         for master in (self.dma, self._registers):

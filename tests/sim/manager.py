@@ -1,4 +1,4 @@
-"""A manager of the memory model's port, moved cycle by cycle, that can be made to break the protocol."""
+"""A manager of the memory model's port, moved cycle by cycle."""
 
 import ctypes
 from functools import cache
@@ -9,6 +9,7 @@ import numpy as np
 import etalstm.sim
 from etalstm.sim import toolchain
 from etalstm.sim.library import Options
+from etalstm.sim.protocol import Driven, Shown
 
 BEAT_BYTES = 4
 MEMORY_BYTES = 1 << 14
@@ -16,53 +17,29 @@ _HERE, _SOURCES = Path(__file__).parent, Path(etalstm.sim.__file__).parent
 _INCREMENTING = 1
 
 
-class _Address(ctypes.Structure):
-    _fields_ = (
-        ("valid", ctypes.c_bool),
-        ("address", ctypes.c_uint64),
-        *((name, ctypes.c_uint32) for name in ("length", "size", "burst", "id")),
-    )
-
-
-class _Shown(ctypes.Structure):
-    _fields_ = (
-        ("read", _Address),
-        ("write", _Address),
-        *((name, ctypes.c_bool) for name in ("rready", "wvalid", "wlast", "bready")),
-        ("strobe", ctypes.c_uint64),
-        ("data", ctypes.c_void_p),
-    )
-
-
-class _Driven(ctypes.Structure):
-    _fields_ = (
-        *((name, ctypes.c_bool) for name in ("arready", "rvalid", "rlast", "awready", "wready", "bvalid")),
-        *((name, ctypes.c_uint32) for name in ("rid", "bid")),
-        *((name, ctypes.c_uint8) for name in ("rresp", "bresp")),
-        ("data", ctypes.c_void_p),
-    )
-
-
 @cache
 def _library():
-    texts = {
-        path.name: path.read_text() for path in (_HERE / "port.cpp", _SOURCES / "memory.cpp", _SOURCES / "memory.h")
-    }
+    paths = [
+        _HERE / "port.cpp",
+        *(_SOURCES / f"{name}.{kind}" for name in ("protocol", "memory") for kind in ("h", "cpp")),
+    ]
+    texts = {path.name: path.read_text() for path in paths}
 
     def build(directory):
         for name, text in texts.items():
             (directory / name).write_text(text)
-        command = ["g++", "-std=c++17", "-O1", "-shared", "-fPIC", "port.cpp", "memory.cpp", "-o", "port.so"]
-        toolchain.run_tool(command, directory)
+        sources = [name for name in texts if name.endswith(".cpp")]
+        toolchain.run_tool(["g++", "-std=c++17", "-O1", "-shared", "-fPIC", *sources, "-o", "port.so"], directory)
 
     directory, _ = toolchain.cached_build("port", list(texts.values()), build)
     library = ctypes.CDLL(str(directory / "port.so"))
     library.port_create.restype = ctypes.c_void_p
-    library.port_create.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(Options), ctypes.c_uint32]
-    library.port_destroy.argtypes = library.port_violation.argtypes = [ctypes.c_void_p]
-    library.port_step.restype = ctypes.POINTER(_Driven)
-    library.port_step.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Shown)]
-    library.port_violation.restype = ctypes.c_char_p
+    word = ctypes.c_uint32
+    library.port_create.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(Options), word, word]
+    library.port_destroy.argtypes = library.port_breach.argtypes = [ctypes.c_void_p]
+    library.port_step.restype = ctypes.POINTER(Driven)
+    library.port_step.argtypes = [ctypes.c_void_p, ctypes.POINTER(Shown)]
+    library.port_breach.restype = ctypes.c_char_p
     return library
 
 
@@ -71,28 +48,30 @@ class Manager:
 
     Parameters
     ----------
-    stall : float
-    seed : int
+    stall, seed, outstanding, reorder : of the memory
+    ids : int
+        The manager's are below this.
 
     Members
     -------
     shown, driven : ctypes structures
-        What the manager and the memory show in the coming cycle, with the names of memory.h.
+        What the manager and the memory show in the coming cycle, with the names of protocol.h.
     word : int
         The write data, 32 bits.
     memory : array, uint8
     cycle : int
     """
 
-    def __init__(self, stall: float = 0.0, seed: int = 1, outstanding: int = 4):
+    def __init__(self, stall: float = 0.0, seed: int = 1, outstanding: int = 4, reorder: bool = False, ids: int = 1):
         self.memory = np.zeros(MEMORY_BYTES, np.uint8)
-        options = Options(1, outstanding, 0.0, stall, seed, 0)
-        self._bench = _library().port_create(self.memory.ctypes.data, MEMORY_BYTES, ctypes.byref(options), BEAT_BYTES)
+        options = Options(1, outstanding, 0.0, stall, seed, reorder, 0, 0)
+        place = self.memory.ctypes.data, MEMORY_BYTES
+        self._bench = _library().port_create(*place, ctypes.byref(options), BEAT_BYTES, ids)
         self._word = ctypes.c_uint32()
-        self.shown = _Shown(data=ctypes.addressof(self._word), strobe=0xF)
+        self.shown = Shown(data=ctypes.addressof(self._word), strobe=0xF)
         for channel in (self.shown.read, self.shown.write):
             channel.size, channel.burst = BEAT_BYTES.bit_length() - 1, _INCREMENTING
-        self.driven = _Driven()
+        self.driven = Driven()
         self.cycle = 0
 
     @property
@@ -104,9 +83,9 @@ class Manager:
         self._word.value = value
 
     @property
-    def violation(self) -> str:
-        """The first breach of the protocol."""
-        return _library().port_violation(self._bench).decode()
+    def breach(self) -> str:
+        """The first breach of the protocol, with tabs between its fields."""
+        return _library().port_breach(self._bench).decode()
 
     def step(self) -> dict[str, bool]:
         """End the cycle; say which of the handshakes happened in it."""
@@ -118,7 +97,7 @@ class Manager:
             "r": driven.rvalid and shown.rready,
             "b": driven.bvalid and shown.bready,
         }
-        self.driven = _Driven.from_buffer_copy(_library().port_step(self._bench, ctypes.byref(shown)).contents)
+        self.driven = Driven.from_buffer_copy(_library().port_step(self._bench, ctypes.byref(shown)).contents)
         self.cycle += 1
         return happened
 

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from etalstm.errors import DeviceError
+from etalstm.errors import DeviceError, ProtocolError
 from etalstm.hw import contract
 from etalstm.hw.contract import Counter, Register, Status
-from etalstm.sim.simulation import Fault, Simulation, SimulationError, Stop
+from etalstm.sim.simulation import Fault, Simulation, Stop
 
 SOURCE, TARGET = 0x10000, 0x40000
 BURST_BYTES = 16 * 32
@@ -116,9 +116,15 @@ def test_reset_frees_a_design_that_is_never_answered(simulate):
 
 def test_a_breach_of_the_protocol_is_named(simulate):
     simulation = simulate()
-    with pytest.raises(SimulationError, match=r"port1: a burst across a 4 KiB border at address 69600"):
+    message = r"in cycle \d+ at port1, channel AR, rule 'boundary': a burst across a 4 KiB boundary at address 0x10fe0"
+    with pytest.raises(ProtocolError, match=message) as found:
         start(simulation, source=SOURCE + 4096 - 32)
         simulation.run(1000)
+    error = found.value
+    assert (error.port, error.channel, error.rule) == ("port1", "AR", "boundary")
+    assert 0 < error.cycle < simulation.cycle
+    with pytest.raises(ProtocolError, match=message):
+        simulation.run(1)
     simulation.reset()
     assert copy(simulation)[1] == Status.DONE
 

@@ -8,6 +8,7 @@ from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiBus, AxiRam
 
 from etalstm.sim.unkindness import make_unkind
+from etalstm.sim.watch import rules_of, start_watch
 
 LANES = int(os.environ["LANES"])
 BEAT_WORDS = int(os.environ["BEAT_WORDS"])
@@ -30,7 +31,7 @@ def window(channel):
 class FaultyRam(AxiRam):
     """An AxiRam with random stalls, extra latency and addresses that answer with an error.
 
-    A manager that changes what it shows before it is accepted fails the test, see :mod:`etalstm.sim.unkindness`.
+    A port that breaks AXI, on either side, fails the test, see :mod:`etalstm.sim.watch`.
 
     Parameters
     ----------
@@ -50,6 +51,7 @@ class FaultyRam(AxiRam):
         for channel in (reads.ar_channel, reads.r_channel, writes.aw_channel, writes.w_channel, writes.b_channel):
             channel.log.setLevel("WARNING")
             channel.queue_occupancy_limit = 256
+        start_watch(dut, "port0", rules_of(dut, "port0"))
         make_unkind(dut, "port0", reads, writes, stall=stall, seed=0, clock=dut.clk, reset=dut.rst)
         reads.log.setLevel("ERROR")
         writes.log.setLevel("ERROR")
