@@ -1,0 +1,118 @@
+"""What specifications have in common: free inputs, streams that keep their promise, and a scoreboard."""
+
+from amaranth.asserts import AnyConst, AnySeq
+from amaranth.hdl import Assert, Assume, Cat, Module, Signal, Value
+from amaranth.lib import stream
+from amaranth.lib.wiring import In
+
+
+def bench(unit) -> Module:
+    """Begin a specification: the unit, its inputs free, and a reset that may come in any cycle.
+
+    Registers without a reset keep what they have through it. So the unit begins with anything in them.
+    """
+    m = Module()
+    m.submodules.unit = unit
+    free(m, unit)
+    return m
+
+
+def free(m: Module, unit) -> None:
+    """Let the inputs of a component take any value in every cycle."""
+    for _, member, value in unit.signature.flatten(unit):
+        if member.flow is In:
+            m.d.comb += Value.cast(value).eq(AnySeq(len(Value.cast(value))))
+
+
+def bits(value) -> Value:
+    """Give a value of any shape as plain bits."""
+    return Value.cast(value)
+
+
+def before(m: Module, value, *, name="before") -> Signal:
+    """Give the value that something had a cycle before; 0 after a reset."""
+    register = Signal(len(bits(value)), name=name)
+    m.d.sync += register.eq(value)
+    return register
+
+
+def after_reset(m: Module) -> Signal:
+    """Tell that there was a cycle since the reset."""
+    passed = Signal(name="after_reset")
+    m.d.sync += passed.eq(1)
+    return passed
+
+
+def constant(m: Module, *values) -> None:
+    """Let inputs that :func:`free` drives keep one value for ever."""
+    for value in values:
+        m.d.comb += Assume(bits(value) == AnyConst(len(bits(value))))
+
+
+def _waits(m, valid, ready, payload, name):
+    """Give what holds if the offer of the cycle before still stands, and its payload."""
+    waited, held = Signal(name=f"{name}_waited"), Signal(len(bits(payload)), name=f"{name}_held", reset_less=True)
+    m.d.sync += [waited.eq(valid & ~ready), held.eq(payload)]
+    return ~waited | (valid & (bits(payload) == held))
+
+
+def patient(m: Module, valid, ready, payload, *, name, unless=0) -> None:
+    """Assert that an offer stands, unchanged, until it is taken, or until ``unless``."""
+    m.d.comb += Assert(_waits(m, valid, ready | unless, payload, name) | unless)
+
+
+def patient_input(m: Module, valid, ready, payload, *, name) -> None:
+    """Assume the same of an input."""
+    m.d.comb += Assume(_waits(m, valid, ready, payload, name))
+
+
+def stream_in(m: Module, port: stream.Interface, *, name: str) -> Value:
+    """Assume that an input stream's offers stand; give when one is taken."""
+    patient_input(m, port.valid, port.ready, port.payload, name=name)
+    return port.valid & port.ready
+
+
+def stream_out(m: Module, port: stream.Interface, *, name: str, unless=0) -> Value:
+    """Assert that an output stream's offers stand; give when one is taken."""
+    patient(m, port.valid, port.ready, port.payload, name=name, unless=unless)
+    return port.valid & port.ready
+
+
+class Scoreboard:
+    """Follows one element, whichever the solver picks, from where it enters to where it leaves.
+
+    Nothing is lost, doubled or overtaken, and each comes out with what is expected of it, if that holds for every
+    choice. The number of elements inside is bounded, so the proof is finite.
+
+    Members
+    -------
+    inside : elements that have entered and not left
+    chosen : one is followed
+    ahead : elements that must leave before it
+    """
+
+    def __init__(self, m: Module, *, enters, expected, leaves, actual, capacity: int, clear=0, name="board"):
+        self.inside = inside = Signal(range(capacity + 2), name=f"{name}_inside")
+        self.ahead = ahead = Signal(range(capacity + 2), name=f"{name}_ahead")
+        self.chosen = chosen = Signal(name=f"{name}_chosen")
+        wanted = Signal(len(bits(expected)), name=f"{name}_wanted", reset_less=True)
+        pick = Signal(name=f"{name}_pick")
+        m.d.comb += [
+            pick.eq(AnySeq(1)),
+            Assert(inside <= capacity),
+            Assert(~leaves | (inside != 0) | clear),
+            Assert(~(leaves & chosen & (ahead == 0)) | (bits(actual) == wanted) | clear),
+            Assert(~chosen | (ahead < inside)),
+        ]
+        m.d.sync += inside.eq(inside + enters - leaves)
+        with m.If(chosen & leaves):
+            m.d.sync += [ahead.eq(ahead - 1), chosen.eq(ahead != 0)]
+        with m.If(~chosen & enters & pick):
+            m.d.sync += [chosen.eq(1), ahead.eq(inside - leaves), wanted.eq(expected)]
+        with m.If(clear):
+            m.d.sync += [inside.eq(0), chosen.eq(0)]
+
+
+def payload(*values) -> Value:
+    """Put values side by side, whatever their shapes."""
+    return Cat(bits(value) for value in values)
