@@ -1,5 +1,7 @@
 """What specifications have in common: free inputs, streams that keep their promise, and a scoreboard."""
 
+from itertools import pairwise
+
 from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Assume, Cat, Module, Signal, Value
 from amaranth.lib import stream
@@ -111,6 +113,29 @@ class Scoreboard:
             m.d.sync += [chosen.eq(1), ahead.eq(inside - leaves), wanted.eq(expected)]
         with m.If(clear):
             m.d.sync += [inside.eq(0), chosen.eq(0)]
+
+
+class Shadow:
+    """A queue of registers, as plain as can be: what a specification remembers, in order.
+
+    Members
+    -------
+    head : the oldest value
+    count : how many there are
+    """
+
+    def __init__(self, m: Module, depth: int, *, push, value, pop, clear=0, name="shadow"):
+        slots = [Signal(len(bits(value)), name=f"{name}{n}", reset_less=True) for n in range(depth)]
+        self.head, self.count = slots[0], Signal(range(depth + 1), name=f"{name}_count")
+        m.d.comb += [Assert(~push | (self.count != depth) | pop), Assert(~pop | (self.count != 0) | clear)]
+        m.d.sync += self.count.eq(self.count + push - pop)
+        with m.If(pop):
+            m.d.sync += [slot.eq(following) for slot, following in pairwise(slots)]
+        for n, slot in enumerate(slots):
+            with m.If(push & (self.count - pop == n)):
+                m.d.sync += slot.eq(value)
+        with m.If(clear):
+            m.d.sync += self.count.eq(0)
 
 
 def payload(*values) -> Value:
