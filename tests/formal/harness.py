@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from amaranth.asserts import AnyConst, AnySeq
-from amaranth.hdl import Assert, Assume, Cat, Module, Signal, Value
+from amaranth.hdl import Assert, Assume, Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream
 from amaranth.lib.wiring import In
 
@@ -84,7 +84,8 @@ class Scoreboard:
     """Follows one element, whichever the solver picks, from where it enters to where it leaves.
 
     Nothing is lost, doubled or overtaken, and each comes out with what is expected of it, if that holds for every
-    choice. The number of elements inside is bounded, so the proof is finite.
+    choice. The number of elements inside is bounded, so the proof is finite. ``amount`` elements enter at once;
+    ``offset`` is the one of them that ``expected`` is about.
 
     Members
     -------
@@ -93,7 +94,9 @@ class Scoreboard:
     ahead : elements that must leave before it
     """
 
-    def __init__(self, m: Module, *, enters, expected, leaves, actual, capacity: int, clear=0, name="board"):
+    def __init__(
+        self, m: Module, *, enters, expected, leaves, actual, capacity: int, amount=1, offset=0, clear=0, name="board"
+    ):
         self.inside = inside = Signal(range(capacity + 2), name=f"{name}_inside")
         self.ahead = ahead = Signal(range(capacity + 2), name=f"{name}_ahead")
         self.chosen = chosen = Signal(name=f"{name}_chosen")
@@ -106,11 +109,11 @@ class Scoreboard:
             Assert(~(leaves & chosen & (ahead == 0)) | (bits(actual) == wanted) | clear),
             Assert(~chosen | (ahead < inside)),
         ]
-        m.d.sync += inside.eq(inside + enters - leaves)
+        m.d.sync += inside.eq(inside + Mux(enters, amount, 0) - leaves)
         with m.If(chosen & leaves):
             m.d.sync += [ahead.eq(ahead - 1), chosen.eq(ahead != 0)]
         with m.If(~chosen & enters & pick):
-            m.d.sync += [chosen.eq(1), ahead.eq(inside - leaves), wanted.eq(expected)]
+            m.d.sync += [chosen.eq(1), ahead.eq(inside - leaves + offset), wanted.eq(expected)]
         with m.If(clear):
             m.d.sync += [inside.eq(0), chosen.eq(0)]
 
@@ -136,6 +139,28 @@ class Shadow:
                 m.d.sync += slot.eq(value)
         with m.If(clear):
             m.d.sync += self.count.eq(0)
+
+
+def answers_reads(m: Module, port, depth: int, *, name="memory") -> Shadow:
+    """Assume a memory that answers each read in order, beat by beat, whenever it likes; give what it has been asked."""
+    accepted = port.arvalid & port.arready
+    place, taken = Signal(len(port.arlen), name=f"{name}_place"), port.rvalid & port.rready
+    asked = Shadow(m, depth, push=accepted, value=port.arlen, pop=taken & port.rlast, name=name)
+    m.d.comb += [
+        Assume(~port.rvalid | (asked.count != 0)),
+        Assume(~port.rvalid | (port.rlast == (place == asked.head))),
+    ]
+    with m.If(taken):
+        m.d.sync += place.eq(Mux(port.rlast, 0, place + 1))
+    return asked
+
+
+def offered(m: Module, valid, ready, *, name) -> Signal:
+    """Tell the first cycle of each offer."""
+    fresh, new = Signal(init=1, name=f"{name}_fresh"), Signal(name=f"{name}_new")
+    m.d.sync += fresh.eq(~valid | ready)
+    m.d.comb += new.eq(valid & fresh)
+    return new
 
 
 def payload(*values) -> Value:
