@@ -4,7 +4,7 @@ from amaranth.asserts import AnyConst
 from amaranth.hdl import Assert, Assume, Cover, Mux, Signal
 
 from tests.formal.harness import Shadow, bench, constant, stream_out
-from tests.formal.prove import Change, Mutant, Proof, pdr
+from tests.formal.prove import Change, Mutant, Proof, bounded
 
 _INDEX_BITS, _DEPTH, _ADDRESS_BITS = 4, 8, 6
 
@@ -74,8 +74,8 @@ PROOFS = [
         name="ProgramBuffer",
         build=program_buffer,
         claim="the instruction at hand is the one of its number, also after steps back; nothing beyond the end is read",
-        method=pdr(),
-        reach=22,
+        method=bounded(14),
+        reach=18,
         small=(
             Change(
                 "hw.program.buffer",

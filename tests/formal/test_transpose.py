@@ -81,7 +81,7 @@ PROOFS = [
         name="Transposer",
         build=transposer,
         claim="each word of a square comes out in its lane at its row's place, zeros behind the last row",
-        method=bounded(18),
+        method=bounded(11),
         reach=20,
         mutants=(
             _mutant("self.i.ready.eq(~full[page])", "self.i.ready.eq(1)"),
