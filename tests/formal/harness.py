@@ -141,6 +141,21 @@ class Shadow:
             m.d.sync += self.count.eq(0)
 
 
+def walk(m: Module, depth: int, *, push, beats, rest, step, count, clear, name):
+    """Go through the beats of transfers, ``count`` at each ``step``.
+
+    Gives how far it is in the oldest one, its beats, the rest of what is known of it, and the queue of transfers.
+    """
+    at, ends, width = Signal(len(beats) + 1, name=f"{name}_at"), Signal(name=f"{name}_ends"), len(beats)
+    queue = Shadow(m, depth, push=push, value=payload(beats, rest), pop=step & ends, clear=clear, name=name)
+    m.d.comb += ends.eq(at + count == queue.head[:width])
+    with m.If(clear):
+        m.d.sync += at.eq(0)
+    with m.Elif(step):
+        m.d.sync += at.eq(Mux(ends, 0, at + count))
+    return at, queue.head[:width], queue.head[width:], queue
+
+
 def answers_reads(m: Module, port, depth: int, *, name="memory") -> Shadow:
     """Assume a memory that answers each read in order, beat by beat, whenever it likes; give what it has been asked."""
     accepted = port.arvalid & port.arready

@@ -2,25 +2,20 @@
 
 from amaranth.hdl import Assert, Assume, Cover, Mux, Signal
 
-from tests.formal.harness import Scoreboard, Shadow, answers_reads, before, bench, offered, patient, payload, stream_in
+from tests.formal.harness import (
+    Scoreboard,
+    answers_reads,
+    before,
+    bench,
+    offered,
+    patient,
+    payload,
+    stream_in,
+    walk,
+)
 from tests.formal.prove import Change, Mutant, Proof, pdr
 
 _ADDRESS_BITS, _BEATS_BITS, _BEATS, _DEPTH, _OUTSTANDING = 3, 2, 2, 3, 2
-
-
-def walk(m, depth, *, push, beats, rest, step, count, clear, name):
-    """Go through the beats of transfers, ``count`` at each ``step``.
-
-    Gives how far it is in the oldest one, its beats, the rest of what is known of it, and the queue of transfers.
-    """
-    at, ends, bits = Signal(len(beats) + 1, name=f"{name}_at"), Signal(name=f"{name}_ends"), len(beats)
-    queue = Shadow(m, depth, push=push, value=payload(beats, rest), pop=step & ends, clear=clear, name=name)
-    m.d.comb += ends.eq(at + count == queue.head[:bits])
-    with m.If(clear):
-        m.d.sync += at.eq(0)
-    with m.Elif(step):
-        m.d.sync += at.eq(Mux(ends, 0, at + count))
-    return at, queue.head[:bits], queue.head[bits:], queue
 
 
 def reader(load):

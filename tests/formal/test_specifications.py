@@ -1,15 +1,11 @@
 """The specifications keep up with the hardware. This needs no solver, so it belongs to the ordinary tests."""
 
-import importlib
-from pathlib import Path
-
 import pytest
 
+from tests.formal.page import PAGE, page, proofs
 from tests.formal.prove import ROOT
 
-HERE = Path(__file__).parent
-MODULES = [importlib.import_module(f"tests.formal.{path.stem}") for path in sorted(HERE.glob("test_*.py"))]
-PROOFS = [proof for module in MODULES if module.__name__ != __name__ for proof in module.PROOFS]
+PROOFS = [proof for _, proof in proofs()]
 _SURVIVORS = 0.1  # of all mutants
 
 
@@ -33,3 +29,7 @@ def test_few_mutants_survive():
     mutants = [mutant for proof in PROOFS for mutant in proof.mutants]
     survivors = [mutant for mutant in mutants if mutant.survives]
     assert len(survivors) <= _SURVIVORS * len(mutants), f"{len(survivors)} of {len(mutants)}: {survivors}"
+
+
+def test_the_page_says_what_is_proved():
+    assert PAGE.read_text() == page(), "run python -m tests.formal.page"

@@ -11,9 +11,9 @@ from tests.formal.harness import (
     patient,
     payload,
     stream_in,
+    walk,
 )
 from tests.formal.prove import Change, Mutant, Proof, pdr
-from tests.formal.test_reader import walk
 
 _ADDRESS_BITS, _BEATS_BITS, _BEATS, _OUTSTANDING, _AHEAD = 3, 2, 2, 3, 2
 
