@@ -3,21 +3,19 @@ PYTHON ?= python3
 VENV ?= .venv
 PRESET ?= vcu128
 OUT ?= runs/digits
-BIN = $(VENV)/bin
-INSTALLED = $(VENV)/.installed
 VENV_TORCH ?= .venv-torch
+BIN = $(VENV)/bin
 # What other programs take part in, or are compared with.
 OTHERS = tests/nn tests/models tests/interchange tests/train/test_events.py tests/train/test_reports.py tests/commands/test_plot.py \
 	tests/commands/test_scaling.py tests/commands/test_paper.py tests/paper/test_page.py
-INSTALLED_TORCH = $(VENV_TORCH)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train test test-torch lint verilog contract bench resources
+.PHONY: help setup train test test-torch formal lint verilog contract bench resources
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
-setup: $(INSTALLED) ## make the virtual environment and install everything in it
+setup: $(VENV)/.installed ## make the virtual environment and install everything in it
 
 train: setup ## train on handwritten digits, on the simulated accelerator
 	$(BIN)/eta-lstm train --dataset digits --device sim --epochs 6 --theta 0.1 --ms2 0.3 --overwrite --out $(OUT)
@@ -25,8 +23,11 @@ train: setup ## train on handwritten digits, on the simulated accelerator
 test: lint ## check the style, run every test
 	$(BIN)/python -m pytest -n 2
 
-test-torch: $(INSTALLED_TORCH) ## run the tests that need PyTorch and other programs, in a virtual environment of their own
+test-torch: $(VENV_TORCH)/.installed ## run the tests that need PyTorch and other programs, in a virtual environment of their own
 	$(VENV_TORCH)/bin/python -m pytest $(OTHERS)
+
+formal: setup ## prove the plumbing of the hardware, and that faults in it would be found
+	$(BIN)/python -m pytest tests/formal -n 2 --formal
 
 lint: setup ## check the style
 	$(BIN)/ruff check .
@@ -45,12 +46,9 @@ bench: setup ## measure a training iteration on the simulated accelerator, and t
 	$(BIN)/eta-lstm bench iteration --preset bench --input 256 --hidden 256 --layers 1 --batch 32 --steps 8
 	$(BIN)/eta-lstm bench golden --hidden 256 --layers 2 --batch 32 --steps 35
 
-$(INSTALLED): pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,report]'
-	touch $@
-
-$(INSTALLED_TORCH): pyproject.toml
-	$(PYTHON) -m venv $(VENV_TORCH)
-	$(VENV_TORCH)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test,test-torch]'
+$(VENV)/.installed: EXTRAS = test,report
+$(VENV_TORCH)/.installed: EXTRAS = test,test-torch
+%/.installed: pyproject.toml
+	$(PYTHON) -m venv $*
+	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	touch $@

@@ -2,7 +2,19 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-TARGETS = ("help", "setup", "train", "test", "test-torch", "lint", "verilog", "resources", "contract", "bench")
+TARGETS = (
+    "help",
+    "setup",
+    "train",
+    "test",
+    "test-torch",
+    "formal",
+    "lint",
+    "verilog",
+    "resources",
+    "contract",
+    "bench",
+)
 
 
 def test_make_alone_lists_every_target():
