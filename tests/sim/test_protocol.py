@@ -133,7 +133,7 @@ def test_names_a_breach(rule, channel, how, cycles):
 
 def test_every_rule_is_broken_here_and_stands_in_the_documentation():
     assert {rule for rule, *_ in BROKEN} == set(rules())
-    page = (ROOT / "docs" / "trust.md").read_text()
+    page = (ROOT / "docs" / "trust.md").read_text().partition("## The protocol is checked")[2]
     assert re.findall(r"^\| `(\w+)` \|", page, re.M) == rules()
 
 
