@@ -11,18 +11,21 @@ import numpy as np
 
 from etalstm.device import TrainingShape
 from etalstm.device.accelerator import Accelerator
-from etalstm.device.hardware import HardwareDevice
+from etalstm.device.session import HardwareSession
 from etalstm.errors import EtaLstmError
 from etalstm.hw import config as configurations
 from etalstm.network import NetworkShape, initial_parameters
+from etalstm.plan.plan import Plan
 from etalstm.processors import count_processors
 from etalstm.sim.faulty import FaultyTransport, Hang, Kind, Moment
+from etalstm.sim.library import build_library, design
 from etalstm.sim.transport import SimTransport
 from etalstm.storage import Storage
 
-SHAPE = TrainingShape(NetworkShape(4, 6, 2), 3, 4, masked=True, storage=Storage("ms1", 0.05))
+SHAPE = TrainingShape(NetworkShape(4, 4, 2), 2, 2, masked=True, storage=Storage("ms1", 0.05))
+LATENCY_CYCLES = 4  # of the memory: short, so that a case takes little time
 ITERATIONS = 2
-WATCHDOG_CYCLES = 20_000
+WATCHDOG_CYCLES = 2_000
 SECONDS = 120
 """That a case may take; one takes less than one."""
 
@@ -30,6 +33,7 @@ SECONDS = 120
 class Outcome(StrEnum):
     """How a case ended."""
 
+    MISSED = "missed"  #: it did not happen: nothing was on the way that it could hit
     MASKED = "masked"  #: the fault changed no bit of any result
     DETECTED = "detected"  #: an error of :mod:`etalstm.errors` said so
     SILENT = "silent"  #: results differ, and nothing said so
@@ -64,6 +68,19 @@ class Found:
     said: str
 
 
+class _Session(HardwareSession):
+    """A session that has a machine for itself, and its first plan from another one."""
+
+    def __init__(self, plan: Plan | None, accelerator: Accelerator):
+        self._first = plan
+        memory_bytes = accelerator.transport.memory_bytes
+        super().__init__(SHAPE, accelerator, lambda plan, _: plan.place(memory_bytes), lambda size: None)
+
+    def _planned(self, shape):
+        first, self._first = self._first, None
+        return first or super()._planned(shape)
+
+
 class Bench:
     """A machine and what it does without a fault.
 
@@ -75,13 +92,15 @@ class Bench:
     """
 
     def __init__(self, preset: str, seed: int):
-        self._preset, self._seed = preset, seed
+        self._config, self._seed = configurations.preset(preset), seed
+        self._library, self._plan = build_library(design(self._config), checked=False), None
         draw = np.random.default_rng(seed)
         self._x = draw.standard_normal(SHAPE.x_shape, np.float32)
         self._dy = draw.standard_normal((SHAPE.steps, SHAPE.batch, SHAPE.network.hidden_size), np.float32)
-        self._lengths = [SHAPE.steps, 2, SHAPE.steps - 1]
+        self._lengths = [SHAPE.steps, SHAPE.steps - 1]
         with self.machine() as transport:
-            self._expected = self.trained(self.session(transport))
+            session = self.session(transport)
+            self._plan, self._expected = session.plan, self.trained(session)
             self._cycles, self._transfers = transport.cycles, transport.transfers
 
     def run(self, number: int) -> Found:
@@ -93,8 +112,10 @@ class Bench:
             session = self.session(transport)
             transport.arm(kind, moment, session.addresses, draw)
             outcome, said = self.judged(session)
+            if outcome is Outcome.MASKED and not transport.struck:
+                outcome = Outcome.MISSED
             place = "" if transport.address is None else _place(session, transport.address)
-        return Found(number, kind, moment, transport.struck, place, outcome, said)
+            return Found(number, kind, moment, transport.struck, place, outcome, said)
 
     def judged(self, session) -> tuple[Outcome, str]:
         """Train in a session, and tell how it ended and what the error said."""
@@ -109,14 +130,16 @@ class Bench:
         return (Outcome.MASKED if same else Outcome.SILENT), ""
 
     def machine(self) -> FaultyTransport:
-        """Make a machine."""
-        return FaultyTransport(SimTransport(configurations.preset(self._preset)))
+        """Make a machine, without AXI checkers: a board has none."""
+        return FaultyTransport(
+            SimTransport(self._config, library=self._library, latency=LATENCY_CYCLES), self._config.ports
+        )
 
-    def session(self, transport: FaultyTransport):
+    def session(self, transport: FaultyTransport) -> HardwareSession:
         """Make a session on a machine; what a fault can hit counts from there."""
-        accelerator = Accelerator(transport, configurations.preset(self._preset))
+        accelerator = Accelerator(transport, self._config)
         accelerator.watchdog_cycles = WATCHDOG_CYCLES
-        session = HardwareDevice("sim", self._preset, accelerator).create(SHAPE)
+        session = _Session(self._plan, accelerator)
         transport.arm(None, None, [], None)
         return session
 

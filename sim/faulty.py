@@ -8,11 +8,13 @@ import numpy as np
 from etalstm.device.transport import Transport
 from etalstm.hw import contract
 from etalstm.hw.contract import KEPT_REGISTERS, PAGE_BYTES, Register
-from etalstm.sim.simulation import Fault, Stop
+from etalstm.sim.simulation import Fault, Glitch, Stop
 from etalstm.sim.transport import SimTransport
 
 PATIENCE_CYCLES = 1_000_000  # of a case; many times what its programs take
 POLL_CYCLES = 10_000  # until the driver may look what the machine is doing
+ANSWERS = 12  # a glitch hits one of so many beats of read data,
+RESPONSES = 3  # or of so many responses to writes, which are fewer
 
 
 class Kind(StrEnum):
@@ -22,6 +24,11 @@ class Kind(StrEnum):
     REGISTER = "a bit of a register turns over"
     ERROR = "a part of the memory answers with an error, in one program"
     SILENCE = "a part of the memory never answers, in one program"
+    LOST_DATA = "a beat of read data does not come"
+    DOUBLED_DATA = "a beat of read data comes twice"
+    TURNED_DATA = "a bit of read data turns over on its way"
+    LOST_RESPONSE = "the response of a write does not come"
+    DOUBLED_RESPONSE = "the response of a write comes twice"
     LOST = "half of a transfer of the host's never arrives"
     ABORT = "the program is aborted"
     RESET = "the machine is reset"
@@ -54,6 +61,9 @@ class FaultyTransport(Transport):
     Parameters
     ----------
     machine : SimTransport
+        One whose buses are not checked.
+    ports : int
+        Of the machine to its memory.
 
     Members
     -------
@@ -62,13 +72,13 @@ class FaultyTransport(Transport):
     transfers : int
         From the host to the machine's memory since then.
     struck : str
-        The kind of the fault, or the register that it hit; empty if it has not happened yet.
+        The kind of the fault, or the register that it hit; empty if it has not happened.
     address : int or None
         The byte that it hit.
     """
 
-    def __init__(self, machine: SimTransport):
-        self._machine, self.memory_bytes = machine, machine.memory_bytes
+    def __init__(self, machine: SimTransport, ports: int):
+        self._machine, self.memory_bytes, self._ports = machine, machine.memory_bytes, ports
         self.arm(None, None, [], None)
 
     def arm(
@@ -76,7 +86,14 @@ class FaultyTransport(Transport):
     ) -> None:
         """Count anew; let a fault happen, to one of the addresses in `used` if it is of the memory."""
         self._kind, self._moment, self._used, self._draw = kind, moment, used, draw
-        self.cycles, self.transfers, self.struck, self.address = [], 0, "", None
+        self.cycles, self.transfers, self.address = [], 0, None
+        self._struck, self._port = "", None
+
+    @property
+    def struck(self) -> str:
+        """What has happened."""
+        came = self._port is None or self._machine.simulation.was_upset(self._port)
+        return self._struck if came else ""
 
     def read_register(self, register):
         """Read a register of the machine."""
@@ -103,10 +120,11 @@ class FaultyTransport(Transport):
 
     def close(self):
         """Close the machine."""
+        self._struck, self._port = self.struck, None
         self._machine.close()
 
     def _is_due(self) -> bool:
-        happens = self._kind not in (None, Kind.LOST) and not self.struck
+        happens = self._kind not in (None, Kind.LOST) and not self._struck
         return happens and len(self.cycles) == self._moment.program + 1
 
     def _run(self, cycles: int) -> bool:
@@ -119,26 +137,40 @@ class FaultyTransport(Transport):
         return stop is Stop.INTERRUPT
 
     def _strike(self) -> None:
-        simulation, kind = self._machine.simulation, self._kind
-        self.struck = kind.name
+        kind = self._kind
+        self._struck = kind.name
         if kind is Kind.REGISTER:
-            register = int(self._draw.choice(KEPT_REGISTERS))
-            self.struck = Register(register).name
-            bit = 1 << int(self._draw.integers(32))
-            self._machine.write_register(register, self._machine.read_register(register) ^ bit)
+            self._turn_register()
         elif kind is Kind.ABORT:
             self._machine.write_register(Register.CONTROL, contract.CONTROL_ABORT)
         elif kind is Kind.RESET:
             self._machine.reset()
+        elif kind.name in Glitch.__members__:
+            self._upset(Glitch[kind.name])
         else:
-            self.address = self._drawn_address()
-            if kind is Kind.BIT:
-                simulation.memory[self.address] ^= np.uint8(1 << int(self._draw.integers(8)))
-                return
-            errors = Fault.SUBORDINATE_ERROR, Fault.DECODE_ERROR
-            fault = Fault.NEVER if kind is Kind.SILENCE else errors[self._draw.integers(2)]
-            begin = self.address // PAGE_BYTES * PAGE_BYTES
-            simulation.inject(begin, begin + PAGE_BYTES, fault)
+            self._strike_memory()
+
+    def _upset(self, glitch: Glitch) -> None:
+        answers = RESPONSES if glitch in (Glitch.LOST_RESPONSE, Glitch.DOUBLED_RESPONSE) else ANSWERS
+        self._port, count, bit = map(int, self._draw.integers((self._ports, answers, 1 << 12)))
+        self._machine.simulation.upset(self._port, glitch, count + 1, bit)
+
+    def _turn_register(self) -> None:
+        register = int(self._draw.choice(KEPT_REGISTERS))
+        self._struck = Register(register).name
+        bit = 1 << int(self._draw.integers(32))
+        self._machine.write_register(register, self._machine.read_register(register) ^ bit)
+
+    def _strike_memory(self) -> None:
+        simulation = self._machine.simulation
+        self.address = self._drawn_address()
+        if self._kind is Kind.BIT:
+            simulation.memory[self.address] ^= np.uint8(1 << int(self._draw.integers(8)))
+            return
+        errors = Fault.SUBORDINATE_ERROR, Fault.DECODE_ERROR
+        fault = Fault.NEVER if self._kind is Kind.SILENCE else errors[self._draw.integers(2)]
+        begin = self.address // PAGE_BYTES * PAGE_BYTES
+        simulation.inject(begin, begin + PAGE_BYTES, fault)
 
     def _drawn_address(self) -> int:
         number = int(self._draw.integers(sum(map(len, self._used))))
@@ -153,7 +185,7 @@ class FaultyTransport(Transport):
 
     def _write_memory(self, address, data):
         if self._kind is Kind.LOST and self.transfers == self._moment.transfer:
-            self.struck, self.address = self._kind.name, address
+            self._struck, self.address = self._kind.name, address
             data = data[: data.size // 8 * 4]
         self.transfers += 1
         if data.size:

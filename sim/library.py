@@ -169,7 +169,7 @@ def build_library(
     log : function
         Told how far the build is.
     checked : bool
-        False leaves the AXI checkers out, only to measure what they cost.
+        False leaves the AXI checkers out: for memories that do what AXI forbids, and to measure what checkers cost.
 
     Raises
     ------
@@ -259,6 +259,8 @@ def _load(path: Path) -> ctypes.CDLL:
         "failure": (ctypes.c_char_p, handle),
         "fault": (None, handle, long, long, word),
         "clear_faults": (None, handle),
+        "upset": (None, handle, word, word, long, word),
+        "was_upset": (ctypes.c_int, handle, word),
         "beats": (long, handle, word, word),
         "trace": (ctypes.c_int, handle, ctypes.c_char_p, long, long),
         "flush": (None, handle),

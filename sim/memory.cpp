@@ -83,8 +83,20 @@ void Port::reset() {
     current_ = answered_ = nullptr;
     early_.clear();
     data_cycle_ = 0;
+    repeats_ = false;
     driven = Driven{};
     driven.data = beat_.data();
+}
+
+void Port::upset(Glitch glitch, uint64_t count, unsigned bit) {
+    glitch_ = glitch, answers_left_ = count, glitch_bit_ = bit, upset_ = false;
+}
+
+// Count an answer of the kind that a glitch is for; tell whether it is the one.
+bool Port::happens(Glitch glitch) {
+    if (glitch_ != glitch || --answers_left_ > 0) return false;
+    glitch_ = Glitch::NONE;
+    return upset_ = true;
 }
 
 bool Port::affordable() const { return memory_.options.bandwidth <= 0 || tokens_ >= 1; }
@@ -140,9 +152,8 @@ void Port::step_read(const Shown& shown) {
     if (driven.rvalid && shown.rready) {
         driven.rvalid = false;
         ++read_beats;
-        const bool ended = ++current_->done == current_->beats;
-        if (ended) release(reads_, current_);
-        if (ended || memory_.options.reorder) current_ = nullptr;
+        if (!repeats_) pass_beat();
+        repeats_ = false;
     }
     if (driven.arready && shown.read.valid) {
         reads_.push_back(accept(shown.read));
@@ -175,22 +186,32 @@ Port::Burst* Port::answerable(const Bursts& bursts) {
     return chosen;
 }
 
+// Go on to the next beat of read data.
+void Port::pass_beat() {
+    const bool ended = ++current_->done == current_->beats;
+    if (ended) release(reads_, current_);
+    if (ended || memory_.options.reorder) current_ = nullptr;
+}
+
 void Port::show_read() {
     if (!current_) current_ = answerable(reads_);
     if (!current_ || answer_pace_.holds(true) || !affordable()) return;
     tokens_ -= 1;
+    if (happens(Glitch::LOST_DATA)) return pass_beat();
     const unsigned n = current_->done;
     driven.rvalid = true;
     driven.rlast = n + 1 == current_->beats;
     driven.rid = current_->id;
     driven.rresp = static_cast<uint8_t>(current_->responses[n]);
     std::memcpy(beat_.data(), &current_->data[n * memory_.beat_bytes], memory_.beat_bytes);
+    repeats_ = happens(Glitch::DOUBLED_DATA);
+    if (happens(Glitch::TURNED_DATA)) beat_[glitch_bit_ / 8 % memory_.beat_bytes] ^= 1 << glitch_bit_ % 8;
 }
 
 void Port::step_write(const Shown& shown) {
     if (driven.bvalid && shown.bready) {
         driven.bvalid = false;
-        release(writes_, answered_);
+        if (!happens(Glitch::DOUBLED_RESPONSE)) release(writes_, answered_);
     }
     if (driven.wready && shown.wvalid) take_data(shown);
     if (driven.awready && shown.write.valid) take_address(shown);
@@ -273,6 +294,7 @@ void Port::show_response() {
         for (unsigned byte = 0; byte < memory_.beat_bytes; ++byte)
             if (burst->strobes[n] >> byte & 1) to[byte] = from[byte];
     }
+    if (happens(Glitch::LOST_RESPONSE)) return release(writes_, burst);
     answered_ = burst;
     driven.bvalid = true;
     driven.bid = burst->id;

@@ -36,6 +36,16 @@ struct Fault {
     Response response;
 };
 
+// What goes wrong once with an answer on its way to the manager. No AXI checker may look then.
+enum class Glitch : uint32_t {
+    NONE,
+    LOST_DATA,        // a beat of read data does not come
+    DOUBLED_DATA,     // a beat of read data comes twice
+    TURNED_DATA,      // a bit of a beat of read data turns over
+    LOST_RESPONSE,    // the response of a write does not come
+    DOUBLED_RESPONSE  // the response of a write comes twice
+};
+
 // A small generator of its own for each user, so that adding a port does not change what the others see.
 class Random {
 public:
@@ -110,6 +120,12 @@ public:
     // Forget what is in flight and show nothing.
     void reset();
 
+    // Let something go wrong with the `count`th answer of its kind from now on; `bit`: the one that turns over.
+    void upset(Glitch glitch, uint64_t count, unsigned bit);
+
+    // Tell whether that has happened since.
+    bool was_upset() const { return upset_; }
+
 private:
     struct Burst {
         uint64_t address, ready_cycle;
@@ -133,11 +149,17 @@ private:
     uint64_t cycle_ = 0, data_cycle_ = 0;  // no write data are accepted before the latter
     Order order_ = Order::ADDRESS_FIRST;  // of the burst whose address is accepted next
     std::vector<Beat> early_;             // data whose address was not accepted yet, of one burst or more
+    Glitch glitch_ = Glitch::NONE;        // what is still to happen
+    uint64_t answers_left_ = 0;           // until then
+    unsigned glitch_bit_ = 0;
+    bool upset_ = false, repeats_ = false;  // it has happened; what is shown will be shown again
 
     std::unique_ptr<Burst> accept(const Address& address);
     unsigned delay();
     void release(Bursts& from, Burst* burst);
     bool affordable() const;
+    bool happens(Glitch glitch);
+    void pass_beat();
     void step_read(const Shown& shown);
     void show_read();
     void step_write(const Shown& shown);

@@ -207,6 +207,12 @@ void simulation_fault(Simulation* simulation, uint64_t begin, uint64_t end, uint
 
 void simulation_clear_faults(Simulation* simulation) { simulation->memory.faults.clear(); }
 
+void simulation_upset(Simulation* simulation, uint32_t port, uint32_t glitch, uint64_t count, uint32_t bit) {
+    simulation->ports[port].upset(static_cast<Glitch>(glitch), count, bit);
+}
+
+int simulation_was_upset(const Simulation* simulation, uint32_t port) { return simulation->ports[port].was_upset(); }
+
 uint64_t simulation_beats(const Simulation* simulation, uint32_t port, uint32_t writes) {
     return writes ? simulation->ports[port].write_beats : simulation->ports[port].read_beats;
 }

@@ -37,6 +37,16 @@ class Fault(IntEnum):
     NEVER = 4  #: nothing: a burst there is accepted and stays open
 
 
+class Glitch(IntEnum):
+    """What goes wrong once with an answer of the memory, on its way to the machine."""
+
+    LOST_DATA = 1  #: a beat of read data does not come
+    DOUBLED_DATA = 2  #: a beat of read data comes twice
+    TURNED_DATA = 3  #: a bit of a beat of read data turns over
+    LOST_RESPONSE = 4  #: the response of a write does not come
+    DOUBLED_RESPONSE = 5  #: the response of a write comes twice
+
+
 class Simulation:
     """A Verilated accelerator with its memory; nothing moves but in the calls.
 
@@ -158,6 +168,19 @@ class Simulation:
     def clear_faults(self) -> None:
         """Make every address good again."""
         self._calls.simulation_clear_faults(self._handle)
+
+    @exclusive
+    def upset(self, port: int, glitch: Glitch, count: int, bit: int = 0) -> None:
+        """Let something go wrong with the `count`th answer of a port, from 1; of a port whose bus is not checked.
+
+        `bit` is the one of a beat that turns over.
+        """
+        self._calls.simulation_upset(self._handle, port, glitch, count, bit)
+
+    @exclusive
+    def was_upset(self, port: int) -> bool:
+        """Tell whether the last :meth:`upset` of a port has happened."""
+        return bool(self._calls.simulation_was_upset(self._handle, port))
 
     @exclusive
     def beats(self, port: int, writes: bool = False) -> int:

@@ -44,7 +44,7 @@ def faults(
 
 
 def _print_table(outcomes: Counter, silent: Counter) -> None:
-    names = ("detected", "masked", "silent", *BAD)
+    names = ("detected", "masked", "silent", "missed", *BAD)
     print(" " * 58 + "".join(f"{name:>10}" for name in names))
     for kind in sorted({kind for kind, _ in outcomes}):
         print(f"{kind:58}" + "".join(f"{outcomes[kind, name]:>10,}" for name in names))
