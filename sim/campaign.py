@@ -17,7 +17,7 @@ from etalstm.hw import config as configurations
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.plan.plan import Plan
 from etalstm.processors import count_processors
-from etalstm.sim.faulty import FaultyTransport, Hang, Kind, Moment
+from etalstm.sim.faulty import FaultyTransport, Hang, Kind, Moment, Targets
 from etalstm.sim.library import build_library, design
 from etalstm.sim.transport import SimTransport
 from etalstm.storage import Storage
@@ -102,6 +102,7 @@ class Bench:
             session = self.session(transport)
             self._plan, self._expected = session.plan, self.trained(session)
             self._cycles, self._transfers = transport.cycles, transport.transfers
+            self._ports = transport.ports(self._config.ports)
 
     def run(self, number: int) -> Found:
         """Run one case."""
@@ -110,12 +111,16 @@ class Bench:
         moment = Moment(program, int(draw.integers(self._cycles[program])), int(draw.integers(self._transfers)))
         with self.machine() as transport:
             session = self.session(transport)
-            transport.arm(kind, moment, session.addresses, draw)
+            transport.arm(kind, moment, self.targets(session), draw)
             outcome, said = self.judged(session)
             if outcome is Outcome.MASKED and not transport.struck:
                 outcome = Outcome.MISSED
             place = "" if transport.address is None else _place(session, transport.address)
             return Found(number, kind, moment, transport.struck, place, outcome, said)
+
+    def targets(self, session: HardwareSession) -> Targets:
+        """Tell what a fault can hit: all memory of a session, and the ports that an undisturbed run uses."""
+        return Targets(session.addresses, *self._ports)
 
     def judged(self, session) -> tuple[Outcome, str]:
         """Train in a session, and tell how it ended and what the error said."""
@@ -131,16 +136,14 @@ class Bench:
 
     def machine(self) -> FaultyTransport:
         """Make a machine, without AXI checkers: a board has none."""
-        return FaultyTransport(
-            SimTransport(self._config, library=self._library, latency=LATENCY_CYCLES), self._config.ports
-        )
+        return FaultyTransport(SimTransport(self._config, library=self._library, latency=LATENCY_CYCLES))
 
     def session(self, transport: FaultyTransport) -> HardwareSession:
         """Make a session on a machine; what a fault can hit counts from there."""
         accelerator = Accelerator(transport, self._config)
         accelerator.watchdog_cycles = WATCHDOG_CYCLES
         session = _Session(self._plan, accelerator)
-        transport.arm(None, None, [], None)
+        transport.disarm()
         return session
 
     def trained(self, session) -> list[bytes]:

@@ -55,6 +55,23 @@ class Moment:
     transfer: int
 
 
+@dataclass(frozen=True)
+class Targets:
+    """What a fault can hit.
+
+    Members
+    -------
+    addresses : list of range
+        Of the memory.
+    readers, writers : list of int
+        Ports over which the machine reads and writes.
+    """
+
+    addresses: list[range]
+    readers: list[int]
+    writers: list[int]
+
+
 class FaultyTransport(Transport):
     """A simulated machine with one fault in its life.
 
@@ -62,8 +79,6 @@ class FaultyTransport(Transport):
     ----------
     machine : SimTransport
         One whose buses are not checked.
-    ports : int
-        Of the machine to its memory.
 
     Members
     -------
@@ -77,15 +92,19 @@ class FaultyTransport(Transport):
         The byte that it hit.
     """
 
-    def __init__(self, machine: SimTransport, ports: int):
-        self._machine, self.memory_bytes, self._ports = machine, machine.memory_bytes, ports
-        self.arm(None, None, [], None)
+    def __init__(self, machine: SimTransport):
+        self._machine, self.memory_bytes = machine, machine.memory_bytes
+        self.disarm()
+
+    def disarm(self) -> None:
+        """Count anew; nothing will happen."""
+        self.arm(None, None, None, None)
 
     def arm(
-        self, kind: Kind | None, moment: Moment | None, used: list[range], draw: np.random.Generator | None
+        self, kind: Kind | None, moment: Moment | None, targets: Targets | None, draw: np.random.Generator | None
     ) -> None:
-        """Count anew; let a fault happen, to one of the addresses in `used` if it is of the memory."""
-        self._kind, self._moment, self._used, self._draw = kind, moment, used, draw
+        """Count anew; let a fault happen to one of some targets."""
+        self._kind, self._moment, self._targets, self._draw = kind, moment, targets, draw
         self.cycles, self.transfers, self.address = [], 0, None
         self._struck, self._port = "", None
 
@@ -94,6 +113,11 @@ class FaultyTransport(Transport):
         """What has happened."""
         came = self._port is None or self._machine.simulation.was_upset(self._port)
         return self._struck if came else ""
+
+    def ports(self, count: int) -> tuple[list[int], list[int]]:
+        """List those of the machine's ports over which it has read, and has written."""
+        beats = self._machine.simulation.beats
+        return tuple([port for port in range(count) if beats(port, writes)] for writes in (False, True))
 
     def read_register(self, register):
         """Read a register of the machine."""
@@ -151,8 +175,10 @@ class FaultyTransport(Transport):
             self._strike_memory()
 
     def _upset(self, glitch: Glitch) -> None:
-        answers = RESPONSES if glitch in (Glitch.LOST_RESPONSE, Glitch.DOUBLED_RESPONSE) else ANSWERS
-        self._port, count, bit = map(int, self._draw.integers((self._ports, answers, 1 << 12)))
+        writes = glitch in (Glitch.LOST_RESPONSE, Glitch.DOUBLED_RESPONSE)
+        ports, answers = (self._targets.writers, RESPONSES) if writes else (self._targets.readers, ANSWERS)
+        number, count, bit = map(int, self._draw.integers((len(ports), answers, 1 << 12)))
+        self._port = ports[number]
         self._machine.simulation.upset(self._port, glitch, count + 1, bit)
 
     def _turn_register(self) -> None:
@@ -173,8 +199,8 @@ class FaultyTransport(Transport):
         simulation.inject(begin, begin + PAGE_BYTES, fault)
 
     def _drawn_address(self) -> int:
-        number = int(self._draw.integers(sum(map(len, self._used))))
-        for part in self._used:
+        number = int(self._draw.integers(sum(map(len, self._targets.addresses))))
+        for part in self._targets.addresses:
             if number < len(part):
                 return part[number]
             number -= len(part)

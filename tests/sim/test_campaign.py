@@ -1,6 +1,7 @@
 """Faults in the simulated machine, one a case."""
 
 import json
+from dataclasses import replace
 from multiprocessing.connection import wait
 
 import numpy as np
@@ -24,12 +25,12 @@ def struck(bench, kind, moment, array=None, seed=1):
     """The outcome of a fault that is chosen, not drawn, in the whole memory or one array of it."""
     with bench.machine() as transport:
         session = bench.session(transport)
-        used = session.addresses
+        targets = bench.targets(session)
         if array:
             (found,) = (each for each in session.plan.map.memory.arrays.values() if each.name == array)
             start = session.placement.window(0).start + found.first * session.plan.map.memory.vector_bytes
-            used = [range(start, start + 4)]
-        transport.arm(kind, moment, used, np.random.default_rng(seed))
+            targets = replace(targets, addresses=[range(start, start + 4)])
+        transport.arm(kind, moment, targets, np.random.default_rng(seed))
         return (*bench.judged(session), transport)
 
 
