@@ -101,7 +101,7 @@ PROOFS = [
     Proof(
         name="Sequencer",
         build=sequencer,
-        claim="start, run, drain, end; the first reason stands; the watchdog ends each state, in time; DONE after quiet",
+        claim="start, run, drain, end; the first reason stands; the watchdog ends a state in time; DONE after quiet",
         method=pdr(),
         reach=16,
         small=(
