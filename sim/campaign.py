@@ -15,7 +15,6 @@ from etalstm.device.session import HardwareSession
 from etalstm.errors import EtaLstmError
 from etalstm.hw import config as configurations
 from etalstm.network import NetworkShape, initial_parameters
-from etalstm.plan.plan import Plan
 from etalstm.processors import count_processors
 from etalstm.sim.faulty import FaultyTransport, Hang, Kind, Moment, Targets
 from etalstm.sim.library import build_library, design
@@ -69,10 +68,10 @@ class Found:
 
 
 class _Session(HardwareSession):
-    """A session that has a machine for itself, and its first plan from another one."""
+    """A session that has a machine for itself, and its first plan from another one, if there is one."""
 
-    def __init__(self, plan: Plan | None, accelerator: Accelerator):
-        self._first = plan
+    def __init__(self, another: HardwareSession | None, accelerator: Accelerator):
+        self._first = another and another.plan
         memory_bytes = accelerator.transport.memory_bytes
         super().__init__(SHAPE, accelerator, lambda plan, _: plan.place(memory_bytes), lambda size: None)
 
@@ -93,14 +92,14 @@ class Bench:
 
     def __init__(self, preset: str, seed: int):
         self._config, self._seed = configurations.preset(preset), seed
-        self._library, self._plan = build_library(design(self._config), checked=False), None
+        self._library, self._undisturbed = build_library(design(self._config), checked=False), None
         draw = np.random.default_rng(seed)
         self._x = draw.standard_normal(SHAPE.x_shape, np.float32)
         self._dy = draw.standard_normal((SHAPE.steps, SHAPE.batch, SHAPE.network.hidden_size), np.float32)
         self._lengths = [SHAPE.steps, SHAPE.steps - 1]
         with self.machine() as transport:
             session = self.session(transport)
-            self._plan, self._expected = session.plan, self.trained(session)
+            self._undisturbed, self._expected = session, self.trained(session)
             self._cycles, self._transfers = transport.cycles, transport.transfers
             self._ports = transport.ports(self._config.ports)
 
@@ -142,7 +141,7 @@ class Bench:
         """Make a session on a machine; what a fault can hit counts from there."""
         accelerator = Accelerator(transport, self._config)
         accelerator.watchdog_cycles = WATCHDOG_CYCLES
-        session = _Session(self._plan, accelerator)
+        session = _Session(self._undisturbed, accelerator)
         transport.disarm()
         return session
 

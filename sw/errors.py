@@ -45,6 +45,28 @@ class ProtocolError(DeviceError):
         self.cycle, self.port, self.channel, self.rule = cycle, port, channel, rule
 
 
+class MismatchError(DeviceError):
+    """A device gave other bits than golden: its memory, its hardware or its driver has failed.
+
+    Parameters
+    ----------
+    iteration, agreed : int
+        Number of the iteration, and of the last one before it that was compared and had golden's bits; from 1, counted
+        from the start of the program. 0: none was.
+    what : str
+        What differs.
+
+    Members
+    -------
+    iteration, agreed : of the parameters
+    """
+
+    def __init__(self, iteration: int, agreed: int, what: str):
+        since = f"the last one compared before, {agreed}, had golden's bits" if agreed else "none before was compared"
+        super().__init__(f"iteration {iteration} since the start differs from golden: {what}; {since}")
+        self.iteration, self.agreed = iteration, agreed
+
+
 class BusyError(DeviceError):
     """A device was asked for something while it does something else: for another thread, or a program that runs."""
 

@@ -27,12 +27,19 @@ def batch_of_board(batch: int, boards: int) -> int:
 
 
 def grids(boards: int, config: Config, network: NetworkShape, batch: int) -> Iterator[Grid]:
-    """Give the arrangements of boards as pipelines: as many in each as there may be, in numbers that slices allow."""
+    """Give the arrangements of boards as pipelines: as many in each as there may be, in numbers that slices allow.
+
+    Fewer micro-batches leave stages waiting for longer, and use each load of weights for more sequences. So all powers
+    of two are given, from as many micro-batches as there are stages.
+    """
     for depth in range(2, min(boards, network.layers) + 1):
         pipelines = boards // depth
         if boards % depth == 0 and pipelines & (pipelines - 1) == 0 and pipelines <= batch:
-            parts = pipelines * best_micro_batches(depth, batch // pipelines)
-            yield grid_of(boards, depth, parts, layer_cycles(config, network, -(-batch // parts)))
+            count = best_micro_batches(depth, batch // pipelines)
+            while count >= min(depth, batch // pipelines):
+                parts = pipelines * count
+                yield grid_of(boards, depth, parts, layer_cycles(config, network, -(-batch // parts)))
+                count //= 2
 
 
 class Across:

@@ -24,6 +24,7 @@ from etalstm.commands.options import (
 from etalstm.commands.unused import refuse_unused
 from etalstm.data import DATASETS, TASKS, UNITS, open_data
 from etalstm.errors import RunError
+from etalstm.ranks.team import find_team
 from etalstm.shared_tokens import OFF
 from etalstm.storage import read_thresholds
 from etalstm.train.folder import RunFolder
@@ -191,6 +192,11 @@ def train(
         bool,
         option("The host runs the forward passes and streams what cells keep to the device", MACHINE, "--offload"),
     ] = Settings.offload,
+    paranoid: Annotated[
+        int | None,
+        option("Every so many iterations, and before checkpoints, golden computes one too; other bits end the run",
+               MACHINE),
+    ] = Settings.paranoid,
 ) -> int:  # fmt: skip
     """Train an LSTM on a data set, or on a file of one's own.
 
@@ -207,6 +213,8 @@ def train(
     base = folder.settings_to_resume() if resume else {}
     of_file = Settings.read(config) if config else {}
     settings = _together(base | of_file | chosen, config)
+    if settings.paranoid and find_team():
+        raise ValueError(f"paranoid is for one process: it must be off on several, got {settings.paranoid}")
     found = open_data(settings)
     refuse_unused({*chosen, *_changed(of_file)}, settings, found)
     for note in found.notes:

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from etalstm.data import DataSet, open_data
 from etalstm.data.dataset import padding
-from etalstm.device import Device, OffloadDevice
+from etalstm.device import Device, OffloadDevice, ParanoidDevice
 from etalstm.durable import write_whole
 from etalstm.errors import CheckpointError, DivergedError
 from etalstm.train import checkpoint as checkpoints
@@ -73,7 +73,9 @@ class Trainer:
         with ExitStack() as failed:
             failed.callback(self.folder.close)
             self.folder.open(resume, overwrite)
-            self._begin(OffloadDevice(device) if settings.offload else device)
+            device = OffloadDevice(device) if settings.offload else device
+            self._paranoid = ParanoidDevice(device, settings.paranoid) if settings.paranoid else None
+            self._begin(self._paranoid or device)
             failed.pop_all()
 
     def _begin(self, device: Device) -> None:
@@ -185,6 +187,8 @@ class Trainer:
             batches = self.data.epoch("train", *sizes, self._generator)
             started = time.perf_counter()
             while self.batch < len(batches) and not self._done:
+                if self._paranoid and self._ends_with_checkpoint(len(batches)):
+                    self._paranoid.check_next()
                 tell(self._iterate(batches[self.batch]))
                 if interrupt.requested:
                     return
@@ -198,6 +202,11 @@ class Trainer:
             self._end_epoch(entry["loss"])
             tell(entry | {"padding": padding(batches), "seconds": time.perf_counter() - started})
             self.write_checkpoint()
+
+    def _ends_with_checkpoint(self, batches: int) -> bool:
+        """Tell whether the next iteration is the last one before a checkpoint, signals apart."""
+        number, every = self.learner.iteration + 1, self.settings.checkpoint_every
+        return self.batch + 1 == batches or number == self.settings.iterations or bool(every and number % every == 0)
 
     @property
     def _done(self) -> bool:

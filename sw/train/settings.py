@@ -106,6 +106,9 @@ class Settings:
         checkpoint that the run goes on from, or :meth:`etalstm.device.Device.best_slices`.
     offload : bool
         The host runs the forward passes, see :class:`etalstm.device.OffloadDevice`.
+    paranoid : int, optional
+        Every so many iterations golden computes one too, see :class:`etalstm.device.ParanoidDevice`; never if not
+        given. Also those that a checkpoint follows. Not for several processes.
     optimizer : str
         One of :data:`OPTIMIZERS`, see :mod:`etalstm.train.optimizers`.
     beta1, beta2, epsilon : float
@@ -166,6 +169,7 @@ class Settings:
     shared_tokens: int | str = OFF
     slices: int | str = 1
     offload: bool = False
+    paranoid: int | None = None
     optimizer: str = SGD
     beta1: float = 0.9
     beta2: float = 0.999
@@ -234,7 +238,7 @@ class Settings:
         for name in ("pipeline", "hidden", "layers", "batch", "embedding", "epochs", "step_epochs"):
             check_size(name, getattr(self, name))
         optional = ("steps", "iterations", "evaluation_batches", "checkpoint_every", "memory_budget", "early_stopping")
-        for name in (*optional, "vocabulary", "ms2_steps"):
+        for name in (*optional, "vocabulary", "ms2_steps", "paranoid"):
             if getattr(self, name) is not None:
                 check_size(name, getattr(self, name))
         for name in ("seed", "split_seed", "warmup", "patience", "ms2_full_epochs"):
@@ -243,6 +247,8 @@ class Settings:
                 raise ValueError(f"{name} must be an integer of at least 0, got {value!r}")
         if self.pipeline > 1 and self.dropout:
             raise ValueError(f"with a pipeline dropout must be 0: it is between layers, got {self.dropout}")
+        if self.pipeline > 1 and self.paranoid:
+            raise ValueError(f"paranoid is for one process: it must be off with a pipeline, got {self.paranoid}")
         if self.slices != AUTO:
             check_slices(self.slices, self.batch)
         if read_buckets(self.buckets) != NONE and self.steps is not None:
