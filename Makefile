@@ -10,7 +10,7 @@ OTHERS = tests/nn tests/models tests/interchange tests/train/test_events.py test
 	tests/commands/test_scaling.py tests/commands/test_paper.py tests/paper/test_page.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train test test-torch formal lint verilog contract bench resources
+.PHONY: help setup train test test-torch formal campaign lint verilog contract bench resources
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -28,6 +28,11 @@ test-torch: $(VENV_TORCH)/.installed ## run the tests that need PyTorch and othe
 
 formal: setup ## prove the plumbing of the hardware, and that faults in it would be found
 	$(BIN)/python -m pytest tests/formal -n 2 --formal
+
+campaign: formal ## the long part of docs/trust.md: proofs, arithmetic, faults, programs (hours)
+	$(BIN)/eta-lstm bench arithmetic --pairs 100000000
+	$(BIN)/eta-lstm bench programs --count 10000
+	$(BIN)/eta-lstm bench faults --count 104000
 
 lint: setup ## check the style
 	$(BIN)/ruff check .

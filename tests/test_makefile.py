@@ -9,6 +9,7 @@ TARGETS = (
     "test",
     "test-torch",
     "formal",
+    "campaign",
     "lint",
     "verilog",
     "resources",

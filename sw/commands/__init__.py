@@ -35,6 +35,7 @@ BENCHES = {
     "reduced": "reduced",
     "activation": "activation",
     "faults": "faults",
+    "programs": "programs",
     "arithmetic": "arithmetic",
     "simulators": "simulators",
     "buckets": "buckets",
