@@ -7,6 +7,7 @@ import importlib.util
 import os
 import re
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
@@ -51,7 +52,13 @@ class ToolchainError(DeviceError):
 
 
 def cache_directory() -> Path:
-    """Where builds are kept: ``$ETALSTM_CACHE``, else ``eta-lstm`` in the XDG cache directory. It is created."""
+    """Where builds are kept: ``$ETALSTM_CACHE``, else ``eta-lstm`` in the XDG cache directory. It is created.
+
+    Raises
+    ------
+    ToolchainError
+        If it cannot be created, or another user could have put something there: what is there will be run.
+    """
     chosen = os.environ.get("ETALSTM_CACHE")
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     directory = Path(chosen) if chosen else Path(base) / "eta-lstm"
@@ -61,7 +68,21 @@ def cache_directory() -> Path:
         raise ToolchainError(
             f"cannot create the build cache {directory} ({error.strerror}); set ETALSTM_CACHE"
         ) from None
+    _check_trusted(directory)
     return directory.resolve()
+
+
+def _check_trusted(directory: Path) -> None:
+    """Raise :class:`ToolchainError` unless a folder is the user's own, and others cannot write there."""
+    found, advice = directory.stat(), "set ETALSTM_CACHE to a folder of your own: what is there will be run"
+    if found.st_uid != os.geteuid():
+        raise ToolchainError(
+            f"the build cache {directory} belongs to user {found.st_uid}, not {os.geteuid()}; {advice}"
+        )
+    ours = found.st_gid == os.getegid()  # the user's own group, as with umask 002
+    if found.st_mode & (stat.S_IWOTH if ours else stat.S_IWOTH | stat.S_IWGRP):
+        mode = stat.filemode(found.st_mode)
+        raise ToolchainError(f"the build cache {directory} can be written by other users ({mode}); {advice}")
 
 
 def _system_version() -> tuple[int, ...]:
@@ -201,10 +222,12 @@ def cached_build(
     digest = hashlib.sha256("\0".join([_CACHE_FORMAT, *key, tools()]).encode()).hexdigest()[:24]
     parent = cache_directory() / kind
     final = parent / digest
-    if is_sealed(final):
-        return final, False
     try:
         parent.mkdir(exist_ok=True)
+        for folder in (parent, *filter(Path.exists, [final])):
+            _check_trusted(folder)
+        if is_sealed(final):
+            return final, False
         _sweep(parent)
         with (parent / f"{digest}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

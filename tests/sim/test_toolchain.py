@@ -39,6 +39,38 @@ def test_an_impossible_cache_is_named(monkeypatch, tmp_path):
         toolchain.cache_directory()
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o703])
+def test_a_cache_that_others_can_write_is_refused(monkeypatch, tmp_path, mode):
+    tmp_path.chmod(mode)
+    monkeypatch.setenv("ETALSTM_CACHE", str(tmp_path))
+    with pytest.raises(ToolchainError, match=r"can be written by other users \(d.*w.\); set ETALSTM_CACHE"):
+        toolchain.cache_directory()
+
+
+def test_a_cache_of_the_own_group_is_trusted_and_of_another_is_not(monkeypatch, tmp_path):
+    tmp_path.chmod(0o775)
+    monkeypatch.setenv("ETALSTM_CACHE", str(tmp_path))
+    assert toolchain.cache_directory() == tmp_path
+    monkeypatch.setattr(toolchain.os, "getegid", lambda: tmp_path.stat().st_gid + 1)
+    with pytest.raises(ToolchainError, match="can be written by other users"):
+        toolchain.cache_directory()
+
+
+def test_a_cache_of_another_user_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setenv("ETALSTM_CACHE", str(tmp_path))
+    owner = tmp_path.stat().st_uid
+    monkeypatch.setattr(toolchain.os, "geteuid", lambda: owner + 1)
+    with pytest.raises(ToolchainError, match=f"belongs to user {owner}, not {owner + 1}; set ETALSTM_CACHE"):
+        toolchain.cache_directory()
+
+
+def test_a_build_that_others_can_write_is_not_used(cache):
+    directory, _ = toolchain.cached_build("kind", ["a"], write_result)
+    directory.chmod(0o777)
+    with pytest.raises(ToolchainError, match=f"{directory.name} can be written by other users"):
+        toolchain.cached_build("kind", ["a"], write_result)
+
+
 @pytest.fixture
 def cache(monkeypatch, tmp_path):
     monkeypatch.setenv("ETALSTM_CACHE", str(tmp_path))
