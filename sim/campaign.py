@@ -16,6 +16,7 @@ from etalstm.errors import EtaLstmError
 from etalstm.hw import config as configurations
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.processors import count_processors
+from etalstm.sim.cases import check_cases
 from etalstm.sim.faulty import FaultyTransport, Hang, Kind, Moment, Targets
 from etalstm.sim.library import build_library, design
 from etalstm.sim.transport import SimTransport
@@ -240,11 +241,10 @@ def campaign(count: int, seed: int = 0, first: int = 0, preset: str = "test") ->
     ToolchainError
         If the simulator cannot be built.
     """
-    if count < 1 or seed < 0 or first < 0:
-        raise ValueError(f"count must be above 0, seed and first not below, got {count}, {seed} and {first}")
+    cases = check_cases(count, seed, first)
     Bench(preset, seed)  # builds the simulator once, and says here what is wrong
     shares = min(count_processors(), count)
-    workers = [_Worker(preset, seed, range(first + n, first + count, shares)) for n in range(shares)]
+    workers = [_Worker(preset, seed, cases[n::shares]) for n in range(shares)]
     try:
         while workers:
             ready = wait([worker.pipe for worker in workers], timeout=1)

@@ -15,6 +15,7 @@ from etalstm.hw import contract
 from etalstm.hw.contract import Opcode, Status
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.plan.walk import walk
+from etalstm.sim.cases import check_cases
 from etalstm.sim.refusals import OPCODES, Change, Expected, Sizes, expected
 from etalstm.sim.simulation import Stop
 from etalstm.sim.transport import SimTransport
@@ -187,10 +188,9 @@ def near_valid(count: int, seed: int = 0, first: int = 0, preset: str = "test") 
     ToolchainError
         If the simulator cannot be built.
     """
-    if count < 1 or seed < 0 or first < 0:
-        raise ValueError(f"count must be above 0, seed and first not below, got {count}, {seed} and {first}")
+    cases = check_cases(count, seed, first)
     bench = NearValid(preset, seed)
     try:
-        yield from map(bench.run, range(first, first + count))
+        yield from map(bench.run, cases)
     finally:
         bench.close()

@@ -1,23 +1,19 @@
-"""What the AXI checkers cost the in-process simulator: ``python -m etalstm.sim.protocol_cost PRESET``."""
+"""What the AXI checkers cost the in-process simulator."""
 
-import json
 import statistics
-import sys
 from collections.abc import Callable
 
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import DeviceError
 from etalstm.hw.config import preset
-from etalstm.network import NetworkShape
 from etalstm.sim.iteration import run_iteration
 from etalstm.sim.library import build_library, design
 from etalstm.sim.transport import SimTransport
 
-SHAPE = TrainingShape(NetworkShape(32, 64), batch=8, steps=4)
 ROUNDS = 9
 
 
-def measure(name: str, shape: TrainingShape = SHAPE, log: Callable[[str], None] = lambda _: None) -> dict:
+def compare_checkers(name: str, shape: TrainingShape, log: Callable[[str], None] = lambda _: None) -> dict:
     """Run one training iteration with the checkers and without them, by turns.
 
     Parameters
@@ -52,7 +48,3 @@ def measure(name: str, shape: TrainingShape = SHAPE, log: Callable[[str], None] 
         raise DeviceError(f"cycles and checksums differ with the checkers and without them: {sorted(results)}")
     checked, unchecked = (statistics.median(speeds[each]) for each in (True, False))
     return {"cycles": found["cycles"], "checked": checked, "unchecked": unchecked, "ratio": checked / unchecked}
-
-
-if __name__ == "__main__":
-    print(json.dumps(measure(*sys.argv[1:2], log=lambda text: print(text, file=sys.stderr, flush=True))))

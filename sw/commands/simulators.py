@@ -23,6 +23,7 @@ class Against(StrEnum):
 
     COCOTB = "cocotb"
     WHOLE = "whole"
+    UNCHECKED = "unchecked"
 
 
 def simulators(
@@ -40,12 +41,17 @@ def simulators(
 ) -> None:
     """Run one training iteration on the in-process simulator and on another one, and measure both.
 
-    The other one is cocotb, or the in-process simulator compiled in one piece instead of a channel at a time.
+    The other one is cocotb; or the in-process simulator compiled in one piece instead of a channel at a time, or
+    without its AXI checkers.
     """
     shape = TrainingShape(NetworkShape(inputs, hidden, layers), batch, steps)
     if against is None:
         against = _default(preset)
-    compare, show = {Against.COCOTB: (_with_cocotb, _show_cocotb), Against.WHOLE: (_with_whole, _show_whole)}[against]
+    compare, show = {
+        Against.COCOTB: (_with_cocotb, _show_cocotb),
+        Against.WHOLE: (_with_whole, _show_whole),
+        Against.UNCHECKED: (_with_unchecked, _show_unchecked),
+    }[against]
     found = compare(preset, shape, lambda text: print(text, file=sys.stderr, flush=True))
     if as_json:
         print(json.dumps(found))
@@ -70,6 +76,10 @@ def _with_whole(preset, shape, log):
     return importlib.import_module("etalstm.sim.builds").compare_builds(preset, shape, log)
 
 
+def _with_unchecked(preset, shape, log):
+    return importlib.import_module("etalstm.sim.protocol_cost").compare_checkers(preset, shape, log)
+
+
 def _show_cocotb(found):
     print(f"in process  {found['cycles']:10,} cycles  {found['sim_cycles_per_second']:12,.0f} cycles/s")
     print(f"cocotb      {found['cocotb_cycles']:10,} cycles  {found['cocotb_cycles_per_second']:12,.0f} cycles/s")
@@ -81,3 +91,9 @@ def _show_whole(found):
         speed, seconds = found[f"{name}_cycles_per_second"], found[f"{name}_build_seconds"]
         print(f"{name}  {found['cycles']:10,} cycles  {speed:10,.0f} cycles/s  built in {seconds:8,.1f} s of CPU time")
     print(f"compiled by channel: {found['ratio']:.1f} times as fast, built in 1/{found['build_ratio']:.1f} of the time")
+
+
+def _show_unchecked(found):
+    for name in ("checked", "unchecked"):
+        print(f"{name:10}{found['cycles']:10,} cycles  {found[name]:12,.0f} cycles/s")
+    print(f"with its checkers the simulator is {found['ratio']:.2f} times as fast")

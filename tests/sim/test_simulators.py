@@ -7,7 +7,7 @@ import pytest
 
 from etalstm.cli import run
 from etalstm.errors import DeviceError
-from etalstm.sim import builds
+from etalstm.sim import builds, protocol_cost
 
 
 def test_both_simulators_run_the_same_pass(capsys):
@@ -36,6 +36,20 @@ def test_both_builds_run_the_same_pass(capsys):
         assert found[f"{name}_cycles_per_second"] > 1000
         assert found[f"{name}_build_seconds"] > 1
     assert found["ratio"] == pytest.approx(found["apart_cycles_per_second"] / found["whole_cycles_per_second"])
+
+
+def test_a_simulator_without_checkers_runs_the_same_pass(capsys):
+    sizes = ["--input", "3", "--hidden", "5", "--batch", "2", "--steps", "2"]
+    assert run(["bench", "simulators", "--preset", "test", "--against", "unchecked", *sizes, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["cycles"] > 1000 and found["ratio"] == pytest.approx(found["checked"] / found["unchecked"])
+
+
+def test_checkers_that_change_a_result_are_refused(monkeypatch):
+    results = ({"cycles": 7, "seconds": 1.0, "checksum": n} for n in range(2 * protocol_cost.ROUNDS))
+    monkeypatch.setattr(protocol_cost, "run_iteration", lambda *_: next(results))
+    with pytest.raises(DeviceError, match="cycles and checksums differ with the checkers and without them"):
+        protocol_cost.compare_checkers("test", None)
 
 
 def test_builds_that_differ_are_refused(monkeypatch):
