@@ -36,6 +36,7 @@ BENCHES = {
     "activation": "activation",
     "faults": "faults",
     "programs": "programs",
+    "endurance": "endurance",
     "arithmetic": "arithmetic",
     "simulators": "simulators",
     "buckets": "buckets",

@@ -1,0 +1,39 @@
+"""``eta-lstm bench endurance``: a long run that is killed again and again."""
+
+import json
+from typing import Annotated
+
+import typer
+from rich.progress import Progress
+from typer import Option
+
+from etalstm.train.endurance import endure
+
+RUN = ["--dataset", "digits", "--hidden", "5", "--batch", "8", "--theta", "0.05", "--ms2", "0.3"]
+RUN += ["--epochs", "1000000", "--evaluation-batches", "1"]
+
+
+def endurance(
+    iterations: Annotated[int, Option(help="Of each run")] = 10_000,
+    kills: Annotated[int, Option(help="How often the second run is killed")] = 20,
+    checkpoint_every: Annotated[int, Option(help="Iterations between checkpoints")] = 25,
+    device: Annotated[str, Option(help="What trains")] = "golden",
+    preset: Annotated[str, Option(help="Configuration of the accelerator")] = "test",
+    seed: Annotated[int, Option(help="Of the moments")] = 0,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
+) -> None:
+    """Train twice, once killed (SIGKILL) and resumed again and again; exit code 1 unless both leave the same bits."""
+    options = [*RUN, "--device", device, "--preset", preset, "--checkpoint-every", str(checkpoint_every)]
+    with Progress(transient=True, disable=as_json) as progress:
+        task = progress.add_task("iterations", total=2 * iterations)
+        found = endure(options, iterations, kills, seed, lambda done: progress.update(task, completed=done))
+    if as_json:
+        print(json.dumps(found))
+    else:
+        same, once = found["same"], found["once"]
+        print(f"{found['iterations']:,} iterations, killed {found['kills']} times")
+        print("the same checkpoint" if same else "another checkpoint")
+        print("each iteration logged once" if once else "the log has other iterations")
+        print(f"memory of the process: {found['settled_bytes']:,} bytes early, {found['last_bytes']:,} late")
+    if not (found["same"] and found["once"]):
+        raise typer.Exit(1)
