@@ -30,11 +30,9 @@ formal: setup ## prove the plumbing of the hardware, and that faults in it would
 	$(BIN)/python -m pytest tests/formal -n 2 --formal
 
 campaign: formal ## the long part of docs/trust.md: proofs, arithmetic, faults, programs, endurance (hours)
-	$(BIN)/eta-lstm bench arithmetic --pairs 100000000
-	$(BIN)/eta-lstm bench programs --count 10000
+	$(BIN)/eta-lstm bench arithmetic --pairs 100000000 && $(BIN)/eta-lstm bench programs --count 10000
 	$(BIN)/eta-lstm bench faults --count 104000
-	$(BIN)/eta-lstm bench endurance --device golden
-	$(BIN)/eta-lstm bench endurance --device sim
+	$(BIN)/eta-lstm bench endurance --device golden && $(BIN)/eta-lstm bench endurance --device sim
 
 lint: setup ## check the style
 	$(BIN)/ruff check .
