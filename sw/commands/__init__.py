@@ -43,4 +43,5 @@ BENCHES = {
 REPORT = "report"  # of the group itself; its commands:
 REPORTS = {"resources": "resources"}
 STUDIES = {"density": "density"}
+PROFILES = {"latency": "latency"}
 TRANSLATIONS = {"train": "translation", "run": "translation", "evaluate": "translation"}

@@ -122,7 +122,8 @@ class MaskedLanguageModel(LanguageModel):
         """Give a model without masks and without what is removed.
 
         The LSTMs' outputs have the same bits on golden and on the machine: see
-        :func:`etalstm.compress.structure.compact`. The output layer is PyTorch's product on the host: its sums may round differently.
+        :func:`etalstm.compress.structure.compact`. The output layer is a product on the host: its sums may round
+        differently.
         """
         small = LanguageModel(self.sizes, self.dropout.p, engine=self.layers[0].engine)
         kept = [dimension.kept for dimension in self.dimensions]

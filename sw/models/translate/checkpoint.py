@@ -1,19 +1,16 @@
 """Checkpoints of translation models: one safetensors file, whole or not there, believed only if its digest agrees."""
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from pydantic import NonNegativeInt
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import load, save
 
-from etalstm.durable import write_whole
 from etalstm.errors import CheckpointError
-from etalstm.train.checkpoint import Part, digest
+from etalstm.train.checkpoint import Part
+from etalstm.train.sealed import check_identity, read_sealed, write_sealed
 from etalstm.train.strict import check
 
 KEY, FORMAT = "etalstm-translate", 1
@@ -103,9 +100,7 @@ def _moments(model: torch.nn.Module, optimizer: torch.optim.Adam) -> dict[str, t
 
 def write(path: Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint; at any moment the file is the old one or the new one, whole."""
-    description = checkpoint.description.model_dump()
-    description["sha256"] = digest(description, checkpoint.tensors)
-    write_whole(path, save(checkpoint.tensors, {KEY: json.dumps(description, sort_keys=True)}))
+    write_sealed(path, KEY, checkpoint.description.model_dump(), checkpoint.tensors)
 
 
 def read(path: Path, identity: dict, vocabularies: str) -> Checkpoint:
@@ -116,31 +111,12 @@ def read(path: Path, identity: dict, vocabularies: str) -> Checkpoint:
     CheckpointError
         If it is missing, damaged or of another run; the message names the file, and what is wrong.
     """
-    description, tensors = _parts(path)
-    if not isinstance(description, dict) or description.get("format") != FORMAT:
-        raise CheckpointError(f"{path}: no checkpoint of a translation model in format {FORMAT}")
-    expected = description.pop("sha256", None)
-    if digest(description, tensors) != expected:
-        raise CheckpointError(f"{path}: corrupted: its content does not match its digest")
+    description, tensors = read_sealed(path, KEY, FORMAT, "checkpoint of a translation model")
     checked = check(Description, description, path, CheckpointError)
-    for name in sorted(checked.identity.keys() | identity.keys()):
-        theirs, ours = checked.identity.get(name), identity.get(name)
-        if theirs != ours:
-            raise CheckpointError(f"{path}: of another run: its {name} is {theirs!r}, here it is {ours!r}")
+    check_identity(path, checked.identity, identity)
     if checked.vocabularies != hashed(vocabularies):
         raise CheckpointError(f"{path}: of another run: its vocabularies are not those here")
     for name, array in tensors.items():
         if array.dtype != np.float32 or not np.isfinite(array).all():
             raise CheckpointError(f"{path}: tensor {name} must be float32 and finite")
     return Checkpoint(checked, tensors)
-
-
-def _parts(path: Path) -> tuple[object, dict[str, np.ndarray]]:
-    if not path.is_file():
-        raise CheckpointError(f"{path}: there is no checkpoint")
-    try:
-        tensors = load(path.read_bytes())
-        with safe_open(path, framework="numpy") as file:
-            return json.loads((file.metadata() or {}).get(KEY, "null")), tensors
-    except (SafetensorError, ValueError, KeyError, OSError, RecursionError) as error:
-        raise CheckpointError(f"{path}: truncated or not a safetensors file: {error}") from error
