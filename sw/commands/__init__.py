@@ -15,6 +15,7 @@ COMMANDS = {
     "plan": "plan",
     "model": "model",
     "trace": "trace",
+    "compress": "compress",
     "paper": "paper",
     "verilog": "verilog",
     "build": "build",

@@ -9,13 +9,13 @@ import torch
 from pydantic import NonNegativeInt
 
 from etalstm.errors import CheckpointError
+from etalstm.nn.moments import fresh_moments, moments_of
 from etalstm.train.checkpoint import Part
 from etalstm.train.sealed import check_identity, read_sealed, write_sealed
 from etalstm.train.strict import check
 
 KEY, FORMAT = "etalstm-translate", 1
 MODEL, ADAM = "model.", "adam."  # beginnings of the tensors' names
-MOMENTS = ("exp_avg", "exp_avg_sq")  # what Adam remembers of each parameter
 
 
 class Position(Part):
@@ -56,11 +56,7 @@ class Checkpoint:
 
     def load_adam(self, path: Path, model: torch.nn.Module, optimizer: torch.optim.Adam) -> None:
         """Load what Adam remembers; raises as :meth:`load_model`."""
-        step = torch.tensor(float(self.description.position.iteration))
-        for parameter in model.parameters():
-            moments = {name: torch.zeros_like(parameter) for name in MOMENTS}
-            optimizer.state[parameter] = {"step": step.clone(), **moments}
-        self._load(path, ADAM, _moments(model, optimizer))
+        self._load(path, ADAM, fresh_moments(model, optimizer, self.description.position.iteration))
 
     def _load(self, path: Path, beginning: str, into: dict[str, torch.Tensor]) -> None:
         for name, tensor in into.items():
@@ -80,7 +76,7 @@ def taken(
     """Take a checkpoint of a run; `vocabularies` is the text of their file."""
     tensors = {MODEL + name: tensor for name, tensor in model.named_parameters()}
     if position.iteration:
-        tensors |= {ADAM + name: tensor for name, tensor in _moments(model, optimizer).items()}
+        tensors |= {ADAM + name: tensor for name, tensor in moments_of(model, optimizer).items()}
     arrays = {name: tensor.detach().numpy() for name, tensor in tensors.items()}
     return Checkpoint(Description(identity=identity, vocabularies=hashed(vocabularies), position=position), arrays)
 
@@ -88,14 +84,6 @@ def taken(
 def hashed(text: str) -> str:
     """Give the SHA-256 of a text."""
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _moments(model: torch.nn.Module, optimizer: torch.optim.Adam) -> dict[str, torch.Tensor]:
-    return {
-        f"{moment}.{name}": optimizer.state[parameter][moment]
-        for name, parameter in model.named_parameters()
-        for moment in MOMENTS
-    }
 
 
 def write(path: Path, checkpoint: Checkpoint) -> None:
