@@ -108,6 +108,7 @@ class Changes:
             return "nothing smaller keeps the accuracy"
         if not steps.prune_weights(self._model.matrices(), ratio):
             return "every weight that is left is needed"
-        for dimension in self._model.dimensions[1:]:
+        units = self._model.dimensions[1:] if self._guides.units is None else ()  # a guided size stays at its point
+        for dimension in units:
             steps.drop_empty(dimension)
         return {"ratio": ratio}
