@@ -19,7 +19,7 @@ from etalstm.commands.torch import MISSING
 from etalstm.commands.translation import SIGNAL_EXIT, option
 from etalstm.data.ptb import Ptb
 from etalstm.device import GOLDEN, open_device
-from etalstm.errors import DeviceError, RunError
+from etalstm.errors import DeviceError, PlanError, RunError
 from etalstm.hw.config import preset as named_preset
 from etalstm.network import NetworkShape
 from etalstm.profile.profile import HIDDEN, INPUT, Profile, load
@@ -89,6 +89,7 @@ def compress(
         raise ValueError("--resume goes on with a run, --overwrite begins anew: there must be one of them, got both")
     folder = RunFolder(out)
     settings = _settings(parts, folder, _chosen(context), resume)
+    _check_growth(parts, settings)
     guides = _guides(parts, settings)
     text = Ptb(Path(settings.data))
     goal = parts.run.Target(guides, partial(_cycles, settings.preset, settings.batch, settings.steps))
@@ -127,6 +128,15 @@ def _settings(parts: ModuleType, folder: RunFolder, chosen: dict, resume: bool):
     if "data" not in chosen:
         raise RunError("--data must be given where a run begins")
     return parts.settings.Settings(**chosen)
+
+
+def _check_growth(parts: ModuleType, settings) -> None:
+    """Refuse growth to a size that does not fit the machine."""
+    if settings.grow_to is None:
+        return
+    grown = parts.Sizes(1, settings.embedding, (settings.grow_to,) * settings.layers)
+    if _cycles(settings.preset, settings.batch, settings.steps, grown) is None:
+        raise PlanError(f"growth to {settings.grow_to} units of a layer does not fit preset {settings.preset}")
 
 
 def _guides(parts: ModuleType, settings):

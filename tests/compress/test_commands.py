@@ -62,6 +62,7 @@ def test_an_interrupted_run_goes_on(begin, tmp_path, monkeypatch, capsys):
         (["--phases", "shrink"], "phases must be some of grow-weights, prune-units, grow-units, prune-weights"),
         ([], "grow-units needs a profile, whose points it grows to, or grow_to; got neither"),
         (["--grow-to", "9"], "grow_to must be at most hidden, 8 units, got 9"),
+        (["--hidden", "1100", "--grow-to", "1100"], "growth to 1100 units of a layer does not fit preset test"),
         (["--resume", "--overwrite"], "there must be one of them, got both"),
         (["--profile", "none.json"], "there is no such profile"),
         (["--phases", "", "--engine", "gold"], "--phases must not be empty"),
