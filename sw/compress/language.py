@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from etalstm.compress.compaction import compact
 from etalstm.compress.masks import Mask, mask_of, put_masks, stored
-from etalstm.compress.structure import COLUMNS, Dimension, Side, compact, units_of
+from etalstm.compress.structure import COLUMNS, Dimension, Side, units_of
 from etalstm.network import check_size
 from etalstm.nn import LSTM
 
@@ -122,7 +123,7 @@ class MaskedLanguageModel(LanguageModel):
         """Give a model without masks and without what is removed.
 
         The LSTMs' outputs have the same bits on golden and on the machine: see
-        :func:`etalstm.compress.structure.compact`. The output layer is a product on the host: its sums may round
+        :func:`etalstm.compress.compaction.compact`. The output layer is a product on the host: its sums may round
         differently.
         """
         small = LanguageModel(self.sizes, self.dropout.p, engine=self.layers[0].engine)
