@@ -13,7 +13,7 @@ from rich.table import Table
 from typer import Context
 
 from etalstm.commands.latency import cycles_of
-from etalstm.commands.options import PRESET_HELP, given
+from etalstm.commands.options import PRESET_HELP, given, refuse
 from etalstm.commands.tables import print_table
 from etalstm.commands.torch import MISSING
 from etalstm.commands.translation import SIGNAL_EXIT, option
@@ -30,6 +30,15 @@ PACKAGE = "etalstm.compress"
 RUN, DATA, MODEL, LEARN, CHANGE, MACHINE = "The run", "Data", "Model", "Learning", "Steps", "Machine"
 NO_SETTINGS = ("out", "resume", "overwrite")
 FILES = ("data", "profile", "input_profile")
+USED_BY = {
+    ("density", "growth", "growth_epochs"): ("grow-weights",),
+    ("unit_ratio",): ("prune-units",),
+    ("weight_ratio",): ("prune-weights",),
+    ("grow_to",): ("grow-units",),
+    ("profile", "input_profile"): ("prune-units", "grow-units"),
+    ("rounds", "target"): ("prune-units", "prune-weights"),
+    ("gradient_batches",): ("grow-weights", "grow-units"),
+}
 SHOWN_EVERY = 50  # iterations
 NOT_REACHED = 1
 
@@ -89,6 +98,7 @@ def compress(
         raise ValueError("--resume goes on with a run, --overwrite begins anew: there must be one of them, got both")
     folder = RunFolder(out)
     settings = _settings(parts, folder, _chosen(context), resume)
+    _refuse_unused(context, settings)
     _check_growth(parts, settings)
     guides = _guides(parts, settings)
     text = Ptb(Path(settings.data))
@@ -128,6 +138,15 @@ def _settings(parts: ModuleType, folder: RunFolder, chosen: dict, resume: bool):
     if "data" not in chosen:
         raise RunError("--data must be given where a run begins")
     return parts.settings.Settings(**chosen)
+
+
+def _refuse_unused(context: Context, settings) -> None:
+    """Refuse options that no step of the run uses."""
+    for names, phases in USED_BY.items():
+        if not set(phases) & set(settings.phases):
+            refuse(context, f"only used with the step {' or '.join(phases)}", *names)
+    if settings.profile is None:
+        refuse(context, "only used with --profile", "guided")
 
 
 def _check_growth(parts: ModuleType, settings) -> None:

@@ -10,8 +10,8 @@ from etalstm.cli import run
 from etalstm.compress import run as runs
 
 SMALL = [
-    "--hidden", "8", "--embedding", "6", "--batch", "4", "--steps", "5", "--epochs", "1", "--growth-epochs", "0",
-    "--rounds", "1", "--preset", "test", "--tolerance", "9",
+    "--hidden", "8", "--embedding", "6", "--batch", "4", "--steps", "5", "--epochs", "1",
+    "--preset", "test", "--tolerance", "9",
 ]  # fmt: skip
 
 
@@ -27,7 +27,7 @@ def begin(text, tmp_path):
 
 
 def test_a_run_prints_what_each_round_gave(begin, profile, capsys):
-    assert begin("--profile", profile) == 0
+    assert begin("--profile", profile, "--rounds", "1", "--growth-epochs", "0") == 0
     shown = capsys.readouterr().out
     for text in ("dense 1", "grow-weights 1", "prune-units 1", "prune-weights 1", "6/8/8", "5/4/4", "accepted"):
         assert text in shown, text
@@ -35,7 +35,7 @@ def test_a_run_prints_what_each_round_gave(begin, profile, capsys):
 
 
 def test_a_target_that_is_not_reached_is_told_and_the_best_is_kept(begin, tmp_path, capsys):
-    assert begin("--phases", "prune-weights", "--target", "500") == 1
+    assert begin("--phases", "prune-weights", "--rounds", "1", "--target", "500") == 1
     error = capsys.readouterr().err
     assert "target not reached: 500 times fewer LSTM parameters were wanted, 2." in error
     assert (tmp_path / "run/best.safetensors").is_file()
@@ -51,7 +51,7 @@ def test_an_interrupted_run_goes_on(begin, tmp_path, monkeypatch, capsys):
 
     with monkeypatch.context() as patch:
         patch.setattr(runs.Run, "_iterate", interrupted)
-        assert begin("--phases", "prune-weights") == 128 + signal.SIGTERM
+        assert begin("--phases", "prune-weights", "--rounds", "1") == 128 + signal.SIGTERM
     assert run(["compress", "--resume", "--out", str(tmp_path / "run")]) == 0
     assert "prune-weights 1" in capsys.readouterr().out
 
@@ -63,6 +63,8 @@ def test_an_interrupted_run_goes_on(begin, tmp_path, monkeypatch, capsys):
         ([], "grow-units needs a profile, whose points it grows to, or grow_to; got neither"),
         (["--grow-to", "9"], "grow_to must be at most hidden, 8 units, got 9"),
         (["--hidden", "1100", "--grow-to", "1100"], "growth to 1100 units of a layer does not fit preset test"),
+        (["--phases", "prune-units", "--density", "0.2"], "--density is only used with the step grow-weights"),
+        (["--phases", "prune-weights", "--guided", "all"], "--guided is only used with --profile"),
         (["--resume", "--overwrite"], "there must be one of them, got both"),
         (["--profile", "none.json"], "there is no such profile"),
         (["--phases", "", "--engine", "gold"], "--phases must not be empty"),
@@ -86,8 +88,8 @@ def test_a_profile_of_another_dimension_is_refused(begin, make_profile, tmp_path
 
 
 def test_a_run_is_not_lost(begin, capsys):
-    assert begin("--phases", "prune-weights") == 0
-    assert begin("--phases", "prune-weights") == 2
+    assert begin("--phases", "prune-weights", "--rounds", "1") == 0
+    assert begin("--phases", "prune-weights", "--rounds", "1") == 2
     assert "holds a run already" in capsys.readouterr().err
 
 

@@ -207,7 +207,7 @@ def test_settings_are_read_as_they_were_written_and_some_may_differ(text, tmp_pa
             "phases must be some of grow-weights, prune-units, grow-units, prune-weights, got 's",
         ),
         ({"phases": ("prune-units", "grow-weights")}, "grow-weights begins with a sparse seed"),
-        ({"growth_epochs": 3}, "growth_epochs must be 0 to epochs, 2, got 3"),
+        ({"growth_epochs": -1}, "growth_epochs must be at least 0, got -1"),
         ({"guided": "none"}, "guided must be all or growth, got 'none'"),
         ({"profile": None}, "grow-units needs a profile, whose points it grows to, or grow_to; got neither"),
         ({"profile": None, "grow_to": 11}, "grow_to must be at most hidden, 10 units, got 11"),
