@@ -159,7 +159,8 @@ def _show(profile: Profile, checked: list[dict], as_json: bool) -> None:
         f"{profile.never_pays:.1%} never pay; at tolerance 0: {found['never_pays_strictly']:.1%}"
     )
     for one in checked:
-        word = "equal" if one["cycles"] == one["verilog"] else "DIFFERENT"
+        error = abs(one["cycles"] / one["verilog"] - 1)
+        word = f"DIFFERENT by {error:.2%}" if error else "equal"
         print(f"size {one['size']}: model {one['cycles']:,} cycles, Verilog {one['verilog']:,}: {word}")
 
 
