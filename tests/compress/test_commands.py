@@ -81,6 +81,13 @@ def test_a_profile_of_another_preset_is_refused(begin, profile, capsys):
     assert "a profile of test with digest" in capsys.readouterr().err
 
 
+def test_a_profile_of_the_host_guides_whatever_the_preset(begin, make_profile, tmp_path, capsys):
+    host = {"machine": "host", "preset_digest": 0, "model_digest": "torch", "unit": "seconds"}
+    make_profile([2, 5, 8], **host).save(tmp_path / "h.json")
+    assert begin("--phases", "prune-units", "--rounds", "1", "--profile", str(tmp_path / "h.json")) == 0
+    assert "5/5/5" in capsys.readouterr().out
+
+
 def test_a_profile_of_another_dimension_is_refused(begin, make_profile, tmp_path, capsys):
     make_profile([4], dimension="input", hidden=8).save(tmp_path / "i.json")
     assert begin("--profile", str(tmp_path / "i.json")) == 2
