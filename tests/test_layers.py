@@ -94,12 +94,24 @@ LAYERS = {
     "etalstm.optim": PLAIN | {"etalstm.golden", "etalstm.nn"},
     # train: a run's folder, its log and signals
     "etalstm.models": PLAIN | {"etalstm.data", "etalstm.device", "etalstm.nn", "etalstm.train"},
+    # train: what is read from a file is checked
+    "etalstm.profile": PLAIN | CONTRACT | CONFIG | DISTANCE | {"etalstm.train"},
+    # train: a run's folder, its log and signals; profile: which sizes pay
+    "etalstm.compress": PLAIN | {"etalstm.data", "etalstm.device", "etalstm.nn", "etalstm.profile", "etalstm.train"},
     "etalstm": {"etalstm"},  # the command line
 }
 
 # Transports never see the golden model: only the devices that compute with it do.
 GOLDEN_IN_DEVICE = {"etalstm.device.golden", "etalstm.device.offload"}
-TORCH = ("etalstm.nn", "etalstm.optim", "etalstm.models")  # everything else works without PyTorch
+# Everything else works without PyTorch.
+# Everything else works without PyTorch.
+TORCH = (
+    "etalstm.nn",
+    "etalstm.optim",
+    "etalstm.models",
+    "etalstm.compress",
+    "etalstm.profile.host",
+)
 AMARANTH = ("etalstm.hw", "etalstm.boards", "etalstm.sim")
 
 # Imports inside functions, with their reasons.

@@ -15,6 +15,7 @@ COMMANDS = {
     "plan": "plan",
     "model": "model",
     "trace": "trace",
+    "compress": "compress",
     "paper": "paper",
     "verilog": "verilog",
     "build": "build",
@@ -45,4 +46,5 @@ BENCHES = {
 REPORT = "report"  # of the group itself; its commands:
 REPORTS = {"resources": "resources"}
 STUDIES = {"density": "density"}
+PROFILES = {"latency": "latency"}
 TRANSLATIONS = {"train": "translation", "run": "translation", "evaluate": "translation"}

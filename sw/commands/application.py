@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from etalstm.commands import BENCHES, COMMANDS, REPORT, REPORTS, STUDIES, TRANSLATIONS
+from etalstm.commands import BENCHES, COMMANDS, PROFILES, REPORT, REPORTS, STUDIES, TRANSLATIONS
 from etalstm.commands.grouped import GroupedCommand
 from etalstm.errors import EtaLstmError
 from etalstm.ranks.process import as_rank
@@ -33,16 +33,19 @@ def application(asked: Sequence[str]) -> typer.Typer:
     bench = typer.Typer(help="Measure.", **_STYLE)
     study = typer.Typer(help="Train many times and compare.", **_STYLE)
     report = typer.Typer(invoke_without_command=True, **_STYLE)
+    profile = typer.Typer(help="Find out what a machine does with a network of a size.", **_STYLE)
     translate = typer.Typer(help="Train a model that translates sentences, and use it.", **_STYLE)
-    groups = (app, COMMANDS), (bench, BENCHES), (report, REPORTS), (study, STUDIES), (translate, TRANSLATIONS)
+    groups = (app, COMMANDS), (bench, BENCHES), (report, REPORTS), (study, STUDIES), (profile, PROFILES)
+    groups += ((translate, TRANSLATIONS),)
     for group, commands in groups:
         for name, module in commands.items():
             group.command(name, cls=GroupedCommand, help=_help(module, name, asked))(_function(module, name, asked))
     app.callback()(_main)
-    for group in (bench, study, translate):
+    for group in (bench, study, profile, translate):
         group.callback(invoke_without_command=True)(_help_unless_invoked)
     report.callback(help=_help(REPORT, REPORT, asked))(_function(REPORT, REPORT, asked))
-    for name, group in (("bench", bench), ("report", report), ("study", study), ("translate", translate)):
+    named = {"bench": bench, "report": report, "study": study, "profile": profile, "translate": translate}
+    for name, group in named.items():
         app.add_typer(group, name=name)
     return app
 

@@ -1,10 +1,12 @@
 """Long token streams, the next token at every step: what language models train on."""
 
-from typing import ClassVar
+from copy import copy
+from typing import ClassVar, Self
 
 import numpy as np
 
 from etalstm.data.dataset import LANGUAGE, Batch, DataSet, check_split
+from etalstm.network import check_size
 
 
 class TokenStreams(DataSet):
@@ -44,6 +46,23 @@ class TokenStreams(DataSet):
             self._segment(inputs[n : n + steps], targets[n : n + steps], steps)
             for n in range(0, segments * steps, steps)
         ]
+
+    def first(self, tokens: dict[str, int | None]) -> Self:
+        """Give the same text, cut: the first so many tokens of the splits that are named, all where None is said.
+
+        Raises
+        ------
+        ValueError
+            If there is no such split, or a number is not above 0.
+        """
+        other = copy(self)
+        other._tokens = dict(self._tokens)
+        for split, count in tokens.items():
+            if check_split(split) not in self._tokens:
+                raise ValueError(f"there is no text in {split}")
+            if count is not None:
+                other._tokens[split] = self._tokens[split][: check_size(f"tokens of {split}", count)]
+        return other
 
     @staticmethod
     def _segment(inputs: np.ndarray, targets: np.ndarray, steps: int) -> Batch:

@@ -11,9 +11,10 @@ import sys
 import pytest
 
 from etalstm.cli import run
-from etalstm.commands import BENCHES, COMMANDS, REPORTS, STUDIES, TRANSLATIONS
+from etalstm.commands import BENCHES, COMMANDS, PROFILES, REPORTS, STUDIES, TRANSLATIONS
 
-GROUPS = {(): COMMANDS, ("bench",): BENCHES, ("report",): REPORTS, ("study",): STUDIES, ("translate",): TRANSLATIONS}
+GROUPS = {(): COMMANDS, ("bench",): BENCHES, ("report",): REPORTS, ("study",): STUDIES, ("profile",): PROFILES}
+GROUPS[("translate",)] = TRANSLATIONS
 EVERY = [[*group, name] for group, commands in GROUPS.items() for name in commands]
 MAIN = "from etalstm.cli import main; main()"
 
@@ -39,7 +40,7 @@ def test_every_command_is_where_it_is_named(words, capsys):
     assert line.split(maxsplit=1)[1].removesuffix("...").removesuffix(".") in own
 
 
-@pytest.mark.parametrize("words", [[], ["bench"], ["study"]], ids=str)
+@pytest.mark.parametrize("words", [[], ["bench"], ["study"], ["profile"]], ids=str)
 def test_without_a_command_the_help_is_shown_once(words, capsys):
     assert run(words) == 2
     shown = capsys.readouterr()

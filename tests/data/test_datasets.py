@@ -279,6 +279,18 @@ def test_ptb_is_a_stream_of_words_with_ends_of_sentences(tmp_path):
     assert words[:8] == ["the", "0", "cats", "saw", "<unk>", "0", "<eos>", "the"]
 
 
+def test_a_text_can_be_cut(tmp_path):
+    write_ptb(tmp_path)
+    whole = open_dataset("ptb", tmp_path)
+    cut = whole.first({"train": 31, "validation": None})
+    assert np.array_equal(cut.epoch("train", 2, 5)[0].x, whole.first({"train": 31}).epoch("train", 2, 5)[0].x)
+    assert sum(item.weights.sum() for item in cut.epoch("train", 2, 5)) == 30
+    assert len(cut.epoch("validation", 2, 5)) == len(whole.epoch("validation", 2, 5))
+    assert sum(item.weights.sum() for item in whole.epoch("train", 2, 5)) > 30, "the whole text is as it was"
+    with pytest.raises(ValueError, match="tokens of train must be above 0, got 0"):
+        whole.first({"train": 0})
+
+
 @pytest.mark.parametrize(
     ("name", "damage", "message"),
     [

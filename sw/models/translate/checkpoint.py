@@ -1,24 +1,21 @@
 """Checkpoints of translation models: one safetensors file, whole or not there, believed only if its digest agrees."""
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from pydantic import NonNegativeInt
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import load, save
 
-from etalstm.durable import write_whole
 from etalstm.errors import CheckpointError
-from etalstm.train.checkpoint import Part, digest
+from etalstm.nn.moments import fresh_moments, moments_of
+from etalstm.train.checkpoint import Part
+from etalstm.train.sealed import check_identity, read_sealed, write_sealed
 from etalstm.train.strict import check
 
 KEY, FORMAT = "etalstm-translate", 1
 MODEL, ADAM = "model.", "adam."  # beginnings of the tensors' names
-MOMENTS = ("exp_avg", "exp_avg_sq")  # what Adam remembers of each parameter
 
 
 class Position(Part):
@@ -59,11 +56,7 @@ class Checkpoint:
 
     def load_adam(self, path: Path, model: torch.nn.Module, optimizer: torch.optim.Adam) -> None:
         """Load what Adam remembers; raises as :meth:`load_model`."""
-        step = torch.tensor(float(self.description.position.iteration))
-        for parameter in model.parameters():
-            moments = {name: torch.zeros_like(parameter) for name in MOMENTS}
-            optimizer.state[parameter] = {"step": step.clone(), **moments}
-        self._load(path, ADAM, _moments(model, optimizer))
+        self._load(path, ADAM, fresh_moments(model, optimizer, self.description.position.iteration))
 
     def _load(self, path: Path, beginning: str, into: dict[str, torch.Tensor]) -> None:
         for name, tensor in into.items():
@@ -83,7 +76,7 @@ def taken(
     """Take a checkpoint of a run; `vocabularies` is the text of their file."""
     tensors = {MODEL + name: tensor for name, tensor in model.named_parameters()}
     if position.iteration:
-        tensors |= {ADAM + name: tensor for name, tensor in _moments(model, optimizer).items()}
+        tensors |= {ADAM + name: tensor for name, tensor in moments_of(model, optimizer).items()}
     arrays = {name: tensor.detach().numpy() for name, tensor in tensors.items()}
     return Checkpoint(Description(identity=identity, vocabularies=hashed(vocabularies), position=position), arrays)
 
@@ -93,19 +86,9 @@ def hashed(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _moments(model: torch.nn.Module, optimizer: torch.optim.Adam) -> dict[str, torch.Tensor]:
-    return {
-        f"{moment}.{name}": optimizer.state[parameter][moment]
-        for name, parameter in model.named_parameters()
-        for moment in MOMENTS
-    }
-
-
 def write(path: Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint; at any moment the file is the old one or the new one, whole."""
-    description = checkpoint.description.model_dump()
-    description["sha256"] = digest(description, checkpoint.tensors)
-    write_whole(path, save(checkpoint.tensors, {KEY: json.dumps(description, sort_keys=True)}))
+    write_sealed(path, KEY, checkpoint.description.model_dump(), checkpoint.tensors)
 
 
 def read(path: Path, identity: dict, vocabularies: str) -> Checkpoint:
@@ -116,31 +99,12 @@ def read(path: Path, identity: dict, vocabularies: str) -> Checkpoint:
     CheckpointError
         If it is missing, damaged or of another run; the message names the file, and what is wrong.
     """
-    description, tensors = _parts(path)
-    if not isinstance(description, dict) or description.get("format") != FORMAT:
-        raise CheckpointError(f"{path}: no checkpoint of a translation model in format {FORMAT}")
-    expected = description.pop("sha256", None)
-    if digest(description, tensors) != expected:
-        raise CheckpointError(f"{path}: corrupted: its content does not match its digest")
+    description, tensors = read_sealed(path, KEY, FORMAT, "checkpoint of a translation model")
     checked = check(Description, description, path, CheckpointError)
-    for name in sorted(checked.identity.keys() | identity.keys()):
-        theirs, ours = checked.identity.get(name), identity.get(name)
-        if theirs != ours:
-            raise CheckpointError(f"{path}: of another run: its {name} is {theirs!r}, here it is {ours!r}")
+    check_identity(path, checked.identity, identity)
     if checked.vocabularies != hashed(vocabularies):
         raise CheckpointError(f"{path}: of another run: its vocabularies are not those here")
     for name, array in tensors.items():
         if array.dtype != np.float32 or not np.isfinite(array).all():
             raise CheckpointError(f"{path}: tensor {name} must be float32 and finite")
     return Checkpoint(checked, tensors)
-
-
-def _parts(path: Path) -> tuple[object, dict[str, np.ndarray]]:
-    if not path.is_file():
-        raise CheckpointError(f"{path}: there is no checkpoint")
-    try:
-        tensors = load(path.read_bytes())
-        with safe_open(path, framework="numpy") as file:
-            return json.loads((file.metadata() or {}).get(KEY, "null")), tensors
-    except (SafetensorError, ValueError, KeyError, OSError, RecursionError) as error:
-        raise CheckpointError(f"{path}: truncated or not a safetensors file: {error}") from error

@@ -1,0 +1,237 @@
+"""``eta-lstm compress``: a language model that grows and shrinks, guided by what a machine says of sizes."""
+
+import importlib
+import importlib.util
+import sys
+from contextlib import ExitStack, nullcontext
+from functools import cache, partial
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated
+
+from rich.table import Table
+from typer import Context
+
+from etalstm.commands.latency import cycles_of
+from etalstm.commands.options import PRESET_HELP, given, refuse
+from etalstm.commands.tables import print_table
+from etalstm.commands.torch import MISSING
+from etalstm.commands.translation import SIGNAL_EXIT, option
+from etalstm.data.ptb import Ptb
+from etalstm.device import GOLDEN, open_device
+from etalstm.errors import DeviceError, PlanError, RunError
+from etalstm.hw.config import preset as named_preset
+from etalstm.network import NetworkShape
+from etalstm.profile.profile import HIDDEN, INPUT, Profile, load
+from etalstm.train.folder import RunFolder
+from etalstm.train.metrics import read_log
+
+PACKAGE = "etalstm.compress"
+RUN, DATA, MODEL, LEARN, CHANGE, MACHINE = "The run", "Data", "Model", "Learning", "Steps", "Machine"
+NO_SETTINGS = ("out", "resume", "overwrite")
+FILES = ("data", "profile", "input_profile")
+USED_BY = {
+    ("density", "growth", "growth_epochs"): ("grow-weights",),
+    ("unit_ratio",): ("prune-units",),
+    ("weight_ratio",): ("prune-weights",),
+    ("grow_to",): ("grow-units",),
+    ("profile", "input_profile"): ("prune-units", "grow-units"),
+    ("rounds", "target"): ("prune-units", "prune-weights"),
+    ("gradient_batches",): ("grow-weights", "grow-units"),
+}
+SHOWN_EVERY = 50  # iterations
+NOT_REACHED = 1
+
+
+def compress(
+    context: Context,
+    out: Annotated[Path, option("Folder for settings, metrics and checkpoints", RUN)],
+    resume: Annotated[bool, option("Go on from the folder's checkpoint, with its settings", RUN, "--resume")] = False,
+    overwrite: Annotated[bool, option("Begin anew in a folder that holds a run", RUN, "--overwrite")] = False,
+    seed: Annotated[int, option("Of first weights, masks and dropout", RUN)] = 0,
+    data: Annotated[Path | None, option("Directory of ptb.train.txt, ptb.valid.txt and ptb.test.txt", DATA)] = None,
+    tokens: Annotated[int | None, option("The first so many words of the training text [default: all]", DATA)] = None,
+    evaluated: Annotated[int | None, option("The same of validation and test text [default: all]", DATA)] = None,
+    hidden: Annotated[int, option("Units of each layer of the dense start", MODEL)] = 200,
+    embedding: Annotated[int, option("Size of a word's vector", MODEL)] = 200,
+    layers: Annotated[int, option("LSTM layers", MODEL)] = 2,
+    dropout: Annotated[float, option("Share dropped in training", MODEL)] = 0.2,
+    batch: Annotated[int, option("Streams of an iteration", LEARN)] = 20,
+    steps: Annotated[int, option("Words of each stream in an iteration", LEARN)] = 35,
+    epochs: Annotated[int, option("Of the dense start, and of growing weights", LEARN)] = 6,
+    retrain_epochs: Annotated[int, option("After each other change", LEARN, "--retrain")] = 1,
+    learning_rate: Annotated[float, option("Of Adam, at the start; it falls to 0", LEARN, "--lr")] = 0.002,
+    retrain_rate: Annotated[float, option("The same after a change", LEARN, "--retrain-lr")] = 0.001,
+    clip: Annotated[float, option("Largest norm of the gradient", LEARN)] = 1.0,
+    phases: Annotated[
+        str, option("Some of grow-weights, prune-units, grow-units, prune-weights, with commas between", CHANGE)
+    ] = "grow-weights,prune-units,grow-units,prune-weights",
+    density: Annotated[float, option("Share of the weights in the sparse seed", CHANGE)] = 0.5,
+    growth: Annotated[float, option("Ratio of weight growth", CHANGE)] = 0.1,
+    growth_epochs: Annotated[int, option("Epochs after which weights grow, the first ones", CHANGE)] = 4,
+    unit_ratio: Annotated[float, option("First ratio of pruning units and inputs", CHANGE)] = 0.2,
+    weight_ratio: Annotated[float, option("First ratio of pruning weights", CHANGE)] = 0.7,
+    rounds: Annotated[int, option("Most rounds of a step that prunes", CHANGE)] = 8,
+    tolerance: Annotated[
+        float, option("Share by which validation perplexity may be above the dense start's", CHANGE)
+    ] = 0.01,
+    gradient_batches: Annotated[int, option("Training batches whose gradients say what grows", CHANGE)] = 50,
+    grow_to: Annotated[int | None, option("Units of each layer after growth, instead of a profile", CHANGE)] = None,
+    target: Annotated[
+        float | None, option("So many times fewer LSTM parameters than the dense start, then stop", CHANGE)
+    ] = None,
+    profile: Annotated[
+        Path | None, option("File of eta-lstm profile latency: units stop at its points only", MACHINE)
+    ] = None,
+    input_profile: Annotated[Path | None, option("The same for the first layer's inputs", MACHINE)] = None,
+    guided: Annotated[str, option("What the profile guides: all, or growth", MACHINE)] = "all",
+    engine: Annotated[str, option("What computes the LSTMs: golden, sim, xdma:0", MACHINE)] = GOLDEN,
+    preset: Annotated[str, option(f"Whose cycles count. {PRESET_HELP}", MACHINE)] = "vcu128",
+) -> int:
+    """Train a language model on PTB, then grow and prune it to sizes that pay on a machine.
+
+    The exit code is 1 if a target is not reached. Ctrl-C, SIGTERM and SIGHUP leave a checkpoint; the exit code is then
+    130, 143 or 129.
+    """
+    parts = _package()
+    if resume and overwrite:
+        raise ValueError("--resume goes on with a run, --overwrite begins anew: there must be one of them, got both")
+    folder = RunFolder(out)
+    settings = _settings(parts, folder, _chosen(context), resume)
+    _refuse_unused(context, settings)
+    _check_growth(parts, settings)
+    guides = _guides(parts, settings)
+    text = Ptb(Path(settings.data))
+    goal = parts.run.Target(guides, partial(_cycles, settings.preset, settings.batch, settings.steps))
+    with ExitStack() as stack:
+        stack.enter_context(folder).open(resume, overwrite)
+        opened = stack.enter_context(_opened(settings.engine, settings.preset))
+        run = parts.run.Run(settings, text, folder, opened, goal, resume)
+        if overwrite:
+            folder.clear()
+        last = run.run(_show)
+    if last["kind"] == "interrupted":
+        return SIGNAL_EXIT + last["signal"]
+    _print_result(parts.run.entries_of_rounds(read_log(folder.metrics)), last)
+    return 0 if last["reached"] else NOT_REACHED
+
+
+def _package() -> ModuleType:
+    """Import what needs the extra; the rest of the program works without it."""
+    if importlib.util.find_spec("torch") is None:
+        raise DeviceError(MISSING)
+    importlib.import_module(f"{PACKAGE}.run")  # and with it every other module
+    return importlib.import_module(PACKAGE)
+
+
+def _chosen(context: Context) -> dict:
+    chosen = {name: value for name, value in given(context).items() if name not in NO_SETTINGS}
+    chosen |= {name: str(chosen[name].absolute()) for name in FILES if name in chosen}
+    if "phases" in chosen:
+        chosen["phases"] = tuple(part.strip() for part in chosen["phases"].split(",") if part.strip())
+    return chosen
+
+
+def _settings(parts: ModuleType, folder: RunFolder, chosen: dict, resume: bool):
+    if resume:
+        return parts.settings.Settings.load(folder.settings).going_on(chosen)
+    if "data" not in chosen:
+        raise RunError("--data must be given where a run begins")
+    return parts.settings.Settings(**chosen)
+
+
+def _refuse_unused(context: Context, settings) -> None:
+    """Refuse options that no step of the run uses."""
+    for names, phases in USED_BY.items():
+        if not set(phases) & set(settings.phases):
+            refuse(context, f"only used with the step {' or '.join(phases)}", *names)
+    if settings.profile is None:
+        refuse(context, "only used with --profile", "guided")
+
+
+def _check_growth(parts: ModuleType, settings) -> None:
+    """Refuse growth to a size that does not fit the machine."""
+    if settings.grow_to is None:
+        return
+    grown = parts.Sizes(1, settings.embedding, (settings.grow_to,) * settings.layers)
+    if _cycles(settings.preset, settings.batch, settings.steps, grown) is None:
+        raise PlanError(f"growth to {settings.grow_to} units of a layer does not fit preset {settings.preset}")
+
+
+def _guides(parts: ModuleType, settings):
+    """Read the profiles; refuse those of another machine, or of another dimension."""
+    found = {}
+    for name, dimension in (("profile", HIDDEN), ("input_profile", INPUT)):
+        path = getattr(settings, name)
+        found[name] = None if path is None else _guide(Path(path), dimension, settings.preset)
+    return parts.search.Guides(*found.values())
+
+
+def _guide(path: Path, dimension: str, preset: str) -> Profile:
+    profile = load(path)
+    if profile.unit == "cycles":
+        profile.check_for(preset, named_preset(preset), path)
+    if profile.dimension != dimension:
+        raise RunError(f"{path}: must be a profile of {dimension}, got one of {profile.dimension}")
+    return profile
+
+
+@cache
+def _cycles(preset: str, batch: int, steps: int, sizes) -> int | None:
+    """Give the cycles of an iteration of all layers, each planned by itself as :mod:`etalstm.nn` does."""
+    config, found = named_preset(preset), 0
+    for inputs, units in zip(sizes.inputs, sizes.units, strict=True):
+        cycles = cycles_of(NetworkShape(inputs, units), batch, steps, config)
+        if cycles is None:
+            return None
+        found += cycles
+    return found
+
+
+def _opened(engine: str, preset: str):
+    """Open a device of a preset; golden needs none."""
+    return nullcontext(engine) if engine == GOLDEN else open_device(engine, preset)
+
+
+def _print_result(rounds: list[dict], last: dict) -> None:
+    dense = rounds[0]
+    table = Table(title="Rounds; times fewer than the dense start in brackets", title_justify="left")
+    columns = "step", "inputs/units", "LSTM parameters", "all parameters", "validation", "test", "cycles", ""
+    for column in columns:
+        table.add_column(column, justify="left" if column in ("step", "") else "right")
+    for entry in rounds:
+        table.add_row(*_row(entry, dense))
+    print_table(table)
+    print(f"kept: {last['fold']:.2f} times fewer LSTM parameters, test perplexity {last['perplexity']:.2f}")
+    for phase, reason in last["ended"].items():
+        print(f"{phase} ended: {reason}")
+    if not last["reached"]:
+        print(
+            f"target not reached: {last['target']:g} times fewer LSTM parameters were wanted, {last['fold']:.2f} kept "
+            "the accuracy; best.safetensors has that network", file=sys.stderr,
+        )  # fmt: skip
+
+
+def _row(entry: dict, dense: dict) -> list[str]:
+    counted = []
+    for name in ("lstm_parameters", "parameters", "cycles"):
+        value, start = entry[name], dense[name]
+        counted.append("does not fit" if not value else f"{value:,}" + (f" ({start / value:.2f})" if start else ""))
+    scores = [f"{entry[name]:.2f}" if name in entry else "" for name in ("perplexity", "test_perplexity")]
+    sizes = "/".join(map(str, (entry["inputs"], *entry["units"])))
+    step = f"{entry['phase']} {entry['round'] + 1}"
+    return [step, sizes, counted[0], counted[1], *scores, counted[2], entry["decision"]]
+
+
+def _show(entry: dict) -> None:
+    """Print what matters of an entry of the log."""
+    kind = entry["kind"]
+    if kind == "iteration" and entry["iteration"] % SHOWN_EVERY:
+        return
+    names = "phase", "round", "loss", "perplexity", "lstm_parameters", "cycles", "decision", "seconds"
+    values = [f"{name} {_text(entry[name])}" for name in names if entry.get(name) is not None]
+    print(f"{kind} {entry['iteration' if kind == 'iteration' else 'epoch']}: {', '.join(values)}", file=sys.stderr)
+
+
+def _text(value) -> str:
+    return f"{value:.5g}" if isinstance(value, float) else str(value)

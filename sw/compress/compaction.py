@@ -1,0 +1,110 @@
+"""Smaller LSTMs without the units and inputs that are empty.
+
+Dimensions: I inputs, H units.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from etalstm.compress.structure import check_lstm
+from etalstm.network import GATES
+from etalstm.nn import LSTM
+
+
+@dataclass(frozen=True)
+class Compact:
+    """A smaller LSTM.
+
+    Members
+    -------
+    module : LSTM               without masks
+    inputs : Tensor, int64      numbers of the inputs that it still reads
+    units : tuple of Tensors    numbers of the units that each layer still has
+    """
+
+    module: nn.LSTM
+    inputs: Tensor
+    units: tuple[Tensor, ...]
+
+
+def compact(lstm: nn.LSTM, inputs: Tensor | None = None, units: Sequence[Tensor] | None = None) -> Compact:
+    """Make an LSTM without the units whose weights and biases are all zero, and without inputs that nobody reads.
+
+    A unit with such weights computes +0 at every step if its first state is 0. The machine and golden skip a factor of
+    zero and add products in the order of the columns. So the units that are left have the same bits, on golden and on
+    the machine. An input without weights is a sum's term ±0, which can change nothing but the sign of a sum that is
+    zero.
+
+    Parameters
+    ----------
+    lstm : LSTM
+        :class:`etalstm.nn.LSTM` or ``torch.nn.LSTM``, with masks or without.
+    inputs : Tensor, bool, (I,), optional
+        The inputs to keep. Default: those that have a weight.
+    units : sequence of Tensor, bool, (H,), optional
+        The units of each layer to keep. Default: those that have a weight or a bias; where layers differ in their
+        number, some empty units stay, because every layer of a module has as many.
+
+    Raises
+    ------
+    ValueError
+        If the LSTM has two directions or a projection, nothing would be left, a unit that is not kept has a weight, or
+        layers would have different numbers of units.
+    """
+    check_lstm(lstm)
+    layers = [[getattr(lstm, name).detach() for name in names] for names in lstm._all_weights]
+    full = [torch.stack([_has_weight(tensor) for tensor in layer]).any(0) for layer in layers]
+    units = _as_many(full) if units is None else _checked(full, units)
+    inputs = (layers[0][0] != 0).any(0) if inputs is None else inputs
+    if not inputs.any():
+        raise ValueError(f"an LSTM must keep at least 1 of its {lstm.input_size} inputs: all their weights are zero")
+    read = [inputs.nonzero()[:, 0], *units[:-1]]
+    small = _like(lstm, len(read[0]), len(units[0]))
+    for names, layer, columns, rows in zip(lstm._all_weights, layers, read, units, strict=True):
+        for name, tensor, axis in zip(names, layer, (columns, rows, None, None), strict=False):
+            _take(getattr(small, name), tensor, rows, axis)
+    return Compact(small.train(lstm.training), read[0], tuple(units))
+
+
+def _has_weight(tensor: Tensor) -> Tensor:
+    """Tell which units have a weight that is not zero in a tensor of all gates' rows: bool, (H,)."""
+    return (tensor.reshape(GATES, tensor.shape[0] // GATES, -1) != 0).any(2).any(0)
+
+
+def _as_many(full: Sequence[Tensor]) -> list[Tensor]:
+    """Give the numbers of each layer's units that stay: those that are not empty, and empty ones up to the most."""
+    most = max(int(kept.sum()) for kept in full)
+    if not most:
+        raise ValueError(f"an LSTM must keep at least 1 of its {len(full[0])} units: all their weights are zero")
+    return [kept.int().argsort(descending=True, stable=True)[:most].sort().values for kept in full]
+
+
+def _checked(full: Sequence[Tensor], units: Sequence[Tensor]) -> list[Tensor]:
+    """Give the numbers of the units to keep, after a look at those that go."""
+    for layer, (used, kept) in enumerate(zip(full, units, strict=True)):
+        if (used & ~kept).any():
+            raise ValueError(f"layer {layer}: unit {int((used & ~kept).nonzero()[0])} is not kept, but has weights")
+    counts = [int(kept.sum()) for kept in units]
+    if len(set(counts)) > 1 or not counts[0]:
+        raise ValueError(f"every layer of a module must keep as many units, at least 1, got {counts}")
+    return [kept.nonzero()[:, 0] for kept in units]
+
+
+def _like(lstm: nn.LSTM, inputs: int, units: int) -> nn.LSTM:
+    sizes = inputs, units, lstm.num_layers, lstm.bias, lstm.batch_first, lstm.dropout
+    if isinstance(lstm, LSTM):
+        kept = lstm._settings
+        return LSTM(
+            *sizes, engine=kept.engine, storage=kept.storage.policy, theta=kept.storage.thresholds, slices=kept.slices
+        )
+    return nn.LSTM(*sizes)
+
+
+def _take(into: nn.Parameter, tensor: Tensor, rows: Tensor, columns: Tensor | None) -> None:
+    units = tensor.shape[0] // GATES
+    taken = tensor[torch.cat([rows + gate * units for gate in range(GATES)])]
+    with torch.no_grad():
+        into.copy_(taken if columns is None else taken[:, columns])

@@ -1,0 +1,234 @@
+"""A run: the dense start, then the steps; what it does stays in a folder and can go on."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from etalstm.compress.changes import Changes
+from etalstm.compress.checkpoint import Position, read, taken, write
+from etalstm.compress.language import MaskedLanguageModel, Sizes
+from etalstm.compress.learner import Learner
+from etalstm.compress.search import Guides
+from etalstm.compress.settings import DENSE, GROW_WEIGHTS, PRUNE_UNITS, PRUNE_WEIGHTS, Settings
+from etalstm.data.dataset import Batch
+from etalstm.data.ptb import Ptb
+from etalstm.device import Device
+from etalstm.durable import write_whole
+from etalstm.train.folder import RunFolder
+from etalstm.train.interrupt import Interrupt
+from etalstm.train.metrics import MetricsLog
+
+PRUNING = (PRUNE_UNITS, PRUNE_WEIGHTS)
+ACCEPTED, REJECTED = "accepted", "rejected"
+Report = Callable[[dict], None]
+Cycles = Callable[[Sizes], int | None]
+"""Cycles of an iteration of the LSTMs of a model of some sizes; None if the machine cannot hold it."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a run is guided by and measured with, beside its settings.
+
+    Members
+    -------
+    guides : Guides
+    cycles : callable       see :data:`Cycles`
+    """
+
+    guides: Guides
+    cycles: Cycles
+
+
+class Run:
+    """A run.
+
+    Parameters
+    ----------
+    settings : Settings
+    text : Ptb
+    folder : RunFolder
+        Open. ``checkpoint.safetensors`` is the last state, ``best.safetensors`` the last network that was accepted.
+    engine : str or Device
+    target : Target
+    resume : bool
+        Go on from the last checkpoint; the bits are those of a run that was never interrupted.
+
+    Raises
+    ------
+    RunError, CheckpointError
+        If the folder's files are not those of such a run.
+    """
+
+    def __init__(
+        self, settings: Settings, text: Ptb, folder: RunFolder, engine: str | Device, target: Target,
+        resume: bool = False,
+    ):  # fmt: skip
+        self._settings, self._folder, self._target, self._resume = settings, folder, target, resume
+        limits = {"train": settings.tokens, "validation": settings.evaluated, "test": settings.evaluated}
+        self._text = text.first(limits)
+        self._identity = settings.identity | {"text": text.fingerprint, "guides": target.guides.digest}
+        sizes = Sizes(text.classes, settings.embedding, (settings.hidden,) * settings.layers)
+        self._learner = Learner(
+            MaskedLanguageModel(sizes, settings.dropout, engine=engine), settings.clip, settings.seed
+        )
+        self._changes = Changes(settings, self._learner, target.guides, self._batches("train"))
+        self.position, self._seconds = Position(), time.monotonic()
+        if resume:
+            self._go_on()
+
+    @property
+    def model(self) -> MaskedLanguageModel:
+        """The network."""
+        return self._learner.model
+
+    def _batches(self, split: str) -> list[Batch]:
+        """Cut a split; the training drops a last, shorter segment."""
+        training = True if split == "train" else None
+        return self._text.epoch(split, self._settings.batch, self._settings.steps, training)
+
+    def _go_on(self) -> None:
+        path = self._folder.checkpoint
+        checkpoint = read(path, self._identity)
+        self.position = checkpoint.description.position
+        checkpoint.load_model(path, self.model)
+        checkpoint.load_adam(path, self.model, self._learner.optimizer)
+        self._learner.states = checkpoint.states(len(self.model.layers))
+
+    def run(self, report: Report = lambda entry: None) -> dict:
+        """Run to the end, or until a signal; give the last entry of the log.
+
+        Parameters
+        ----------
+        report : callable
+            Gets every entry of the log. Kinds are ``iteration``, ``epoch``, ``test`` and ``interrupted``. The last
+            epoch of a round has a ``decision``.
+        """
+        write_whole(self._folder.settings, self._settings.text_of_file())
+        if not self._resume:
+            self._save()
+        with MetricsLog(self._folder.metrics, self.position if self._resume else None) as log, Interrupt() as interrupt:
+            last = {}
+            for last in self._entries(interrupt):
+                log.write(last)
+                report(last)
+        return last
+
+    def _entries(self, interrupt: Interrupt) -> Iterator[dict]:
+        while self.position.phase <= len(self._settings.phases):
+            if not self.position.begun and not self._begin():
+                continue
+            batches = self._batches("train")
+            for batch in batches[self.position.batch :]:
+                yield self._iterate(batch, len(batches))
+                if interrupt.requested:
+                    self._save()
+                    yield {"kind": "interrupted", **self._place(), "signal": interrupt.requested}
+                    return
+            yield self._end_epoch()
+            self._save()
+        yield self._test()
+
+    @property
+    def _phase(self) -> str:
+        return (DENSE, *self._settings.phases)[self.position.phase]
+
+    @property
+    def _epochs(self) -> int:
+        """Epochs of a round."""
+        return self._settings.epochs if self._phase in (DENSE, GROW_WEIGHTS) else self._settings.retrain_epochs
+
+    def _place(self) -> dict:
+        return {"iteration": self.position.iteration, "epoch": self.position.epoch}
+
+    def _at(self, **changed) -> None:
+        self.position = self.position.model_copy(update=changed)
+
+    def _begin(self) -> bool:
+        """Make the change of the next round; give False if there is none, and go to the next step."""
+        change = self._reached() or self._changes.make(self._phase, self.position)
+        if isinstance(change, str):
+            ended = self.position.ended | {self._phase: change}
+            self._at(phase=self.position.phase + 1, round=0, ratio=None, failed=None, ended=ended)
+            self._save()
+            return False
+        self._learner.restart()
+        self._at(begun=True, taken=0, epoch_of_round=0, batch=0, **change)
+        return True
+
+    def _reached(self) -> str | None:
+        """Say that the target is reached, in a step that prunes."""
+        if self._phase in PRUNING and self._settings.target and self._fold() >= self._settings.target:
+            return "target reached"
+        return None
+
+    def _fold(self) -> float:
+        return self.position.dense_parameters / self.model.lstm_parameters()
+
+    def _iterate(self, batch: Batch, batches: int) -> dict:
+        settings, position = self._settings, self.position
+        rate = settings.learning_rate if self._phase in (DENSE, GROW_WEIGHTS) else settings.retrain_rate
+        rate *= 1 - position.taken / (self._epochs * batches)
+        loss, norm = self._learner.iterate(batch, position.iteration, rate)
+        self._at(iteration=position.iteration + 1, taken=position.taken + 1, batch=position.batch + 1)
+        return {"kind": "iteration", **self._place(), "loss": loss, "norm": norm}
+
+    def _end_epoch(self) -> dict:
+        self._learner.rewind()
+        perplexity = self._learner.perplexity(self._batches("validation"))
+        place = {"phase": self._phase, "round": self.position.round}
+        self._at(epoch=self.position.epoch + 1, epoch_of_round=self.position.epoch_of_round + 1, batch=0)
+        entry = {"kind": "epoch", **self._place(), **place, "loss": perplexity, "perplexity": perplexity}
+        if self.position.epoch_of_round == self._epochs:
+            entry |= self._end_round(perplexity)
+        elif self._phase == GROW_WEIGHTS and self.position.epoch_of_round <= self._settings.growth_epochs:
+            entry["grown"] = self._changes.grow_weights()
+        seconds, self._seconds = time.monotonic() - self._seconds, time.monotonic()
+        return entry | {"seconds": round(seconds, 1)}
+
+    def _end_round(self, perplexity: float) -> dict:
+        """Keep the network or go back to the last one that was kept; say what it is."""
+        position, ratio = self.position, self.position.ratio
+        found = self._described() | {"ratio": ratio}
+        if self._phase == DENSE:
+            self._at(dense_perplexity=perplexity, dense_parameters=found["lstm_parameters"])
+        limit = self.position.dense_perplexity * (1 + self._settings.tolerance)
+        accepted = self._phase not in PRUNING or perplexity <= limit
+        self._at(round=position.round + 1, begun=False, taken=0, epoch_of_round=0)
+        if accepted:
+            found["test_perplexity"] = self._learner.perplexity(self._batches("test"))
+            self._at(failed=None)
+            write(self._folder.best, self._taken())
+        else:
+            counts = [dimension.count for dimension in self.model.dimensions]
+            self._at(failed=counts, ratio=ratio if self._phase == PRUNE_UNITS else ratio / 2)
+            read(self._folder.best, self._identity).load_model(self._folder.best, self.model)
+        self._learner.restart()
+        return found | {"limit": limit, "decision": ACCEPTED if accepted else REJECTED}
+
+    def _described(self) -> dict:
+        sizes = self.model.sizes
+        return {
+            "inputs": sizes.embedding, "units": list(sizes.units), "lstm_parameters": self.model.lstm_parameters(),
+            "parameters": self.model.parameters_kept(), "cycles": self._target.cycles(sizes),
+        }  # fmt: skip
+
+    def _taken(self):
+        return taken(self.model, self._learner.optimizer, self._learner.states, self._identity, self.position)
+
+    def _save(self) -> None:
+        write(self._folder.checkpoint, self._taken())
+
+    def _test(self) -> dict:
+        """Score the last network that was accepted."""
+        read(self._folder.best, self._identity).load_model(self._folder.best, self.model)
+        perplexity, fold = self._learner.perplexity(self._batches("test")), self._fold()
+        return {
+            "kind": "test", **self._place(), "loss": perplexity, "perplexity": perplexity, **self._described(),
+            "fold": fold, "target": self._settings.target, "ended": self.position.ended,
+            "reached": self._settings.target is None or fold >= self._settings.target,
+        }  # fmt: skip
+
+
+def entries_of_rounds(entries: Sequence[dict]) -> list[dict]:
+    """Give the entries of a log that end rounds."""
+    return [entry for entry in entries if entry["kind"] == "epoch" and "decision" in entry]

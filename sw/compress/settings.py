@@ -1,0 +1,169 @@
+"""The settings of a run of ``eta-lstm compress``, and the file that they stand in."""
+
+import dataclasses
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from etalstm.errors import RunError
+from etalstm.network import check_size
+from etalstm.storage import check_share
+from etalstm.train.strict import check_fields
+from etalstm.train.toml import dump
+
+HEADING = "Settings of a run of eta-lstm compress"
+DENSE = "dense"
+GROW_WEIGHTS, PRUNE_UNITS, GROW_UNITS, PRUNE_WEIGHTS = "grow-weights", "prune-units", "grow-units", "prune-weights"
+PHASES = (GROW_WEIGHTS, PRUNE_UNITS, GROW_UNITS, PRUNE_WEIGHTS)
+ALL, GROWTH = "all", "growth"
+MAY_DIFFER = ("data", "engine")  # where a run goes on
+SIZES = (
+    "hidden", "embedding", "layers", "batch", "steps", "epochs", "retrain_epochs", "rounds", "gradient_batches",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run is given.
+
+    Members
+    -------
+    data : str                        directory of PTB's files
+    phases : tuple of str             steps after the dense start, in this order
+    engine : str                      what computes the LSTMs
+    preset : str                      whose cycles count; with an engine that is no golden one, its configuration
+    hidden, embedding, layers : int
+    dropout : float
+    batch, steps : int                B and T
+    tokens, evaluated : int or None   the first so many words of the training text, and of each other one; all if None
+    epochs : int                      of the dense start, and of growing weights
+    retrain_epochs : int              after each other change
+    learning_rate, retrain_rate : float
+        Of Adam, at the start of a round; it falls to 0 in a straight line.
+    clip : float                      largest norm of the gradient
+    seed : int
+    density : float                   share of the weights in the sparse seed
+    growth : float                    ratio of weight growth, at the end of each of the first `growth_epochs` epochs
+    growth_epochs : int               after the last epoch nothing grows, whatever this says
+    unit_ratio, weight_ratio : float  first ratios of pruning; halved where accuracy is lost
+    rounds : int                      most rounds of a pruning step
+    tolerance : float                 share by which validation perplexity may be above the dense start's
+    gradient_batches : int            training batches whose mean gradient says what grows
+    profile : str or None             file that guides units
+    input_profile : str or None       file that guides inputs
+    guided : str                      ``all``: pruning and growth; ``growth``: as the source has it
+    grow_to : int or None             units of each layer after growth, instead of a profile
+    target : float or None            how many times fewer LSTM parameters than the dense start; pruning ends there
+
+    Raises
+    ------
+    ValueError
+        If a value cannot be; the message names both.
+    """
+
+    data: str
+    phases: tuple[str, ...] = PHASES
+    engine: str = "golden"
+    preset: str = "vcu128"
+    hidden: int = 200
+    embedding: int = 200
+    layers: int = 2
+    dropout: float = 0.2
+    batch: int = 20
+    steps: int = 35
+    tokens: int | None = None
+    evaluated: int | None = None
+    epochs: int = 6
+    retrain_epochs: int = 1
+    learning_rate: float = 0.002
+    retrain_rate: float = 0.001
+    clip: float = 1.0
+    seed: int = 0
+    density: float = 0.5
+    growth: float = 0.1
+    growth_epochs: int = 4
+    unit_ratio: float = 0.2
+    weight_ratio: float = 0.7
+    rounds: int = 8
+    tolerance: float = 0.01
+    gradient_batches: int = 50
+    profile: str | None = None
+    input_profile: str | None = None
+    guided: str = ALL
+    grow_to: int | None = None
+    target: float | None = None
+
+    def __post_init__(self):
+        for name in SIZES:
+            check_size(name, getattr(self, name))
+        for name in ("tokens", "evaluated", "grow_to"):
+            if getattr(self, name) is not None:
+                check_size(name, getattr(self, name))
+        for name in ("density", "growth"):
+            check_share(name, getattr(self, name))
+        for name in ("learning_rate", "retrain_rate", "clip"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} must be above 0 and finite, got {getattr(self, name)!r}")
+        for name in ("unit_ratio", "weight_ratio"):
+            if not 0 < getattr(self, name) < 1:
+                raise ValueError(f"{name} must be above 0 and below 1, got {getattr(self, name)!r}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout!r}")
+        if not 0 <= self.tolerance < float("inf"):
+            raise ValueError(f"tolerance must be at least 0 and finite, got {self.tolerance!r}")
+        if not 0 <= self.seed < 1 << 63:
+            raise ValueError(f"seed must be at least 0 and below 2^63, got {self.seed}")
+        if self.target is not None and not 1 < self.target < float("inf"):
+            raise ValueError(f"target must be above 1 and finite, got {self.target!r}")
+        self._check_phases()
+
+    def _check_phases(self) -> None:
+        for phase in self.phases:
+            if phase not in PHASES:
+                raise ValueError(f"phases must be some of {', '.join(PHASES)}, got {phase!r}")
+        if GROW_WEIGHTS in self.phases[1:]:
+            raise ValueError(f"{GROW_WEIGHTS} begins with a sparse seed, so it must be the first of the phases")
+        if self.growth_epochs < 0:
+            raise ValueError(f"growth_epochs must be at least 0, got {self.growth_epochs}")
+        if self.guided not in (ALL, GROWTH):
+            raise ValueError(f"guided must be {ALL} or {GROWTH}, got {self.guided!r}")
+        if self.grow_to is not None and self.grow_to > self.hidden:
+            raise ValueError(f"grow_to must be at most hidden, {self.hidden} units, got {self.grow_to}")
+        if self.grow_to is not None and self.profile is not None:
+            raise ValueError("grow_to and profile both say where growth stops: there must be one of them, got both")
+        if GROW_UNITS in self.phases and self.profile is None and self.grow_to is None:
+            raise ValueError(f"{GROW_UNITS} needs a profile, whose points it grows to, or grow_to; got neither")
+
+    @property
+    def identity(self) -> dict:
+        """What must agree for a run to go on with the same bits."""
+        return {name: value for name, value in self.table().items() if name not in MAY_DIFFER}
+
+    def table(self) -> dict:
+        """Give all of them, tuples as lists."""
+        values = dataclasses.asdict(self)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+    def going_on(self, given: dict) -> "Settings":
+        """Give the settings of a run that goes on with others for some; ``ValueError`` if one must not differ."""
+        for name, value in given.items():
+            if name not in MAY_DIFFER and value != getattr(self, name):
+                raise ValueError(
+                    f"{name} may not differ where a run goes on: it was {getattr(self, name)!r}, got {value!r}"
+                )
+        return dataclasses.replace(self, **given)
+
+    def text_of_file(self) -> str:
+        """Give the TOML that :meth:`load` reads."""
+        return dump(self.table(), HEADING)
+
+    @classmethod
+    def load(cls, path: Path) -> "Settings":
+        """Read a run's settings; :class:`RunError` if there is no such file, or one of them cannot be."""
+        try:
+            table = tomllib.loads(path.read_text(encoding="utf-8"))
+            return cls(**check_fields(cls, table, path, RunError))
+        except FileNotFoundError as error:
+            raise RunError(f"{path}: there is no such file; is it the folder of eta-lstm compress?") from error
+        except (ValueError, TypeError) as error:
+            raise RunError(f"{path}: {error}") from error

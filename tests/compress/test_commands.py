@@ -1,0 +1,113 @@
+"""``eta-lstm compress``, and ``eta-lstm profile latency --host``."""
+
+import json
+import os
+import signal
+
+import pytest
+
+from etalstm.cli import run
+from etalstm.compress import run as runs
+
+SMALL = [
+    "--hidden", "8", "--embedding", "6", "--batch", "4", "--steps", "5", "--epochs", "1",
+    "--preset", "test", "--tolerance", "9",
+]  # fmt: skip
+
+
+@pytest.fixture
+def profile(make_profile, tmp_path):
+    make_profile([2, 4, 8]).save(tmp_path / "p.json")
+    return str(tmp_path / "p.json")
+
+
+@pytest.fixture
+def begin(text, tmp_path):
+    return lambda *options: run(["compress", "--data", str(text), *SMALL, "--out", str(tmp_path / "run"), *options])
+
+
+def test_a_run_prints_what_each_round_gave(begin, profile, capsys):
+    assert begin("--profile", profile, "--rounds", "1", "--growth-epochs", "0") == 0
+    shown = capsys.readouterr().out
+    for text in ("dense 1", "grow-weights 1", "prune-units 1", "prune-weights 1", "6/8/8", "5/4/4", "accepted"):
+        assert text in shown, text
+    assert "kept:" in shown and "grow-units ended: every size is a hysteresis point" in shown
+
+
+def test_a_target_that_is_not_reached_is_told_and_the_best_is_kept(begin, tmp_path, capsys):
+    assert begin("--phases", "prune-weights", "--rounds", "1", "--target", "500") == 1
+    error = capsys.readouterr().err
+    assert "target not reached: 500 times fewer LSTM parameters were wanted, 2." in error
+    assert (tmp_path / "run/best.safetensors").is_file()
+
+
+def test_an_interrupted_run_goes_on(begin, tmp_path, monkeypatch, capsys):
+    iterate = runs.Run._iterate
+
+    def interrupted(self, *given):
+        if self.position.iteration == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return iterate(self, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs.Run, "_iterate", interrupted)
+        assert begin("--phases", "prune-weights", "--rounds", "1") == 128 + signal.SIGTERM
+    assert run(["compress", "--resume", "--out", str(tmp_path / "run")]) == 0
+    assert "prune-weights 1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--phases", "shrink"], "phases must be some of grow-weights, prune-units, grow-units, prune-weights"),
+        ([], "grow-units needs a profile, whose points it grows to, or grow_to; got neither"),
+        (["--grow-to", "9"], "grow_to must be at most hidden, 8 units, got 9"),
+        (["--hidden", "1100", "--grow-to", "1100"], "growth to 1100 units of a layer does not fit preset test"),
+        (["--phases", "prune-units", "--density", "0.2"], "--density is only used with the step grow-weights"),
+        (["--phases", "prune-weights", "--guided", "all"], "--guided is only used with --profile"),
+        (["--resume", "--overwrite"], "there must be one of them, got both"),
+        (["--profile", "none.json"], "there is no such profile"),
+        (["--phases", "", "--engine", "gold"], "--phases must not be empty"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(options, message, begin, capsys):
+    assert begin(*options) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+
+
+def test_a_profile_of_another_preset_is_refused(begin, profile, capsys):
+    assert begin("--profile", profile, "--preset", "sim") == 2
+    assert "a profile of test with digest" in capsys.readouterr().err
+
+
+def test_a_profile_of_the_host_guides_whatever_the_preset(begin, make_profile, tmp_path, capsys):
+    host = {"machine": "host", "preset_digest": 0, "model_digest": "torch", "unit": "seconds"}
+    make_profile([2, 5, 8], **host).save(tmp_path / "h.json")
+    assert begin("--phases", "prune-units", "--rounds", "1", "--profile", str(tmp_path / "h.json")) == 0
+    assert "5/5/5" in capsys.readouterr().out
+
+
+def test_a_profile_of_another_dimension_is_refused(begin, make_profile, tmp_path, capsys):
+    make_profile([4], dimension="input", hidden=8).save(tmp_path / "i.json")
+    assert begin("--profile", str(tmp_path / "i.json")) == 2
+    assert "must be a profile of hidden, got one of input" in capsys.readouterr().err
+
+
+def test_a_run_is_not_lost(begin, capsys):
+    assert begin("--phases", "prune-weights", "--rounds", "1") == 0
+    assert begin("--phases", "prune-weights", "--rounds", "1") == 2
+    assert "holds a run already" in capsys.readouterr().err
+
+
+def test_a_run_needs_data(tmp_path, capsys):
+    assert run(["compress", "--out", str(tmp_path / "run")]) == 2
+    assert "--data must be given where a run begins" in capsys.readouterr().err
+
+
+def test_the_host_is_timed(tmp_path, capsys):
+    options = ["--from", "4", "--to", "6", "--batch", "2", "--steps", "2", "--runs", "1"]
+    assert run(["profile", "latency", "--host", *options, "--out", str(tmp_path / "p.json"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["machine"] == "host" and found["unit"] == "seconds" and found["tolerance"] == 0.05
+    assert len(found["latencies"]) == 3 and all(seconds > 0 for seconds in found["latencies"].values())

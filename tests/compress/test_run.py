@@ -1,0 +1,226 @@
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from etalstm.compress.run import Run, Target, entries_of_rounds
+from etalstm.compress.search import Guides
+from etalstm.compress.settings import PHASES, Settings
+from etalstm.data.ptb import Ptb
+from etalstm.device import open_device
+from etalstm.errors import CheckpointError, RunError
+from etalstm.train.folder import RunFolder
+from etalstm.train.metrics import read_log
+
+SMALL = {"hidden": 10, "embedding": 6, "batch": 4, "steps": 5, "epochs": 2, "growth_epochs": 1, "rounds": 3}
+LOOSE = {"tolerance": 9.0, "unit_ratio": 0.3}  # every round is accepted
+
+
+def settings_of(text, **options):
+    return Settings(**{"data": str(text), "profile": "p.json", "seed": 3, **SMALL, **options})
+
+
+@pytest.fixture
+def guides(make_profile):
+    return Guides(make_profile([2, 4, 8, 10]))
+
+
+@pytest.fixture
+def go(guides):
+    """Give a function that makes a run in a folder, and gives its last entry."""
+
+    def go(settings, path, engine="golden", resume=False, report=lambda entry: None):
+        target = Target(guides, lambda sizes: sum(sizes.units))
+        with RunFolder(path) as folder:
+            folder.open(resume)
+            return Run(settings, Ptb(Path(settings.data)), folder, engine, target, resume).run(report)
+
+    return go
+
+
+def files_of(path):
+    return [(path / f"{name}.safetensors").read_bytes() for name in ("checkpoint", "best")]
+
+
+def rounds_of(path):
+    return entries_of_rounds(read_log(path / "metrics.jsonl"))
+
+
+def test_all_steps_together(text, tmp_path, go):
+    last = go(settings_of(text, **LOOSE), tmp_path / "run")
+    rounds = rounds_of(tmp_path / "run")
+    assert list(dict.fromkeys(one["phase"] for one in rounds)) == [
+        "dense",
+        "grow-weights",
+        "prune-units",
+        "prune-weights",
+    ]
+    assert all(one["decision"] == "accepted" for one in rounds)
+    parameters = [one["lstm_parameters"] for one in rounds]
+    assert parameters[1] < parameters[0] and parameters[1:] == sorted(parameters[1:], reverse=True)
+    assert [one["units"] for one in rounds if one["phase"] == "prune-units"] == [[4, 4], [2, 2], [2, 2]]
+    assert last["fold"] == parameters[0] / parameters[-1] and last["cycles"] == 4 and last["reached"]
+    assert last["ended"]["grow-units"] == "every size is a hysteresis point, or has none above it"
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_each_step_by_itself(phase, text, tmp_path, go):
+    last = go(settings_of(text, phases=(phase,), rounds=1, **LOOSE), tmp_path / "run")
+    assert last["kind"] == "test" and phase in last["ended"]
+    rounds = rounds_of(tmp_path / "run")
+    assert [one["phase"] for one in rounds] == ["dense"] + [phase] * (phase != "grow-units")
+
+
+def test_weights_grow_from_a_sparse_seed(text, tmp_path, go):
+    go(settings_of(text, phases=("grow-weights",), density=0.25), tmp_path / "run")
+    grown = [entry["grown"] for entry in read_log(tmp_path / "run/metrics.jsonl") if "grown" in entry]
+    dense, sparse = rounds_of(tmp_path / "run")
+    matrices = 40 * (6 + 10 + 10 + 10)
+    assert len(grown) == 1 and grown[0] > 0 and dense["lstm_parameters"] == matrices + 4 * 40
+    assert sparse["lstm_parameters"] == matrices // 4 + grown[0] + 4 * 40
+
+
+def test_units_that_were_pruned_freely_grow_back_to_the_next_point(text, tmp_path, go):
+    phases = ("prune-units", "grow-units")
+    go(settings_of(text, phases=phases, guided="growth", rounds=1, **LOOSE), tmp_path / "run")
+    assert [one["units"] for one in rounds_of(tmp_path / "run")[1:]] == [[7, 7], [8, 8]]
+
+
+def test_a_round_that_loses_accuracy_is_taken_back(text, tmp_path, go):
+    strict = {"tolerance": 0.0, "unit_ratio": 0.8, "rounds": 2, "retrain_rate": 1e-9}
+    settings = settings_of(text, phases=("prune-units",), epochs=6, learning_rate=0.02, **strict)
+    states = []
+    last = go(settings, tmp_path / "run", report=lambda entry: states.append(entry.get("decision")))
+    assert [one for one in states if one] == ["accepted", "rejected", "rejected"]
+    dense, first, second = rounds_of(tmp_path / "run")
+    assert sum(first["units"]) < sum(second["units"]) < sum(dense["units"]), "the second attempt is smaller"
+    assert last["fold"] == 1.0 and last["perplexity"] == dense["test_perplexity"]
+
+
+def test_a_target_that_is_reached_ends_pruning(text, tmp_path, go):
+    last = go(settings_of(text, phases=("prune-units", "prune-weights"), target=1.5, **LOOSE), tmp_path / "run")
+    assert last["reached"] and last["fold"] >= 1.5 and len(rounds_of(tmp_path / "run")) == 2
+    assert last["ended"]["prune-weights"] == "target reached"
+
+
+def test_a_target_that_cannot_be_reached_leaves_the_best(text, tmp_path, go):
+    settings = settings_of(text, phases=("prune-weights",), target=1000.0, rounds=2, **LOOSE)
+    last = go(settings, tmp_path / "run")
+    assert not last["reached"] and 1 < last["fold"] < 1000
+    assert last["lstm_parameters"] == rounds_of(tmp_path / "run")[-1]["lstm_parameters"]
+
+
+def without_seconds(path):
+    entries = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    kept = [{name: entry[name] for name in entry if name != "seconds"} for entry in entries]
+    return [entry for entry in kept if entry["kind"] != "interrupted"]
+
+
+def test_a_run_that_goes_on_has_the_bits_of_one_that_was_not_interrupted(text, tmp_path, go):
+    settings = settings_of(text, dropout=0.2, **LOOSE)
+    whole = go(settings, tmp_path / "whole")
+    stops = iter([3, 6, 14, 19, 26, 33])
+    stop = next(stops)
+
+    def interrupt(entry):
+        nonlocal stop
+        if entry["kind"] == "iteration" and entry["iteration"] >= stop:
+            stop = next(stops, 10**9)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    last, resume = {"kind": "interrupted"}, False
+    while last["kind"] == "interrupted":
+        last = go(settings, tmp_path / "parts", resume=resume, report=interrupt)
+        resume = True
+    assert last == whole and stop == 10**9, "all interruptions took place"
+    assert files_of(tmp_path / "whole") == files_of(tmp_path / "parts")
+    assert without_seconds(tmp_path / "parts") == without_seconds(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("writes", [1, 4, 6])
+def test_a_run_that_is_killed_goes_on_with_the_same_bits(writes, text, tmp_path, go):
+    """The process dies as by SIGKILL, while it has the temporary file of a checkpoint and before it has its name."""
+    settings = settings_of(text, **LOOSE)
+    go(settings, tmp_path / "whole")
+    child = os.fork()
+    if not child:
+        replace, count = os.replace, [0]
+
+        def killed(source, target):
+            count[0] += "safetensors" in str(target)
+            if count[0] > writes:
+                os.kill(os.getpid(), signal.SIGKILL)
+            replace(source, target)
+
+        os.replace = killed
+        go(settings, tmp_path / "parts")
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    go(settings, tmp_path / "parts", resume=True)
+    assert files_of(tmp_path / "whole") == files_of(tmp_path / "parts")
+    assert without_seconds(tmp_path / "parts") == without_seconds(tmp_path / "whole")
+
+
+def test_golden_and_the_simulated_machine_leave_the_same_bits(text, tmp_path, go):
+    settings = settings_of(
+        text, hidden=4, embedding=3, layers=1, epochs=1, growth_epochs=0, tokens=70, evaluated=30, rounds=1, batch=3,
+        steps=4, phases=("prune-units", "prune-weights"), **LOOSE,
+    )  # fmt: skip
+    golden = go(settings, tmp_path / "golden")
+    with open_device("sim", "test") as device:
+        assert go(settings, tmp_path / "sim", device) == golden
+    assert files_of(tmp_path / "golden") == files_of(tmp_path / "sim")
+
+
+def test_a_damaged_or_foreign_checkpoint_is_refused(text, tmp_path, go):
+    settings, path = settings_of(text, phases=()), tmp_path / "run"
+    go(settings, path)
+    with pytest.raises(CheckpointError, match="of another run: its hidden is 10, here it is 11"):
+        go(settings_of(text, phases=(), hidden=11), path, resume=True)
+    content = bytearray((path / "checkpoint.safetensors").read_bytes())
+    content[-1] ^= 1
+    (path / "checkpoint.safetensors").write_bytes(content)
+    with pytest.raises(CheckpointError, match="corrupted"):
+        go(settings, path, resume=True)
+
+
+def test_settings_are_read_as_they_were_written_and_some_may_differ(text, tmp_path):
+    settings = settings_of(text, target=2.0, grow_to=None)
+    (tmp_path / "settings.toml").write_text(settings.text_of_file())
+    assert Settings.load(tmp_path / "settings.toml") == settings
+    assert settings.going_on({"engine": "sim"}).engine == "sim"
+    with pytest.raises(ValueError, match="hidden may not differ where a run goes on: it was 10, got 16"):
+        settings.going_on({"hidden": 16})
+    with pytest.raises(RunError, match="is it the folder of eta-lstm compress"):
+        Settings.load(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"hidden": 0}, "hidden must be above 0, got 0"),
+        (
+            {"phases": ("shrink",)},
+            "phases must be some of grow-weights, prune-units, grow-units, prune-weights, got 's",
+        ),
+        ({"phases": ("prune-units", "grow-weights")}, "grow-weights begins with a sparse seed"),
+        ({"growth_epochs": -1}, "growth_epochs must be at least 0, got -1"),
+        ({"guided": "none"}, "guided must be all or growth, got 'none'"),
+        ({"profile": None}, "grow-units needs a profile, whose points it grows to, or grow_to; got neither"),
+        ({"profile": None, "grow_to": 11}, "grow_to must be at most hidden, 10 units, got 11"),
+        ({"grow_to": 8}, "there must be one of them, got both"),
+        ({"target": 1.0}, "target must be above 1 and finite, got 1.0"),
+        ({"unit_ratio": 1.0}, "unit_ratio must be above 0 and below 1, got 1.0"),
+        ({"density": 0.0}, "density must be above 0 and at most 1, got 0.0"),
+        ({"tolerance": -0.1}, "tolerance must be at least 0 and finite, got -0.1"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and below 1, got 1.0"),
+        ({"retrain_rate": 0.0}, "retrain_rate must be above 0 and finite, got 0.0"),
+        ({"seed": -1}, "seed must be at least 0"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        settings_of("data", **options)
