@@ -141,6 +141,10 @@ PROOFS = [
             _decompress("source.eq((place >> (self._units.bit_length() - 1)) + before)", "source.eq(before)"),
             _decompress("word.eq(Mux(mask[n], element, 0))", "word.eq(element)"),
             _decompress("(final | (rest != 2))", "1"),
+            _decompress(
+                "with m.If(closes):\n            m.d.sync += [ended.eq(0), drained",
+                "with m.If(0):\n            m.d.sync += [ended.eq(0), drained",
+            ),
         ),
     ),
 ]
