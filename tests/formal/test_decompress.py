@@ -10,13 +10,13 @@ _WORDS = 2  # of a beat
 _STILL = 3  # cycles without movement
 
 
-def decompressor(load):
+def _any_stream(load, padding):
     """Count the beats of elements, and look for the end of the stream; the stream may be anything.
 
     Words of 4 bits and blocks of 4 elements: a mask fills a word. So streams have up to 14 elements, and as many words
     as the solver likes. What a good stream decompresses to is proved with the codec.
     """
-    unit = load("hw.codec.decompress").Decompressor(load("hw.contract").FloatFormat(0, 3), _WORDS)
+    unit = load("hw.codec.decompress").Decompressor(load("hw.contract").FloatFormat(0, 3), _WORDS, padding)
     m = bench(unit)
     i, o, extent = unit.i, unit.o, unit.extent
     taken, begins = stream_in(m, i, name="i"), stream_in(m, extent, name="extent")
@@ -51,6 +51,22 @@ def decompressor(load):
     return m
 
 
+def decompressor(load):
+    """Let streams end with the beat that has their last word."""
+    return _any_stream(load, 0)
+
+
+def padded(load):
+    """Let a beat follow the one that has a stream's last word, as where beats are wider than the decompressor."""
+    return _any_stream(load, 1)
+
+
+_SMALL = (
+    Change("hw.contract", "STREAM_BLOCK = 32", f"STREAM_BLOCK = {_WIDTH}"),
+    Change("hw.contract", "if not 3 <= self.exponent", "if not 0 <= self.exponent"),
+)
+
+
 def _mutant(old, new, survives=""):
     return Mutant("hw.codec.decompress", old, new, survives)
 
@@ -63,10 +79,7 @@ PROOFS = [
         method=pdr(),
         quick=True,
         reach=14,
-        small=(
-            Change("hw.contract", "STREAM_BLOCK = 32", f"STREAM_BLOCK = {_WIDTH}"),
-            Change("hw.contract", "if not 3 <= self.exponent", "if not 0 <= self.exponent"),
-        ),
+        small=_SMALL,
         mutants=(
             _mutant("last.eq(rows == 1)", "last.eq(rows[:2] == 1)"),
             _mutant("extent.elements >> (words.bit_length() - 1)", "extent.elements"),
@@ -82,7 +95,26 @@ PROOFS = [
                 "m.d.sync += [active.eq(0), mask.eq(0), mask_rows.eq(0)]", "m.d.sync += [mask.eq(0), mask_rows.eq(0)]"
             ),
         ),
-    )
+    ),
+    Proof(
+        name="PaddedDecompressor",
+        build=padded,
+        claim="the same of streams that are filled up with beats of zeros",
+        method=pdr(),
+        reach=14,
+        quick=True,
+        small=_SMALL,
+        mutants=(
+            _mutant("active & ~ended & ~self.error & (", "active & ~self.error & ("),
+            _mutant(
+                "self.i.ready.eq(active & ~ended & ~self.error & (final | (rest != 2)))",
+                "self.i.ready.eq(active & ~ended & ~self.error & (rest != 2))",
+            ),
+            _mutant("return ~beyond & ((rows != 1) | (final & fits))", "return ~beyond"),
+            _mutant("drained == self._padding", "0", "the beats of zeros are not counted in the specification"),
+            _mutant("final & ended, good)", "final, good)"),
+        ),
+    ),
 ]
 
 
