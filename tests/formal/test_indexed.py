@@ -1,0 +1,126 @@
+"""IndexedReads: every request once and in order, every index followed by its stream, nothing outside of the window."""
+
+from amaranth.hdl import Assert, Assume, Cover, Mux, Signal
+from amaranth.lib import data
+
+from tests.formal.harness import Shadow, bench, constant, payload, stream_in
+from tests.formal.prove import Mutant, Proof, pdr
+
+_WORD, _BEAT_WORDS, _ADDRESS, _BEATS = 4, 4, 5, 3
+_AHEAD = 2
+_SLOW = 2  # cycles from an index to its stream
+
+
+def indexed_reads(load):
+    """Remember the requests for indices, and the indices that came for them.
+
+    Words of 4 bits and addresses of 5: sums that leave the window do so at every place. A plan has one bit that is only
+    copied. The surroundings answer each transfer of an index with one index, in order.
+    """
+    status, indexed = load("hw.contract").Status, load("hw.dma.indexed")
+    part, extent = indexed.Part, load("hw.codec.decompress").Extent(_WORD)
+    plan = data.StructLayout({"verdict": status, "part": part, "extent": extent, "note": 1})
+    unit = indexed.IndexedReads(plan, _WORD, _BEAT_WORDS, _ADDRESS, _BEATS)
+    m = bench(unit)
+    i, index, plans, transfers, request = unit.i, unit.index, unit.plans, unit.transfers, unit.i.p
+    taken, stopped = stream_in(m, i, name="i"), Signal()
+    constant(m, unit.size)
+    with m.If(unit.stop):
+        m.d.sync += stopped.eq(1)
+
+    planned, moved = plans.valid & plans.ready, transfers.valid & transfers.ready
+    idle = plans.p.verdict == status.IDLE
+    wants_index = taken & (request.plan.part == part.INDEX) & (request.plan.verdict == status.IDLE)
+    streamed = planned & ~taken
+    asked = Shadow(
+        m,
+        _AHEAD,
+        push=wants_index,
+        value=payload(request.window, request.plan),
+        pop=streamed,
+        clear=stopped,
+        name="asked",
+    )
+    came = Shadow(m, _AHEAD, push=index.valid, value=index.p, pop=streamed, clear=stopped, name="came")
+    coming = Signal(range(_AHEAD + 1))  # indices that are asked for and have not come
+    m.d.sync += coming.eq(Mux(stopped, 0, coming + wants_index - index.valid))
+    window, waiting, here = asked.head[:_ADDRESS], plan(asked.head[_ADDRESS:]), index.p.shape()(came.head)
+    fits = (
+        (here.beats != 0)
+        & (here.beats < 1 << _BEATS)
+        & (here.start + here.beats <= unit.size)
+        & (here.elements == waiting.extent.elements)
+    )
+    verdict = Mux(here.error, status.READ_ERROR, Mux(fits, status.IDLE, status.BAD_STREAM))
+    expected = Signal(plan)
+    m.d.comb += [
+        expected.eq(waiting),
+        expected.part.eq(part.STREAM),
+        expected.verdict.eq(verdict),
+        expected.extent.kept.eq(here.kept),
+    ]
+    slow = Signal(range(_SLOW + 2))
+    m.d.sync += slow.eq(Mux((came.count != 0) & plans.ready & transfers.ready & ~i.valid & ~streamed, slow + 1, 0))
+    m.d.comb += [
+        Assume(~i.valid | (request.plan.part != part.STREAM)),
+        Assume(~i.valid | (request.plan.part.as_value() != 3)),
+        Assume(~stopped | unit.stop),
+        Assume(~index.valid | ((coming != 0) & ~stopped)),
+        Assert(index.ready),
+        Assert(~(unit.stop & (plans.valid | transfers.valid | i.ready))),
+        Assert(~taken | planned),
+        Assert(moved == (planned & idle)),
+        Assert(~transfers.valid | plans.ready),
+        Assert(~taken | ((plans.p == request.plan) & (transfers.p.as_value() == request.transfer.as_value()))),
+        Assert(~taken | wants_index | (asked.count == 0)),
+        Assert(unit.stop | ~i.valid | (request.plan.verdict == status.IDLE) | (asked.count != 0) | plans.valid),
+        Assert(~streamed | ((came.count != 0) & (plans.p == expected))),
+        Assert(~(streamed & idle) | (transfers.p.address == (window + (here.start << 1))[:_ADDRESS])),
+        Assert(~(streamed & idle) | (transfers.p.beats == here.beats)),
+        Assert(stopped | (unit.busy == (asked.count != 0))),
+        Assert(stopped | unit.stop | (slow <= _SLOW)),
+        Assert(~(i.valid & plans.ready & transfers.ready & ~unit.stop & (asked.count == 0)) | taken),
+        Cover(streamed & idle & (asked.count == 2) & (here.start == 3)),
+        Cover(streamed & (plans.p.verdict == status.BAD_STREAM)),
+        Cover(taken & ~wants_index & idle),
+        Cover(i.valid & ~i.ready & transfers.ready & (came.count == 2)),
+    ]
+    return m
+
+
+def _mutant(old, new, survives=""):
+    return Mutant("hw.dma.indexed", old, new, survives)
+
+
+PROOFS = [
+    Proof(
+        name="IndexedReads",
+        build=indexed_reads,
+        claim="each request once, in order; each index followed by its stream, checked, at most 2 cycles later",
+        method=pdr(),
+        reach=12,
+        mutants=(
+            _mutant("Mux(indexed, waiting.w_rdy, ~waiting.r_rdy)", "Mux(indexed, waiting.w_rdy, 1)"),
+            _mutant("Mux(indexed, waiting.w_rdy, ~waiting.r_rdy)", "Mux(indexed, 1, ~waiting.r_rdy)"),
+            _mutant("& (request.plan.verdict == Status.IDLE)),", "),"),
+            _mutant("offers & readable & plans.ready", "offers & plans.ready"),
+            _mutant("offers & readable & plans.ready", "offers & readable"),
+            _mutant("offers & (transfers.ready | ~readable)", "offers & transfers.ready"),
+            _mutant("offers & (transfers.ready | ~readable)", "offers"),
+            _mutant("(own_offers | stream_offers) & ~self.stop", "own_offers | stream_offers"),
+            _mutant("(taken & ~own_offers) | self.stop", "taken | self.stop"),
+            _mutant("(index.beats == 0)\n            | ", ""),
+            _mutant("            | index.beats[self._beats_bits :].any()\n", ""),
+            _mutant("index.start + index.beats > self.size", "index.start + index.beats >= self.size"),
+            _mutant("index.start + index.beats > self.size", "index.start > self.size"),
+            _mutant("            | (index.elements != asked.plan.extent.elements)\n", ""),
+            _mutant("Mux(index.error, Status.READ_ERROR, ", "Mux(0, Status.READ_ERROR, "),
+            _mutant("checked.eq(there & ~waiting.r_en)", "checked.eq(there)"),
+            _mutant("plan.extent.kept.eq(index.kept)", "plan.extent.kept.eq(index.elements)"),
+        ),
+    )
+]
+
+
+def test_proof(task, prove):
+    prove(task)
