@@ -16,9 +16,9 @@ from etalstm.models.translate.batches import batch_of
 from etalstm.models.translate.network import Sizes, Translator, loss_of
 from etalstm.models.translate.vocabulary import SPECIAL
 from etalstm.network import check_size
-from etalstm.nn.bench import turns
 from etalstm.nn.recompute import AUTO, OFF, ON
 from etalstm.nn.reduced.memory import held_bytes, kept_tensors
+from etalstm.turns import take_turns
 
 MEMORY_EVENT = "[memory]"
 SIDE, FLOATS = 512, 1 << 22  # of the matrix product and the memory that the rule's constants are measured with
@@ -102,7 +102,7 @@ def constants(runs: int) -> dict[str, float]:
         lambda: torch.empty(FLOATS).fill_(1.0).sum(),
         lambda: additive(queries, keys, wide),
     ]
-    product, memory, map_ = turns(works, runs).min(axis=1)  # other programs only add to them
+    product, memory, map_ = take_turns(works, runs).min(axis=1)  # other programs only add to them
     flops = 2 * SIDE**3 / product
     return {
         "flops_per_byte": float(memory * flops / (FLOATS * queries.element_size())),
@@ -160,7 +160,7 @@ def _iteration_works(sizes: Measured) -> list[Callable[[], list[Tensor]]]:
 
 
 def _compared(works: list[Callable[[], object]], runs: int) -> dict:
-    kept, again = turns(works, runs)
+    kept, again = take_turns(works, runs)
     peaks = [peak_bytes(work) for work in works]
     cases = zip(("kept", "again"), (kept, again), peaks, strict=True)
     result = {name: {"seconds": float(np.median(seconds)), "peak_bytes": peak} for name, seconds, peak in cases}
