@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from etalstm.errors import DivergedError
+from etalstm.errors import DeviceError, DivergedError
 from etalstm.network import flush_subnormals
 
 PIECE = 1 << 14  # elements of a sum at a time: what stays in the cache is three times as fast
@@ -75,8 +75,11 @@ def gradient_norm(column_norms: Sequence[np.ndarray], bias_gradients: Sequence[n
     ------
     DivergedError
         If it is infinite or no number.
+    DeviceError
+        If a sum of squares is negative: then the device's memory does not hold what the device has written.
     """
     total = 0.0
+    _check_sums_of_squares(column_norms)
     for arrays, squared in ((column_norms, False), (bias_gradients, True)):
         for array in map(np.asarray, arrays):
             for first in range(0, array.size, PIECE):
@@ -89,6 +92,16 @@ def gradient_norm(column_norms: Sequence[np.ndarray], bias_gradients: Sequence[n
             f"the gradient's squared norm is {total}: training has diverged; the weights are those before this update"
         )
     return math.sqrt(total)
+
+
+def _check_sums_of_squares(layers) -> None:
+    for layer, sums in enumerate(layers):
+        if np.min(sums, initial=0.0) < 0:
+            column = int(np.argmin(sums))
+            raise DeviceError(
+                f"layer {layer}, column {column} of the gradient has the sum of squares {sums[column]}: "
+                "the device's memory or hardware has failed"
+            )
 
 
 def contribution_norms(delta: np.ndarray, xh: np.ndarray) -> np.ndarray:

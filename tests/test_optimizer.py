@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from etalstm.errors import DivergedError
+from etalstm.errors import DeviceError, DivergedError
 from etalstm.optimizer import UpdateRule, check_hyperparameters, clip_scale, gradient_norm
 
 
@@ -27,6 +27,12 @@ def test_norm_adds_one_term_after_the_other_in_float64():
 def test_a_norm_that_is_not_finite_is_divergence(bad):
     with pytest.raises(DivergedError, match="diverged"):
         gradient_norm([np.array([1, bad], np.float32)], [np.zeros(4, np.float32)])
+
+
+def test_a_negative_sum_of_squares_is_the_devices_fault():
+    columns = [np.ones(4, np.float32), np.array([1, -2, 3], np.float32)]
+    with pytest.raises(DeviceError, match=r"layer 1, column 1 .* has the sum of squares -2\.0: the device's memory"):
+        gradient_norm(columns, [np.zeros(4, np.float32)])
 
 
 @pytest.mark.parametrize(
