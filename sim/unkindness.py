@@ -22,12 +22,14 @@ def pauses(probability: float, seed, waiting: Callable[[], bool] = lambda: True)
     Parameters
     ----------
     probability : float
-        Of a pause in a steady cycle.
+        Of a pause in a steady cycle; 0: no cycle is a pause, in no mood.
     seed : int or str
     waiting : function
         Whether the other side shows VALID.
     """
     generator = random.Random(seed)
+    while not probability:
+        yield False
     while True:
         (mood,) = generator.choices(list(_MOODS), list(_MOODS.values()))
         for _ in range(generator.randint(1, _MOOD_CYCLES)):

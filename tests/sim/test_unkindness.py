@@ -69,3 +69,8 @@ def test_pauses_come_in_every_mood():
 
 def test_the_memory_is_unkind(tmp_path):
     run_bench(Wire(), "wire", Path(__file__), tmp_path)
+
+
+def test_without_stalls_nothing_is_a_pause():
+    pattern = pauses(0.0, "none")
+    assert not any(next(pattern) for _ in range(2000))
