@@ -1,4 +1,7 @@
-"""What docs/contract/contract.md says of a valid program of which one field has another value."""
+"""What docs/contract/contract.md says of a valid program of which one field has another value.
+
+The tables are written from that text, not taken from the hardware: they are what the hardware is compared with.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
