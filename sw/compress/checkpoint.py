@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import torch
 from pydantic import NonNegativeInt
-from torch import Tensor, nn
+from torch import nn
 
 from etalstm.compress.language import States
 from etalstm.errors import CheckpointError
-from etalstm.nn.moments import fresh_moments, moments_of
+from etalstm.nn.moments import fresh_moments, load_tensors, moments_of
 from etalstm.train.checkpoint import Part
 from etalstm.train.sealed import check_identity, read_sealed, write_sealed
 from etalstm.train.strict import check
@@ -70,30 +70,19 @@ class Checkpoint:
 
     def load_model(self, path: Path, model: nn.Module) -> None:
         """Load weights and masks; :class:`CheckpointError` if names or shapes are others."""
-        self._load(path, MODEL, model.state_dict())
+        load_tensors(path, self.tensors, MODEL, model.state_dict())
 
     def load_adam(self, path: Path, model: nn.Module, optimizer: torch.optim.Adam) -> None:
         """Load what Adam remembers, if it has taken a step; raises as :meth:`load_model`."""
         taken = self.description.position.taken
         if taken:
-            self._load(path, ADAM, fresh_moments(model, optimizer, taken))
+            load_tensors(path, self.tensors, ADAM, fresh_moments(model, optimizer, taken))
 
     def states(self, layers: int) -> States:
         """Give the streams' states, None for zeros."""
         if f"{STATE}h.0" not in self.tensors:
             return [None] * layers
         return [tuple(torch.from_numpy(self.tensors[f"{STATE}{part}.{n}"]) for part in PARTS) for n in range(layers)]
-
-    def _load(self, path: Path, beginning: str, into: dict[str, Tensor]) -> None:
-        for name, tensor in into.items():
-            array = self.tensors.get(beginning + name)
-            if array is None or array.shape != tuple(tensor.shape):
-                found = None if array is None else array.shape
-                raise CheckpointError(
-                    f"{path}: tensor {beginning + name} has shape {found}, expected {tuple(tensor.shape)}"
-                )
-            with torch.no_grad():
-                tensor.copy_(torch.from_numpy(array))
 
 
 def taken(model: nn.Module, optimizer: torch.optim.Adam, states: States, identity: dict, position: Position):

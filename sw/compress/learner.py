@@ -12,7 +12,7 @@ from etalstm.compress.language import MaskedLanguageModel, States
 from etalstm.compress.masks import probing
 from etalstm.compress.structure import Dimension
 from etalstm.data.dataset import Batch
-from etalstm.errors import DivergedError
+from etalstm.nn.iteration import iterate
 
 
 class Learner:
@@ -53,19 +53,16 @@ class Learner:
         DivergedError
             If one of them is not finite; no weight has changed then.
         """
-        self.optimizer.param_groups[0]["lr"] = rate
-        self.model.train()
-        self.optimizer.zero_grad()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(np.random.SeedSequence([self._seed, number]).generate_state(1)[0]))
+        states = None
+
+        def loss_of() -> Tensor:
+            nonlocal states
             loss, states = self._loss(batch, self.states)
-            loss.backward()
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self._clip)
-        if not (torch.isfinite(loss) and torch.isfinite(norm)):
-            raise DivergedError(f"iteration {number + 1}: loss {loss.item()}, norm of the gradient {norm.item()}")
-        self.optimizer.step()
+            return loss
+
+        figures = iterate(self.model, self.optimizer, loss_of, rate, self._clip, self._seed, number)
         self.states = _detached(states)
-        return loss.item(), norm.item()
+        return figures
 
     def perplexity(self, batches: Sequence[Batch]) -> float:
         """Give exp of the mean loss over all words of a split; inf where that is above what a float holds."""

@@ -1,29 +1,23 @@
 """The settings of a run of ``eta-lstm compress``, and the file that they stand in."""
 
-import dataclasses
-import tomllib
 from dataclasses import dataclass
-from pathlib import Path
+from typing import ClassVar
 
-from etalstm.errors import RunError
 from etalstm.network import check_size
 from etalstm.storage import check_share
-from etalstm.train.strict import check_fields
-from etalstm.train.toml import dump
+from etalstm.train.going_on import RunSettings
 
-HEADING = "Settings of a run of eta-lstm compress"
 DENSE = "dense"
 GROW_WEIGHTS, PRUNE_UNITS, GROW_UNITS, PRUNE_WEIGHTS = "grow-weights", "prune-units", "grow-units", "prune-weights"
 PHASES = (GROW_WEIGHTS, PRUNE_UNITS, GROW_UNITS, PRUNE_WEIGHTS)
 ALL, GROWTH = "all", "growth"
-MAY_DIFFER = ("data", "engine")  # where a run goes on
 SIZES = (
     "hidden", "embedding", "layers", "batch", "steps", "epochs", "retrain_epochs", "rounds", "gradient_batches",
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(RunSettings):
     """What a run is given.
 
     Members
@@ -60,6 +54,9 @@ class Settings:
     ValueError
         If a value cannot be; the message names both.
     """
+
+    COMMAND: ClassVar[str] = "eta-lstm compress"
+    MAY_DIFFER: ClassVar[tuple[str, ...]] = ("data", "engine")
 
     data: str
     phases: tuple[str, ...] = PHASES
@@ -133,37 +130,3 @@ class Settings:
             raise ValueError("grow_to and profile both say where growth stops: there must be one of them, got both")
         if GROW_UNITS in self.phases and self.profile is None and self.grow_to is None:
             raise ValueError(f"{GROW_UNITS} needs a profile, whose points it grows to, or grow_to; got neither")
-
-    @property
-    def identity(self) -> dict:
-        """What must agree for a run to go on with the same bits."""
-        return {name: value for name, value in self.table().items() if name not in MAY_DIFFER}
-
-    def table(self) -> dict:
-        """Give all of them, tuples as lists."""
-        values = dataclasses.asdict(self)
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-
-    def going_on(self, given: dict) -> "Settings":
-        """Give the settings of a run that goes on with others for some; ``ValueError`` if one must not differ."""
-        for name, value in given.items():
-            if name not in MAY_DIFFER and value != getattr(self, name):
-                raise ValueError(
-                    f"{name} may not differ where a run goes on: it was {getattr(self, name)!r}, got {value!r}"
-                )
-        return dataclasses.replace(self, **given)
-
-    def text_of_file(self) -> str:
-        """Give the TOML that :meth:`load` reads."""
-        return dump(self.table(), HEADING)
-
-    @classmethod
-    def load(cls, path: Path) -> "Settings":
-        """Read a run's settings; :class:`RunError` if there is no such file, or one of them cannot be."""
-        try:
-            table = tomllib.loads(path.read_text(encoding="utf-8"))
-            return cls(**check_fields(cls, table, path, RunError))
-        except FileNotFoundError as error:
-            raise RunError(f"{path}: there is no such file; is it the folder of eta-lstm compress?") from error
-        except (ValueError, TypeError) as error:
-            raise RunError(f"{path}: {error}") from error

@@ -1,7 +1,13 @@
-"""What Adam remembers of a module's parameters, by name."""
+"""A module's parameters, and what Adam remembers of them, by name."""
 
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
 import torch
 from torch import Tensor, nn
+
+from etalstm.errors import CheckpointError
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -21,3 +27,31 @@ def fresh_moments(module: nn.Module, optimizer: torch.optim.Adam, steps: int) ->
         moments = {name: torch.zeros_like(parameter) for name in MOMENTS}
         optimizer.state[parameter] = {"step": torch.tensor(float(steps)), **moments}
     return moments_of(module, optimizer)
+
+
+def load_tensors(path: Path, tensors: Mapping[str, np.ndarray], beginning: str, into: Mapping[str, Tensor]) -> None:
+    """Copy a checkpoint's arrays into tensors, in place.
+
+    Parameters
+    ----------
+    path : Path
+        Of the checkpoint, for the message.
+    tensors : mapping from name to array
+    beginning : str
+        Of the arrays' names; what follows is the name in `into`.
+    into : mapping from name to Tensor
+
+    Raises
+    ------
+    CheckpointError
+        If an array is missing, or has another shape.
+    """
+    for name, tensor in into.items():
+        array = tensors.get(beginning + name)
+        if array is None or array.shape != tuple(tensor.shape):
+            found = None if array is None else array.shape
+            raise CheckpointError(
+                f"{path}: tensor {beginning + name} has shape {found}, expected {tuple(tensor.shape)}"
+            )
+        with torch.no_grad():
+            tensor.copy_(torch.from_numpy(array))

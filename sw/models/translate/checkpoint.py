@@ -9,7 +9,7 @@ import torch
 from pydantic import NonNegativeInt
 
 from etalstm.errors import CheckpointError
-from etalstm.nn.moments import fresh_moments, moments_of
+from etalstm.nn.moments import fresh_moments, load_tensors, moments_of
 from etalstm.train.checkpoint import Part
 from etalstm.train.sealed import check_identity, read_sealed, write_sealed
 from etalstm.train.strict import check
@@ -52,22 +52,11 @@ class Checkpoint:
 
     def load_model(self, path: Path, model: torch.nn.Module) -> None:
         """Load the parameters into a model; :class:`CheckpointError` if names or shapes are others."""
-        self._load(path, MODEL, dict(model.named_parameters()))
+        load_tensors(path, self.tensors, MODEL, dict(model.named_parameters()))
 
     def load_adam(self, path: Path, model: torch.nn.Module, optimizer: torch.optim.Adam) -> None:
         """Load what Adam remembers; raises as :meth:`load_model`."""
-        self._load(path, ADAM, fresh_moments(model, optimizer, self.description.position.iteration))
-
-    def _load(self, path: Path, beginning: str, into: dict[str, torch.Tensor]) -> None:
-        for name, tensor in into.items():
-            array = self.tensors.get(beginning + name)
-            if array is None or array.shape != tuple(tensor.shape):
-                found = None if array is None else array.shape
-                raise CheckpointError(
-                    f"{path}: tensor {beginning + name} has shape {found}, expected {tuple(tensor.shape)}"
-                )
-            with torch.no_grad():
-                tensor.copy_(torch.from_numpy(array))
+        load_tensors(path, self.tensors, ADAM, fresh_moments(model, optimizer, self.description.position.iteration))
 
 
 def taken(

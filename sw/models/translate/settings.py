@@ -1,25 +1,18 @@
 """The settings of a run, and the file that they stand in."""
 
-import dataclasses
-import tomllib
 from dataclasses import dataclass
-from pathlib import Path
+from typing import ClassVar
 
-from etalstm.errors import RunError
 from etalstm.models.translate.network import Sizes
 from etalstm.models.translate.vocabulary import WORDS, Tokens
 from etalstm.network import check_size
 from etalstm.nn.recompute import check_mode
 from etalstm.storage import DENSE, Storage
-from etalstm.train.strict import check_fields
-from etalstm.train.toml import dump
-
-HEADING = "Settings of a run of eta-lstm translate train"
-MAY_DIFFER = ("data", "engine", "preset", "epochs", "learning_rate", "clip", "recompute")  # where a run goes on
+from etalstm.train.going_on import RunSettings
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(RunSettings):
     """What a run is given.
 
     Members
@@ -45,6 +38,9 @@ class Settings:
     ValueError
         If a value cannot be; the message names both.
     """
+
+    COMMAND: ClassVar[str] = "eta-lstm translate train"
+    MAY_DIFFER: ClassVar[tuple[str, ...]] = ("data", "engine", "preset", "epochs", "learning_rate", "clip", "recompute")
 
     data: str
     source: str
@@ -96,43 +92,3 @@ class Settings:
     def reading(self) -> Tokens:
         """How sentences become tokens."""
         return Tokens(self.tokens, self.lower)
-
-    @property
-    def identity(self) -> dict:
-        """What must agree for a run to go on with the same bits."""
-        return {name: value for name, value in self.table().items() if name not in MAY_DIFFER}
-
-    def table(self) -> dict:
-        """Give all of them, tuples as lists."""
-        values = dataclasses.asdict(self)
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-
-    def going_on(self, given: dict) -> "Settings":
-        """Give the settings of a run that goes on with others for some; ``ValueError`` if one must not differ."""
-        for name, value in given.items():
-            if name not in MAY_DIFFER and value != getattr(self, name):
-                raise ValueError(
-                    f"{name} may not differ where a run goes on: it was {getattr(self, name)!r}, got {value!r}"
-                )
-        return dataclasses.replace(self, **given)
-
-    def text_of_file(self) -> str:
-        """Give the TOML that :meth:`load` reads."""
-        return dump(self.table(), HEADING)
-
-    @classmethod
-    def load(cls, path: Path) -> "Settings":
-        """Read a run's settings.
-
-        Raises
-        ------
-        RunError
-            If there is no such file, or a setting is missing, unknown, of another type, or cannot be.
-        """
-        try:
-            table = tomllib.loads(path.read_text(encoding="utf-8"))
-            return cls(**check_fields(cls, table, path, RunError))
-        except FileNotFoundError as error:
-            raise RunError(f"{path}: there is no such file; is it the folder of eta-lstm translate train?") from error
-        except (ValueError, TypeError) as error:
-            raise RunError(f"{path}: {error}") from error

@@ -8,13 +8,13 @@ import torch
 
 from etalstm.device import Device
 from etalstm.durable import write_whole
-from etalstm.errors import DivergedError
 from etalstm.models.translate.batches import Batch
 from etalstm.models.translate.checkpoint import Position, read, taken, write
 from etalstm.models.translate.corpus import Corpus, Vocabularies
 from etalstm.models.translate.network import loss_of
 from etalstm.models.translate.settings import Settings
 from etalstm.models.translate.trained import Trained, batches_of, make_model
+from etalstm.nn.iteration import iterate
 from etalstm.train.folder import RunFolder
 from etalstm.train.interrupt import Interrupt
 from etalstm.train.metrics import MetricsLog
@@ -105,19 +105,12 @@ class Trainer:
         """Take a step of Adam; dropout draws from the seed and the iteration's number."""
         settings, iteration = self._settings, self.position.iteration
         share = iteration / (settings.epochs * self._batches)
-        self.optimizer.param_groups[0]["lr"] = settings.learning_rate * (1 - share)
-        self.model.train()
-        self.optimizer.zero_grad()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(np.random.SeedSequence([settings.seed, iteration]).generate_state(1)[0]))
-            loss = loss_of(self.model(batch), batch)
-            loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip)
-        if not (torch.isfinite(loss) and torch.isfinite(norm)):
-            raise DivergedError(f"iteration {iteration + 1}: loss {loss.item()}, norm of the gradient {norm.item()}")
-        self.optimizer.step()
+        loss, norm = iterate(
+            self.model, self.optimizer, lambda: loss_of(self.model(batch), batch),
+            rate=settings.learning_rate * (1 - share), clip=settings.clip, seed=settings.seed, number=iteration,
+        )  # fmt: skip
         self.position = self._at(iteration=iteration + 1, batch=self.position.batch + 1)
-        return {"kind": "iteration", **self._place(), "loss": loss.item(), "norm": norm.item()}
+        return {"kind": "iteration", **self._place(), "loss": loss, "norm": norm}
 
     def _at(self, **changed) -> Position:
         return self.position.model_copy(update=changed)
