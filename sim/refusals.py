@@ -5,16 +5,19 @@ The tables are written from that text, not taken from the hardware: they are wha
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Memory, Opcode, Source, Status, VectorOp
 
 OPCODES = (1 << contract.OPCODE_BITS) - 1
+_KNOWN = frozenset(Opcode)
 ENDS = frozenset({Status.DONE, Status.STUCK, Status.BAD_FIELD, Status.BAD_ADDRESS, Status.BAD_STREAM, Status.OVERFLOW})
 """How a program may end of which the text says no more."""
 
-_COUNTS = {
+_REMEMBERED = 1 << 14  # decoded instructions: the same ones come in every case
+COUNTS = {
     Opcode.LOAD: ("outer", "inner"),
     Opcode.LOAD_ROWS: ("outer", "inner", "lanes", "last_lanes", "tiles_per_channel"),
     Opcode.STORE: ("outer", "inner"),
@@ -23,7 +26,7 @@ _COUNTS = {
     Opcode.MAC: ("tiles",),
     Opcode.CAST: ("blocks", "gates", "batch", "lanes", "last_lanes", "tiles", "tiles_per_channel"),
 }
-_WAITS = ("wait_load", "wait_mac", "wait_vector", "wait_store")
+WAITS = ("wait_load", "wait_mac", "wait_vector", "wait_store")
 _OF_STREAMS = {
     Opcode.LOAD: {"bf16"},
     Opcode.STORE: {"bf16", "threshold", "log", "first", "start", "end"},
@@ -122,7 +125,7 @@ def expected(words: Sequence[int], change: Change, addresses: Iterable[int], siz
         return Expected(frozenset({Status.BAD_ADDRESS}))
     if _is_without_effect(opcode, fields, change):
         return Expected(frozenset({Status.DONE}), same=True)
-    if change.field in _WAITS and _is_stricter(change):
+    if change.field in WAITS and _is_stricter(change):
         return Expected(frozenset({Status.DONE, Status.STUCK}), same=True)
     return Expected(ENDS)
 
@@ -133,9 +136,9 @@ def refused(words: Sequence[int], vector_words: int) -> Status | None:
     for number, word in enumerate(words):
         while ends and ends[-1] == number:
             ends.pop()
-        if word & OPCODES not in set(Opcode):
+        if word & OPCODES not in _KNOWN:
             return Status.BAD_OPCODE
-        opcode, fields = contract.decode(word)
+        opcode, fields = _decoded(word)
         if opcode == Opcode.HALT:
             return Status.BAD_FIELD if ends else None
         if opcode == Opcode.LOOP:
@@ -143,16 +146,21 @@ def refused(words: Sequence[int], vector_words: int) -> Status | None:
             if not fields["turns"] or not fields["length"] or end > limit or len(ends) == contract.LOOP_DEPTH:
                 return Status.BAD_FIELD
             ends.append(end)
-        if _is_refused(opcode, fields, vector_words):
+        if _is_refused(word, vector_words):
             return Status.BAD_FIELD
     return Status.TRUNCATED
 
 
-def _is_refused(opcode: Opcode, fields: dict[str, int], vector_words: int) -> bool:
-    if any(not fields[name] for name in _COUNTS.get(opcode, ())):
+_decoded = lru_cache(_REMEMBERED)(contract.decode)
+
+
+@lru_cache(_REMEMBERED)
+def _is_refused(word: int, vector_words: int) -> bool:
+    opcode, fields = _decoded(word)
+    if any(not fields[name] for name in COUNTS.get(opcode, ())):
         return True
     if opcode == Opcode.CAST:
-        return any(fields[name] for name in _WAITS[:3])
+        return any(fields[name] for name in WAITS[:3])
     return opcode == Opcode.LOAD_ROWS and max(fields["lanes"], fields["last_lanes"]) > vector_words
 
 
@@ -199,6 +207,18 @@ def _is_without_effect(opcode: Opcode, fields: dict[str, int], change: Change) -
     if field in _OF_STREAMS.get(opcode, ()):
         return not fields["compressed"]
     return field in ("kind", "backward") or (field == "serial" and change.value == 1)
+
+
+def is_weaker(change: Change) -> bool:
+    """Tell whether instructions may begin earlier than in the valid program.
+
+    A wait counts the instructions of an engine, so a change of what is dispatched moves what the later ones wait for.
+    """
+    if change.field in ("opcode", "more", "turns", "length"):
+        return True
+    if change.field == "everyone":
+        return not change.value
+    return change.field in WAITS and not _is_stricter(change)
 
 
 def _is_stricter(change: Change) -> bool:

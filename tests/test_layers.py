@@ -47,7 +47,9 @@ LAYERS = {
     "etalstm.hw.fp.tables": CONTRACT,
     "etalstm.hw": CONTRACT | CONFIG | {"etalstm.durable"},
     "etalstm.sim.prove": {"etalstm.hw", "etalstm.sim", "etalstm.golden"},  # holds the hardware to the golden model
-    "etalstm.sim.near_valid": {"etalstm.hw", "etalstm.device", "etalstm.plan.walk", "etalstm.sim"} | PLAIN,
+    "etalstm.sim.checks": CONTRACT | CONFIG | {"etalstm.sim.refusals"},  # the model of the hardware's checks
+    "etalstm.sim.refusals": CONTRACT | CONFIG,
+    "etalstm.sim.changes": CONTRACT | CONFIG | {"etalstm.device", "etalstm.plan", "etalstm.sim"} | PLAIN,
     "etalstm.sim": {"etalstm.hw", "etalstm.device"} | PLAIN,
     "etalstm.boards": {"etalstm.hw", "etalstm.durable", "etalstm.errors", "etalstm.sim.toolchain"},  # it has the cache
     "etalstm.benchmarks": {"etalstm.network"},
