@@ -8,8 +8,16 @@ import pytest
 from etalstm.cli import run
 from etalstm.hw import contract
 from etalstm.hw.config import preset
-from etalstm.hw.contract import Memory, Opcode, Source, Status, VectorOp, encode
-from etalstm.sim.near_valid import Found, NearValid
+from etalstm.hw.contract import Engine, Memory, Opcode, Source, Status, VectorOp, encode
+from etalstm.sim import near_valid
+from etalstm.sim.changes import NETWORKS, Cases
+from etalstm.sim.checks import engines, model
+from etalstm.sim.checks.control import Control, Refusal
+from etalstm.sim.checks.model import Ending
+from etalstm.sim.checks.pairs import Pairs
+from etalstm.sim.checks.streams import Reading, Room, Streams
+from etalstm.sim.near_valid import MACHINE, MODEL, NearValid
+from etalstm.sim.outcome import Run
 from etalstm.sim.refusals import ENDS, Change, Expected, Sizes, expected
 
 HALT, SIZES = encode(Opcode.HALT), Sizes(preset("test"), 100, 1)
@@ -81,39 +89,98 @@ def test_a_wait_may_be_stricter_and_nothing_else():
     assert said(0, "wait_vector", 4) == said(0, "wait_vector", 0) == Expected(ENDS)
 
 
-CASE = Found(0, None, Expected(frozenset({Status.DONE}), same=True), Status.DONE, True, True)
+COUNT = 600  # cases that are run
+RUN, SAME = Run(Status.DONE, 0, 0, same=True, contained=True), Expected(frozenset({Status.DONE}), same=True)
 
 
 @pytest.mark.parametrize(
-    ("changes", "fits"),
+    ("changes", "text", "fits"),
     [
-        ({}, True),
-        ({"same": False}, False),
-        ({"contained": False}, False),
-        ({"status": Status.BAD_FIELD}, False),
-        ({"status": Status.ABORTED}, False),
-        ({"status": Status.ABORTED, "expected": Expected(ENDS)}, True),
-        ({"status": Status.READ_ERROR, "expected": Expected(ENDS)}, False),
-        ({"same": False, "expected": Expected(ENDS)}, True),
+        ({}, SAME, True),
+        ({"same": False}, SAME, False),
+        ({"contained": False}, SAME, False),
+        ({"status": Status.BAD_FIELD}, SAME, False),
+        ({"status": Status.ABORTED}, SAME, False),
+        ({"status": Status.ABORTED}, Expected(ENDS), True),
+        ({"status": Status.READ_ERROR}, Expected(ENDS), False),
+        ({"same": False}, Expected(ENDS), True),
     ],
 )
-def test_tells_what_fits(changes, fits):
-    assert replace(CASE, **changes).fits == fits
+def test_tells_what_fits_the_text(changes, text, fits):
+    assert replace(RUN, **changes).is_as_said(text) == fits
+
+
+def ending(*refusals, possible=(), work=0):
+    return Ending(frozenset(refusals), frozenset(possible), work)
+
+
+PRECISE = Refusal(Status.BAD_ADDRESS, Engine.LOAD, 7, before=3)
+LATE, OF_SEQUENCER = PRECISE._replace(is_late=True), Refusal(Status.BAD_FIELD, None, 7)
+
+
+@pytest.mark.parametrize(
+    ("status", "engine", "instruction", "said", "fits"),
+    [
+        (Status.DONE, 0, 0, ending(), True),
+        (Status.STUCK, 5, 9, ending(), False),
+        (Status.BAD_STREAM, 0, 0, ending(possible=[Status.BAD_STREAM]), True),
+        (Status.ABORTED, 0, 0, ending(), False),
+        (Status.ABORTED, 0, 0, ending(work=1_000_000), True),
+        (Status.BAD_ADDRESS, 0, 3, ending(PRECISE), True),
+        (Status.BAD_ADDRESS, 0, 2, ending(PRECISE), False),
+        (Status.BAD_ADDRESS, 1, 3, ending(PRECISE), False),
+        (Status.BAD_ADDRESS, 0, 2, ending(LATE), True),
+        (Status.BAD_ADDRESS, 0, 5, ending(LATE), False),
+        (Status.BAD_FIELD, len(Engine), 7, ending(OF_SEQUENCER), True),
+        (Status.BAD_FIELD, len(Engine), 6, ending(OF_SEQUENCER), False),
+    ],
+)
+def test_tells_what_fits_the_model(status, engine, instruction, said, fits):
+    assert Run(status, engine, instruction, same=False, contained=True).is_as_modelled(said) == fits
 
 
 @pytest.fixture(scope="module")
 def bench():
-    made = NearValid("test", 0)
+    made = NearValid("test", 0, MACHINE)
     yield made
     made.close()
 
 
-def test_every_program_ends_as_the_contract_says(bench):
-    found = [bench.run(number) for number in range(250)]
+@pytest.fixture(scope="module")
+def found(bench):
+    return [bench.run(number) for number in range(COUNT)]
+
+
+def test_text_model_and_machine_agree(found):
     assert [each for each in found if not each.fits] == []
     assert {each.expected.same for each in found} == {each.expected.is_said for each in found} == {True, False}
-    assert {each.status for each in found} >= {Status.DONE, Status.BAD_FIELD, Status.BAD_ADDRESS}
-    assert any(not each.same for each in found if each.status == Status.DONE)
+    assert {each.run.status for each in found} >= {Status.DONE, Status.BAD_FIELD, Status.BAD_ADDRESS}
+    assert {each.network for each in found} == set(NETWORKS)
+    assert any(not each.run.same for each in found if each.run.status == Status.DONE)
+    assert sum(each.ending.promised is not None for each in found) > 0.85 * len(found)
+
+
+def longer_windows(init):
+    return lambda self, sizes: init(self, replace(sizes, window_beats=2 * sizes.window_beats))
+
+
+MUTANTS = {
+    "longer windows": (engines.Engines, "__init__", longer_windows),
+    "deeper memories": (engines, "depth_of", lambda given: lambda *args: 4 * given(*args)),
+    "any tiles": (Pairs, "_check", lambda given: lambda *args: engines.Check()),
+    "no pairs": (model._Walk, "_pair", lambda given: lambda *args: None),
+    "any stream": (Streams, "read", lambda given: lambda *args, **options: Reading.WHOLE),
+    "any log": (Streams, "append", lambda given: lambda *args, **options: Room.ENOUGH),
+    "no loops": (Control, "_enters", lambda given: lambda *args, **options: False),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_wrong_model_is_noticed(found, monkeypatch, name):
+    owner, member, change = MUTANTS[name]
+    monkeypatch.setattr(owner, member, change(getattr(owner, member)))
+    wrong = Cases(preset("test"), 0)
+    assert not all(each.run.is_as_modelled(wrong.case(each.number).ending) for each in found)
 
 
 def test_a_number_is_a_case(bench):
@@ -121,26 +188,42 @@ def test_a_number_is_a_case(bench):
 
 
 def test_sees_what_lies_outside_of_the_windows(bench):
-    simulation = bench._transport.simulation
+    simulation = bench._machines["groups"]._transport.simulation
     run_ = simulation.run
 
     def spoils(cycles):
         simulation.memory[-1] ^= 1
         return run_(cycles)
 
+    number = next(number for number in range(99) if bench._cases.case(number).network == "groups")
     simulation.run = spoils
-    found = bench.run(3)
+    found = bench.run(number)
     simulation.run = run_
-    assert not found.contained and not found.fits
+    assert not found.run.contained and not found.fits
 
 
-def test_the_command_counts_and_replays(capsys):
-    assert run(["bench", "programs", "--count", "20"]) == 0
+@pytest.mark.parametrize("on", ["model", "machine"])
+def test_the_command_counts_and_replays(capsys, on):
+    assert run(["bench", "programs", "--count", "20", "--on", on]) == 0
     assert capsys.readouterr().out.endswith("0 of 20 do not fit the contract\n")
-    assert run(["bench", "programs", "--count", "1", "--first", "7", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["number"] == 7
+    assert run(["bench", "programs", "--count", "1", "--first", "7", "--on", on, "--json"]) == 0
+    replayed = json.loads(capsys.readouterr().out)
+    assert replayed["number"] == 7 and ("status" in replayed) == (on == "machine")
 
 
-def test_refuses(capsys):
-    assert run(["bench", "programs", "--count", "0"]) == 2
-    assert "count must be above 0" in capsys.readouterr().err
+def test_several_processes_give_the_cases_of_one(bench, monkeypatch):
+    monkeypatch.setattr(near_valid, "FEW", 10)
+    monkeypatch.setattr(near_valid, "CHUNK", 7)
+    alone = [bench._cases.case(number) for number in range(5, 25)]
+    together = list(near_valid.near_valid(20, 0, 5, on=MODEL))
+    assert [(each.number, each.change, each.ending) for each in together] == [
+        (each.number, each.change, each.ending) for each in alone
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"), [(["--count", "0"], "count must be above 0"), (["--on", "paper"], "on must be")]
+)
+def test_refuses(capsys, options, message):
+    assert run(["bench", "programs", *options]) == 2
+    assert message in capsys.readouterr().err
