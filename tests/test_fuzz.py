@@ -2,14 +2,11 @@
 
 import copy
 import json
-import resource
 from contextlib import suppress
 from dataclasses import fields, replace
-from pathlib import Path
 
 import numpy as np
-import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
@@ -19,9 +16,10 @@ from etalstm.data.reading import Reading
 from etalstm.errors import EtaLstmError
 from etalstm.stream import Encoding, StreamHeader, seal, unseal
 from etalstm.train.checkpoint import KEY, digest, read
+from tests.fuzzing import FUZZ
+from tests.fuzzing import little_memory as little_memory
 from tests.train.test_checkpoint import example
 
-FUZZ = settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -30,17 +28,6 @@ JSON = st.recursive(
 WORDS = encode(np.where(np.arange(100) % 3, np.arange(100), 0).astype(np.float32), beat_words=8)
 HEADER = StreamHeader(9, 1, 4, 5, 1, 0, 2, Encoding.FLOAT32, 8, 100, 66, WORDS.size)
 ROWS = "".join(f"{'fine' if n % 3 else 'dull'} film {n % 7},{'pos' if n % 3 else 'neg'}\n" for n in range(60))
-MOST_BYTES = 1 << 29  # that reading a small file may take
-
-
-@pytest.fixture(scope="module", autouse=True)
-def little_memory():
-    """Stop a reader that makes an array of the size that a forged file asks for."""
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MOST_BYTES, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def places(value, place=()):

@@ -5,13 +5,14 @@ from collections.abc import Collection
 import numpy as np
 
 from etalstm.errors import InterchangeError
+from etalstm.interchange.onnx_data import DataFiles, shown
 
 DAMAGE = (ValueError, TypeError, KeyError, NotImplementedError)  # what onnx raises for a tensor that it cannot decode
 
 
 def name_of(node) -> str:
     """Name a node in a message, with its operator."""
-    return f"{node.op_type} node {node.name or next(iter(node.output), '')!r}"
+    return f"{shown(node.op_type)[1:-1]} node {shown(node.name or next(iter(node.output), ''))}"
 
 
 class Graph:
@@ -21,6 +22,8 @@ class Graph:
     ----------
     onnx : module
     graph : onnx.GraphProto
+    files : DataFiles
+        Where external data are.
 
     Members
     -------
@@ -29,8 +32,8 @@ class Graph:
         Values that the graph is given.
     """
 
-    def __init__(self, onnx, graph):
-        self._onnx = onnx
+    def __init__(self, onnx, graph, files: DataFiles):
+        self._onnx, self._files = onnx, files
         self._stored = {tensor.name: tensor for tensor in graph.initializer}
         self._sources = {name: (node, place) for node in graph.node for place, name in enumerate(node.output) if name}
         self.nodes, self.inputs = list(graph.node), {value.name for value in graph.input}
@@ -45,6 +48,13 @@ class Graph:
             return {each.name: self._onnx.helper.get_attribute_value(each) for each in node.attribute}
         except DAMAGE as error:
             raise InterchangeError(f"{name_of(node)} has a damaged attribute: {error}") from error
+
+    def numbers(self, node, option: str) -> list[int] | None:
+        """Give an attribute of integers, None if there is none of that name; an error for other values."""
+        value = self.options(node).get(option)
+        if value is None or (isinstance(value, list) and all(isinstance(each, int) for each in value)):
+            return value
+        raise InterchangeError(f"{name_of(node)} has {option} {shown(value)}, expected integers")
 
     def trace(self, name: str, operators: Collection[str]) -> tuple[str, list]:
         """Go back from a value, from the first output of a node to its first input.
@@ -87,11 +97,22 @@ class Graph:
         tensor, (node, _) = self._stored.get(name), self._sources.get(name, (None, 0))
         if tensor is None and node is not None:
             tensor = self._value_of(node)
+        if tensor is None or isinstance(tensor, np.ndarray):
+            return tensor
+        return self._decoded(name, tensor)
+
+    def _decoded(self, name: str, tensor) -> np.ndarray:
+        """Decode a tensor of the file; strings are no constants that anything here needs."""
+        if not isinstance(tensor, self._onnx.TensorProto) or tensor.data_type == self._onnx.TensorProto.STRING:
+            raise InterchangeError(f"the value of {shown(name)} is no tensor of numbers")
         try:
-            is_decoded = tensor is None or isinstance(tensor, np.ndarray)
-            return tensor if is_decoded else self._onnx.numpy_helper.to_array(tensor)
+            if tensor.data_location == self._onnx.TensorProto.EXTERNAL:
+                inside = self._onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims)
+                inside.raw_data = self._files.read(tensor)
+                tensor = inside
+            return self._onnx.numpy_helper.to_array(tensor)
         except DAMAGE as error:
-            raise InterchangeError(f"the data of {name!r} are damaged: {error}") from error
+            raise InterchangeError(f"the data of {shown(name)} are damaged: {error}") from error
 
     def _value_of(self, node):
         """Give a constant node's value, an array or a tensor of the file; None if there is no such value."""
@@ -102,5 +123,7 @@ class Graph:
             return None
         if not options:
             raise InterchangeError(f"{name_of(node)} has no value")
-        numbers = options.get("value_ints", options.get("value_int"))
-        return options.get("value", None if numbers is None else np.asarray(numbers))
+        if isinstance(options.get("value_int"), int):
+            return np.asarray(options["value_int"])
+        numbers = self.numbers(node, "value_ints")
+        return options.get("value") if numbers is None else np.asarray(numbers)

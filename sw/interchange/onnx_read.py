@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from etalstm.errors import InterchangeError
+from etalstm.interchange.onnx_data import DataFiles, shown
 from etalstm.interchange.onnx_graph import Graph, name_of
 from etalstm.interchange.onnx_stack import check_stack, check_state
 from etalstm.interchange.onnx_write import DIRECTIONS, TO_ONNX, load_onnx
@@ -13,6 +14,7 @@ from etalstm.network import GATES
 
 ACTIVATIONS = ("sigmoid", "tanh", "tanh")  # of one direction
 INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
+SHARING = 8  # times the bytes of the files that the weights of all layers may take, as nodes may share them
 FROM_ONNX = tuple(TO_ONNX.index(gate) for gate in range(len(TO_ONNX)))
 
 
@@ -33,27 +35,42 @@ def read_onnx(path: Path) -> LstmState:
     InterchangeError
         If the file is no ONNX model, has no LSTM node, or one of them is not what PyTorch's LSTM computes: peepholes,
         clip, coupled gates, other activations, a projection, the reverse direction alone, initial states that are
-        neither zero nor an input of the graph, weights that the graph computes; if its data are damaged; or if the
+        neither zero nor an input of the graph, weights that the graph computes; if its data are damaged, or lie
+        outside the model's folder; if the layers take more than :data:`SHARING` times the bytes of the files; or if the
         nodes are no stack, see :func:`etalstm.interchange.onnx_stack.check_stack`. The message names file and node.
+    OSError
+        If the model's file cannot be read.
     """
     onnx = load_onnx()
     try:
-        model = onnx.load(path)
+        files, model = DataFiles(path), onnx.load(path, load_external_data=False)
     except OSError:
         raise
     except Exception as error:  # protobuf's own, which no module promises
         raise InterchangeError(f"{path}: no ONNX model: {error}") from error
-    graph = Graph(onnx, model.graph)
-    nodes = [node for node in graph.nodes if node.op_type == "LSTM" and node.domain in ("", "ai.onnx")]
-    if not nodes:
-        others = sorted({node.op_type for node in graph.nodes})
-        raise InterchangeError(f"{path}: no LSTM node, only {', '.join(others) or 'none'}")
     try:
-        state = LstmState(tuple(_layer(graph, node) for node in nodes))
-        check_stack(graph, nodes)
-        return state
+        return _stack(Graph(onnx, model.graph, files), files)
     except InterchangeError as error:
         raise InterchangeError(f"{path}: {error}") from error
+
+
+def _stack(graph: Graph, files: DataFiles) -> LstmState:
+    """Read the layers one by one: nodes that share weights may name far more than the file holds."""
+    nodes = [node for node in graph.nodes if node.op_type == "LSTM" and node.domain in ("", "ai.onnx")]
+    if not nodes:
+        others = ", ".join(sorted({node.op_type for node in graph.nodes}))
+        raise InterchangeError(f"no LSTM node, only {shown(others)[1:-1] or 'none'}")
+    layers, taken = [], 0
+    for node in nodes:
+        layers.append(_layer(graph, node))
+        taken += sum(array.nbytes for direction in layers[-1] for array in vars(direction).values())
+        if taken > SHARING * files.size_bytes:
+            raise InterchangeError(
+                f"{name_of(node)}: its weights and those before take {taken} bytes, too many share them"
+            )
+    state = LstmState(tuple(layers))
+    check_stack(graph, nodes)
+    return state
 
 
 def _layer(graph: Graph, node) -> tuple[Direction, ...]:
@@ -65,7 +82,7 @@ def _layer(graph: Graph, node) -> tuple[Direction, ...]:
         check_state(graph, node, INPUTS.index(state), state)
     hidden = options.get("hidden_size")
     if not isinstance(hidden, int) or hidden < 1:
-        raise InterchangeError(f"{name} has hidden_size {hidden}, expected a number above 0")
+        raise InterchangeError(f"{name} has hidden_size {shown(hidden)}, expected a number above 0")
     rows = GATES * hidden
     w = _weights(name, "W", inputs, graph, (count, rows, None))
     r = _weights(name, "R", inputs, graph, (count, rows, hidden))
@@ -81,12 +98,12 @@ def _directions(name: str, options: dict) -> int:
     for count, known in DIRECTIONS.items():
         if direction == known:
             return count
-    raise InterchangeError(f"{name} has direction {direction!r}, expected {' or '.join(DIRECTIONS.values())}")
+    raise InterchangeError(f"{name} has direction {shown(direction)}, expected {' or '.join(DIRECTIONS.values())}")
 
 
 def _text(name: str, option: str, value) -> str:
     if not isinstance(value, bytes):
-        raise InterchangeError(f"{name} has {option} {value!r}, expected a text")
+        raise InterchangeError(f"{name} has {option} {shown(value)}, expected a text")
     return value.decode(errors="backslashreplace")
 
 
@@ -95,13 +112,15 @@ def _refuse_other_cells(name: str, options: dict, inputs: dict, count: int) -> N
     if inputs.get("P"):
         raise InterchangeError(f"{name} has peepholes (input P)")
     if options.get("clip"):
-        raise InterchangeError(f"{name} has clip {options['clip']}")
+        raise InterchangeError(f"{name} has clip {shown(options['clip'])}")
     if options.get("input_forget"):
-        raise InterchangeError(f"{name} has input_forget {options['input_forget']}: its gates are coupled")
+        raise InterchangeError(f"{name} has input_forget {shown(options['input_forget'])}: its gates are coupled")
     given = options.get("activations", [])
     activations = tuple(_text(name, "activations", each) for each in (given if isinstance(given, list) else [given]))
     if activations and tuple(activation.lower() for activation in activations) != ACTIVATIONS * count:
-        raise InterchangeError(f"{name} has activations {', '.join(activations)}, expected Sigmoid, Tanh, Tanh")
+        raise InterchangeError(
+            f"{name} has activations {shown(', '.join(activations))[1:-1]}, expected Sigmoid, Tanh, Tanh"
+        )
 
 
 def _weights(name: str, letter: str, inputs: dict, graph: Graph, expected: tuple) -> np.ndarray:
@@ -113,7 +132,7 @@ def _weights(name: str, letter: str, inputs: dict, graph: Graph, expected: tuple
     if array is None:
         raise InterchangeError(f"{name}: its {letter} is not stored in the file but computed in the graph")
     fits = len(array.shape) == len(expected) and all(e in (None, n) for n, e in zip(array.shape, expected, strict=True))
-    if not fits:
+    if not (fits and array.size):
         shape = ", ".join("any" if size is None else str(size) for size in expected)
         raise InterchangeError(
             f"{name}: its {letter} has shape {array.shape}, expected ({shape}): a projection, or damaged"

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from etalstm.errors import InterchangeError
+from etalstm.interchange.onnx_data import shown
 from etalstm.interchange.onnx_graph import Graph, name_of
 
 Axes = list[tuple[str, ...]]  # by axis the axes that were merged into it; none for a single direction
@@ -40,7 +41,7 @@ def check_stack(graph: Graph, nodes: list) -> None:
         source, place = graph.source(end) or (None, 0)
         expected = f"expected Y of {name_of(before)}: the nodes are no stack"
         if source is None:
-            raise InterchangeError(f"{name_of(node)} reads {end!r}, {expected}")
+            raise InterchangeError(f"{name_of(node)} reads {shown(end)}, {expected}")
         if source is not before or place:
             raise InterchangeError(f"{name_of(node)} reads output {place} of {name_of(source)}, {expected}")
         axes, wanted = _axes_of(graph, before)
@@ -64,7 +65,7 @@ def check_state(graph: Graph, node, position: int, state: str) -> None:
         raise InterchangeError(f"{name_of(node)} has a constant {state} that is not zero")
     if end and values is None and end not in graph.inputs:
         source, _ = graph.source(end) or (None, 0)
-        computed = repr(end) if source is None else f"{end!r} of {name_of(source)}"
+        computed = shown(end) if source is None else f"{shown(end)} of {name_of(source)}"
         raise InterchangeError(f"{name_of(node)}: its {state} is {computed}, expected zeros or an input of the graph")
 
 
@@ -85,7 +86,7 @@ def _axes_of(graph: Graph, node) -> tuple[Axes, Axes]:
 def _moved(graph: Graph, node, axes: Axes, wanted: Axes) -> Axes:
     """Give the axes behind a node of ``BETWEEN``."""
     if node.op_type == "Transpose":
-        order = list(graph.options(node).get("perm", range(len(axes))[::-1]))
+        order = graph.numbers(node, "perm") or list(range(len(axes))[::-1])
         if sorted(order) == list(range(len(axes))):
             return [axes[place] for place in order]
     elif node.op_type == "Squeeze":
@@ -100,10 +101,10 @@ def _moved(graph: Graph, node, axes: Axes, wanted: Axes) -> Axes:
 
 
 def _squeezed(graph: Graph, node, axes: Axes) -> Axes:
-    places = graph.options(node).get("axes")  # an attribute before opset 13
+    places = graph.numbers(node, "axes")  # an attribute before opset 13
     if places is None:
         places = graph.constant(_input(node, 1))
-    if places is None:
+    if places is None or np.asarray(places).dtype.kind != "i":
         raise InterchangeError(f"{name_of(node)} between two LSTM nodes has no constant axes")
     left = {int(place) % len(axes) for place in np.ravel(places)}
     if any(axes[place] for place in left):
