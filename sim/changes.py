@@ -9,7 +9,7 @@ import numpy as np
 from etalstm.device import TrainingShape
 from etalstm.hw import contract
 from etalstm.hw.config import Config
-from etalstm.hw.contract import Opcode
+from etalstm.hw.contract import Opcode, Status
 from etalstm.network import NetworkShape
 from etalstm.plan.plan import Plan
 from etalstm.plan.walk import walk
@@ -103,9 +103,7 @@ class Cases:
     def __init__(self, config: Config, seed: int):
         self.networks = {name: Network.planned(name, config) for name in NETWORKS}
         self._seed = seed
-        self._models = {
-            name: Model(network.sizes, network.programs.values()) for name, network in self.networks.items()
-        }
+        self._models = {name: _after_an_iteration(network) for name, network in self.networks.items()}
 
     def case(self, number: int) -> Case:
         """Draw a case, and say how it ends."""
@@ -119,6 +117,14 @@ class Cases:
         unordered = change.number if is_weaker(change) and not said.same else None
         ending = self._models[network.name].ending(changed, unordered=unordered)
         return Case(number, network.name, change, changed, said, ending)
+
+
+def _after_an_iteration(network: Network) -> Model:
+    model = Model(network.sizes)
+    for name, words in network.programs.items():
+        if model.run(words).promised != Status.DONE:
+            raise AssertionError(f"the model refuses the program {name} of {network.name}")
+    return model
 
 
 def drawn_change(draw: np.random.Generator, program: str, words: list[int]) -> Change:

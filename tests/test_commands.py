@@ -486,6 +486,7 @@ def test_bench_codec_keeps_up_and_holds_nothing_back(capsys):
         (["plan", "--density", "2"], "density must be 0 to 1, got 2"),
         (["plan", "--benchmark", "mnist"], "unknown benchmark 'mnist', expected one of: trec10, ptb, imdb"),
         (["plan", "--benchmark", "ptb", "--disassemble"], "does not go together"),
+        (["plan", "--benchmark", "ptb", "--check"], "does not go together"),
         (["plan", "--storage", "zip"], "storage must be one of dense, ms1, ms1-bf16, got 'zip'"),
         (["plan", "--memory-budget", "9"], "a memory budget of 9 bytes is too small: this network needs at least"),
         (["compare", "--memory-budget", "0"], "memory_budget must be above 0, got 0"),

@@ -12,7 +12,7 @@ from etalstm.sim.checks.streams import Reading, Room, Stream, Streams
 from etalstm.sim.refusals import Sizes
 
 MOST_STEPS = 50_000
-"""Executed instructions after which a program is given up."""
+"""Executed instructions: more than a machine executes in the cycles that a case has."""
 
 _REMEMBERED = 1 << 16
 _READINGS = {Reading.REFUSED: (Status.BAD_STREAM, NOTHING), Reading.UNKNOWN: (None, frozenset({Status.BAD_STREAM}))}
@@ -58,21 +58,25 @@ class Ending:
 
 
 class Model:
-    """The checks of a machine.
+    """The checks of a machine, and the streams that are in its windows.
 
     Parameters
     ----------
     sizes : Sizes
-    before : iterable of programs
-        That have run before, in order: their streams are in the windows.
+    most_steps : int
+        Executed instructions after which a program is given up.
     """
 
-    def __init__(self, sizes: Sizes, before: Iterable[Iterable[int]] = ()):
-        self._sizes, self._engines = sizes, Engines(sizes)
+    def __init__(self, sizes: Sizes, most_steps: int = MOST_STEPS):
+        self._sizes, self._engines, self._most_steps = sizes, Engines(sizes), most_steps
         self._checks: dict[tuple[int, int], Check] = {}
         self._streams = Streams(sizes.config.beat_words)
-        for words in before:
-            self._streams = self._walked(words).streams.copy()
+
+    def run(self, words: Iterable[int]) -> Ending:
+        """Tell how a program ends; what it writes is in the windows from then on."""
+        walk = self._walked(words)
+        self._streams = walk.streams
+        return walk.ending
 
     def ending(self, words: Iterable[int], *, unordered: int | None = None) -> Ending:
         """Tell how a program ends that is right but for one field.
@@ -85,9 +89,9 @@ class Model:
         """
         walk = self._walked(words)
         refusal = walk.refusals.get(None)
-        begins_early = unordered is not None and not (refusal and refusal.number == unordered)
-        possible = walk.possible | ({Status.BAD_STREAM} if walk.reads_streams and begins_early else NOTHING)
-        return Ending(frozenset(walk.refusals.values()), frozenset(possible), walk.work, walk.is_cut)
+        if unordered is not None and walk.reads_streams and not (refusal and refusal.number == unordered):
+            walk.possible.add(Status.BAD_STREAM)
+        return walk.ending
 
     def check(self, instruction: Instruction, address: int) -> Check:
         """Check an instruction by itself."""
@@ -100,7 +104,7 @@ class Model:
 
     def _walked(self, words: Iterable[int]) -> "_Walk":
         walk = _Walk(self, self._sizes, self._streams.copy())
-        walk.run(Control(words, MOST_STEPS))
+        walk.run(Control(words, self._most_steps))
         return walk
 
 
@@ -126,6 +130,11 @@ class _Walk:
         self.possible: set[Status] = set()
         self.reads_streams = self.is_cut = False
         self.work = 0
+
+    @property
+    def ending(self) -> Ending:
+        """What was found."""
+        return Ending(frozenset(self.refusals.values()), frozenset(self.possible), self.work, self.is_cut)
 
     def run(self, control: Control) -> None:
         """Walk through the whole program, or up to what the sequencer refuses."""

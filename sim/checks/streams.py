@@ -34,20 +34,24 @@ class Stream:
     log : int
     beats : range
         All beats that the stream may have.
+    run : int
+        Streams with the same number were appended one after the other.
     """
 
     elements: int
     bf16: bool
     log: int
     beats: range
+    run: int = 0
 
 
 @dataclass(frozen=True)
 class Log:
-    """How far a log has come: at least and at most."""
+    """How far a log has come, at least and at most, since it began."""
 
     least: int
     most: int
+    run: int
 
 
 class Streams:
@@ -63,11 +67,12 @@ class Streams:
         self._indices: dict[int, Stream | None] = {}  # None: overwritten
         self._bodies = range(0)  # all beats that streams may have
         self._logs: dict[int, Log] = {}
+        self._runs = 0  # how often a log has begun
 
     def copy(self) -> "Streams":
         """Give these streams as a program finds them: it continues no log."""
         copied = Streams(self._beat_words)
-        copied._indices, copied._bodies = dict(self._indices), self._bodies
+        copied._indices, copied._bodies, copied._runs = dict(self._indices), self._bodies, self._runs
         return copied
 
     def write(self, beats: range) -> None:
@@ -93,8 +98,8 @@ class Streams:
         """
         least, most = self._sizes(stream)
         if first:
-            log = Log(stream.beats.start, stream.beats.start)
-            self._begin(stream.log)
+            self._runs += 1
+            log = Log(stream.beats.start, stream.beats.start, self._runs)
         elif stream.log in self._logs:
             log = self._logs[stream.log]
         else:
@@ -103,13 +108,13 @@ class Streams:
         if log.least + least > end:
             return Room.TOO_LITTLE
         room = Room.ENOUGH if log.most + most <= end else Room.UNKNOWN
-        self._logs[stream.log] = Log(log.least + least, min(log.most + most, end))
+        self._logs[stream.log] = Log(log.least + least, min(log.most + most, end), log.run)
         own = range(log.least, self._logs[stream.log].most)
         bodies = (self._bodies, own) if self._bodies else (own,)
         self._bodies = range(min(beats.start for beats in bodies), max(beats.stop for beats in bodies))
-        self._write_body(own, stream.log)
+        self._write_body(own, log.run)
         self.write(range(index, index + 1))
-        self._indices[index] = replace(stream, beats=own)
+        self._indices[index] = replace(stream, beats=own, run=log.run)
         return room
 
     def read(self, index: int, elements: int, *, bf16: bool) -> Reading:
@@ -136,19 +141,13 @@ class Streams:
             if stream and stream.beats.start < beats.stop and beats.start < stream.beats.stop:
                 yield index
 
-    def _write_body(self, beats: range, log: int) -> None:
-        """Write a stream's beats: those of its own log before it keep theirs."""
+    def _write_body(self, beats: range, run: int) -> None:
+        """Write a stream's beats: those that were appended before it keep theirs."""
         for index in self._overlapping(beats):
-            if self._indices[index].log != log:
+            if self._indices[index].run != run:
                 self._indices[index] = None
         for index in self._indices:
             if index in beats:
-                self._indices[index] = None
-
-    def _begin(self, log: int) -> None:
-        """Begin a log anew: its streams are overwritten one after the other."""
-        for index, stream in self._indices.items():
-            if stream and stream.log == log:
                 self._indices[index] = None
 
     def _forget(self) -> None:

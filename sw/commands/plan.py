@@ -22,6 +22,7 @@ from etalstm.commands.options import (
     shared_by,
     slices_or_auto,
 )
+from etalstm.commands.plan_check import check as check_programs
 from etalstm.commands.planner import Planner, runner_up
 from etalstm.commands.tables import print_table
 from etalstm.delta_inputs import DeltaInputs
@@ -65,6 +66,7 @@ def plan(
         int | None, Option(help="Bytes of the device's memory; what cells keep beyond it goes to the host and back")
     ] = None,
     disassemble: Annotated[bool, Option("--disassemble", help="Print the programs as text")] = False,
+    check: Annotated[bool, Option("--check", help="Tell how each program ends, by a model of the checks")] = False,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Show the memory footprint, the traffic of an iteration and the programs of a network."""
@@ -76,6 +78,8 @@ def plan(
         check_size("memory_budget", memory_budget)
     if disassemble:
         refuse(context, "not used where programs are printed as text", "as_json", "density")
+    if check:
+        refuse(context, "not used where programs are checked", "as_json", "density", "disassemble")
     if benchmark is not None:
         refuse(context, "not used with --benchmark, which has sizes of its own", *SIZES)
     wanted = slices_or_auto(slices or ("1" if benchmark is None else AUTO))
@@ -83,14 +87,16 @@ def plan(
     read_as, shared = check_weight_format(weight_format), shared_by(shared_tokens, sent)
     planner = Planner(named_preset(preset), lengths, density, memory, memory_budget, wanted, sent, read_as, shared)
     if benchmark is not None:
-        if disassemble or storage == "all":
-            raise ValueError("--benchmark does not go together with --disassemble or --storage all")
+        if disassemble or check or storage == "all":
+            raise ValueError("--benchmark does not go together with --disassemble, --check or --storage all")
         return plan_benchmarks(named(benchmark), planner, storage or STORAGE, as_json)
     planned = partial(planner.plan, NetworkShape(inputs, hidden, layers), batch, steps)
     if storage == "all":
-        refuse(context, "not used with --storage all, which compares plans", "disassemble")
+        refuse(context, "not used with --storage all, which compares plans", "disassemble", "check")
         return show_policies({policy: planned(policy) for policy in POLICIES}, as_json)
     chosen, step_cycles = planned(storage or "dense"), planner.alternatives(NetworkShape(inputs, hidden, layers), batch)
+    if check:
+        return check_programs(chosen)
     if disassemble:
         for name, program in chosen.programs.items():
             print(f"{name}:")

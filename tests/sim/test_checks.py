@@ -155,6 +155,7 @@ def test_a_part_that_nothing_ends_may_hold_back_others():
         ([encode(Opcode.STORE, **SCRATCH, address=50)], STREAM, LATER),  # over the log
         ([encode(Opcode.STORE, **SCRATCH, address=53)], STREAM, {Status.DONE}),
         ([encode(Opcode.STORE, **TO_LOG | {"address": 7})], STREAM, LATER),  # the log has begun anew
+        ([encode(Opcode.STORE, **TO_LOG | {"address": 7, "start": 56})], STREAM, {Status.DONE}),  # elsewhere
         ([encode(Opcode.STORE, **TO_LOG | {"address": 7, "first": 0})], STREAM, {Status.DONE}),
         ([encode(Opcode.STORE, **TO_LOG | {"address": 7, "log": 1})], STREAM, LATER),
     ],
@@ -164,7 +165,8 @@ def test_follows_streams(between, read, statuses):
 
 
 def test_knows_streams_of_programs_before():
-    model = Model(SIZES, [[encode(Opcode.STORE, **TO_LOG), HALT]])
+    model = Model(SIZES)
+    assert model.run([encode(Opcode.STORE, **TO_LOG), HALT]).promised == Status.DONE
     assert model.ending([encode(Opcode.LOAD, **STREAM), HALT]).promised == Status.DONE
 
 

@@ -175,12 +175,20 @@ MUTANTS = {
 }
 
 
+def holds(found):
+    """The model says of all programs, valid ones too, what the machine has done."""
+    try:
+        cases = Cases(preset("test"), 0)
+    except AssertionError:
+        return False
+    return all(each.run.is_as_modelled(cases.case(each.number).ending) for each in found)
+
+
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_wrong_model_is_noticed(found, monkeypatch, name):
     owner, member, change = MUTANTS[name]
     monkeypatch.setattr(owner, member, change(getattr(owner, member)))
-    wrong = Cases(preset("test"), 0)
-    assert not all(each.run.is_as_modelled(wrong.case(each.number).ending) for each in found)
+    assert not holds(found)
 
 
 def test_a_number_is_a_case(bench):
