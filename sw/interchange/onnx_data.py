@@ -15,6 +15,11 @@ def shown(value) -> str:
     return _SHORT.repr(value)
 
 
+def brief(text) -> str:
+    """Write a text, or an error, into a message, shortened and on one line."""
+    return shown(str(text))[1:-1]
+
+
 class DataFiles:
     """The files beside a model's. Nothing outside of its folder is read, wherever a location or a link leads.
 

@@ -5,14 +5,14 @@ from collections.abc import Collection
 import numpy as np
 
 from etalstm.errors import InterchangeError
-from etalstm.interchange.onnx_data import DataFiles, shown
+from etalstm.interchange.onnx_data import DataFiles, brief, shown
 
 DAMAGE = (ValueError, TypeError, KeyError, NotImplementedError)  # what onnx raises for a tensor that it cannot decode
 
 
 def name_of(node) -> str:
     """Name a node in a message, with its operator."""
-    return f"{shown(node.op_type)[1:-1]} node {shown(node.name or next(iter(node.output), ''))}"
+    return f"{brief(node.op_type)} node {shown(node.name or next(iter(node.output), ''))}"
 
 
 class Graph:
@@ -47,7 +47,7 @@ class Graph:
         try:
             return {each.name: self._onnx.helper.get_attribute_value(each) for each in node.attribute}
         except DAMAGE as error:
-            raise InterchangeError(f"{name_of(node)} has a damaged attribute: {error}") from error
+            raise InterchangeError(f"{name_of(node)} has a damaged attribute: {brief(error)}") from error
 
     def numbers(self, node, option: str) -> list[int] | None:
         """Give an attribute of integers, None if there is none of that name; an error for other values."""
@@ -112,7 +112,7 @@ class Graph:
                 tensor = inside
             return self._onnx.numpy_helper.to_array(tensor)
         except DAMAGE as error:
-            raise InterchangeError(f"the data of {shown(name)} are damaged: {error}") from error
+            raise InterchangeError(f"the data of {shown(name)} are damaged: {brief(error)}") from error
 
     def _value_of(self, node):
         """Give a constant node's value, an array or a tensor of the file; None if there is no such value."""

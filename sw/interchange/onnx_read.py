@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from etalstm.errors import InterchangeError
-from etalstm.interchange.onnx_data import DataFiles, shown
+from etalstm.interchange.onnx_data import DataFiles, brief, shown
 from etalstm.interchange.onnx_graph import Graph, name_of
 from etalstm.interchange.onnx_stack import check_stack, check_state
 from etalstm.interchange.onnx_write import DIRECTIONS, TO_ONNX, load_onnx
@@ -47,7 +47,7 @@ def read_onnx(path: Path) -> LstmState:
     except OSError:
         raise
     except Exception as error:  # protobuf's own, which no module promises
-        raise InterchangeError(f"{path}: no ONNX model: {error}") from error
+        raise InterchangeError(f"{path}: no ONNX model: {brief(error)}") from error
     try:
         return _stack(Graph(onnx, model.graph, files), files)
     except InterchangeError as error:
@@ -59,7 +59,7 @@ def _stack(graph: Graph, files: DataFiles) -> LstmState:
     nodes = [node for node in graph.nodes if node.op_type == "LSTM" and node.domain in ("", "ai.onnx")]
     if not nodes:
         others = ", ".join(sorted({node.op_type for node in graph.nodes}))
-        raise InterchangeError(f"no LSTM node, only {shown(others)[1:-1] or 'none'}")
+        raise InterchangeError(f"no LSTM node, only {brief(others) or 'none'}")
     layers, taken = [], 0
     for node in nodes:
         layers.append(_layer(graph, node))
@@ -118,9 +118,7 @@ def _refuse_other_cells(name: str, options: dict, inputs: dict, count: int) -> N
     given = options.get("activations", [])
     activations = tuple(_text(name, "activations", each) for each in (given if isinstance(given, list) else [given]))
     if activations and tuple(activation.lower() for activation in activations) != ACTIVATIONS * count:
-        raise InterchangeError(
-            f"{name} has activations {shown(', '.join(activations))[1:-1]}, expected Sigmoid, Tanh, Tanh"
-        )
+        raise InterchangeError(f"{name} has activations {brief(', '.join(activations))}, expected Sigmoid, Tanh, Tanh")
 
 
 def _weights(name: str, letter: str, inputs: dict, graph: Graph, expected: tuple) -> np.ndarray:

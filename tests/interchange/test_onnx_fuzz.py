@@ -195,6 +195,16 @@ def test_forged_attributes(valid, data):
     reads(path)
 
 
+def test_an_error_does_not_show_the_whole_file(path):
+    """The library's own message has all of an attribute that refers to a function's argument."""
+    model = with_constants(path)
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            attribute.ref_attr_name = "argument"
+    path.write_bytes(model.SerializeToString())
+    assert reads(path) is None
+
+
 def weights_of(model):
     return next(tensor for tensor in model.graph.initializer if tensor.name == "W0")
 
