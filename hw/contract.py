@@ -148,6 +148,11 @@ class Traffic(IntEnum):
 
 
 INSTRUCTION_BITS = 256  # least significant bit first in memory
+# The upper bits of an instruction are its check, so that one that was not read as it was written is refused with
+# BAD_CHECK: the CRC-16 of the CCITT (polynomial 0x1021, from 0xFFFF) of the bytes below, xor the number of the
+# instruction in its program, modulo 2^16. No other field lies there.
+CHECK_OFFSET = 240  # first bit of the check
+CHECK_BITS = INSTRUCTION_BITS - CHECK_OFFSET
 OPCODE_BITS = 4
 WAIT_BITS = 8  # how many instructions back a wait can look
 COMPLETED_BITS = 32  # how many instructions an engine has completed
@@ -401,13 +406,13 @@ def layout(opcode: Opcode) -> dict[str, tuple[int, int]]:
     for name, width in (HEADER | FIELDS[opcode]).items():
         fields[name] = (offset, width)
         offset += width
-    if offset > INSTRUCTION_BITS:
-        raise ValueError(f"{opcode.name} needs {offset} bits, an instruction has {INSTRUCTION_BITS}")
+    if offset > CHECK_OFFSET:
+        raise ValueError(f"{opcode.name} needs {offset} bits, an instruction has {CHECK_OFFSET} before its check")
     return fields
 
 
 def encode(opcode: Opcode, **values: int) -> int:
-    """Pack an instruction into an integer of 256 bits. Fields not named are 0.
+    """Pack an instruction into an integer of 256 bits, without its check. Fields not named are 0.
 
     Raises
     ------
@@ -454,6 +459,7 @@ class Status(IntEnum):
     ABORTED = 10  #: stopped by the host
     OVERFLOW = 11  #: a compressed stream outgrew its log
     BAD_STREAM = 12  #: an index beat or a mask that no compressed STORE writes
+    BAD_CHECK = 13  #: an instruction whose check does not fit it, or its place in the program
 
 
 class Register(IntEnum):
@@ -537,7 +543,7 @@ class BoardStatus(IntFlag):
 BOARD_SPACE_BYTES = 0x2000  # of both kinds of registers together
 BOARD_RESET = 1  # lets the memory finish what is under way, then resets the machine; its memory keeps its bytes
 MAGIC = 0x4554414C  # "ETAL"
-VERSION = 9
+VERSION = 10
 PARAMETERS = 16
 PARAMETER_ONE = 0  # reads as 1.0 whatever is written
 PARAMETER_ZERO = 1  # reads as +0.0 whatever is written

@@ -10,7 +10,6 @@ import numpy as np
 from etalstm.architecture import SWING, Architecture
 from etalstm.counters import named_counters
 from etalstm.device.faults import (
-    INSTRUCTION_BYTES,
     DeviceTimeoutError,
     IncompatibleError,
     StuckError,
@@ -21,6 +20,7 @@ from etalstm.errors import BusyError, DeviceError
 from etalstm.hw import contract
 from etalstm.hw.config import PRESETS, Config
 from etalstm.hw.contract import PAGE_BYTES, Counter, Register, Status
+from etalstm.hw.image import INSTRUCTION_BYTES, words_of
 
 WATCHDOG_CYCLES = 1_000_000  # far above what a memory may take to answer
 _POLL_SECONDS = 0.5
@@ -250,8 +250,7 @@ class Accelerator:
         def words(first: int, count: int) -> list[int]:
             address = program.address + first * INSTRUCTION_BYTES
             image = self.transport.read_memory(address, count * INSTRUCTION_BYTES).tobytes()
-            starts = range(0, len(image), INSTRUCTION_BYTES)
-            return [int.from_bytes(image[start : start + INSTRUCTION_BYTES], "little") for start in starts]
+            return words_of(image)
 
         engine, instruction = self._read(Register.ERROR_ENGINE), self._read(Register.ERROR_INSTRUCTION)
         return program_error(status, engine, instruction, words, program.instructions)

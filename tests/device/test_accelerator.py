@@ -20,18 +20,18 @@ from etalstm.errors import BusyError, DeviceError
 from etalstm.hw import contract
 from etalstm.hw.config import preset
 from etalstm.hw.contract import Counter, Engine, Opcode, Register, Status
+from etalstm.hw.image import image_of
 
 CONFIG = preset("test")
 SEQUENCER = len(Engine)
-PROGRAM = b"".join(
-    word.to_bytes(32, "little")
-    for word in (
+PROGRAM = image_of(
+    [
         contract.encode(Opcode.LOAD, address=7, outer=1, inner=2),
         contract.encode(Opcode.MAC, tiles=3),
         contract.encode(Opcode.LOAD, address=9, outer=1, inner=4),
         15,
         contract.encode(Opcode.HALT),
-    )
+    ]
 )
 
 
