@@ -503,11 +503,20 @@ KEPT_REGISTERS = (
     Register.WINDOW_LOW,
     Register.WINDOW_HIGH,
     Register.WINDOW_STRIDE,
+    Register.PARAMETER,
     Register.SHARES,
     Register.SEND_ZEROS,
     Register.WINDOW_SIZE,
     Register.GROUPS,
 )
+
+
+def kept_words() -> dict[int, str]:
+    """Give the words of KEPT_REGISTERS, all those of the parameters among them: their names by byte offset."""
+    words = {int(register): register.name for register in KEPT_REGISTERS if register != Register.PARAMETER}
+    return words | {Register.PARAMETER + 4 * n: f"{Register.PARAMETER.name} {n}" for n in range(PARAMETERS)}
+
+
 REGISTER_SPACE_BYTES = 0x400
 PAGE_BYTES = 4096  # windows and programs begin at multiples of it, and windows have a multiple of it as their size
 

@@ -17,6 +17,10 @@ class DeviceTimeoutError(DeviceError):
     """A program took longer than the host was willing to wait; it was stopped."""
 
 
+class DamagedRegisterError(DeviceError):
+    """A register of the machine has changed while a program ran."""
+
+
 class ProgramError(DeviceError):
     """The machine stopped a program; it takes the next one.
 
