@@ -148,6 +148,11 @@ class Traffic(IntEnum):
 
 
 INSTRUCTION_BITS = 256  # least significant bit first in memory
+# The upper bits of an instruction are its check, so that one that was not read as it was written is refused with
+# BAD_CHECK: the CRC-16 of the CCITT (polynomial 0x1021, from 0xFFFF) of the bytes below, xor the number of the
+# instruction in its program, modulo 2^16. No other field lies there.
+CHECK_OFFSET = 240  # first bit of the check
+CHECK_BITS = INSTRUCTION_BITS - CHECK_OFFSET
 OPCODE_BITS = 4
 WAIT_BITS = 8  # how many instructions back a wait can look
 COMPLETED_BITS = 32  # how many instructions an engine has completed
@@ -171,11 +176,13 @@ STREAM_BITS = ADDRESS_BITS  # first and last beat of a log
 # word (bit n: element n is kept), then the kept words in order; with bf16 two kept elements share a word, the first in
 # the low half, and a block's last word is filled up with 0. The last block may have fewer elements, the mask bits of
 # those that are missing are 0. The stream starts at a beat and is filled up to a whole beat with 0. Its index beat
-# holds, as 32-bit words: the beat where it starts, relative to the channel's window; its length in beats; the number of
-# elements; the number of kept elements.
+# holds, as 32-bit words: the beat where it starts, relative to the channel's window; its length in beats; a check; the
+# number of kept elements. The check is the xor of five words: the start, the number of elements rotated left by 5 bits,
+# the beats by 11, the number of kept elements by 19, and by 27 the beat where the index itself lies.
 STREAM_BLOCK = 32
 MOST_GATES = 4  # of a block that is broadcast, and of a block of a map of rows
-STREAM_INDEX = ("start", "beats", "elements", "kept")
+STREAM_INDEX = ("start", "beats", "check", "kept")
+INDEX_CHECK = {"start": 0, "elements": 5, "beats": 11, "kept": 19, "place": 27}
 
 # Every instruction starts with these. Waits are relative: an engine holds an instruction back until the n-th last
 # instruction that was dispatched to the named engine before this one is completed (1: the very last; 0: no wait). Where
@@ -401,13 +408,13 @@ def layout(opcode: Opcode) -> dict[str, tuple[int, int]]:
     for name, width in (HEADER | FIELDS[opcode]).items():
         fields[name] = (offset, width)
         offset += width
-    if offset > INSTRUCTION_BITS:
-        raise ValueError(f"{opcode.name} needs {offset} bits, an instruction has {INSTRUCTION_BITS}")
+    if offset > CHECK_OFFSET:
+        raise ValueError(f"{opcode.name} needs {offset} bits, an instruction has {CHECK_OFFSET} before its check")
     return fields
 
 
 def encode(opcode: Opcode, **values: int) -> int:
-    """Pack an instruction into an integer of 256 bits. Fields not named are 0.
+    """Pack an instruction into an integer of 256 bits, without its check. Fields not named are 0.
 
     Raises
     ------
@@ -454,6 +461,7 @@ class Status(IntEnum):
     ABORTED = 10  #: stopped by the host
     OVERFLOW = 11  #: a compressed stream outgrew its log
     BAD_STREAM = 12  #: an index beat or a mask that no compressed STORE writes
+    BAD_CHECK = 13  #: an instruction whose check does not fit it, or its place in the program
 
 
 class Register(IntEnum):
@@ -497,11 +505,20 @@ KEPT_REGISTERS = (
     Register.WINDOW_LOW,
     Register.WINDOW_HIGH,
     Register.WINDOW_STRIDE,
+    Register.PARAMETER,
     Register.SHARES,
     Register.SEND_ZEROS,
     Register.WINDOW_SIZE,
     Register.GROUPS,
 )
+
+
+def kept_words() -> dict[int, str]:
+    """Give the words of KEPT_REGISTERS, all those of the parameters among them: their names by byte offset."""
+    words = {int(register): register.name for register in KEPT_REGISTERS if register != Register.PARAMETER}
+    return words | {Register.PARAMETER + 4 * n: f"{Register.PARAMETER.name} {n}" for n in range(PARAMETERS)}
+
+
 REGISTER_SPACE_BYTES = 0x400
 PAGE_BYTES = 4096  # windows and programs begin at multiples of it, and windows have a multiple of it as their size
 
@@ -537,7 +554,7 @@ class BoardStatus(IntFlag):
 BOARD_SPACE_BYTES = 0x2000  # of both kinds of registers together
 BOARD_RESET = 1  # lets the memory finish what is under way, then resets the machine; its memory keeps its bytes
 MAGIC = 0x4554414C  # "ETAL"
-VERSION = 9
+VERSION = 10
 PARAMETERS = 16
 PARAMETER_ONE = 0  # reads as 1.0 whatever is written
 PARAMETER_ZERO = 1  # reads as +0.0 whatever is written

@@ -71,15 +71,15 @@ class Registers(wiring.Component):
         """Words that the host writes, and a table of what it reads."""
         m = Module()
         config = self._config
-        stored = {register: Signal(32, name=register.name.lower()) for register in contract.KEPT_REGISTERS}
+        words = contract.kept_words()
+        stored = {offset: Signal(32, name=name.lower().replace(" ", "")) for offset, name in words.items()}
         refused = Signal(32)
-        parameters = [Signal(BINARY32.width, name=f"parameter{n}") for n in range(contract.PARAMETERS)]
         m.d.comb += [
             self.program.eq(stored[Register.PROGRAM_LOW] | stored[Register.PROGRAM_HIGH] << 32),
             self.length.eq(stored[Register.PROGRAM_LENGTH]),
             self.watchdog.eq(stored[Register.WATCHDOG]),
             self.groups.eq(stored[Register.GROUPS]),
-            *(self.parameters[n].eq(word) for n, word in enumerate(parameters)),
+            *(self.parameters[n].eq(stored[Register.PARAMETER + 4 * n]) for n in range(contract.PARAMETERS)),
             *(
                 self.shares[name].eq(stored[Register.SHARES].word_select(n, 8))
                 for n, name in enumerate(contract.SHARES)
@@ -118,11 +118,8 @@ class Registers(wiring.Component):
                         self.abort.eq(bus.wdata[contract.CONTROL_ABORT.bit_length() - 1]),
                     ]
                     m.d.sync += refused.eq(refused + (wants_start & self.running))
-                for register, word in stored.items():
-                    with m.Case(register):
-                        m.d.sync += word.eq(bus.wdata)
-                for n, word in enumerate(parameters):
-                    with m.Case(Register.PARAMETER + 4 * n):
+                for offset, word in stored.items():
+                    with m.Case(offset):
                         m.d.sync += word.eq(bus.wdata)
 
         with m.If(bus.arvalid & bus.arready):

@@ -7,7 +7,7 @@ import numpy as np
 
 from etalstm.device.transport import Transport
 from etalstm.hw import contract
-from etalstm.hw.contract import KEPT_REGISTERS, PAGE_BYTES, Register
+from etalstm.hw.contract import PAGE_BYTES, Register, kept_words
 from etalstm.sim.simulation import Fault, Glitch, Stop
 from etalstm.sim.transport import SimTransport
 
@@ -182,8 +182,9 @@ class FaultyTransport(Transport):
         self._machine.simulation.upset(self._port, glitch, count + 1, bit)
 
     def _turn_register(self) -> None:
-        register = int(self._draw.choice(KEPT_REGISTERS))
-        self._struck = Register(register).name
+        words = kept_words()
+        register = int(self._draw.choice(list(words)))
+        self._struck = words[register]
         bit = 1 << int(self._draw.integers(32))
         self._machine.write_register(register, self._machine.read_register(register) ^ bit)
 

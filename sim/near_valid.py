@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from etalstm.device.accelerator import Accelerator, LoadedProgram
-from etalstm.device.faults import INSTRUCTION_BYTES
 from etalstm.device.session import HardwareSession
 from etalstm.hw import config as configurations
 from etalstm.hw.contract import Register, Status
+from etalstm.hw.image import image_of
 from etalstm.network import initial_parameters
 from etalstm.processors import count_processors
 from etalstm.sim.cases import check_cases
@@ -101,7 +101,7 @@ class Machine:
     def _start(self, name: str, words: list[int]) -> tuple[np.ndarray, Status]:
         """Run a program from the memory as it was; give the memory before it, and how it ended."""
         accelerator, placement = self._accelerator, self._session.placement
-        image = b"".join(word.to_bytes(INSTRUCTION_BYTES, "little") for word in words)
+        image = image_of(words)
         self._memory[:] = self._before
         address = self._at[name]
         self._memory[address : address + len(image)] = np.frombuffer(image, np.uint8)

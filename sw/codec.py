@@ -11,7 +11,7 @@ from numba import njit
 
 from etalstm.errors import StreamError
 from etalstm.hw import contract
-from etalstm.hw.contract import STREAM_BLOCK
+from etalstm.hw.contract import INDEX_CHECK, STREAM_BLOCK, STREAM_INDEX
 from etalstm.stale import drop_older_code
 from etalstm.storage import check_threshold
 
@@ -255,6 +255,28 @@ def stream_words(kept, count: int, bf16: bool = False) -> int:
     if bf16 and not kept.ndim and count > STREAM_BLOCK:
         raise ValueError("with bf16 the size depends on what each block keeps: kept must be an array")
     return _blocks(count) + int(np.sum((kept + 1) // 2 if bf16 else kept))
+
+
+def index_words(start, beats, elements, kept, place) -> np.ndarray:
+    """Give the words of index beats, as the comment above ``STREAM_BLOCK`` in :mod:`etalstm.hw.contract` has them.
+
+    Parameters
+    ----------
+    start, beats, elements, kept : integers, or arrays of them that broadcast to a shape
+    place : likewise
+        Beat of the channel's window where the index itself lies.
+
+    Returns
+    -------
+    array, uint32, shape + (4,)
+    """
+    given = {"start": start, "beats": beats, "elements": elements, "kept": kept, "place": place}
+    words = {name: np.asarray(value, np.uint64) for name, value in given.items()}
+    shape = np.broadcast_shapes(*(value.shape for value in words.values()))
+    words["check"] = np.zeros(shape, np.uint64)
+    for name, turn in INDEX_CHECK.items():
+        words["check"] = words["check"] ^ (words[name] << np.uint64(turn)) ^ (words[name] >> np.uint64(32 - turn))
+    return np.stack([np.broadcast_to(words[name] & 0xFFFF_FFFF, shape) for name in STREAM_INDEX], -1).astype(np.uint32)
 
 
 def _blocks(count: int) -> int:

@@ -34,7 +34,7 @@ PLAIN = {
     "etalstm.turns",
     "etalstm.weight_format",
 }  # plain Python and NumPy: everybody in sw and sim
-CONTRACT = {"etalstm.hw.contract"}
+CONTRACT = {"etalstm.hw.contract", "etalstm.hw.image"}  # what programs are, and their bytes
 CONFIG = {"etalstm.hw.config"}
 DISTANCE = {"etalstm.hw.distance"}  # the tree's latencies, for hardware and timing model alike
 TABLES = {"etalstm.hw.fp.tables"}  # the integers of the activations, for hardware and golden model alike
@@ -42,6 +42,7 @@ TABLES = {"etalstm.hw.fp.tables"}  # the integers of the activations, for hardwa
 # Each layer may import itself and these; the first prefix that fits a module is its layer.
 LAYERS = {
     "etalstm.hw.contract": set(),
+    "etalstm.hw.image": {"etalstm.hw.contract"},
     "etalstm.hw.config": CONTRACT,
     "etalstm.hw.distance": set(),
     "etalstm.hw.fp.tables": CONTRACT,

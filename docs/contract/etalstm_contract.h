@@ -9,6 +9,8 @@
 
 /* Constants */
 #define ETALSTM_INSTRUCTION_BITS 0x100u /* least significant bit first in memory */
+#define ETALSTM_CHECK_OFFSET 240u /* The upper bits of an instruction are its check, so that one that was not read as it was written is refused with BAD_CHECK: the CRC-16 of the CCITT (polynomial 0x1021, from 0xFFFF) of the bytes below, xor the number of the instruction in its program, modulo 2^16. No other field lies there. first bit of the check */
+#define ETALSTM_CHECK_BITS 16u
 #define ETALSTM_OPCODE_BITS 4u
 #define ETALSTM_WAIT_BITS 8u /* how many instructions back a wait can look */
 #define ETALSTM_COMPLETED_BITS 32u /* how many instructions an engine has completed */
@@ -27,7 +29,7 @@
 #define ETALSTM_TILE_BITS 12u /* number of a vector of a channel's units or inputs */
 #define ETALSTM_LOG_BITS 1u /* P and δ have logs of their own */
 #define ETALSTM_STREAM_BITS 28u /* first and last beat of a log */
-#define ETALSTM_STREAM_BLOCK 32u /* A compressed stream: elements in order (vector by vector, lane by lane) in blocks of STREAM_BLOCK. A block is a mask word (bit n: element n is kept), then the kept words in order; with bf16 two kept elements share a word, the first in the low half, and a block's last word is filled up with 0. The last block may have fewer elements, the mask bits of those that are missing are 0. The stream starts at a beat and is filled up to a whole beat with 0. Its index beat holds, as 32-bit words: the beat where it starts, relative to the channel's window; its length in beats; the number of elements; the number of kept elements. */
+#define ETALSTM_STREAM_BLOCK 32u /* A compressed stream: elements in order (vector by vector, lane by lane) in blocks of STREAM_BLOCK. A block is a mask word (bit n: element n is kept), then the kept words in order; with bf16 two kept elements share a word, the first in the low half, and a block's last word is filled up with 0. The last block may have fewer elements, the mask bits of those that are missing are 0. The stream starts at a beat and is filled up to a whole beat with 0. Its index beat holds, as 32-bit words: the beat where it starts, relative to the channel's window; its length in beats; a check; the number of kept elements. The check is the xor of five words: the start, the number of elements rotated left by 5 bits, the beats by 11, the number of kept elements by 19, and by 27 the beat where the index itself lies. */
 #define ETALSTM_MOST_GATES 4u /* of a block that is broadcast, and of a block of a map of rows */
 #define ETALSTM_HEADER_BITS 41u
 #define ETALSTM_ADVANCES 6u /* additions of an ADVANCE */
@@ -39,7 +41,7 @@
 #define ETALSTM_BOARD_SPACE_BYTES 0x2000u /* of both kinds of registers together */
 #define ETALSTM_BOARD_RESET 1u /* lets the memory finish what is under way, then resets the machine; its memory keeps its bytes */
 #define ETALSTM_MAGIC 0x4554414cu /* "ETAL" */
-#define ETALSTM_VERSION 9u
+#define ETALSTM_VERSION 10u
 #define ETALSTM_PARAMETERS 16u
 #define ETALSTM_PARAMETER_ONE 0u /* reads as 1.0 whatever is written */
 #define ETALSTM_PARAMETER_ZERO 1u /* reads as +0.0 whatever is written */
@@ -158,6 +160,7 @@
 #define ETALSTM_STATUS_ABORTED 10u /* stopped by the host */
 #define ETALSTM_STATUS_OVERFLOW 11u /* a compressed stream outgrew its log */
 #define ETALSTM_STATUS_BAD_STREAM 12u /* an index beat or a mask that no compressed STORE writes */
+#define ETALSTM_STATUS_BAD_CHECK 13u /* an instruction whose check does not fit it, or its place in the program */
 
 /* BoardRegister: AXI4-Lite registers that a board has besides the machine's, byte offsets, 32 bits each. They answer whenever the host's link is up. Without ``BoardStatus.UP`` every other register reads 0. */
 #define ETALSTM_BOARD_REGISTER_STATUS 0x1000u /* see :class:`BoardStatus` */
@@ -338,6 +341,17 @@ static inline uint64_t etalstm_get(const etalstm_instruction *instruction, unsig
     for (unsigned n = 0; n < width; ++n)
         value |= (uint64_t)(instruction->words[(offset + n) / 32] >> ((offset + n) % 32) & 1) << n;
     return value;
+}
+
+/* Give an instruction its check, which covers its number in the program, too: the last thing before it is written. */
+static inline void etalstm_seal(etalstm_instruction *instruction, uint32_t number) {
+    uint32_t crc = 0xFFFF;
+    for (unsigned byte = 0; byte < ETALSTM_CHECK_OFFSET / 8; ++byte) {
+        crc ^= (instruction->words[byte / 4] >> byte % 4 * 8 & 0xFF) << 8;
+        for (unsigned bit = 0; bit < 8; ++bit)
+            crc = (crc & 0x8000 ? crc << 1 ^ 0x1021 : crc << 1) & 0xFFFF;
+    }
+    etalstm_set(instruction, ETALSTM_CHECK_OFFSET, ETALSTM_CHECK_BITS, crc ^ (number & 0xFFFF));
 }
 
 #endif

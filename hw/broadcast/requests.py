@@ -8,7 +8,8 @@ from etalstm.hw import contract
 from etalstm.hw.broadcast.blocks import CAST_FIELDS, BlockPlan
 from etalstm.hw.contract import MOST_GATES, Opcode, Status
 from etalstm.hw.dma.bursts import Transfer
-from etalstm.hw.dma.indexed import Index, IndexedReads, Part
+from etalstm.hw.dma.index import Index
+from etalstm.hw.dma.indexed import IndexedReads, Part
 from etalstm.hw.stream import LANE_OFFSET_BITS, Place, Windows, instruction_layout, lane_offset
 
 _SUM_BITS = contract.COUNT_BITS + 1  # of a number of sums before it is checked
@@ -88,6 +89,7 @@ class BlockRequests(wiring.Component):
             reads.size.eq(self.windows.size >> shift),
             reads.stop.eq(self.stop),
             request.window.eq(window),
+            request.place.eq(offset),
             request.transfer.address.eq(window + (offset << shift)),
             request.transfer.beats.eq(Mux(cast.compressed, 1, beats)),
             request.plan.verdict.eq(verdict),

@@ -5,8 +5,9 @@ from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
-from etalstm.hw.contract import STREAM_INDEX, Status
+from etalstm.hw.contract import ADDRESS_BITS, Status
 from etalstm.hw.dma.bursts import Transfer
+from etalstm.hw.dma.index import Index, check_of
 
 _AHEAD = 2  # streams whose index has been asked for
 
@@ -19,13 +20,6 @@ class Part(enum.Enum, shape=2):
     STREAM = 2
 
 
-class Index(data.StructLayout):
-    """An index beat as it was read: its words, and whether it came with an error."""
-
-    def __init__(self, word_bits: int):
-        super().__init__({name: word_bits for name in STREAM_INDEX} | {"error": 1})
-
-
 class Request(data.StructLayout):
     """Vectors, or the index beat of a stream.
 
@@ -33,11 +27,13 @@ class Request(data.StructLayout):
     -------
     transfer : where they lie
     window : byte address of the window that the index counts from
+    place : beat of the window where the transfer begins
     plan : goes with the transfer
     """
 
     def __init__(self, address_bits: int, beats_bits: int, plan: data.StructLayout):
-        super().__init__({"transfer": Transfer(address_bits, beats_bits), "window": address_bits, "plan": plan})
+        members = {"window": address_bits, "place": ADDRESS_BITS, "plan": plan}
+        super().__init__({"transfer": Transfer(address_bits, beats_bits), **members})
 
 
 class IndexedReads(wiring.Component):
@@ -78,7 +74,7 @@ class IndexedReads(wiring.Component):
     def __init__(self, plan: data.StructLayout, word_bits: int, beat_words: int, address_bits: int, beats_bits: int):
         self._plan, self._word_bits, self._beats_bits = plan, word_bits, beats_bits
         self._shift = (word_bits * beat_words // 8).bit_length() - 1
-        self._waiting = data.StructLayout({"window": address_bits, "plan": plan})
+        self._waiting = data.StructLayout({"window": address_bits, "place": ADDRESS_BITS, "plan": plan})
         super().__init__(
             {
                 "i": In(stream.Signature(Request(address_bits, beats_bits, plan))),
@@ -111,6 +107,7 @@ class IndexedReads(wiring.Component):
             taken.eq(plans.valid & plans.ready),
             self.i.ready.eq(taken & own_offers),
             self._waiting(waiting.w_data).window.eq(request.window),
+            self._waiting(waiting.w_data).place.eq(request.place),
             self._waiting(waiting.w_data).plan.eq(request.plan),
             waiting.w_en.eq(taken & own_offers & indexed),
             waiting.r_en.eq((taken & ~own_offers) | self.stop),
@@ -123,11 +120,15 @@ class IndexedReads(wiring.Component):
         m.submodules.indices = indices = SyncFIFO(width=Index(self._word_bits).size, depth=_AHEAD)
         index, asked = Index(self._word_bits)(indices.r_data), self._waiting(waiting.r_data)
         verdict, checked, there = Signal(Status, reset_less=True), Signal(), Signal()
+        check = check_of(
+            self._word_bits, start=index.start, beats=index.beats, elements=asked.plan.extent.elements, kept=index.kept,
+            place=asked.place,
+        )  # fmt: skip
         wrong = (
             (index.beats == 0)
             | index.beats[self._beats_bits :].any()
             | (index.start + index.beats > self.size)
-            | (index.elements != asked.plan.extent.elements)
+            | (index.check != check)
         )
         m.d.comb += [
             self.index.ready.eq(1),

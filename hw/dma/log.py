@@ -9,6 +9,7 @@ from etalstm.hw.axi import BURST_BEATS
 from etalstm.hw.codec.compress import CompressedBeat
 from etalstm.hw.contract import ADDRESS_BITS, KIND_BITS, LOG_BITS, STREAM_BITS, STREAM_INDEX
 from etalstm.hw.dma.bursts import Transfer, WriteTag
+from etalstm.hw.dma.index import check_of
 
 
 class Append(data.StructLayout):
@@ -155,7 +156,7 @@ class Log(wiring.Component):
         to_boundary, wanted, taken, indexing = Signal.like(burst), Signal(), Signal(), Signal()
         transfer, beat = self.transfers.p, self.data.p
         next_position = Signal(STREAM_BITS + 1)
-        active = Signal()
+        active, check = Signal(), Signal(self._word_bits, reset_less=True)
         m.d.comb += [
             to_boundary.eq(BURST_BEATS - position[: (BURST_BEATS - 1).bit_length()]),
             next_position.eq(position + burst),
@@ -166,11 +167,16 @@ class Log(wiring.Component):
             beats.r_en.eq(self.data.ready & (left != 0)),
             beat.index.start.eq(begin),
             beat.index.beats.eq(sent),
-            beat.index.elements.eq(job.elements),
+            beat.index.check.eq(check),
             beat.index.kept.eq(total.kept),
         ]
         with m.If(beats.r_en):
             m.d.sync += left.eq(left - 1)
+        m.d.sync += check.eq(
+            check_of(
+                self._word_bits, start=begin, beats=sent, elements=job.elements, kept=total.kept, place=job.address
+            )
+        )  # a cycle after the last of them has come, a cycle before it is sent
         # From a register, so that nothing but its valid bit hangs on the port.
         with m.If(self.transfers.ready):
             m.d.sync += self.transfers.valid.eq(0)

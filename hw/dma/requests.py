@@ -7,7 +7,8 @@ from amaranth.lib.wiring import In, Out
 from etalstm.hw.codec.decompress import Extent
 from etalstm.hw.contract import ADDRESS_BITS, GROUP_BITS, KIND_BITS, Opcode, Status
 from etalstm.hw.dma.bursts import Transfer
-from etalstm.hw.dma.indexed import Index, IndexedReads, Part
+from etalstm.hw.dma.index import Index
+from etalstm.hw.dma.indexed import IndexedReads, Part
 from etalstm.hw.dma.loop import Loop
 from etalstm.hw.stream import Place, Windows, instruction_layout
 
@@ -109,6 +110,7 @@ class Requests(wiring.Component):
             self.i.ready.eq(reads.i.ready),
             self.busy.eq(prepared | reads.busy),
             request.window.eq(base),
+            request.place.eq(address),
             request.transfer.address.eq(base + (address << self._shift)),
             request.transfer.beats.eq(Mux(instruction.compressed, 1, beats)),
             inside.eq(address + request.transfer.beats <= reads.size),

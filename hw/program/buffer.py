@@ -5,12 +5,20 @@ from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm.hw.axi import BURST_BEATS
-from etalstm.hw.contract import ADDRESS_BITS, INSTRUCTION_BITS, LOOP_BITS
+from etalstm.hw.contract import ADDRESS_BITS, CHECK_BITS, CHECK_OFFSET, INSTRUCTION_BITS, LOOP_BITS
 from etalstm.hw.dma.bursts import Transfer
 from etalstm.hw.dma.reader import ReadBeat
+from etalstm.hw.image import check_masks, check_of
 
 INDEX_BITS = 32  # number of an instruction in its program
 _INSTRUCTION_SHIFT = (INSTRUCTION_BITS // 8).bit_length() - 1
+_KEPT_BITS = CHECK_OFFSET + 2  # of an instruction, with what is wrong with it
+
+
+def _damaged(word, number):
+    """Tell whether the check of an instruction fits neither it nor its number."""
+    parities = Cat((word[:CHECK_OFFSET] & mask).xor() for mask in check_masks())
+    return (parities ^ check_of(0, 0) ^ number) != word[CHECK_OFFSET:]
 
 
 class ProgramBuffer(wiring.Component):
@@ -37,7 +45,9 @@ class ProgramBuffer(wiring.Component):
     command, data                        to and from the reader of the program's port
     valid : :py:`Out(1)`                 ``word`` and ``error`` are those of the instruction at hand
     word : :py:`Out(INSTRUCTION_BITS)`
+                                         without its check
     error : :py:`Out(1)`                 the instruction could not be read, or its address has too many bits
+    damaged : :py:`Out(1)`               its check does not fit
     step : :py:`In(1)`                   go on to the next instruction; only with ``valid``
     back : :py:`In(1)`                   go back by ``distance`` instructions, to number ``target``; never with ``step``
     distance, target : :py:`In`
@@ -56,6 +66,7 @@ class ProgramBuffer(wiring.Component):
                 "valid": Out(1),
                 "word": Out(INSTRUCTION_BITS),
                 "error": Out(1),
+                "damaged": Out(1),
                 "step": In(1),
                 "back": In(1),
                 "distance": In(LOOP_BITS),
@@ -66,11 +77,12 @@ class ProgramBuffer(wiring.Component):
     def elaborate(self, platform):
         """Counters of instructions say what is in the ring; the ring is the slots from `place` on."""
         m = Module()
-        m.submodules.ring = ring = memory.Memory(shape=INSTRUCTION_BITS + 1, depth=self._depth, init=[])
+        m.submodules.ring = ring = memory.Memory(shape=_KEPT_BITS, depth=self._depth, init=[])
         behind, ready = Signal(range(self._depth + 1)), Signal(range(self._depth + 1))
         pending, dropped = Signal(range(self._depth + 1)), Signal(range(self._depth + 1))  # asked for
         place, fill = Signal(range(self._depth)), Signal(range(self._depth))
         word, error, whole = self._assemble(m)
+        number = Signal(CHECK_BITS)  # of the instruction that is stored next
         kept, missed, stored = Signal(), Signal(), Signal()
         asked, beyond = self._ask(m, ready, pending, dropped, missed)
         write, read = ring.write_port(), ring.read_port(domain="comb")
@@ -79,14 +91,15 @@ class ProgramBuffer(wiring.Component):
             missed.eq(self.back & ~kept),
             stored.eq(whole & (dropped == 0)),
             write.addr.eq(fill),
-            write.data.eq(Cat(word, error)),
+            write.data.eq(Cat(word[:CHECK_OFFSET], error, _damaged(word, number))),
             write.en.eq(stored),
             read.addr.eq(place),
-            Cat(self.word, self.error).eq(Mux(beyond, 1 << INSTRUCTION_BITS, read.data)),
+            Cat(self.word[:CHECK_OFFSET], self.error, self.damaged).eq(Mux(beyond, 1 << CHECK_OFFSET, read.data)),
             self.valid.eq((ready != 0) | (beyond & (pending == 0))),
         ]
         m.d.sync += [
             fill.eq(fill + stored),
+            number.eq(number + stored),
             place.eq(place + self.step),
             ready.eq(ready + stored - self.step),
             behind.eq(Mux(behind == self._depth // 2, behind, behind + self.step)),
@@ -101,7 +114,7 @@ class ProgramBuffer(wiring.Component):
             ]
         with m.If(missed):
             m.d.sync += [place.eq(fill + stored), ready.eq(0), behind.eq(0), pending.eq(0)]
-            m.d.sync += dropped.eq(dropped + pending + asked - whole)
+            m.d.sync += [dropped.eq(dropped + pending + asked - whole), number.eq(self.target)]
         return m
 
     def _assemble(self, m):

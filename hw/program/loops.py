@@ -18,7 +18,7 @@ class Fetched(data.StructLayout):
     -------
     word : the instruction as in memory
     index : its number in the program
-    verdict : IDLE, or why there is no such instruction: READ_ERROR, TRUNCATED, BAD_FIELD
+    verdict : IDLE, or why there is no such instruction: READ_ERROR, BAD_CHECK, TRUNCATED, BAD_FIELD
     """
 
     def __init__(self):
@@ -37,12 +37,13 @@ class Loops(wiring.Component):
 
     An instruction a cycle is given, 1 cycle after the buffer has it. A LOOP takes 2 cycles, the end of a turn 1 cycle
     for each loop that ends there, and what the buffer needs to go back. The walk ends with the first instruction whose
-    verdict is not IDLE: one that cannot be read, the end of the program, a malformed LOOP, a HALT in a loop.
+    verdict is not IDLE: one that cannot be read or is damaged, the end of the program, a malformed LOOP, a HALT in a
+    loop.
 
     Members
     -------
     length : :py:`In(INDEX_BITS)`        instructions of the program; constant
-    valid, word, error, step, back, distance, target
+    valid, word, error, damaged, step, back, distance, target
                                          to and from the buffer
     index : :py:`Out(INDEX_BITS)`        number of the instruction that is wanted from the buffer
     o : :py:`Out(stream.Signature(Fetched()))`
@@ -56,6 +57,7 @@ class Loops(wiring.Component):
                 "valid": In(1),
                 "word": In(INSTRUCTION_BITS),
                 "error": In(1),
+                "damaged": In(1),
                 "step": Out(1),
                 "back": Out(1),
                 "distance": Out(LOOP_BITS),
@@ -110,13 +112,19 @@ class Loops(wiring.Component):
 
     def _take(self, m, inner, held, ended):
         """Take the instruction at hand from the buffer."""
-        misplaced = inner.active & (self.word[:OPCODE_BITS] == Opcode.HALT)
+        misplaced, verdict = inner.active & (self.word[:OPCODE_BITS] == Opcode.HALT), Signal(Status)
+        with m.If(self.error):
+            m.d.comb += verdict.eq(Status.READ_ERROR)
+        with m.Elif(self.damaged):
+            m.d.comb += verdict.eq(Status.BAD_CHECK)
+        with m.Elif(misplaced):
+            m.d.comb += verdict.eq(Status.BAD_FIELD)
         m.d.comb += self.step.eq(1)
         m.d.sync += [
             held.eq(1),
             self.o.p.word.eq(self.word),
             self.o.p.index.eq(self.index),
-            self.o.p.verdict.eq(Mux(self.error, Status.READ_ERROR, Mux(misplaced, Status.BAD_FIELD, Status.IDLE))),
+            self.o.p.verdict.eq(verdict),
             self.index.eq(self.index + 1),
-            ended.eq(self.error | misplaced),
+            ended.eq(verdict != Status.IDLE),
         ]

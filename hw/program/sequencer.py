@@ -148,7 +148,7 @@ class Sequencer(wiring.Component):
             buffer.length.eq(self.length),
             loops.length.eq(self.length),
             *(getattr(buffer, name).eq(getattr(loops, name)) for name in ("step", "back", "distance", "target")),
-            *(getattr(loops, name).eq(getattr(buffer, name)) for name in ("valid", "word", "error")),
+            *(getattr(loops, name).eq(getattr(buffer, name)) for name in ("valid", "word", "error", "damaged")),
             self.o.valid.eq(dispatch.o.valid & ~self.drain),
             self.o.p.eq(dispatch.o.p),
             dispatch.o.ready.eq(self.o.ready),

@@ -11,10 +11,10 @@ import numpy as np
 from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import TrainingShape
 from etalstm.device.accelerator import Accelerator
-from etalstm.device.faults import INSTRUCTION_BYTES
 from etalstm.device.hardware import HardwareDevice
 from etalstm.hw.config import Config, preset
 from etalstm.hw.contract import Counter
+from etalstm.hw.image import INSTRUCTION_BYTES, words_of
 from etalstm.model.cells import early_cells
 from etalstm.model.counted import Counted
 from etalstm.model.iteration import count_program
@@ -194,12 +194,8 @@ class ModelledAccelerator(Accelerator):
             yield
         self.cycles += self.counters()["cycles"]
         image = self.transport.read_memory(program.address, program.instructions * INSTRUCTION_BYTES).tobytes()
-        words = [
-            int.from_bytes(image[first : first + INSTRUCTION_BYTES], "little")
-            for first in range(0, len(image), INSTRUCTION_BYTES)
-        ]
         counters = count_program(
-            self.config, words, Densities(self.config, self.session.plan), self.session.shape.architecture,
+            self.config, words_of(image), Densities(self.config, self.session.plan), self.session.shape.architecture,
             counted=Counted(self.config, self._read_window, self.session.plan.groups, self._sent),
             groups=self.session.plan.groups,
         )  # fmt: skip

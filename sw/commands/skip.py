@@ -6,7 +6,7 @@ from typing import Annotated
 import numpy as np
 from typer import Option
 
-from etalstm.codec import encode, stream_words
+from etalstm.codec import encode, index_words, stream_words
 from etalstm.commands.devices import open_named
 from etalstm.commands.options import PRESET_HELP
 from etalstm.commands.side import SidePrograms
@@ -46,8 +46,9 @@ class DeltaProducts:
                 values[generator.random(values.size) >= density] = 0
                 words = encode(values, beat_words=config.beat_words).reshape(-1, config.beat_words)
                 kept = np.count_nonzero(values)
-                indices[number, : len(STREAM_INDEX)] = beat, len(words), values.size, kept
-                self._words[channel, (index.first + number) * config.vector_beats] = stream_words(kept, values.size)
+                place = (index.first + number) * config.vector_beats
+                indices[number, : len(STREAM_INDEX)] = index_words(beat, len(words), values.size, kept, place)
+                self._words[channel, place] = stream_words(kept, values.size)
                 log_beats.append(words)
                 beat += len(words)
             for array, words in ((index, indices), (log, np.concatenate(log_beats))):

@@ -10,7 +10,7 @@ import numpy as np
 from etalstm.architecture import SWING, Architecture
 from etalstm.counters import named_counters
 from etalstm.device.faults import (
-    INSTRUCTION_BYTES,
+    DamagedRegisterError,
     DeviceTimeoutError,
     IncompatibleError,
     StuckError,
@@ -21,6 +21,7 @@ from etalstm.errors import BusyError, DeviceError
 from etalstm.hw import contract
 from etalstm.hw.config import PRESETS, Config
 from etalstm.hw.contract import PAGE_BYTES, Counter, Register, Status
+from etalstm.hw.image import INSTRUCTION_BYTES, words_of
 
 WATCHDOG_CYCLES = 1_000_000  # far above what a memory may take to answer
 _POLL_SECONDS = 0.5
@@ -69,6 +70,7 @@ class Accelerator:
         self._windows = (0, 0, 0)  # base, stride, size
         self._parameters = np.zeros(contract.PARAMETERS, np.float32)
         self._architecture, self._groups = SWING, 1
+        self._written: dict[int, int] = {}  # registers, as the last start left them
         self._check_identity()
 
     def load(self, program: bytes, address: int) -> LoadedProgram:
@@ -165,6 +167,8 @@ class Accelerator:
             If the time was not enough.
         ProgramError
             If the machine stopped the program; the message has the instruction. The machine takes the next program.
+        DamagedRegisterError
+            If at the end a register was not what was written there at the start; results may be wrong then.
         """
         self.start(program)
         try:
@@ -179,6 +183,7 @@ class Accelerator:
             if isinstance(error, StuckError):
                 self.transport.reset()  # a memory that never answers holds its port
             raise error
+        self._check_registers()
 
     def start(self, program: LoadedProgram) -> None:
         """Start a program and come back; :meth:`running` is this and the wait.
@@ -190,21 +195,9 @@ class Accelerator:
         """
         if self._read(Register.STATUS) == Status.RUNNING:
             raise BusyError("a program runs already; wait for its end or abort it")
-        self._write(Register.PROGRAM_LOW, program.address & 0xFFFFFFFF)
-        self._write(Register.PROGRAM_HIGH, program.address >> 32)
-        self._write(Register.PROGRAM_LENGTH, program.instructions)
-        self._write(Register.WATCHDOG, self.watchdog_cycles)
-        base, stride, size = self._windows
-        self._write(Register.WINDOW_LOW, base & 0xFFFFFFFF)
-        self._write(Register.WINDOW_HIGH, base >> 32)
-        self._write(Register.WINDOW_STRIDE, stride // PAGE_BYTES)
-        self._write(Register.WINDOW_SIZE, size // PAGE_BYTES)
-        division = self._architecture.division
-        self._write(Register.SHARES, division.register if division else 0)
-        self._write(Register.SEND_ZEROS, int(not self._architecture.skips))
-        self._write(Register.GROUPS, self._groups)
-        for number, word in enumerate(self._parameters.view(np.uint32)):
-            self._write(Register.PARAMETER + 4 * number, int(word))
+        self._written = self._settings(program)
+        for register, value in self._written.items():
+            self._write(register, value)
         refused = self._read(Register.REFUSED)
         self._write(Register.CONTROL, contract.CONTROL_START)
         if self._read(Register.REFUSED) != refused:
@@ -232,6 +225,35 @@ class Accelerator:
         """
         return named_counters([self._counter(number) for number in range(Counter.COUNT)], self.config.beat_bytes)
 
+    def _settings(self, program: LoadedProgram) -> dict[int, int]:
+        """Give what the registers must hold while a program runs."""
+        base, stride, size = self._windows
+        division = self._architecture.division
+        return {
+            Register.PROGRAM_LOW: program.address & 0xFFFFFFFF,
+            Register.PROGRAM_HIGH: program.address >> 32,
+            Register.PROGRAM_LENGTH: program.instructions,
+            Register.WATCHDOG: self.watchdog_cycles,
+            Register.WINDOW_LOW: base & 0xFFFFFFFF,
+            Register.WINDOW_HIGH: base >> 32,
+            Register.WINDOW_STRIDE: stride // PAGE_BYTES,
+            Register.WINDOW_SIZE: size // PAGE_BYTES,
+            Register.SHARES: division.register if division else 0,
+            Register.SEND_ZEROS: int(not self._architecture.skips),
+            Register.GROUPS: self._groups,
+        } | {Register.PARAMETER + 4 * n: int(word) for n, word in enumerate(self._parameters.view(np.uint32))}
+
+    def _check_registers(self) -> None:
+        """Hold what is in the registers to what was written there when the program was started."""
+        for register, value in self._written.items():
+            found = self._read(register)
+            if found != value:
+                name = contract.kept_words()[register]
+                raise DamagedRegisterError(
+                    f"register {name} is {found:#010x} after a program that was started with {value:#010x}: "
+                    "what the program computed may be wrong"
+                )
+
     def _wait(self, timeout_seconds: float | None) -> None:
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         while self._read(Register.STATUS) == Status.RUNNING:
@@ -250,8 +272,7 @@ class Accelerator:
         def words(first: int, count: int) -> list[int]:
             address = program.address + first * INSTRUCTION_BYTES
             image = self.transport.read_memory(address, count * INSTRUCTION_BYTES).tobytes()
-            starts = range(0, len(image), INSTRUCTION_BYTES)
-            return [int.from_bytes(image[start : start + INSTRUCTION_BYTES], "little") for start in starts]
+            return words_of(image)
 
         engine, instruction = self._read(Register.ERROR_ENGINE), self._read(Register.ERROR_INSTRUCTION)
         return program_error(status, engine, instruction, words, program.instructions)

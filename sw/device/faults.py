@@ -3,10 +3,9 @@
 from collections.abc import Callable
 
 from etalstm.errors import DeviceError
-from etalstm.hw.contract import INSTRUCTION_BITS, OPCODE_BITS, Engine, Status
+from etalstm.hw.contract import OPCODE_BITS, Engine, Status
 from etalstm.plan.walk import line_of, locate
 
-INSTRUCTION_BYTES = INSTRUCTION_BITS // 8
 _CHUNK = 4096  # instructions read from the machine at a time
 
 
@@ -16,6 +15,10 @@ class IncompatibleError(DeviceError):
 
 class DeviceTimeoutError(DeviceError):
     """A program took longer than the host was willing to wait; it was stopped."""
+
+
+class DamagedRegisterError(DeviceError):
+    """A register of the machine has changed while a program ran."""
 
 
 class ProgramError(DeviceError):
@@ -76,6 +79,10 @@ class BadStreamError(ProgramError):
     """An index beat or a compressed stream is damaged."""
 
 
+class DamagedProgramError(ProgramError):
+    """An instruction is not the one that was written: its check does not fit."""
+
+
 _ERRORS = {
     Status.BAD_OPCODE: BadOpcodeError,
     Status.BAD_FIELD: BadFieldError,
@@ -87,6 +94,7 @@ _ERRORS = {
     Status.ABORTED: AbortedError,
     Status.OVERFLOW: LogFullError,
     Status.BAD_STREAM: BadStreamError,
+    Status.BAD_CHECK: DamagedProgramError,
 }
 
 

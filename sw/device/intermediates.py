@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from etalstm.codec import encode, kept_by_block
+from etalstm.codec import encode, index_words, kept_by_block
 from etalstm.device.windows import Windows
 from etalstm.errors import StreamError
 from etalstm.hw.contract import STREAM_INDEX
@@ -18,7 +18,8 @@ from etalstm.plan.segments import Segment, up_to
 from etalstm.storage import KINDS
 from etalstm.stream import DENSE_KIND, Encoding, StreamHeader, seal, unseal
 
-START, BEATS, ELEMENTS, KEPT = range(len(STREAM_INDEX))
+START, BEATS, KEPT = range(3)  # of an extent
+_OF_INDEX = [STREAM_INDEX.index(name) for name in ("start", "beats", "kept")]
 
 
 class OutgrownError(StreamError):
@@ -106,7 +107,7 @@ class Intermediates:
         words = self._read_region(held, int((extents[:, :, START] + extents[:, :, BEATS]).max(initial=0)))
         sealed = []
         for number, stream in enumerate(streams):
-            for channel, (start, beats, _, kept) in enumerate(extents[:, number].tolist()):
+            for channel, (start, beats, kept) in enumerate(extents[:, number].tolist()):
                 body = words[channel, start : start + beats].reshape(-1)
                 sealed.append(seal(self.header(stream, channel, kept, body.size), body))
         return sealed
@@ -173,8 +174,8 @@ class Intermediates:
         Returns
         -------
         streams : list of Stream
-        extents : array, int64, (channels, streams, 4)
-            Where each lies, as its index has it, but in beats of the region.
+        extents : array, int64, (channels, streams, 3)
+            Where each begins, in beats of the region, its beats, and how many elements are kept.
         bodies : dict from (channel, beat) to array, uint32, (beats, words of a beat)
 
         Raises
@@ -183,7 +184,7 @@ class Intermediates:
             As :meth:`write` does.
         """
         streams, sealed = list(self.streams(held)), iter(sealed)
-        extents = np.zeros((self._channels, len(streams), len(STREAM_INDEX)), np.int64)
+        extents = np.zeros((self._channels, len(streams), 3), np.int64)
         bodies = {}
         ends = [self._log_start(held)] * self._channels
         for number, stream in enumerate(streams):
@@ -195,7 +196,7 @@ class Intermediates:
                     start = stream.vector * self._config.vector_beats
                 else:
                     ends[channel] += beats
-                extents[channel, number] = start, beats, header.elements, header.kept
+                extents[channel, number] = start, beats, header.kept
                 bodies[channel, start] = words.reshape(beats, -1)
         missing = self._vectors(extents) - held.region.vectors
         if missing > 0:
@@ -226,16 +227,16 @@ class Intermediates:
         return (held.log.array.first - held.region.first) * self._config.vector_beats if held.log else 0
 
     def _extents(self, held: Held, streams: list[Stream]) -> np.ndarray:
-        """Read where streams lie: int64, (channels, streams, 4), starts in beats of the region."""
+        """Read where streams lie: int64, (channels, streams, 3), see :meth:`place`."""
         beats = self._config.vector_beats
         tables = {
             layer.number: (first, self._read_index(layer, first, count)) for layer, first, count in self._indices(held)
         }
-        extents = np.zeros((self._channels, len(streams), len(STREAM_INDEX)), np.int64)
+        extents = np.zeros((self._channels, len(streams), 3), np.int64)
         for number, stream in enumerate(streams):
             if stream.kind == DENSE_KIND:
                 words = stream.vectors * self._config.lanes
-                extents[:, number] = stream.vector * beats, stream.vectors * beats, words, words
+                extents[:, number] = stream.vector * beats, stream.vectors * beats, words
             else:
                 first, table = tables[stream.layer.number]
                 extents[:, number] = table[:, stream.vector - first]
@@ -251,16 +252,19 @@ class Intermediates:
                 yield layer, piece.steps.start * of_step, len(piece.steps) * of_step
 
     def _read_index(self, layer: LayerArrays, first: int, count: int) -> np.ndarray:
-        return self._windows.read_words(layer.index.part(first, count)).view(np.uint32)[:, :, : len(STREAM_INDEX)]
+        return self._windows.read_words(layer.index.part(first, count)).view(np.uint32)[:, :, _OF_INDEX]
 
     def _write_indices(self, held: Held, streams: list[Stream], extents: np.ndarray) -> None:
-        extents = extents.copy()
-        extents[:, :, START] += held.region.first * self._config.vector_beats
+        of_vector, lanes = self._config.vector_beats, self._config.lanes
         for layer, first, count in self._indices(held):
-            table = np.zeros((self._channels, count, self._config.lanes), np.uint32)
+            table = np.zeros((self._channels, count, lanes), np.uint32)
             for number, stream in enumerate(streams):
                 if stream.layer is layer:
-                    table[:, stream.vector - first, : len(STREAM_INDEX)] = extents[:, number]
+                    start, beats, kept = extents[:, number].T
+                    place = (layer.index.first + stream.vector) * of_vector
+                    table[:, stream.vector - first, : len(STREAM_INDEX)] = index_words(
+                        start + held.region.first * of_vector, beats, stream.vectors * lanes, kept, place
+                    )
             self._windows.write_words(layer.index.part(first, count), table)
 
     def _read_region(self, held: Held, beats: int) -> np.ndarray:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Iterable
 from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Opcode
+from etalstm.hw.image import INSTRUCTION_BYTES, image_of
 from etalstm.plan.fold import (
     FEWEST_TURNS,
     MOST_WRITTEN,
@@ -179,11 +180,11 @@ class Program:
     @property
     def bytes(self) -> int:
         """Bytes of the program."""
-        return len(self.words) * contract.INSTRUCTION_BITS // 8
+        return len(self.words) * INSTRUCTION_BYTES
 
     def image(self) -> bytes:
-        """Bytes of the program as they lie in memory."""
-        return b"".join(word.to_bytes(contract.INSTRUCTION_BITS // 8, "little") for word in self.words)
+        """Bytes of the program as they lie in memory, with the instructions' checks."""
+        return image_of(self.words)
 
 
 def _resources(names: Iterable[Hashable]) -> list[VectorSet | Part]:

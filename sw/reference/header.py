@@ -36,6 +36,17 @@ static inline uint64_t etalstm_get(const etalstm_instruction *instruction, unsig
     return value;
 }
 
+/* Give an instruction its check, which covers its number in the program, too: the last thing before it is written. */
+static inline void etalstm_seal(etalstm_instruction *instruction, uint32_t number) {
+    uint32_t crc = 0xFFFF;
+    for (unsigned byte = 0; byte < ETALSTM_CHECK_OFFSET / 8; ++byte) {
+        crc ^= (instruction->words[byte / 4] >> byte % 4 * 8 & 0xFF) << 8;
+        for (unsigned bit = 0; bit < 8; ++bit)
+            crc = (crc & 0x8000 ? crc << 1 ^ 0x1021 : crc << 1) & 0xFFFF;
+    }
+    etalstm_set(instruction, ETALSTM_CHECK_OFFSET, ETALSTM_CHECK_BITS, crc ^ (number & 0xFFFF));
+}
+
 #endif
 """
 

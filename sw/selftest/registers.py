@@ -23,7 +23,7 @@ def identification(bench: Bench) -> Outcome:
 
 def registers(bench: Bench) -> Outcome:
     """Walk a one and a zero through every register that keeps what is written, all others holding something else."""
-    transport, kept = bench.transport, contract.KEPT_REGISTERS
+    transport, kept = bench.transport, contract.kept_words()
     outcome = Outcome("registers", f"{len(kept)} registers, {len(_WALKING)} words each")
     for word in _WALKING:
         values = {register: word ^ 0x01000193 * n & 0xFFFFFFFF for n, register in enumerate(kept)}
@@ -32,7 +32,7 @@ def registers(bench: Bench) -> Outcome:
         for register, value in values.items():
             got = transport.read_register(register)
             if got != value:
-                what = f"{register.name} reads {got:#010x} after {value:#010x} was written"
+                what = f"{kept[register]} reads {got:#010x} after {value:#010x} was written"
                 outcome.findings.append(Finding(what, "the AXI4-Lite path from PCIe to the registers"))
                 return outcome
     for register in kept:

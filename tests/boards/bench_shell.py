@@ -14,6 +14,7 @@ from etalstm.device.faults import BadOpcodeError
 from etalstm.device.hardware import HardwareDevice
 from etalstm.hw import contract
 from etalstm.hw.contract import MAGIC, BoardRegister, BoardStatus, Memory, Opcode, Register, Status, encode
+from etalstm.hw.image import image_of
 from etalstm.network import NetworkShape
 from tests.boards.card import CardTransport
 from tests.boards.machines import SMALL
@@ -42,7 +43,7 @@ def copying(*last):
 def prepare(accelerator, words):
     """Put a program into memory and the windows over all of it."""
     accelerator.set_windows(0, STRIDE)
-    return accelerator.load(b"".join(word.to_bytes(32, "little") for word in words), PROGRAM)
+    return accelerator.load(image_of(words), PROGRAM)
 
 
 def assert_copies(transport, accelerator, seed):

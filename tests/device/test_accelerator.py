@@ -8,6 +8,7 @@ from etalstm.device.faults import (
     BadAddressError,
     BadFieldError,
     BadOpcodeError,
+    DamagedRegisterError,
     DeviceTimeoutError,
     IncompatibleError,
     ReadError,
@@ -20,18 +21,18 @@ from etalstm.errors import BusyError, DeviceError
 from etalstm.hw import contract
 from etalstm.hw.config import preset
 from etalstm.hw.contract import Counter, Engine, Opcode, Register, Status
+from etalstm.hw.image import image_of
 
 CONFIG = preset("test")
 SEQUENCER = len(Engine)
-PROGRAM = b"".join(
-    word.to_bytes(32, "little")
-    for word in (
+PROGRAM = image_of(
+    [
         contract.encode(Opcode.LOAD, address=7, outer=1, inner=2),
         contract.encode(Opcode.MAC, tiles=3),
         contract.encode(Opcode.LOAD, address=9, outer=1, inner=4),
         15,
         contract.encode(Opcode.HALT),
-    )
+    ]
 )
 
 
@@ -118,6 +119,19 @@ def test_runs_a_program(machine, accelerator):
     assert machine.registers[Register.WINDOW_SIZE] == 1
     assert machine.registers[Register.PARAMETER + 12] == 0x3F000000
     assert machine.registers[Register.WATCHDOG] == accelerator.watchdog_cycles
+
+
+@pytest.mark.parametrize(
+    ("register", "name"), [(Register.WINDOW_LOW, "WINDOW_LOW"), (Register.PARAMETER + 60, "PARAMETER 15")]
+)
+def test_a_register_that_changes_while_a_program_runs_is_named(machine, accelerator, register, name):
+    program = accelerator.load(PROGRAM, 0x1000)
+    with (
+        pytest.raises(DamagedRegisterError, match=f"register {name} is 0x.* started with 0x"),
+        accelerator.running(program),
+    ):
+        machine.registers[register] ^= 1 << 31
+    accelerator.run(program)
 
 
 @pytest.mark.parametrize("register", [Register.MAGIC, Register.VERSION, Register.PRESET, Register.SHAPE])

@@ -17,6 +17,7 @@ from etalstm.device.xdma import CardError, LinkDownError, XdmaTransport
 from etalstm.errors import DeviceError
 from etalstm.hw.config import preset
 from etalstm.hw.contract import MAGIC, BoardRegister, BoardStatus, Opcode, Register, Status, encode
+from etalstm.hw.image import image_of
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.sim.nodes import SimulatedNodes
 from etalstm.sim.simulation import Fault
@@ -25,10 +26,7 @@ from tests.device.faulty import FaultyNodes
 CONFIG = preset("test")
 SHAPE = TrainingShape(NetworkShape(3, 5), batch=2, steps=2)
 ALL = {f"xdma0_{name}" for name in ("user", "events_0", "h2c_0", "h2c_1", "c2h_0", "c2h_1")}
-ENDLESS = b"".join(
-    word.to_bytes(32, "little")
-    for word in (encode(Opcode.MAC, tiles=1), encode(Opcode.HALT))  # scalars never come
-)
+ENDLESS = image_of([encode(Opcode.MAC, tiles=1), encode(Opcode.HALT)])  # scalars never come
 
 
 @pytest.fixture
@@ -102,7 +100,7 @@ def test_an_event_that_never_comes_only_costs_time(card, monkeypatch):
 def test_the_event_of_an_earlier_program_is_not_taken_for_this_ones(card):
     with opened(card) as transport:
         accelerator = Accelerator(transport, CONFIG)
-        accelerator.start(accelerator.load(encode(Opcode.HALT).to_bytes(32, "little"), 0))
+        accelerator.start(accelerator.load(image_of([encode(Opcode.HALT)]), 0))
         card.nodes.machine.simulation.run(1000)  # it has ended, and nobody waited for its event
         assert_trains(transport)
 

@@ -4,18 +4,22 @@ from amaranth.hdl import Assert, Assume, Cover, Mux, Signal
 from amaranth.lib import data
 
 from tests.formal.harness import Shadow, bench, constant, payload, stream_in
-from tests.formal.prove import Mutant, Proof, pdr
+from tests.formal.prove import Change, Mutant, Proof, pdr
 
 _WORD, _BEAT_WORDS, _ADDRESS, _BEATS = 4, 4, 5, 3
 _AHEAD = 2
+_PLACE = 1  # bits of the beat where an index lies
 _SLOW = 2  # cycles from an index to its stream
+_CHECK = '{"start": 0, "elements": 5, "beats": 11, "kept": 19, "place": 27}'
+_SMALL_CHECK = '{"elements": 5, "place": 27}'
 
 
 def indexed_reads(load):
     """Remember the requests for indices, and the indices that came for them.
 
     Words of 4 bits and addresses of 5: sums that leave the window do so at every place. A plan has one bit that is only
-    copied. The surroundings answer each transfer of an index with one index, in order.
+    copied. The check is made of two words in place of five: each of
+    them enters it in the same way. The surroundings answer each transfer of an index with one index, in order.
     """
     status, indexed = load("hw.contract").Status, load("hw.dma.indexed")
     part, extent = indexed.Part, load("hw.codec.decompress").Extent(_WORD)
@@ -36,7 +40,7 @@ def indexed_reads(load):
         m,
         _AHEAD,
         push=wants_index,
-        value=payload(request.window, request.plan),
+        value=payload(request.window, request.place, request.plan),
         pop=streamed,
         clear=stopped,
         name="asked",
@@ -44,12 +48,19 @@ def indexed_reads(load):
     came = Shadow(m, _AHEAD, push=index.valid, value=index.p, pop=streamed, clear=stopped, name="came")
     coming = Signal(range(_AHEAD + 1))  # indices that are asked for and have not come
     m.d.sync += coming.eq(Mux(stopped, 0, coming + wants_index - index.valid))
-    window, waiting, here = asked.head[:_ADDRESS], plan(asked.head[_ADDRESS:]), index.p.shape()(came.head)
+    window, place = asked.head[:_ADDRESS], asked.head[_ADDRESS:][:_PLACE]
+    waiting, here = plan(asked.head[_ADDRESS + _PLACE :]), index.p.shape()(came.head)
+    words = {
+        "start": here.start, "elements": waiting.extent.elements, "beats": here.beats, "kept": here.kept, "place": place
+    }  # fmt: skip
+    check = 0
+    for name, turn in load("hw.contract").INDEX_CHECK.items():
+        check = check ^ (words[name] << turn % _WORD) ^ (words[name] >> _WORD - turn % _WORD)
     fits = (
         (here.beats != 0)
         & (here.beats < 1 << _BEATS)
         & (here.start + here.beats <= unit.size)
-        & (here.elements == waiting.extent.elements)
+        & (here.check == check[:_WORD])
     )
     verdict = Mux(here.error, status.READ_ERROR, Mux(fits, status.IDLE, status.BAD_STREAM))
     expected = Signal(plan)
@@ -99,6 +110,10 @@ PROOFS = [
         claim="each request once, in order; each index followed by its stream, checked, at most 2 cycles later",
         method=pdr(),
         reach=12,
+        small=(
+            Change("hw.contract", _CHECK, _SMALL_CHECK),
+            Change("hw.contract", "\nADDRESS_BITS = 28", f"\nADDRESS_BITS = {_PLACE}"),
+        ),
         mutants=(
             _mutant("Mux(indexed, waiting.w_rdy, ~waiting.r_rdy)", "Mux(indexed, waiting.w_rdy, 1)"),
             _mutant("Mux(indexed, waiting.w_rdy, ~waiting.r_rdy)", "Mux(indexed, 1, ~waiting.r_rdy)"),
@@ -113,10 +128,11 @@ PROOFS = [
             _mutant("            | index.beats[self._beats_bits :].any()\n", ""),
             _mutant("index.start + index.beats > self.size", "index.start + index.beats >= self.size"),
             _mutant("index.start + index.beats > self.size", "index.start > self.size"),
-            _mutant("            | (index.elements != asked.plan.extent.elements)\n", ""),
+            _mutant("            | (index.check != check)\n", ""),
+            _mutant("place=asked.place", "place=0"),
             _mutant("Mux(index.error, Status.READ_ERROR, ", "Mux(0, Status.READ_ERROR, "),
             _mutant("checked.eq(there & ~waiting.r_en)", "checked.eq(there)"),
-            _mutant("plan.extent.kept.eq(index.kept)", "plan.extent.kept.eq(index.elements)"),
+            _mutant("plan.extent.kept.eq(index.kept)", "plan.extent.kept.eq(index.check)"),
         ),
     )
 ]

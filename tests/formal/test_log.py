@@ -64,6 +64,10 @@ def log(load):
     index_now = index_owed | index_new
     owed_now = owed + Mux(burst, transfer.beats, 0)
     violation = before(m, unit.violation, name="violation")
+    words = {"start": begin, "elements": job.elements, "beats": sent, "kept": streams.kept, "place": job.address}
+    check = 0
+    for name, turn in load("hw.contract").INDEX_CHECK.items():
+        check = check ^ (words[name] << turn % _WORD) ^ (words[name][:_WORD] >> _WORD - turn % _WORD)
     m.d.comb += [
         Assume(~beats.valid | (beats.p.kept[2:] == 0)),
         Assert(i.ready == ~active),
@@ -77,7 +81,7 @@ def log(load):
         Assert(~out.valid | (indexing == index_now)),
         Assert(~indexing | (owed_now == 0)),
         Assert(~indexing | ((out.p.index.start == begin) & (out.p.index.beats == sent))),
-        Assert(~indexing | ((out.p.index.elements == job.elements) & (out.p.index.kept == streams.kept))),
+        Assert(~indexing | ((out.p.index.check == check[:_WORD]) & (out.p.index.kept == streams.kept))),
         Assert(~unit.violation | (active & ~transfers.valid & ~out.valid & (at + length > job.end))),
         Assert(~violation | unit.violation),
         Cover(concluded & (begin == 1) & (sent == 2) & job.log),

@@ -10,6 +10,7 @@ _INDEX, _TURN, _LENGTH = 3, 2, 3  # bits
 _LINES = 4  # of the program
 _DEPTH = 2
 _STILL = _DEPTH + 2  # cycles without movement
+_GIVEN = ("word", "error", "damaged")  # by the buffer
 
 
 class _Line:
@@ -17,7 +18,7 @@ class _Line:
 
     Members
     -------
-    word, error : as the buffer gives them
+    word, error, damaged : as the buffer gives them
     turns, length, end : of a LOOP: its fields, and the line after its body
     left, active : turns to go; the loop is being executed
     """
@@ -27,7 +28,9 @@ class _Line:
         self.number, self._opcodes = number, contract.Opcode
         fields = Signal(layout(contract.Opcode.LOOP), name=f"line{number}")
         self.word, self.error = fields.as_value(), Signal(name=f"error{number}")
+        self.damaged = Signal(name=f"damaged{number}")
         m.d.comb += [fields.eq(AnyConst(len(self.word))), self.error.eq(AnyConst(1))]
+        m.d.comb += self.damaged.eq(AnyConst(1))
         m.d.comb += Assume(self.word[contract.OPCODE_BITS : contract.HEADER_BITS] == 0)
         self.turns, self.length, self.end = fields.turns, fields.length, number + 1 + fields.length
         self.loops, self.halts = (fields.opcode == contract.Opcode[name] for name in ("LOOP", "HALT"))
@@ -72,7 +75,7 @@ def _execute(m, unit, walk, lines):
             m.d.sync += [line.left.eq(line.left - 1), walk.next.eq(line.number + 1)]
         with m.If(unit.step & here):
             m.d.sync += [
-                line.active.eq(line.loops & ~line.error),
+                line.active.eq(line.loops & ~line.error & ~line.damaged),
                 line.left.eq(line.turns),
                 walk.next.eq(line.number + 1),
             ]
@@ -92,18 +95,18 @@ def loops(load):
     constant(m, unit.length)
     lines = [_Line(m, load, number) for number in range(_LINES)]
     walk, position = _Walk(m, lines, unit.length), Signal(_INDEX)
-    words, errors = Array(line.word for line in lines), Array(line.error for line in lines)
+    word, error, damaged = (Array(getattr(line, name) for line in lines)[position] for name in _GIVEN)
     o, ended = unit.o, Signal()
     given = stream_out(m, o, name="o")
 
-    word, error = words[position], errors[position]
-    is_loop = Array(line.loops for line in lines)[position] & ~error
+    is_loop = Array(line.loops for line in lines)[position] & ~error & ~damaged
     halts = Array(line.halts for line in lines)[position]
     turns, length = Array(line.turns for line in lines)[position], Array(line.length for line in lines)[position]
     depth = sum(walk.active)
     malformed = (turns == 0) | (length == 0) | (position + 1 + length > walk.end) | (depth == _DEPTH)
     bad = Mux(is_loop, malformed, halts & walk.any)
-    verdict = Mux(error, status.READ_ERROR, Mux(bad, status.BAD_FIELD, status.IDLE))
+    malformed_or_none = Mux(bad, status.BAD_FIELD, status.IDLE)
+    verdict = Mux(error, status.READ_ERROR, Mux(damaged, status.BAD_CHECK, malformed_or_none))
     there, entering, expected, number = Signal(), Signal(), Signal(status), Signal(_INDEX)
     truncated = o.valid & ~there
     still = Signal(range(_STILL + 2))
@@ -113,6 +116,7 @@ def loops(load):
         Assume(unit.length <= _LINES),
         Assume(unit.word[: len(word)] == word),
         Assume(unit.error == error),
+        Assume(unit.damaged == damaged),
         Assert(unit.index == position),
         Assert(ended | (walk.next == position)),
         Assert(~(unit.step & ~unit.valid)),
@@ -181,7 +185,9 @@ PROOFS = [
             _mutant(
                 "inner.active & (self.word[:OPCODE_BITS] == Opcode.HALT)", "self.word[:OPCODE_BITS] == Opcode.HALT"
             ),
-            _mutant("ended.eq(self.error | misplaced)", "ended.eq(self.error)"),
+            _mutant("ended.eq(verdict != Status.IDLE)", "ended.eq(self.error | self.damaged)"),
+            _mutant("verdict.eq(Status.BAD_CHECK)", "verdict.eq(Status.IDLE)"),
+            _mutant("with m.Elif(self.damaged):", "with m.If(self.damaged):"),
         ),
     )
 ]

@@ -9,6 +9,7 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 
+from etalstm.codec import index_words
 from etalstm.hw.config import preset
 from etalstm.hw.contract import BINARY32, COUNT_BITS, STREAM_INDEX, Opcode, Status, cast_sums, encode
 from etalstm.hw.stream import Place, Scalar
@@ -25,7 +26,7 @@ STREAMS = 0x200  # first beat that no dense CAST reads
 MODEL = CastModel(CONFIG.lanes, CONFIG.beat_words, CONFIG.broadcast_words, STRIDE)
 CASTS, SEED = 60, 8
 SCALAR = Scalar(BINARY32)
-START, BEATS, ELEMENTS, KEPT = range(len(STREAM_INDEX))
+START, BEATS, CHECK, _ = range(len(STREAM_INDEX))
 
 
 class Bench:
@@ -211,17 +212,32 @@ async def hides_the_way_to_a_stream(dut):
 
 
 DAMAGES = {
-    "starts beyond the window": lambda index, beats: index.__setitem__(START, STRIDE // CONFIG.beat_bytes),
-    "starts far beyond": lambda index, beats: index.__setitem__(START, 0xFFFFFFFF),
-    "no beats": lambda index, beats: index.__setitem__(BEATS, 0),
-    "too few beats": lambda index, beats: index.__setitem__(BEATS, index[BEATS] - 1),
-    "too many beats": lambda index, beats: index.__setitem__(BEATS, index[BEATS] + 1),
-    "more beats than memory": lambda index, beats: index.__setitem__(BEATS, 0xFFFFFFFF),
-    "fewer elements": lambda index, beats: index.__setitem__(ELEMENTS, index[ELEMENTS] - CONFIG.lanes),
-    "fewer kept": lambda index, beats: index.__setitem__(KEPT, index[KEPT] - 1),
-    "a mask bit more": lambda index, beats: beats.__setitem__(0, 0xFFFFFFFF),
-    "a mask bit less": lambda index, beats: beats.__setitem__(0, beats[0] & beats[0] - 1),
+    "starts beyond the window": {"start": lambda _: STRIDE // CONFIG.beat_bytes},
+    "starts far beyond": {"start": lambda _: 0xFFFFFFFF},
+    "no beats": {"beats": lambda _: 0},
+    "too few beats": {"beats": lambda beats: beats - 1},
+    "too many beats": {"beats": lambda beats: beats + 1},
+    "more beats than memory": {"beats": lambda _: 0xFFFFFFFF},
+    "fewer elements": {"elements": lambda elements: elements - CONFIG.lanes},
+    "fewer kept": {"kept": lambda kept: kept - 1},
+    "of another place": {"place": lambda place: place + 1},
+    "another check": {"check": lambda check: check ^ 1 << 31},
+    "a mask bit more": {"mask": lambda _: 0xFFFFFFFF},
+    "a mask bit less": {"mask": lambda mask: mask & mask - 1},
 }
+
+
+def damage_stream(damage, index, mask, elements, place):
+    """Change a word of an index, which has the check of that word then, or the check itself, or a mask."""
+    start, beats, check, kept = map(int, index)
+    words = {"start": start, "beats": beats, "elements": elements, "kept": kept, "place": place}
+    changed = words | {"check": check, "mask": int(mask[0])}
+    for name, change in DAMAGES[damage].items():
+        changed[name] = change(changed[name])
+    index[:] = index_words(*(changed[name] for name in words))
+    if "check" in DAMAGES[damage]:
+        index[CHECK] = changed["check"]
+    mask[0] = changed["mask"]
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -235,7 +251,8 @@ async def refuses_streams_that_nothing_writes(dut, damage, stall):
     before = index.copy()
     beats = bench.index(int(index[START]))
     stream = beats.copy()
-    DAMAGES[damage](index, beats)
+    elements = good["gates"] * good["batch"] * CONFIG.lanes
+    damage_stream(damage, index[: len(STREAM_INDEX)], beats, elements, casts[1]["address"])
     await bench.execute(casts)
     await bench.idle()
     assert bench.status is Status.BAD_STREAM, bench.status.name

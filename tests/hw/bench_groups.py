@@ -8,6 +8,7 @@ from cocotb.task import bridge
 from etalstm.device.accelerator import Accelerator
 from etalstm.device.faults import BadFieldError, ProgramError
 from etalstm.hw.contract import Opcode, Traffic, encode
+from etalstm.hw.image import image_of
 from etalstm.sim.cocotb_transport import CocotbTransport
 from tests.hw.grouped import CONFIG, HALT, WINDOW_BYTES, program, words_of, wrong_programs
 from tests.plan.interpreter import Interpreter
@@ -31,7 +32,7 @@ async def on_machine(dut, stall, work):
 
 
 def load(accelerator, words):
-    return accelerator.load(b"".join(word.to_bytes(32, "little") for word in words), PROGRAM)
+    return accelerator.load(image_of(words), PROGRAM)
 
 
 def check(accelerator, groups, seed=SEED):

@@ -26,6 +26,7 @@ from etalstm.hw.contract import (
     VectorOp,
     encode,
 )
+from etalstm.hw.image import image_of
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.plan.walk import walk
 from etalstm.sim.cocotb_transport import CocotbTransport
@@ -67,7 +68,7 @@ def train(device, shape=SHAPE, iterations=1):
 def load(device, *words):
     """Put a program into memory, its windows behind it."""
     device.accelerator.set_windows(WINDOW, WINDOW_BYTES)
-    return device.accelerator.load(b"".join(word.to_bytes(32, "little") for word in words), PROGRAM)
+    return device.accelerator.load(image_of(words), PROGRAM)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

@@ -107,11 +107,12 @@ class CastModel:
                 block, count = self._block(cast, number)[0] // 4, cast["gates"] * cast["batch"] * self.lanes
                 values = np.array(memory[block : block + count], np.uint32).view(np.float32)
                 words = codec.encode(values, beat_words=self.beat_words)
-                index = [ends[channel], len(words) // self.beat_words, count, np.count_nonzero(values)]
-                for beat, content in ((start + tile * size, index), (ends[channel], words)):
-                    at = channel * self.stride // 4 + beat * self.beat_words
+                beats, beat = len(words) // self.beat_words, start + tile * size
+                index = codec.index_words(ends[channel], beats, count, np.count_nonzero(values), beat)
+                for place, content in ((beat, index), (ends[channel], words)):
+                    at = channel * self.stride // 4 + place * self.beat_words
                     memory[at : at + len(content)] = [int(word) for word in content]
-                ends[channel] += index[1]
+                ends[channel] += beats
                 assert ends[channel] * self.beat_words * 4 <= self.stride, "the windows are too small for the streams"
         return compressed
 

@@ -6,7 +6,7 @@ import pytest
 from amaranth.sim import Simulator
 
 from etalstm.hw.config import preset
-from etalstm.hw.contract import KEPT_REGISTERS, MAGIC, Counter, Register
+from etalstm.hw.contract import MAGIC, Counter, Register, kept_words
 from etalstm.hw.registers import Registers
 
 SEED = 5
@@ -67,17 +67,18 @@ def test_identify_machine_and_build():
 @pytest.mark.parametrize("stall", [0.0, 0.5, 0.9])
 def test_keep_what_is_written_and_answer_each_access_once(stall):
     dut, generator = Registers(preset("test")), random.Random(SEED)
-    values = [generator.getrandbits(32) for _ in KEPT_REGISTERS]
+    kept = list(kept_words())
+    values = [generator.getrandbits(32) for _ in kept]
     count, answers, found = len(values), [], []
 
     async def read_when_all_is_written(context):
         while len(answers) < count:
             await context.tick()
-        await sender(dut.bus, "ar", KEPT_REGISTERS, stall)(context)
+        await sender(dut.bus, "ar", kept, stall)(context)
 
     simulate(
         dut,
-        sender(dut.bus, "aw", KEPT_REGISTERS, stall),
+        sender(dut.bus, "aw", kept, stall),
         sender(dut.bus, "w", values, stall),
         taker(dut.bus, "b", count, stall, answers),
         read_when_all_is_written,

@@ -113,8 +113,10 @@ class Interpreter:
     def _decoded(self, channel, index, elements, bf16):
         """The elements of the stream whose index is at beat `index`."""
         beats = self._beats()[channel]
-        start, length, announced, kept = map(int, beats[index, : len(contract.STREAM_INDEX)])
-        assert announced == elements, f"an index of {announced} elements, expected {elements}"
+        found = beats[index, : len(contract.STREAM_INDEX)]
+        start, length, _, kept = map(int, found)
+        expected = codec.index_words(start, length, elements, kept, index)
+        assert np.array_equal(found, expected), f"an index of {found}, expected {expected}"
         values = codec.decode(beats[start : start + length].reshape(-1), elements, bf16, self.config.beat_words)
         assert np.count_nonzero(values) == kept, f"{np.count_nonzero(values)} elements kept, the index says {kept}"
         return values
@@ -136,7 +138,8 @@ class Interpreter:
             beats[start:end] = words
             kept = codec.kept_by_block(values, threshold).sum()
             beats[f["address"]] = 0
-            beats[f["address"], : len(contract.STREAM_INDEX)] = start, end - start, values.size, kept
+            index = codec.index_words(start, end - start, values.size, kept, f["address"])
+            beats[f["address"], : len(contract.STREAM_INDEX)] = index
 
     def _beats(self):
         """The windows, word by word: uint32, (channels, beats, words of a beat)."""

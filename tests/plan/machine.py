@@ -9,10 +9,10 @@ from etalstm.device.accelerator import LoadedProgram
 from etalstm.device.faults import LogFullError
 from etalstm.hw import contract
 from etalstm.hw.contract import Status
+from etalstm.hw.image import INSTRUCTION_BYTES, words_of
 from tests.plan.interpreter import Interpreter
 
 MEMORY_BYTES = 1 << 26
-INSTRUCTION_BYTES = contract.INSTRUCTION_BITS // 8
 
 
 class InterpretedMemory:
@@ -83,9 +83,8 @@ class InterpretedAccelerator:
         shape, strides = machine.windows.shape, (self._stride, config.lanes * 4, 4)
         machine.windows = as_strided(self.transport.bytes[self._base :].view(np.float32), shape, strides)
         image = self.transport.read_memory(program.address, program.instructions * INSTRUCTION_BYTES).tobytes()
-        starts = range(0, len(image), INSTRUCTION_BYTES)
         try:
-            machine.run(int.from_bytes(image[n : n + INSTRUCTION_BYTES], "little") for n in starts)
+            machine.run(words_of(image))
         except OverflowError as error:
             raise LogFullError(str(error), Status.OVERFLOW, "STORE", machine.stores) from error
         self._weight_bytes = machine.weight_bytes

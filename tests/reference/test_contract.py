@@ -13,6 +13,7 @@ from etalstm.cli import run
 from etalstm.commands.contract import FILES, render
 from etalstm.hw import contract
 from etalstm.hw.contract import Counter, Opcode, Register
+from etalstm.hw.image import check_of
 from etalstm.reference.contract import describe
 
 FOLDER = Path(__file__).parents[2] / "docs" / "contract"
@@ -81,16 +82,18 @@ def test_the_headers_constants_are_the_contracts(tmp_path, language):
 def test_the_header_encodes_instructions_as_the_contract_does(tmp_path, language):
     generator = np.random.default_rng(1)
     lines, expected = [], []
-    for opcode in Opcode:
+    for number, opcode in enumerate(Opcode, 70000):
         fields = {name: int(generator.integers(1 << width)) for name, (_, width) in contract.layout(opcode).items()}
         del fields["opcode"]
-        expected.append(contract.encode(opcode, **fields))
+        word = contract.encode(opcode, **fields)
+        expected += [word, word | check_of(word, number) << contract.CHECK_OFFSET]
         lines.append("memset(&i, 0, sizeof i);")
         lines.append(f"etalstm_set(&i, ETALSTM_HEADER_OPCODE, ETALSTM_OPCODE_{opcode.name});")
         for name, value in fields.items():
             place = f"ETALSTM_{'HEADER' if name in contract.HEADER else opcode.name}_{name.upper()}"
             lines.append(f"etalstm_set(&i, {place}, {value}u); if (etalstm_get(&i, {place}) != {value}u) return 1;")
-        lines.append('for (int n = 7; n >= 0; --n) printf(n ? "%08x" : "%08x\\n", i.words[n]);')
+        print_it = 'for (int n = 7; n >= 0; --n) printf(n ? "%08x" : "%08x\\n", i.words[n]);'
+        lines += [print_it, f"etalstm_seal(&i, {number}u);", print_it]
     body = "\n    ".join(lines)
     program = (
         '#include <stdio.h>\n#include <string.h>\n#include "etalstm_contract.h"\n'

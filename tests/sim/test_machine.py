@@ -9,6 +9,7 @@ from etalstm.device.faults import (
     BadFieldError,
     BadOpcodeError,
     BadStreamError,
+    DamagedProgramError,
     DeviceTimeoutError,
     ReadError,
     StuckError,
@@ -18,6 +19,7 @@ from etalstm.device.faults import (
 from etalstm.errors import BusyError
 from etalstm.hw import contract
 from etalstm.hw.contract import Memory, Opcode, Source, VectorOp
+from etalstm.hw.image import INSTRUCTION_BYTES, image_of
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.sim.simulation import Fault
 
@@ -48,7 +50,7 @@ def device(request):
 
 
 def run(device, *words, seconds=10):
-    image = b"".join(word.to_bytes(32, "little") for word in words)
+    image = image_of(words)
     device.accelerator.run(device.accelerator.load(image, PROGRAM), timeout_seconds=seconds)
 
 
@@ -93,6 +95,14 @@ def test_a_bad_program_is_named(device, words, error, message):
     assert_usable(device)
 
 
+def test_a_program_that_is_damaged_in_memory_is_named(device):
+    program = device.accelerator.load(image_of([LOAD, OUTSIDE, HALT]), PROGRAM)
+    device.accelerator.transport.simulation.memory[PROGRAM + INSTRUCTION_BYTES] ^= 0x80
+    with pytest.raises(DamagedProgramError, match=r"BAD_CHECK: .* SEQUENCER, instruction 1: STORE .*load -8"):
+        device.accelerator.run(program)
+    assert_usable(device)
+
+
 def test_a_bad_address_is_named_while_data_arrives(device):
     bad = contract.encode(Opcode.LOAD, address=1 << 20, outer=1, inner=1)
     with pytest.raises(BadAddressError, match=r"LOAD, instruction 1: LOAD .*address=1048576"):
@@ -131,7 +141,7 @@ def test_a_memory_that_never_answers_is_noticed(device, place):
 
 def test_a_second_program_is_refused(device):
     device.accelerator.watchdog_cycles = 0
-    program = device.accelerator.load(ENDLESS.to_bytes(32, "little") + HALT.to_bytes(32, "little"), PROGRAM)
+    program = device.accelerator.load(image_of([ENDLESS, HALT]), PROGRAM)
     device.accelerator.start(program)
     with pytest.raises(BusyError):
         device.accelerator.run(program)
@@ -141,7 +151,7 @@ def test_a_second_program_is_refused(device):
 
 def test_a_program_that_takes_too_long_is_stopped(device):
     device.accelerator.watchdog_cycles = 0
-    program = device.accelerator.load(ENDLESS.to_bytes(32, "little") + HALT.to_bytes(32, "little"), PROGRAM)
+    program = device.accelerator.load(image_of([ENDLESS, HALT]), PROGRAM)
     with pytest.raises(DeviceTimeoutError):
         device.accelerator.run(program, timeout_seconds=0.2)
     assert_usable(device)

@@ -8,12 +8,12 @@ import pytest
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.faults import ProgramError, StuckError
 from etalstm.hw import contract
-from etalstm.hw.contract import FIELDS, INSTRUCTION_BITS, Opcode, Register
+from etalstm.hw.contract import FIELDS, Opcode, Register
+from etalstm.hw.image import image_of, words_of
 from etalstm.network import NetworkShape, initial_parameters
 
 SHAPE = TrainingShape(NetworkShape(3, 5, 2), batch=3, steps=2)
 MEMORY_BYTES = 1 << 20
-WORD_BYTES = INSTRUCTION_BITS // 8
 TRIALS = 120
 TIMEOUT_SECONDS = 120
 # These decide which instructions count as completed, so that others may wait for ever: STUCK is the right answer. The
@@ -46,8 +46,7 @@ def machine(request):
         load = device.accelerator.load
 
         def record(image, address):
-            words = [image[n : n + WORD_BYTES] for n in range(0, len(image), WORD_BYTES)]
-            programs.append(([int.from_bytes(word, "little") for word in words], address))
+            programs.append((words_of(image), address))
             return load(image, address)
 
         device.accelerator.load = record
@@ -62,8 +61,7 @@ def machine(request):
 
 
 def run(device, words, address):
-    image = b"".join(word.to_bytes(WORD_BYTES, "little") for word in words)
-    device.accelerator.run(device.accelerator.load(image, address), TIMEOUT_SECONDS)
+    device.accelerator.run(device.accelerator.load(image_of(words), address), TIMEOUT_SECONDS)
 
 
 def in_windows(transport):
@@ -131,7 +129,7 @@ def test_they_end_and_write_nothing_outside_their_windows(machine):
         except ProgramError as error:
             end = type(error).__name__
         ends[end] = ends.get(end, 0) + 1
-        size = len(words) * WORD_BYTES
+        size = len(image_of(words))
         outside[address : address + size], kept = False, outside[address : address + size].copy()
         if not np.array_equal(memory[outside], before[outside]):
             failures.append(f"{mutation} wrote outside the windows")

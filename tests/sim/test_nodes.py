@@ -9,6 +9,7 @@ from etalstm.device import open_device
 from etalstm.hw import contract
 from etalstm.hw.config import preset
 from etalstm.hw.contract import Opcode, Register
+from etalstm.hw.image import image_of
 from etalstm.sim.nodes import SimulatedNodes
 
 
@@ -32,7 +33,7 @@ def test_an_interrupt_is_one_event():
     nodes = SimulatedNodes(preset("test"))
     user, events = nodes.open("xdma0_user"), nodes.open("xdma0_events_0")
     assert not events.poll(0)
-    nodes.machine.simulation.memory[:32] = list(contract.encode(Opcode.HALT).to_bytes(32, "little"))
+    nodes.machine.simulation.memory[:32] = list(image_of([contract.encode(Opcode.HALT)]))
     for _ in range(2):
         user.store(Register.PROGRAM_LENGTH, 1)
         user.store(Register.CONTROL, contract.CONTROL_START)

@@ -9,6 +9,7 @@ from etalstm.device import open_device
 from etalstm.device.faults import BadStreamError, LogFullError
 from etalstm.hw.config import preset
 from etalstm.hw.contract import PARAMETER_THRESHOLDS, PARAMETERS, Memory, Opcode, Traffic, encode
+from etalstm.hw.image import image_of
 from tests.plan.machine import InterpretedAccelerator
 
 WINDOW, WINDOW_BYTES, PROGRAM = 1 << 20, 1 << 16, 1 << 16
@@ -54,7 +55,7 @@ def streams(rng, config, count=8):
 
 def program(instructions):
     words = [encode(**{"inner_stride": 1} | instruction) for instruction in instructions]
-    return b"".join(word.to_bytes(32, "little") for word in [*words, HALT])
+    return image_of([*words, HALT])
 
 
 def run(accelerator, image, values):

@@ -11,6 +11,7 @@ from etalstm.device.faults import ProgramError
 from etalstm.device.hardware import HardwareDevice
 from etalstm.hw.config import preset
 from etalstm.hw.contract import Memory, Opcode, encode
+from etalstm.hw.image import image_of
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.sim.simulation import Fault
 from etalstm.sim.transport import SimTransport
@@ -73,7 +74,7 @@ def status(config, name, **memory):
         accelerator.set_windows(WINDOW, WINDOW_BYTES)
         if fault is not None:
             transport.simulation.inject(fault, fault + 16, Fault.SUBORDINATE_ERROR)
-        program = accelerator.load(b"".join(word.to_bytes(32, "little") for word in words), PROGRAM)
+        program = accelerator.load(image_of(words), PROGRAM)
         try:
             accelerator.run(program, timeout_seconds=60)
         except ProgramError as error:

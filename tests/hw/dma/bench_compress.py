@@ -82,8 +82,8 @@ class Logs:
         beats = len(words) // BEAT_WORDS
         self.positions[n["log"]] = start + beats
         kept = int(codec.kept_by_block(elements, threshold).sum())
-        index = np.array([start, beats, len(elements), kept, *[0] * (BEAT_WORDS - 4)], np.uint32)
-        return [(start, words), (n["address"], index)]
+        index = codec.index_words(start, beats, len(elements), kept, n["address"])
+        return [(start, words), (n["address"], np.append(index, np.zeros(BEAT_WORDS - index.size, np.uint32)))]
 
 
 def write(image, writes):

@@ -28,7 +28,6 @@ from etalstm.sim.unkindness import pauses
 
 SEED = 23
 DECOMPRESSOR_WORDS = int(os.environ["DECOMPRESSOR_WORDS"])
-START, ELEMENTS, KEPT = (STREAM_INDEX.index(name) for name in ("start", "elements", "kept"))
 BEATS = STREAM_INDEX.index("beats")
 
 
@@ -61,8 +60,8 @@ class Streams:
         words = codec.encode(values, 0.0, bool(n["bf16"]), BEAT_WORDS)
         beats = words.size // BEAT_WORDS
         self.beats(start, beats)[:] = words
-        index = [start, beats, values.size, np.count_nonzero(values), *[0] * (BEAT_WORDS - len(STREAM_INDEX))]
-        self.beats(n["address"], 1)[:] = index
+        index = codec.index_words(start, beats, values.size, np.count_nonzero(values), n["address"])
+        self.beats(n["address"], 1)[: len(STREAM_INDEX)] = index
         self.expected[n["address"]] = codec.decode(words, values.size, bool(n["bf16"]), BEAT_WORDS).view(np.uint32)
         return start + beats
 
@@ -178,11 +177,17 @@ async def decompresses_its_words_every_cycle(dut, density, bf16):
 
 
 def damaged(word, value=None, more=0):
-    """An index with another word, or with one that is larger."""
+    """An index with another word, or with one that is larger, and with the check of that word; or another check."""
 
-    def damage(streams, index, _):
-        words = streams.beats(index, 1)
-        words[word] = words[word] + np.uint32(more) if value is None else value
+    def damage(streams, n, _):
+        index = streams.beats(n["address"], 1)[: len(STREAM_INDEX)]
+        words = dict(zip(STREAM_INDEX, map(int, index), strict=True))
+        words |= {"elements": n["outer"] * n["inner"] * LANES, "place": n["address"]}
+        words[word] = words[word] + more if value is None else value
+        check = words.pop("check")
+        index[:] = codec.index_words(**words)
+        if word == "check":
+            index[STREAM_INDEX.index("check")] = check
 
     return damage
 
@@ -195,15 +200,17 @@ def mask_beyond(streams, _, start):
 
 
 DAMAGES = {
-    "starts beyond the window": damaged(START, WINDOW_BEATS),
-    "starts at the end of the address space": damaged(START, (1 << 32) - 1),
-    "no beats": damaged(BEATS, 0),
-    "one beat too many": damaged(BEATS, more=1),
-    "all beats there are": damaged(BEATS, (1 << 32) - 1),
-    "as many beats as the window has left": damaged(BEATS, WINDOW_BEATS - 300),
-    "other elements": damaged(ELEMENTS, more=32),
-    "no elements": damaged(ELEMENTS, 0),
-    "others kept": damaged(KEPT, more=1),
+    "starts beyond the window": damaged("start", WINDOW_BEATS),
+    "starts at the end of the address space": damaged("start", (1 << 32) - 1),
+    "no beats": damaged("beats", 0),
+    "one beat too many": damaged("beats", more=1),
+    "all beats there are": damaged("beats", (1 << 32) - 1),
+    "as many beats as the window has left": damaged("beats", WINDOW_BEATS - 300),
+    "other elements": damaged("elements", more=32),
+    "no elements": damaged("elements", 0),
+    "others kept": damaged("kept", more=1),
+    "of another place": damaged("place", more=1),
+    "another check": damaged("check", more=1),
     "a mask bit more": mask_beyond,
 }
 
@@ -216,7 +223,7 @@ async def refuses_a_damaged_stream_after_completing_the_rest(dut, stall, damage,
     first, second, bad = load(0, 1, 9), load(1, 2, 3), load(2, 1, rows, lane_address=100)
     end = streams.put(second, streams.put(first, 200))
     streams.put(bad, max(end, 300))
-    DAMAGES[damage](streams, bad["address"], 300)
+    DAMAGES[damage](streams, bad, 300)
     lanes, trace = await prepare(dut, streams, stall)
     cocotb.start_soon(execute(dut, [first, second, bad, first, load(40, 1, 4, compressed=0)]))
     await ClockCycles(dut.clk, 20)

@@ -7,6 +7,7 @@ from amaranth.hdl import ClockDomain, ClockSignal, Elaboratable, Module, ResetSi
 from amaranth.sim import Simulator
 
 from etalstm.hw.contract import Status
+from etalstm.hw.image import image_of
 from etalstm.hw.program.sequencer import Sequencer
 
 PROGRAM = 1 << 14  # byte address
@@ -35,6 +36,8 @@ class Run:
     ----------
     words : list of int
         The program.
+    image : bytes
+        What lies in memory instead of the program's bytes.
     length : int
         Instructions that the sequencer is told of; as many as there are words if not given.
     beat_bits, stall, latency, seed
@@ -58,9 +61,9 @@ class Run:
         Beats that were read; cycles from start to the end, and of the drain.
     """
 
-    def __init__(self, words, *, length=None, beat_bits=128, stall=0.0, latency=10, seed=3, program=PROGRAM,
+    def __init__(self, words, *, image=None, length=None, beat_bits=128, stall=0.0, latency=10, seed=3, program=PROGRAM,
                  watchdog=2000, in_flight=0, limit=20000, period=1):  # fmt: skip
-        self._image = b"".join(word.to_bytes(32, "little") for word in words)
+        self._image = image_of(words) if image is None else image
         self._length = len(words) if length is None else length
         self._stall, self._latency, self._seed, self._program = stall, latency, seed, program
         self._watchdog, self._in_flight, self._limit, self._period = watchdog, in_flight, limit, period

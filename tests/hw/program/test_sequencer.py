@@ -16,6 +16,7 @@ from etalstm.hw.contract import (
     Status,
     encode,
 )
+from etalstm.hw.image import INSTRUCTION_BYTES, image_of
 from etalstm.hw.program.sequencer import SEQUENCER_ENGINE
 from tests.hw.program.machine import ADDRESS_BITS as PORT_BITS
 from tests.hw.program.machine import Run
@@ -166,6 +167,33 @@ def test_names_what_is_malformed(words, status, instruction, taken, stall):
     run = Run(words, stall=stall)
     assert (run.status, run.engine, run.instruction) == (status, SEQUENCER_ENGINE, instruction)
     assert [p.word for _, p in run.taken] == [LOAD] * taken
+
+
+@pytest.mark.parametrize("bit", range(0, INSTRUCTION_BITS, 5))
+def test_a_bit_that_has_turned_is_noticed(bit):
+    words = [LOAD, *loop(2, LOAD, LOAD), HALT]
+    image = bytearray(image_of(words))
+    at = 3 * INSTRUCTION_BYTES + bit // 8
+    image[at] ^= 1 << bit % 8
+    run = Run(words, image=bytes(image))
+    assert (run.status, run.engine, run.instruction) == (Status.BAD_CHECK, SEQUENCER_ENGINE, 3)
+    assert [p.word for _, p in run.taken] == [LOAD, LOAD]
+
+
+@pytest.mark.parametrize("size", [3, 100], ids=["kept", "read again"])
+def test_a_program_out_of_order_is_noticed(size):
+    """An instruction that is there twice, in the place of another; whether a turn reads it again or not."""
+    words = [*loop(2, *numbered(size)), HALT]
+    image = bytearray(image_of(words))
+    ends = size * INSTRUCTION_BYTES
+    image[ends : ends + INSTRUCTION_BYTES] = image[ends - INSTRUCTION_BYTES : ends]
+    run = Run(words, image=bytes(image))
+    assert (run.status, run.instruction, len(run.taken)) == (Status.BAD_CHECK, size, size - 1)
+
+
+def test_memory_without_a_program_is_none():
+    run = Run([HALT], image=bytes(INSTRUCTION_BYTES))
+    assert (run.status, run.instruction) == (Status.BAD_CHECK, 0)
 
 
 @pytest.mark.parametrize("length", [(1 << 32) - 1, 1 << 28, (1 << 27) + 1])
