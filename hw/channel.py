@@ -146,7 +146,8 @@ class Channel(wiring.Component):
         queues = self._dispatch(m, {"load": load.i, "mac": compute.mac, "vector": compute.vector, "store": store.i})
         left = self._feed(m, compute)
         self._transfer(m, compute, load, store)
-        self._count(m, {"load": load.done, "mac": compute.mac_done, "vector": compute.vector_done, "store": store.done})
+        loaded = load.done & (compute.load_status == Status.IDLE)
+        self._count(m, {"load": loaded, "mac": compute.mac_done, "vector": compute.vector_done, "store": store.done})
         self._report(m, compute, load, store)
         self._classify(m, compute, queues, left | load.busy | store.busy)
         return m

@@ -93,7 +93,7 @@ class Engines:
             return Check(Status.BAD_ADDRESS)
         refusal = self._lanes(fields, written=True)
         reads = tuple(sorted(set(starts))) if fields["compressed"] else ()
-        return Check(refusal, is_late=True, work=beats, reads=reads, elements=beats * self._config.beat_words)
+        return Check(refusal, work=beats, reads=reads, elements=beats * self._config.beat_words)
 
     def _store(self, fields: dict[str, int], address: int) -> Check:
         beats, size = fields["outer"] * fields["inner"] * self._config.vector_beats, self._sizes.window_beats
