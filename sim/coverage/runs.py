@@ -1,0 +1,151 @@
+"""What is run for coverage: the handmade programs, and training of small networks that is compared with golden."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from etalstm.architecture import Architecture
+from etalstm.comparison import RandomRun, compare
+from etalstm.delta_inputs import DeltaInputs
+from etalstm.device import OffloadDevice, TrainingShape, open_device
+from etalstm.device.accelerator import Accelerator
+from etalstm.device.faults import INSTRUCTION_BYTES
+from etalstm.device.hardware import HardwareDevice
+from etalstm.errors import DeviceError
+from etalstm.hw.config import PRESETS
+from etalstm.hw.contract import PAGE_BYTES, Register, Status
+from etalstm.network import NetworkShape
+from etalstm.sim.coverage.bins import STALLS, Bin
+from etalstm.sim.coverage.handmade import PAGES, Case
+from etalstm.sim.coverage.recorder import RecordingTransport
+from etalstm.sim.library import Library
+from etalstm.sim.simulation import Stop
+from etalstm.storage import Storage
+from etalstm.weight_format import BF16
+
+STALL = {
+    "none": {},
+    "stalls": {"stall": 0.5},
+    "reorders": {"stall": 0.5, "reorder": True},
+}
+LATENCY_CYCLES = 8
+WATCHDOG_CYCLES = 2_000
+MOST_CYCLES = 30_000  # until a case is aborted; the program takes fewer
+BASE = 1 << 16  # of the first window
+SIZES = NetworkShape(5, 9, 2)
+BATCH, STEPS = 4, 3
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training run.
+
+    Members
+    -------
+    name : str
+    shape : TrainingShape
+    run : RandomRun
+    offloaded : bool
+        The host runs the forward pass.
+    skips_zeros : bool
+        It is for machines that skip zeros only.
+    """
+
+    name: str
+    shape: TrainingShape
+    run: RandomRun
+    offloaded: bool = False
+    skips_zeros: bool = False
+
+
+def trainings() -> tuple[Training, ...]:
+    """Give training runs that use every feature of the programs."""
+    shape, ms1, bf16 = TrainingShape(SIZES, BATCH, STEPS), Storage("ms1", 0.05), Storage("ms1-bf16", 0.05)
+    masked = replace(shape, masked=True)
+    run = RandomRun(2, "per-step", 1)
+    return (
+        Training("dense, lengths", masked, run),
+        Training("ms1, skipped steps, pruned deltas", replace(masked, storage=ms1), RandomRun(1, "last", 2, 0.4, 0.1)),
+        Training("ms1-bf16, bf16 weights", replace(masked, storage=bf16, weight_format=BF16), run),
+        Training("delta inputs", replace(shape, storage=ms1, inputs=DeltaInputs.read("0.3", None)), run),
+        Training("slices", replace(shape, storage=ms1, slices=4), RandomRun(1, "per-step", 3)),
+        Training("offloaded", replace(shape, storage=ms1), RandomRun(1, "per-step", 4), offloaded=True),
+        Training("shared tokens", replace(shape, shared_tokens=4), RandomRun(1, "per-step", 5), skips_zeros=True),
+        Training("layers apart", replace(shape, layers_apart=True), RandomRun(1, "last", 6)),
+    )
+
+
+class Machine:
+    """A recording machine, and what is run on it.
+
+    Parameters
+    ----------
+    preset : str
+    library : Library
+        Built for coverage.
+    stall : str
+        One of :data:`etalstm.sim.coverage.bins.STALLS`.
+    hits : Counter of Bin
+        What is counted is added here.
+    seed : int
+        Of data and stalls.
+    """
+
+    def __init__(self, preset: str, library: Library, stall: str, hits: Counter[Bin], seed: int):
+        if stall not in STALL:
+            raise ValueError(f"stall must be one of {', '.join(STALLS)}, got {stall!r}")
+        self._config, self._preset, self._seed = PRESETS[preset], preset, seed
+        self.transport = RecordingTransport(
+            preset, library, hits, latency=LATENCY_CYCLES, seed=seed, **STALL[stall]
+        )
+        self._accelerator = Accelerator(self.transport, self._config)
+        self._accelerator.watchdog_cycles = WATCHDOG_CYCLES
+
+    def close(self) -> None:
+        """Close the machine."""
+        self.transport.close()
+
+    def run_case(self, case: Case, architecture: Architecture, groups: int) -> Status:
+        """Run a handmade program.
+
+        Raises
+        ------
+        DeviceError
+            If it does not end with the status of the case.
+        """
+        accelerator, simulation = self._accelerator, self.transport.simulation
+        self._fill_windows()
+        accelerator.set_windows(BASE, PAGES * PAGE_BYTES)
+        accelerator.set_architecture(architecture)
+        accelerator.set_groups(groups)
+        program = accelerator.load(b"".join(word.to_bytes(INSTRUCTION_BYTES, "little") for word in case.words), 0)
+        if case.fault is not None:
+            begin = 0 if case.page is None else BASE + case.page * PAGE_BYTES
+            simulation.inject(begin, begin + PAGE_BYTES, case.fault)
+        accelerator.start(program)
+        if simulation.run(MOST_CYCLES) is not Stop.INTERRUPT:
+            accelerator.abort()
+        status = Status(self.transport.read_register(Register.STATUS))
+        simulation.clear_faults()
+        if status == Status.STUCK:
+            self.transport.reset()
+        expected = Status.ABORTED if case.status is None and case.aborted else case.status
+        if expected not in (None, status):
+            raise DeviceError(f"{case.name}: the program ended with {status.name}, expected {expected.name}")
+        return status
+
+    def train(self, training: Training, architecture: Architecture) -> None:
+        """Train, and compare every word with golden.
+
+        Raises
+        ------
+        DeviceError
+            If a word differs.
+        """
+        shape = replace(training.shape, architecture=architecture)
+        device = HardwareDevice("sim", self._preset, self._accelerator)
+        device = OffloadDevice(device) if training.offloaded else device
+        with open_device("golden") as golden:
+            sessions = {"golden": golden.create(shape), "machine": device.create(shape)}
+            found = compare(sessions, shape, training.run)
+        if found.mismatched_words:
+            raise DeviceError(f"training {training.name!r} differs from golden: {found.first_mismatch}")
