@@ -45,6 +45,11 @@ class RecordingTransport(SimTransport):
         What is counted is added here.
     stall, reorder, seed, latency, memory_bytes
         As for :class:`SimTransport`.
+
+    Members
+    -------
+    recording : bool
+        False: programs are not counted.
     """
 
     def __init__(self, preset: str, library: Library, hits: Counter[Bin], **options):
@@ -52,12 +57,13 @@ class RecordingTransport(SimTransport):
         self._stall = STALLS[2 if options.get("reorder") else 1 if options.get("stall") else 0]
         self._registers: dict[int, int] = {}
         self._words: list[int] | None = None
+        self.recording = True
         super().__init__(PRESETS[preset], library=library, **options)
 
     def write_register(self, register: int, value: int) -> None:
         """Write a register; one that starts a program begins a record."""
         self._registers[register] = value
-        if register == Register.CONTROL and value & contract.CONTROL_START:
+        if self.recording and register == Register.CONTROL and value & contract.CONTROL_START:
             self._words = self._program()
             self.simulation.observed()  # what was dispatched before is not of this program
         super().write_register(register, value)

@@ -3,19 +3,21 @@
 from collections import Counter
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from etalstm.architecture import Architecture
 from etalstm.comparison import RandomRun, compare
 from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import OffloadDevice, TrainingShape, open_device
-from etalstm.device.accelerator import Accelerator
+from etalstm.device.accelerator import Accelerator, LoadedProgram
 from etalstm.device.faults import INSTRUCTION_BYTES
 from etalstm.device.hardware import HardwareDevice
 from etalstm.errors import DeviceError
 from etalstm.hw.config import PRESETS
-from etalstm.hw.contract import PAGE_BYTES, Register, Status
+from etalstm.hw.contract import CONTROL_START, KEPT_REGISTERS, PAGE_BYTES, PARAMETERS, Register, Status
 from etalstm.network import NetworkShape
 from etalstm.sim.coverage.bins import STALLS, Bin
-from etalstm.sim.coverage.handmade import PAGES, Case
+from etalstm.sim.coverage.handmade import PAGES, Case, Program
 from etalstm.sim.coverage.recorder import RecordingTransport
 from etalstm.sim.library import Library
 from etalstm.sim.simulation import Stop
@@ -30,7 +32,11 @@ STALL = {
 LATENCY_CYCLES = 8
 WATCHDOG_CYCLES = 2_000
 MOST_CYCLES = 30_000  # until a case is aborted; the program takes fewer
+EXTREME_CYCLES = 4_000
+ALL_BITS = (1 << 32) - 1
+PARAMETER_REGISTERS = range(Register.PARAMETER, Register.PARAMETER + 4 * PARAMETERS, 4)
 BASE = 1 << 16  # of the first window
+ZEROS = 0.5  # share of the words in the windows
 SIZES = NetworkShape(5, 9, 2)
 BATCH, STEPS = 4, 3
 
@@ -94,9 +100,7 @@ class Machine:
         if stall not in STALL:
             raise ValueError(f"stall must be one of {', '.join(STALLS)}, got {stall!r}")
         self._config, self._preset, self._seed = PRESETS[preset], preset, seed
-        self.transport = RecordingTransport(
-            preset, library, hits, latency=LATENCY_CYCLES, seed=seed, **STALL[stall]
-        )
+        self.transport = RecordingTransport(preset, library, hits, latency=LATENCY_CYCLES, seed=seed, **STALL[stall])
         self._accelerator = Accelerator(self.transport, self._config)
         self._accelerator.watchdog_cycles = WATCHDOG_CYCLES
 
@@ -105,33 +109,67 @@ class Machine:
         self.transport.close()
 
     def run_case(self, case: Case, architecture: Architecture, groups: int) -> Status:
-        """Run a handmade program.
+        """Run a handmade program; one that takes too long is aborted.
 
         Raises
         ------
         DeviceError
             If it does not end with the status of the case.
         """
-        accelerator, simulation = self._accelerator, self.transport.simulation
-        self._fill_windows()
-        accelerator.set_windows(BASE, PAGES * PAGE_BYTES)
-        accelerator.set_architecture(architecture)
-        accelerator.set_groups(groups)
-        program = accelerator.load(b"".join(word.to_bytes(INSTRUCTION_BYTES, "little") for word in case.words), 0)
+        self._prepare(case.words, architecture, groups)
         if case.fault is not None:
             begin = 0 if case.page is None else BASE + case.page * PAGE_BYTES
-            simulation.inject(begin, begin + PAGE_BYTES, case.fault)
-        accelerator.start(program)
-        if simulation.run(MOST_CYCLES) is not Stop.INTERRUPT:
-            accelerator.abort()
+            self.transport.simulation.inject(begin, begin + PAGE_BYTES, case.fault)
+        self._accelerator.start(LoadedProgram(0, len(case.words)))
+        status = self._wait(MOST_CYCLES)
+        self.transport.simulation.clear_faults()
+        if case.status not in (None, status):
+            raise DeviceError(f"{case.name}: the program ended with {status.name}, expected {case.status.name}")
+        return status
+
+    def run_extremes(self, program: Program, architecture: Architecture, groups: int) -> None:
+        """Set all bits of each field, then of each register, while the program runs; these programs are not counted.
+
+        They end as they may: with any status.
+        """
+        self.transport.recording = False
+        for words in program.extremes():
+            self._prepare(words, architecture, groups)
+            self._accelerator.start(LoadedProgram(0, len(words)))
+            self._wait(EXTREME_CYCLES)
+        for register in (*KEPT_REGISTERS, *PARAMETER_REGISTERS):
+            self.transport.write_register(register, ALL_BITS)
+            self.transport.write_register(Register.CONTROL, CONTROL_START)
+            self._wait(EXTREME_CYCLES)
+            self._prepare(program.words(), architecture, groups)
+            self._accelerator.start(LoadedProgram(0, len(program.words())))
+            self._wait(EXTREME_CYCLES)
+        self.transport.recording = True
+
+    def _prepare(self, words: list[int], architecture: Architecture, groups: int) -> None:
+        """Fill the memory, and choose the settings."""
+        self._fill_windows()
+        self._accelerator.load(b"".join(word.to_bytes(INSTRUCTION_BYTES, "little") for word in words), 0)
+        self._accelerator.set_windows(BASE, PAGES * PAGE_BYTES)
+        self._accelerator.set_architecture(architecture)
+        self._accelerator.set_groups(groups)
+
+    def _wait(self, cycles: int) -> Status:
+        """Wait for a program's end, or abort it after so many cycles."""
+        if self.transport.simulation.run(cycles) is not Stop.INTERRUPT:
+            self._accelerator.abort()
         status = Status(self.transport.read_register(Register.STATUS))
-        simulation.clear_faults()
         if status == Status.STUCK:
             self.transport.reset()
-        expected = Status.ABORTED if case.status is None and case.aborted else case.status
-        if expected not in (None, status):
-            raise DeviceError(f"{case.name}: the program ended with {status.name}, expected {expected.name}")
         return status
+
+    def _fill_windows(self) -> None:
+        """Put random numbers into all windows, a half of them 0: without zeros no row of a map is left out."""
+        size = self._config.channels * PAGES * PAGE_BYTES
+        draw = np.random.default_rng(self._seed)
+        words = draw.standard_normal(size // 4, np.float32)
+        words[draw.random(words.size) < ZEROS] = 0
+        self.transport.simulation.memory[BASE : BASE + size] = words.view(np.uint8)
 
     def train(self, training: Training, architecture: Architecture) -> None:
         """Train, and compare every word with golden.

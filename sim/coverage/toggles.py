@@ -1,0 +1,78 @@
+"""Reads Verilator's counts of toggles: which bits of the control logic have gone both ways."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+_POINT = re.compile(r"C '(?P<keys>.*)' (?P<count>\d+)")
+_PAGE = "v_toggle/"
+_INSTANCE = re.compile(r"\$\d+$")  # Yosys numbers some modules
+_ESCAPE = re.compile(r"__0([0-9A-Fa-f]{2})")
+RISES, FALLS = "0->1", "1->0"
+
+
+@dataclass(frozen=True)
+class ModuleToggles:
+    """The bits of a module, those of all its instances together.
+
+    Members
+    -------
+    module : str
+    bits : int
+        Those that count.
+    untoggled : tuple of str
+        Those of them that have not gone both ways in any instance, as ``signal`` or ``signal[bit]``.
+    excused : dict from a bit to a reason
+        Those that did not, and cannot.
+    """
+
+    module: str
+    bits: int
+    untoggled: tuple[str, ...]
+    excused: dict[str, str]
+
+    @property
+    def share(self) -> float:
+        """Of the bits that count, those that have gone both ways."""
+        return 1 - len(self.untoggled) / max(self.bits, 1)
+
+
+def read_toggles(paths: Iterable[Path]) -> dict[str, dict[str, tuple[int, int]]]:
+    """Add up files that :meth:`etalstm.sim.simulation.Simulation.write_coverage` has written.
+
+    Returns
+    -------
+    dict
+        By module and bit, how often it rose and fell.
+
+    Raises
+    ------
+    ValueError
+        If a line is no count of a toggle.
+    """
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for path in paths:
+        for number, line in enumerate(path.read_text().splitlines()[1:], 2):
+            point = _POINT.fullmatch(line)
+            if point is None:
+                raise ValueError(f"{path}, line {number}: expected a count of Verilator's, got {line!r}")
+            keys = dict(pair.split("\x02", 1) for pair in point["keys"].split("\x01")[1:])
+            bit, _, direction = keys["o"].rpartition(":")
+            if direction not in (RISES, FALLS) or not keys["page"].startswith(_PAGE):
+                raise ValueError(f"{path}, line {number}: expected the count of a toggle, got {line!r}")
+            counts[_module(keys["page"]), _decoded(bit), direction] += int(point["count"])
+    found: dict[str, dict[str, tuple[int, int]]] = {}
+    for module, bit, _ in counts:
+        found.setdefault(module, {})[bit] = counts[module, bit, RISES], counts[module, bit, FALLS]
+    return found
+
+
+def _module(page: str) -> str:
+    return _INSTANCE.sub("", _decoded(page.removeprefix(_PAGE)))
+
+
+def _decoded(name: str) -> str:
+    """Undo what Verilator does to names that C++ cannot have."""
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), name)
