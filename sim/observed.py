@@ -32,7 +32,7 @@ OUTPUTS = {
     "halted": "top.sequencer.dispatch.halt",
 }
 _OFF, _ON = "/*verilator coverage_off*/", "/*verilator coverage_on*/"
-_MODULE = re.compile(r"^module (\S+?) *\(.*?^endmodule", re.M | re.S)
+MODULE_TEXT = re.compile(r"^module (\S+?) *\(.*?^endmodule", re.M | re.S)
 _NAMED_BY_YOSYS = re.compile(r"^ +(?:wire|reg|input|output) [^\n]*\\?\$[^\n]*$", re.M)
 
 
@@ -50,4 +50,4 @@ def observed(verilog: str) -> str:
             return f"{_OFF}\n{text}\n{_ON}"
         return _NAMED_BY_YOSYS.sub(lambda line: f"{_OFF} {line[0]} {_ON}", text)
 
-    return _MODULE.sub(marked, verilog)
+    return MODULE_TEXT.sub(marked, verilog)

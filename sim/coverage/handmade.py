@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from etalstm.hw.config import Config
 from etalstm.hw.contract import (
+    ADDRESS_BITS,
+    ADDRESS_REGISTERS,
     LOOP_DEPTH,
     MOST_GATES,
     PAGE_BYTES,
@@ -16,6 +19,7 @@ from etalstm.hw.contract import (
     Start,
     Status,
     VectorOp,
+    cast_sums,
     encode,
     layout,
 )
@@ -26,6 +30,7 @@ LOADED, STORED, LAST, INDEX, CASTED, MAP, JUNK, LOGS, TRANSPOSED = 0, 4, 5, 6, 8
 PAGES = 36
 UNKNOWN_OPCODE = 15
 _WAITS = {"wait_load": 1, "wait_mac": 1, "wait_vector": 1, "wait_store": 1}
+_REGISTERS = ((2, 8), (8, 14), (14, ADDRESS_REGISTERS))  # those that an ADVANCE counts down, and another one up again
 _MOST_ROUNDS = 4095  # both counts of a VECTOR: then it takes millions of cycles
 
 Instructions = dict[str, tuple[Opcode, dict[str, int]]]
@@ -71,6 +76,7 @@ class Program:
 
     def __init__(self, config: Config, groups: int):
         self._config, self._last_target = config, config.channels // groups - 1
+        self._most_sums = min(cast_sums(config.lanes, config.broadcast_words), config.queue_depth)
         self._lanes, self._beats = config.lanes, config.vector_beats
         self.instructions = self._loops() | self._loads() | self._products() | self._elements()
         self.instructions |= self._streams() | self._rows() | self._squares() | self._end()
@@ -88,8 +94,8 @@ class Program:
             for name, fields in changes.items():
                 yield Case(f"{status.name} of {name}", self.words(**{name: fields}), status)
         for status, pages in _FAULTY_PAGES.items():
-            for page in pages:
-                yield Case(f"{status.name} at page {page}", self.words(), status, Fault.SUBORDINATE_ERROR, page)
+            for page, fault in product(pages, (Fault.SUBORDINATE_ERROR, Fault.DECODE_ERROR)):
+                yield Case(f"{status.name} at page {page}, {fault.name}", self.words(), status, fault, page)
         yield Case("silence", self.words(), Status.STUCK, Fault.NEVER, LAST)
         yield Case("no HALT", self.words()[:-1], Status.TRUNCATED)
         loop = encode(Opcode.LOOP, turns=1, length=1)
@@ -104,6 +110,12 @@ class Program:
                 if field != "opcode" and fields.get(field) != (1 << width) - 1:
                     yield self.words(**{name: {field: (1 << width) - 1}})
 
+    def transfers(self) -> Iterator[list[int]]:
+        """Give programs of one instruction that reads or writes the memory."""
+        for name in ("load", "store", "transpose", "cast", "load_rows"):
+            opcode, fields = self.instructions[name]
+            yield [encode(opcode, **fields), encode(Opcode.HALT)]
+
     def _page(self, number: int) -> int:
         return number * PAGE_BYTES // self._config.beat_bytes
 
@@ -115,14 +127,12 @@ class Program:
             for depth in range(LOOP_DEPTH)
         }
         load = self._transfer(Opcode.LOAD, LOADED, Memory.SCRATCH, register=1, **_WAITS)
-        several = {f"register{n}": n + 2 for n in range(3)} | {f"amount{n}": self._beats for n in range(3)}
-        six = {f"register{n}": n + 2 for n in range(6)} | {f"amount{n}": self._beats for n in range(6)}
         return {
             **loops,
-            "advance": (Opcode.ADVANCE, {"register0": 1, "amount0": self._beats}),
+            "advance": self._advance([1], self._beats),
             "load_at_register": load,
-            "advance_three": (Opcode.ADVANCE, several),
-            "advance_six": (Opcode.ADVANCE, six),
+            **{f"down_from_{first}": self._advance(range(first, last), -1) for first, last in _REGISTERS},
+            **{f"up_from_{first}": self._advance(range(first, last), 1) for first, last in _REGISTERS},
         }
 
     def _loads(self) -> Instructions:
@@ -146,6 +156,10 @@ class Program:
             "mac_gates": self._mac(),
             "cast_narrow": self._cast(blocks=2, tiles_per_channel=2, narrow=1, start=1, finish=1),
             "mac_narrow": self._mac(),
+            "cast_three_gates": self._cast(gates=MOST_GATES - 1, start=1, finish=1),
+            "mac_three_gates": self._mac(),
+            "cast_last_sums": self._cast(batch=2, first_sum=self._most_sums - 2, start=1, finish=1),
+            "mac_last_sums": self._mac(),
         }
 
     def _elements(self) -> Instructions:
@@ -215,6 +229,10 @@ class Program:
             "last_load": self._transfer(Opcode.LOAD, LAST, Memory.SCRATCH),
             "halt": (Opcode.HALT, {}),
         }
+
+    def _advance(self, registers, amount):
+        fields = {f"register{n}": register for n, register in enumerate(registers)}
+        return Opcode.ADVANCE, fields | {f"amount{n}": amount % (1 << ADDRESS_BITS) for n in range(len(fields))}
 
     def _transfer(self, opcode, page, memory, outer=1, inner=1, **fields):
         strides = {"outer_stride": inner, "inner_stride": 1}

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -14,7 +15,15 @@ from etalstm.device.faults import INSTRUCTION_BYTES
 from etalstm.device.hardware import HardwareDevice
 from etalstm.errors import DeviceError
 from etalstm.hw.config import PRESETS
-from etalstm.hw.contract import CONTROL_START, KEPT_REGISTERS, PAGE_BYTES, PARAMETERS, Register, Status
+from etalstm.hw.contract import (
+    CONTROL_START,
+    KEPT_REGISTERS,
+    PAGE_BYTES,
+    PARAMETERS,
+    REGISTER_SPACE_BYTES,
+    Register,
+    Status,
+)
 from etalstm.network import NetworkShape
 from etalstm.sim.coverage.bins import STALLS, Bin
 from etalstm.sim.coverage.handmade import PAGES, Case, Program
@@ -33,11 +42,13 @@ LATENCY_CYCLES = 8
 WATCHDOG_CYCLES = 2_000
 MOST_CYCLES = 30_000  # until a case is aborted; the program takes fewer
 EXTREME_CYCLES = 4_000
-ALL_BITS = (1 << 32) - 1
+FAR_WINDOWS = (0x0_AAAA_A000, 0x1_5555_5000)  # where there is no memory
+PATTERNS = (0xFFFFF000, 0xAAAAA000, 0x55555000, 0x00000FFF)  # addresses are multiples of 4,096
 PARAMETER_REGISTERS = range(Register.PARAMETER, Register.PARAMETER + 4 * PARAMETERS, 4)
 BASE = 1 << 16  # of the first window
 ZEROS = 0.5  # share of the words in the windows
 SIZES = NetworkShape(5, 9, 2)
+LARGE = NetworkShape(20, 40, 1)
 BATCH, STEPS = 4, 3
 
 
@@ -76,6 +87,7 @@ def trainings() -> tuple[Training, ...]:
         Training("slices", replace(shape, storage=ms1, slices=4), RandomRun(1, "per-step", 3)),
         Training("offloaded", replace(shape, storage=ms1), RandomRun(1, "per-step", 4), offloaded=True),
         Training("shared tokens", replace(shape, shared_tokens=4), RandomRun(1, "per-step", 5), skips_zeros=True),
+        Training("larger", TrainingShape(LARGE, 8, 5, masked=True, storage=ms1), RandomRun(1, "per-step", 7)),
         Training("layers apart", replace(shape, layers_apart=True), RandomRun(1, "last", 6)),
     )
 
@@ -128,23 +140,35 @@ class Machine:
         return status
 
     def run_extremes(self, program: Program, architecture: Architecture, groups: int) -> None:
-        """Set all bits of each field, then of each register, while the program runs; these programs are not counted.
+        """Set all bits of each field, and those of each register; let windows lie where there is no memory.
 
-        They end as they may: with any status.
+        These programs end with any status, and are not counted.
         """
         self.transport.recording = False
         for words in program.extremes():
             self._prepare(words, architecture, groups)
             self._accelerator.start(LoadedProgram(0, len(words)))
             self._wait(EXTREME_CYCLES)
-        for register in (*KEPT_REGISTERS, *PARAMETER_REGISTERS):
-            self.transport.write_register(register, ALL_BITS)
-            self.transport.write_register(Register.CONTROL, CONTROL_START)
-            self._wait(EXTREME_CYCLES)
+        for register, value in product((*KEPT_REGISTERS, *PARAMETER_REGISTERS), PATTERNS):
             self._prepare(program.words(), architecture, groups)
-            self._accelerator.start(LoadedProgram(0, len(program.words())))
-            self._wait(EXTREME_CYCLES)
+            self._start_with({register: value}, program.words())
+        for base, words in product(FAR_WINDOWS, program.transfers()):
+            self._prepare(words, architecture, groups)
+            self._start_with({Register.WINDOW_LOW: base % (1 << 32), Register.WINDOW_HIGH: base >> 32}, words)
+        for register in range(0, REGISTER_SPACE_BYTES, 4):
+            self.transport.read_register(register)
+            self.transport.write_register(register, self.transport.read_register(register))
         self.transport.recording = True
+
+    def _start_with(self, registers: dict[int, int], words: list[int]) -> None:
+        """Run a program with these values in some registers, after it was started and aborted with the usual ones."""
+        self._accelerator.start(LoadedProgram(0, len(words)))
+        self._accelerator.abort()
+        for register, value in registers.items():
+            self.transport.write_register(register, value)
+        for _ in range(2):  # the second one is refused while the first one runs
+            self.transport.write_register(Register.CONTROL, CONTROL_START)
+        self._wait(EXTREME_CYCLES)
 
     def _prepare(self, words: list[int], architecture: Architecture, groups: int) -> None:
         """Fill the memory, and choose the settings."""

@@ -6,11 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from etalstm.hw.config import PRESETS
+from etalstm.sim.coverage.constants import constant_bits
+from etalstm.sim.coverage.excuses import excuse, signal_of
+from etalstm.sim.library import design
+
 _POINT = re.compile(r"C '(?P<keys>.*)' (?P<count>\d+)")
 _PAGE = "v_toggle/"
-_INSTANCE = re.compile(r"\$\d+$")  # Yosys numbers some modules
+_INSTANCE = re.compile(r"\$\d+(?=\.|$)")  # Yosys numbers some modules
 _ESCAPE = re.compile(r"__0([0-9A-Fa-f]{2})")
 RISES, FALLS = "0->1", "1->0"
+CONSTANT = "the Verilog ties it to a constant"
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,38 @@ def read_toggles(paths: Iterable[Path]) -> dict[str, dict[str, tuple[int, int]]]
     found: dict[str, dict[str, tuple[int, int]]] = {}
     for module, bit, _ in counts:
         found.setdefault(module, {})[bit] = counts[module, bit, RISES], counts[module, bit, FALLS]
+    return {module: _without_structures(bits) for module, bits in found.items()}
+
+
+def module_toggles(toggles: dict[str, dict[str, tuple[int, int]]], preset: str) -> list[ModuleToggles]:
+    """Tell of each module which bits have toggled, which have not, and which cannot.
+
+    Parameters
+    ----------
+    toggles : dict
+        What :func:`read_toggles` gives.
+    preset : str
+        Name of the machine's configuration.
+    """
+    config = PRESETS[preset]
+    constants = {_module(name): bits for name, bits in constant_bits(design(config, apart=False).verilog).items()}
+    found = []
+    for module, bits in sorted(toggles.items()):
+        still = [bit for bit, counts in bits.items() if not all(counts)]
+        excused = {bit: CONSTANT for bit in still if bit in constants.get(module, ())}
+        for bit in still:
+            reason = excuse(config, module, bit)
+            if reason and bit not in excused:
+                excused[bit] = reason
+        untoggled = tuple(bit for bit in still if bit not in excused)
+        found.append(ModuleToggles(module, len(bits) - len(excused), untoggled, excused))
     return found
+
+
+def _without_structures(bits: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+    """Leave out signals that have fields, which are signals too."""
+    structures = {bit.rpartition(".")[0] for bit in bits if "." in bit}
+    return {bit: counts for bit, counts in bits.items() if signal_of(bit)[0] not in structures}
 
 
 def _module(page: str) -> str:
