@@ -48,6 +48,9 @@ LAYERS = {
     "etalstm.hw": CONTRACT | CONFIG | {"etalstm.durable"},
     "etalstm.sim.prove": {"etalstm.hw", "etalstm.sim", "etalstm.golden"},  # holds the hardware to the golden model
     "etalstm.sim.near_valid": {"etalstm.hw", "etalstm.device", "etalstm.plan.walk", "etalstm.sim"} | PLAIN,
+    # comparison: what is trained for coverage is compared with golden
+    "etalstm.sim.coverage": {"etalstm.hw", "etalstm.device", "etalstm.comparison", "etalstm.plan.walk", "etalstm.sim"}
+    | PLAIN,
     "etalstm.sim": {"etalstm.hw", "etalstm.device"} | PLAIN,
     "etalstm.boards": {"etalstm.hw", "etalstm.durable", "etalstm.errors", "etalstm.sim.toolchain"},  # it has the cache
     "etalstm.benchmarks": {"etalstm.network"},

@@ -27,15 +27,18 @@ class Coverage:
     Members
     -------
     hits : Counter of Bin
-        Instructions by their situation, each once for a program.
+        Instructions of programs by their situation; turns of loops are not counted.
     toggles : dict
         By module and bit of preset :data:`PRESET`, how often it rose and fell.
-    programs, cycles : int
-        That were run on all machines.
+    programs : int
+        That `hits` are of.
+    cycles : int
+        Of all machines, with those of programs that were not counted.
     """
 
     hits: Counter[Bin]
     toggles: dict[str, dict[str, tuple[int, int]]]
+    programs: int
     cycles: int
 
 
@@ -58,7 +61,7 @@ def measure(
     DeviceError
         If a program ends otherwise than it must, training differs from golden, or a simulator cannot be built.
     """
-    hits, files, cycles = Counter(), [], 0
+    hits, files, programs, cycles = Counter(), [], 0, 0
     with tempfile.TemporaryDirectory() as folder:
         for preset in presets:
             library = build_library(design(PRESETS[preset], apart=False), log=log, coverage=True)
@@ -72,10 +75,11 @@ def measure(
                     if preset == PRESET:
                         files.append(Path(folder) / stall)
                         machine.transport.simulation.write_coverage(files[-1])
+                    programs += machine.transport.programs
                     cycles += machine.transport.simulation.cycle
                 finally:
                     machine.close()
-        return Coverage(hits, read_toggles(files), cycles)
+        return Coverage(hits, read_toggles(files), programs, cycles)
 
 
 def _run_extremes(machine: Machine) -> None:

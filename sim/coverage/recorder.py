@@ -9,7 +9,17 @@ from etalstm.hw import contract
 from etalstm.hw.config import PRESETS
 from etalstm.hw.contract import Engine, Opcode, Register, Status
 from etalstm.plan.walk import locate, walk
-from etalstm.sim.coverage.bins import ANY, ARCHITECTURES, NO_OPCODE, STALLS, VARIANTS, Bin
+from etalstm.sim.coverage.bins import (
+    ANY,
+    FIXED_SHARES,
+    NO_OPCODE,
+    SENDS_ZEROS,
+    SKIPS_ZEROS,
+    STALLS,
+    TWO_GROUPS,
+    VARIANTS,
+    Bin,
+)
 from etalstm.sim.library import Library
 from etalstm.sim.transport import SimTransport
 
@@ -50,6 +60,8 @@ class RecordingTransport(SimTransport):
     -------
     recording : bool
         False: programs are not counted.
+    programs : int
+        That have been counted.
     """
 
     def __init__(self, preset: str, library: Library, hits: Counter[Bin], **options):
@@ -57,7 +69,7 @@ class RecordingTransport(SimTransport):
         self._stall = STALLS[2 if options.get("reorder") else 1 if options.get("stall") else 0]
         self._registers: dict[int, int] = {}
         self._words: list[int] | None = None
-        self.recording = True
+        self.recording, self.programs = True, 0
         super().__init__(PRESETS[preset], library=library, **options)
 
     def write_register(self, register: int, value: int) -> None:
@@ -83,14 +95,14 @@ class RecordingTransport(SimTransport):
 
     @property
     def architecture(self) -> str:
-        """One of :data:`ARCHITECTURES`, by the preset and the registers."""
+        """One of :data:`etalstm.sim.coverage.bins.ARCHITECTURES`, by the preset and the registers."""
         if self._preset != "test":
             return f"preset {self._preset}"
         if self._registers.get(Register.GROUPS, 0) > 1:
-            return ARCHITECTURES[3]
+            return TWO_GROUPS
         if self._registers.get(Register.SHARES):
-            return ARCHITECTURES[2]
-        return ARCHITECTURES[1 if self._registers.get(Register.SEND_ZEROS) else 0]
+            return FIXED_SHARES
+        return SENDS_ZEROS if self._registers.get(Register.SEND_ZEROS) else SKIPS_ZEROS
 
     def _program(self) -> list[int]:
         low, high, length = (
@@ -102,6 +114,7 @@ class RecordingTransport(SimTransport):
         return [int.from_bytes(image[start : start + INSTRUCTION_BYTES], "little") for start in starts]
 
     def _record(self, words: list[int], status: Status) -> None:
+        self.programs += 1
         dispatched, halted = self.simulation.observed()
         if status in BLAMED:
             engine, place = (super(RecordingTransport, self).read_register(register) for register in _BLAME)

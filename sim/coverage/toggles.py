@@ -10,6 +10,7 @@ from etalstm.hw.config import PRESETS
 from etalstm.sim.coverage.constants import constant_bits
 from etalstm.sim.coverage.excuses import excuse, signal_of
 from etalstm.sim.library import design
+from etalstm.sim.observed import MODULE_TEXT, is_left_out
 
 _POINT = re.compile(r"C '(?P<keys>.*)' (?P<count>\d+)")
 _PAGE = "v_toggle/"
@@ -73,6 +74,13 @@ def read_toggles(paths: Iterable[Path]) -> dict[str, dict[str, tuple[int, int]]]
     for module, bit, _ in counts:
         found.setdefault(module, {})[bit] = counts[module, bit, RISES], counts[module, bit, FALLS]
     return {module: _without_structures(bits) for module, bits in found.items()}
+
+
+def control_modules(preset: str) -> list[str]:
+    """Name the modules of a preset whose toggles are counted."""
+    verilog = design(PRESETS[preset], apart=False).verilog
+    names = (match[1].removeprefix("\\") for match in MODULE_TEXT.finditer(verilog))
+    return sorted({_module(name) for name in names if not is_left_out(name)})
 
 
 def module_toggles(toggles: dict[str, dict[str, tuple[int, int]]], preset: str) -> list[ModuleToggles]:
