@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +15,8 @@ _POINT = re.compile(r"C '(?P<keys>.*)' (?P<count>\d+)")
 _PAGE = "v_toggle/"
 _INSTANCE = re.compile(r"\$\d+(?=\.|$)")  # Yosys numbers some modules
 _ESCAPE = re.compile(r"__0([0-9A-Fa-f]{2})")
+Toggles = dict[str, dict[str, tuple[int, int]]]
+"""By module and bit, how often it rose and fell."""
 RISES, FALLS = "0->1", "1->0"
 CONSTANT = "the Verilog ties it to a constant"
 
@@ -46,13 +47,8 @@ class ModuleToggles:
         return 1 - len(self.untoggled) / max(self.bits, 1)
 
 
-def read_toggles(paths: Iterable[Path]) -> dict[str, dict[str, tuple[int, int]]]:
-    """Add up files that :meth:`etalstm.sim.simulation.Simulation.write_coverage` has written.
-
-    Returns
-    -------
-    dict
-        By module and bit, how often it rose and fell.
+def read_toggles(path: Path) -> Toggles:
+    """Read what :meth:`etalstm.sim.simulation.Simulation.write_coverage` has written.
 
     Raises
     ------
@@ -60,20 +56,30 @@ def read_toggles(paths: Iterable[Path]) -> dict[str, dict[str, tuple[int, int]]]
         If a line is no count of a toggle.
     """
     counts: Counter[tuple[str, str, str]] = Counter()
-    for path in paths:
-        for number, line in enumerate(path.read_text().splitlines()[1:], 2):
-            point = _POINT.fullmatch(line)
-            if point is None:
-                raise ValueError(f"{path}, line {number}: expected a count of Verilator's, got {line!r}")
-            keys = dict(pair.split("\x02", 1) for pair in point["keys"].split("\x01")[1:])
-            bit, _, direction = keys["o"].rpartition(":")
-            if direction not in (RISES, FALLS) or not keys["page"].startswith(_PAGE):
-                raise ValueError(f"{path}, line {number}: expected the count of a toggle, got {line!r}")
-            counts[_module(keys["page"]), _decoded(bit), direction] += int(point["count"])
-    found: dict[str, dict[str, tuple[int, int]]] = {}
+    for number, line in enumerate(path.read_text().splitlines()[1:], 2):
+        point = _POINT.fullmatch(line)
+        if point is None:
+            raise ValueError(f"{path}, line {number}: expected a count of Verilator's, got {line!r}")
+        keys = dict(pair.split("\x02", 1) for pair in point["keys"].split("\x01")[1:])
+        bit, _, direction = keys["o"].rpartition(":")
+        if direction not in (RISES, FALLS) or not keys["page"].startswith(_PAGE):
+            raise ValueError(f"{path}, line {number}: expected the count of a toggle, got {line!r}")
+        counts[_module(keys["page"]), _decoded(bit), direction] += int(point["count"])
+    found: Toggles = {}
     for module, bit, _ in counts:
         found.setdefault(module, {})[bit] = counts[module, bit, RISES], counts[module, bit, FALLS]
     return {module: _without_structures(bits) for module, bits in found.items()}
+
+
+def add_toggles(one: Toggles, other: Toggles) -> Toggles:
+    """Add up the counts of two machines."""
+    found = {module: dict(bits) for module, bits in one.items()}
+    for module, bits in other.items():
+        mine = found.setdefault(module, {})
+        for bit, (rises, falls) in bits.items():
+            before = mine.get(bit, (0, 0))
+            mine[bit] = before[0] + rises, before[1] + falls
+    return found
 
 
 def control_modules(preset: str) -> list[str]:
@@ -83,13 +89,12 @@ def control_modules(preset: str) -> list[str]:
     return sorted({_module(name) for name in names if not is_left_out(name)})
 
 
-def module_toggles(toggles: dict[str, dict[str, tuple[int, int]]], preset: str) -> list[ModuleToggles]:
+def module_toggles(toggles: Toggles, preset: str) -> list[ModuleToggles]:
     """Tell of each module which bits have toggled, which have not, and which cannot.
 
     Parameters
     ----------
-    toggles : dict
-        What :func:`read_toggles` gives.
+    toggles : Toggles
     preset : str
         Name of the machine's configuration.
     """
