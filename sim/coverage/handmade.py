@@ -8,6 +8,7 @@ from etalstm.hw.config import Config
 from etalstm.hw.contract import (
     ADDRESS_BITS,
     ADDRESS_REGISTERS,
+    ENGINE_OF,
     LOOP_DEPTH,
     MOST_GATES,
     PAGE_BYTES,
@@ -29,7 +30,9 @@ from etalstm.sim.simulation import Fault
 LOADED, STORED, LAST, INDEX, CASTED, MAP, JUNK, LOGS, TRANSPOSED = 0, 4, 5, 6, 8, 12, 16, 17, 20
 PAGES = 36
 UNKNOWN_OPCODE = 15
-_WAITS = {"wait_load": 1, "wait_mac": 1, "wait_vector": 1, "wait_store": 1}
+_STORES = {"wait_store": 1}
+_ALL = {"wait_load": 1, "wait_mac": 1, "wait_vector": 1} | _STORES
+_WAITS = {opcode: _STORES if opcode == Opcode.CAST else _ALL for opcode in ENGINE_OF}
 _REGISTERS = ((2, 8), (8, 14), (14, ADDRESS_REGISTERS))  # those that an ADVANCE counts down, and another one up again
 _MOST_ROUNDS = 4095  # both counts of a VECTOR: then it takes millions of cycles
 
@@ -63,6 +66,9 @@ class Case:
 class Program:
     """The program for a machine.
 
+    Each instruction waits for all before it. So the results do not depend on the memory's pace, nor on who may use the
+    PEs. Nothing is read that was not written before, but rows of weights that a LOAD_ROWS leaves out.
+
     Parameters
     ----------
     config : Config
@@ -78,8 +84,11 @@ class Program:
         self._config, self._last_target = config, config.channels // groups - 1
         self._most_sums = min(cast_sums(config.lanes, config.broadcast_words), config.queue_depth)
         self._lanes, self._beats = config.lanes, config.vector_beats
-        self.instructions = self._loops() | self._loads() | self._products() | self._elements()
-        self.instructions |= self._streams() | self._rows() | self._squares() | self._end()
+        instructions = self._loops() | self._loads() | self._products() | self._elements()
+        instructions |= self._streams() | self._rows() | self._squares() | self._end()
+        self.instructions = {
+            name: (opcode, _WAITS.get(opcode, {}) | fields) for name, (opcode, fields) in instructions.items()
+        }
 
     def words(self, **changes: dict[str, int]) -> list[int]:
         """Encode it; `changes` are fields with other values, by the names of instructions."""
@@ -126,7 +135,7 @@ class Program:
             f"loop{depth}": (Opcode.LOOP, {"turns": 1 if depth == 1 else 2, "length": body + LOOP_DEPTH - 1 - depth})
             for depth in range(LOOP_DEPTH)
         }
-        load = self._transfer(Opcode.LOAD, LOADED, Memory.SCRATCH, register=1, **_WAITS)
+        load = self._transfer(Opcode.LOAD, LOADED, Memory.SCRATCH, register=1)
         return {
             **loops,
             "advance": self._advance([1], self._beats),
@@ -137,11 +146,11 @@ class Program:
 
     def _loads(self) -> Instructions:
         return {
-            "load": self._transfer(Opcode.LOAD, LOADED, Memory.SCRATCH, 1, 8),
-            "load_weights": self._transfer(Opcode.LOAD, LOADED, Memory.WEIGHTS, 1, self._lanes),
+            "load": self._transfer(Opcode.LOAD, LOADED, Memory.SCRATCH, 1, 2 * self._lanes),
+            "load_weights": self._transfer(Opcode.LOAD, LOADED, Memory.WEIGHTS, MOST_GATES, self._lanes),
             "load_bias": self._transfer(Opcode.LOAD, LOADED, Memory.BIAS, 1, 2),
             "load_of_group": self._transfer(
-                Opcode.LOAD, LOADED, Memory.SCRATCH, group=1, group_stride=self._beats, everyone=1, wait_store=1
+                Opcode.LOAD, LOADED, Memory.SCRATCH, group=1, group_stride=self._beats, everyone=1
             ),
         }
 
@@ -149,8 +158,8 @@ class Program:
         """CASTs, each with its MAC; the second one goes on with the sums of the first."""
         return {
             "cast": self._cast(batch=2, start=1),
-            "mac": self._mac(start=Start.BIAS, **_WAITS),
-            "cast_on": self._cast(batch=2, lanes=2, last_lanes=2, batch_outer=1, finish=1, wait_store=1),
+            "mac": self._mac(start=Start.BIAS),
+            "cast_on": self._cast(batch=2, lanes=2, last_lanes=2, batch_outer=1, finish=1),
             "mac_on": self._mac(backward=1),
             "cast_gates": self._cast(gates=MOST_GATES, start=1, finish=1, register=1),
             "mac_gates": self._mac(),
@@ -164,10 +173,10 @@ class Program:
 
     def _elements(self) -> Instructions:
         """Each operation, with operands from everywhere."""
-        to = {"d": 8, "inner": 2, "outer": 2, "d_inner": 1, "a_inner": 1, "b_inner": 1}
+        to = {"d": 2 * self._lanes, "inner": 2, "outer": 2, "d_outer": 2, "d_inner": 1, "a_inner": 1, "b_inner": 1}
         constant = {"b_source": Source.PARAMETER, "b": PARAMETER_ONE}
         sources = {
-            VectorOp.ADD: {"serial": 1, "d_outer": 1, **_WAITS},
+            VectorOp.ADD: {"serial": 1, "d_outer": 0},
             VectorOp.SIGMOID: {"a_source": Source.QUEUE},
             VectorOp.TANH: {"a_source": Source.PARAMETER, "a": PARAMETER_ONE},
             VectorOp.SUBTRACT: constant,
@@ -189,14 +198,14 @@ class Program:
             return self._transfer(Opcode.LOAD, INDEX, Memory.SCRATCH, 1, 2, compressed=1, **(index[number] | fields))
 
         return {
-            "store": self._transfer(Opcode.STORE, STORED, Memory.SCRATCH, 1, 4, **_WAITS),
-            "store_sums": self._transfer(Opcode.STORE, STORED, Memory.QUEUE, register=1, everyone=1, wait_store=1),
+            "store": self._transfer(Opcode.STORE, STORED, Memory.SCRATCH, 1, 4),
+            "store_sums": self._transfer(Opcode.STORE, STORED, Memory.QUEUE, register=1, everyone=1),
             "compress": compress(0, first=1, **limits),
             "compress_bf16": compress(1, bf16=1, **limits),
             "compress_other": compress(2, first=1, log=1, **other),
-            "decompress": decompress(0, wait_store=3),
-            "decompress_bf16": decompress(1, bf16=1, wait_store=2),
-            "cast_stream": self._cast(INDEX, batch=2, compressed=1, start=1, finish=1, wait_store=3),
+            "decompress": decompress(0),
+            "decompress_bf16": decompress(1, bf16=1),
+            "cast_stream": self._cast(INDEX, batch=2, compressed=1, start=1, finish=1),
             "mac_stream": self._mac(),
         }
 
@@ -205,7 +214,7 @@ class Program:
         lanes = self._lanes
         return {
             "load_rows": self._transfer(
-                Opcode.LOAD_ROWS, LOADED, Memory.WEIGHTS, MOST_GATES * lanes, register=1, **rows, **_WAITS
+                Opcode.LOAD_ROWS, LOADED, Memory.WEIGHTS, MOST_GATES * lanes, register=1, **rows
             ),
             "load_single_rows": self._transfer(Opcode.LOAD_ROWS, LOADED, Memory.WEIGHTS, lanes, single=1, **rows),
         }
@@ -215,9 +224,9 @@ class Program:
         square = {"address": self._page(TRANSPOSED), "inner_stride": 1, "rows": self._lanes, "lanes": self._lanes}
         beats = self._lanes * self._beats
         square |= {"lane_beats": self._beats, "channel_beats": beats}
-        two = {"outer": 2, "outer_beats": beats, "target": self._last_target}
+        two = {"outer": 2, "outer_beats": self._config.channels * beats, "target": self._last_target}
         return {
-            "transpose": (Opcode.TRANSPOSE, {"outer": 1, "register": 1, **square, **_WAITS}),
+            "transpose": (Opcode.TRANSPOSE, {"outer": 1, "register": 1, **square}),
             "transpose_two": (Opcode.TRANSPOSE, two | square),
         }
 
@@ -226,7 +235,7 @@ class Program:
         return {
             "last_vector": (Opcode.VECTOR, {"op": VectorOp.ADD, "outer": 1, "inner": 1}),
             "last_load_part": self._transfer(Opcode.LOAD, LOADED, Memory.SCRATCH, more=1),
-            "last_load": self._transfer(Opcode.LOAD, LAST, Memory.SCRATCH),
+            "last_load": self._transfer(Opcode.LOAD, LAST, Memory.SCRATCH, wait_load=0),
             "halt": (Opcode.HALT, {}),
         }
 

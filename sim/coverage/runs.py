@@ -172,7 +172,7 @@ class Machine:
 
     def _prepare(self, words: list[int], architecture: Architecture, groups: int) -> None:
         """Fill the memory, and choose the settings."""
-        self._fill_windows()
+        self.fill_windows()
         self._accelerator.load(b"".join(word.to_bytes(INSTRUCTION_BYTES, "little") for word in words), 0)
         self._accelerator.set_windows(BASE, PAGES * PAGE_BYTES)
         self._accelerator.set_architecture(architecture)
@@ -187,7 +187,7 @@ class Machine:
             self.transport.reset()
         return status
 
-    def _fill_windows(self) -> None:
+    def fill_windows(self) -> None:
         """Put random numbers into all windows, a half of them 0: without zeros no row of a map is left out."""
         size = self._config.channels * PAGES * PAGE_BYTES
         draw = np.random.default_rng(self._seed)

@@ -3,25 +3,26 @@
 import json
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from etalstm.architecture import ARCHITECTURES
 from etalstm.cli import run
 from etalstm.errors import DeviceError
 from etalstm.hw.config import preset
-from etalstm.hw.contract import Opcode, Status, encode
+from etalstm.hw.contract import PAGE_BYTES, Opcode, Status, encode
 from etalstm.sim.coverage import measure
-from etalstm.sim.coverage.bins import ANY, NO_OPCODE, TO_ANOTHER_CHANNEL, TWO_GROUPS, Bin, all_bins, impossible
-from etalstm.sim.coverage.handmade import LOADED, Case, Program
-from etalstm.sim.coverage.measure import Coverage
+from etalstm.sim.coverage.bins import ANY, NO_OPCODE, STALLS, TO_ANOTHER_CHANNEL, TWO_GROUPS, Bin, all_bins, impossible
+from etalstm.sim.coverage.handmade import LOADED, PAGES, Case, Program
+from etalstm.sim.coverage.measure import SETTINGS, Coverage
 from etalstm.sim.coverage.recorder import blamed, executed
-from etalstm.sim.coverage.runs import Machine
+from etalstm.sim.coverage.runs import BASE, Machine
 from etalstm.sim.coverage.summary import Summary
 from etalstm.sim.library import build_library, design
 from etalstm.sim.simulation import Fault
+from tests.plan.machine import InterpretedAccelerator
 
 CONFIG = preset("test")
-SWING = ARCHITECTURES["swing"]
 HALT, LOAD, STORE, VECTOR = (encode(Opcode[name]) for name in ("HALT", "LOAD", "STORE", "VECTOR"))
 LOOP_OF_TWO = encode(Opcode.LOOP, turns=2, length=2)
 ALL = {place: 1 for place in all_bins() if impossible(place) is None}
@@ -90,6 +91,24 @@ def test_an_error_is_counted_for_the_instruction_that_it_is_the_error_of(recorde
 def test_a_program_that_ends_otherwise_than_it_must_is_an_error(recorded):
     with pytest.raises(DeviceError, match="wrong: the program ended with BAD_FIELD, expected DONE"):
         recorded(Case("wrong", Program(CONFIG, 1).words(load={"outer": 0}), Status.DONE))
+
+
+@pytest.mark.parametrize("stall", STALLS)
+@pytest.mark.parametrize(("name", "groups"), SETTINGS)
+def test_the_handmade_program_leaves_what_the_interpreter_leaves(library, name, groups, stall):
+    machine, words = Machine("test", library, stall, Counter(), 1), Program(CONFIG, groups).words()
+    memory, size = machine.transport.simulation.memory, CONFIG.channels * PAGES * PAGE_BYTES
+    machine.run_case(whole(groups), ARCHITECTURES[name], groups)
+    found = memory[BASE : BASE + size].copy()
+    machine.fill_windows()
+    interpreted = InterpretedAccelerator(CONFIG)
+    interpreted.set_windows(BASE, PAGES * PAGE_BYTES)
+    interpreted.set_groups(groups)
+    interpreted.transport.write_memory(BASE, memory[BASE : BASE + size])
+    interpreted.run(interpreted.load(b"".join(word.to_bytes(32, "little") for word in words), 0))
+    assert not np.array_equal(found, memory[BASE : BASE + size])
+    np.testing.assert_array_equal(found, interpreted.transport.read_memory(BASE, size))
+    machine.close()
 
 
 def opcodes_of(words, dispatched, halted):
