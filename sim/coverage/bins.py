@@ -18,7 +18,8 @@ SKIPS_ZEROS, SENDS_ZEROS, FIXED_SHARES, TWO_GROUPS = "skips zeros", "sends zeros
 ARCHITECTURES = (SKIPS_ZEROS, SENDS_ZEROS, FIXED_SHARES, TWO_GROUPS, "preset sim", "preset slice")
 """How the machine runs: preset ``test`` with its settings, and two other presets with the default settings."""
 
-TO_ANOTHER_CHANNEL = "to another channel"
+KEPT_INSTRUCTIONS = 32  # by the sequencer, of those that it has executed
+ANOTHER_CHANNEL = "another channel"
 _FUNCTIONS = (VectorOp.SIGMOID, VectorOp.TANH)  # they have no operand b
 _TRANSFERS = {
     "with more to come": lambda fields: fields["more"],
@@ -66,7 +67,7 @@ VARIANTS: dict[Opcode, dict[str, Callable[[dict[str, int]], bool]]] = {
     Opcode.TRANSPOSE: {
         "one square": lambda fields: fields["outer"] == 1,
         "several squares": lambda fields: fields["outer"] > 1,
-        TO_ANOTHER_CHANNEL: lambda fields: fields["target"],
+        ANOTHER_CHANNEL: lambda fields: fields["target"],
     },
     Opcode.CAST: {
         "by rows": lambda fields: not fields["batch_outer"],
@@ -78,15 +79,19 @@ VARIANTS: dict[Opcode, dict[str, Callable[[dict[str, int]], bool]]] = {
         "finishes sums": lambda fields: fields["finish"],
         "leaves sums open": lambda fields: not fields["finish"],
         "several blocks": lambda fields: fields["blocks"] > 1,
+        "from a later lane": lambda fields: fields["lane"],
+        ANOTHER_CHANNEL: lambda fields: fields["channel"],
         "a block of four gates": lambda fields: fields["gates"] == MOST_GATES,
     },
     Opcode.LOAD_ROWS: {
         "four rows of a lane": lambda fields: not fields["single"],
         "one row of a lane": lambda fields: fields["single"],
+        "several blocks": lambda fields: fields["tiles_per_channel"] > 1,
     },
     Opcode.LOOP: {
         "one turn": lambda fields: fields["turns"] == 1,
         "several turns": lambda fields: fields["turns"] > 1,
+        "longer than the sequencer keeps": lambda fields: fields["length"] > KEPT_INSTRUCTIONS,
         "inside no loop": lambda fields: fields["depth"] == 0,
         "inside one": lambda fields: fields["depth"] == 1,
         "inside two": lambda fields: fields["depth"] == 2,
@@ -176,7 +181,7 @@ def impossible(place: Bin) -> str | None:
     rule = RULES[Status[place.status]]
     if place.opcode not in rule.opcodes:
         return rule.reason
-    if place.variant == TO_ANOTHER_CHANNEL and place.architecture == TWO_GROUPS:
+    if place.variant == ANOTHER_CHANNEL and place.architecture == TWO_GROUPS:
         return "each of preset test's two groups has one channel"
     return None
 

@@ -15,6 +15,7 @@ from etalstm.architecture import ARCHITECTURES
 from etalstm.hw.config import PRESETS
 from etalstm.processors import count_processors
 from etalstm.sim.coverage.bins import STALLS, Bin
+from etalstm.sim.coverage.cases import cases
 from etalstm.sim.coverage.handmade import Program
 from etalstm.sim.coverage.runs import Machine, trainings
 from etalstm.sim.coverage.toggles import Toggles, add_toggles, read_toggles
@@ -103,7 +104,7 @@ def _measured(preset: str, library: Library, stall: str, seed: int) -> Coverage:
 
 def _run(machine: Machine, program: Program, name: str, groups: int) -> None:
     """Run every case, and every training that divides the channels as it likes."""
-    for case in program.cases():
+    for case in cases(program):
         machine.run_case(case, ARCHITECTURES[name], groups)
     for training in trainings() if groups == 1 else ():
         if ARCHITECTURES[name].skips or not training.skips_zeros:

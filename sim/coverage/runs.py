@@ -26,7 +26,8 @@ from etalstm.hw.contract import (
 )
 from etalstm.network import NetworkShape
 from etalstm.sim.coverage.bins import STALLS, Bin
-from etalstm.sim.coverage.handmade import PAGES, Case, Program
+from etalstm.sim.coverage.cases import Case, extremes, transfers
+from etalstm.sim.coverage.handmade import PAGES, Program
 from etalstm.sim.coverage.recorder import RecordingTransport
 from etalstm.sim.library import Library
 from etalstm.sim.simulation import Stop
@@ -135,7 +136,7 @@ class Machine:
         self._accelerator.start(LoadedProgram(0, len(case.words)))
         status = self._wait(MOST_CYCLES)
         self.transport.simulation.clear_faults()
-        if case.status not in (None, status):
+        if status != case.status:
             raise DeviceError(f"{case.name}: the program ended with {status.name}, expected {case.status.name}")
         return status
 
@@ -145,14 +146,14 @@ class Machine:
         These programs end with any status, and are not counted.
         """
         self.transport.recording = False
-        for words in program.extremes():
+        for words in extremes(program):
             self._prepare(words, architecture, groups)
             self._accelerator.start(LoadedProgram(0, len(words)))
             self._wait(EXTREME_CYCLES)
         for register, value in product((*KEPT_REGISTERS, *PARAMETER_REGISTERS), PATTERNS):
             self._prepare(program.words(), architecture, groups)
             self._start_with({register: value}, program.words())
-        for base, words in product(FAR_WINDOWS, program.transfers()):
+        for base, words in product(FAR_WINDOWS, transfers(program)):
             self._prepare(words, architecture, groups)
             self._start_with({Register.WINDOW_LOW: base % (1 << 32), Register.WINDOW_HIGH: base >> 32}, words)
         for register in range(0, REGISTER_SPACE_BYTES, 4):

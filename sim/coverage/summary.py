@@ -49,9 +49,10 @@ class Summary:
         return self._count(lambda place: (place.opcode, place.variant, place.architecture), variants=True)
 
     def _count(self, key, *, variants: bool) -> dict:
-        hit, possible = Counter(), Counter()
-        for place in self.possible:
+        counts = {}
+        for place in all_bins():
             if (place.variant != ANY) == variants:
-                possible[key(place)] += 1
-                hit[key(place)] += bool(self.hits.get(place))
-        return {name: (hit[name], count) for name, count in possible.items()}
+                hit, possible = counts.get(key(place), (0, 0))
+                can_be = impossible(place) is None
+                counts[key(place)] = hit + (can_be and bool(self.hits.get(place))), possible + can_be
+        return counts

@@ -66,7 +66,7 @@ def _print_statuses(summary) -> None:
     for status in statuses:
         table.add_column(status, justify="right")
     for opcode in dict.fromkeys(opcode for opcode, _ in counts):
-        table.add_row(opcode, *(_share(counts.get((opcode, status))) for status in statuses))
+        table.add_row(opcode, *(_share(counts[opcode, status]) for status in statuses))
     print_table(table)
 
 
@@ -79,13 +79,13 @@ def _print_variants(summary) -> None:
     for architecture in architectures:
         table.add_column(architecture, justify="right")
     for opcode, variant in dict.fromkeys((opcode, variant) for opcode, variant, _ in counts):
-        shares = (_share(counts.get((opcode, variant, architecture))) for architecture in architectures)
+        shares = (_share(counts[opcode, variant, architecture]) for architecture in architectures)
         table.add_row(opcode, variant, *shares)
     print_table(table)
 
 
-def _share(counts: tuple[int, int] | None) -> str:
-    return "-" if counts is None else f"{counts[0]}/{counts[1]}"
+def _share(counts: tuple[int, int]) -> str:
+    return f"{counts[0]}/{counts[1]}" if counts[1] else "-"
 
 
 def _print_toggles(modules) -> None:

@@ -12,8 +12,9 @@ from etalstm.errors import DeviceError
 from etalstm.hw.config import preset
 from etalstm.hw.contract import PAGE_BYTES, Opcode, Status, encode
 from etalstm.sim.coverage import measure
-from etalstm.sim.coverage.bins import ANY, NO_OPCODE, STALLS, TO_ANOTHER_CHANNEL, TWO_GROUPS, Bin, all_bins, impossible
-from etalstm.sim.coverage.handmade import LOADED, PAGES, Case, Program
+from etalstm.sim.coverage.bins import ANOTHER_CHANNEL, ANY, NO_OPCODE, STALLS, TWO_GROUPS, Bin, all_bins, impossible
+from etalstm.sim.coverage.cases import Case
+from etalstm.sim.coverage.handmade import LOADED, PAGES, Program
 from etalstm.sim.coverage.measure import SETTINGS, Coverage
 from etalstm.sim.coverage.recorder import blamed, executed
 from etalstm.sim.coverage.runs import BASE, Machine
@@ -150,8 +151,16 @@ def test_what_was_not_hit_is_a_hole_and_what_cannot_be_hit_is_none():
     assert Summary({**ALL, gone: 0}).holes == [gone]
     assert len(Summary({}).holes) == len(ALL) == len(Summary({}).possible)
     assert impossible(Bin("VECTOR", ANY, "READ_ERROR", "none", TWO_GROUPS))
-    assert impossible(Bin("TRANSPOSE", TO_ANOTHER_CHANNEL, "DONE", "none", TWO_GROUPS))
-    assert impossible(Bin("TRANSPOSE", TO_ANOTHER_CHANNEL, "DONE", "none", "skips zeros")) is None
+    assert impossible(Bin("TRANSPOSE", ANOTHER_CHANNEL, "DONE", "none", TWO_GROUPS))
+    assert impossible(Bin("TRANSPOSE", ANOTHER_CHANNEL, "DONE", "none", "skips zeros")) is None
+
+
+def test_the_tables_count_what_was_hit_of_what_can_be():
+    found = Summary({**ALL, Bin("LOAD", ANY, "DONE", "none", TWO_GROUPS): 0})
+    assert found.of_statuses()["LOAD", "DONE"] == (17, 18)
+    assert found.of_statuses()["LOAD", "OVERFLOW"] == (0, 0)
+    assert found.of_variants()["TRANSPOSE", ANOTHER_CHANNEL, TWO_GROUPS] == (0, 0)
+    assert found.of_variants()["CAST", "narrow", TWO_GROUPS] == (3, 3)
 
 
 def test_what_is_hit_against_a_rule_contradicts_it():

@@ -7,9 +7,10 @@ import pytest
 from etalstm.architecture import ARCHITECTURES
 from etalstm.hw.config import preset
 from etalstm.hw.contract import Register, Status
+from etalstm.sim.coverage.cases import Case
 from etalstm.sim.coverage.constants import constant_bits
 from etalstm.sim.coverage.excuses import excuse
-from etalstm.sim.coverage.handmade import Case, Program
+from etalstm.sim.coverage.handmade import Program
 from etalstm.sim.coverage.runs import Machine
 from etalstm.sim.coverage.toggles import CONSTANT, add_toggles, control_modules, module_toggles, read_toggles
 from etalstm.sim.library import build_library, design
