@@ -176,12 +176,12 @@ RULES = {
 """By status; a bin that a rule does not allow cannot be hit."""
 
 
-def impossible(place: Bin) -> str | None:
+def impossible(situation: Bin) -> str | None:
     """Tell why a bin cannot be hit; None if it can."""
-    rule = RULES[Status[place.status]]
-    if place.opcode not in rule.opcodes:
+    rule = RULES[Status[situation.status]]
+    if situation.opcode not in rule.opcodes:
         return rule.reason
-    if place.variant == ANOTHER_CHANNEL and place.architecture == TWO_GROUPS:
+    if situation.variant == ANOTHER_CHANNEL and situation.architecture == TWO_GROUPS:
         return "each of preset test's two groups has one channel"
     return None
 

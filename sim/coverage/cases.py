@@ -106,7 +106,11 @@ def _wrong_fields(program: Program) -> dict[Status, dict[str, dict[str, int]]]:
 
 
 def _long_loops() -> list[int]:
-    """Give a program with loops whose bodies are too long for the sequencer's buffer, which is read anew each turn."""
-    nothing = [encode(Opcode.ADVANCE)] * LONG_BODY
+    """Give a program with loops whose bodies are too long for the sequencer's buffer, which is read anew each turn.
+
+    There is a VECTOR in the body: to the watchdog, only engines make progress.
+    """
+    nothing = [encode(Opcode.ADVANCE)] * (LONG_BODY - 1)
+    body = [*nothing, encode(Opcode.VECTOR, op=VectorOp.ADD, outer=1, inner=1)]
     loops = [encode(Opcode.LOOP, turns=2, length=LONG_BODY + LOOP_DEPTH - 1 - depth) for depth in range(LOOP_DEPTH)]
-    return [*nothing, *loops, *nothing, *nothing, encode(Opcode.HALT)]
+    return [*body, *loops, *body, *body, encode(Opcode.HALT)]

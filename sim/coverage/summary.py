@@ -22,37 +22,39 @@ class Summary:
     @cached_property
     def possible(self) -> list[Bin]:
         """Bins that can be hit."""
-        return [place for place in all_bins() if impossible(place) is None]
+        return [situation for situation in all_bins() if impossible(situation) is None]
 
     @cached_property
     def holes(self) -> list[Bin]:
         """Bins that can be hit, and were not."""
-        return [place for place in self.possible if not self.hits.get(place)]
+        return [situation for situation in self.possible if not self.hits.get(situation)]
 
     @cached_property
     def contradictions(self) -> list[Bin]:
         """Bins that were hit, and cannot be: a rule is wrong, or the machine is."""
-        return [place for place, count in self.hits.items() if count and impossible(place)]
+        return [situation for situation, count in self.hits.items() if count and impossible(situation)]
 
     @property
     def excused(self) -> dict[str, int]:
         """How many bins cannot be hit, by the reason."""
-        reasons = (impossible(place) for place in all_bins())
+        reasons = (impossible(situation) for situation in all_bins())
         return dict(Counter(reason for reason in reasons if reason))
 
     def of_statuses(self) -> dict[tuple[str, str], tuple[int, int]]:
         """Count, by opcode and status, the bins that were hit, and those that can be."""
-        return self._count(lambda place: (place.opcode, place.status), variants=False)
+        return self._count(lambda situation: (situation.opcode, situation.status), variants=False)
 
     def of_variants(self) -> dict[tuple[str, str, str], tuple[int, int]]:
         """Count the same by opcode, variant and architecture, of programs that were DONE."""
-        return self._count(lambda place: (place.opcode, place.variant, place.architecture), variants=True)
+        return self._count(
+            lambda situation: (situation.opcode, situation.variant, situation.architecture), variants=True
+        )
 
     def _count(self, key, *, variants: bool) -> dict:
         counts = {}
-        for place in all_bins():
-            if (place.variant != ANY) == variants:
-                hit, possible = counts.get(key(place), (0, 0))
-                can_be = impossible(place) is None
-                counts[key(place)] = hit + (can_be and bool(self.hits.get(place))), possible + can_be
+        for situation in all_bins():
+            if (situation.variant != ANY) == variants:
+                hit, possible = counts.get(key(situation), (0, 0))
+                can_be = impossible(situation) is None
+                counts[key(situation)] = hit + (can_be and bool(self.hits.get(situation))), possible + can_be
         return counts

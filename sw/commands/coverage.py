@@ -48,8 +48,8 @@ def _described(found, summary, modules) -> dict:
         "programs": found.programs,
         "cycles": found.cycles,
         "bins": len(summary.possible),
-        "holes": [place._asdict() for place in summary.holes],
-        "contradictions": [place._asdict() for place in summary.contradictions],
+        "holes": [situation._asdict() for situation in summary.holes],
+        "contradictions": [situation._asdict() for situation in summary.contradictions],
         "excused": summary.excused,
         "toggles": {
             module.module: {"bits": module.bits, "untoggled": module.untoggled, "excused": module.excused}
@@ -105,8 +105,8 @@ def _print_totals(found, summary) -> None:
     print(f"{len(summary.possible) - len(summary.holes):,} of {len(summary.possible):,} bins hit")
     for reason, count in summary.excused.items():
         print(f"{count:>8,} bins cannot be hit: {reason}")
-    for kind, places in (("hole", summary.holes), ("hit, but impossible", summary.contradictions)):
-        for place in places[:NAMED]:
-            print(f"{kind}: {', '.join(place)}")
-        if len(places) > NAMED:
-            print(f"{kind}: and {len(places) - NAMED:,} more")
+    for kind, situations in (("hole", summary.holes), ("hit, but impossible", summary.contradictions)):
+        for situation in situations[:NAMED]:
+            print(f"{kind}: {', '.join(situation)}")
+        if len(situations) > NAMED:
+            print(f"{kind}: and {len(situations) - NAMED:,} more")

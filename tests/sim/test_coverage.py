@@ -13,7 +13,7 @@ from etalstm.hw.config import preset
 from etalstm.hw.contract import PAGE_BYTES, Opcode, Status, encode
 from etalstm.sim.coverage import measure
 from etalstm.sim.coverage.bins import ANOTHER_CHANNEL, ANY, NO_OPCODE, STALLS, TWO_GROUPS, Bin, all_bins, impossible
-from etalstm.sim.coverage.cases import Case
+from etalstm.sim.coverage.cases import Case, cases
 from etalstm.sim.coverage.handmade import LOADED, PAGES, Program
 from etalstm.sim.coverage.measure import SETTINGS, Coverage
 from etalstm.sim.coverage.recorder import blamed, executed
@@ -92,6 +92,17 @@ def test_an_error_is_counted_for_the_instruction_that_it_is_the_error_of(recorde
 def test_a_program_that_ends_otherwise_than_it_must_is_an_error(recorded):
     with pytest.raises(DeviceError, match="wrong: the program ended with BAD_FIELD, expected DONE"):
         recorded(Case("wrong", Program(CONFIG, 1).words(load={"outer": 0}), Status.DONE))
+
+
+@pytest.mark.parametrize("stall", STALLS)
+def test_every_case_ends_with_its_status_and_together_they_have_all(library, stall):
+    hits = Counter()
+    machine = Machine("test", library, stall, hits, 2)
+    for case in cases(Program(CONFIG, 1)):
+        machine.run_case(case, ARCHITECTURES["swing"], 1)
+    machine.close()
+    found = {(hit.opcode, hit.variant, hit.status) for hit in hits}
+    assert found == {(each.opcode, each.variant, each.status) for each in ALL}
 
 
 @pytest.mark.parametrize("stall", STALLS)
