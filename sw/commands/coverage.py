@@ -34,7 +34,7 @@ def coverage(
         _print_statuses(summary)
         _print_variants(summary)
         _print_toggles(modules)
-        _print_totals(found, summary)
+        _print_totals(found, summary, modules)
         for module in modules:
             if module.module == toggles:
                 print(f"not toggled in {toggles}: {', '.join(module.untoggled) or 'nothing'}")
@@ -100,8 +100,10 @@ def _print_toggles(modules) -> None:
     print_table(table)
 
 
-def _print_totals(found, summary) -> None:
+def _print_totals(found, summary, modules) -> None:
+    bits, untoggled = sum(module.bits for module in modules), sum(len(module.untoggled) for module in modules)
     print(f"{found.programs:,} programs, {found.cycles:,} cycles")
+    print(f"{bits - untoggled:,} of {bits:,} bits toggled, {sum(len(module.excused) for module in modules):,} excused")
     print(f"{len(summary.possible) - len(summary.holes):,} of {len(summary.possible):,} bins hit")
     for reason, count in summary.excused.items():
         print(f"{count:>8,} bins cannot be hit: {reason}")

@@ -193,6 +193,7 @@ def test_the_command_succeeds_without_a_hole_and_lists_bits(pretend, capsys):
     assert run(["bench", "coverage", "--toggles", "top.stored"]) == 0
     out = capsys.readouterr().out
     assert f"{len(ALL):,} of {len(ALL):,} bins hit" in out
+    assert "1 of 2 bits toggled, 0 excused" in out
     assert "not toggled in top.stored: count[1]" in out
 
 
