@@ -8,8 +8,8 @@ from etalstm.hw.axi import BURST_BEATS
 from etalstm.hw.config import Config
 from etalstm.hw.contract import PAGE_BYTES
 
-INSTRUCTIONS = 1 << 7
-COUNTED = 1 << 10
+INSTRUCTIONS = 1 << 7  # bits of numbers of instructions above this are not asked for,
+COUNTED = 1 << 10  # nor those of counts above this: it would take long programs, which only repeat
 _PAGE = (PAGE_BYTES - 1).bit_length()
 
 
@@ -44,14 +44,16 @@ def _rule(signals: str, reach: Callable[[Config], range], reason: str) -> Rule:
     return Rule(re.compile(rf"(?:.*[._])?(?:{signals})"), reach, reason)
 
 
+# The first rule that fits a signal, and leaves the bit out, gives the reason.
 RULES = (
+    _rule(r"bus__a[rw]addr|control__a[rw]addr", lambda config: range(2, 64), "registers are words"),
     _rule(
         r"windows\.(?:base|size|stride)|window|pitch|stride|reach|skip",
         lambda config: range(_PAGE, 64),
         "windows begin at multiples of 4,096 bytes",
     ),
     _rule(
-        r"\.size",
+        r"(?<!place\.)(?<!\]\.)size",
         lambda config: range(_PAGE - _beat_bits(config), 64),
         "windows have multiples of 4,096 bytes",
     ),
@@ -118,7 +120,6 @@ RULES = (
         lambda config: range(0),
         "behind the dispatch the header is not used any more",
     ),
-    _rule(r"bus__a[rw]addr|control__a[rw]addr", lambda config: range(2, 64), "registers are words"),
 )  # fmt: skip
 
 
