@@ -9,8 +9,7 @@ BIN = $(VENV)/bin
 OTHERS = tests/nn tests/models tests/compress tests/interchange tests/train/test_events.py tests/train/test_reports.py tests/commands/test_plot.py \
 	tests/commands/test_scaling.py tests/commands/test_paper.py tests/paper/test_page.py
 
-.DEFAULT_GOAL := help
-.PHONY: help setup train test test-torch formal campaign lint verilog contract bench resources
+.PHONY: help setup train test test-torch formal coverage campaign lint verilog contract bench resources
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -29,14 +28,16 @@ test-torch: $(VENV_TORCH)/.installed ## run the tests that need PyTorch and othe
 formal: setup ## prove the plumbing of the hardware, and that faults in it would be found
 	$(BIN)/python -m pytest tests/formal -n 2 --formal
 
-campaign: formal ## the long part of docs/trust.md: proofs, arithmetic, faults, programs, endurance (hours)
-	$(BIN)/eta-lstm bench arithmetic --pairs 100000000 && $(BIN)/eta-lstm bench programs --count 10000
-	$(BIN)/eta-lstm bench faults --count 104000
+coverage: setup ## which instructions and which bits of the control logic the simulated programs reach (5 minutes)
+	$(BIN)/eta-lstm bench coverage
+
+campaign: formal ## the long part of docs/trust.md: proofs, arithmetic, faults, programs, coverage, endurance (hours)
+	$(BIN)/eta-lstm bench arithmetic --pairs 100000000 && $(BIN)/eta-lstm bench programs --count 10000 && $(BIN)/eta-lstm bench programs --on model --count 1000000
+	$(BIN)/eta-lstm bench faults --count 104000 && $(BIN)/eta-lstm bench coverage
 	$(BIN)/eta-lstm bench endurance --device golden && $(BIN)/eta-lstm bench endurance --device sim
 
 lint: setup ## check the style
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
 verilog: setup ## write the Verilog of PRESET (vcu128) to build/PRESET
 	$(BIN)/eta-lstm verilog --preset $(PRESET) -o build/$(PRESET)
@@ -55,5 +56,4 @@ $(VENV)/.installed: EXTRAS = test,report
 $(VENV_TORCH)/.installed: EXTRAS = test,test-torch
 %/.installed: pyproject.toml
 	$(PYTHON) -m venv $*
-	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
-	touch $@
+	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]' && touch $@

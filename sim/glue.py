@@ -36,6 +36,24 @@ _NO_WAVEFORM = """struct Waveform {
     void flush() {}
 };"""
 
+_OBSERVED_STRUCT = """
+// What a simulator for coverage has seen since it was asked last.
+struct Observed {
+    uint64_t dispatched = 0;
+    bool halted = false;
+};
+"""
+
+_UNOBSERVED = """inline void observe(const %(top)s&, Observed&) {}
+inline void write_coverage(VerilatedContext&, const char*) {}"""
+
+_OBSERVED = """#include <verilated_cov.h>
+inline void observe(const %(top)s& top, Observed& seen) {
+    seen.dispatched += top.dispatched;
+    seen.halted |= top.halted;
+}
+inline void write_coverage(VerilatedContext& context, const char* path) { context.coveragep()->write(path); }"""
+
 _WAVEFORM = """struct Waveform : Verilated%sC {
     template <class Machine> Waveform(Machine& machine, const char* path) {
         machine.top.contextp()->traceEverOn(true);
@@ -46,7 +64,7 @@ _WAVEFORM = """struct Waveform : Verilated%sC {
 };"""
 
 
-def glue(ports: list[dict], waveform: str | None = None) -> str:
+def glue(ports: list[dict], waveform: str | None = None, observed: bool = False) -> str:
     """Give the text of ``glue.h``.
 
     Parameters
@@ -55,6 +73,8 @@ def glue(ports: list[dict], waveform: str | None = None) -> str:
         ``name``, ``direction`` and ``width`` of every port, as :func:`etalstm.hw.generate.ports` lists them.
     waveform : "fst", "vcd" or None
         What kind of waveform the build can write.
+    observed : bool
+        The design has the outputs of :mod:`etalstm.sim.observed`.
 
     Raises
     ------
@@ -84,6 +104,8 @@ def glue(ports: list[dict], waveform: str | None = None) -> str:
             f"\nconstexpr unsigned BEAT_BYTES = {width // 8};\nconstexpr unsigned PORTS = {count};",
             f"constexpr uint32_t IDS[] = {{{', '.join(str(_ids(n, names)) for n in range(count))}}};\n",
             _WAVEFORM % kind if kind else _NO_WAVEFORM,
+            _OBSERVED_STRUCT,
+            (_OBSERVED if observed else _UNOBSERVED) % {"top": _TOP},
             _INTERRUPT,
             "\nstruct Control {",
             *control,

@@ -19,6 +19,8 @@ from etalstm.hw.top import top_signature
 from etalstm.sim import toolchain
 from etalstm.sim.core import Core, is_of_channel
 from etalstm.sim.glue import glue
+from etalstm.sim.observed import FLAGS as COVERAGE_FLAGS
+from etalstm.sim.observed import OUTPUTS, observed
 from etalstm.sim.registered import MODULE, registered
 from etalstm.sim.sockets import CHANNEL, channel_wrapper, sockets
 from etalstm.sim.toolchain import ToolchainError
@@ -72,10 +74,13 @@ class Library:
         The shared library.
     seconds : float
         How long this process took to build it; 0 if it was there.
+    observed : bool
+        It counts what is dispatched and what toggles.
     """
 
     path: Path
     seconds: float
+    observed: bool = False
 
     @property
     def cost(self) -> dict[str, float]:
@@ -158,6 +163,7 @@ def build_library(
     log: Callable[[str], None] = lambda _: None,
     *,
     checked: bool = True,
+    coverage: bool = False,
 ) -> Library:
     """Compile a design with the memory model into a shared library, unless the cache has it.
 
@@ -170,37 +176,44 @@ def build_library(
         Told how far the build is.
     checked : bool
         False leaves the AXI checkers out: for memories that do what AXI forbids, and to measure what checkers cost.
+    coverage : bool
+        Count what is dispatched and what toggles, see :mod:`etalstm.sim.observed`; of a whole accelerator in one piece.
+        It is slower.
 
     Raises
     ------
     ToolchainError
         If a tool is missing or fails; the message shows the log's end.
     ValueError
-        If the design's ports are not those of an accelerator.
+        If the design's ports are not those of an accelerator, or its channels are apart and `coverage` is asked for.
     """
+    if coverage and design.channel:
+        raise ValueError(f"coverage needs a design in one piece, got one with {design.channels} channels apart")
     if waveform is not None and waveform not in WAVEFORMS:
         raise ValueError(f"waveform must be one of {', '.join(WAVEFORMS)}, got {waveform!r}")
     if waveform == "fst":
         _require_fst()
-    texts = _texts(design, waveform) | (_channel_texts(design) if design.channel else {})
-    flags = [*_FLAGS, *([f"--trace-{waveform}"] if waveform else [])]
+    texts = _texts(design, waveform, coverage) | (_channel_texts(design) if design.channel else {})
+    flags = [*_FLAGS, *([f"--trace-{waveform}"] if waveform else []), *(COVERAGE_FLAGS if coverage else ())]
     parts = {CHANNEL: _CHANNEL_FILES} if design.channel else {}
     compile_flags = _COMPILE_FLAGS if checked else f"{_COMPILE_FLAGS} -DETALSTM_UNCHECKED"
     start = time.monotonic()
     path, built = cached_library(
         "library", MODULE, texts, parts=parts, flags=flags, compile_flags=compile_flags, optimise=_OPTIMISE, log=log
     )
-    return Library(path, time.monotonic() - start if built else 0.0)
+    return Library(path, time.monotonic() - start if built else 0.0, coverage)
 
 
 def _source(name):
     return (Path(__file__).parent / name).read_text()
 
 
-def _texts(design, waveform):
+def _texts(design, waveform, coverage):
     """Give the files that every simulator consists of."""
-    texts = {"top.v": design.verilog, f"{MODULE}.v": registered(design.ports, "top", is_of_channel)}
-    texts |= {"apart.vlt": _instances_apart(design.verilog), "glue.h": glue(design.ports, waveform)}
+    texts = {"top.v": design.verilog}
+    texts[f"{MODULE}.v"] = registered(design.ports, "top", is_of_channel, OUTPUTS if coverage else {})
+    texts = {name: observed(text) if coverage else text for name, text in texts.items()}
+    texts |= {"apart.vlt": _instances_apart(design.verilog), "glue.h": glue(design.ports, waveform, coverage)}
     texts |= {"machine.h": _source("apart.h" if design.channel else "whole.h")}
     return texts | {name: _source(name) for name in _SOURCES}
 
@@ -262,6 +275,8 @@ def _load(path: Path) -> ctypes.CDLL:
         "upset": (None, handle, word, word, long, word),
         "was_upset": (ctypes.c_int, handle, word),
         "beats": (long, handle, word, word),
+        "observed": (long, handle, ctypes.POINTER(word)),
+        "write_coverage": (ctypes.c_int, handle, ctypes.c_char_p),
         "trace": (ctypes.c_int, handle, ctypes.c_char_p, long, long),
         "flush": (None, handle),
     }

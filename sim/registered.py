@@ -4,12 +4,18 @@ Inputs that change between two edges would have the logic behind them settle twi
 before the edge. The registers take the inputs with the edge that begins their cycle, which costs no cycle.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 MODULE = "registered"
 
 
-def registered(ports: list[dict], design: str, direct: Callable[[str], bool] = lambda _: False) -> str:
+def registered(
+    ports: list[dict],
+    design: str,
+    direct: Callable[[str], bool] = lambda _: False,
+    shown: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """Give the text of a module :data:`MODULE` with the ports of the design that it holds.
 
     Parameters
@@ -21,15 +27,18 @@ def registered(ports: list[dict], design: str, direct: Callable[[str], bool] = l
         Name of the design's module.
     direct : function
         Whether a port, by its name, is connected without a register.
+    shown : mapping of str to str
+        Further outputs of one bit, by name, with what each of them is inside the design.
     """
     inputs = [port for port in ports if port["direction"] == "input" and port["name"] != "clk"]
     taken = {port["name"]: port for port in inputs if not direct(port["name"])}
     registers = [f"    reg {_width(port)}{name}_taken;" for name, port in taken.items()]
     assignments = [f"        {name}_taken <= {name};" for name in taken]
+    outputs = [f"    assign {name} = {inside};" for name, inside in shown.items()]
     return _module(
         MODULE,
-        {port["name"]: port for port in ports},
-        [*registers, "    always @(posedge clk) begin", *assignments, "    end"],
+        {port["name"]: port for port in ports} | {name: {"direction": "output", "width": 1} for name in shown},
+        [*registers, "    always @(posedge clk) begin", *assignments, "    end", *outputs],
         design,
         {port["name"]: f"{port['name']}_taken" if port["name"] in taken else port["name"] for port in ports},
     )

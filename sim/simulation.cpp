@@ -1,7 +1,8 @@
 // The Verilated accelerator, its memory and its register bus, behind a C interface for ctypes.
 #include <stdexcept>
+#include <utility>
 
-#include "glue.h"     // generated: BEAT_BYTES, PORTS, IDS, Waveform, Control, interrupt(), tie(), drive(), sample()
+#include "glue.h"     // generated: BEAT_BYTES, PORTS, IDS, Waveform, Control, interrupt(), tie(), drive(), sample(), observe()
 #include "machine.h"  // whole.h or apart.h
 
 using namespace etalstm;
@@ -37,6 +38,7 @@ struct Simulation {
     uint64_t cycle = 0;
     std::unique_ptr<Waveform> waveform;
     uint64_t first_traced = 0, last_traced = 0;
+    Observed seen;
 
     Simulation(uint8_t* bytes, uint64_t size, const Options& options)
         : machine(&context), top(machine.top), control(control_of(top)),
@@ -66,6 +68,7 @@ struct Simulation {
         dump(2 * cycle + 1);
         look();
         check_registers();
+        observe(top, seen);
         sample(top, ports.data(), top.rst, cycle);
         ++cycle;
     }
@@ -212,6 +215,16 @@ void simulation_upset(Simulation* simulation, uint32_t port, uint32_t glitch, ui
 }
 
 int simulation_was_upset(const Simulation* simulation, uint32_t port) { return simulation->ports[port].was_upset(); }
+
+uint64_t simulation_observed(Simulation* simulation, uint32_t* halted) {
+    const Observed seen = std::exchange(simulation->seen, {});
+    *halted = seen.halted;
+    return seen.dispatched;
+}
+
+int simulation_write_coverage(Simulation* simulation, const char* path) {
+    return guarded(simulation, [&] { return write_coverage(simulation->context, path), 0; });
+}
 
 uint64_t simulation_beats(const Simulation* simulation, uint32_t port, uint32_t writes) {
     return writes ? simulation->ports[port].write_beats : simulation->ports[port].read_beats;

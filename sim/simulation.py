@@ -113,7 +113,7 @@ class Simulation:
         _check("seed", seed, Integral, 0, (1 << 64) - 1)
         if not isinstance(reorder, bool):
             raise ValueError(f"reorder must be True or False, got {reorder!r}")
-        self._calls = library.calls
+        self._calls, self._observed = library.calls, library.observed
         self._handle = self._memory = None
         self.access = Access("the simulation")
         try:
@@ -187,6 +187,26 @@ class Simulation:
         """Count the beats that a port has read or written since the simulation began."""
         return self._calls.simulation_beats(self._handle, port, writes)
 
+    @exclusive
+    def observed(self) -> tuple[int, bool]:
+        """Tell how many instructions went to engines since the last call, and whether a program came to its HALT.
+
+        Raises
+        ------
+        ValueError
+            If the library was not built for coverage.
+        """
+        self._check_observed()
+        halted = ctypes.c_uint32()
+        dispatched = self._calls.simulation_observed(self._handle, ctypes.byref(halted))
+        return dispatched, bool(halted.value)
+
+    @exclusive
+    def write_coverage(self, path: Path) -> None:
+        """Write Verilator's counts of toggles since the simulation began; raises like :meth:`observed`."""
+        self._check_observed()
+        self._check(self._calls.simulation_write_coverage(self._handle, str(path).encode()))
+
     @property
     @exclusive
     def cycle(self) -> int:
@@ -232,6 +252,10 @@ class Simulation:
             raise error_of(breach)
         if code == _FAILED:
             raise SimulationError(self._calls.simulation_failure(self._handle).decode())
+
+    def _check_observed(self) -> None:
+        if not self._observed:
+            raise ValueError("this simulation counts no coverage: its library must be built with coverage=True")
 
     def _check_answer(self, answer: int, access: str) -> None:
         self._check(answer)

@@ -51,6 +51,9 @@ LAYERS = {
     "etalstm.sim.checks": CONTRACT | CONFIG | {"etalstm.sim.refusals"},  # the model of the hardware's checks
     "etalstm.sim.refusals": CONTRACT | CONFIG,
     "etalstm.sim.changes": CONTRACT | CONFIG | {"etalstm.device", "etalstm.plan", "etalstm.sim"} | PLAIN,
+    # comparison: what is trained for coverage is compared with golden
+    "etalstm.sim.coverage": {"etalstm.hw", "etalstm.device", "etalstm.comparison", "etalstm.plan.walk", "etalstm.sim"}
+    | PLAIN,
     "etalstm.sim": {"etalstm.hw", "etalstm.device"} | PLAIN,
     "etalstm.boards": {"etalstm.hw", "etalstm.durable", "etalstm.errors", "etalstm.sim.toolchain"},  # it has the cache
     "etalstm.benchmarks": {"etalstm.network"},

@@ -9,6 +9,7 @@ TARGETS = (
     "test",
     "test-torch",
     "formal",
+    "coverage",
     "campaign",
     "lint",
     "verilog",

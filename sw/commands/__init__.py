@@ -37,6 +37,7 @@ BENCHES = {
     "activation": "activation",
     "faults": "faults",
     "programs": "programs",
+    "coverage": "coverage",
     "endurance": "endurance",
     "arithmetic": "arithmetic",
     "simulators": "simulators",
