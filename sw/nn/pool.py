@@ -16,6 +16,7 @@ from etalstm.device import Device, Session, TrainingShape
 from etalstm.errors import PlanError
 from etalstm.network import LayerParameters, NetworkShape
 from etalstm.nn.call import LayerCall, LayerStep, same_bits
+from etalstm.nn.notes import Begun, PassNote, note
 
 IDLE_SESSIONS = 8  # that are kept although no pass of theirs is waited for
 CLAIMED_SESSIONS = 64  # with a pass that a backward pass may ask for; beyond it passes are run again
@@ -35,10 +36,13 @@ class LayerSession:
     Parameters
     ----------
     session : Session
+    device : str
+        Its name.
     """
 
-    def __init__(self, session: Session):
-        self.session = session
+    def __init__(self, session: Session, device: str):
+        self.session, self._device = session, device
+        self._begun = Begun()  # of the last forward pass that somebody took notes of
         self._weights = self._address = None
         self._steps = 0  # of the last forward pass
         self._inputs, self._knows_pass = (None,) * 4, False  # copies of its inputs; whether they are there
@@ -106,6 +110,7 @@ class LayerSession:
         outputs = self.session.forward(x, lengths, call.h0[None], call.c0[None])
         if not self._went_by_claim:
             self._inputs, self._knows_pass = tuple(map(_copied, self._inputs, call.inputs)), True
+        note(self._begin)
         return outputs.y[: self._steps], outputs.h[0], outputs.c[0]
 
     def backward(self, dy, dh, dc, claim: Claim | None) -> tuple[np.ndarray, ...]:
@@ -121,6 +126,7 @@ class LayerSession:
         back = self.session.backward(self._padded(dy), dh[None], dc[None])
         self._gradients = self.session.gradients()[0]
         self._claim = _nothing
+        note(self._told)
         return back.dx[: self._steps], back.dh0[0], back.dc0[0], *self._gradients.tensors()
 
     def gave(self, step: LayerStep) -> bool:
@@ -139,6 +145,17 @@ class LayerSession:
             self._weights = step.moved
         self._velocities = tuple(array.copy() for array in step.speeds)
         self._gradients = None
+
+    def _begin(self) -> Begun:
+        self._begun = Begun()
+        return self._begun
+
+    def _told(self) -> PassNote:
+        usages, plan = self.session.usage(), getattr(self.session, "plan", None)
+        return PassNote(
+            self._begun, self._device, self.shape, self._steps, usages[0] if usages else None, plan and plan.groups,
+            sum(self.session.memory().get("reserved", {}).values()),
+        )  # fmt: skip
 
     def _load(self, call: LayerCall) -> None:
         self._weights = None  # if the device fails below, some are new and some are old
@@ -227,7 +244,7 @@ class SessionPool:
         self._drop_beyond(CLAIMED_SESSIONS - 1, claimed=True)
         while True:
             try:
-                session = LayerSession(self._device.create(shape))
+                session = LayerSession(self._device.create(shape), self._device.name)
             except PlanError:
                 if not self._sessions:
                     raise

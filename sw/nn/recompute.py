@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from etalstm.nn.notes import note
+
 AUTO, ON, OFF = "auto", "on", "off"
 MODES = (AUTO, ON, OFF)
 
@@ -40,6 +42,24 @@ class Cost:
     def pays(self) -> bool:
         """The bytes are many, and each costs few operations to have again."""
         return self.kept_bytes >= LEAST_BYTES and self.repeated_flops <= WORTH * FLOPS_PER_BYTE * self.kept_bytes
+
+
+@dataclass(frozen=True)
+class MapsNote:
+    """A call of a function whose maps need not be kept.
+
+    Members
+    -------
+    function : str
+        Its name.
+    again : bool
+        The maps are computed again in the backward pass, and not kept.
+    cost : Cost or None
+    """
+
+    function: str
+    again: bool
+    cost: Cost | None
 
 
 def check_mode(mode: str) -> str:
@@ -74,6 +94,7 @@ def recompute(function: Callable[..., Tensor], *inputs: Tensor, mode: str = AUTO
         In the backward pass, if it is to be differentiated itself.
     """
     again = check_mode(mode) == ON or (mode == AUTO and cost is not None and cost.pays)
+    note(lambda: MapsNote(getattr(function, "__name__", type(function).__name__), again, cost))
     if not again or not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in inputs):
         return function(*inputs)
     return _Again.apply(function, *inputs)

@@ -1,0 +1,62 @@
+"""Notes of what is done while a model runs, for whoever asks; nobody does in training."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from etalstm.device import TrainingShape
+from etalstm.storage import Usage
+
+_TAKER: ContextVar[Callable[[object], None] | None] = ContextVar("taker", default=None)
+
+
+class Begun:
+    """A layer's forward pass has been run; tells the pass from every other."""
+
+
+@dataclass(frozen=True)
+class PassNote:
+    """A layer's passes in both directions, on a device.
+
+    Members
+    -------
+    begun : Begun
+        The forward pass.
+    device : str
+        Its name.
+    shape : TrainingShape
+        What the session was made for; it may have more steps.
+    steps : int
+    usage : Usage or None
+        What was kept and computed; None if the device does not count it.
+    groups : int or None
+        Groups of channels; None where there is no machine.
+    memory_bytes : int
+        Of the device that the layer takes; 0 where there is no such thing.
+    """
+
+    begun: Begun
+    device: str
+    shape: TrainingShape
+    steps: int
+    usage: Usage | None
+    groups: int | None
+    memory_bytes: int
+
+
+def note(make: Callable[[], object]) -> None:
+    """Hand a note to whoever takes notes now; without one it is not even made."""
+    taker = _TAKER.get()
+    if taker is not None:
+        taker(make())
+
+
+@contextmanager
+def taking(taker: Callable[[object], None]) -> Iterator[None]:
+    """Have the notes of this thread handed to a function."""
+    token = _TAKER.set(taker)
+    try:
+        yield
+    finally:
+        _TAKER.reset(token)
