@@ -148,9 +148,9 @@ class Traffic(IntEnum):
 
 
 INSTRUCTION_BITS = 256  # least significant bit first in memory
-# The upper bits of an instruction are its check, so that one that was not read as it was written is refused with
-# BAD_CHECK: the CRC-16 of the CCITT (polynomial 0x1021, from 0xFFFF) of the bytes below, xor the number of the
-# instruction in its program, modulo 2^16. No other field lies there.
+# Bits 255:240 of an instruction are its check: the CRC-16/IBM-3740 of bytes 0 to 29 (polynomial 0x1021, from 0xFFFF,
+# each byte's most significant bit first, nothing inverted; of "123456789" it is 0x29B1), xor the number of the
+# instruction in its program modulo 2^16. An instruction with another check is refused with BAD_CHECK.
 CHECK_OFFSET = 240  # first bit of the check
 CHECK_BITS = INSTRUCTION_BITS - CHECK_OFFSET
 OPCODE_BITS = 4
@@ -556,9 +556,9 @@ BOARD_RESET = 1  # lets the memory finish what is under way, then resets the mac
 MAGIC = 0x4554414C  # "ETAL"
 VERSION = 10
 PARAMETERS = 16
-PARAMETER_ONE = 0  # reads as 1.0 whatever is written
-PARAMETER_ZERO = 1  # reads as +0.0 whatever is written
-PARAMETER_MINUS_ZERO = 2  # reads as -0.0 whatever is written: x + -0.0 is x for every x
+PARAMETER_ONE = 0  # as an operand 1.0, whatever the register keeps
+PARAMETER_ZERO = 1  # as an operand +0.0, likewise
+PARAMETER_MINUS_ZERO = 2  # as an operand -0.0, likewise: x + -0.0 is x for every x
 PARAMETER_SCALE = 3  # what gradients are multiplied by: clipping
 PARAMETER_WEIGHT_DECAY = 4
 PARAMETER_MOMENTUM = 5

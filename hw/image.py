@@ -8,7 +8,7 @@ from etalstm.hw.contract import CHECK_BITS, CHECK_OFFSET, INSTRUCTION_BITS
 INSTRUCTION_BYTES = INSTRUCTION_BITS // 8
 _CHECKED_BYTES = CHECK_OFFSET // 8
 _START = 0xFFFF
-_CHECKED, _CHECK = (1 << CHECK_OFFSET) - 1, (1 << CHECK_BITS) - 1
+_FIELDS_MASK, _CHECK_MASK = (1 << CHECK_OFFSET) - 1, (1 << CHECK_BITS) - 1
 
 
 def check_of(word: int, number: int) -> int:
@@ -21,13 +21,13 @@ def check_of(word: int, number: int) -> int:
     number : int
         Of the instruction in its program, from 0.
     """
-    return crc_hqx((word & _CHECKED).to_bytes(_CHECKED_BYTES, "little"), _START) ^ number & _CHECK
+    return crc_hqx((word & _FIELDS_MASK).to_bytes(_CHECKED_BYTES, "little"), _START) ^ number & _CHECK_MASK
 
 
 def check_masks() -> list[int]:
-    """Give for each bit of the check of instruction 0 which bits of the instruction it is the parity of.
+    """Give a mask of an instruction's bits for each bit of its check.
 
-    The parity is that of :func:`check_of` an instruction without bits, or the opposite.
+    Bit n of ``check_of(word, 0)`` is the parity of ``word & masks[n]``, xor bit n of ``check_of(0, 0)``.
     """
     base = check_of(0, 0)
     columns = [check_of(1 << place, 0) ^ base for place in range(CHECK_OFFSET)]
@@ -37,7 +37,7 @@ def check_masks() -> list[int]:
 def image_of(words: Sequence[int]) -> bytes:
     """Give the bytes of a program of instructions, each with its check."""
     return b"".join(
-        (word & _CHECKED | check_of(word, number) << CHECK_OFFSET).to_bytes(INSTRUCTION_BYTES, "little")
+        (word & _FIELDS_MASK | check_of(word, number) << CHECK_OFFSET).to_bytes(INSTRUCTION_BYTES, "little")
         for number, word in enumerate(words)
     )
 
@@ -45,4 +45,4 @@ def image_of(words: Sequence[int]) -> bytes:
 def words_of(image: bytes) -> list[int]:
     """Give the instructions in a program's bytes, without their checks, which are not looked at."""
     starts = range(0, len(image), INSTRUCTION_BYTES)
-    return [int.from_bytes(image[start : start + INSTRUCTION_BYTES], "little") & _CHECKED for start in starts]
+    return [int.from_bytes(image[start : start + INSTRUCTION_BYTES], "little") & _FIELDS_MASK for start in starts]

@@ -1,7 +1,9 @@
 """Runs programs of a training iteration of which one field has another value."""
 
-import multiprocessing
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, closing
+from multiprocessing import get_context
 
 import numpy as np
 
@@ -51,17 +53,24 @@ class Machine:
         config = network.sizes.config
         self.network = network
         self._transport = SimTransport(config, memory_bytes=MEMORY_BYTES, latency=LATENCY_CYCLES)
-        self._accelerator = Accelerator(self._transport, config)
-        self._accelerator.watchdog_cycles = WATCHDOG_CYCLES
-        self._session = _Session(network, self._accelerator)
+        with ExitStack() as stack:
+            stack.callback(self.close)
+            self._accelerator = Accelerator(self._transport, config)
+            self._accelerator.watchdog_cycles = WATCHDOG_CYCLES
+            self._prepare(seed)
+            stack.pop_all()
+
+    def _prepare(self, seed: int) -> None:
+        """Run an iteration, and each program by itself: then it is known what a valid one leaves."""
+        self._session = _Session(self.network, self._accelerator)
         self._train(seed)
         placement = self._session.placement
         self._inside = np.zeros(MEMORY_BYTES, bool)
         for window in map(placement.window, range(placement.channels)):
             self._inside[window.start : window.stop] = True
-        self._at = {name: self._session._programs[name][1].address for name in network.programs}
+        self._at = {name: self._session._programs[name][1].address for name in self.network.programs}
         self._before = self._memory.copy()
-        self._results = {name: self._result(name) for name in network.programs}
+        self._results = {name: self._result(name) for name in self.network.programs}
 
     def close(self) -> None:
         """Close the machine."""
@@ -129,12 +138,15 @@ class NearValid:
     def __init__(self, preset: str, seed: int, on: str):
         self._cases = Cases(configurations.preset(preset), seed)
         networks = self._cases.networks if on == MACHINE else {}
-        self._machines = {name: Machine(network, seed) for name, network in networks.items()}
+        with ExitStack() as stack:
+            self._machines = {
+                name: stack.enter_context(closing(Machine(network, seed))) for name, network in networks.items()
+            }
+            self._opened = stack.pop_all()
 
     def close(self) -> None:
         """Close the machines."""
-        for machine in self._machines.values():
-            machine.close()
+        self._opened.close()
 
     def run(self, number: int) -> Found:
         """Run one case."""
@@ -178,16 +190,20 @@ def near_valid(count: int, seed: int = 0, first: int = 0, preset: str = "test", 
         If `count` is not above 0, a number is negative, there is no such preset, or `on` is neither.
     ToolchainError
         If the simulator cannot be built.
+    BrokenProcessPool
+        If a process dies, or cannot make its bench.
     """
     cases = check_cases(count, seed, first)
     if on not in (MODEL, MACHINE):
         raise ValueError(f"on must be {MODEL} or {MACHINE}, got {on!r}")
-    bench = NearValid(preset, seed, on)  # builds the simulator once, and says here what is wrong
-    if count < FEW:
-        yield from map(bench.run, cases)
-        bench.close()
-        return
-    bench.close()
-    context = multiprocessing.get_context("spawn")  # a fork would have none of the threads
-    with context.Pool(count_processors(), _Process.start, (preset, seed, on)) as pool:
-        yield from pool.imap(_Process.run, cases, CHUNK)
+    with closing(NearValid(preset, seed, on)) as bench:  # builds the simulator once, and says here what is wrong
+        if count < FEW:
+            yield from map(bench.run, cases)
+            return
+    context = get_context("spawn")  # a fork would have none of the threads
+    options = {"initializer": _Process.start, "initargs": (preset, seed, on)}
+    with ProcessPoolExecutor(count_processors(), mp_context=context, **options) as pool:
+        try:
+            yield from pool.map(_Process.run, cases, chunksize=CHUNK)
+        finally:
+            pool.shutdown(cancel_futures=True)

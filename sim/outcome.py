@@ -18,7 +18,7 @@ class Run:
     Members
     -------
     status : Status
-        ABORTED if it still worked after :data:`MOST_CYCLES`.
+        ABORTED if it still worked after :data:`etalstm.sim.near_valid.MOST_CYCLES`.
     engine, instruction : int
         The registers ERROR_ENGINE and ERROR_INSTRUCTION.
     same : bool

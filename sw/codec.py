@@ -279,6 +279,23 @@ def index_words(start, beats, elements, kept, place) -> np.ndarray:
     return np.stack([np.broadcast_to(words[name] & 0xFFFF_FFFF, shape) for name in STREAM_INDEX], -1).astype(np.uint32)
 
 
+def check_index(words: np.ndarray, elements, place) -> None:
+    """Raise :class:`StreamError` if the check of an index beat does not fit it.
+
+    Parameters
+    ----------
+    words : array of integers, shape + (4,)
+        Of index beats.
+    elements, place
+        See :func:`index_words`.
+    """
+    start, beats, _, kept = np.moveaxis(words, -1, 0)
+    wrong = (index_words(start, beats, elements, kept, place) != words).any(-1)
+    if wrong.any():
+        beat = np.broadcast_to(place, wrong.shape)[wrong][0]
+        raise StreamError(f"the index of a stream, at beat {beat} of a channel's window, does not fit its check")
+
+
 def _blocks(count: int) -> int:
     return -(-count // STREAM_BLOCK)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from etalstm.codec import decode, density, encode, kept_by_block, round_bf16, stream_words
+from etalstm.codec import check_index, decode, density, encode, index_words, kept_by_block, round_bf16, stream_words
 from etalstm.errors import StreamError
 
 SEED = 20
@@ -166,3 +166,22 @@ def test_words_of_bf16_need_what_each_block_keeps():
         stream_words(3, 40, bf16=True)
     with pytest.raises(ValueError, match="2 blocks, got 1"):
         stream_words(np.array([3]), 40)
+
+
+def test_an_index_has_the_check_of_the_contracts_text():
+    start, beats, elements, kept, place = 0x0123_4567, 0x89AB, 0x1_0001, 0xFFFF, 0x00F0_0F0F
+    turned = (elements << 5, beats << 11, kept << 19, place << 27)
+    check = start
+    for word in turned:
+        check ^= (word | word >> 32) & 0xFFFF_FFFF
+    assert index_words(start, beats, elements, kept, place).tolist() == [start, beats, check, kept]
+
+
+@pytest.mark.parametrize("bit", range(128))
+def test_each_bit_of_an_index_is_checked(bit):
+    places = np.arange(6).reshape(2, 3)
+    words = index_words(100 + places, 7, 64, 20, places)
+    check_index(words, 64, places)
+    words[1, 2, bit // 32] ^= np.uint32(1 << bit % 32)
+    with pytest.raises(StreamError, match="at beat 5 of a channel's window"):
+        check_index(words, 64, places)

@@ -9,7 +9,7 @@
 
 /* Constants */
 #define ETALSTM_INSTRUCTION_BITS 0x100u /* least significant bit first in memory */
-#define ETALSTM_CHECK_OFFSET 240u /* The upper bits of an instruction are its check, so that one that was not read as it was written is refused with BAD_CHECK: the CRC-16 of the CCITT (polynomial 0x1021, from 0xFFFF) of the bytes below, xor the number of the instruction in its program, modulo 2^16. No other field lies there. first bit of the check */
+#define ETALSTM_CHECK_OFFSET 240u /* Bits 255:240 of an instruction are its check: the CRC-16/IBM-3740 of bytes 0 to 29 (polynomial 0x1021, from 0xFFFF, each byte's most significant bit first, nothing inverted; of "123456789" it is 0x29B1), xor the number of the instruction in its program modulo 2^16. An instruction with another check is refused with BAD_CHECK. first bit of the check */
 #define ETALSTM_CHECK_BITS 16u
 #define ETALSTM_OPCODE_BITS 4u
 #define ETALSTM_WAIT_BITS 8u /* how many instructions back a wait can look */
@@ -43,9 +43,9 @@
 #define ETALSTM_MAGIC 0x4554414cu /* "ETAL" */
 #define ETALSTM_VERSION 10u
 #define ETALSTM_PARAMETERS 16u
-#define ETALSTM_PARAMETER_ONE 0u /* reads as 1.0 whatever is written */
-#define ETALSTM_PARAMETER_ZERO 1u /* reads as +0.0 whatever is written */
-#define ETALSTM_PARAMETER_MINUS_ZERO 2u /* reads as -0.0 whatever is written: x + -0.0 is x for every x */
+#define ETALSTM_PARAMETER_ONE 0u /* as an operand 1.0, whatever the register keeps */
+#define ETALSTM_PARAMETER_ZERO 1u /* as an operand +0.0, likewise */
+#define ETALSTM_PARAMETER_MINUS_ZERO 2u /* as an operand -0.0, likewise: x + -0.0 is x for every x */
 #define ETALSTM_PARAMETER_SCALE 3u /* what gradients are multiplied by: clipping */
 #define ETALSTM_PARAMETER_WEIGHT_DECAY 4u
 #define ETALSTM_PARAMETER_MOMENTUM 5u

@@ -11,12 +11,13 @@ from etalstm.hw.dma.reader import ReadBeat
 from etalstm.hw.image import check_masks, check_of
 
 INDEX_BITS = 32  # number of an instruction in its program
+RING_INSTRUCTIONS = 64  # half of them those that were executed last
 _INSTRUCTION_SHIFT = (INSTRUCTION_BITS // 8).bit_length() - 1
 _KEPT_BITS = CHECK_OFFSET + 2  # of an instruction, with what is wrong with it
 
 
 def _damaged(word, number):
-    """Tell whether the check of an instruction fits neither it nor its number."""
+    """Tell whether an instruction's check differs from that of its bits and its number."""
     parities = Cat((word[:CHECK_OFFSET] & mask).xor() for mask in check_masks())
     return (parities ^ check_of(0, 0) ^ number) != word[CHECK_OFFSET:]
 
@@ -53,7 +54,7 @@ class ProgramBuffer(wiring.Component):
     distance, target : :py:`In`
     """
 
-    def __init__(self, *, beat_bits: int, address_bits: int, depth: int = 64):
+    def __init__(self, *, beat_bits: int, address_bits: int, depth: int = RING_INSTRUCTIONS):
         self._beats, self._beat_bits = INSTRUCTION_BITS // beat_bits, beat_bits
         self._address_bits, self._depth = address_bits, depth
         self._burst = BURST_BEATS // self._beats  # instructions of a request, at most

@@ -16,7 +16,7 @@ class Fetched(data.StructLayout):
 
     Members
     -------
-    word : the instruction as in memory
+    word : the instruction, zeros in the place of its check
     index : its number in the program
     verdict : IDLE, or why there is no such instruction: READ_ERROR, BAD_CHECK, TRUNCATED, BAD_FIELD
     """

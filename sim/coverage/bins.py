@@ -6,6 +6,7 @@ from itertools import product
 from typing import NamedTuple
 
 from etalstm.hw.contract import ENGINE_OF, FIELDS, MOST_GATES, Memory, Opcode, Source, Start, Status, VectorOp
+from etalstm.hw.program.buffer import RING_INSTRUCTIONS
 
 NO_OPCODE = "(none)"
 """In the place of an opcode: an instruction that could not be read, or whose opcode is unknown."""
@@ -14,11 +15,13 @@ ANY = "any"
 OPCODES = (*(opcode.name for opcode in Opcode), NO_OPCODE)
 STATUSES = tuple(status for status in Status if status not in (Status.IDLE, Status.RUNNING))
 STALLS = ("none", "stalls", "reorders")
+PRESET = "test"
+"""The configuration whose settings vary, and whose toggles are counted."""
 SKIPS_ZEROS, SENDS_ZEROS, FIXED_SHARES, TWO_GROUPS = "skips zeros", "sends zeros", "fixed shares", "two groups"
 ARCHITECTURES = (SKIPS_ZEROS, SENDS_ZEROS, FIXED_SHARES, TWO_GROUPS, "preset sim", "preset slice")
-"""How the machine runs: preset ``test`` with its settings, and two other presets with the default settings."""
+"""How the machine runs: :data:`PRESET` with its settings, and two other presets with the default settings."""
 
-KEPT_INSTRUCTIONS = 32  # by the sequencer, of those that it has executed
+KEPT_INSTRUCTIONS = RING_INSTRUCTIONS // 2  # by the sequencer, of those that it has executed
 ANOTHER_CHANNEL = "another channel"
 _FUNCTIONS = (VectorOp.SIGMOID, VectorOp.TANH)  # they have no operand b
 _TRANSFERS = {

@@ -9,7 +9,7 @@ from etalstm.sim.coverage.handmade import CASTED, JUNK, LAST, LOADED, LOGS, MAP,
 from etalstm.sim.simulation import Fault
 
 UNKNOWN_OPCODE = 15
-LONG_BODY = 70  # instructions; the sequencer keeps the last 32
+LONG_BODY = 70  # instructions, more than the sequencer keeps
 _MOST_ROUNDS = 4095  # both counts of a VECTOR: then it takes millions of cycles
 _FAULTY_PAGES = {
     Status.READ_ERROR: (None, LOADED, CASTED, MAP),  # of the program, LOAD, CAST, LOAD_ROWS

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from etalstm.errors import DeviceError
 from etalstm.hw import contract
 from etalstm.hw.config import PRESETS
 from etalstm.hw.contract import Engine, Opcode, Register, Status
@@ -13,6 +14,7 @@ from etalstm.sim.coverage.bins import (
     ANY,
     FIXED_SHARES,
     NO_OPCODE,
+    PRESET,
     SENDS_ZEROS,
     SKIPS_ZEROS,
     STALLS,
@@ -97,7 +99,7 @@ class RecordingTransport(SimTransport):
     @property
     def architecture(self) -> str:
         """One of :data:`etalstm.sim.coverage.bins.ARCHITECTURES`, by the preset and the registers."""
-        if self._preset != "test":
+        if self._preset != PRESET:
             return f"preset {self._preset}"
         if self._registers.get(Register.GROUPS, 0) > 1:
             return TWO_GROUPS
@@ -139,10 +141,21 @@ def blamed(words: Sequence[int], status: Status, engine: int, place: int) -> str
     status : Status
     engine, place : int
         Registers ERROR_ENGINE and ERROR_INSTRUCTION.
+
+    Raises
+    ------
+    DeviceError
+        If the program has no such instruction.
     """
     of_sequencer = engine not in set(Engine)
-    number = place if of_sequencer else locate(words, Engine(engine), place)[0]
-    opcode = words[number] & _OPCODE_MASK
+    found = (place, ()) if of_sequencer else locate(words, Engine(engine), place)
+    if found is None or found[0] >= len(words):
+        name = "the sequencer" if of_sequencer else Engine(engine).name
+        raise DeviceError(
+            f"the program ended with {status.name}; the machine names instruction {place} of {name}, counted from 0, "
+            "and the program has none such"
+        )
+    opcode = words[found[0]] & _OPCODE_MASK
     unread = of_sequencer and status == Status.READ_ERROR and opcode != Opcode.LOAD_ROWS
     return NO_OPCODE if unread or opcode not in _KNOWN else Opcode(opcode).name
 

@@ -33,11 +33,7 @@ from etalstm.sim.simulation import Stop
 from etalstm.storage import Storage
 from etalstm.weight_format import BF16
 
-STALL = {
-    "none": {},
-    "stalls": {"stall": 0.5},
-    "reorders": {"stall": 0.5, "reorder": True},
-}
+STALL = dict(zip(STALLS, ({}, {"stall": 0.5}, {"stall": 0.5, "reorder": True}), strict=True))
 LATENCY_CYCLES = 8
 WATCHDOG_CYCLES = 2_000
 MOST_CYCLES = 30_000  # until a case is aborted; the program takes fewer

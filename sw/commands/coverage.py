@@ -33,7 +33,7 @@ def coverage(
     else:
         _print_statuses(summary)
         _print_variants(summary)
-        _print_toggles(modules)
+        _print_toggles(modules, measure.PRESET)
         _print_totals(found, summary, modules)
         for module in modules:
             if module.module == toggles:
@@ -88,8 +88,8 @@ def _share(counts: tuple[int, int]) -> str:
     return f"{counts[0]}/{counts[1]}" if counts[1] else "-"
 
 
-def _print_toggles(modules) -> None:
-    table = Table(title="Bits of the control logic, preset test")
+def _print_toggles(modules, preset: str) -> None:
+    table = Table(title=f"Bits of the control logic, preset {preset}")
     table.add_column("module")
     for name in ("bits", "toggled both ways", "share", "not", "excused"):
         table.add_column(name, justify="right")

@@ -66,7 +66,10 @@ def plan(
         int | None, Option(help="Bytes of the device's memory; what cells keep beyond it goes to the host and back")
     ] = None,
     disassemble: Annotated[bool, Option("--disassemble", help="Print the programs as text")] = False,
-    check: Annotated[bool, Option("--check", help="Tell how each program ends, by a model of the checks")] = False,
+    check: Annotated[
+        bool,
+        Option("--check", help="Tell how each program ends, by a model of the checks; exit code 1 unless all are DONE"),
+    ] = False,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Show the memory footprint, the traffic of an iteration and the programs of a network."""

@@ -168,7 +168,8 @@ class Accelerator:
         ProgramError
             If the machine stopped the program; the message has the instruction. The machine takes the next program.
         DamagedRegisterError
-            If at the end a register was not what was written there at the start; results may be wrong then.
+            If at the end a register was not what was written there at the start. However the program has ended: that
+            may be the reason.
         """
         self.start(program)
         try:
@@ -178,12 +179,14 @@ class Accelerator:
             self._stop()
             raise
         status = self._read(Register.STATUS)
-        if status != Status.DONE:
-            error = self._error(program, status)
-            if isinstance(error, StuckError):
-                self.transport.reset()  # a memory that never answers holds its port
+        damage = None if status == Status.IDLE else self._damaged_register()  # a reset clears registers
+        error = None if status == Status.DONE else self._error(program, status)
+        if isinstance(error, StuckError):
+            self.transport.reset()  # a memory that never answers holds its port
+        if damage:
+            raise damage from error
+        if error:
             raise error
-        self._check_registers()
 
     def start(self, program: LoadedProgram) -> None:
         """Start a program and come back; :meth:`running` is this and the wait.
@@ -243,16 +246,16 @@ class Accelerator:
             Register.GROUPS: self._groups,
         } | {Register.PARAMETER + 4 * n: int(word) for n, word in enumerate(self._parameters.view(np.uint32))}
 
-    def _check_registers(self) -> None:
-        """Hold what is in the registers to what was written there when the program was started."""
+    def _damaged_register(self) -> DamagedRegisterError | None:
+        """Give the error of the first register that is not what was written there when the program was started."""
         for register, value in self._written.items():
             found = self._read(register)
             if found != value:
-                name = contract.kept_words()[register]
-                raise DamagedRegisterError(
-                    f"register {name} is {found:#010x} after a program that was started with {value:#010x}: "
-                    "what the program computed may be wrong"
+                return DamagedRegisterError(
+                    f"register {contract.kept_words()[register]} is {found:#010x} after a program that was started "
+                    f"with {value:#010x}: what the program computed may be wrong"
                 )
+        return None
 
     def _wait(self, timeout_seconds: float | None) -> None:
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds

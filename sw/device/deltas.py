@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from etalstm.codec import decode
+from etalstm.codec import check_index, decode
 from etalstm.device.windows import Windows
 from etalstm.errors import DeviceError
 from etalstm.hw.contract import STREAM_INDEX
@@ -60,12 +60,26 @@ class DeltaReader:
         return np.ascontiguousarray(delta.swapaxes(2, 3)).reshape(*delta.shape[:2], -1)
 
     def _index(self) -> np.ndarray:
-        """Read the index beats: int64, (channels, T, batch tiles, unit tiles, words of an index)."""
-        every = self._arrays.delta_index
+        """Read the index beats: int64, (channels, T, batch tiles, unit tiles, words of an index).
+
+        Raises
+        ------
+        StreamError
+            If one is damaged.
+        """
+        every, batch, size = self._arrays.delta_index, self._arrays.h.batch, self._config.vector_beats
         of_steps = every.part(0, every.vectors // self._most_steps * self._skipped.size)
         words = self._windows.read_words(of_steps).view(np.uint32)[..., : len(STREAM_INDEX)]
         shape = (self._memory.channels, self._skipped.size, -1, self._arrays.tiling.units.tiles, len(STREAM_INDEX))
-        return words.reshape(shape).astype(np.int64)
+        index = words.reshape(shape).astype(np.int64)
+        elements = [[self._vectors(tile) * self._arrays.tiling.units.lanes] for tile in range(batch.count)]
+        places = (every.first + np.arange(index[0, ..., 0].size)).reshape(index.shape[1:-1]) * size
+        check_index(index[:, ~self._skipped], elements, places[~self._skipped])
+        return index
+
+    def _vectors(self, tile: int) -> int:
+        """Count the vectors of the streams of a batch tile."""
+        return self._arrays.tiling.gates * self._arrays.h.batch.size_of(tile)
 
     def _decoded(self) -> np.ndarray:
         """Decode every stream: float32, (T, B, 4, H)."""
@@ -79,7 +93,7 @@ class DeltaReader:
         )
         for channel, step, tile, unit in np.argwhere(index[..., _BEATS]):
             start, length = index[channel, step, tile, unit, [_START, _BEATS]]
-            vectors = gates * batch.size_of(tile)
+            vectors = self._vectors(tile)
             words = beats[channel, start - first : start - first + length].reshape(-1)
             block = decode(words, vectors * units.lanes, beat_words=self._config.beat_words)
             dense[channel, step, tile, unit * vectors : (unit + 1) * vectors] = block.reshape(vectors, units.lanes)

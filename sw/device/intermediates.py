@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from etalstm.codec import encode, index_words, kept_by_block
+from etalstm.codec import check_index, encode, index_words, kept_by_block
 from etalstm.device.windows import Windows
 from etalstm.errors import StreamError
 from etalstm.hw.contract import STREAM_INDEX
@@ -101,7 +101,13 @@ class Intermediates:
         return up_to(held.segment, self._skipped.shape[1])
 
     def read(self, held: Held) -> list[bytes]:
-        """Read what a segment has kept: every stream of all channels, sealed."""
+        """Read what a segment has kept: every stream of all channels, sealed.
+
+        Raises
+        ------
+        StreamError
+            If the index of a stream is damaged.
+        """
         streams = list(self.streams(held))
         extents = self._extents(held, streams)
         words = self._read_region(held, int((extents[:, :, START] + extents[:, :, BEATS]).max(initial=0)))
@@ -239,7 +245,9 @@ class Intermediates:
                 extents[:, number] = stream.vector * beats, stream.vectors * beats, words
             else:
                 first, table = tables[stream.layer.number]
-                extents[:, number] = table[:, stream.vector - first]
+                index, place = table[:, stream.vector - first], (stream.layer.index.first + stream.vector) * beats
+                check_index(index, stream.vectors * self._config.lanes, place)
+                extents[:, number] = index[:, _OF_INDEX]
                 extents[:, number, START] -= held.region.first * beats
         return extents
 
@@ -252,7 +260,7 @@ class Intermediates:
                 yield layer, piece.steps.start * of_step, len(piece.steps) * of_step
 
     def _read_index(self, layer: LayerArrays, first: int, count: int) -> np.ndarray:
-        return self._windows.read_words(layer.index.part(first, count)).view(np.uint32)[:, :, _OF_INDEX]
+        return self._windows.read_words(layer.index.part(first, count)).view(np.uint32)[:, :, : len(STREAM_INDEX)]
 
     def _write_indices(self, held: Held, streams: list[Stream], extents: np.ndarray) -> None:
         of_vector, lanes = self._config.vector_beats, self._config.lanes

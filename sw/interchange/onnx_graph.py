@@ -1,6 +1,7 @@
 """An ONNX graph: the constants that it stores, and which node gives which value."""
 
 from collections.abc import Collection
+from math import prod
 
 import numpy as np
 
@@ -8,6 +9,11 @@ from etalstm.errors import InterchangeError
 from etalstm.interchange.onnx_data import DataFiles, brief, shown
 
 DAMAGE = (ValueError, TypeError, KeyError, NotImplementedError)  # what onnx raises for a tensor that it cannot decode
+MOST_AXES = 32  # of a tensor, as in NumPy 1
+ELEMENT_BYTES = {
+    "BOOL": 1, "INT8": 1, "UINT8": 1, "INT16": 2, "UINT16": 2, "INT32": 4, "UINT32": 4, "INT64": 8, "UINT64": 8,
+    "FLOAT16": 2, "BFLOAT16": 2, "FLOAT": 4, "DOUBLE": 8,
+}  # fmt: skip
 
 
 def name_of(node) -> str:
@@ -102,17 +108,27 @@ class Graph:
         return self._decoded(name, tensor)
 
     def _decoded(self, name: str, tensor) -> np.ndarray:
-        """Decode a tensor of the file; strings are no constants that anything here needs."""
-        if not isinstance(tensor, self._onnx.TensorProto) or tensor.data_type == self._onnx.TensorProto.STRING:
+        """Decode a tensor of the file; nothing here needs constants of types that ``ELEMENT_BYTES`` has not."""
+        if not isinstance(tensor, self._onnx.TensorProto):
             raise InterchangeError(f"the value of {shown(name)} is no tensor of numbers")
         try:
+            size_bytes = self._size_of(name, tensor)
             if tensor.data_location == self._onnx.TensorProto.EXTERNAL:
                 inside = self._onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims)
-                inside.raw_data = self._files.read(tensor)
+                inside.raw_data = self._files.read(tensor, size_bytes)
                 tensor = inside
             return self._onnx.numpy_helper.to_array(tensor)
         except DAMAGE as error:
             raise InterchangeError(f"the data of {shown(name)} are damaged: {brief(error)}") from error
+
+    def _size_of(self, name: str, tensor) -> int:
+        """Give the bytes that a tensor's elements take; ``ValueError`` for a type that the library does not know."""
+        element_type = self._onnx.TensorProto.DataType.Name(tensor.data_type)
+        if element_type not in ELEMENT_BYTES:
+            raise InterchangeError(f"the value of {shown(name)} is no tensor of numbers, it has type {element_type}")
+        if len(tensor.dims) > MOST_AXES or min(tensor.dims, default=0) < 0:
+            raise InterchangeError(f"the value of {shown(name)} has impossible shape {shown(list(tensor.dims))}")
+        return prod(tensor.dims) * ELEMENT_BYTES[element_type]
 
     def _value_of(self, node):
         """Give a constant node's value, an array or a tensor of the file; None if there is no such value."""

@@ -40,11 +40,13 @@ def read_onnx(path: Path) -> LstmState:
         nodes are no stack, see :func:`etalstm.interchange.onnx_stack.check_stack`. The message names file and node.
     OSError
         If the model's file cannot be read.
+    MemoryError
+        If the model does not fit into memory.
     """
     onnx = load_onnx()
     try:
         files, model = DataFiles(path), onnx.load(path, load_external_data=False)
-    except OSError:
+    except (OSError, MemoryError):  # they say nothing about what the file holds
         raise
     except Exception as error:  # protobuf's own, which no module promises
         raise InterchangeError(f"{path}: no ONNX model: {brief(error)}") from error

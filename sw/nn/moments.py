@@ -44,7 +44,7 @@ def load_tensors(path: Path, tensors: Mapping[str, np.ndarray], beginning: str, 
     Raises
     ------
     CheckpointError
-        If an array is missing, or has another shape.
+        If an array is missing, or has another shape; no tensor has changed then.
     """
     for name, tensor in into.items():
         array = tensors.get(beginning + name)
@@ -53,5 +53,6 @@ def load_tensors(path: Path, tensors: Mapping[str, np.ndarray], beginning: str, 
             raise CheckpointError(
                 f"{path}: tensor {beginning + name} has shape {found}, expected {tuple(tensor.shape)}"
             )
-        with torch.no_grad():
-            tensor.copy_(torch.from_numpy(array))
+    with torch.no_grad():
+        for name, tensor in into.items():
+            tensor.copy_(torch.from_numpy(tensors[beginning + name]))

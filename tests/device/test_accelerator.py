@@ -8,6 +8,7 @@ from etalstm.device.faults import (
     BadAddressError,
     BadFieldError,
     BadOpcodeError,
+    DamagedProgramError,
     DamagedRegisterError,
     DeviceTimeoutError,
     IncompatibleError,
@@ -132,6 +133,16 @@ def test_a_register_that_changes_while_a_program_runs_is_named(machine, accelera
     ):
         machine.registers[register] ^= 1 << 31
     accelerator.run(program)
+
+
+def test_a_register_that_has_changed_is_the_reason_of_another_error(machine, accelerator):
+    program, machine.outcome = accelerator.load(PROGRAM, 0x1000), (Status.BAD_CHECK, SEQUENCER, 0)
+    with (
+        pytest.raises(DamagedRegisterError, match="register PROGRAM_LOW") as error,
+        accelerator.running(program),
+    ):
+        machine.registers[Register.PROGRAM_LOW] ^= 1 << 12
+    assert isinstance(error.value.__cause__, DamagedProgramError)
 
 
 @pytest.mark.parametrize("register", [Register.MAGIC, Register.VERSION, Register.PRESET, Register.SHAPE])

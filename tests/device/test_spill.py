@@ -87,6 +87,27 @@ def test_what_comes_back_is_what_went():
         assert start == held[1].region.first * session.plan.map.config.vector_beats
 
 
+def damage_index(session, array):
+    """Turn over a bit of the first word of an array's first vector."""
+    words = session.windows.read_words(array.part(0, 1)).copy()
+    words.view(np.uint32)[0, 0, 0] ^= 1
+    session.windows.write_words(array.part(0, 1), words)
+
+
+def test_an_index_that_is_damaged_on_the_machine_is_not_believed():
+    session = train_beside_golden(interpreted(), tight("ms1", share=1.0))
+    damage_index(session, session.plan.map.layers[0].index)
+    with pytest.raises(StreamError, match=r"the index of a stream, at beat .* does not fit its check"):
+        session.spill.intermediates.read(session.plan.map.kept.held[0])
+
+
+def test_an_index_of_gradients_that_is_damaged_is_not_believed():
+    session = train_beside_golden(interpreted(), shape_of())
+    damage_index(session, session.plan.map.layers[1].delta_index)
+    with pytest.raises(StreamError, match="does not fit its check"):
+        session.usage()
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [

@@ -1,92 +1,18 @@
 """ONNX files from elsewhere are read, or refused with an error that names the file; nothing else happens."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from etalstm.errors import InterchangeError
-from etalstm.interchange.onnx_data import DataFiles
-from etalstm.interchange.onnx_read import read_onnx
-from etalstm.interchange.onnx_write import Network, write_onnx
-from etalstm.interchange.state import LstmState
 from tests.fuzzing import FUZZ
 from tests.fuzzing import little_memory as little_memory
-from tests.interchange.states import state_dict
+from tests.interchange.onnx_models import path as path
+from tests.interchange.onnx_models import plain, reads, with_constants, with_files
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed: the extra onnx")
 
-HIDDEN = 4
-DATA = "weights.bin"
 NUMBERS = st.sampled_from([0, 1, -1, 2, 7, 1 << 20, 1 << 40, (1 << 62) - 1, -(1 << 63)])
-OPENED: list[str] | None = None  # by the reader
-
-
-def note(event, arguments):
-    if event == "open" and OPENED is not None and isinstance(arguments[0], str):
-        OPENED.append(arguments[0])
-
-
-sys.addaudithook(note)  # there is no way to take it away
-
-
-def reads(path):
-    """Read a file: give the layers, or None if it is refused."""
-    global OPENED
-    OPENED = []
-    try:
-        return read_onnx(path)
-    except InterchangeError as error:
-        assert str(path) in str(error)
-        assert len(str(error)) < 2000
-        return None
-    finally:
-        opened, OPENED = OPENED, None
-        outside = [name for name in opened if path.parent not in Path(name).parents and not _is_code(name)]
-        assert outside == [], "files outside of the folder"
-
-
-def _is_code(name):
-    """Python opens sources for the text of a warning, and modules that are imported late."""
-    return name.endswith((".py", ".pyc", ".so"))
-
-
-def plain(layers=2, directions=2):
-    """A stack as this program writes it."""
-    state = LstmState.of_arrays(state_dict(HIDDEN * directions, HIDDEN, layers, directions))
-
-    def write(path):
-        write_onnx(path, Network(state))
-        return onnx.load(path)
-
-    return write
-
-
-def with_constants(path):
-    """The same, with weights in Constant nodes, behind Identity nodes, and a graph inside a node."""
-    model = plain(1, 1)(path)
-    graph = model.graph
-    for tensor in list(graph.initializer):
-        graph.node.insert(0, onnx.helper.make_node("Identity", [f"{tensor.name}c"], [tensor.name]))
-        graph.node.insert(0, onnx.helper.make_node("Constant", [], [f"{tensor.name}c"], value=tensor))
-    del graph.initializer[:]
-    inner = onnx.GraphProto()
-    inner.CopyFrom(graph)
-    graph.node.append(onnx.helper.make_node("If", ["x"], ["z"], then_branch=inner, else_branch=inner))
-    return model
-
-
-def with_files(path):
-    """The same, with the weights in a file of their own."""
-    model = plain(1, 1)(path)
-    onnx.external_data_helper.convert_model_to_external_data(model, location=DATA, size_threshold=0)
-    onnx.save(model, path)
-    return onnx.load(path, load_external_data=False)
-
-
 CORPUS = [plain(), with_constants, with_files]
 
 
@@ -203,90 +129,3 @@ def test_an_error_does_not_show_the_whole_file(path):
             attribute.ref_attr_name = "argument"
     path.write_bytes(model.SerializeToString())
     assert reads(path) is None
-
-
-def weights_of(model):
-    return next(tensor for tensor in model.graph.initializer if tensor.name == "W0")
-
-
-def forged_files(path, **entries):
-    """Write a model whose first tensor says that its data lie elsewhere."""
-    model = with_files(path)
-    tensor = weights_of(model)
-    kept = {entry.key: entry.value for entry in tensor.external_data} | entries
-    del tensor.external_data[:]
-    for key, value in kept.items():
-        tensor.external_data.add(key=key, value=value)
-    path.write_bytes(model.SerializeToString())
-
-
-@pytest.fixture
-def path(tmp_path):
-    """A model's place, with a secret beside its folder and ways to it within."""
-    folder = tmp_path / "model"
-    folder.mkdir()
-    (tmp_path / "secret").write_bytes(bytes(4096))
-    (folder / "link").symlink_to(tmp_path / "secret")
-    (folder / "circle").symlink_to(folder / "circle")
-    (folder / "up").symlink_to(tmp_path)
-    return folder / "model.onnx"
-
-
-@pytest.mark.parametrize(
-    "location",
-    ["../secret", "up/secret", "link", "circle", "missing", "", ".", "/etc/passwd", "/dev/zero", "a\0b", "x" * 5000],
-)
-def test_data_outside_of_the_folder(path, location):
-    forged_files(path, location=location)
-    assert reads(path) is None
-
-
-@pytest.mark.parametrize(
-    "entries",
-    [{"offset": "-1"}, {"offset": "99999999"}, {"offset": "x"}, {"length": str(1 << 40)}, {"length": "9" * 5000},
-     {"length": "3"}, {"length": "\u0663"}],
-)  # fmt: skip
-def test_data_that_are_not_there(path, entries):
-    forged_files(path, **entries)
-    assert reads(path) is None
-
-
-def test_data_beside_the_model(path):
-    forged_files(path)
-    assert reads(path) is not None
-
-
-def test_a_reader_that_leaves_the_folder_is_noticed(path, monkeypatch):
-    forged_files(path, location=str(path.parent.parent / "secret"), offset="0", length="4096")
-    monkeypatch.setattr(DataFiles, "_find", lambda self, location: self._folder / location)
-    with pytest.raises(AssertionError, match="outside of the folder"):
-        reads(path)
-
-
-@pytest.mark.parametrize("dims", [[1, 16, 1 << 40], [1, 16, 0], [1 << 62, 1 << 62, 4], [], [-1, -1, 4], [1, 16]])
-def test_shapes_that_the_data_do_not_have(path, dims):
-    model = plain(1, 1)(path)
-    weights_of(model).dims[:] = dims
-    path.write_bytes(model.SerializeToString())
-    assert reads(path) is None
-
-
-@pytest.mark.parametrize(("count", "is_read"), [(4, True), (2000, False)])
-def test_layers_that_share_weights(path, count, is_read):
-    """A small file may name far more weights than it holds."""
-    write_onnx(path, Network(LstmState.of_arrays(state_dict(64, 64, 2, 1))))
-    model = onnx.load(path)
-    nodes = {node.name: node for node in model.graph.node}
-    stack = [nodes["y0"]]
-    for number in range(1, count):
-        between, layer = onnx.NodeProto(), onnx.NodeProto()
-        between.CopyFrom(nodes["x1"])
-        layer.CopyFrom(nodes["y0"])
-        between.input[0], between.output[0] = stack[-1].output[0], f"x{number}"
-        layer.name, layer.input[0], layer.output[:] = f"y{number}", f"x{number}", [f"{n}{number}" for n in "yhc"]
-        stack += [between, layer]
-    del model.graph.node[:]
-    model.graph.node.extend(stack)
-    path.write_bytes(model.SerializeToString())
-    found = reads(path)
-    assert (found is not None) == is_read and (not is_read or len(found.layers) == count)

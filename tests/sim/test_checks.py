@@ -1,9 +1,13 @@
 """The model of the machine's checks finds each kind of refusal."""
 
+import ast
+from pathlib import Path
+
 import pytest
 
 from etalstm.hw.config import preset
 from etalstm.hw.contract import Engine, Memory, Opcode, Source, Status, VectorOp, encode
+from etalstm.sim import checks
 from etalstm.sim.checks.model import Model
 from etalstm.sim.refusals import Sizes
 
@@ -21,6 +25,19 @@ LATER = frozenset({Status.BAD_STREAM, Status.DONE})
 
 def ends(*words, sizes=SIZES, **options):
     return Model(sizes).ending([*words, HALT], **options)
+
+
+def test_shares_with_the_hardware_what_it_says_and_nothing_else():
+    parsed = [ast.parse(path.read_text()) for path in Path(checks.__file__).parent.glob("*.py")]
+    found = {
+        f"{node.module}.{name.name}" if node.module == "etalstm.hw" else node.module
+        for node in (node for tree in parsed for node in ast.walk(tree))
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("etalstm")
+        for name in node.names
+    }
+    others = {module for module in found if not module.startswith("etalstm.sim.checks.")}
+    assert others == {"etalstm.hw.contract", "etalstm.hw.config", "etalstm.sim.refusals"}
+    assert not any(isinstance(node, ast.Import) and "etalstm" in ast.unparse(node) for t in parsed for node in t.body)
 
 
 @pytest.mark.parametrize(

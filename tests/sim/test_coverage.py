@@ -10,7 +10,7 @@ from etalstm.architecture import ARCHITECTURES
 from etalstm.cli import run
 from etalstm.errors import DeviceError
 from etalstm.hw.config import preset
-from etalstm.hw.contract import PAGE_BYTES, Opcode, Status, encode
+from etalstm.hw.contract import PAGE_BYTES, Engine, Opcode, Status, encode
 from etalstm.hw.image import image_of
 from etalstm.sim.coverage import measure
 from etalstm.sim.coverage.bins import ANOTHER_CHANNEL, ANY, NO_OPCODE, STALLS, TWO_GROUPS, Bin, all_bins, impossible
@@ -18,7 +18,7 @@ from etalstm.sim.coverage.cases import Case, cases
 from etalstm.sim.coverage.handmade import LOADED, PAGES, Program
 from etalstm.sim.coverage.measure import SETTINGS, Coverage
 from etalstm.sim.coverage.recorder import blamed, executed
-from etalstm.sim.coverage.runs import BASE, Machine
+from etalstm.sim.coverage.runs import BASE, STALL, Machine
 from etalstm.sim.coverage.summary import Summary
 from etalstm.sim.library import build_library, design
 from etalstm.sim.simulation import Fault
@@ -157,6 +157,23 @@ def test_the_instruction_that_is_blamed_is_the_one_that_the_registers_name(statu
     assert blamed([LOAD, LOAD, encode(Opcode.LOAD_ROWS), 15], status, engine, place) == expected
 
 
+@pytest.mark.parametrize(
+    ("engine", "place", "named"),
+    [
+        (Engine.LOAD, 3, "instruction 3 of LOAD"),  # one too many: a LOAD_ROWS counts as one LOAD
+        (Engine.MAC, 0, "instruction 0 of MAC"),
+        (len(Engine), 4, "instruction 4 of the sequencer"),
+    ],
+)
+def test_an_instruction_that_there_is_not_is_not_blamed(engine, place, named):
+    with pytest.raises(DeviceError, match=f"ended with BAD_FIELD; the machine names {named}, .* none such"):
+        blamed([LOAD, LOAD, encode(Opcode.LOAD_ROWS), HALT], Status.BAD_FIELD, engine, place)
+
+
+def test_each_memory_that_is_counted_can_be_made():
+    assert tuple(STALL) == STALLS
+
+
 def test_what_was_not_hit_is_a_hole_and_what_cannot_be_hit_is_none():
     assert not Summary(ALL).holes
     gone = Bin("CAST", "narrow", "DONE", "stalls", "preset sim")
@@ -195,6 +212,7 @@ def test_the_command_succeeds_without_a_hole_and_lists_bits(pretend, capsys):
     out = capsys.readouterr().out
     assert f"{len(ALL):,} of {len(ALL):,} bins hit" in out
     assert "1 of 2 bits toggled, 0 excused" in out
+    assert f"Bits of the control logic, preset {measure.PRESET}" in out
     assert "not toggled in top.stored: count[1]" in out
 
 

@@ -1,11 +1,14 @@
 """Programs of which one field has another value."""
 
 import json
+import os
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 
 import pytest
 
 from etalstm.cli import run
+from etalstm.errors import DeviceError
 from etalstm.hw import contract
 from etalstm.hw.config import preset
 from etalstm.hw.contract import Engine, Memory, Opcode, Source, Status, VectorOp, encode
@@ -227,6 +230,90 @@ def test_several_processes_give_the_cases_of_one(bench, monkeypatch):
     assert [(each.number, each.change, each.ending) for each in together] == [
         (each.number, each.change, each.ending) for each in alone
     ]
+
+
+class Dying:
+    """A process that cannot make its bench, or dies in the first case."""
+
+    in_start = False
+
+    @classmethod
+    def start(cls, *options):
+        if cls.in_start:
+            raise OSError("no bench")
+
+    @staticmethod
+    def run(number):
+        os._exit(1)
+
+
+class DyingInStart(Dying):
+    in_start = True
+
+
+@pytest.mark.parametrize("process", [Dying, DyingInStart])
+def test_a_process_that_dies_is_an_error(monkeypatch, process):
+    monkeypatch.setattr(near_valid, "FEW", 1)
+    monkeypatch.setattr(near_valid, "_Process", process)
+    monkeypatch.setattr(near_valid, "count_processors", lambda: 1)
+    with pytest.raises(BrokenProcessPool):
+        list(near_valid.near_valid(2, on=MODEL))
+
+
+@pytest.fixture
+def machines(monkeypatch):
+    """Machines that do nothing: which ones were made, and which of them were closed."""
+    made, closed = [], []
+
+    class Fake:
+        broken = None
+
+        def __init__(self, network, seed):
+            if self.broken == len(made):
+                raise DeviceError("no more")
+            made.append(self)
+
+        def run(self, program, words):
+            if self.broken == "run":
+                raise DeviceError("fails")
+
+        def close(self):
+            closed.append(self)
+
+    monkeypatch.setattr(near_valid, "Machine", Fake)
+    return Fake, made, closed
+
+
+def test_machines_are_closed_when_the_consumer_stops(machines):
+    _, made, closed = machines
+    cases = near_valid.near_valid(5)
+    next(cases)
+    assert not closed
+    cases.close()
+    assert len(closed) == len(made) == len(NETWORKS) and set(closed) == set(made)
+
+
+@pytest.mark.parametrize("broken", ["run", 2])
+def test_machines_are_closed_when_one_fails(machines, broken):
+    fake, made, closed = machines
+    fake.broken = broken
+    with pytest.raises(DeviceError):
+        list(near_valid.near_valid(5))
+    assert len(made) == (2 if broken == 2 else len(NETWORKS)) and set(closed) == set(made)
+
+
+def test_a_machine_that_cannot_be_trained_is_closed(bench, monkeypatch):
+    class Transport:
+        closed = False
+
+        def close(self):
+            self.closed = True
+
+    transport = Transport()
+    monkeypatch.setattr(near_valid, "SimTransport", lambda *args, **options: transport)
+    with pytest.raises(AttributeError, match="read_register"):  # it has no registers
+        near_valid.Machine(bench._cases.networks["groups"], 0)
+    assert transport.closed
 
 
 @pytest.mark.parametrize(
