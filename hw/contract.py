@@ -204,7 +204,7 @@ HEADER = {
 HEADER_BITS = sum(HEADER.values())
 
 # Lane addresses of LOAD, STORE and VECTOR run through two nested loops:
-# address + outer·outer_stride + inner·inner_stride, inner fastest. Counts are at least 1.
+# address + outer·outer_stride + inner·inner_stride, inner fastest, modulo 2^LANE_ADDRESS_BITS. Counts are at least 1.
 _LOOP = {
     "outer": COUNT_BITS,  # runs of the inner loop
     "inner": COUNT_BITS,  # vectors of each
@@ -254,7 +254,7 @@ FIELDS = {
     # BAD_FIELD: a group that there is not.
     Opcode.LOAD: {
         **_TRANSFER,
-        "more": 1,  # a part: what the next LOAD is a part of too is completed, and counted, with the last one
+        "more": 1,  # a part: completed, and counted, with the next LOAD, which there must be
         "compressed": 1,
         "bf16": 1,  # of the stream's words
         "group": GROUP_BITS,  # 0: the channel's own window
@@ -282,9 +282,10 @@ FIELDS = {
     },
     # Copies outer·inner vectors of lane memory `memory` to the channel's window, one after the other.
     # With `compressed`, STORE appends a stream to the channel's log `log` and writes its index beat (see STREAM_INDEX)
-    # to `address`. With `first` the log begins anew at beat `start`; it may grow up to beat `end` (exclusive), beyond
-    # that the program stops with OVERFLOW and nothing outside the log is written. Elements x with |x| < parameter
-    # `threshold`, and zeros, are not kept. With `bf16` kept words are rounded to bfloat16 and packed by two.
+    # to `address`. With `first` the log begins anew at beat `start`; before a program's first one it is at beat 0. It
+    # may grow up to beat `end` (exclusive), beyond that the program stops with OVERFLOW and nothing outside is written.
+    # Elements x with |x| < parameter `threshold`, and zeros, are not kept. With `bf16` kept words are rounded to
+    # bfloat16 and packed by two.
     Opcode.STORE: {
         **_TRANSFER,
         "compressed": 1,
