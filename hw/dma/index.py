@@ -16,7 +16,7 @@ class Index(data.StructLayout):
         super().__init__({name: word_bits for name in STREAM_INDEX} | {"error": 1})
 
 
-def check_of(word_bits: int, **values: Value) -> Value:
+def index_check(word_bits: int, **values: Value) -> Value:
     """Give the check of an index of words of so many bits; `values` are those that INDEX_CHECK names."""
     words = {name: Cat(value, Const(0, word_bits))[:word_bits] for name, value in values.items()}
     return reduce(xor, (words[name].rotate_left(turn) for name, turn in INDEX_CHECK.items()))

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from etalstm.hw.contract import ADDRESS_BITS, Status
 from etalstm.hw.dma.bursts import Transfer
-from etalstm.hw.dma.index import Index, check_of
+from etalstm.hw.dma.index import Index, index_check
 
 _AHEAD = 2  # streams whose index has been asked for
 
@@ -120,7 +120,7 @@ class IndexedReads(wiring.Component):
         m.submodules.indices = indices = SyncFIFO(width=Index(self._word_bits).size, depth=_AHEAD)
         index, asked = Index(self._word_bits)(indices.r_data), self._waiting(waiting.r_data)
         verdict, checked, there = Signal(Status, reset_less=True), Signal(), Signal()
-        check = check_of(
+        check = index_check(
             self._word_bits, start=index.start, beats=index.beats, elements=asked.plan.extent.elements, kept=index.kept,
             place=asked.place,
         )  # fmt: skip

@@ -9,7 +9,7 @@ from etalstm.hw.axi import BURST_BEATS
 from etalstm.hw.codec.compress import CompressedBeat
 from etalstm.hw.contract import ADDRESS_BITS, KIND_BITS, LOG_BITS, STREAM_BITS, STREAM_INDEX
 from etalstm.hw.dma.bursts import Transfer, WriteTag
-from etalstm.hw.dma.index import check_of
+from etalstm.hw.dma.index import index_check
 
 
 class Append(data.StructLayout):
@@ -173,7 +173,7 @@ class Log(wiring.Component):
         with m.If(beats.r_en):
             m.d.sync += left.eq(left - 1)
         m.d.sync += check.eq(
-            check_of(
+            index_check(
                 self._word_bits, start=begin, beats=sent, elements=job.elements, kept=total.kept, place=job.address
             )
         )  # a cycle after the last of them has come, a cycle before it is sent
