@@ -2,12 +2,13 @@
 
 from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Elaboratable, Instance, Module, ResetSignal, Signal
 from amaranth.lib import io
-from amaranth.lib.cdc import ResetSynchronizer
+from amaranth.lib.cdc import FFSynchronizer, ResetSynchronizer
 from amaranth.lib.wiring import connect
 
+from etalstm.boards.bit_errors import BitErrors
 from etalstm.boards.clocking import ClockGenerator, clocking
 from etalstm.boards.console import Console
-from etalstm.boards.hbm import Hbm
+from etalstm.boards.hbm import STACKS, Hbm
 from etalstm.boards.pcie import Link, Xdma
 from etalstm.boards.ports import port_map
 from etalstm.boards.shell import Shell, hbm_name
@@ -56,6 +57,7 @@ class Card(Elaboratable):
             shell.trip.eq(hbm.trip),
             shell.temperature.eq(hbm.temperature),
         ]
+        self._bit_errors(m, shell, hbm)
         lights = (shell.alive, shell.ready, shell.running, shell.error)
         for number, light in enumerate(lights[: platform.lights]):
             self._output(m, platform, "led", number, light)
@@ -64,6 +66,16 @@ class Card(Elaboratable):
         if ("uart", 0) in platform.resources:
             self._console(m, platform, shell, hbm)
         return m
+
+    @staticmethod
+    def _bit_errors(m, shell, hbm):
+        """Read the memory controllers' counters."""
+        m.submodules.bit_errors = bit_errors = DomainRenamer("board")(BitErrors())
+        for number in range(STACKS):
+            connect(m, getattr(bit_errors, f"stack{number}"), getattr(hbm, f"stack{number}"))
+        ready = Signal()
+        m.submodules.calibrated_sync = FFSynchronizer(hbm.calibrated, ready, o_domain="board")
+        m.d.comb += [bit_errors.calibrated.eq(ready), shell.bit_errors.eq(bit_errors.found)]
 
     def _console(self, m, platform, shell, hbm):
         """Tell on the serial port what the lights tell, and more."""

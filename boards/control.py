@@ -27,6 +27,7 @@ class Control(wiring.Component):
     status : :py:`In(4)`          bits of :class:`contract.BoardStatus`
     up : :py:`In(1)`              the machine answers
     temperature : :py:`In(15)`    as ``BoardRegister.TEMPERATURE`` shows it
+    bit_errors : :py:`In(32)`     as ``BoardRegister.BIT_ERRORS`` shows them
     reset : :py:`Out(1)`          the host asks for a reset of the machine; one cycle
     """
 
@@ -38,6 +39,7 @@ class Control(wiring.Component):
                 "status": In(4),
                 "up": In(1),
                 "temperature": In(15),
+                "bit_errors": In(32),
                 "reset": Out(1),
             }
         )
@@ -103,8 +105,12 @@ class Control(wiring.Component):
 
     def _own(self, address):
         """What a register of the board reads as."""
-        return Mux(
-            address == BoardRegister.STATUS,
-            self.status,
-            Mux(address == BoardRegister.TEMPERATURE, self.temperature, 0),
-        )
+        words = {
+            BoardRegister.STATUS: self.status,
+            BoardRegister.TEMPERATURE: self.temperature,
+            BoardRegister.BIT_ERRORS: self.bit_errors,
+        }
+        shown = 0
+        for register, word in words.items():
+            shown = Mux(address == register, word, shown)
+        return shown

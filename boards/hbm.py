@@ -4,6 +4,7 @@ from amaranth.hdl import ClockSignal, Const, Instance, Module, ResetSignal, Sign
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from etalstm.boards.apb import APB
 from etalstm.boards.axi3 import AXI3, DATA_BITS
 from etalstm.boards.ports import MEMORY_BYTES, PORTS
 from etalstm.boards.shell import hbm_name
@@ -11,6 +12,13 @@ from etalstm.boards.shell import hbm_name
 MODULE = "card_hbm"
 STACKS = 2
 _TEMPERATURE_BITS = 7
+_ECC = {
+    "ENABLE_ECC_CORRECTION": "true",
+    "ENABLE_ECC_SCRUBBING": "true",  # reads all memory again and again, and writes corrected words back
+    "INITILIZE_MEM_USING_ECC_SCRUB": "true",  # the IP's own spelling; without it what was never written reads as errors
+    "EN_DATA_MASK": "false",  # its pins carry the check bits
+}
+"""Settings of each memory controller. It corrects a wrong bit of a word, and answers two with SLVERR."""
 
 
 def properties(used: tuple[int, ...], hbm_mhz: float) -> dict[str, str]:
@@ -29,7 +37,7 @@ def properties(used: tuple[int, ...], hbm_mhz: float) -> dict[str, str]:
         "USER_HBM_DENSITY": f"{MEMORY_BYTES >> 30}GB",
         "USER_HBM_STACK": str(STACKS),
         "USER_MEMORY_DISPLAY": str(MEMORY_BYTES >> 20),
-        "USER_APB_EN": "false",
+        "USER_APB_EN": "true",
         "USER_XSDB_INTF_EN": "FALSE",
         "USER_SWITCH_ENABLE_00": "TRUE",
         "USER_SWITCH_ENABLE_01": "TRUE",
@@ -41,6 +49,7 @@ def properties(used: tuple[int, ...], hbm_mhz: float) -> dict[str, str]:
         settings[f"USER_CLK_SEL_LIST{stack}"] = f"AXI_{port:02}_ACLK"
     for controller in range(PORTS // 2):
         settings[f"USER_MC_ENABLE_{controller:02}"] = "TRUE"
+        settings |= {f"USER_MC{controller}_{name}": value for name, value in _ECC.items()}
     for port in range(PORTS):
         settings[f"USER_SAXI_{port:02}"] = "true" if port in used else "false"
     return settings
@@ -61,6 +70,8 @@ class Hbm(wiring.Component):
         Both stacks are ready; one is too hot.
     temperature : :py:`Out(15)`
         In degrees Celsius, the first stack in bits 6:0, the second in bits 14:8.
+    stack0, stack1 : :py:`In(APB())`
+        Registers of each stack's controllers, once `calibrated`.
     """
 
     def __init__(self, used: tuple[int, ...]):
@@ -71,6 +82,7 @@ class Hbm(wiring.Component):
                 "calibrated": Out(1),
                 "trip": Out(1),
                 "temperature": Out(15),
+                **{f"stack{number}": In(APB()) for number in range(STACKS)},
             }
         )
 
@@ -81,6 +93,7 @@ class Hbm(wiring.Component):
         ports = {}
         for stack in range(STACKS):
             place = slice(8 * stack, 8 * stack + _TEMPERATURE_BITS)
+            ports |= self._registers(stack)
             ports |= {
                 f"i_HBM_REF_CLK_{stack}": ClockSignal("board"),
                 f"i_APB_{stack}_PCLK": ClockSignal("board"),
@@ -94,6 +107,13 @@ class Hbm(wiring.Component):
         m.submodules.ip = Instance(MODULE, **ports)
         m.d.comb += [self.calibrated.eq(complete.all()), self.trip.eq(trips.any())]
         return m
+
+    def _registers(self, stack: int) -> dict:
+        bus = getattr(self, f"stack{stack}")
+        return {
+            f"{'i' if member.flow is Out else 'o'}_APB_{stack}_{name.upper()}": getattr(bus, name)
+            for name, member in APB().members.items()
+        }
 
     def _port(self, port: int) -> dict:
         prefix, bus = f"AXI_{port:02}", getattr(self, hbm_name(port))

@@ -14,8 +14,9 @@ AHEAD = 32  # write bursts whose addresses are out before their data
 class Isolator(wiring.Component):
     """Passes a bus through; on request, ends what is under way on its own and lets nothing more out.
 
-    While ``stop`` is set, no address enters. Write data that an address has promised are made up, with no byte enabled;
-    answers are taken and dropped. ``quiet`` tells that nothing is under way any more. The manager may be reset, even
+    While ``stop`` is set, no address enters. Write data that an address has promised are made up, with no byte enabled.
+    A memory with check bits may write them all the same: an interrupted write may leave any bytes at its addresses.
+    Answers are taken and dropped. ``quiet`` tells that nothing is under way any more. The manager may be reset, even
     asynchronously, while ``stop`` is set: what the memory was offered is in registers here. Addresses and write data
     are delayed by a cycle, answers not; a beat passes in every cycle.
 

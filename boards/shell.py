@@ -58,6 +58,8 @@ class Shell(wiring.Component):
         Clocks run, memory is ready, memory is too hot; of any clock.
     temperature : :py:`In(15)`
         Of the memory, in domain ``board``, as ``contract.BoardRegister.TEMPERATURE`` shows it.
+    bit_errors : :py:`In(32)`
+        Of the memory, in domain ``board``, as ``contract.BoardRegister.BIT_ERRORS`` shows them.
     alive, ready, running, error : :py:`Out(1)`
         For lights, in domain ``board``: blinks; memory calibrated; a program runs; it failed, or the memory is too hot.
     """
@@ -77,6 +79,7 @@ class Shell(wiring.Component):
                 "calibrated": In(1),
                 "trip": In(1),
                 "temperature": In(15),
+                "bit_errors": In(32),
                 "alive": Out(1),
                 "ready": Out(1),
                 "running": Out(1),
@@ -203,13 +206,18 @@ class Shell(wiring.Component):
             BoardStatus.UP: ~reset.hold,
         }
         state = self._registered(m, Cat(bits[flag] for flag in BoardStatus), "board", "state")
-        seen = self._synchronized(m, self.temperature, "pcie", "seen_temperature")
-        before, steady = Signal.like(seen), Signal.like(seen)
-        m.d.pcie += before.eq(seen)
-        with m.If(seen == before):  # bits that changed together may arrive one cycle apart
-            m.d.pcie += steady.eq(seen)
         m.d.comb += [
             control.up.eq(up),
             control.status.eq(self._synchronized(m, state, "pcie", "pcie_status")),
-            control.temperature.eq(steady),
+            control.temperature.eq(self._seen_by_host(m, self.temperature, "temperature")),
+            control.bit_errors.eq(self._seen_by_host(m, self.bit_errors, "bit_errors")),
         ]
+
+    def _seen_by_host(self, m, number, name):
+        """Give a number in the host's domain; it changes seldom."""
+        arrived = self._synchronized(m, number, "pcie", f"arrived_{name}")
+        before, steady = (Signal(len(number), name=f"{which}_{name}") for which in ("before", "steady"))
+        m.d.pcie += before.eq(arrived)
+        with m.If(arrived == before):  # bits that changed together may arrive one cycle apart
+            m.d.pcie += steady.eq(arrived)
+        return steady

@@ -541,6 +541,7 @@ class BoardRegister(IntEnum):
     STATUS = 0x1000  #: see :class:`BoardStatus`
     CONTROL = 0x1004  #: write BOARD_RESET
     TEMPERATURE = 0x1008  #: of the memory stacks in degrees Celsius: the first in bits 6:0, the second in bits 14:8
+    BIT_ERRORS = 0x100C  #: that the memory controllers have found: corrected ones in bits 15:0; see BIT_ERRORS_SHIFT
 
 
 class BoardStatus(IntFlag):
@@ -554,6 +555,8 @@ class BoardStatus(IntFlag):
 
 BOARD_SPACE_BYTES = 0x2000  # of both kinds of registers together
 BOARD_RESET = 1  # lets the memory finish what is under way, then resets the machine; its memory keeps its bytes
+BIT_ERRORS_SHIFT = 16  # of the number of words with more wrong bits than can be corrected, 15 bits
+BIT_ERRORS_KNOWN = 1 << 31  # without it the controllers could not be asked
 MAGIC = 0x4554414C  # "ETAL"
 VERSION = 10
 PARAMETERS = 16

@@ -18,6 +18,7 @@ CHANNELS = 2  # DMA engines of each direction
 _BOARD = {
     BoardRegister.STATUS: BoardStatus.LOCKED | BoardStatus.CALIBRATED | BoardStatus.UP,
     BoardRegister.TEMPERATURE: 40 | 40 << 8,
+    BoardRegister.BIT_ERRORS: contract.BIT_ERRORS_KNOWN,
 }
 
 

@@ -40,6 +40,8 @@
 #define ETALSTM_CONTROL_ABORT 2u /* written to CONTROL: stop it */
 #define ETALSTM_BOARD_SPACE_BYTES 0x2000u /* of both kinds of registers together */
 #define ETALSTM_BOARD_RESET 1u /* lets the memory finish what is under way, then resets the machine; its memory keeps its bytes */
+#define ETALSTM_BIT_ERRORS_SHIFT 16u /* of the number of words with more wrong bits than can be corrected, 15 bits */
+#define ETALSTM_BIT_ERRORS_KNOWN 0x80000000u /* without it the controllers could not be asked */
 #define ETALSTM_MAGIC 0x4554414cu /* "ETAL" */
 #define ETALSTM_VERSION 10u
 #define ETALSTM_PARAMETERS 16u
@@ -166,6 +168,7 @@
 #define ETALSTM_BOARD_REGISTER_STATUS 0x1000u /* see :class:`BoardStatus` */
 #define ETALSTM_BOARD_REGISTER_CONTROL 0x1004u /* write BOARD_RESET */
 #define ETALSTM_BOARD_REGISTER_TEMPERATURE 0x1008u /* of the memory stacks in degrees Celsius: the first in bits 6:0, the second in bits 14:8 */
+#define ETALSTM_BOARD_REGISTER_BIT_ERRORS 0x100cu /* that the memory controllers have found: corrected ones in bits 15:0; see BIT_ERRORS_SHIFT */
 
 /* BoardStatus: Bits of ``BoardRegister.STATUS``. */
 #define ETALSTM_BOARD_STATUS_LOCKED 1u /* the clocks run */

@@ -13,6 +13,7 @@ from etalstm.device.faults import (
     DamagedRegisterError,
     DeviceTimeoutError,
     IncompatibleError,
+    LostWordsError,
     StuckError,
     program_error,
 )
@@ -170,6 +171,8 @@ class Accelerator:
         DamagedRegisterError
             If at the end a register was not what was written there at the start. However the program has ended: that
             may be the reason.
+        LostWordsError
+            If the memory has lost words since the last program. However the program has ended, likewise.
         """
         self.start(program)
         try:
@@ -179,7 +182,7 @@ class Accelerator:
             self._stop()
             raise
         status = self._read(Register.STATUS)
-        damage = None if status == Status.IDLE else self._damaged_register()  # a reset clears registers
+        damage = self._lost_words() or self._damaged_register(status)
         error = None if status == Status.DONE else self._error(program, status)
         if isinstance(error, StuckError):
             self.transport.reset()  # a memory that never answers holds its port
@@ -246,8 +249,20 @@ class Accelerator:
             Register.GROUPS: self._groups,
         } | {Register.PARAMETER + 4 * n: int(word) for n, word in enumerate(self._parameters.view(np.uint32))}
 
-    def _damaged_register(self) -> DamagedRegisterError | None:
+    def _lost_words(self) -> LostWordsError | None:
+        """Give the error of words that the memory has lost since the last program."""
+        count = self.transport.lost_words()
+        if not count:
+            return None
+        return LostWordsError(
+            f"the memory has found {count} words with more wrong bits than it can correct: "
+            "what it holds, and what the program computed, may be wrong"
+        )
+
+    def _damaged_register(self, status: int) -> DamagedRegisterError | None:
         """Give the error of the first register that is not what was written there when the program was started."""
+        if status == Status.IDLE:  # a reset clears registers
+            return None
         for register, value in self._written.items():
             found = self._read(register)
             if found != value:

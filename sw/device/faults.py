@@ -21,6 +21,10 @@ class DamagedRegisterError(DeviceError):
     """A register of the machine has changed while a program ran."""
 
 
+class LostWordsError(DeviceError):
+    """The memory has found words with more wrong bits than it can correct."""
+
+
 class ProgramError(DeviceError):
     """The machine stopped a program; it takes the next one.
 

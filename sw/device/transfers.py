@@ -12,7 +12,7 @@ from etalstm.errors import DeviceError
 
 CHUNK_BYTES = 4 << 20
 TIMEOUT_SECONDS = 15.0  # above the driver's own 10 s, whose error says more and leaves the engine stopped
-_BEAT_BYTES = 64  # of the card's 512-bit data path
+BEAT_BYTES = 64  # of the card's 512-bit data path
 _PAGE_BYTES = 4096
 _DRIVER_GAVE_UP = 512  # ERESTARTSYS, which the driver lets out when its own time-out has passed
 
@@ -183,7 +183,7 @@ def fit_to_move(address: int, data: np.ndarray) -> np.ndarray:
     Host and card address must agree within a beat of the data path, and the driver pins pages for writing even when it
     reads them.
     """
-    if data.flags.writeable and (data.ctypes.data - address) % _BEAT_BYTES == 0:
+    if data.flags.writeable and (data.ctypes.data - address) % BEAT_BYTES == 0:
         return data
     copy = aligned(address, data.size)
     copy[:] = data

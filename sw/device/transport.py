@@ -67,6 +67,13 @@ class Transport(ABC):
         """Describe in a few words what the machine sits on and how that is; empty if there is nothing to tell."""
         return ""
 
+    def lost_words(self) -> int:
+        """Count the words of memory that were found to be lost since the last call; 0 where nothing counts them.
+
+        A word is lost if more of its bits are wrong than the memory's error correction can mend.
+        """
+        return 0
+
     @abstractmethod
     def close(self) -> None:
         """Let go of the machine. Closing twice does nothing; any other call afterwards raises ``DeviceError``."""

@@ -3,8 +3,10 @@
 import time
 from collections.abc import Callable
 
+import numpy as np
+
 from etalstm.device.nodes import CharacterNodes, LockedError, Node, Nodes
-from etalstm.device.transfers import CHUNK_BYTES, TIMEOUT_SECONDS, Transfers, aligned, fit_to_move
+from etalstm.device.transfers import BEAT_BYTES, CHUNK_BYTES, TIMEOUT_SECONDS, Transfers, aligned, fit_to_move
 from etalstm.device.transport import Transport
 from etalstm.errors import DeviceError
 from etalstm.hw import contract
@@ -84,6 +86,8 @@ class XdmaTransport(Transport):
             _lock(self._user, self.name)
             self._events = self._open("events_0")
             self._come_up()
+            self._lost_before = 0
+            self.lost_words()  # those of whoever had the card are not ours
             channels = {
                 direction: [
                     (self._prefix + name, self._open(name))
@@ -147,9 +151,19 @@ class XdmaTransport(Transport):
         self._await_ready(lambda: self.read_register(mark) == 0)
 
     def condition(self) -> str:
-        """Give the temperatures of the memory."""
+        """Give the temperatures of the memory, and the bit errors that its controllers have found."""
         word = self.read_register(BoardRegister.TEMPERATURE)
-        return f"memory at {word & 0x7F} and {word >> 8 & 0x7F} °C"
+        found = self._bit_errors()
+        errors = "bit errors not known" if found is None else "{} bit errors corrected, {} words lost".format(*found)
+        return f"memory at {word & 0x7F} and {word >> 8 & 0x7F} °C, {errors}"
+
+    def lost_words(self) -> int:
+        """Ask the board, which adds up the counts of the memory controllers; each stops at 255."""
+        found = self._bit_errors()
+        if found is None:
+            return 0
+        before, self._lost_before = self._lost_before, found[1]
+        return max(0, self._lost_before - before)  # they begin at 0 again when the memory is set up anew
 
     def close(self) -> None:
         """Close every node, and with them the lock."""
@@ -166,7 +180,27 @@ class XdmaTransport(Transport):
 
     def _write_memory(self, address, data):
         self._check_open()
+        address, data = self._whole_beats(address, data)
         self._writes.run(address, fit_to_move(address, data))
+
+    def _whole_beats(self, address: int, data: np.ndarray) -> tuple[int, np.ndarray]:
+        """Complete the first and the last beat with what is there: the memory keeps check bits of whole words only."""
+        before, after = address % BEAT_BYTES, -(address + data.size) % BEAT_BYTES
+        if not before and not after:
+            return address, data
+        start, whole = address - before, aligned(address - before, before + data.size + after)
+        for edge in (0, whole.size - BEAT_BYTES):
+            whole[edge : edge + BEAT_BYTES] = self._read_memory(start + edge, BEAT_BYTES)
+        whole[before : before + data.size] = data
+        return start, whole
+
+    def _bit_errors(self) -> tuple[int, int] | None:
+        """Give how many bit errors the memory has corrected, and how many words it has lost; None if it cannot tell."""
+        word = self._registers.load(BoardRegister.BIT_ERRORS)
+        if not word & contract.BIT_ERRORS_KNOWN:
+            return None
+        lost, corrected = divmod(word & ~contract.BIT_ERRORS_KNOWN, 1 << contract.BIT_ERRORS_SHIFT)
+        return corrected, lost
 
     @property
     def _registers(self) -> Node:

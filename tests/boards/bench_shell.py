@@ -156,9 +156,11 @@ async def registers_answer_before_the_machine_is_up(dut):
     await transport.write(Register.WATCHDOG, 7)
     assert dut.ready.value == 0
     dut.temperature.value = 45 | 51 << 8
+    dut.bit_errors.value = contract.BIT_ERRORS_KNOWN | 3
     await transport.calibrate()
     assert await transport.read(BoardRegister.STATUS) == READY
     assert await transport.read(BoardRegister.TEMPERATURE) == 45 | 51 << 8
+    assert await transport.read(BoardRegister.BIT_ERRORS) == contract.BIT_ERRORS_KNOWN | 3
     assert await transport.read(Register.MAGIC) == MAGIC
     assert await transport.read(Register.WATCHDOG) == 0
     assert await transport.read(contract.REGISTER_SPACE_BYTES) == 0

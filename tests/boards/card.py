@@ -59,7 +59,7 @@ class CardTransport(Transport):
     @classmethod
     async def open(cls, dut, config, *, calibrated=True, **options):
         """Start the clocks and go through the resets of a card that is switched on."""
-        for pin in (dut.locked, dut.calibrated, dut.trip, dut.acknowledges, dut.temperature):
+        for pin in (dut.locked, dut.calibrated, dut.trip, dut.acknowledges, dut.temperature, dut.bit_errors):
             pin.value = 0
         for reset in (dut.board_rst, dut.pcie_rst, dut.hbm_rst, dut.accelerator_rst):
             reset.value = 1

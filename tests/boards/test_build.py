@@ -15,9 +15,12 @@ select_quad GTY_Quad_227; pl_link_cap_max_link_speed 8.0_GT/s; pl_link_cap_max_l
 axisten_freq 250; xdma_axi_intf_mm AXI_Memory_Mapped; xdma_rnum_chnl 1; xdma_wnum_chnl 1; axilite_master_en true;
 axilite_master_scale Kilobytes; axilite_master_size 8; pciebar2axibar_axil_master 0x00000000; xdma_num_usr_irq 2;
 pf0_msix_enabled true; pf0_device_id 903F; cfg_mgmt_if false"""
-HBM = """USER_HBM_DENSITY 8GB; USER_HBM_STACK 2; USER_MEMORY_DISPLAY 8192; USER_APB_EN false; USER_XSDB_INTF_EN FALSE;
+HBM = """USER_HBM_DENSITY 8GB; USER_HBM_STACK 2; USER_MEMORY_DISPLAY 8192; USER_APB_EN true; USER_XSDB_INTF_EN FALSE;
 USER_SWITCH_ENABLE_00 TRUE; USER_SWITCH_ENABLE_01 TRUE; USER_AXI_CLK_FREQ 250; USER_AXI_CLK1_FREQ 250;
 USER_HBM_REF_CLK_0 100; USER_HBM_REF_CLK_1 100; USER_CLK_SEL_LIST0 AXI_00_ACLK; USER_CLK_SEL_LIST1 AXI_16_ACLK"""
+ECC = (
+    """ENABLE_ECC_CORRECTION true; ENABLE_ECC_SCRUBBING true; INITILIZE_MEM_USING_ECC_SCRUB true; EN_DATA_MASK false"""
+)
 CHANNEL_PORTS = set(range(20))
 OTHER_PORTS = {*range(20, 26), 31}
 REGIONS = [range(0, 12), range(12, 26), range(26, 40)]  # channels
@@ -67,6 +70,7 @@ def test_the_ips_get_their_settings(calls):
     used = CHANNEL_PORTS | OTHER_PORTS
     expected = properties(HBM)
     expected |= {f"USER_MC_ENABLE_{n:02}": "TRUE" for n in range(16)}
+    expected |= {f"USER_MC{n}_{name}": value for n in range(16) for name, value in properties(ECC).items()}
     expected |= {f"USER_SAXI_{n:02}": "true" if n in used else "false" for n in range(32)}
     assert ips["hbm"] == expected
     assert len(used) == 27

@@ -19,6 +19,8 @@ PORT = """    input AXI_{n}_ACLK, input AXI_{n}_ARESET_N, input [32:0] AXI_{n}_A
     output [1:0] AXI_{n}_RRESP, output AXI_{n}_RLAST, output AXI_{n}_RVALID, input AXI_{n}_RREADY,
 """
 STACK = """    input HBM_REF_CLK_{n}, input APB_{n}_PCLK, input APB_{n}_PRESET_N, output apb_complete_{n},
+    input [21:0] APB_{n}_PADDR, input APB_{n}_PSEL, input APB_{n}_PENABLE, input APB_{n}_PWRITE,
+    input [31:0] APB_{n}_PWDATA, output [31:0] APB_{n}_PRDATA, output APB_{n}_PREADY, output APB_{n}_PSLVERR,
     output DRAM_{n}_STAT_CATTRIP, output [6:0] DRAM_{n}_STAT_TEMP"""
 
 

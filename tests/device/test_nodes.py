@@ -11,7 +11,14 @@ import pytest
 from etalstm.device.nodes import CharacterNodes, LockedError
 from etalstm.device.xdma import CardError, XdmaTransport
 from etalstm.hw.config import preset
-from etalstm.hw.contract import BOARD_SPACE_BYTES, BoardRegister, BoardStatus, Register
+from etalstm.hw.contract import (
+    BIT_ERRORS_KNOWN,
+    BIT_ERRORS_SHIFT,
+    BOARD_SPACE_BYTES,
+    BoardRegister,
+    BoardStatus,
+    Register,
+)
 
 MEMORY = np.random.default_rng(1).integers(0, 256, 1 << 16, np.uint8)
 
@@ -98,6 +105,7 @@ def test_the_whole_driver_works_over_files(tmp_path):
     registers = np.zeros(BOARD_SPACE_BYTES // 4, np.uint32)
     registers[BoardRegister.STATUS // 4] = BoardStatus.UP
     registers[BoardRegister.TEMPERATURE // 4] = 33 | 44 << 8
+    registers[BoardRegister.BIT_ERRORS // 4] = BIT_ERRORS_KNOWN | 1 << BIT_ERRORS_SHIFT | 7
     registers[Register.PRESET // 4] = config.digest
     (tmp_path / "xdma3_user").write_bytes(registers.tobytes())
     (tmp_path / "xdma3_h2c_0").write_bytes(bytes(1 << 20))
@@ -110,7 +118,7 @@ def test_the_whole_driver_works_over_files(tmp_path):
             transport.write_memory(address, sent)
             np.testing.assert_array_equal(transport.read_memory(address, size), sent)
         assert transport.read_register(Register.PRESET) == config.digest
-        assert transport.condition() == "memory at 33 and 44 °C"
+        assert transport.condition() == "memory at 33 and 44 °C, 7 bit errors corrected, 1 words lost"
         assert not transport.wait(0.01)
         with pytest.raises(CardError, match=f"xdma:3 is in use by process {os.getpid()}"):
             XdmaTransport(config, 3, nodes=files)

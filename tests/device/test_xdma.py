@@ -10,11 +10,12 @@ import pytest
 
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.accelerator import Accelerator
-from etalstm.device.faults import IncompatibleError
+from etalstm.device.faults import IncompatibleError, LostWordsError
 from etalstm.device.hardware import HardwareDevice
 from etalstm.device.transfers import TransferError, TransferTimeoutError
 from etalstm.device.xdma import CardError, LinkDownError, XdmaTransport
 from etalstm.errors import DeviceError
+from etalstm.hw import contract
 from etalstm.hw.config import preset
 from etalstm.hw.contract import MAGIC, BoardRegister, BoardStatus, Opcode, Register, Status, encode
 from etalstm.hw.image import image_of
@@ -275,7 +276,50 @@ def test_a_board_that_stops_its_machine_while_a_program_runs_is_named(card, monk
 def test_the_boards_condition_is_told(card):
     card.registers[BoardRegister.TEMPERATURE] = 41 | 52 << 8
     with opened(card) as transport:
-        assert transport.condition() == "memory at 41 and 52 °C"
+        assert transport.condition() == "memory at 41 and 52 °C, 0 bit errors corrected, 0 words lost"
+        card.registers[BoardRegister.BIT_ERRORS] = bit_errors(corrected=300, lost=2)
+        assert transport.condition() == "memory at 41 and 52 °C, 300 bit errors corrected, 2 words lost"
+        card.registers[BoardRegister.BIT_ERRORS] = 5
+        assert transport.condition() == "memory at 41 and 52 °C, bit errors not known"
+
+
+def bit_errors(corrected, lost):
+    return contract.BIT_ERRORS_KNOWN | lost << contract.BIT_ERRORS_SHIFT | corrected
+
+
+def test_words_that_the_memory_has_lost_end_a_program_with_an_error(card):
+    halt = image_of([encode(Opcode.HALT)])
+    card.registers[BoardRegister.BIT_ERRORS] = bit_errors(corrected=0, lost=3)  # before the card is opened
+    with opened(card) as transport:
+        accelerator = Accelerator(transport, CONFIG)
+        program = accelerator.load(halt, 0)
+        accelerator.run(program)
+        card.registers[BoardRegister.BIT_ERRORS] = bit_errors(corrected=9, lost=3)
+        accelerator.run(program)
+        card.registers[BoardRegister.BIT_ERRORS] = bit_errors(corrected=9, lost=5)
+        with pytest.raises(LostWordsError, match="found 2 words with more wrong bits than it can correct"):
+            accelerator.run(program)
+        accelerator.run(program)
+        card.registers[BoardRegister.BIT_ERRORS] = bit_errors(corrected=0, lost=1)  # counted anew
+        accelerator.run(program)
+        card.registers[BoardRegister.BIT_ERRORS] = 0  # nobody knows
+        accelerator.run(program)
+
+
+@pytest.mark.parametrize(("address", "size"), [(0, 4), (60, 4), (60, 8), (128, 60), (4, 64), (64, 64), (100, 9000)])
+def test_only_whole_beats_are_written(card, address, size):
+    """The memory keeps check bits of whole words, so that bytes beside what is written are written, too."""
+    draw = np.random.default_rng(0)
+    before = draw.integers(0, 256, 1 << 14, np.uint8)
+    written = draw.integers(0, 256, size, np.uint8)
+    with opened(card) as transport:
+        transport.write_memory(0, before)
+        card.calls.clear()
+        transport.write_memory(address, written)
+        calls = [(first, count) for name, first, count in card.calls if "h2c" in name]
+        assert calls and all(first % 64 == 0 and count % 64 == 0 for first, count in calls)
+        before[address : address + size] = written
+        np.testing.assert_array_equal(transport.read_memory(0, before.size), before)
 
 
 def test_a_closed_card_refuses(card):
