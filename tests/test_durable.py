@@ -45,6 +45,6 @@ def test_an_interrupt_leaves_nothing_beside(tmp_path, monkeypatch):
 
 
 def test_an_error_without_a_name_gets_one(tmp_path):
-    with pytest.raises(OSError, match=rf"\[Errno 28\] No space left on device: '{tmp_path}/log'"):
-        with naming(tmp_path / "log"):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    message = rf"\[Errno 28\] No space left on device: '{tmp_path}/log'"
+    with pytest.raises(OSError, match=message), naming(tmp_path / "log"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
