@@ -276,9 +276,10 @@ class Trainer:
 
     def _write(self, path: Path) -> None:
         learner = self.learner
-        if self.settings.scrub:
-            learner.session.scrub()
         description = Description(
             model=learner.identity, run=learner.origin, position=self._position(), generator=self._epoch_start
         )
-        checkpoints.write(path, Checkpoint(description, tensors_of(learner, self.batch > 0)))
+        tensors = tensors_of(learner, self.batch > 0)
+        if self.settings.scrub:
+            learner.session.scrub()  # after the reading, so that it has seen all that was read
+        checkpoints.write(path, Checkpoint(description, tensors))

@@ -240,3 +240,11 @@ def test_a_pass_of_fewer_steps_is_compared_with_what_was_written_of_it():
         session.scrub()
         for name in ("x0", "h1", "dy1"):
             assert_finds(device, session, name, name)
+
+
+def test_what_the_host_gave_in_place_of_a_pass_is_forgotten_when_the_machine_runs_one():
+    with open_device("sim", "test") as device:
+        session = begun(OffloadDevice(device), shape_of("delta inputs"))
+        session.scrub()
+        (inner,) = device._sessions
+        passes(inner, 1, inner.scrub)
