@@ -88,10 +88,12 @@ class Bench:
     preset : str
     seed : int
         Of all cases; a case is this seed and its number.
+    scrub : bool
+        The memory is scrubbed after the weights are loaded, before the update and after it. The cases are the same.
     """
 
-    def __init__(self, preset: str, seed: int):
-        self._config, self._seed = configurations.preset(preset), seed
+    def __init__(self, preset: str, seed: int, scrub: bool = False):
+        self._config, self._seed, self._scrub = configurations.preset(preset), seed, scrub
         self._library, self._undisturbed = build_library(design(self._config), checked=False), None
         draw = np.random.default_rng(seed)
         self._x = draw.standard_normal(SHAPE.x_shape, np.float32)
@@ -147,10 +149,14 @@ class Bench:
 
     def trained(self, session) -> list[bytes]:
         """Train for an iteration, and give the bits of everything that a user gets and that the next one reads."""
+        scrub = session.scrub if self._scrub else lambda: None
         session.load(initial_parameters(SHAPE.network, 0))
+        scrub()
         outputs, back = session.forward(self._x, self._lengths), session.backward(self._dy)
         found = [outputs.y, outputs.h, outputs.c, back.dx, back.dh0, back.dc0, *_arrays(session.gradients())]
+        scrub()
         session.update(0.1, 0.9)
+        scrub()
         found += [*_arrays(session.parameters()), *_arrays(session.velocities())]
         return [array.tobytes() for array in found]
 
@@ -173,8 +179,8 @@ def _place(session, address: int) -> str:
 class _Worker:
     """A process that runs cases one after the other, and is replaced if it dies or takes too long."""
 
-    def __init__(self, preset: str, seed: int, numbers: range):
-        self._preset, self._seed, self.left = preset, seed, numbers
+    def __init__(self, preset: str, seed: int, numbers: range, scrub: bool = False):
+        self._preset, self._seed, self._scrub, self.left = preset, seed, scrub, numbers
         self._start()
 
     @property
@@ -202,7 +208,9 @@ class _Worker:
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would have none of the threads
         self.pipe, theirs = context.Pipe(duplex=False)
-        self._process = context.Process(target=_work, args=(theirs, self._preset, self._seed, self.left), daemon=True)
+        self._process = context.Process(
+            target=_work, args=(theirs, self._preset, self._seed, self._scrub, self.left), daemon=True
+        )
         self._process.start()
         theirs.close()
         self._deadline = time.monotonic() + SECONDS
@@ -214,14 +222,14 @@ class _Worker:
         return Found(number, None, None, "", "", outcome, said)
 
 
-def _work(pipe: Connection, preset: str, seed: int, numbers: range) -> None:
-    bench = Bench(preset, seed)
+def _work(pipe: Connection, preset: str, seed: int, scrub: bool, numbers: range) -> None:
+    bench = Bench(preset, seed, scrub)
     for number in numbers:
         pipe.send(bench.run(number))
     pipe.close()
 
 
-def campaign(count: int, seed: int = 0, first: int = 0, preset: str = "test") -> Iterator[Found]:
+def campaign(count: int, seed: int = 0, first: int = 0, preset: str = "test", scrub: bool = False) -> Iterator[Found]:
     """Run cases of following numbers, in processes of their own, and give them as they end.
 
     A process that dies, or takes longer than :data:`SECONDS` for a case, makes that case a crash or a hang, and another
@@ -233,6 +241,8 @@ def campaign(count: int, seed: int = 0, first: int = 0, preset: str = "test") ->
         How many, and the number of the first.
     seed : int
     preset : str
+    scrub : bool
+        See :class:`Bench`.
 
     Raises
     ------
@@ -242,9 +252,9 @@ def campaign(count: int, seed: int = 0, first: int = 0, preset: str = "test") ->
         If the simulator cannot be built.
     """
     cases = check_cases(count, seed, first)
-    Bench(preset, seed)  # builds the simulator once, and says here what is wrong
+    Bench(preset, seed, scrub)  # builds the simulator once, and says here what is wrong
     shares = min(count_processors(), count)
-    workers = [_Worker(preset, seed, cases[n::shares]) for n in range(shares)]
+    workers = [_Worker(preset, seed, cases[n::shares], scrub) for n in range(shares)]
     try:
         while workers:
             ready = wait([worker.pipe for worker in workers], timeout=1)

@@ -67,6 +67,10 @@ class MismatchError(DeviceError):
         self.iteration, self.agreed = iteration, agreed
 
 
+class DamagedMemoryError(DeviceError):
+    """A device's memory holds something else than was written there, or copies of an array differ."""
+
+
 class BusyError(DeviceError):
     """A device was asked for something while it does something else: for another thread, or a program that runs."""
 

@@ -1,11 +1,12 @@
 """A file that is written is whole or not there."""
 
+import errno
 import os
 import resource
 
 import pytest
 
-from etalstm.durable import write_whole
+from etalstm.durable import naming, write_whole
 
 
 def test_writes_text_and_bytes(tmp_path):
@@ -41,3 +42,9 @@ def test_an_interrupt_leaves_nothing_beside(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         write_whole(tmp_path / "file", "new")
     assert os.listdir(tmp_path) == []
+
+
+def test_an_error_without_a_name_gets_one(tmp_path):
+    message = rf"\[Errno 28\] No space left on device: '{tmp_path}/log'"
+    with pytest.raises(OSError, match=message), naming(tmp_path / "log"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

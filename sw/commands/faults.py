@@ -18,6 +18,9 @@ def faults(
     seed: Annotated[int, Option(help="Of all cases; seed and number make a case")] = 0,
     first: Annotated[int, Option(help="Number of the first case; with --count 1 it is replayed alone")] = 0,
     preset: Annotated[str, Option(help="Configuration of the accelerator")] = "test",
+    scrub: Annotated[
+        bool, Option("--scrub", help="Compare the memory after load, before and after the update")
+    ] = False,
     as_json: Annotated[bool, Option("--json", help="Print a JSON object for each case")] = False,
 ) -> None:
     """Train a small network on the simulated machine, with a fault each time; exit code 1 for a hang or a crash."""
@@ -25,7 +28,7 @@ def faults(
     outcomes, silent, bad = Counter(), Counter(), []
     with Progress(transient=True, disable=as_json) as progress:
         task = progress.add_task("cases", total=count)
-        for found in campaign.campaign(count, seed, first, preset):
+        for found in campaign.campaign(count, seed, first, preset, scrub):
             progress.advance(task)
             kind = found.kind.value if found.kind else "not known"
             outcomes[kind, found.outcome.value] += 1

@@ -197,6 +197,11 @@ def train(
         option("Every so many iterations, and before checkpoints, golden computes one too; other bits end the run",
                MACHINE),
     ] = Settings.paranoid,
+    scrub: Annotated[
+        int | None,
+        option("Every so many iterations, and before checkpoints, read back what the device's memory must still hold; "
+               "other bits end the run", MACHINE),
+    ] = Settings.scrub,
 ) -> int:  # fmt: skip
     """Train an LSTM on a data set, or on a file of one's own.
 

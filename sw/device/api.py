@@ -435,6 +435,25 @@ class Session(SessionHooks, BothPasses):
         self._stage = "updated"
 
     @exclusive
+    def scrub(self) -> None:
+        """Read back what the device's memory must still hold, and compare it; nothing on the device changes.
+
+        Compared are the copies of the weights with each other, the inputs of the last passes with the host's arrays,
+        and weights, biases and velocities with digests: see :mod:`etalstm.device.scrub`. A digest is made by
+        :meth:`load`. After :meth:`update` the next call makes a new one, and those that follow compare with it. A
+        device without a memory of its own has nothing to compare.
+
+        Raises
+        ------
+        DamagedMemoryError
+            If something differs; the message names the array.
+        CallOrderError
+            If nothing was loaded.
+        """
+        self._require("scrub", "load", "loaded", "forward", "backward", "updated")
+        self._scrub()
+
+    @exclusive
     def counters(self) -> dict:
         """Read the counters since the last forward began: of it and of the backward and update that followed it.
 

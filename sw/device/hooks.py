@@ -83,6 +83,9 @@ class SessionHooks(ABC):
     def _update(self, rule: UpdateRule) -> None:
         """Apply the update to weights and velocities."""
 
+    def _scrub(self) -> None:  # noqa: B027  a device without a memory of its own has nothing to compare
+        """Compare the device's memory with what it must still hold."""
+
     def _usage(self) -> list[Usage]:
         """Count what was kept and computed; only where :attr:`reduces`."""
         return []

@@ -113,6 +113,9 @@ class OffloadSession(Session):
     def _update(self, rule):
         self._inner._update(rule)
 
+    def _scrub(self):
+        self._inner._scrub()
+
     def _usage(self):
         return self._inner.usage()
 

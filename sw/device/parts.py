@@ -175,6 +175,9 @@ class PartedSession(Session):
         self._inner._update(rule)
         self._note()
 
+    def _scrub(self):
+        self._inner._scrub()
+
     def _usage(self):
         return usage_of_batch(self.shape, self._parts, self._read_of_all("usage"))
 

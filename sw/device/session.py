@@ -16,6 +16,7 @@ from etalstm.device.measures import Measures
 from etalstm.device.planning import first_room, plan_session
 from etalstm.device.programs import Find, ProgramMemory, roomy
 from etalstm.device.results import Outputs
+from etalstm.device.scrub import Scrubber
 from etalstm.device.shape import TrainingShape
 from etalstm.device.spill import Spill
 from etalstm.device.windows import Windows
@@ -24,6 +25,7 @@ from etalstm.hw import contract
 from etalstm.hw.contract import Traffic
 from etalstm.network import LayerGradients, LayerParameters, canonical_rows
 from etalstm.plan.arrays import LayerArrays
+from etalstm.plan.memory import Array
 from etalstm.plan.needed import needed_scale
 from etalstm.plan.operands import LOCAL_GRADIENTS, Place
 from etalstm.plan.placement import Placement
@@ -93,6 +95,7 @@ class HardwareSession(Session):
         self._program_room: dict[str, int] = {}  # what programs are given at least
         self._from_host: tuple | None = None  # what the host gave in place of a forward pass
         self._map = self.windows = None
+        self._scrubber = Scrubber()
         self._adopt(self._planned(self.shape))
 
     def _planned(self, shape: TrainingShape) -> Plan:
@@ -113,6 +116,7 @@ class HardwareSession(Session):
                 self.windows.write(array, moved[name])
             elif not array.raw:  # nothing is read there that was not written before
                 self.windows.write_words(array, np.zeros(array.words, np.float32))
+        self._scrubber.moved(plan.map.layers, moved)
 
     @property
     def addresses(self) -> list[range]:
@@ -128,11 +132,10 @@ class HardwareSession(Session):
 
     def _load(self, parameters, velocities):
         for arrays, entry, speed in zip(self._map.layers, parameters, velocities, strict=True):
-            for array in arrays.matrices:
-                self.windows.write(array, entry.weights)
-            self.windows.write(arrays.bias, entry.bias)
-            self.windows.write(arrays.velocity, speed.weights)
-            self.windows.write(arrays.bias_velocity, speed.bias)
+            state = ((arrays.bias, entry.bias), (arrays.velocity, speed.weights), (arrays.bias_velocity, speed.bias))
+            for array, values in (*((matrix, entry.weights) for matrix in arrays.matrices), *state):
+                self.windows.write(array, values)
+                self._scrubber.loaded(array, values)
 
     def _parameters(self):
         return [LayerParameters(self.windows.read(a.weights), self.windows.read(a.bias)) for a in self._map.layers]
@@ -191,11 +194,11 @@ class HardwareSession(Session):
     def _place_intermediates(self, x, h, sealed, lengths, sent) -> None:
         self._prepare(x, lengths)
         for arrays, states in zip(self._map.layers, h, strict=True):
-            self.windows.write(arrays.h.first(len(states)), states)
+            self._write_input(arrays.h.first(len(states)), states, arrays.number)
         for arrays, values in zip(self._map.layers if sent else [], sent, strict=True):
             of_x, of_operand = np.split(values, [arrays.sent_x.share.size], axis=2)
-            self.windows.write(arrays.sent_x.sent.first(len(x)), of_x)
-            self.windows.write(arrays.sent_operand.sent.first(len(x)), of_operand)
+            self._write_input(arrays.sent_x.sent.first(len(x)), of_x, arrays.number)
+            self._write_input(arrays.sent_operand.sent.first(len(x)), of_operand, arrays.number)
         self.spill.take(sealed)
 
     def _refuse_dense(self) -> None:
@@ -211,13 +214,19 @@ class HardwareSession(Session):
     def _prepare(self, x, lengths) -> None:
         """Begin a forward pass: its programs, its input, nothing kept yet."""
         self._choose_passes()
+        self._scrubber.begin_pass()
         self._active = np.arange(len(x))[:, None] < lengths[None, :]
         if self._map.mask:
-            self.windows.write(self._map.mask.first(len(x)), self._active.astype(np.float32))
+            self._write_input(self._map.mask.first(len(x)), self._active.astype(np.float32), None)
             x = np.where(self._active[:, :, None], x, np.float32(0))  # no product is spent on padding
-        self.windows.write(self._map.layers[0].x.first(len(x)), x)
+        self._write_input(self._map.layers[0].x.first(len(x)), x, 0)
         self._used = {}
         self.spill = Spill(self._map.kept.held, self._streams(self._skipped))
+
+    def _write_input(self, array: Array, values: np.ndarray, layer: int | None) -> None:
+        """Write an array, of a layer or of all, that no program of the passes overwrites."""
+        self.windows.write(array, values)
+        self._scrubber.wrote(array, values, layer)
 
     def _run_forward(self):
         x, lengths, h0, c0 = self._inputs
@@ -225,8 +234,8 @@ class HardwareSession(Session):
         if self._shared:
             self._write_tokens()
         for arrays, h, c in zip(self._map.layers, h0, c0, strict=True):
-            for sequence, state in ((arrays.h, h), (arrays.c, c)):
-                self.windows.write(sequence.step(0), state)
+            self._write_input(arrays.h.step(0), h, arrays.number)
+            self.windows.write(arrays.c.step(0), c)
         for kind, threshold in enumerate(self.shape.storage.thresholds):
             self._accelerator.set_parameter(contract.PARAMETER_THRESHOLDS + kind, threshold)
         for threshold, numbers in threshold_parameters(self.shape.inputs, self.shape.network.layers).items():
@@ -247,8 +256,8 @@ class HardwareSession(Session):
             sequences = division.sequences(group)
             step, place = np.nonzero(of_group.numbers >= 0)
             chosen[step, sequences[place], of_group.numbers[step, place]] = 1
-        self.windows.write(arrays.x.array, x)
-        self.windows.write(of_steps, chosen)
+        self._write_input(arrays.x.array, x, 0)
+        self._write_input(of_steps, chosen, 0)
 
     def _shared_by_groups(self) -> list[SharedTokens]:
         division = self._map.division
@@ -266,7 +275,7 @@ class HardwareSession(Session):
         self._accelerator.set_parameter(contract.PARAMETER_DELTA_THRESHOLD, delta_threshold)
         self._accelerator.set_parameter(contract.PARAMETER_NEEDED_SCALE, needed_scale(delta_threshold))
         layers = self._map.layers
-        self.windows.write(layers[-1].dy.first(len(dy)), dy)
+        self._write_input(layers[-1].dy.first(len(dy)), dy, layers[-1].number)
         for arrays, h, c in zip(layers, dh, dc, strict=True):
             self.windows.write(arrays.dh.array, h[None])
             self.windows.write(arrays.dc.array, c[None])
@@ -327,7 +336,11 @@ class HardwareSession(Session):
             (contract.PARAMETER_LEARNING_RATE, rule.learning_rate),
         ):
             self._accelerator.set_parameter(number, value)
+        self._scrubber.updated()
         self._counts["update"] = self._run("update")
+
+    def _scrub(self):
+        self._scrubber.compare(self._map.layers, self.windows)
 
     def accumulate(self, name: str) -> None:
         """Put gradients aside, add or restore them: run ``keep``, ``add`` or ``restore`` of :attr:`Plan.programs`."""

@@ -215,5 +215,10 @@ def unpack(array: Array, words: np.ndarray) -> np.ndarray:
     """Gather a host array from what the windows of one copy's channels hold: the inverse of :func:`pack`."""
     values = np.zeros(int(np.prod(array.shape)) + 1, np.float32)
     words = words.reshape(array.copy_words)
-    values[array.index] = np.stack(unpack_bf16(words), axis=-1) if array.narrow else words
+    values[array.index] = elements(array, words)
     return values[:-1].reshape(array.shape)
+
+
+def elements(array: Array, words: np.ndarray) -> np.ndarray:
+    """Give what words hold, as float32: of a narrow array both halves, with an axis of two behind."""
+    return np.stack(unpack_bf16(words), axis=-1) if array.narrow else words

@@ -242,6 +242,11 @@ class StageSession:
             session._take_gradients(gradients)
             session._update(rule)
 
+    def scrub(self) -> None:
+        """Compare the memory of each session, see :meth:`etalstm.device.Session.scrub`."""
+        for session in self._sessions:
+            session._scrub()
+
     def gradients(self) -> list[LayerGradients]:
         """Give the sum of all gradients; in the first pipeline only."""
         return [] if self._place.pipeline else [total.gradients for total in self._exchange.totals()]

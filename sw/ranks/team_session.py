@@ -41,5 +41,8 @@ class TeamSession(Session):
     def _update(self, rule):
         self._all("update", rule)
 
+    def _scrub(self):
+        self._all("scrub")
+
     def _counters(self):
         return counts_side_by_side(self._all("counters"))

@@ -141,6 +141,10 @@ class RankSession:
         self._inner._take_gradients([total.gradients for total in self._exchange.totals()])
         self._inner._update(rule)
 
+    def scrub(self) -> None:
+        """Compare the memory of the rank's device, see :meth:`etalstm.device.Session.scrub`."""
+        self._inner._scrub()
+
     def totals(self) -> list[Total]:
         """Give the sums of all ranks' gradients."""
         return self._exchange.totals()

@@ -122,6 +122,11 @@ class LayeredSession(BothPasses):
         for layer in self._layers:
             layer.update(learning_rate, momentum, None, weight_decay, scale)
 
+    def scrub(self) -> None:
+        """Compare the device's memory, see :meth:`etalstm.device.Session.scrub`."""
+        for layer in self._layers:
+            layer.scrub()
+
     def parameters(self) -> list[LayerParameters]:
         """Read the weights and biases."""
         return [layer.parameters()[0] for layer in self._layers]

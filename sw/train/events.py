@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from etalstm.durable import naming
+
 EVENT_FILE = "events.out.tfevents"  # how the names of event files begin: by that TensorBoard knows them
 LARGEST = float(np.finfo(np.float32).max)  # a scalar is stored as float32
 _opened = itertools.count()  # files of one process may begin within one second
@@ -110,12 +112,14 @@ class EventFile:
             self._write(_event(time.time(), step, _message(5, content)))
 
     def _write(self, content: bytes) -> None:
-        self._file.write(record(content))
-        self._file.flush()
+        with naming(self.path):
+            self._file.write(record(content))
+            self._file.flush()
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file; what could not be written before is tried once more."""
+        with naming(self.path):
+            self._file.close()
 
     def __enter__(self) -> "EventFile":
         return self

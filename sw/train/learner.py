@@ -185,14 +185,22 @@ class Learner:
         reductions = self._reductions() | {"delta_threshold": delta_threshold}
         if self.pruning:
             self.pruning.take(reductions["delta_density"])
+        self._scrub()
         self.optimizer.update(self.session, back, rate, compensation, self.iteration + 1)
         if self.sending:
             self.sending.take(reductions["input_density"])
         if self.data.stateful:
             self.h, self.c = outputs.h, outputs.c
         self.iteration += 1
+        self._scrub()
         entry = self.entry("iteration", loss, started) | {"learning_rate": rate, "padding": padding([batch])}
         return entry | self._costs() | reductions
+
+    def _scrub(self) -> None:
+        """Compare the device's memory, if the next update is one before which that is to be done."""
+        every = self.settings.scrub
+        if every and (self.iteration + 1) % every == 0:
+            self.session.scrub()
 
     @property
     def _measures(self) -> bool:

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from etalstm.data import DataSet, open_data
 from etalstm.data.dataset import padding
-from etalstm.device import Device, OffloadDevice, ParanoidDevice
+from etalstm.device import GOLDEN, Device, OffloadDevice, ParanoidDevice
 from etalstm.durable import write_whole
 from etalstm.errors import CheckpointError, DivergedError
 from etalstm.train import checkpoint as checkpoints
@@ -84,6 +84,8 @@ class Trainer:
         Settings that data set or device cannot be trained with are refused here, before a file is changed.
         """
         settings = self.settings
+        if settings.scrub and device.name == GOLDEN:
+            raise ValueError("scrub reads a device's memory back: device must be another one, got golden")
         self.learner, saved = open_learner(
             settings, self.data, device, self.folder.checkpoint if self._resume else None
         )
@@ -146,6 +148,8 @@ class Trainer:
         ------
         DivergedError
             If loss or gradient are not finite any more; the last checkpoint stays as it was.
+        DamagedMemoryError
+            If a scrub finds the device's memory changed; likewise.
         """
         quiet = np.errstate(over="ignore", invalid="ignore")  # divergence is found by looking at loss and norm
         # one BLAS thread: with several, the bits of a product could depend on how many there are
@@ -275,4 +279,7 @@ class Trainer:
         description = Description(
             model=learner.identity, run=learner.origin, position=self._position(), generator=self._epoch_start
         )
-        checkpoints.write(path, Checkpoint(description, tensors_of(learner, self.batch > 0)))
+        tensors = tensors_of(learner, self.batch > 0)
+        if self.settings.scrub:
+            learner.session.scrub()  # after the reading, so that it has seen all that was read
+        checkpoints.write(path, Checkpoint(description, tensors))

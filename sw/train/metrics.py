@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from etalstm.durable import write_whole
+from etalstm.durable import naming, write_whole
 from etalstm.errors import RunError
 from etalstm.storage import PRODUCTS_OF_DELTA
 from etalstm.train.checkpoint import Position
@@ -87,6 +87,7 @@ class MetricsLog:
         self._shares = Shares()
         for entry in entries:
             self._count(entry)
+        self._path = path
         self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115  held open for the whole run
 
     def saved(self) -> dict[str, float]:
@@ -100,12 +101,14 @@ class MetricsLog:
     def write(self, entry: dict) -> None:
         """Append one object and flush it."""
         self._count(entry)
-        self._file.write(_line(entry))
-        self._file.flush()
+        with naming(self._path):
+            self._file.write(_line(entry))
+            self._file.flush()
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file; what could not be written before is tried once more."""
+        with naming(self._path):
+            self._file.close()
 
     def __enter__(self) -> "MetricsLog":
         return self

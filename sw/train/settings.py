@@ -109,6 +109,10 @@ class Settings:
     paranoid : int, optional
         Every so many iterations golden computes one too, see :class:`etalstm.device.ParanoidDevice`; never if not
         given. Also those that a checkpoint follows. Not for several processes.
+    scrub : int, optional
+        Every so many iterations, before the update, the device's memory is compared with what it must still hold, see
+        :meth:`etalstm.device.Session.scrub`; never if not given. Also before each checkpoint, and after the update
+        before such an iteration, for the digests.
     optimizer : str
         One of :data:`OPTIMIZERS`, see :mod:`etalstm.train.optimizers`.
     beta1, beta2, epsilon : float
@@ -170,6 +174,7 @@ class Settings:
     slices: int | str = 1
     offload: bool = False
     paranoid: int | None = None
+    scrub: int | None = None
     optimizer: str = SGD
     beta1: float = 0.9
     beta2: float = 0.999
@@ -238,7 +243,7 @@ class Settings:
         for name in ("pipeline", "hidden", "layers", "batch", "embedding", "epochs", "step_epochs"):
             check_size(name, getattr(self, name))
         optional = ("steps", "iterations", "evaluation_batches", "checkpoint_every", "memory_budget", "early_stopping")
-        for name in (*optional, "vocabulary", "ms2_steps", "paranoid"):
+        for name in (*optional, "vocabulary", "ms2_steps", "paranoid", "scrub"):
             if getattr(self, name) is not None:
                 check_size(name, getattr(self, name))
         for name in ("seed", "split_seed", "warmup", "patience", "ms2_full_epochs"):

@@ -51,6 +51,14 @@ def test_a_run_on_ranks_leaves_the_checkpoint_of_one_process(alone, tmp_path, ra
     assert done([*command, *machine], tmp_path / "run") == alone
 
 
+@pytest.mark.parametrize("pipeline", [1, 2])
+def test_the_devices_of_all_ranks_are_scrubbed(alone, tmp_path, pipeline):
+    command = [*started(tmp_path / "run", find_mpiexec(), "-n", "2", *ETA_LSTM), "--pipeline", str(pipeline)]
+    assert done([*command, "--device", "sim", "--preset", "test", "--scrub", "2"], tmp_path / "run") == alone
+    refused = subprocess.run([*command, "--overwrite", "--scrub", "2"], capture_output=True, text=True, check=False)
+    assert refused.returncode and "device must be another one, got golden" in refused.stderr
+
+
 def test_buckets_go_through_a_pipeline(tmp_path):
     lines = [f"{'a b c d e f g h'[: 2 * (n % 8) + 1]},{'xy'[n % 2]}" for n in range(400)]
     (tmp_path / "own.csv").write_text("\n".join(["text,label", *lines]))

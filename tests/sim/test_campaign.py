@@ -54,6 +54,23 @@ def test_a_wrong_weight_is_silent_and_a_wrong_instruction_is_not(bench):
     assert outcome is Outcome.DETECTED and said.startswith("StuckError: ")
 
 
+@pytest.mark.parametrize(
+    ("kind", "moment", "array"),
+    [
+        (Kind.BIT, Moment(1, 0, 0), "columns0"),
+        (Kind.BIT, Moment(0, 0, 0), "bias0"),
+        (Kind.BIT, Moment(0, 0, 0), "x0"),
+        *((Kind.LOST, Moment(0, 0, transfer), None) for transfer in (0, 2, 4, 21, 22)),
+    ],
+)
+def test_a_scrub_detects_what_is_silent_without_one(bench, kind, moment, array):
+    scrubbing = Bench("test", 0, scrub=True)
+    assert struck(bench, kind, moment, array)[0] is Outcome.SILENT
+    outcome, said, _ = struck(scrubbing, kind, moment, array)
+    assert outcome is Outcome.DETECTED and said.startswith("DamagedMemoryError: ")
+    assert scrubbing._cycles == bench._cycles and scrubbing._transfers == bench._transfers
+
+
 @pytest.mark.parametrize(("kind", "error"), [(Kind.ABORT, "AbortedError"), (Kind.RESET, "DeviceError")])
 def test_what_ends_a_program_is_named(bench, kind, error):
     outcome, said, _ = struck(bench, kind, Moment(1, 300, 0))
