@@ -7,7 +7,8 @@ from pathlib import Path
 
 from etalstm.errors import ProtocolError
 from etalstm.hw.axi import BURST_BEATS
-from etalstm.sim.toolchain import cached_build, run_tool
+from etalstm.sim.compiled.sources import cpp_source
+from etalstm.sim.compiled.toolchain import cached_build, run_tool
 
 WHOLE_BEATS, ALIGNED_BURSTS, WHOLE_STROBES, ADDRESS_FIRST = 1, 2, 4, 8  # what a manager may promise
 ALL_PROMISES = WHOLE_BEATS | ALIGNED_BURSTS | WHOLE_STROBES | ADDRESS_FIRST
@@ -119,7 +120,7 @@ class _Rules(ctypes.Structure):
 @cache
 def _library() -> ctypes.CDLL:
     """Compile the checker, unless the cache has it."""
-    texts = {name: (Path(__file__).parent / name).read_text() for name in _SOURCES}
+    texts = {name: cpp_source(name) for name in _SOURCES}
 
     def build(directory: Path):
         for name, text in texts.items():

@@ -10,7 +10,7 @@ import numpy as np
 
 from etalstm.device.access import Access, exclusive
 from etalstm.errors import DeviceError
-from etalstm.sim.library import Library, Options
+from etalstm.sim.compiled.library import Library, Options
 from etalstm.sim.protocol import error_of
 
 ALL_CYCLES = (0, (1 << 64) - 1)
@@ -53,7 +53,7 @@ class Simulation:
     Parameters
     ----------
     library : Library
-        What :func:`etalstm.sim.library.build_library` gives.
+        What :func:`etalstm.sim.compiled.library.build_library` gives.
     memory_bytes : int
         Memory behind all ports, from address 0; pages that are never touched take no space.
     latency : int

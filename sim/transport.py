@@ -9,7 +9,7 @@ import numpy as np
 from etalstm.device.transport import Transport
 from etalstm.hw.config import Config
 from etalstm.hw.dma.store import OUTSTANDING
-from etalstm.sim.library import Library, build_library, design
+from etalstm.sim.compiled.library import Library, build_library, design
 from etalstm.sim.simulation import ALL_CYCLES, Simulation, Stop
 
 MEMORY_BYTES = 1 << 30

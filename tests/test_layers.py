@@ -47,15 +47,24 @@ LAYERS = {
     "etalstm.hw.distance": set(),
     "etalstm.hw.fp.tables": CONTRACT,
     "etalstm.hw": CONTRACT | CONFIG | {"etalstm.durable"},
-    "etalstm.sim.prove": {"etalstm.hw", "etalstm.sim", "etalstm.golden"},  # holds the hardware to the golden model
-    "etalstm.sim.checks": CONTRACT | CONFIG | {"etalstm.sim.refusals"},  # the model of the hardware's checks
-    "etalstm.sim.refusals": CONTRACT | CONFIG,
-    "etalstm.sim.changes": CONTRACT | CONFIG | {"etalstm.device", "etalstm.plan", "etalstm.sim"} | PLAIN,
+    "etalstm.sim.arithmetic.prove": {
+        "etalstm.hw",
+        "etalstm.sim",
+        "etalstm.golden",
+    },  # holds hardware to golden
+    "etalstm.sim.checks": CONTRACT | CONFIG | {"etalstm.sim.programs.refusals"},  # the model of the hardware's checks
+    "etalstm.sim.programs.refusals": CONTRACT | CONFIG,
+    "etalstm.sim.programs.changes": CONTRACT | CONFIG | {"etalstm.device", "etalstm.plan", "etalstm.sim"} | PLAIN,
     # comparison: what is trained for coverage is compared with golden
     "etalstm.sim.coverage": {"etalstm.hw", "etalstm.device", "etalstm.comparison", "etalstm.plan.walk", "etalstm.sim"}
     | PLAIN,
     "etalstm.sim": {"etalstm.hw", "etalstm.device"} | PLAIN,
-    "etalstm.boards": {"etalstm.hw", "etalstm.durable", "etalstm.errors", "etalstm.sim.toolchain"},  # it has the cache
+    "etalstm.boards": {
+        "etalstm.hw",
+        "etalstm.durable",
+        "etalstm.errors",
+        "etalstm.sim.compiled.toolchain",
+    },  # the cache
     "etalstm.benchmarks": {"etalstm.network"},
     "etalstm.architecture": CONTRACT | {"etalstm.storage"},
     "etalstm.capacity": {"etalstm.errors"},

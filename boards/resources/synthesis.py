@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from etalstm.boards.resources.units import Unit
-from etalstm.sim.toolchain import ToolchainError, cached_build
+from etalstm.sim.compiled.toolchain import ToolchainError, cached_build
 
 MINIMUM_VERSION = (0, 40)
 _SYNTHESIS = "synth_xilinx -family xcup -uram -noiopad -noclkbuf -flatten"

@@ -4,7 +4,8 @@ It is written from docs/contract/contract.md, not from the hardware. Three thing
 
 - hw/contract.py: opcodes, statuses, fields, how an instruction is decoded, widths, limits, and ``cast_sums``.
 - hw/config.py: the sizes of a machine.
-- sim/refusals.py, which predicts what the contract's text says: which counts may not be 0, and the names of the waits.
+- sim/programs/refusals.py, which predicts what the contract's text says: which counts may not be 0, and the names of
+  the waits.
 
 An error in one of them is not noticed by a comparison with the model. Nothing else is shared.
 """

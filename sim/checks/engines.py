@@ -8,7 +8,7 @@ from etalstm.hw import contract
 from etalstm.hw.contract import Memory, Opcode, Source, Status, VectorOp
 from etalstm.sim.checks.instruction import Instruction
 from etalstm.sim.checks.lanes import depth_of, leaves, source_depth
-from etalstm.sim.refusals import Sizes
+from etalstm.sim.programs.refusals import Sizes
 
 _FUNCTIONS = (VectorOp.SIGMOID, VectorOp.TANH)  # they have one operand
 _ROWS = 4  # of a lane, in a LOAD_ROWS that is not `single`

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from etalstm.hw import contract
 from etalstm.hw.contract import ADVANCES, ENGINE_OF, Engine, Opcode, Status
-from etalstm.sim.refusals import COUNTS, OPCODES, WAITS
+from etalstm.sim.programs.refusals import COUNTS, OPCODES, WAITS
 
 _REMEMBERED = 1 << 16
 _KNOWN = frozenset(Opcode)

@@ -9,7 +9,7 @@ from etalstm.sim.checks.engines import NOTHING, Check, Engines
 from etalstm.sim.checks.instruction import Instruction
 from etalstm.sim.checks.pairs import Pairs
 from etalstm.sim.checks.streams import Reading, Room, Stream, Streams
-from etalstm.sim.refusals import Sizes
+from etalstm.sim.programs.refusals import Sizes
 
 MOST_STEPS = 50_000
 """Executed instructions: more than a machine executes in the cycles that a case has."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from etalstm.sim.observed import MODULE_TEXT
+from etalstm.sim.coverage.observed import MODULE_TEXT
 
 _NAME = r"(?:\\\S+ |[A-Za-z_][\w$]*)"
 _DECLARED = re.compile(rf"^ +(?:input|output|wire|reg) (?:\[(\d+):0\] )?({_NAME})(?: = [^;]*)?;", re.M)

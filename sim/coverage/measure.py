@@ -14,12 +14,12 @@ from pathlib import Path
 from etalstm.architecture import ARCHITECTURES
 from etalstm.hw.config import PRESETS
 from etalstm.processors import count_processors
+from etalstm.sim.compiled.library import Library, build_library, design
 from etalstm.sim.coverage.bins import PRESET, STALLS, Bin
 from etalstm.sim.coverage.cases import cases
 from etalstm.sim.coverage.handmade import Program
 from etalstm.sim.coverage.runs import Machine, trainings
 from etalstm.sim.coverage.toggles import Toggles, add_toggles, read_toggles
-from etalstm.sim.library import Library, build_library, design
 
 PRESETS_RUN = ("slice", PRESET, "sim")  # those that take longest come first
 SETTINGS = (("swing", 1), ("dynamic", 1), ("static", 1), ("swing", 2))

@@ -10,6 +10,7 @@ from etalstm.hw.config import PRESETS
 from etalstm.hw.contract import Engine, Opcode, Register, Status
 from etalstm.hw.image import INSTRUCTION_BYTES, words_of
 from etalstm.plan.walk import locate, walk
+from etalstm.sim.compiled.library import Library
 from etalstm.sim.coverage.bins import (
     ANY,
     FIXED_SHARES,
@@ -22,7 +23,6 @@ from etalstm.sim.coverage.bins import (
     VARIANTS,
     Bin,
 )
-from etalstm.sim.library import Library
 from etalstm.sim.transport import SimTransport
 
 _OPCODE_MASK = (1 << contract.OPCODE_BITS) - 1

@@ -24,11 +24,11 @@ from etalstm.hw.contract import (
 )
 from etalstm.hw.image import INSTRUCTION_BYTES, image_of
 from etalstm.network import NetworkShape
+from etalstm.sim.compiled.library import Library
 from etalstm.sim.coverage.bins import STALLS, Bin
 from etalstm.sim.coverage.cases import Case, extremes, transfers
 from etalstm.sim.coverage.handmade import PAGES, Program
 from etalstm.sim.coverage.recorder import RecordingTransport
-from etalstm.sim.library import Library
 from etalstm.sim.simulation import Stop
 from etalstm.storage import Storage
 from etalstm.weight_format import BF16

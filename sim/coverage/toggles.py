@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from etalstm.hw.config import PRESETS
+from etalstm.sim.compiled.library import design
 from etalstm.sim.coverage.constants import constant_bits
 from etalstm.sim.coverage.excuses import excuse, signal_of
-from etalstm.sim.library import design
-from etalstm.sim.observed import MODULE_TEXT, is_left_out
+from etalstm.sim.coverage.observed import MODULE_TEXT, is_left_out
 
 _POINT = re.compile(r"C '(?P<keys>.*)' (?P<count>\d+)")
 _PAGE = "v_toggle/"

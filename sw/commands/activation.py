@@ -18,7 +18,7 @@ def activation(
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Evaluate every float32 in the compiled activation unit; exit code 1 if a result is wrong."""
-    prove = importlib.import_module("etalstm.sim.prove")  # needs the hardware description, the other commands do not
+    prove = importlib.import_module("etalstm.sim.arithmetic.prove")  # needs the hardware description
     with Progress(transient=True, disable=as_json) as progress:
         task = progress.add_task(function, total=words)
         result = prove.prove_activation(

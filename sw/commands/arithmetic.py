@@ -15,7 +15,7 @@ def arithmetic(
     as_json: Annotated[bool, Option("--json", help="Print a JSON object for each unit")] = False,
 ) -> None:
     """Run pairs of float32 through the compiled multiplier and adder; exit code 1 if a result is wrong."""
-    prove = importlib.import_module("etalstm.sim.prove_arithmetic")  # needs the hardware description
+    prove = importlib.import_module("etalstm.sim.arithmetic.prove_arithmetic")  # needs the hardware description
     with Progress(transient=True, disable=as_json) as progress:
         task = progress.add_task("multiply, add", total=2 * (pairs + len(prove.special_pairs()[0])))
         found = prove.prove_arithmetic(pairs, seed, lambda count: progress.advance(task, count))

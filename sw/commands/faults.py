@@ -24,7 +24,7 @@ def faults(
     as_json: Annotated[bool, Option("--json", help="Print a JSON object for each case")] = False,
 ) -> None:
     """Train a small network on the simulated machine, with a fault each time; exit code 1 for a hang or a crash."""
-    campaign = importlib.import_module("etalstm.sim.campaign")  # needs the hardware description
+    campaign = importlib.import_module("etalstm.sim.faults.campaign")  # needs the hardware description
     outcomes, silent, bad = Counter(), Counter(), []
     with Progress(transient=True, disable=as_json) as progress:
         task = progress.add_task("cases", total=count)

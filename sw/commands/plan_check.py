@@ -8,7 +8,7 @@ from etalstm.hw.contract import Status
 from etalstm.plan.plan import Plan
 from etalstm.sim.checks.control import Refusal
 from etalstm.sim.checks.model import Ending, Model
-from etalstm.sim.refusals import Sizes
+from etalstm.sim.programs.refusals import Sizes
 
 MOST_STEPS = 10_000_000
 """Executed instructions of a program that are looked at: some seconds."""

@@ -22,7 +22,7 @@ def programs(
     as_json: Annotated[bool, Option("--json", help="Print a JSON object for each case")] = False,
 ) -> None:
     """Change a field of a valid program; exit code 1 if contract, model and machine disagree about how one ends."""
-    near_valid = importlib.import_module("etalstm.sim.near_valid")  # needs the hardware description
+    near_valid = importlib.import_module("etalstm.sim.programs.near_valid")  # needs the hardware description
     ends, promised, bad = Counter(), 0, []
     with Progress(transient=True, disable=as_json) as progress:
         task = progress.add_task("programs", total=count)

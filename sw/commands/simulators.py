@@ -60,7 +60,7 @@ def simulators(
 
 
 def _default(preset):
-    apart = importlib.import_module("etalstm.sim.library").is_apart(named_preset(preset))
+    apart = importlib.import_module("etalstm.sim.compiled.library").is_apart(named_preset(preset))
     return Against.WHOLE if apart else Against.COCOTB
 
 
@@ -69,15 +69,15 @@ def _with_cocotb(preset, shape, log):
     if missing:
         names = " ".join(missing)
         raise DeviceError(f"the comparison needs {' and '.join(missing)}. Try: pip install {names}")
-    return importlib.import_module("etalstm.sim.simulators").compare_simulators(preset, shape, log)
+    return importlib.import_module("etalstm.sim.speed.simulators").compare_simulators(preset, shape, log)
 
 
 def _with_whole(preset, shape, log):
-    return importlib.import_module("etalstm.sim.builds").compare_builds(preset, shape, log)
+    return importlib.import_module("etalstm.sim.speed.builds").compare_builds(preset, shape, log)
 
 
 def _with_unchecked(preset, shape, log):
-    return importlib.import_module("etalstm.sim.protocol_cost").compare_checkers(preset, shape, log)
+    return importlib.import_module("etalstm.sim.speed.protocol_cost").compare_checkers(preset, shape, log)
 
 
 def _show_cocotb(found):

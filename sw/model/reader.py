@@ -1,4 +1,4 @@
-"""Readers, and memory ports that belong to one alone: see hw/dma/reader.py, hw/dma/bursts.py, sim/memory.cpp."""
+"""Readers, and memory ports that belong to one alone: see hw/dma/reader.py, hw/dma/bursts.py, sim/cpp/memory.cpp."""
 
 from etalstm.model.latencies import ADDRESS, BUFFERED_FIFO, MEMORY_BURSTS
 from etalstm.model.state import BURST_BEATS, NEVER, PORT_READS, RING, compiled, record, wake

@@ -1,4 +1,4 @@
-"""The memory port of a channel, or of those that share one: see hw/dma/share.py, sim/memory.cpp.
+"""The memory port of a channel, or of those that share one: see hw/dma/share.py, sim/cpp/memory.cpp.
 
 Readers and writers offer addresses, which the port takes in turn, one a cycle. A shared port has a register of its own
 behind them.

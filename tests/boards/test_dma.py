@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from etalstm.boards.dma import HostBridge
-from etalstm.sim.bench import run_bench
-from etalstm.sim.identified import Identified
+from etalstm.sim.benches.bench import run_bench
+from etalstm.sim.benches.identified import Identified
 
 
 @pytest.mark.parametrize("host_bits", [512, 256])

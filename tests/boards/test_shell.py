@@ -13,7 +13,7 @@ from etalstm.hw import generate
 from etalstm.hw.axi import AXI4
 from etalstm.hw.generate import Instanced
 from etalstm.hw.top import top_signature
-from etalstm.sim.bench import run_bench
+from etalstm.sim.benches.bench import run_bench
 from tests.boards.machines import SMALL
 
 

@@ -15,7 +15,7 @@ from etalstm.boards.part import Resources
 from etalstm.boards.resources.depth import Path
 from etalstm.boards.resources.report import Report, Row
 from etalstm.cli import run
-from etalstm.sim.toolchain import ToolchainError
+from etalstm.sim.compiled.toolchain import ToolchainError
 
 
 def test_train_writes_metrics_and_checkpoint(tmp_path, capsys):

@@ -13,8 +13,8 @@ from etalstm.codec import index_words
 from etalstm.hw.config import preset
 from etalstm.hw.contract import BINARY32, COUNT_BITS, STREAM_INDEX, Opcode, Status, cast_sums, encode
 from etalstm.hw.stream import Place, Scalar
-from etalstm.sim.axi_memory import AxiMemory
-from etalstm.sim.unkindness import pauses
+from etalstm.sim.benches.axi_memory import AxiMemory
+from etalstm.sim.benches.unkindness import pauses
 from tests.hw.cast import CastModel, random_memory
 from tests.hw.dispatched import dispatched, targets
 from tests.hw.stimulus import send

@@ -14,7 +14,7 @@ from etalstm.golden import activation, arithmetic
 from etalstm.hw.contract import BINARY32 as FORMAT
 from etalstm.hw.contract import SHARES, SLOTS, Cycle, Memory, Opcode, Source, Start, Status, VectorOp, encode
 from etalstm.hw.stream import CHANNEL_ENGINES, Completed, Place, Scalar, Shares
-from etalstm.sim.axi_memory import AxiMemory
+from etalstm.sim.benches.axi_memory import AxiMemory
 from tests.hw.dispatched import dispatched, targets
 from tests.hw.stimulus import bits, send, words
 

@@ -9,7 +9,7 @@ from etalstm.device.accelerator import Accelerator
 from etalstm.device.faults import BadFieldError, ProgramError
 from etalstm.hw.contract import Opcode, Traffic, encode
 from etalstm.hw.image import image_of
-from etalstm.sim.cocotb_transport import CocotbTransport
+from etalstm.sim.benches.cocotb_transport import CocotbTransport
 from tests.hw.grouped import CONFIG, HALT, WINDOW_BYTES, program, words_of, wrong_programs
 from tests.plan.interpreter import Interpreter
 

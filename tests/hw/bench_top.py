@@ -29,7 +29,7 @@ from etalstm.hw.contract import (
 from etalstm.hw.image import image_of
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.plan.walk import walk
-from etalstm.sim.cocotb_transport import CocotbTransport
+from etalstm.sim.benches.cocotb_transport import CocotbTransport
 from etalstm.storage import Storage
 from tests.training import assert_same_training
 

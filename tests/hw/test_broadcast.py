@@ -18,8 +18,8 @@ from etalstm.hw.config import preset
 from etalstm.hw.contract import BINARY32, Opcode, Status
 from etalstm.hw.dma.reader import ReadBeat
 from etalstm.hw.stream import instruction_layout
-from etalstm.sim.bench import run_bench
-from etalstm.sim.identified import Identified
+from etalstm.sim.benches.bench import run_bench
+from etalstm.sim.benches.identified import Identified
 from tests.hw.cast import CastModel, random_memory
 
 LANES, BEAT_WORDS, WORDS, CHANNELS = 8, 4, 128, 2

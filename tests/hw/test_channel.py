@@ -7,8 +7,8 @@ import pytest
 
 from etalstm.hw.channel import Channel
 from etalstm.hw.config import preset
-from etalstm.sim.bench import run_bench
-from etalstm.sim.identified import Identified
+from etalstm.sim.benches.bench import run_bench
+from etalstm.sim.benches.identified import Identified
 
 SMALL = replace(
     preset("test"),

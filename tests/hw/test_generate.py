@@ -6,7 +6,7 @@ import pytest
 from etalstm.hw import contract, generate
 from etalstm.hw.config import PRESETS, preset
 from etalstm.hw.top import top_signature
-from etalstm.sim.lint import lint
+from etalstm.sim.compiled.lint import lint
 
 generate_verilog = generate.verilog
 

@@ -9,8 +9,8 @@ from etalstm.hw.config import PRESETS, preset
 from etalstm.hw.groups import branches, feeders, path_of
 from etalstm.hw.top import Top
 from etalstm.hw.tree import FAN_OUT
-from etalstm.sim.bench import run_bench
-from etalstm.sim.identified import Identified
+from etalstm.sim.benches.bench import run_bench
+from etalstm.sim.benches.identified import Identified
 from tests.hw.grouped import CONFIG
 
 

@@ -10,7 +10,7 @@ from etalstm.hw.contract import BINARY32
 from etalstm.hw.fp.add import Adder
 from etalstm.hw.fp.multiply import Multiplier
 from etalstm.hw.pe import Operation, Output, PEArray
-from etalstm.sim.bench import run_bench
+from etalstm.sim.benches.bench import run_bench
 from tests.hw.compute import FORMAT, LANES, SIGN, WORDS, Unit, add, multiply
 
 LATENCIES = {"product": 3, "sum": 7}

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from etalstm.hw.config import preset
 from etalstm.hw.top import Top
-from etalstm.sim.bench import run_bench
-from etalstm.sim.identified import Identified
+from etalstm.sim.benches.bench import run_bench
+from etalstm.sim.benches.identified import Identified
 
 
 def test_top(tmp_path):

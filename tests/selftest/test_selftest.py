@@ -12,7 +12,7 @@ from etalstm.device.hardware import HardwareDevice
 from etalstm.hw.config import preset
 from etalstm.hw.contract import Register
 from etalstm.selftest.selftest import selftest
-from etalstm.sim.library import Design, build_library
+from etalstm.sim.compiled.library import Design, build_library
 from etalstm.sim.simulation import Fault
 from etalstm.sim.transport import SimTransport
 from tests.selftest.sabotage import (

@@ -7,7 +7,7 @@ from etalstm.hw.axi import AXI4, INCR, AXI4Lite, AXI4Read
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Engine, Status
 from etalstm.hw.registers import Registers
-from etalstm.sim.library import Design, build_library
+from etalstm.sim.compiled.library import Design, build_library
 
 BEATS = 16
 

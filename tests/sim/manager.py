@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-import etalstm.sim
-from etalstm.sim import toolchain
-from etalstm.sim.library import Options
+from etalstm.sim.compiled import toolchain
+from etalstm.sim.compiled.library import Options
+from etalstm.sim.compiled.sources import FOLDER
 from etalstm.sim.protocol import Driven, Shown
 
 BEAT_BYTES = 4
 MEMORY_BYTES = 1 << 14
-_HERE, _SOURCES = Path(__file__).parent, Path(etalstm.sim.__file__).parent
+_HERE = Path(__file__).parent
 _INCREMENTING = 1
 
 
@@ -21,7 +21,7 @@ _INCREMENTING = 1
 def _library():
     paths = [
         _HERE / "port.cpp",
-        *(_SOURCES / f"{name}.{kind}" for name in ("protocol", "memory") for kind in ("h", "cpp")),
+        *(FOLDER / f"{name}.{kind}" for name in ("protocol", "memory") for kind in ("h", "cpp")),
     ]
     texts = {path.name: path.read_text() for path in paths}
 

@@ -22,7 +22,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from etalstm import codec
 from etalstm.hw.contract import PARAMETERS, Memory, Opcode, Status, encode
-from etalstm.sim.unkindness import pauses
+from etalstm.sim.benches.unkindness import pauses
 
 SEED = 21
 SCRATCH, QUEUE = int(Memory.SCRATCH), int(Memory.QUEUE)

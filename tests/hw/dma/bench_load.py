@@ -19,7 +19,7 @@ from axi_memory import (
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from etalstm.hw.contract import LANE_ADDRESS_BITS, Memory, Opcode, Status, encode
-from etalstm.sim.unkindness import pauses
+from etalstm.sim.benches.unkindness import pauses
 
 SEED = 3
 

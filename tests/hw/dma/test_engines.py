@@ -12,7 +12,7 @@ from etalstm.hw.contract import BINARY32, INSTRUCTION_BITS, KIND_BITS, PARAMETER
 from etalstm.hw.dma.load import LoadEngine
 from etalstm.hw.dma.store import StoreEngine
 from etalstm.hw.stream import LaneRead, LaneWrite, Windows, instruction_layout, vector_layout
-from etalstm.sim.bench import run_bench
+from etalstm.sim.benches.bench import run_bench
 
 ADDRESS_BITS = 24
 CHANNELS = 3

@@ -10,7 +10,7 @@ from etalstm.hw.contract import BINARY32, FloatFormat
 from etalstm.hw.fp.activation import Activation
 from etalstm.hw.fp.add import Adder
 from etalstm.hw.fp.multiply import Multiplier
-from etalstm.sim.units import Units
+from etalstm.sim.arithmetic.units import Units
 
 SMALL, HALF, BRAIN = FloatFormat(4, 3), FloatFormat(5, 10), FloatFormat(8, 7)
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from etalstm.hw.contract import BINARY32
-from etalstm.sim import exact as integers
-from etalstm.sim import prove_arithmetic as prove
+from etalstm.sim.arithmetic import exact as integers
+from etalstm.sim.arithmetic import prove_arithmetic as prove
 
 
 class Fake:

@@ -1,0 +1,1 @@
+"""How fast simulators are, and what AXI checkers cost them."""
