@@ -10,18 +10,18 @@ CALLS = 4
 their work is done, and keep a processor from whoever comes next."""
 
 
-def take_turns(works: Sequence[Callable[[], object]], runs: int) -> np.ndarray:
+def take_turns(works: Sequence[Callable[[], object]], runs: int, calls: int = CALLS) -> np.ndarray:
     """Give the seconds that a call of each work takes in each turn, (works, runs).
 
-    The works take turns, so that whatever else the machine does falls on all of them. Every other turn goes through
-    them backwards.
+    They are the mean over all `calls` of a turn but the first. The works take turns, so that whatever else the machine
+    does falls on all of them. Every other turn goes through them backwards.
     """
     seconds = np.empty((len(works), runs))
     for turn in range(runs):
         for number in list(range(len(works)))[:: -1 if turn % 2 else 1]:
             works[number]()
             started = time.perf_counter()
-            for _ in range(CALLS - 1):
+            for _ in range(calls - 1):
                 works[number]()
-            seconds[number, turn] = (time.perf_counter() - started) / (CALLS - 1)
+            seconds[number, turn] = (time.perf_counter() - started) / (calls - 1)
     return seconds

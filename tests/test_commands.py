@@ -184,6 +184,12 @@ def test_plan_says_how_many_groups_work_at_once(capsys):
     assert json.loads(output(capsys, *arguments, "--slices", "auto", "--json")[1])["slices"] == 2
 
 
+def test_plan_says_in_how_many_tiles_the_batch_is_worked_on(capsys):
+    arguments = ["plan", "--preset", "sim", *sizes(3, 5, 1, 40, 2)]
+    tiles = json.loads(output(capsys, *arguments, "--json")[1])["batch_tiles"]
+    assert tiles > 1 and f"Batch tiles of a group: {tiles} of up to {-(-40 // tiles)} " in output(capsys, *arguments)[1]
+
+
 def test_plan_says_which_benchmarks_dense_storage_does_not_fit(capsys):
     arguments = ["plan", "--preset", "vcu128", "--benchmark", "deepbench-512-64", "--memory", 190_000_000]
     assert "dense storage would take" in output(capsys, *arguments)[1]

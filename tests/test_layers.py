@@ -13,6 +13,7 @@ FOLDERS = {"etalstm.hw": "hw", "etalstm.sim": "sim", "etalstm.boards": "boards",
 PLAIN = {
     "etalstm.architecture",
     "etalstm.benchmarks",
+    "etalstm.cache",
     "etalstm.capacity",
     "etalstm.cells",
     "etalstm.codec",
@@ -67,6 +68,7 @@ LAYERS = {
     },  # the cache
     "etalstm.benchmarks": {"etalstm.network"},
     "etalstm.architecture": CONTRACT | {"etalstm.storage"},
+    "etalstm.cache": set(),
     "etalstm.capacity": {"etalstm.errors"},
     "etalstm.cells": CONTRACT,
     "etalstm.counters": CONTRACT,

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from etalstm.cache import cache_path
 from etalstm.durable import sync
 from etalstm.errors import DeviceError
 from etalstm.sim.compiled.guarded import guarded
@@ -52,16 +53,14 @@ class ToolchainError(DeviceError):
 
 
 def cache_directory() -> Path:
-    """Where builds are kept: ``$ETALSTM_CACHE``, else ``eta-lstm`` in the XDG cache directory. It is created.
+    """Where builds are kept: :func:`etalstm.cache.cache_path`. The folder is created.
 
     Raises
     ------
     ToolchainError
         If it cannot be created, or another user could have put something there: what is there will be run.
     """
-    chosen = os.environ.get("ETALSTM_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    directory = Path(chosen) if chosen else Path(base) / "eta-lstm"
+    directory = cache_path()
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:

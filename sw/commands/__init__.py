@@ -34,6 +34,7 @@ BENCHES = {
     "golden": "bench",
     "torch": "torch",
     "reduced": "reduced",
+    "layout": "layout",
     "activation": "activation",
     "faults": "faults",
     "programs": "programs",

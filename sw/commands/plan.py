@@ -117,7 +117,7 @@ def show(planned: Plan, step_cycles: dict[int, float], as_json: bool) -> None:
         costs = {"footprint": footprint, "traffic": traffic, "instructions": instructions}
         costs |= {"segments": len(planned.map.kept.held), "placement": asdict(placement)}
         costs |= {"groups": planned.groups, "slices": planned.map.division.slices}
-        costs |= {"step_cycles": step_cycles}
+        costs |= {"step_cycles": step_cycles, "batch_tiles": planned.map.batch.count}
         print(json.dumps(costs | {"spareable_bytes": planned.spareable_bytes}))
         return
     print_table(_table("Memory", ["kind", "bytes"], [*footprint.items(), ("total", sum(footprint.values()))]))
@@ -132,6 +132,9 @@ def show(planned: Plan, step_cycles: dict[int, float], as_json: bool) -> None:
     if other := runner_up(planned.groups, step_cycles):
         cycles, others = step_cycles[planned.groups], step_cycles[other]
         print(f"The products of a step take about {cycles:,} cycles; in {other} groups, the runner-up, {others:,}.")
+    tiles = planned.map.batch
+    print(f"Batch tiles of a group: {tiles.count} of up to {tiles.size} sequences. Memories and slices allow no fewer.")
+    print("Weights that do not stay in the lanes are loaded for each tile.")
 
 
 def where(placement: Placement, port_bytes: int) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from etalstm.network import GATES
+from etalstm.nn.layout import LayoutNote
 from etalstm.nn.lstm import LSTM
 from etalstm.nn.notes import Begun, PassNote, taking
 from etalstm.nn.recompute import MapsNote
@@ -14,11 +16,13 @@ from etalstm.storage import Usage
 
 _LAYERS = ("layer", "device", "T × B", "I → H", "storage", "slices", "groups", "memory", "padding", "kept", "products")
 _MAPS = ("function", "maps", "bytes kept", "FLOPs repeated")
+_LAYOUTS = ("product on the host", "sequences", "steps", "layout")
 ABOUT = (
     "groups: of channels, as many as the cycle model finds fastest. memory: bytes of the machine.",
     "padding: share of the steps, which are not computed. kept: bytes kept for the backward pass, and their share of",
     "five dense tensors. products: multiplications, and their share of what a machine does that skips none.",
 )
+ABOUT_LAYOUTS = "layout: the faster one on this host; steps with unequal numbers of sequences are batch-major."
 
 
 @dataclass(frozen=True)
@@ -32,10 +36,13 @@ class Explanation:
         for one that was called without a module.
     maps : list of MapsNote
         Each function whose maps could be computed again, in the order of the calls.
+    layouts : list of LayoutNote
+        Consecutive steps of each layer of :mod:`etalstm.nn.reduced`, in the order of the forward pass.
     """
 
     layers: list[tuple[str, PassNote]]
     maps: list[MapsNote]
+    layouts: list[LayoutNote]
 
     def __str__(self) -> str:
         parts = []
@@ -43,6 +50,8 @@ class Explanation:
             parts += [*_table(_LAYERS, [_layer_row(name, done) for name, done in self.layers]), *ABOUT]
         if self.maps:
             parts += [*_table(_MAPS, list(map(_maps_row, self.maps)))]
+        if self.layouts:
+            parts += [*_table(_LAYOUTS, list(map(_layout_row, self.layouts))), ABOUT_LAYOUTS]
         return "\n".join(parts or ["nothing of this model runs on a device, and no maps are computed again"])
 
 
@@ -80,7 +89,7 @@ def explain(module: nn.Module, *inputs: Tensor | tuple[int, ...], **named) -> Ex
             total = sum(tensor.sum() for tensor in found)
             leaves = [one for one in (*module.parameters(), *_tensors((given, named))) if one.requires_grad]
             torch.autograd.grad(total, leaves, allow_unused=True)
-    return Explanation(listener.layers(), listener.maps)
+    return Explanation(listener.layers(), listener.maps, listener.layouts)
 
 
 class _Listener:
@@ -92,6 +101,7 @@ class _Listener:
         self._forward: list[tuple[str, Begun]] = []
         self._backward: dict[Begun, PassNote] = {}
         self.maps: list[MapsNote] = []
+        self.layouts: list[LayoutNote] = []
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -117,6 +127,8 @@ class _Listener:
     def _take(self, made: object) -> None:
         if isinstance(made, MapsNote):
             self.maps.append(made)
+        elif isinstance(made, LayoutNote):
+            self.layouts.append(made)
         elif isinstance(made, PassNote):
             self._backward[made.begun] = made
         else:
@@ -171,6 +183,10 @@ def _saved(usage: Usage | None) -> tuple[str, ...]:
 def _maps_row(made: MapsNote) -> tuple[str, ...]:
     numbers = ("-", "-") if made.cost is None else (f"{made.cost.kept_bytes:,}", f"{made.cost.repeated_flops:,.0f}")
     return made.function, "computed again" if made.again else "kept", *numbers
+
+
+def _layout_row(made: LayoutNote) -> tuple[str, ...]:
+    return f"{GATES * made.units} x {made.units}", str(made.batch), str(made.steps), made.layout
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from etalstm.nn.layout import BATCH_MAJOR, BATCH_MINOR
 from etalstm.nn.reduced import LSTM
 from etalstm.nn.reduced.compression import compress, compress_in_torch, expand, expand_in_torch
 from etalstm.nn.reduced.memory import held_bytes, kept_elements, kept_tensors
@@ -92,12 +93,14 @@ def test_skipped_cells_keep_nothing(storage):
 @pytest.mark.parametrize("sizes", [(3,) * 50, (BLOCK_ROWS + 1,) * 4, (200, 100, 90, 60, 7, 7, 1), (1,)])
 @pytest.mark.parametrize("pattern", [[False], [True, False, False], [True]])
 def test_blocks_cover_all_steps_in_order_and_mix_nothing(sizes, pattern):
-    plan = Plan(sizes, tuple(np.resize(pattern, len(sizes)).tolist()))
+    plan = Plan(sizes, tuple(np.resize(pattern, len(sizes)).tolist()), lambda batch: BATCH_MINOR)
     assert [step for block in plan.blocks for step in block.steps] == list(range(len(sizes)))
     rows = 0
     for block in plan.blocks:
         assert {plan.skipped[step] for step in block.steps} == {block.skipped}
         assert block.rows == slice(rows, rows + sum(sizes[step] for step in block.steps))
         assert block.rows.stop - rows <= BLOCK_ROWS or len(block.steps) == 1
+        even = len({sizes[step] for step in block.steps}) == 1
+        assert block.layout == (BATCH_MINOR if even else BATCH_MAJOR)
         rows = block.rows.stop
     assert sum(end.stop - end.start for end in plan.ends()) == sizes[0]

@@ -113,7 +113,7 @@ def measure(work: Work, options: Options) -> dict:
     """
     modules = {name: work.load(module).to(options.device) for name, module in _modules(work, options).items()}
     x, dy = (torch.from_numpy(array).to(options.device) for array in (work.x, work.dy))
-    iterations = [_iteration(module, x, dy) for module in modules.values()]
+    iterations = [iteration_of(module, x, dy) for module in modules.values()]
     seconds = dict(zip(modules, take_turns(iterations, options.runs), strict=True))
     kept = {name: _kept(module, x) for name, module in modules.items()}
     cases = {}
@@ -142,7 +142,7 @@ def _modules(work: Work, options: Options) -> dict[str, torch.nn.LSTM]:
     }
 
 
-def _iteration(module: torch.nn.LSTM, x: Tensor, dy: Tensor) -> Callable[[], None]:
+def iteration_of(module: torch.nn.LSTM, x: Tensor, dy: Tensor) -> Callable[[], None]:
     """Give a call that runs a forward and a backward pass, and waits for their end."""
 
     def iterate():

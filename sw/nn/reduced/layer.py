@@ -1,6 +1,7 @@
 """One layer whose backward pass needs only what the storage policy keeps.
 
-Dimensions: R rows (see :mod:`etalstm.nn.reduced.plan`), B sequences, T steps, I inputs, H units.
+Dimensions: R rows (see :mod:`etalstm.nn.reduced.plan`), B sequences, T steps, I inputs, H units; of a block N rows, and
+M cells of U units (see :mod:`etalstm.nn.reduced.arrangement`).
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from etalstm.network import GATES
+from etalstm.nn.reduced.arrangement import Arrangement, Matrix, arrangement_of
 from etalstm.nn.reduced.cell import activate, cell_backward, local_gradients
 from etalstm.nn.reduced.compression import Compressed, compress, expand
 from etalstm.nn.reduced.plan import Block, Plan
@@ -30,7 +31,7 @@ class ReducedLayer(torch.autograd.Function):
     def forward(x, h0, c0, w_ih, w_hh, bias, plan, storage, stores, norms):
         """Run the layer; `stores` says whether a backward pass may follow."""
         limits = x.new_tensor(storage.thresholds).clamp_(min=torch.finfo(x.dtype).tiny)
-        return _Forward(plan, storage, stores, limits).run(x, h0, c0, w_ih, w_hh, bias)
+        return _Forward(plan, storage, stores, limits).run(x, h0, c0, w_ih, Matrix(w_hh), bias)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -45,7 +46,10 @@ class ReducedLayer(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, dy, dh, dc, *_):
         """Give the gradients of x, h0, c0, w_ih, w_hh and the bias."""
-        return (*_Backward(ctx).run(dy, dh, dc), None, None, None, None)
+        x, h0, w_ih, w_hh, *results = ctx.saved_tensors
+        saved = x, h0, w_ih, Matrix(w_hh), *results
+        back = _Backward(ctx.plan, ctx.storage, ctx.norms, saved, ctx.needs_input_grad)
+        return (*back.run(dy, dh, dc), None, None, None, None)
 
 
 def run_layer(
@@ -77,6 +81,30 @@ def run_layer(
     return ReducedLayer.apply(*tensors, plan, storage, stores, norms)[:RESULTS]
 
 
+def run_steps(x: Tensor, states: tuple[Tensor, Tensor], w_ih: Tensor, w_hh: Matrix, plan: Plan) -> Tensor:
+    """Run one layer forward and backward without autograd, for the time that this takes.
+
+    There are no gradients of x and of the weights. Nobody who watches autograd, as checkpointing does, sees the run.
+    The transpose of `w_hh` is made in the first run only: a layer of many steps makes one for all of them.
+
+    Parameters
+    ----------
+    x : (R, I)
+    states : h0, c0, (B, H)
+    w_ih, w_hh : (4H, I), and Matrix of (4H, H)
+    plan : Plan
+
+    Returns
+    -------
+    gradient of h0 (B, H), if that of y is y itself
+    """
+    storage, nothing_dropped = LayerStorage(), x.new_zeros(0)
+    with torch.no_grad():
+        y, _, _, *stored = _Forward(plan, storage, True, nothing_dropped).run(x, *states, w_ih, w_hh, None)
+        needed = (False, True, True, False, False, False)
+        return _Backward(plan, storage, None, (x, states[0], w_ih, w_hh, y, *stored), needed).run(y, None, None)[1]
+
+
 class _Forward:
     """A forward pass, and what it stores of each block that is not skipped.
 
@@ -94,31 +122,39 @@ class _Forward:
     def run(self, x, h0, c0, w_ih, w_hh, bias) -> tuple[Tensor, ...]:
         """Give y, h, c, and the stored tensors of all blocks."""
         y, h, c, stored = x.new_empty(len(x), h0.shape[1]), h0, c0.clone(), []
-        recurrent = w_hh.T.contiguous()  # for many short products: a fifth faster on a CPU
+        weights = w_ih, w_hh, bias
         for block in self._plan.blocks:
-            rows = x[block.rows]
-            sums = rows @ w_ih.T if bias is None else torch.addmm(bias, rows, w_ih.T)
-            h, kept = self._block(block, sums.unflatten(1, (GATES, -1)), recurrent, h, c, y)
-            stored += kept
+            stored += self._block(block, x[block.rows], weights, h, c, y)
+            h = y[self._plan.rows(block.steps[-1])]
         return y, torch.cat([y[rows] for rows in self._plan.ends()]), c, *stored
 
-    def _block(self, block: Block, gates: Tensor, recurrent, h, c, y) -> tuple[Tensor, Sequence[Tensor]]:
-        """Run a block's steps; fills `y`, changes `c`. Gives h after the last step, and what is stored."""
+    def _block(self, block: Block, x, weights, h, c, y) -> Sequence[Tensor]:
+        """Run a block's steps; fills its rows of `y`, changes `c`. Gives what is stored."""
+        w_ih, w_hh, bias = weights
+        arrangement, active = arrangement_of(self._plan, block), slice(self._plan.sizes[block.steps.start])
+        gates = arrangement.gate_sums(x, w_ih, bias)
+        h, state = arrangement.enter(h[active]), arrangement.enter(c[active])
+        outputs = arrangement.results(y[block.rows])
         stores = self._stores and not block.skipped
-        c_before, tanh_c = (y.new_empty(len(gates), y.shape[1]) if stores else None for _ in range(2))
+        c_before, tanh_c = (torch.empty_like(outputs) if stores else None for _ in range(2))
         for step in block.steps:
-            count = self._plan.sizes[step]
-            first = self._plan.starts[step] - block.rows.start
-            own = slice(first, first + count)
-            gates[own].flatten(1).addmm_(h[:count], recurrent)
-            i, f, g, o = activate(gates[own]).unbind(1)
-            state = c[:count]
-            if stores:
-                c_before[own] = state
-            state.mul_(f).addcmul_(i, g)
-            tanh = torch.tanh(state, out=tanh_c[own]) if stores else state.tanh()
-            h = torch.mul(o, tanh, out=y[self._plan.rows(step)])
-        return h, self._keep(gates, c_before, tanh_c) if stores else ()
+            own = arrangement.cells(step)
+            count = own.stop - own.start
+            arrangement.add_recurrent(gates[own], h[:count], w_hh)
+            h = self._cell(own, activate(gates[own]), state[:count], outputs, c_before, tanh_c)
+        arrangement.leave(state, c[active])
+        arrangement.leave(outputs, y[block.rows])
+        return self._keep(gates, c_before, tanh_c) if stores else ()
+
+    @staticmethod
+    def _cell(own: slice, gates: Tensor, state: Tensor, outputs: Tensor, c_before, tanh_c) -> Tensor:
+        """Run the cells `own` of a step, given their gates; changes `state`, fills the others. Gives h."""
+        i, f, g, o = gates.unbind(1)
+        if c_before is not None:
+            c_before[own] = state
+        state.mul_(f).addcmul_(i, g)
+        tanh = state.tanh() if tanh_c is None else torch.tanh(state, out=tanh_c[own])
+        return torch.mul(o, tanh, out=outputs[own])
 
     def _keep(self, gates: Tensor, c_before: Tensor, tanh_c: Tensor) -> tuple[Tensor, Tensor]:
         """Give the tensors that are stored of a block."""
@@ -134,16 +170,21 @@ class _Backward:
 
     Parameters
     ----------
-    ctx
-        Of :class:`ReducedLayer`.
+    plan, storage, norms
+        As :class:`ReducedLayer` takes them.
+    saved : sequence
+        x, h0, w_ih, w_hh as a Matrix, y, and what the forward pass stored.
+    needed : bools
+        Of x, h0, c0, w_ih, w_hh and bias: whether there is a gradient.
     """
 
-    def __init__(self, ctx):
-        self._plan, self._storage, self._norms = ctx.plan, ctx.storage, ctx.norms
-        self._x, self._h0, self._w_ih, self._w_hh, self._y, *self._stored = ctx.saved_tensors
-        like = (self._x, None, None, self._w_ih, self._w_hh, self._w_hh[:, 0])
-        needed = zip(like, ctx.needs_input_grad, strict=False)
-        self._gradients = [None if tensor is None or not need else torch.zeros_like(tensor) for tensor, need in needed]
+    def __init__(self, plan: Plan, storage: LayerStorage, norms, saved: Sequence, needed: Sequence[bool]):
+        self._plan, self._storage, self._norms = plan, storage, norms
+        self._x, self._h0, self._w_ih, self._w_hh, self._y, *self._stored = saved
+        w_hh = self._w_hh.given
+        like = (self._x, None, None, self._w_ih, w_hh, w_hh[:, 0])
+        pairs = zip(like, needed, strict=False)
+        self._gradients = [None if tensor is None or not need else torch.zeros_like(tensor) for tensor, need in pairs]
 
     def run(self, dy, dh, dc) -> tuple[Tensor | None, ...]:
         """Give the gradients of x, h0, c0, w_ih, w_hh and the bias."""
@@ -155,27 +196,36 @@ class _Backward:
                 dc.zero_()
                 continue
             second, first = stored.pop(), stored.pop()
-            delta = self._steps(block, self._local_gradients(block, first, second), dy, dh, dc)
-            self._add(block, delta)
+            self._add(block, self._block(block, first, second, dy, dh, dc))
         dx, _, _, *others = self._gradients
         return dx, dh, dc, *others
 
-    def _local_gradients(self, block: Block, first: Tensor, second: Tensor) -> Tensor:
-        """Give P of a block, (N, 6, H), from the two tensors that are stored of it."""
+    def _block(self, block: Block, first: Tensor, second: Tensor, dy, dh, dc) -> Tensor:
+        """Go back through a block, given what is stored of it; changes `dh` and `dc`. Gives δ, (N, 4H)."""
+        arrangement, active = arrangement_of(self._plan, block), slice(self._plan.sizes[block.steps.start])
+        p = self._local_gradients(first, second, arrangement.units(self._y.shape[1]))
+        inner_dy = None if dy is None else arrangement.enter(dy[block.rows])
+        inner_dh, inner_dc = arrangement.enter(dh[active]), arrangement.enter(dc[active])
+        self._steps(block, arrangement, p, inner_dy, inner_dh, inner_dc)
+        arrangement.leave(inner_dh, dh[active])
+        arrangement.leave(inner_dc, dc[active])
+        return arrangement.rows_of_delta(p)
+
+    def _local_gradients(self, first: Tensor, second: Tensor, units: int) -> Tensor:
+        """Give P of a block's cells, each of U `units`, from the two tensors that are stored: (M, 6, U)."""
         if self._storage.compressed:
-            return expand(Compressed(first, second), self._y.shape[1], self._y.dtype)
+            return expand(Compressed(first, second), units, self._y.dtype)
         i, f, g, _ = first.unbind(1)
         return local_gradients(first, second, (second * f).addcmul_(i, g).tanh_())
 
-    def _steps(self, block: Block, p: Tensor, dy, dh, dc) -> Tensor:
-        """Go back through a block's steps; changes `dh` and `dc`. Gives δ, (N, 4H), in the place of `p`."""
+    def _steps(self, block: Block, arrangement: Arrangement, p: Tensor, dy, dh, dc) -> None:
+        """Go back through a block's steps; changes `dh` and `dc`, and leaves δ in the first four kinds of `p`."""
         for step in reversed(block.steps):
-            count = self._plan.sizes[step]
-            first = self._plan.starts[step] - block.rows.start
-            dh_out = dh[:count] if dy is None else dh[:count].add_(dy[self._plan.rows(step)])
-            delta = cell_backward(p[first : first + count], dh_out, dc[:count])
-            torch.mm(delta, self._w_hh, out=dh_out)
-        return p[:, :GATES].flatten(1)
+            own = arrangement.cells(step)
+            count = own.stop - own.start
+            dh_out = dh[:count] if dy is None else dh[:count].add_(dy[own])
+            delta = cell_backward(p[own], dh_out, dc[:count])
+            arrangement.multiply_back(delta, self._w_hh, dh_out)
 
     def _add(self, block: Block, delta: Tensor) -> None:
         """Put a block's δ, (N, 4H), into the gradients."""

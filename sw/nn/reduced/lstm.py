@@ -4,11 +4,16 @@ Dimensions: B sequences, T steps, L layers.
 """
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import groupby
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from etalstm.nn.layout import LayoutNote
+from etalstm.nn.notes import note
+from etalstm.nn.reduced.choice import layout_of
 from etalstm.nn.reduced.layer import run_layer
 from etalstm.nn.reduced.plan import Plan
 from etalstm.nn.stock import STOCK, InPlaceOfStock
@@ -146,12 +151,13 @@ class LSTM(torch.nn.LSTM):
         per_layer = len(parameters) // self.num_layers
         last, self._norms = [], []
         for layer in range(self.num_layers):
-            plan, norms = Plan(sizes, self._skipped(layer, len(sizes))), None
+            w_ih, w_hh, *biases = parameters[layer * per_layer : (layer + 1) * per_layer]
+            bias = biases[0] + biases[1] if biases else None
+            plan, norms = Plan(sizes, self._skipped(layer, len(sizes)), partial(layout_of, w_hh)), None
+            _tell(plan, self.hidden_size)
             if self.measure:
                 norms = x.new_zeros(len(x))
                 self._norms.append((plan, norms))
-            w_ih, w_hh, *biases = parameters[layer * per_layer : (layer + 1) * per_layer]
-            bias = biases[0] + biases[1] if biases else None
             given = tuple(state[layer] for state in states)
             x, *state = run_layer(x, given, (w_ih, w_hh, bias), plan, self._storage.layer(layer), norms)
             last.append(state)
@@ -164,6 +170,13 @@ class LSTM(torch.nn.LSTM):
         if self._skip.shape[1] != steps:
             raise ValueError(f"skip must have as many steps as the input, {steps}, got {self._skip.shape[1]}")
         return tuple(self._skip[layer].tolist())
+
+
+def _tell(plan: Plan, units: int) -> None:
+    """Note the layouts of a layer's steps."""
+    told = groupby(plan.blocks, lambda block: (plan.sizes[block.steps.start], block.layout))
+    for (batch, layout), blocks in told:
+        note(partial(LayoutNote, units, batch, sum(len(block.steps) for block in blocks), layout))
 
 
 def _check_dtype(dtype: torch.dtype) -> None:

@@ -4,10 +4,12 @@ Dimensions: B sequences, T steps. A row is one step of one sequence. Rows are or
 step, and in a step the longest sequence first. A padded batch is one whose sequences are equally long.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
+
+from etalstm.nn.layout import BATCH_MAJOR
 
 BLOCK_ROWS = 256  # a product that adds to dW reads and writes dW; with fewer rows that would take most of its time
 
@@ -23,11 +25,14 @@ class Block:
         Of these steps.
     skipped : bool
         The cells keep nothing and have no backward pass.
+    layout : str
+        Of its products with the recurrent weights: see :mod:`etalstm.nn.layout`.
     """
 
     steps: range
     rows: slice
     skipped: bool
+    layout: str
 
 
 @dataclass(frozen=True)
@@ -40,10 +45,13 @@ class Plan:
         Sequences that have a step; they do not grow.
     skipped : tuple of T bool
         Cells that keep nothing and have no backward pass.
+    choose : callable
+        Gives the layout of a block whose steps all have so many sequences. Other blocks are batch-major.
     """
 
     sizes: tuple[int, ...]
     skipped: tuple[bool, ...]
+    choose: Callable[[int], str]
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
@@ -69,7 +77,9 @@ class Plan:
 
     def _block(self, steps: range) -> Block:
         rows = slice(self.starts[steps.start], self.starts[steps.stop])
-        return Block(steps, rows, self.skipped[steps.start])
+        most, least = self.sizes[steps.start], self.sizes[steps.stop - 1]
+        layout = self.choose(most) if most == least else BATCH_MAJOR
+        return Block(steps, rows, self.skipped[steps.start], layout)
 
     def _firsts(self) -> Iterator[int]:
         """Give the first step of each block."""
