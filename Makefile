@@ -33,7 +33,7 @@ coverage: setup ## which instructions and which bits of the control logic the si
 
 campaign: formal ## the long part of docs/trust.md: proofs, arithmetic, faults, programs, coverage, endurance (hours)
 	$(BIN)/eta-lstm bench arithmetic --pairs 100000000 && $(BIN)/eta-lstm bench programs --count 10000 && $(BIN)/eta-lstm bench programs --on model --count 1000000
-	$(BIN)/eta-lstm bench faults --count 104000 && $(BIN)/eta-lstm bench faults --count 10000 --scrub && $(BIN)/eta-lstm bench coverage
+	$(BIN)/eta-lstm bench faults --count 105500 && $(BIN)/eta-lstm bench faults --count 10000 --scrub && $(BIN)/eta-lstm bench coverage
 	$(BIN)/eta-lstm bench endurance --device golden && $(BIN)/eta-lstm bench endurance --device sim
 
 lint: setup ## check the style
