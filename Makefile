@@ -6,7 +6,7 @@ OUT ?= runs/digits
 VENV_TORCH ?= .venv-torch
 BIN = $(VENV)/bin
 # What other programs take part in, or are compared with.
-OTHERS = tests/nn tests/models tests/compress tests/interchange tests/train/test_events.py tests/train/test_reports.py tests/commands/test_plot.py \
+OTHERS = tests/nn tests/models tests/compress tests/interchange tests/studies tests/train/test_events.py tests/train/test_reports.py tests/commands/test_plot.py \
 	tests/commands/test_scaling.py tests/commands/test_paper.py tests/paper/test_page.py
 
 .PHONY: help setup train test test-torch formal coverage campaign lint verilog contract bench resources

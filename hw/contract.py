@@ -129,6 +129,7 @@ class VectorOp(IntEnum):
     SELECT = 5  #: -0 + b where a is not ±0, else the destination keeps its value
     SELECT_ZERO = 6  #: -0 + b where a is ±0, else the destination keeps its value
     PACK = 7  #: bfloat16(a) in the low half, bfloat16(b) in the high half: two weights of a narrow CAST
+    ADD_POSITIVE = 8  #: a + b where the sign of a is + and a is not 0, else the destination keeps its value
 
 
 class Start(IntEnum):
@@ -558,7 +559,7 @@ BOARD_RESET = 1  # lets the memory finish what is under way, then resets the mac
 BIT_ERRORS_SHIFT = 16  # of the number of words with more wrong bits than can be corrected, 15 bits
 BIT_ERRORS_KNOWN = 1 << 31  # without it the controllers could not be asked
 MAGIC = 0x4554414C  # "ETAL"
-VERSION = 10
+VERSION = 11
 PARAMETERS = 16
 PARAMETER_ONE = 0  # as an operand 1.0, whatever the register keeps
 PARAMETER_ZERO = 1  # as an operand +0.0, likewise

@@ -1,12 +1,13 @@
 """The VECTOR engine: element-wise work on the PEs and the activation units of a channel."""
 
 from amaranth.hdl import C, Cat, Const, Module, Mux, Signal
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib import data, enum, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm.hw.contract import PARAMETERS, FloatFormat, Opcode, Source, Status, VectorOp
 from etalstm.hw.elements import ElementLoop, is_function
 from etalstm.hw.fp import tables
+from etalstm.hw.fp.format import Float
 from etalstm.hw.pe import Operation, Output
 from etalstm.hw.stream import LaneWrite, instruction_layout, vector_layout
 
@@ -33,6 +34,28 @@ class Arrival(data.StructLayout):
         super().__init__({"output": Output, "group": group_bits, "address": address_bits, "end": 1})
 
 
+class Lanes(enum.Enum, shape=2):
+    """In which lanes a result is written: in all, or by what a is there."""
+
+    ALL = 0
+    NONZERO = 1
+    ZERO = 2
+    POSITIVE = 3  # the sign is +, and it is not 0
+
+
+_LANES = {
+    VectorOp.SELECT: Lanes.NONZERO,
+    VectorOp.SELECT_ZERO: Lanes.ZERO,
+    VectorOp.ADD_POSITIVE: Lanes.POSITIVE,
+}
+
+
+def _is_written(which, word):
+    """Tell whether a lane whose operand a is `word` writes its result."""
+    nonzero = ~word.is_zero
+    return (which == Lanes.ALL) | Mux(which == Lanes.ZERO, ~nonzero, nonzero & ~((which == Lanes.POSITIVE) & word.sign))
+
+
 class VectorEngine(wiring.Component):
     """Executes VECTOR instructions in order, one element a cycle, σ, tanh and PACK one every ``lanes / units`` cycles.
 
@@ -43,7 +66,8 @@ class VectorEngine(wiring.Component):
     element of two parameters always takes two. From issue to write it takes
 
     - a product: ``multiply_latency + 1`` cycles;
-    - a sum, a difference, or a selection, which adds nothing to b: ``add_latency + 1`` cycles;
+    - a sum, a difference, or a selection, which adds nothing to b: ``add_latency + 1`` cycles. Some of these are
+      written only in lanes whose a is of some kind, see :class:`Lanes`;
     - an activation: ``activation_latency + 2`` to ``activation_latency + 1 + lanes / units`` cycles. Each of its writes
       has ``units`` lanes.
 
@@ -175,7 +199,7 @@ class VectorEngine(wiring.Component):
         in_flight, *arriving = self._arrive(
             m, element, activation, select, group_issue, group, arrival, loop.o, may_read, has_read
         )
-        self._write(m, arriving, element, select)
+        self._write(m, arriving, element)
         m.d.comb += self.busy.eq(self.i.valid | loop.o.valid | in_flight)
         return m
 
@@ -294,7 +318,8 @@ class VectorEngine(wiring.Component):
         in_flight = Signal()
         horizon = Signal(range(longest + 1))  # cycles until the last write that is on its way
         pause = Signal(range(self.groups + 1))  # cycles until the activation units can take a vector
-        arithmetic = (element.op == VectorOp.ADD) | (element.op == VectorOp.SUBTRACT) | select
+        sums = (VectorOp.ADD, VectorOp.SUBTRACT, VectorOp.ADD_POSITIVE)
+        arithmetic = element.op.matches(*sums) | select
         earliest, latest = Signal.like(horizon), Signal.like(horizon)
         ready, kept_from_pes = Signal(), Signal()
         m.d.comb += [
@@ -332,15 +357,18 @@ class VectorEngine(wiring.Component):
         m.d.comb += in_flight.eq(valid.any() | self._vector_waits | group_issue)
         return in_flight, valid[0], stages[0]
 
-    def _write(self, m, arriving, element, select):
+    def _write(self, m, arriving, element):
         """Write what arrives, in the lanes that it is for, or else what comes from outside."""
         valid, arrival = arriving
-        width = self.format.width
-        selects, where_zero = Signal(reset_less=True), Signal(reset_less=True)
+        which = Signal(Lanes, reset_less=True)
         with m.If(self.issue):
-            m.d.sync += [selects.eq(select), where_zero.eq(element.op == VectorOp.SELECT_ZERO)]
-        exponents = [self.a[n][self.format.mantissa : width - 1] for n in range(self.lanes)]
-        selected = Cat(~selects | (exponent.any() ^ where_zero) for exponent in exponents)
+            m.d.sync += which.eq(Lanes.ALL)
+            for op, lanes in _LANES.items():
+                with m.If(element.op == op):
+                    m.d.sync += which.eq(lanes)
+        # With the kind in two bits, a lane's decision takes no more LUTs than it would without POSITIVE.
+        words = [Float(self.format)(self.a[n]) for n in range(self.lanes)]
+        selected = Cat(_is_written(which, word) for word in words)
         for n in range(self.add_latency):  # to the cycle in which the sum is there
             mask = Signal(self.lanes, name=f"mask_{n}", reset_less=True)
             m.d.sync += mask.eq(selected)

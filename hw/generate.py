@@ -8,7 +8,7 @@ from amaranth.back import verilog as amaranth_verilog
 from amaranth.hdl import ClockSignal, Instance, ResetSignal, Value
 from amaranth.lib import wiring
 
-from etalstm.durable import write_whole
+from etalstm.host.durable import write_whole
 from etalstm.hw import contract
 from etalstm.hw.broadcast.broadcaster import Broadcaster
 from etalstm.hw.channel import Channel

@@ -10,9 +10,9 @@ import numpy as np
 from numba import njit
 
 from etalstm.errors import StreamError
+from etalstm.host.stale import drop_older_code
 from etalstm.hw import contract
 from etalstm.hw.contract import INDEX_CHECK, STREAM_BLOCK, STREAM_INDEX
-from etalstm.stale import drop_older_code
 from etalstm.storage import check_threshold
 
 drop_older_code([Path(__file__)], [contract])

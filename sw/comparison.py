@@ -122,12 +122,13 @@ def training_run(session: Session, shape: TrainingShape, run: RandomRun) -> Iter
         tensors = {name: getattr(outputs, name) for name in ("y", "h", "c")}
         tensors |= {name: getattr(back, name) for name in ("dx", "dh0", "dc0")}
         tensors["norm"] = np.array([back.norm], np.float32)
-        for layer, gradient in enumerate(session.gradients()):
-            tensors |= {f"dW of layer {layer}": gradient.weights, f"db of layer {layer}": gradient.bias}
+        names = [matrix.name for matrix in shape.network.matrices]
+        for name, gradient in zip(names, session.gradients(), strict=True):
+            tensors |= {f"dW of {name}": gradient.weights, f"db of {name}": gradient.bias}
         session.update(LEARNING_RATE, MOMENTUM, CLIP, WEIGHT_DECAY)
         for kind, entries in (("weights", session.parameters()), ("velocities", session.velocities())):
-            for layer, entry in enumerate(entries):
-                tensors |= {f"{kind} of layer {layer}": entry.weights, f"bias {kind} of layer {layer}": entry.bias}
+            for name, entry in zip(names, entries, strict=True):
+                tensors |= {f"{kind} of {name}": entry.weights, f"bias {kind} of {name}": entry.bias}
         for name, tensor in tensors.items():
             yield f"iteration {number}: {name}", tensor
 

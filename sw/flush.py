@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from etalstm.crew import COPY_PRODUCTS, CREW
+from etalstm.host.crew import COPY_PRODUCTS, CREW
 
 TINY = np.float32(2.0**-126)  # the smallest normal binary32
 _TINY_BITS, _INFINITY_BITS = np.array([TINY, np.inf], np.float32).view(np.uint32)

@@ -1,20 +1,21 @@
-"""What an LSTM network is: its sizes and its parameters, checked once, shared by every device.
+"""What a network is: its cell, its sizes and its parameters, checked once, shared by every device.
 
 B sequences, T steps, I inputs, H hidden units, L layers, K = I + H (the layer's input and its own h).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 
-from etalstm.capacity import check_host_memory
 from etalstm.cells.cell import Cell
 from etalstm.cells.lstm import LSTM
+from etalstm.cells.named import cell_named
 from etalstm.flush import flushed
+from etalstm.host.capacity import check_host_memory
 
-GATES = len(LSTM.stages[0].gates)  # rows of each unit in a layer's matrix
+GATES = len(LSTM.stages[0].gates)  # rows of each unit in the matrix of an LSTM layer
 LARGEST_SIZE = 1 << 48
 WORD_BYTES = 4  # of a float32
 
@@ -77,8 +78,26 @@ def check_float32(name: str, values: np.ndarray, shape: tuple[int, ...]) -> np.n
 
 
 @dataclass(frozen=True)
+class MatrixShape:
+    """One of the matrices of a network.
+
+    Members
+    -------
+    name : str
+        Of the layer, and of the product where its cell has several.
+    gates, rows, columns : int
+        Rows of each unit, and of all of them.
+    """
+
+    name: str
+    gates: int
+    rows: int
+    columns: int
+
+
+@dataclass(frozen=True)
 class NetworkShape:
-    """Sizes of a stack of LSTM layers.
+    """Cell and sizes of a stack of recurrent layers.
 
     Parameters
     ----------
@@ -88,18 +107,22 @@ class NetworkShape:
         Units H of every layer.
     layers : int
         Layers L; each above the first takes the h of the one below.
+    cell : str
+        Name of the cell of all layers, see :mod:`etalstm.cells.named`.
 
     Raises
     ------
     ValueError
-        If a size is not an integer above zero.
+        If a size is not an integer above zero, or there is no such cell.
     """
 
     input_size: int
     hidden_size: int
     layers: int = 1
+    cell: str = LSTM.name
 
     def __post_init__(self):
+        cell_named(self.cell)
         for name in ("input_size", "hidden_size", "layers"):
             object.__setattr__(self, name, check_size(name, getattr(self, name)))
 
@@ -113,29 +136,58 @@ class NetworkShape:
 
     def of_layers(self, layers: range) -> "NetworkShape":
         """Give the network of some consecutive layers."""
-        return NetworkShape(self.inputs_of(layers[0]), self.hidden_size, len(layers))
+        return replace(self, input_size=self.inputs_of(layers[0]), layers=len(layers))
 
     @property
     def rows(self) -> int:
         """Rows 4H of every layer's matrix."""
         return GATES * self.hidden_size
 
-    def weights(self, cell: Cell = LSTM) -> int:
-        """Count the elements of all layers' matrices."""
+    @property
+    def declared(self) -> Cell:
+        """The cell's declaration."""
+        return cell_named(self.cell)
+
+    @cached_property
+    def matrices(self) -> list[MatrixShape]:
+        """The matrices of all layers: a layer's in the order of its cell's products."""
+        products, found = self.declared.products, []
+        for layer in range(self.layers):
+            sizes = self.declared.matrices(self.inputs_of(layer), self.hidden_size)
+            for product, size in zip(products, sizes, strict=True):
+                name = f"layer {layer}" if len(products) == 1 else f"layer {layer}, {', '.join(product.gates)}"
+                found.append(MatrixShape(name, len(product.gates), *size))
+        return found
+
+    def weights(self, cell: Cell | None = None) -> int:
+        """Count the elements of all layers' matrices; of another `cell` than the network's, if given."""
+        cell = cell or self.declared
         inner = cell.weights(self.hidden_size, self.hidden_size)
         return cell.weights(self.input_size, self.hidden_size) + (self.layers - 1) * inner
+
+    @property
+    def is_lstm(self) -> bool:
+        """The cell is the LSTM."""
+        return self.cell == LSTM.name
+
+    def require_lstm(self, what: str) -> None:
+        """Raise ``ValueError`` if the cell is no LSTM, and `what` works with no other."""
+        if not self.is_lstm:
+            raise ValueError(f"{what}: only for cell {LSTM.name}, got cell {self.cell}")
 
 
 @dataclass(frozen=True)
 class LayerParameters:
-    """One layer's matrix and bias, in PyTorch's row order.
+    """A matrix of a layer and its bias, in PyTorch's row order. An LSTM layer has one.
 
     Parameters
     ----------
-    weights : array, float32, (4H, K)
-        Acts on ``[x, h]``; row ``gate*H + unit``, gates i, f, g, o.
-    bias : array, float32, (4H,)
-        PyTorch's two biases, added.
+    weights : array, float32, (G*H, K)
+        Row ``gate*H + unit``. An LSTM's acts on ``[x, h]`` and has the gates i, f, g, o.
+    bias : array, float32, (G*H,)
+        Of an LSTM PyTorch's two biases, added.
+    gates : int
+        Rows G of each unit.
 
     Raises
     ------
@@ -147,18 +199,22 @@ class LayerParameters:
 
     weights: np.ndarray
     bias: np.ndarray
+    gates: int = GATES
 
     def __post_init__(self):
         shape = np.shape(self.weights)
-        if len(shape) != 2 or shape[0] == 0 or shape[0] % GATES or shape[1] <= shape[0] // GATES:
+        rows, columns = shape if len(shape) == 2 else (0, 0)
+        if self.gates == GATES and (not rows or rows % GATES or columns <= rows // GATES):
             raise ValueError(f"weights must have shape (4H, I + H) with H, I above 0, got {shape}")
+        if not rows or not columns or rows % self.gates:
+            raise ValueError(f"weights of {self.gates} gates must have as many rows for each unit, got shape {shape}")
         object.__setattr__(self, "weights", check_float32("weights", self.weights, shape))
         object.__setattr__(self, "bias", check_float32("bias", self.bias, shape[:1]))
 
     @property
     def hidden_size(self) -> int:
         """Units H."""
-        return self.weights.shape[0] // GATES
+        return self.weights.shape[0] // self.gates
 
     @property
     def input_size(self) -> int:
@@ -204,43 +260,48 @@ class LayerGradients:
         return *map(self._in_order, parts), self.bias.copy()
 
 
-def canonical_rows(array: np.ndarray) -> np.ndarray:
-    """Reorder a leading axis of 4H rows from PyTorch's ``gate*H + unit`` to the machine's ``4*unit + gate``."""
+def canonical_rows(array: np.ndarray, gates: int = GATES) -> np.ndarray:
+    """Reorder a leading axis of G*H rows from PyTorch's ``gate*H + unit`` to the machine's ``G*unit + gate``."""
     rows = np.asarray(array)
-    return np.ascontiguousarray(rows.reshape(GATES, -1, *rows.shape[1:]).swapaxes(0, 1)).reshape(rows.shape)
+    return np.ascontiguousarray(rows.reshape(gates, -1, *rows.shape[1:]).swapaxes(0, 1)).reshape(rows.shape)
 
 
-def pytorch_rows(array: np.ndarray) -> np.ndarray:
-    """Reorder a leading axis of 4H rows from ``4*unit + gate`` to PyTorch's ``gate*H + unit``."""
+def pytorch_rows(array: np.ndarray, gates: int = GATES) -> np.ndarray:
+    """Reorder a leading axis of G*H rows from ``G*unit + gate`` to PyTorch's ``gate*H + unit``."""
     rows = np.asarray(array)
-    return np.ascontiguousarray(rows.reshape(-1, GATES, *rows.shape[1:]).swapaxes(0, 1)).reshape(rows.shape)
+    return np.ascontiguousarray(rows.reshape(-1, gates, *rows.shape[1:]).swapaxes(0, 1)).reshape(rows.shape)
 
 
 def check_parameters(shape: NetworkShape, parameters, name: str = "parameters") -> list[LayerParameters]:
     """Check that `parameters` (or velocities) are those of a network of `shape`, and give them as a list.
 
+    There is one entry for each of :attr:`NetworkShape.matrices`.
+
     Raises
     ------
     ValueError
-        If the number of layers or a matrix has another size, or an entry is no :class:`LayerParameters`.
+        If the number of entries or a matrix has another size, or an entry is no :class:`LayerParameters`.
     """
     parameters = list(parameters)
-    if len(parameters) != shape.layers:
-        raise ValueError(f"{name} must have {shape.layers} layers, got {len(parameters)}")
-    for layer, entry in enumerate(parameters):
+    if len(parameters) != len(shape.matrices):
+        what = "layers" if len(shape.matrices) == shape.layers else f"matrices, of {shape.layers} layers"
+        raise ValueError(f"{name} must have {len(shape.matrices)} {what}, got {len(parameters)}")
+    for matrix, entry in zip(shape.matrices, parameters, strict=True):
         if not isinstance(entry, LayerParameters):
-            raise ValueError(f"{name} of layer {layer} must be LayerParameters, got {type(entry).__name__}")
-        expected = (shape.rows, shape.columns_of(layer))
+            raise ValueError(f"{name} of {matrix.name} must be LayerParameters, got {type(entry).__name__}")
+        expected = (matrix.rows, matrix.columns)
         got = entry.weights.shape
         if got != expected:
-            raise ValueError(f"weights of layer {layer} in {name} must have shape {expected}, got {got}")
+            raise ValueError(f"weights of {matrix.name} in {name} must have shape {expected}, got {got}")
+        if entry.gates != matrix.gates:
+            raise ValueError(f"weights of {matrix.name} in {name} must have {matrix.gates} gates, got {entry.gates}")
     return parameters
 
 
 def initial_parameters(shape: NetworkShape, seed: int) -> list[LayerParameters]:
     """Draw a network's first weights and biases, uniform in ±1/sqrt(H).
 
-    The generator is PCG64 of `seed`; layers in order, each its weights row by row, then its bias. Equal seeds give
+    The generator is PCG64 of `seed`; matrices in order, each its weights row by row, then its bias. Equal seeds give
     equal bits on every machine. :class:`HostMemoryError` if this computer's memory cannot hold them.
     """
     check_host_memory("the network's weights", WORD_BYTES * shape.weights())
@@ -250,14 +311,10 @@ def initial_parameters(shape: NetworkShape, seed: int) -> list[LayerParameters]:
     def draw(*size):
         return (generator.random(size, np.float32) * np.float32(2) - np.float32(1)) * bound
 
-    return [
-        LayerParameters(draw(shape.rows, shape.columns_of(layer)), draw(shape.rows)) for layer in range(shape.layers)
-    ]
+    return [LayerParameters(draw(m.rows, m.columns), draw(m.rows), m.gates) for m in shape.matrices]
 
 
 def zero_velocities(shape: NetworkShape) -> list[LayerParameters]:
     """Give the velocities of a network that has not been updated yet."""
-    return [
-        LayerParameters(np.zeros((shape.rows, shape.columns_of(layer)), np.float32), np.zeros(shape.rows, np.float32))
-        for layer in range(shape.layers)
-    ]
+    zeros = partial(np.zeros, dtype=np.float32)
+    return [LayerParameters(zeros((m.rows, m.columns)), zeros(m.rows), m.gates) for m in shape.matrices]

@@ -14,6 +14,7 @@ the machine has no division, and at the densities that training reaches ``ms1-bf
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
+from operator import mul
 
 import numpy as np
 
@@ -148,6 +149,30 @@ class Storage:
 
 
 @dataclass(frozen=True)
+class ProductCounts:
+    """What one matrix product of a layer has computed in an iteration.
+
+    Members
+    -------
+    gates, columns : int      rows of each unit, and columns of the matrix
+    broadcast : int           scalars that the forward pass has broadcast for real steps: nonzero ones
+    delta_kept : int          nonzero elements of δ
+    """
+
+    gates: int
+    columns: int
+    broadcast: int
+    delta_kept: int
+
+    @classmethod
+    def of(cls, gates: int, operands: Iterable[np.ndarray], active: np.ndarray, delta_kept: int) -> "ProductCounts":
+        """Count what is broadcast of some operands, (T, B, columns) each."""
+        operands = list(operands)
+        broadcast = sum(int(np.count_nonzero(operand[active])) for operand in operands)
+        return cls(gates, sum(operand.shape[2] for operand in operands), broadcast, delta_kept)
+
+
+@dataclass(frozen=True)
 class Usage:
     """What one layer, or several added up, kept and computed in an iteration. Everything is a count, so usages add.
 
@@ -161,7 +186,7 @@ class Usage:
     stored : int                         real elements of cells that were not skipped
     kept : 6 int                         nonzero elements of P_i, P_f, P_g, P_o, P_s, P_r
     words : int                          32-bit words kept for the backward pass, masks included
-    delta_kept : int                     nonzero elements of δ, of 4 · `real`
+    deltas, delta_kept : int             elements of δ that are not padding, and the nonzero ones of them
     products, dense_products : int       multiplications of the three matrix products, padding left out: of what is
                                          broadcast and not zero, and of everything. Where tokens are shared: of what
                                          is really multiplied, 1 for the sum that a step begins with included
@@ -175,6 +200,7 @@ class Usage:
     stored: int = 0
     kept: tuple[int, ...] = field(default=(0,) * len(KINDS))
     words: int = 0
+    deltas: int = 0
     delta_kept: int = 0
     products: int = 0
     dense_products: int = 0
@@ -189,9 +215,8 @@ class Usage:
     def counted(
         cls,
         *,
-        x: np.ndarray,
-        h: np.ndarray,
-        delta_kept: int,
+        units: int,
+        products: Iterable["ProductCounts"],
         active: np.ndarray,
         skipped: np.ndarray,
         kept: tuple[int, ...],
@@ -201,18 +226,17 @@ class Usage:
 
         Parameters
         ----------
-        x : array, float32, (T, B, I)      what the forward pass broadcasts of the layer's inputs
-        h : array, float32, (T, B, H)      what it broadcasts of the h of the step before
-        delta_kept : int                   nonzero elements of δ
+        units : int                        H
+        products : several ProductCounts   of each of the cell's matrix products
         active : array, bool, (T, B)       False where a sequence has ended
         skipped : array, bool, (T,)
         kept : 6 int                       nonzero elements of each kind of P
         words : int                        what was kept for the backward pass
         """
-        (steps, batch, units), columns = h.shape, x.shape[2] + h.shape[2]
-        real = int(active.sum())
-        broadcast = int(np.count_nonzero(x[active]) + np.count_nonzero(h[active]))
-        back, dense_back = (PRODUCTS_OF_DELTA * columns * scalars for scalars in (delta_kept, GATES * units * real))
+        (steps, batch), real, products = active.shape, int(active.sum()), list(products)
+        columns, rows = [p.columns for p in products], [p.gates * units for p in products]
+        back = PRODUCTS_OF_DELTA * sum(p.columns * p.delta_kept for p in products)
+        dense_back = PRODUCTS_OF_DELTA * sum(map(mul, columns, rows)) * real
         return cls(
             cells=steps,
             skipped=int(skipped.sum()),
@@ -221,9 +245,10 @@ class Usage:
             stored=int(active[~skipped].sum()) * units,
             kept=kept,
             words=words,
-            delta_kept=delta_kept,
-            products=GATES * units * broadcast + back,
-            dense_products=GATES * units * columns * real + dense_back,
+            deltas=sum(rows) * real,
+            delta_kept=sum(p.delta_kept for p in products),
+            products=sum(p.gates * units * p.broadcast for p in products) + back,
+            dense_products=sum(map(mul, columns, rows)) * real + dense_back,
             backward_products=back,
             dense_backward_products=dense_back,
         )
@@ -240,7 +265,7 @@ class Usage:
     @property
     def delta_density(self) -> float:
         """Nonzero share of δ, skipped cells counted as zeros."""
-        return self.delta_kept / max(GATES * self.real, 1)
+        return self.delta_kept / max(self.deltas, 1)
 
     @property
     def input_density(self) -> float:

@@ -79,7 +79,8 @@ class StreamHeader:
 def network_id(shape: NetworkShape, batch: int, steps: int, slices: int) -> int:
     """Give a number that tells streams of one network and its sizes from another's."""
     sizes = (shape.input_size, shape.hidden_size, shape.layers, batch, steps, slices)
-    return zlib.crc32(struct.pack("<6Q", *sizes))
+    of_sizes = zlib.crc32(struct.pack("<6Q", *sizes))
+    return of_sizes if shape.is_lstm else zlib.crc32(shape.cell.encode(), of_sizes)
 
 
 def seal(header: StreamHeader, words: np.ndarray) -> bytes:

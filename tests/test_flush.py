@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from etalstm.crew import COPY_PRODUCTS, SERIAL_PRODUCTS
 from etalstm.flush import TINY, flushed
+from etalstm.host.crew import COPY_PRODUCTS, SERIAL_PRODUCTS
 
 BELOW = np.nextafter(TINY, np.float32(0))
 

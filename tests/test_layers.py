@@ -13,26 +13,20 @@ FOLDERS = {"etalstm.hw": "hw", "etalstm.sim": "sim", "etalstm.boards": "boards",
 PLAIN = {
     "etalstm.architecture",
     "etalstm.benchmarks",
-    "etalstm.cache",
-    "etalstm.capacity",
     "etalstm.cells",
     "etalstm.codec",
     "etalstm.counters",
-    "etalstm.crew",
     "etalstm.delta_inputs",
-    "etalstm.durable",
     "etalstm.errors",
     "etalstm.flush",
+    "etalstm.host",
     "etalstm.network",
     "etalstm.optimizer",
     "etalstm.pipelines",
-    "etalstm.processors",
     "etalstm.shared_tokens",
     "etalstm.slices",
-    "etalstm.stale",
     "etalstm.storage",
     "etalstm.stream",
-    "etalstm.turns",
     "etalstm.weight_format",
 }  # plain Python and NumPy: everybody in sw and sim
 CONTRACT = {"etalstm.hw.contract", "etalstm.hw.image"}  # what programs are, and their bytes
@@ -47,7 +41,7 @@ LAYERS = {
     "etalstm.hw.config": CONTRACT,
     "etalstm.hw.distance": set(),
     "etalstm.hw.fp.tables": CONTRACT,
-    "etalstm.hw": CONTRACT | CONFIG | {"etalstm.durable"},
+    "etalstm.hw": CONTRACT | CONFIG | {"etalstm.host"},
     "etalstm.sim.arithmetic.prove": {
         "etalstm.hw",
         "etalstm.sim",
@@ -62,31 +56,26 @@ LAYERS = {
     "etalstm.sim": {"etalstm.hw", "etalstm.device"} | PLAIN,
     "etalstm.boards": {
         "etalstm.hw",
-        "etalstm.durable",
+        "etalstm.host",
         "etalstm.errors",
         "etalstm.sim.compiled.toolchain",
     },  # the cache
     "etalstm.benchmarks": {"etalstm.network"},
     "etalstm.architecture": CONTRACT | {"etalstm.storage"},
-    "etalstm.cache": set(),
-    "etalstm.capacity": {"etalstm.errors"},
     "etalstm.cells": CONTRACT,
     "etalstm.counters": CONTRACT,
-    "etalstm.crew": {"etalstm.processors"},
     "etalstm.delta_inputs": {"etalstm.storage"},
-    "etalstm.durable": set(),
     "etalstm.errors": set(),
-    "etalstm.flush": {"etalstm.crew"},
-    "etalstm.network": {"etalstm.capacity", "etalstm.cells", "etalstm.errors", "etalstm.flush"},
+    "etalstm.flush": {"etalstm.host"},
+    "etalstm.host": {"etalstm.errors"},
+    "etalstm.network": {"etalstm.host", "etalstm.cells", "etalstm.errors", "etalstm.flush"},
     "etalstm.optimizer": {"etalstm.errors", "etalstm.network"},
     "etalstm.pipelines": {"etalstm.slices"},
-    "etalstm.processors": set(),
     "etalstm.shared_tokens": {"etalstm.architecture", "etalstm.delta_inputs", "etalstm.network"},
     "etalstm.slices": {"etalstm.network"},
-    "etalstm.stale": set(),
     "etalstm.weight_format": set(),
     "etalstm.storage": {"etalstm.cells", "etalstm.network"},
-    "etalstm.codec": {"etalstm.errors", "etalstm.stale", "etalstm.storage"} | CONTRACT,
+    "etalstm.codec": {"etalstm.errors", "etalstm.host", "etalstm.storage"} | CONTRACT,
     "etalstm.stream": {"etalstm.codec", "etalstm.errors", "etalstm.network", "etalstm.storage"},
     "etalstm.golden": PLAIN | CONTRACT | TABLES,
     "etalstm.plan": PLAIN | CONTRACT | CONFIG,
@@ -94,7 +83,7 @@ LAYERS = {
     "etalstm.model": PLAIN | CONTRACT | CONFIG | DISTANCE | {"etalstm.plan"},
     "etalstm.paper": PLAIN | CONTRACT | {"etalstm.model"},
     "etalstm.data": PLAIN,
-    "etalstm.interchange": {"etalstm.durable", "etalstm.errors", "etalstm.network"},
+    "etalstm.interchange": {"etalstm.host", "etalstm.errors", "etalstm.network"},
     "etalstm.train": PLAIN
     | CONTRACT
     | {
@@ -104,13 +93,14 @@ LAYERS = {
         "etalstm.interchange",
         "etalstm.plan",
     },
+    "etalstm.studies": PLAIN | {"etalstm.data", "etalstm.device", "etalstm.train"},
     # golden: the machine's additions, on the host; plan: what layers cost; train: whether a run can go on
     "etalstm.ranks": PLAIN | CONTRACT | CONFIG | {"etalstm.golden", "etalstm.plan", "etalstm.device", "etalstm.train"},
     # golden: float64, for gradient checks
     "etalstm.nn": PLAIN | {"etalstm.golden", "etalstm.device", "etalstm.interchange"},
     "etalstm.optim": PLAIN | {"etalstm.golden", "etalstm.nn"},
-    # train: a run's folder, its log and signals
-    "etalstm.models": PLAIN | {"etalstm.data", "etalstm.device", "etalstm.nn", "etalstm.train"},
+    # train: a run's folder, its log and signals; studies: what a study trains
+    "etalstm.models": PLAIN | {"etalstm.data", "etalstm.device", "etalstm.nn", "etalstm.studies", "etalstm.train"},
     # train: what is read from a file is checked
     "etalstm.profile": PLAIN | CONTRACT | CONFIG | DISTANCE | {"etalstm.train"},
     # train: a run's folder, its log and signals; profile: which sizes pay
@@ -120,7 +110,6 @@ LAYERS = {
 
 # Transports never see the golden model: only the devices that compute with it do.
 GOLDEN_IN_DEVICE = {"etalstm.device.golden", "etalstm.device.offload"}
-# Everything else works without PyTorch.
 # Everything else works without PyTorch.
 TORCH = (
     "etalstm.nn",

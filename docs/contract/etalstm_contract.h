@@ -43,7 +43,7 @@
 #define ETALSTM_BIT_ERRORS_SHIFT 16u /* of the number of words with more wrong bits than can be corrected, 15 bits */
 #define ETALSTM_BIT_ERRORS_KNOWN 0x80000000u /* without it the controllers could not be asked */
 #define ETALSTM_MAGIC 0x4554414cu /* "ETAL" */
-#define ETALSTM_VERSION 10u
+#define ETALSTM_VERSION 11u
 #define ETALSTM_PARAMETERS 16u
 #define ETALSTM_PARAMETER_ONE 0u /* as an operand 1.0, whatever the register keeps */
 #define ETALSTM_PARAMETER_ZERO 1u /* as an operand +0.0, likewise */
@@ -137,6 +137,7 @@
 #define ETALSTM_VECTOR_OP_SELECT 5u /* -0 + b where a is not ±0, else the destination keeps its value */
 #define ETALSTM_VECTOR_OP_SELECT_ZERO 6u /* -0 + b where a is ±0, else the destination keeps its value */
 #define ETALSTM_VECTOR_OP_PACK 7u /* bfloat16(a) in the low half, bfloat16(b) in the high half: two weights of a narrow CAST */
+#define ETALSTM_VECTOR_OP_ADD_POSITIVE 8u /* a + b where the sign of a is + and a is not 0, else the destination keeps its value */
 
 /* Start: What a MAC sum starts from. */
 #define ETALSTM_START_NOTHING 0u /* its first term; an empty sum is +0 */

@@ -4,7 +4,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from etalstm.durable import sync
+from etalstm.host.durable import sync
 
 SEAL = "sha256.json"
 

@@ -13,9 +13,9 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from etalstm.cache import cache_path
-from etalstm.durable import sync
 from etalstm.errors import DeviceError
+from etalstm.host.cache import cache_path
+from etalstm.host.durable import sync
 from etalstm.sim.compiled.guarded import guarded
 from etalstm.sim.compiled.seal import is_sealed, seal
 
@@ -53,7 +53,7 @@ class ToolchainError(DeviceError):
 
 
 def cache_directory() -> Path:
-    """Where builds are kept: :func:`etalstm.cache.cache_path`. The folder is created.
+    """Where builds are kept: :func:`etalstm.host.cache.cache_path`. The folder is created.
 
     Raises
     ------

@@ -12,8 +12,8 @@ from operator import add
 from pathlib import Path
 
 from etalstm.architecture import ARCHITECTURES
+from etalstm.host.processors import count_processors
 from etalstm.hw.config import PRESETS
-from etalstm.processors import count_processors
 from etalstm.sim.compiled.library import Library, build_library, design
 from etalstm.sim.coverage.bins import PRESET, STALLS, Bin
 from etalstm.sim.coverage.cases import cases

@@ -13,9 +13,9 @@ from etalstm.device import TrainingShape
 from etalstm.device.accelerator import Accelerator
 from etalstm.device.session import HardwareSession
 from etalstm.errors import EtaLstmError
+from etalstm.host.processors import count_processors
 from etalstm.hw import config as configurations
 from etalstm.network import NetworkShape, initial_parameters
-from etalstm.processors import count_processors
 from etalstm.sim.cases import check_cases
 from etalstm.sim.compiled.library import build_library, design
 from etalstm.sim.faults.faulty import FaultyTransport, Hang, Kind, Moment, Targets

@@ -9,11 +9,11 @@ import numpy as np
 
 from etalstm.device.accelerator import Accelerator, LoadedProgram
 from etalstm.device.session import HardwareSession
+from etalstm.host.processors import count_processors
 from etalstm.hw import config as configurations
 from etalstm.hw.contract import Register, Status
 from etalstm.hw.image import image_of
 from etalstm.network import initial_parameters
-from etalstm.processors import count_processors
 from etalstm.sim.cases import check_cases
 from etalstm.sim.programs.changes import Cases, Network
 from etalstm.sim.programs.outcome import Found, Run

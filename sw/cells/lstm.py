@@ -4,13 +4,12 @@ Source of the local gradients: η-LSTM, cell-level reduction (MS1); the product 
 left to right.
 """
 
-from etalstm.cells.cell import Cell, Stage, arrays
+from etalstm.cells.cell import Cell, Product, Stage, arrays
 from etalstm.cells.operation import equations
 
 _STEP = Stage(
-    gates=("i", "f", "g", "o"),
-    operands=("x", "h"),
-    output="h",
+    products=(Product(gates=("i", "f", "g", "o"), operands=("x", "h")),),
+    outputs=("h",),
     forward=equations("""
         i = sigmoid(z_i)
         f = sigmoid(z_f)

@@ -5,13 +5,19 @@ from dataclasses import dataclass
 
 from etalstm.hw.contract import VectorOp
 
-CONSTANTS = ("0", "1")
+CONSTANTS = ("0", "-0", "1")
 """Operands that are numbers; every other name is a vector."""
+
+CONDITIONAL = (VectorOp.SELECT, VectorOp.ADD_POSITIVE)
+"""Operations that write only some elements; the others are +0."""
 
 _BINARY = {"*": VectorOp.MULTIPLY, "+": VectorOp.ADD, "-": VectorOp.SUBTRACT}
 _UNARY = {"sigmoid": VectorOp.SIGMOID, "tanh": VectorOp.TANH}
+_RELU = "relu"
 _NAME = r"([a-z_]\w*|[01])"
-_EQUATION = re.compile(rf"([a-z_]\w*) = (?:{_NAME} ([*+-]) {_NAME}|(\w+)\({_NAME}\))", re.IGNORECASE)
+_EQUATION = re.compile(
+    rf"([a-z_]\w*) = (?:{_NAME} ([*+-]) {_NAME}|(\w+)\({_NAME}\)|{_NAME} where {_NAME})", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,8 @@ class Operation:
         Name of the result.
     operands : tuple of str
         Names of vectors, or ``CONSTANTS``.
+
+    ``SELECT`` and ``ADD_POSITIVE`` leave some elements out. These are +0.
     """
 
     op: VectorOp
@@ -33,7 +41,10 @@ class Operation:
 
 
 def equations(text: str) -> tuple[Operation, ...]:
-    """Read operations, one on each line: ``d = a * b`` (or +, -), ``d = sigmoid(a)``, ``d = tanh(a)``.
+    """Read operations, one on each line.
+
+    They are ``d = a * b`` (or +, -), ``d = sigmoid(a)``, ``d = tanh(a)``, ``d = relu(a)``, and ``d = b where a``: b
+    where a is not 0, else +0.
 
     Raises
     ------
@@ -45,9 +56,13 @@ def equations(text: str) -> tuple[Operation, ...]:
 
 def _equation(line: str) -> Operation:
     match = _EQUATION.fullmatch(line)
-    if not match or (match[5] and match[5] not in _UNARY):
+    if not match or (match[5] and match[5] not in (*_UNARY, _RELU)):
         raise ValueError(f"expected an equation such as 'd = a * b' or 'd = tanh(a)', got {line!r}")
-    d, a, sign, b, function, x = match.groups()
+    d, a, sign, b, function, x, chosen, condition = match.groups()
+    if chosen:
+        return Operation(VectorOp.SELECT, d, (condition, chosen))
+    if function == _RELU:
+        return Operation(VectorOp.ADD_POSITIVE, d, (x, "-0"))
     return Operation(_UNARY[function], d, (x,)) if function else Operation(_BINARY[sign], d, (a, b))
 
 

@@ -47,6 +47,6 @@ BENCHES = {
 }
 REPORT = "report"  # of the group itself; its commands:
 REPORTS = {"resources": "resources"}
-STUDIES = {"density": "density"}
+STUDIES = {"density": "density", "translation": "translation_study", "choose": "choose", "sizes": "sizes"}
 PROFILES = {"latency": "latency"}
 TRANSLATIONS = {"train": "translation", "run": "translation", "evaluate": "translation"}

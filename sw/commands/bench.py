@@ -9,14 +9,13 @@ import numpy as np
 from typer import Option
 
 from etalstm.golden.trainer import Rows, network_backward, network_forward
+from etalstm.host.turns import take_turns
 from etalstm.network import NetworkShape, check_size, initial_parameters
-from etalstm.turns import take_turns
 
 
 def operations(shape: NetworkShape, batch: int, steps: int) -> int:
     """Count the multiplications and additions of the three matrix products of an iteration, first dx included."""
-    cells = sum(shape.rows * shape.columns_of(layer) for layer in range(shape.layers))
-    return 2 * 3 * cells * batch * steps
+    return 2 * 3 * shape.weights() * batch * steps
 
 
 def golden_work(shape: NetworkShape, batch: int, steps: int) -> Callable[[], object]:

@@ -11,8 +11,10 @@ import typer
 from typer import Option
 
 from etalstm.architecture import SWING
+from etalstm.cells.lstm import LSTM
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
 from etalstm.commands.options import (
+    CELL_HELP,
     INPUT_THRESHOLD_HELP,
     PRESET_HELP,
     REFRESH_HELP,
@@ -42,7 +44,8 @@ def compare(
     preset: Annotated[str, Option(help=f"{PRESET_HELP}; or one for each device, with commas between")] = "test",
     inputs: Annotated[int, Option("--input", help="Inputs")] = 8,
     hidden: Annotated[int, Option(help="Units of a layer")] = 16,
-    layers: Annotated[int, Option(help="LSTM layers")] = 1,
+    layers: Annotated[int, Option(help="Layers")] = 1,
+    cell: Annotated[str, Option(help=CELL_HELP)] = LSTM.name,
     batch: Annotated[int, Option(help="Sequences")] = 4,
     steps: Annotated[int, Option(help="Steps")] = 4,
     iterations: Annotated[int, Option(help="Iterations")] = 1,
@@ -79,7 +82,7 @@ def compare(
     if storage == DENSE and np.any(thresholds):
         print(f"dense storage prunes nothing: theta {theta} is not used", file=sys.stderr, flush=True)
         thresholds = 0
-    network, kept = NetworkShape(inputs, hidden, layers), Storage(storage, thresholds)
+    network, kept = NetworkShape(inputs, hidden, layers, cell), Storage(storage, thresholds)
     shape = TrainingShape(
         network, batch, steps, masked=lengths, storage=kept, log_share=log_share, memory_budget=memory_budget,
         architecture=architecture, slices=slices, inputs=DeltaInputs.read(input_threshold, refresh),

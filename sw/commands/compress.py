@@ -1,9 +1,10 @@
-"""``eta-lstm compress``: a language model that grows and shrinks, guided by what a machine says of sizes."""
+"""``eta-lstm compress``: a network that grows and shrinks, guided by what a machine says of sizes."""
 
 import importlib
 import importlib.util
 import sys
 from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +18,6 @@ from etalstm.commands.options import PRESET_HELP, given, refuse
 from etalstm.commands.tables import print_table
 from etalstm.commands.torch import MISSING
 from etalstm.commands.translation import SIGNAL_EXIT, option
-from etalstm.data.ptb import Ptb
 from etalstm.device import GOLDEN, open_device
 from etalstm.errors import DeviceError, PlanError, RunError
 from etalstm.hw.config import preset as named_preset
@@ -39,6 +39,10 @@ USED_BY = {
     ("rounds", "target"): ("prune-units", "prune-weights"),
     ("gradient_batches",): ("grow-weights", "grow-units"),
 }
+TASKS_OF = {
+    ("embedding", "steps", "tokens", "evaluated", "input_profile"): "language",
+    ("bidirectional", "stack"): "speech",
+}
 SHOWN_EVERY = 50  # iterations
 NOT_REACHED = 1
 
@@ -49,32 +53,58 @@ def compress(
     resume: Annotated[bool, option("Go on from the folder's checkpoint, with its settings", RUN, "--resume")] = False,
     overwrite: Annotated[bool, option("Begin anew in a folder that holds a run", RUN, "--overwrite")] = False,
     seed: Annotated[int, option("Of first weights, masks and dropout", RUN)] = 0,
-    data: Annotated[Path | None, option("Directory of ptb.train.txt, ptb.valid.txt and ptb.test.txt", DATA)] = None,
+    task: Annotated[str, option("What is learned: language, or speech", DATA)] = "language",
+    data: Annotated[
+        Path | None, option("Directory of ptb.train.txt, ptb.valid.txt and ptb.test.txt, or an4_mfcc13.tar.xz", DATA)
+    ] = None,
     tokens: Annotated[int | None, option("The first so many words of the training text [default: all]", DATA)] = None,
     evaluated: Annotated[int | None, option("The same of validation and test text [default: all]", DATA)] = None,
-    hidden: Annotated[int, option("Units of each layer of the dense start", MODEL)] = 200,
+    stack: Annotated[int, option("Frames of speech that make one step", DATA)] = 3,
+    hidden: Annotated[
+        int | None, option("Units of each layer of the dense start [default: 200; speech: 128]", MODEL)
+    ] = None,
     embedding: Annotated[int, option("Size of a word's vector", MODEL)] = 200,
     layers: Annotated[int, option("LSTM layers", MODEL)] = 2,
+    bidirectional: Annotated[
+        bool, option("A speech model of two directions, whose units stay", MODEL, "--bidirectional")
+    ] = False,
     dropout: Annotated[float, option("Share dropped in training", MODEL)] = 0.2,
-    batch: Annotated[int, option("Streams of an iteration", LEARN)] = 20,
+    batch: Annotated[
+        int | None, option("Streams, or utterances, of an iteration [default: 20; speech: 16]", LEARN)
+    ] = None,
     steps: Annotated[int, option("Words of each stream in an iteration", LEARN)] = 35,
-    epochs: Annotated[int, option("Of the dense start, and of growing weights", LEARN)] = 6,
-    retrain_epochs: Annotated[int, option("After each other change", LEARN, "--retrain")] = 1,
-    learning_rate: Annotated[float, option("Of Adam, at the start; it falls to 0", LEARN, "--lr")] = 0.002,
-    retrain_rate: Annotated[float, option("The same after a change", LEARN, "--retrain-lr")] = 0.001,
-    clip: Annotated[float, option("Largest norm of the gradient", LEARN)] = 1.0,
+    epochs: Annotated[
+        int | None, option("Of the dense start, and of growing weights [default: 6; speech: 30]", LEARN)
+    ] = None,
+    retrain_epochs: Annotated[
+        int | None, option("After each other change [default: 1; speech: 4]", LEARN, "--retrain")
+    ] = None,
+    learning_rate: Annotated[
+        float | None, option("Of Adam, at the start; it falls to 0 [default: 0.002; speech: 0.004]", LEARN, "--lr")
+    ] = None,
+    retrain_rate: Annotated[
+        float | None, option("The same after a change [default: 0.001; speech: 0.002]", LEARN, "--retrain-lr")
+    ] = None,
+    clip: Annotated[float | None, option("Largest norm of the gradient [default: 1; speech: 5]", LEARN)] = None,
     phases: Annotated[
         str, option("Some of grow-weights, prune-units, grow-units, prune-weights, with commas between", CHANGE)
     ] = "grow-weights,prune-units,grow-units,prune-weights",
     density: Annotated[float, option("Share of the weights in the sparse seed", CHANGE)] = 0.5,
     growth: Annotated[float, option("Ratio of weight growth", CHANGE)] = 0.1,
-    growth_epochs: Annotated[int, option("Epochs after which weights grow, the first ones", CHANGE)] = 4,
+    growth_epochs: Annotated[
+        int | None, option("Epochs after which weights grow, the first ones [default: 4; speech: 6]", CHANGE)
+    ] = None,
     unit_ratio: Annotated[float, option("First ratio of pruning units and inputs", CHANGE)] = 0.2,
     weight_ratio: Annotated[float, option("First ratio of pruning weights", CHANGE)] = 0.7,
     rounds: Annotated[int, option("Most rounds of a step that prunes", CHANGE)] = 8,
     tolerance: Annotated[
-        float, option("Share by which validation perplexity may be above the dense start's", CHANGE)
-    ] = 0.01,
+        float | None,
+        option(
+            "How far above the dense start's validation may be: perplexity by a share, error rate by points "
+            "[default: 0.01; speech: 1]",
+            CHANGE,
+        ),
+    ] = None,
     gradient_batches: Annotated[int, option("Training batches whose gradients say what grows", CHANGE)] = 50,
     grow_to: Annotated[int | None, option("Units of each layer after growth, instead of a profile", CHANGE)] = None,
     target: Annotated[
@@ -88,7 +118,7 @@ def compress(
     engine: Annotated[str, option("What computes the LSTMs: golden, sim, xdma:0", MACHINE)] = GOLDEN,
     preset: Annotated[str, option(f"Whose cycles count. {PRESET_HELP}", MACHINE)] = "vcu128",
 ) -> int:
-    """Train a language model on PTB, then grow and prune it to sizes that pay on a machine.
+    """Train a language model on PTB or a speech model on AN4, then grow and prune it to sizes that pay on a machine.
 
     The exit code is 1 if a target is not reached. Ctrl-C, SIGTERM and SIGHUP leave a checkpoint; the exit code is then
     130, 143 or 129.
@@ -99,20 +129,20 @@ def compress(
     folder = RunFolder(out)
     settings = _settings(parts, folder, _chosen(context), resume)
     _refuse_unused(context, settings)
-    _check_growth(parts, settings)
     guides = _guides(parts, settings)
-    text = Ptb(Path(settings.data))
-    goal = parts.run.Target(guides, partial(_cycles, settings.preset, settings.batch, settings.steps))
+    task = parts.task.TASKS[settings.task](settings)
+    goal = parts.run.Target(guides, partial(_cycles, settings.preset, settings.batch, task.steps))
+    _check_growth(settings, task.sizes, goal.cycles)
     with ExitStack() as stack:
         stack.enter_context(folder).open(resume, overwrite)
         opened = stack.enter_context(_opened(settings.engine, settings.preset))
-        run = parts.run.Run(settings, text, folder, opened, goal, resume)
+        run = parts.run.Run(settings, task, folder, opened, goal, resume)
         if overwrite:
             folder.clear()
         last = run.run(_show)
     if last["kind"] == "interrupted":
         return SIGNAL_EXIT + last["signal"]
-    _print_result(parts.run.entries_of_rounds(read_log(folder.metrics)), last)
+    _print_result(task.SCORE, parts.run.entries_of_rounds(read_log(folder.metrics)), last)
     return 0 if last["reached"] else NOT_REACHED
 
 
@@ -137,24 +167,26 @@ def _settings(parts: ModuleType, folder: RunFolder, chosen: dict, resume: bool):
         return parts.settings.Settings.load(folder.settings).going_on(chosen)
     if "data" not in chosen:
         raise RunError("--data must be given where a run begins")
-    return parts.settings.Settings(**chosen)
+    return parts.settings.Settings.of(chosen)
 
 
 def _refuse_unused(context: Context, settings) -> None:
-    """Refuse options that no step of the run uses."""
+    """Refuse options that neither the task nor a step of the run uses."""
     for names, phases in USED_BY.items():
         if not set(phases) & set(settings.phases):
             refuse(context, f"only used with the step {' or '.join(phases)}", *names)
+    for names, task in TASKS_OF.items():
+        if task != settings.task:
+            refuse(context, f"only used with --task {task}", *names)
     if settings.profile is None:
         refuse(context, "only used with --profile", "guided")
 
 
-def _check_growth(parts: ModuleType, settings) -> None:
+def _check_growth(settings, sizes, cycles) -> None:
     """Refuse growth to a size that does not fit the machine."""
     if settings.grow_to is None:
         return
-    grown = parts.Sizes(1, settings.embedding, (settings.grow_to,) * settings.layers)
-    if _cycles(settings.preset, settings.batch, settings.steps, grown) is None:
+    if cycles(replace(sizes, units=(settings.grow_to,) * settings.layers)) is None:
         raise PlanError(f"growth to {settings.grow_to} units of a layer does not fit preset {settings.preset}")
 
 
@@ -178,13 +210,13 @@ def _guide(path: Path, dimension: str, preset: str) -> Profile:
 
 @cache
 def _cycles(preset: str, batch: int, steps: int, sizes) -> int | None:
-    """Give the cycles of an iteration of all layers, each planned by itself as :mod:`etalstm.nn` does."""
+    """Give the cycles of an iteration of all layers and directions, each planned by itself as in :mod:`etalstm.nn`."""
     config, found = named_preset(preset), 0
-    for inputs, units in zip(sizes.inputs, sizes.units, strict=True):
+    for inputs, units in zip(sizes.layer_inputs, sizes.units, strict=True):
         cycles = cycles_of(NetworkShape(inputs, units), batch, steps, config)
         if cycles is None:
             return None
-        found += cycles
+        found += sizes.directions * cycles
     return found
 
 
@@ -193,16 +225,16 @@ def _opened(engine: str, preset: str):
     return nullcontext(engine) if engine == GOLDEN else open_device(engine, preset)
 
 
-def _print_result(rounds: list[dict], last: dict) -> None:
+def _print_result(score: str, rounds: list[dict], last: dict) -> None:
     dense = rounds[0]
     table = Table(title="Rounds; times fewer than the dense start in brackets", title_justify="left")
     columns = "step", "inputs/units", "LSTM parameters", "all parameters", "validation", "test", "cycles", ""
     for column in columns:
         table.add_column(column, justify="left" if column in ("step", "") else "right")
     for entry in rounds:
-        table.add_row(*_row(entry, dense))
+        table.add_row(*_row(score, entry, dense))
     print_table(table)
-    print(f"kept: {last['fold']:.2f} times fewer LSTM parameters, test perplexity {last['perplexity']:.2f}")
+    print(f"kept: {last['fold']:.2f} times fewer LSTM parameters, test {score.replace('_', ' ')} {last[score]:.2f}")
     for phase, reason in last["ended"].items():
         print(f"{phase} ended: {reason}")
     if not last["reached"]:
@@ -212,12 +244,12 @@ def _print_result(rounds: list[dict], last: dict) -> None:
         )  # fmt: skip
 
 
-def _row(entry: dict, dense: dict) -> list[str]:
+def _row(score: str, entry: dict, dense: dict) -> list[str]:
     counted = []
     for name in ("lstm_parameters", "parameters", "cycles"):
         value, start = entry[name], dense[name]
         counted.append("does not fit" if not value else f"{value:,}" + (f" ({start / value:.2f})" if start else ""))
-    scores = [f"{entry[name]:.2f}" if name in entry else "" for name in ("perplexity", "test_perplexity")]
+    scores = [f"{entry[name]:.2f}" if name in entry else "" for name in (score, f"test_{score}")]
     sizes = "/".join(map(str, (entry["inputs"], *entry["units"])))
     step = f"{entry['phase']} {entry['round'] + 1}"
     return [step, sizes, counted[0], counted[1], *scores, counted[2], entry["decision"]]
@@ -228,7 +260,8 @@ def _show(entry: dict) -> None:
     kind = entry["kind"]
     if kind == "iteration" and entry["iteration"] % SHOWN_EVERY:
         return
-    names = "phase", "round", "loss", "perplexity", "lstm_parameters", "cycles", "decision", "seconds"
+    scores = "loss", "perplexity", "character_error_rate"
+    names = "phase", "round", *scores, "lstm_parameters", "cycles", "decision", "seconds"
     values = [f"{name} {_text(entry[name])}" for name in names if entry.get(name) is not None]
     print(f"{kind} {entry['iteration' if kind == 'iteration' else 'epoch']}: {', '.join(values)}", file=sys.stderr)
 

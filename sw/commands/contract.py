@@ -6,7 +6,7 @@ from typing import Annotated
 
 from typer import Option
 
-from etalstm.durable import write_whole
+from etalstm.host.durable import write_whole
 from etalstm.reference.contract import describe
 from etalstm.reference.header import header
 from etalstm.reference.markdown import markdown

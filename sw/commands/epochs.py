@@ -17,11 +17,11 @@ from etalstm.commands.options import PRESET_HELP
 from etalstm.data import DataSet
 from etalstm.data.buckets import NONE, read_buckets
 from etalstm.data.dataset import padding
+from etalstm.host.processors import count_processors
 from etalstm.hw.config import Config
 from etalstm.hw.config import preset as named_preset
 from etalstm.model.boards import Links
 from etalstm.network import NetworkShape, check_size
-from etalstm.processors import count_processors
 from etalstm.slices import AUTO
 
 ANCHORS = 4

@@ -10,11 +10,13 @@ import numpy as np
 from typer import Context, Option
 
 from etalstm.architecture import SWING
+from etalstm.cells.lstm import LSTM
 from etalstm.commands.amount import Amount
 from etalstm.commands.bench import operations
 from etalstm.commands.contenders import EVERY_CASE, OTHERS, read_contenders
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_named
 from etalstm.commands.options import (
+    CELL_HELP,
     INPUT_THRESHOLD_HELP,
     PRESET_HELP,
     REFRESH_HELP,
@@ -39,7 +41,7 @@ from etalstm.device import TrainingShape
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.shared_tokens import OFF
 from etalstm.slices import AUTO
-from etalstm.storage import read_thresholds
+from etalstm.storage import Usage, read_thresholds
 from etalstm.weight_format import FLOAT32
 
 
@@ -92,7 +94,8 @@ def iteration(
     preset: Annotated[str, Option(help=PRESET_HELP)] = "sim",
     inputs: Annotated[int, Option("--input", help="Inputs")] = 8,
     hidden: Annotated[int, Option(help="Units of a layer")] = 32,
-    layers: Annotated[int, Option(help="LSTM layers")] = 1,
+    layers: Annotated[int, Option(help="Layers")] = 1,
+    cell: Annotated[str, Option(help=CELL_HELP)] = LSTM.name,
     batch: Annotated[int, Option(help="Sequences; with --weights the run's if not given")] = 32,
     steps: Annotated[int, Option(help="Steps")] = 8,
     architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
@@ -157,7 +160,7 @@ def iteration(
         "length",
         "against",
     )
-    network = NetworkShape(inputs, hidden, layers)
+    network = NetworkShape(inputs, hidden, layers, cell)
     wanted = slices_or_auto(slices)
     shape = TrainingShape(
         network, batch, steps, architecture=architecture, slices=1 if wanted == AUTO else wanted,
@@ -168,9 +171,11 @@ def iteration(
         config, transport = device.accelerator.config, device.accelerator.transport
         if wanted == AUTO:
             shape = replace(shape, slices=device.best_slices(shape))
-        counters, seconds = measure(device.create(shape), shape)
+        session = device.create(shape)
+        counters, seconds = measure(session, shape)
+        # ReLU leaves zeros, which cost no MAC.
+        macs = operations(network, batch, steps) // 2 if network.is_lstm else sum(session.usage(), Usage()).products
         build_seconds = transport.build_seconds
-    macs = operations(network, batch, steps) // 2
     result = account(counters, macs, config.channels, config.lanes)
     result["bytes"] = {name: counters[f"{name}_bytes"] for name in ("read", "write", "program")}
     result |= {

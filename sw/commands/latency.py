@@ -19,10 +19,10 @@ from etalstm.commands.options import PRESET_HELP, refuse
 from etalstm.commands.tables import print_table
 from etalstm.commands.torch import MISSING
 from etalstm.errors import DeviceError, PlanError
+from etalstm.host.processors import count_processors
 from etalstm.hw.config import Config
 from etalstm.hw.config import preset as named_preset
 from etalstm.network import NetworkShape, check_size
-from etalstm.processors import count_processors
 from etalstm.profile.points import never_pays
 from etalstm.profile.profile import DIMENSIONS, HIDDEN, INPUT, Profile, model_digest, sizes_between
 from etalstm.storage import DENSE, Storage

@@ -10,6 +10,7 @@ from typer import Context, Option
 
 from etalstm.architecture import SWING
 from etalstm.benchmarks import STORAGE, named
+from etalstm.cells.lstm import LSTM
 from etalstm.commands.devices import ARCHITECTURE_HELP
 from etalstm.commands.model_boards import Across, lines_of
 from etalstm.commands.model_check import check as check_model
@@ -17,6 +18,7 @@ from etalstm.commands.model_check import chosen
 from etalstm.commands.model_weights import measure_run
 from etalstm.commands.modelled import measure_all
 from etalstm.commands.options import (
+    CELL_HELP,
     SHARED_TOKENS_HELP,
     SIZES,
     SLICES_HELP,
@@ -25,11 +27,11 @@ from etalstm.commands.options import (
     slices_or_auto,
     tokens_or_off,
 )
+from etalstm.host.processors import count_processors
 from etalstm.hw.config import preset as named_preset
 from etalstm.model.boards import PCIE_BYTES, Links
 from etalstm.model.cells import read_kept
 from etalstm.network import NetworkShape, check_size
-from etalstm.processors import count_processors
 from etalstm.slices import AUTO
 from etalstm.weight_format import FLOAT32, check_weight_format
 
@@ -51,7 +53,8 @@ def model(
     ] = None,
     inputs: Annotated[int | None, Option("--input", help="Inputs; default: as many as units")] = None,
     hidden: Annotated[int, Option(help="Units of a layer")] = 256,
-    layers: Annotated[int, Option(help="LSTM layers")] = 1,
+    layers: Annotated[int, Option(help="Layers")] = 1,
+    cell: Annotated[str, Option(help=CELL_HELP)] = LSTM.name,
     batch: Annotated[int, Option(help="Sequences")] = 32,
     steps: Annotated[int, Option(help="Steps")] = 8,
     storage: Annotated[str, Option(help="What cells keep: dense, ms1, ms1-bf16")] = STORAGE,
@@ -92,7 +95,9 @@ def model(
     _refuse_idle(context)
     links = Links(pcie=1e9 * pcie, network=1e9 / 8 * network_gbit)
     if benchmark is None:
-        network = NetworkShape(hidden if inputs is None else inputs, hidden, layers)
+        network = NetworkShape(hidden if inputs is None else inputs, hidden, layers, cell)
+        if boards > 1:
+            network.require_lstm("--boards")
         shapes = [(f"{network.input_size}-{hidden}-{batch}", network, batch, steps, None)]
     else:
         shapes = [(one.name, one.network, one.batch, one.steps, one.v100_utilization) for one in named(benchmark)]

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from etalstm.cells.hlstm import HLSTM
+from etalstm.cells.lstm import LSTM
 from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import TrainingShape
 from etalstm.device.accelerator import Accelerator
@@ -79,12 +81,13 @@ class Configuration:
     weight_format: str = FLOAT32
     shared_tokens: int | None = None
     kept_cells: float = 1.0
+    cell: str = LSTM.name
 
     @property
     def shape(self) -> TrainingShape:
         """What a session is made for."""
         return TrainingShape(
-            NetworkShape(self.inputs, self.hidden, self.layers), self.batch, self.steps, masked=self.masked,
+            NetworkShape(self.inputs, self.hidden, self.layers, self.cell), self.batch, self.steps, masked=self.masked,
             storage=Storage(self.storage, self.theta), architecture=self.architecture, slices=self.slices,
             inputs=DeltaInputs.read(self.input_threshold, self.refresh), weight_format=self.weight_format,
             shared_tokens=self.shared_tokens,
@@ -124,6 +127,8 @@ CONFIGURATIONS = (
     Configuration("sim cells dynamic", "sim", 20, 40, 2, 12, 6, storage="ms1", theta=0.1, kept_cells=0.5,
                   architecture="dynamic"),
     Configuration("slice cells dense", "slice", 48, 96, 2, 16, 5, kept_cells=0.4),
+    Configuration("test hlstm", "test", 9, 20, 2, 7, 4, masked=True, cell=HLSTM.name),
+    Configuration("sim hlstm sparse", "sim", 8, 64, 1, 16, 4, storage="ms1-bf16", theta=0.1, cell=HLSTM.name),
     Configuration("test groups", "test", 9, 20, 2, 8, 4, slices=2),
     Configuration("test groups sparse", "test", 9, 20, 2, 8, 6, storage="ms1-bf16", theta=0.1, slices=2),
     Configuration("slice groups", "slice", 40, 64, 1, 16, 4, storage="ms1-bf16", slices=2),

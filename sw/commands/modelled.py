@@ -208,7 +208,7 @@ def _operations(config: Config, passes: Iterable[dict]) -> dict[str, int]:
 
 def _backward_macs(network: NetworkShape, batch: int, skipped: np.ndarray) -> int:
     """Count the MACs of one of the two products with δ, of the cells that are kept."""
-    of_cell = [network.rows * network.columns_of(layer) * batch for layer in range(network.layers)]
+    of_cell = [network.of_layers(range(layer, layer + 1)).weights() * batch for layer in range(network.layers)]
     return int(np.dot(of_cell, np.count_nonzero(~skipped, axis=1)))
 
 

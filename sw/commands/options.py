@@ -6,12 +6,14 @@ from typing import Annotated
 from typer import Context, Option
 
 from etalstm.architecture import SWING, Architecture
+from etalstm.cells.named import CELLS
 from etalstm.delta_inputs import DeltaInputs
 from etalstm.shared_tokens import OFF, check_shared_tokens
 from etalstm.slices import AUTO
 
 PRESET_HELP = "Configuration of the accelerator: a name, or a file in TOML with a base and what differs"
-SIZES = ("inputs", "hidden", "layers", "batch", "steps")  # parameters of a command that takes a network
+CELL_HELP = f"Cell of all layers: {' or '.join(CELLS)}"
+SIZES = ("inputs", "hidden", "layers", "cell", "batch", "steps")  # parameters of a command that takes a network
 INPUT_THRESHOLD_HELP = (
     "Send an element of x or h only where it moved by so much: one number, or by layer 0.1,0.2, for x and h 0.1/0.2,0.1"
 )

@@ -11,8 +11,9 @@ from typer import Option
 
 from etalstm.benchmarks import BENCHMARKS
 from etalstm.commands.modelled import measure
-from etalstm.durable import write_whole
 from etalstm.errors import PlanError
+from etalstm.host.durable import write_whole
+from etalstm.host.processors import count_processors
 from etalstm.hw.config import Config
 from etalstm.hw.config import preset as named_preset
 from etalstm.network import NetworkShape
@@ -22,7 +23,6 @@ from etalstm.paper.page import page
 from etalstm.paper.requests import Request, requests_of
 from etalstm.paper.runs import Runs
 from etalstm.paper.study import as_dict, compare
-from etalstm.processors import count_processors
 from etalstm.train.curves import check_can_draw
 
 PRESET = "vcu128"

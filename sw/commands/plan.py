@@ -9,8 +9,10 @@ from rich.table import Table
 from typer import Context, Option
 
 from etalstm.benchmarks import STORAGE, named
+from etalstm.cells.lstm import LSTM
 from etalstm.commands.benchmarks import plan_benchmarks
 from etalstm.commands.options import (
+    CELL_HELP,
     INPUT_THRESHOLD_HELP,
     PRESET_HELP,
     REFRESH_HELP,
@@ -41,7 +43,8 @@ def plan(
     preset: Annotated[str, Option(help=PRESET_HELP)] = "sim",
     inputs: Annotated[int, Option("--input", help="Inputs")] = 8,
     hidden: Annotated[int, Option(help="Units of a layer")] = 32,
-    layers: Annotated[int, Option(help="LSTM layers")] = 1,
+    layers: Annotated[int, Option(help="Layers")] = 1,
+    cell: Annotated[str, Option(help=CELL_HELP)] = LSTM.name,
     batch: Annotated[int, Option(help="Sequences")] = 32,
     steps: Annotated[int, Option(help="Steps")] = 8,
     lengths: Annotated[bool, Option("--unequal-lengths", help="Plan for sequences shorter than the steps")] = False,
@@ -93,11 +96,12 @@ def plan(
         if disassemble or check or storage == "all":
             raise ValueError("--benchmark does not go together with --disassemble, --check or --storage all")
         return plan_benchmarks(named(benchmark), planner, storage or STORAGE, as_json)
-    planned = partial(planner.plan, NetworkShape(inputs, hidden, layers), batch, steps)
+    network = NetworkShape(inputs, hidden, layers, cell)
+    planned = partial(planner.plan, network, batch, steps)
     if storage == "all":
         refuse(context, "not used with --storage all, which compares plans", "disassemble", "check")
         return show_policies({policy: planned(policy) for policy in POLICIES}, as_json)
-    chosen, step_cycles = planned(storage or "dense"), planner.alternatives(NetworkShape(inputs, hidden, layers), batch)
+    chosen, step_cycles = planned(storage or "dense"), planner.alternatives(network, batch)
     if check:
         return check_programs(chosen)
     if disassemble:

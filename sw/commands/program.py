@@ -14,7 +14,7 @@ from etalstm.boards.pcie import LINKS, VENDOR_ID
 from etalstm.boards.run import find_vivado
 from etalstm.device.pci import PciBus, PciError
 from etalstm.device.xdma import check_unused
-from etalstm.durable import write_whole
+from etalstm.host.durable import write_whole
 
 _DEVICES = {int(link.device_id, 16) for link in LINKS.values()}
 

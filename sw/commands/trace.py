@@ -15,7 +15,7 @@ from etalstm.benchmarks import STORAGE
 from etalstm.commands.devices import ARCHITECTURE_HELP
 from etalstm.commands.modelled import operands_of, plan_named
 from etalstm.commands.options import SLICES_HELP, slices_or_auto
-from etalstm.durable import write_whole
+from etalstm.host.durable import write_whole
 from etalstm.hw.config import Config
 from etalstm.hw.config import preset as named_preset
 from etalstm.hw.contract import Engine, Memory, Opcode, Traffic, VectorOp

@@ -11,6 +11,7 @@ from typer import Context, Option
 
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_on_ranks
 from etalstm.commands.options import (
+    CELL_HELP,
     INPUT_THRESHOLD_HELP,
     REFRESH_HELP,
     SHARED_TOKENS_HELP,
@@ -116,7 +117,8 @@ def train(
         str | None, option("Column that tells which sequence a row belongs to [default: sequence]", DATA)
     ] = Settings.sequence,
     hidden: Annotated[int, option("Units of a layer", MODEL)] = Settings.hidden,
-    layers: Annotated[int, option("LSTM layers", MODEL)] = Settings.layers,
+    layers: Annotated[int, option("Layers", MODEL)] = Settings.layers,
+    cell: Annotated[str, option(CELL_HELP, MODEL)] = Settings.cell,
     embedding: Annotated[int, option("Size of a token's vector", MODEL)] = Settings.embedding,
     tied: Annotated[bool, option("The output layer's weights are the embedding", MODEL, "--tied")] = Settings.tied,
     dropout: Annotated[float, option("Share dropped between layers in training", MODEL)] = Settings.dropout,

@@ -77,7 +77,7 @@ def train(
 
     Ctrl-C, SIGTERM and SIGHUP leave a checkpoint; the exit code is then 130, 143 or 129.
     """
-    parts = _package()
+    parts = package()
     chosen = {
         name: READ.get(name, lambda value: value)(value)
         for name, value in given(context).items()
@@ -117,7 +117,7 @@ def run(
     """Translate sentences with a trained model: a line for each, a blank one for a blank line."""
     if bool(texts) == (file is not None):
         raise ValueError("there must be sentences to translate, or a file of them (--file)")
-    parts = _package()
+    parts = package()
     _check_beam(beam)
     lines = texts or lines_of(file)
     with _opened(engine, preset) as opened:
@@ -136,7 +136,7 @@ def evaluate(
     preset: Preset = None,
 ) -> None:
     """Score a trained model with BLEU on the validation or test split."""
-    parts = _package()
+    parts = package()
     _check_beam(beam)
     splits = {"validation": parts.pairs.VALIDATION, "test": parts.pairs.TEST}
     if split not in splits:
@@ -149,7 +149,7 @@ def evaluate(
     print(f"BLEU {score:.2f} of {len(pairs):,} sentences, beam {beam} ({signature})")
 
 
-def _package() -> ModuleType:
+def package() -> ModuleType:
     """Import what needs the extra; the rest of the program works without it."""
     for module, name in (("torch", "PyTorch"), ("sacrebleu", "sacrebleu")):
         if importlib.util.find_spec(module) is None:

@@ -4,8 +4,10 @@ Needs the extra ``torch``.
 """
 
 from etalstm.compress.compaction import Compact, compact
-from etalstm.compress.language import LanguageModel, MaskedLanguageModel, Sizes
+from etalstm.compress.language import LanguageModel, MaskedLanguageModel
 from etalstm.compress.masks import Mask, mask_of, masks_of, probing, put_masks
+from etalstm.compress.network import MaskedNetwork, Network, Sizes
+from etalstm.compress.speech import MaskedSpeechModel, SpeechModel
 from etalstm.compress.steps import drop_empty, grow, grow_weights, prune, prune_weights, sparse_seed
 from etalstm.compress.structure import Dimension, Side, units_of
 
@@ -15,8 +17,12 @@ __all__ = [
     "LanguageModel",
     "Mask",
     "MaskedLanguageModel",
+    "MaskedNetwork",
+    "MaskedSpeechModel",
+    "Network",
     "Side",
     "Sizes",
+    "SpeechModel",
     "compact",
     "drop_empty",
     "grow",

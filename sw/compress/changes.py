@@ -1,16 +1,17 @@
 """The changes that rounds begin with."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
 from etalstm.compress import steps
 from etalstm.compress.checkpoint import Position
-from etalstm.compress.language import MaskedLanguageModel
 from etalstm.compress.learner import Learner
+from etalstm.compress.network import INPUTS, MaskedNetwork
 from etalstm.compress.search import Guides, grown_counts, next_attempt
 from etalstm.compress.settings import ALL, DENSE, GROW_UNITS, GROW_WEIGHTS, PRUNE_UNITS, Settings
-from etalstm.data.dataset import Batch
+from etalstm.compress.structure import Dimension
 
 LEAST_RATIO = 0.02  # of weight pruning: below it a round costs more than it saves
 
@@ -24,16 +25,16 @@ class Changes:
     learner : Learner
         With the network.
     guides : Guides
-    batches : sequence of Batch
-        Of the training text; the first ones give the gradients that say what grows.
+    batches : sequence
+        Of an epoch of training; the first ones give the gradients that say what grows.
     """
 
-    def __init__(self, settings: Settings, learner: Learner, guides: Guides, batches: Sequence[Batch]):
+    def __init__(self, settings: Settings, learner: Learner, guides: Guides, batches: Sequence[Any]):
         self._settings, self._learner, self._guides = settings, learner, guides
         self._batches = batches[: settings.gradient_batches]
 
     @property
-    def _model(self) -> MaskedLanguageModel:
+    def _model(self) -> MaskedNetwork:
         return self._learner.model
 
     def make(self, phase: str, position: Position) -> dict | str:
@@ -62,9 +63,7 @@ class Changes:
         ours, settings = self._model, self._settings
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.seed)
-            full = [len(dimension.kept) for dimension in ours.dimensions]
-            sizes = type(ours.sizes)(ours.sizes.words, full[0], tuple(full[1:]))
-            ours.load_state_dict(MaskedLanguageModel(sizes, settings.dropout).state_dict())
+            ours.draw()
         if phase == GROW_WEIGHTS:
             generator = torch.Generator().manual_seed(settings.seed)
             steps.sparse_seed([mask for mask, _ in ours.matrices()], settings.density, generator)
@@ -78,7 +77,7 @@ class Changes:
     def _prune_units(self, position: Position) -> dict | str:
         dimensions = self._model.dimensions
         counts = [dimension.count for dimension in dimensions]
-        guides = self._guides.of(len(counts) - 1) if self._settings.guided == ALL else [None] * len(counts)
+        guides = self._guides.of(dimensions) if self._settings.guided == ALL else [None] * len(counts)
         attempt = next_attempt(counts, position.ratio or self._settings.unit_ratio, position.failed, guides)
         if attempt is None:
             return "nothing smaller keeps the accuracy"
@@ -88,19 +87,22 @@ class Changes:
 
     def _grow_units(self) -> dict | str:
         dimensions = self._model.dimensions
-        counts = [dimension.count for dimension in dimensions]
-        wanted = self._wanted(counts, [len(dimension.kept) for dimension in dimensions])
-        if list(wanted) == counts:
+        wanted = self._wanted(dimensions)
+        if wanted == [dimension.count for dimension in dimensions]:
             return "every size is a hysteresis point, or has none above it"
         self._learner.gradients(self._batches, dimensions)
         for dimension, count in zip(dimensions, wanted, strict=True):
             steps.grow(dimension, count, self._settings.retrain_rate)
         return {}
 
-    def _wanted(self, counts: list[int], sizes: list[int]) -> tuple[int, ...]:
+    def _wanted(self, dimensions: Sequence[Dimension]) -> list[int]:
+        """Give the elements of each dimension after growth."""
+        counts = [dimension.count for dimension in dimensions]
         if self._settings.grow_to is None:
-            return grown_counts(counts, sizes, self._guides.of(len(counts) - 1))
-        return counts[0], *(max(count, self._settings.grow_to) for count in counts[1:])
+            sizes = [len(dimension.kept) for dimension in dimensions]
+            return list(grown_counts(counts, sizes, self._guides.of(dimensions)))
+        named = zip(counts, dimensions, strict=True)
+        return [count if one.name == INPUTS else max(count, self._settings.grow_to) for count, one in named]
 
     def _prune_weights(self, position: Position) -> dict | str:
         ratio = position.ratio or self._settings.weight_ratio
@@ -108,7 +110,7 @@ class Changes:
             return "nothing smaller keeps the accuracy"
         if not steps.prune_weights(self._model.matrices(), ratio):
             return "every weight that is left is needed"
-        units = self._model.dimensions[1:] if self._guides.units is None else ()  # a guided size stays at its point
-        for dimension in units:
-            steps.drop_empty(dimension)
+        for dimension in self._model.dimensions:
+            if dimension.name != INPUTS and self._guides.units is None:  # a guided size stays at its point
+                steps.drop_empty(dimension)
         return {"ratio": ratio}

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: weights, masks, what Adam remembers, the streams' states, and where the run is."""
+"""Checkpoints of a run: weights, masks, what Adam remembers, the sequences' states, and where the run is."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,14 +8,14 @@ import torch
 from pydantic import NonNegativeInt
 from torch import nn
 
-from etalstm.compress.language import States
+from etalstm.compress.network import States
 from etalstm.errors import CheckpointError
 from etalstm.nn.moments import fresh_moments, load_tensors, moments_of
 from etalstm.train.checkpoint import Part
 from etalstm.train.sealed import check_identity, read_sealed, write_sealed
 from etalstm.train.strict import check
 
-KEY, FORMAT = "etalstm-compress", 1
+KEY, FORMAT = "etalstm-compress", 2
 MODEL, ADAM, STATE = "model.", "adam.", "state."  # beginnings of the tensors' names
 PARTS = ("h", "c")
 
@@ -33,7 +33,7 @@ class Position(Part):
     epoch_of_round, batch : int        the next ones' numbers, from 0
     ratio : float or None              of pruning
     failed : list of int or None       counts of the last attempt, if accuracy was lost
-    dense_perplexity : float or None   validation perplexity of the dense start
+    dense_score : float or None        of the dense start, on validation
     dense_parameters : int             LSTM parameters of the dense start
     ended : dict                       why steps ended, by name
     """
@@ -48,7 +48,7 @@ class Position(Part):
     batch: NonNegativeInt = 0
     ratio: float | None = None
     failed: list[int] | None = None
-    dense_perplexity: float | None = None
+    dense_score: float | None = None
     dense_parameters: NonNegativeInt = 0
     ended: dict[str, str] = {}  # noqa: RUF012  a field's default, which pydantic copies
 
@@ -79,7 +79,7 @@ class Checkpoint:
             load_tensors(path, self.tensors, ADAM, fresh_moments(model, optimizer, taken))
 
     def states(self, layers: int) -> States:
-        """Give the streams' states, None for zeros."""
+        """Give the sequences' states, None for zeros."""
         if f"{STATE}h.0" not in self.tensors:
             return [None] * layers
         return [tuple(torch.from_numpy(self.tensors[f"{STATE}{part}.{n}"]) for part in PARTS) for n in range(layers)]

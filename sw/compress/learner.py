@@ -1,26 +1,24 @@
-"""Trains and scores a language model: iterations, perplexity, gradients that say what grows."""
+"""Trains and scores a network: iterations, scores, gradients that say what grows."""
 
-import math
 from collections.abc import Sequence
 from contextlib import ExitStack
+from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from etalstm.compress.language import MaskedLanguageModel, States
 from etalstm.compress.masks import probing
+from etalstm.compress.network import MaskedNetwork, States
 from etalstm.compress.structure import Dimension
-from etalstm.data.dataset import Batch
 from etalstm.nn.iteration import iterate
 
 
 class Learner:
-    """A model, its optimizer, and the states of the streams.
+    """A model, its optimizer, and the states of its sequences.
 
     Parameters
     ----------
-    model : MaskedLanguageModel
+    model : MaskedNetwork
     clip : float
         Largest norm of the gradient.
     seed : int
@@ -29,23 +27,23 @@ class Learner:
     Members
     -------
     states : list
-        Of each layer, as the last iteration left them; None at the beginning of the streams.
+        Of each layer, as the last iteration left them; None at the beginning of sequences.
     """
 
-    def __init__(self, model: MaskedLanguageModel, clip: float, seed: int):
+    def __init__(self, model: MaskedNetwork, clip: float, seed: int):
         self.model, self._clip, self._seed = model, clip, seed
         self.restart()
 
     def restart(self) -> None:
-        """Forget what the optimizer remembers, and begin the streams."""
+        """Forget what the optimizer remembers, and begin the sequences."""
         self.optimizer = torch.optim.Adam(self.model.parameters())
         self.rewind()
 
     def rewind(self) -> None:
-        """Begin the streams."""
-        self.states: States = [None] * len(self.model.layers)
+        """Begin the sequences."""
+        self.states: States = self.model.no_states()
 
-    def iterate(self, batch: Batch, number: int, rate: float) -> tuple[float, float]:
+    def iterate(self, batch: Any, number: int, rate: float) -> tuple[float, float]:
         """Take a step of Adam; give the loss, and the norm of the gradient.
 
         Raises
@@ -57,51 +55,40 @@ class Learner:
 
         def loss_of() -> Tensor:
             nonlocal states
-            loss, states = self._loss(batch, self.states)
+            loss, states = self.model.loss(batch, self.states)
             return loss
 
         figures = iterate(self.model, self.optimizer, loss_of, rate, self._clip, self._seed, number)
         self.states = _detached(states)
         return figures
 
-    def perplexity(self, batches: Sequence[Batch]) -> float:
-        """Give exp of the mean loss over all words of a split; inf where that is above what a float holds."""
-        total, words, states = 0.0, 0.0, [None] * len(self.model.layers)
+    def score(self, batches: Sequence[Any]) -> float:
+        """Give what the network is judged by, over the batches of a split."""
         self.model.eval()
         with torch.no_grad():
-            for batch in batches:
-                count = float(batch.weights.sum())
-                loss, states = self._loss(batch, states)
-                total, words = total + count * loss.item(), words + count
-        return math.exp(min(total / words, 700.0))
+            return self.model.score(batches)
 
-    def gradients(self, batches: Sequence[Batch], dimensions: Sequence[Dimension]) -> None:
+    def gradients(self, batches: Sequence[Any], dimensions: Sequence[Dimension]) -> None:
         """Leave the mean gradient over batches in the weights, the masked ones included.
 
         Parameters
         ----------
-        batches : sequence of Batch
+        batches : sequence
         dimensions : sequence of Dimension
             Removed elements of these get gradients, too.
         """
         self.model.eval()
         self.model.zero_grad()
-        states = [None] * len(self.model.layers)
+        states = self.model.no_states()
         with ExitStack() as stack:
             stack.enter_context(probing(self.model))
             for dimension in dimensions:
                 stack.enter_context(dimension.readers_open())
             for batch in batches:
-                loss, states = self._loss(batch, states)
+                loss, states = self.model.loss(batch, states)
                 (loss / len(batches)).backward()
                 states = _detached(states)
 
-    def _loss(self, batch: Batch, states: States) -> tuple[Tensor, States]:
-        """Give the mean loss over a batch's real words."""
-        scores, states = self.model(torch.from_numpy(np.ascontiguousarray(batch.x)), states)
-        real = torch.from_numpy(batch.weights > 0)
-        return nn.functional.cross_entropy(scores[real], torch.from_numpy(batch.targets)[real]), states
-
 
 def _detached(states: States) -> States:
-    return [tuple(tensor.detach() for tensor in state) for state in states]
+    return [None if state is None else tuple(tensor.detach() for tensor in state) for state in states]

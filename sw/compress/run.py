@@ -3,17 +3,17 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from etalstm.compress.changes import Changes
 from etalstm.compress.checkpoint import Position, read, taken, write
-from etalstm.compress.language import MaskedLanguageModel, Sizes
 from etalstm.compress.learner import Learner
+from etalstm.compress.network import MaskedNetwork, Sizes
 from etalstm.compress.search import Guides
 from etalstm.compress.settings import DENSE, GROW_WEIGHTS, PRUNE_UNITS, PRUNE_WEIGHTS, Settings
-from etalstm.data.dataset import Batch
-from etalstm.data.ptb import Ptb
+from etalstm.compress.task import Task
 from etalstm.device import Device
-from etalstm.durable import write_whole
+from etalstm.host.durable import write_whole
 from etalstm.train.folder import RunFolder
 from etalstm.train.interrupt import Interrupt
 from etalstm.train.metrics import MetricsLog
@@ -45,7 +45,8 @@ class Run:
     Parameters
     ----------
     settings : Settings
-    text : Ptb
+    task : Task
+        Of the same settings.
     folder : RunFolder
         Open. ``checkpoint.safetensors`` is the last state, ``best.safetensors`` the last network that was accepted.
     engine : str or Device
@@ -60,31 +61,25 @@ class Run:
     """
 
     def __init__(
-        self, settings: Settings, text: Ptb, folder: RunFolder, engine: str | Device, target: Target,
+        self, settings: Settings, task: Task, folder: RunFolder, engine: str | Device, target: Target,
         resume: bool = False,
     ):  # fmt: skip
         self._settings, self._folder, self._target, self._resume = settings, folder, target, resume
-        limits = {"train": settings.tokens, "validation": settings.evaluated, "test": settings.evaluated}
-        self._text = text.first(limits)
-        self._identity = settings.identity | {"text": text.fingerprint, "guides": target.guides.digest}
-        sizes = Sizes(text.classes, settings.embedding, (settings.hidden,) * settings.layers)
-        self._learner = Learner(
-            MaskedLanguageModel(sizes, settings.dropout, engine=engine), settings.clip, settings.seed
-        )
-        self._changes = Changes(settings, self._learner, target.guides, self._batches("train"))
+        self._task = task
+        self._identity = settings.identity | {"data": task.fingerprint, "guides": target.guides.digest}
+        self._learner = Learner(task.network(engine), settings.clip, settings.seed)
+        self._changes = Changes(settings, self._learner, target.guides, task.training(0))
         self.position, self._seconds = Position(), time.monotonic()
         if resume:
             self._go_on()
 
     @property
-    def model(self) -> MaskedLanguageModel:
+    def model(self) -> MaskedNetwork:
         """The network."""
         return self._learner.model
 
-    def _batches(self, split: str) -> list[Batch]:
-        """Cut a split; the training drops a last, shorter segment."""
-        training = True if split == "train" else None
-        return self._text.epoch(split, self._settings.batch, self._settings.steps, training)
+    def _score(self, split: str) -> float:
+        return self._learner.score(self._task.evaluation(split))
 
     def _go_on(self) -> None:
         path = self._folder.checkpoint
@@ -117,7 +112,7 @@ class Run:
         while self.position.phase <= len(self._settings.phases):
             if not self.position.begun and not self._begin():
                 continue
-            batches = self._batches("train")
+            batches = self._task.training(self.position.epoch)
             for batch in batches[self.position.batch :]:
                 yield self._iterate(batch, len(batches))
                 if interrupt.requested:
@@ -164,7 +159,7 @@ class Run:
     def _fold(self) -> float:
         return self.position.dense_parameters / self.model.lstm_parameters()
 
-    def _iterate(self, batch: Batch, batches: int) -> dict:
+    def _iterate(self, batch: Any, batches: int) -> dict:
         settings, position = self._settings, self.position
         rate = settings.learning_rate if self._phase in (DENSE, GROW_WEIGHTS) else settings.retrain_rate
         rate *= 1 - position.taken / (self._epochs * batches)
@@ -174,28 +169,28 @@ class Run:
 
     def _end_epoch(self) -> dict:
         self._learner.rewind()
-        perplexity = self._learner.perplexity(self._batches("validation"))
+        score = self._score("validation")
         place = {"phase": self._phase, "round": self.position.round}
         self._at(epoch=self.position.epoch + 1, epoch_of_round=self.position.epoch_of_round + 1, batch=0)
-        entry = {"kind": "epoch", **self._place(), **place, "loss": perplexity, "perplexity": perplexity}
+        entry = {"kind": "epoch", **self._place(), **place, "loss": score, self._task.SCORE: score}
         if self.position.epoch_of_round == self._epochs:
-            entry |= self._end_round(perplexity)
+            entry |= self._end_round(score)
         elif self._phase == GROW_WEIGHTS and self.position.epoch_of_round <= self._settings.growth_epochs:
             entry["grown"] = self._changes.grow_weights()
         seconds, self._seconds = time.monotonic() - self._seconds, time.monotonic()
         return entry | {"seconds": round(seconds, 1)}
 
-    def _end_round(self, perplexity: float) -> dict:
+    def _end_round(self, score: float) -> dict:
         """Keep the network or go back to the last one that was kept; say what it is."""
         position, ratio = self.position, self.position.ratio
         found = self._described() | {"ratio": ratio}
         if self._phase == DENSE:
-            self._at(dense_perplexity=perplexity, dense_parameters=found["lstm_parameters"])
-        limit = self.position.dense_perplexity * (1 + self._settings.tolerance)
-        accepted = self._phase not in PRUNING or perplexity <= limit
+            self._at(dense_score=score, dense_parameters=found["lstm_parameters"])
+        limit = self._task.limit(self.position.dense_score)
+        accepted = self._phase not in PRUNING or score <= limit
         self._at(round=position.round + 1, begun=False, taken=0, epoch_of_round=0)
         if accepted:
-            found["test_perplexity"] = self._learner.perplexity(self._batches("test"))
+            found[f"test_{self._task.SCORE}"] = self._score("test")
             self._at(failed=None)
             write(self._folder.best, self._taken())
         else:
@@ -208,7 +203,7 @@ class Run:
     def _described(self) -> dict:
         sizes = self.model.sizes
         return {
-            "inputs": sizes.embedding, "units": list(sizes.units), "lstm_parameters": self.model.lstm_parameters(),
+            "inputs": sizes.inputs, "units": list(sizes.units), "lstm_parameters": self.model.lstm_parameters(),
             "parameters": self.model.parameters_kept(), "cycles": self._target.cycles(sizes),
         }  # fmt: skip
 
@@ -221,9 +216,9 @@ class Run:
     def _test(self) -> dict:
         """Score the last network that was accepted."""
         read(self._folder.best, self._identity).load_model(self._folder.best, self.model)
-        perplexity, fold = self._learner.perplexity(self._batches("test")), self._fold()
+        score, fold = self._score("test"), self._fold()
         return {
-            "kind": "test", **self._place(), "loss": perplexity, "perplexity": perplexity, **self._described(),
+            "kind": "test", **self._place(), "loss": score, self._task.SCORE: score, **self._described(),
             "fold": fold, "target": self._settings.target, "ended": self.position.ended,
             "reached": self._settings.target is None or fold >= self._settings.target,
         }  # fmt: skip

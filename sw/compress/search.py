@@ -4,6 +4,8 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from etalstm.compress.network import INPUTS
+from etalstm.compress.structure import Dimension
 from etalstm.profile.profile import Profile
 
 
@@ -19,9 +21,9 @@ class Guides:
     units: Profile | None = None
     inputs: Profile | None = None
 
-    def of(self, layers: int) -> list[Profile | None]:
-        """Give the guide of the inputs, then those of the units of so many layers."""
-        return [self.inputs, *[self.units] * layers]
+    def of(self, dimensions: Sequence[Dimension]) -> list[Profile | None]:
+        """Give the guide of each dimension of a network."""
+        return [self.inputs if dimension.name == INPUTS else self.units for dimension in dimensions]
 
     @property
     def digest(self) -> str:

@@ -1,19 +1,29 @@
 """The settings of a run of ``eta-lstm compress``, and the file that they stand in."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from etalstm.network import check_size
 from etalstm.storage import check_share
 from etalstm.train.going_on import RunSettings
 
+LANGUAGE, SPEECH = "language", "speech"
 DENSE = "dense"
 GROW_WEIGHTS, PRUNE_UNITS, GROW_UNITS, PRUNE_WEIGHTS = "grow-weights", "prune-units", "grow-units", "prune-weights"
 PHASES = (GROW_WEIGHTS, PRUNE_UNITS, GROW_UNITS, PRUNE_WEIGHTS)
 ALL, GROWTH = "all", "growth"
 SIZES = (
     "hidden", "embedding", "layers", "batch", "steps", "epochs", "retrain_epochs", "rounds", "gradient_batches",
+    "stack",
 )  # fmt: skip
+DEFAULTS = {
+    LANGUAGE: {},
+    SPEECH: {
+        "hidden": 128, "batch": 16, "epochs": 30, "retrain_epochs": 4, "learning_rate": 0.004, "retrain_rate": 0.002,
+        "clip": 5.0, "growth_epochs": 6, "tolerance": 1.0,
+    },
+}  # fmt: skip
+"""Settings of a task that are not the class's own defaults."""
 
 
 @dataclass(frozen=True)
@@ -22,13 +32,18 @@ class Settings(RunSettings):
 
     Members
     -------
-    data : str                        directory of PTB's files
+    data : str                        directory of PTB's files, or of AN4's archive
+    task : str                        ``language`` or ``speech``
     phases : tuple of str             steps after the dense start, in this order
     engine : str                      what computes the LSTMs
     preset : str                      whose cycles count; with an engine that is no golden one, its configuration
-    hidden, embedding, layers : int
+    hidden, layers : int
+    embedding : int                   of the language model
+    bidirectional : bool              of the speech model: layers of two directions, which no step on units can change
+    stack : int                       of speech: frames that make one step
     dropout : float
-    batch, steps : int                B and T
+    batch : int                       B
+    steps : int                       T, of language
     tokens, evaluated : int or None   the first so many words of the training text, and of each other one; all if None
     epochs : int                      of the dense start, and of growing weights
     retrain_epochs : int              after each other change
@@ -41,7 +56,9 @@ class Settings(RunSettings):
     growth_epochs : int               after the last epoch nothing grows, whatever this says
     unit_ratio, weight_ratio : float  first ratios of pruning; halved where accuracy is lost
     rounds : int                      most rounds of a pruning step
-    tolerance : float                 share by which validation perplexity may be above the dense start's
+    tolerance : float
+        How far the score on validation may be above the dense start's: perplexity by a share of it, character error
+        rate by points of a percent.
     gradient_batches : int            training batches whose mean gradient says what grows
     profile : str or None             file that guides units
     input_profile : str or None       file that guides inputs
@@ -59,12 +76,15 @@ class Settings(RunSettings):
     MAY_DIFFER: ClassVar[tuple[str, ...]] = ("data", "engine")
 
     data: str
+    task: str = LANGUAGE
     phases: tuple[str, ...] = PHASES
     engine: str = "golden"
     preset: str = "vcu128"
     hidden: int = 200
     embedding: int = 200
     layers: int = 2
+    bidirectional: bool = False
+    stack: int = 3
     dropout: float = 0.2
     batch: int = 20
     steps: int = 35
@@ -90,7 +110,14 @@ class Settings(RunSettings):
     grow_to: int | None = None
     target: float | None = None
 
+    @classmethod
+    def of(cls, given: dict) -> Self:
+        """Give settings of which some are given; the others are the defaults of the task."""
+        return cls(**DEFAULTS.get(given.get("task", LANGUAGE), {}) | given)
+
     def __post_init__(self):
+        if self.task not in DEFAULTS:
+            raise ValueError(f"task must be {' or '.join(DEFAULTS)}, got {self.task!r}")
         for name in SIZES:
             check_size(name, getattr(self, name))
         for name in ("tokens", "evaluated", "grow_to"):
@@ -120,6 +147,8 @@ class Settings(RunSettings):
                 raise ValueError(f"phases must be some of {', '.join(PHASES)}, got {phase!r}")
         if GROW_WEIGHTS in self.phases[1:]:
             raise ValueError(f"{GROW_WEIGHTS} begins with a sparse seed, so it must be the first of the phases")
+        if self.bidirectional:
+            self._check_directions()
         if self.growth_epochs < 0:
             raise ValueError(f"growth_epochs must be at least 0, got {self.growth_epochs}")
         if self.guided not in (ALL, GROWTH):
@@ -130,3 +159,12 @@ class Settings(RunSettings):
             raise ValueError("grow_to and profile both say where growth stops: there must be one of them, got both")
         if GROW_UNITS in self.phases and self.profile is None and self.grow_to is None:
             raise ValueError(f"{GROW_UNITS} needs a profile, whose points it grows to, or grow_to; got neither")
+
+    def _check_directions(self) -> None:
+        if self.task == LANGUAGE:
+            raise ValueError(f"bidirectional is for the task {SPEECH}: a language model must not see the next word")
+        for phase in self.phases:
+            if phase in (PRUNE_UNITS, GROW_UNITS):
+                raise ValueError(
+                    f"{phase} needs layers of one direction, got bidirectional; leave it out of the phases"
+                )

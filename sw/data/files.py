@@ -40,10 +40,10 @@ def read_text(path: Path, encoding: str = "utf-8") -> str:
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from error
-    return _decoded(path, content, encoding)
+    return decoded(path, content, encoding)
 
 
-def _decoded(path: Path | str, content: bytes, encoding: str) -> str:
+def decoded(path: Path | str, content: bytes, encoding: str) -> str:
     """Give the text of a file's content; :class:`DataError` names the file, and the place."""
     if b"\0" in content:
         raise DataError(f"{path}: no text: byte {content.index(0)} is NUL{_line_of(content, content.index(0))}")
@@ -102,7 +102,7 @@ def packed_text(directory: Path, names: Sequence[str]) -> tuple[Path, str]:
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise DataError(f"{path}: damaged: {error}") from error
     _check_unpacked(path, len(content))
-    return path, _decoded(path, content, "utf-8")
+    return path, decoded(path, content, "utf-8")
 
 
 def members_of(path: Path, pattern: re.Pattern) -> Iterator[tuple[str, str]]:
@@ -115,7 +115,24 @@ def members_of(path: Path, pattern: re.Pattern) -> Iterator[tuple[str, str]]:
     Raises
     ------
     DataError
-        If the archive is missing, damaged, or has too much text.
+        As :func:`contents_of`, and for what is no text.
+    """
+    for name, content in contents_of(path, pattern):
+        yield name, decoded(f"{path}: {name}", content, "utf-8")
+
+
+def contents_of(path: Path, pattern: re.Pattern) -> Iterator[tuple[str, bytes]]:
+    """Read the members of an archive (``.tar.xz``) whose names have a pattern; nothing is unpacked to the disk.
+
+    Yields
+    ------
+    name : str
+    content : bytes
+
+    Raises
+    ------
+    DataError
+        If the archive is missing, damaged, or has too much in it.
     """
     _check_directory(path.parent)
     check_file(path)
@@ -126,8 +143,7 @@ def members_of(path: Path, pattern: re.Pattern) -> Iterator[tuple[str, str]]:
                 if member.isfile() and pattern.search(member.name):
                     size += member.size
                     _check_unpacked(path, size)
-                    content = archive.extractfile(member).read()
-                    yield member.name, _decoded(f"{path}: {member.name}", content, "utf-8")
+                    yield member.name, archive.extractfile(member).read()
     except (OSError, EOFError, lzma.LZMAError, tarfile.TarError) as error:
         raise DataError(f"{path}: damaged: {error}") from error
 

@@ -25,10 +25,8 @@ class LabelledTexts(Sequences):
         Names of the classes.
     steps : int
         Words T of a text that are used, unless the user chooses others.
-    known : list of Text, optional
-        The texts that words are learnt from; those of the training split if not given.
     least : int
-        A word that they have less often is unknown.
+        A word that the training split has less often is unknown.
     keep_end : bool
         Of a longer text the last T words are used, else the first.
     """
@@ -40,11 +38,10 @@ class LabelledTexts(Sequences):
         labels: Sequence[str],
         steps: int,
         *,
-        known: list[Text] | None = None,
         least: int = 2,
         keep_end: bool = False,
     ):
-        counts = Counter(word for _, words in known or splits["train"] for word in words)
+        counts = Counter(word for _, words in splits["train"] for word in words)
         self.vocabulary = [None, *sorted(word for word, count in counts.items() if count >= least)]
         tokens = (UNKNOWN, *self.vocabulary[1:])
         encoding = Encoding(WORDS, lower=True, tokens=tokens, unknown=RARE, labels=tuple(labels))

@@ -112,7 +112,7 @@ class Sequences(DataSet):
             bounds = [*(bound for bound in self.buckets if bound < steps), steps]
             cut = list(cut_by_bucket(order, _lengths(members), bounds, batch))
         else:
-            cut = [(steps, chosen) for chosen in _pooled(order, _lengths(members), batch)]
+            cut = [(steps, chosen) for chosen in pooled(order, _lengths(members), batch)]
         turns = range(len(cut)) if generator is None else generator.permutation(len(cut))
         return [self._batch(members, cut[n][1], batch, cut[n][0]) for n in turns]
 
@@ -158,7 +158,7 @@ def _lengths(members: list[Example]) -> np.ndarray:
     return np.array([len(example.x) for example in members])
 
 
-def _pooled(order: np.ndarray, lengths: np.ndarray, batch: int) -> list[np.ndarray]:
+def pooled(order: np.ndarray, lengths: np.ndarray, batch: int) -> list[np.ndarray]:
     """Cut sequences into full batches of similar length."""
     pools = [order[n : n + POOL * batch] for n in range(0, order.size, POOL * batch)]
     sorted_pools = [pool[np.argsort(lengths[pool], kind="stable")] for pool in pools]

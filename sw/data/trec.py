@@ -17,7 +17,7 @@ VALIDATION_SHARE = 0.1  # of the training file
 class Trec(LabelledTexts):
     """5,452 questions for training and validation, 500 for test; words in lower case, the first T of each.
 
-    Words are known if the training file has them at least twice, the questions for validation included.
+    Words are known if the training split has them at least twice.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Trec(LabelledTexts):
         texts = {split: self._questions(directory, file) for split, file in FILES.items()}
         train, validation = hold_out(texts["train"], VALIDATION_SHARE)
         splits = {"train": train, "validation": validation, "test": texts["test"]}
-        super().__init__("trec", splits, KINDS, STEPS, known=texts["train"])
+        super().__init__("trec", splits, KINDS, STEPS)
         self.fingerprint = zlib.crc32(repr(texts).encode())
 
     @staticmethod

@@ -14,7 +14,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from etalstm.capacity import check_host_memory
 from etalstm.delta_inputs import DeltaInputs
 from etalstm.device.access import Access, exclusive
 from etalstm.device.both import BothPasses
@@ -31,6 +30,7 @@ from etalstm.device.hooks import SessionHooks
 from etalstm.device.results import InputGradients, Outputs, clear_padding
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import CallOrderError, DeviceError, DivergedError
+from etalstm.host.capacity import check_host_memory
 from etalstm.network import (
     WORD_BYTES,
     LayerGradients,
@@ -393,7 +393,10 @@ class Session(SessionHooks, BothPasses):
         ------
         DeviceError
             If the device is not one that :attr:`reduces`, or its memory has room for one layer's δ at a time only.
+        ValueError
+            If the cell is no LSTM.
         """
+        self.shape.network.require_lstm("contributions of cells")
         self._require("contributions", "backward", "backward")
         return self._contributions()
 

@@ -67,7 +67,7 @@ class DeltaReader:
         StreamError
             If one is damaged.
         """
-        every, batch, size = self._arrays.delta_index, self._arrays.h.batch, self._config.vector_beats
+        every, batch, size = self._arrays.delta_index, self._arrays.batch, self._config.vector_beats
         of_steps = every.part(0, every.vectors // self._most_steps * self._skipped.size)
         words = self._windows.read_words(of_steps).view(np.uint32)[..., : len(STREAM_INDEX)]
         shape = (self._memory.channels, self._skipped.size, -1, self._arrays.tiling.units.tiles, len(STREAM_INDEX))
@@ -79,12 +79,12 @@ class DeltaReader:
 
     def _vectors(self, tile: int) -> int:
         """Count the vectors of the streams of a batch tile."""
-        return self._arrays.tiling.gates * self._arrays.h.batch.size_of(tile)
+        return self._arrays.tiling.gates * self._arrays.batch.size_of(tile)
 
     def _decoded(self) -> np.ndarray:
         """Decode every stream: float32, (T, B, 4, H)."""
         gates, units = self._arrays.tiling.gates, self._arrays.tiling.units
-        batch, steps = self._arrays.h.batch, self._skipped.size
+        batch, steps = self._arrays.batch, self._skipped.size
         index = self._index()
         index[:, self._skipped] = 0
         beats, first = self._beats(int((index[..., _START] + index[..., _BEATS]).max()))

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from etalstm.device.api import Session
 from etalstm.device.device import Device
 from etalstm.device.results import Outputs
 from etalstm.device.shape import TrainingShape
+from etalstm.golden.declared import ProductGradients
 from etalstm.golden.passes import LayerBackward
 from etalstm.golden.totals import column_norms
 from etalstm.golden.trainer import Rows, network_backward, network_forward, network_outputs, network_update
@@ -28,15 +30,18 @@ class GoldenSession(Session):
 
     @staticmethod
     def _host_words(shape):
-        """Count also gradients, weights and velocities after an update, and h, c, local gradients of every cell.
+        """Count also gradients, weights and velocities after an update, and of every cell h, c and local gradients.
+
+        Of a cell of several stages: also what the stages before the last give.
 
         With delta inputs: also x and h of every layer as they were sent. With weights in bf16: also these.
         """
         network = shape.network
         cells = network.layers * shape.steps * shape.batch * network.hidden_size
+        tensors = len(KINDS) + 2 + sum(len(stage.outputs) for stage in network.declared.stages[:-1])
         sent = 0 if shape.inputs.off else 2 * cells + math.prod(shape.x_shape)
         copies = 3 if shape.weight_format == FLOAT32 else 4
-        return Session._host_words(shape) + copies * network.weights() + (len(KINDS) + 2) * cells + sent
+        return Session._host_words(shape) + copies * network.weights() + tensors * cells + sent
 
     def _load(self, parameters, velocities):
         self._take([Rows.of(entry) for entry in parameters])
@@ -56,18 +61,22 @@ class GoldenSession(Session):
     def _forward(self, x, lengths, h0, c0):
         shape = self.shape
         options = {"storage": shape.storage, "skipped_cells": self._skipped, "inputs": shape.inputs}
-        options["shared"] = self._shared
+        options |= {"shared": self._shared, "cell": shape.network.declared}
         self._passes = network_forward(self._read, x, lengths, h0, c0, **options)
         return Outputs(*network_outputs(self._passes))
 
     def _backward(self, dy, dh, dc, delta_threshold):
+        products = len(self.shape.network.declared.products)
+
         def whole(layer, result):
-            if self.when_whole:
-                self.when_whole(layer, _gradients_of(result))
+            for number, product in enumerate(result.products if self.when_whole else (), layer * products):
+                self.when_whole(number, _gradients_of(product))
 
         self._results = network_backward(
-            self._read, self._passes, dy, dh, dc, delta_threshold=delta_threshold, slices=self.shape.slices, whole=whole
-        )
+            self._read, self._passes, dy, dh, dc, delta_threshold=delta_threshold, slices=self.shape.slices,
+            whole=whole, cell=self.shape.network.declared,
+        )  # fmt: skip
+        self._products = [product for layer in self._results for product in layer.products]
 
     def _dx(self):
         return self._results[0].dx
@@ -76,19 +85,23 @@ class GoldenSession(Session):
         return np.stack([layer.dh0 for layer in self._results]), np.stack([layer.dc0 for layer in self._results])
 
     def _norm_terms(self):
-        return [column_norms(layer.weights) for layer in self._results], [layer.bias for layer in self._results]
+        return [column_norms(product.weights) for product in self._products], [p.bias for p in self._products]
 
     def _gradients(self):
-        return list(map(_gradients_of, self._results))
+        return list(map(_gradients_of, self._products))
 
     def _take_gradients(self, gradients):
-        self._results = [
-            replace(result, weights=canonical_rows(taken.weights), bias=canonical_rows(taken.bias))
-            for result, taken in zip(self._results, gradients, strict=True)
+        self._products = [
+            replace(
+                product,
+                weights=canonical_rows(taken.weights, product.gates),
+                bias=canonical_rows(taken.bias, product.gates),
+            )
+            for product, taken in zip(self._products, gradients, strict=True)
         ]
 
     def _update(self, rule):
-        layers, self._speeds = network_update(self._layers, self._speeds, self._results, rule)
+        layers, self._speeds = network_update(self._layers, self._speeds, self._products, rule)
         self._take(layers)
 
     def _usage(self):
@@ -104,8 +117,8 @@ class GoldenSession(Session):
         return {"cycles": 0}
 
 
-def _gradients_of(layer: LayerBackward) -> LayerGradients:
-    return LayerGradients(layer.weights, layer.bias, pytorch_rows)
+def _gradients_of(product: LayerBackward | ProductGradients) -> LayerGradients:
+    return LayerGradients(product.weights, product.bias, partial(pytorch_rows, gates=product.gates))
 
 
 class GoldenDevice(Device):

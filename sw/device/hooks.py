@@ -22,7 +22,8 @@ class SessionHooks(ABC):
     Members
     -------
     when_whole : callable, optional
-        Given a layer's number and its gradients as soon as a backward pass has them whole; the last layer comes first.
+        Given the number of a layer's matrix and its gradients as soon as a backward pass has them whole; the last layer
+        comes first.
     """
 
     when_whole: Callable[[int, LayerGradients], None] | None = None

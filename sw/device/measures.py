@@ -1,7 +1,5 @@
 """What the last passes have broadcast and kept, read from a machine's memory."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from etalstm.device.deltas import DeltaReader
@@ -9,7 +7,7 @@ from etalstm.device.windows import Windows
 from etalstm.hw.contract import STREAM_INDEX
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.network import NetworkMap
-from etalstm.storage import DENSE_TENSORS, KINDS, Usage
+from etalstm.storage import DENSE_TENSORS, KINDS, ProductCounts, Usage
 
 
 class Measures:
@@ -34,29 +32,36 @@ class Measures:
         active : array, bool, (T, B)
             Steps that are no padding.
         """
-        layers = zip(self._network.layers, self._skipped, self._broadcast(), strict=True)
         return [
             Usage.counted(
-                x=arrays.inputs.broadcast(x),
-                h=arrays.inputs.broadcast(h),
-                delta_kept=deltas.kept(),
+                units=self._network.network.hidden_size,
+                products=[self._counts(product, active, skipped) for product in arrays.products],
                 active=active,
                 skipped=skipped,
                 **self._kept(arrays, skipped, active.shape[1]),
             )
-            for arrays, skipped, (x, h, deltas) in layers
+            for arrays, skipped in zip(self._network.layers, self._skipped, strict=True)
         ]
+
+    def _counts(self, arrays: LayerArrays, active: np.ndarray, skipped: np.ndarray) -> ProductCounts:
+        """Count what one product has computed."""
+        sent, deltas = self._sent(arrays, skipped)
+        broadcast = [arrays.inputs.broadcast(operand) for operand in sent]
+        return ProductCounts.of(arrays.tiling.gates, broadcast, active, deltas.kept())
 
     def factors(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Read the two factors of each layer's dW: δ (T, B, 4H), and xh (T, B, K), float32."""
-        return [(deltas.values(), np.concatenate([x, h], axis=2)) for x, h, deltas in self._broadcast()]
-
-    def _broadcast(self) -> Iterator[tuple[np.ndarray, np.ndarray, DeltaReader]]:
-        """Read what each layer sent, of x and of the h of the step before; δ is read by who needs it."""
+        factors = []
         for arrays, skipped in zip(self._network.layers, self._skipped, strict=True):
-            steps = len(skipped)
-            x, h = (self._windows.read(each.first(steps + first))[first:] for each, first in arrays.factors)
-            yield x, h, DeltaReader(self._network, arrays, skipped, self._windows)
+            sent, deltas = self._sent(arrays, skipped)
+            factors.append((deltas.values(), np.concatenate(sent, axis=2)))
+        return factors
+
+    def _sent(self, arrays: LayerArrays, skipped: np.ndarray) -> tuple[list[np.ndarray], DeltaReader]:
+        """Read what was sent of a product's operands, x first; δ is read by who needs it."""
+        steps, operands = len(skipped), [(each, first) for each, first in arrays.factors if each]
+        sent = [self._windows.read(each.first(steps + first))[first:] for each, first in operands]
+        return sent, DeltaReader(self._network, arrays, skipped, self._windows)
 
     def _kept(self, arrays: LayerArrays, skipped: np.ndarray, batch: int) -> dict:
         """Count the kept elements of each kind, and the words of beats, that a layer's index tells."""

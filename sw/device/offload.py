@@ -43,6 +43,7 @@ class OffloadSession(Session):
     reduces = True
 
     def __init__(self, shape: TrainingShape, device: Device):
+        shape.network.require_lstm("a forward pass on the host (offload)")
         super().__init__(shape)
         self._inner = device.create(_streamed(shape))
         self._device_ran = False  # since the last forward pass

@@ -116,7 +116,7 @@ class HardwareSession(Session):
                 self.windows.write(array, moved[name])
             elif not array.raw:  # nothing is read there that was not written before
                 self.windows.write_words(array, np.zeros(array.words, np.float32))
-        self._scrubber.moved(plan.map.layers, moved)
+        self._scrubber.moved(plan.map.products, moved)
 
     @property
     def addresses(self) -> list[range]:
@@ -131,18 +131,21 @@ class HardwareSession(Session):
             self._adopt(self._planned(shape))
 
     def _load(self, parameters, velocities):
-        for arrays, entry, speed in zip(self._map.layers, parameters, velocities, strict=True):
+        for arrays, entry, speed in zip(self._map.products, parameters, velocities, strict=True):
             state = ((arrays.bias, entry.bias), (arrays.velocity, speed.weights), (arrays.bias_velocity, speed.bias))
             for array, values in (*((matrix, entry.weights) for matrix in arrays.matrices), *state):
                 self.windows.write(array, values)
                 self._scrubber.loaded(array, values)
 
     def _parameters(self):
-        return [LayerParameters(self.windows.read(a.weights), self.windows.read(a.bias)) for a in self._map.layers]
+        return self._read_matrices(lambda arrays: (arrays.weights, arrays.bias))
 
     def _velocities(self):
-        read = self.windows.read
-        return [LayerParameters(read(a.velocity), read(a.bias_velocity)) for a in self._map.layers]
+        return self._read_matrices(lambda arrays: (arrays.velocity, arrays.bias_velocity))
+
+    def _read_matrices(self, of: Callable[[LayerArrays], tuple[Array, Array]]) -> list[LayerParameters]:
+        products = self._map.products
+        return [LayerParameters(*map(self.windows.read, of(each)), each.tiling.gates) for each in products]
 
     def _forward(self, x, lengths, h0, c0):
         self._counts, self._inputs = {}, (x.copy(), lengths, h0.copy(), c0.copy())
@@ -219,7 +222,7 @@ class HardwareSession(Session):
         if self._map.mask:
             self._write_input(self._map.mask.first(len(x)), self._active.astype(np.float32), None)
             x = np.where(self._active[:, :, None], x, np.float32(0))  # no product is spent on padding
-        self._write_input(self._map.layers[0].x.first(len(x)), x, 0)
+        self._write_input(self._map.entry.x.first(len(x)), x, 0)
         self._used = {}
         self.spill = Spill(self._map.kept.held, self._streams(self._skipped))
 
@@ -247,7 +250,7 @@ class HardwareSession(Session):
 
     def _write_tokens(self) -> None:
         """Give each group of channels the distinct tokens of its sequences, and which of them each step has."""
-        arrays, division = self._map.layers[0].stages[0].tokens, self._map.division
+        arrays, division = self._map.entry.tokens, self._map.division
         x = np.zeros(arrays.x.array.shape, np.float32)
         of_steps = arrays.chosen.first(self._steps)
         chosen = np.zeros(of_steps.shape, np.float32)
@@ -300,10 +303,12 @@ class HardwareSession(Session):
         whole = sorted((number for number in self._untold if number > layer), reverse=True)
         for number in whole if self.when_whole else ():
             self._untold.remove(number)
-            self.when_whole(number, self._gradients_of(self._map.layers[number]))
+            products = self._map.layers[number].products
+            for place, arrays in enumerate(products, number * len(products)):
+                self.when_whole(place, self._gradients_of(arrays))
 
     def _dx(self):
-        dx = self.windows.read(self._map.layers[0].dx.first(self._steps))
+        dx = self.windows.read(self._map.entry.dx.first(self._steps))
         dx[self._skipped[0]] = 0  # skipped cells wrote nothing
         return dx
 
@@ -314,17 +319,18 @@ class HardwareSession(Session):
         return tuple(np.stack(state) for state in zip(*states, strict=True))
 
     def _norm_terms(self):
-        layers, read = self._map.layers, self.windows.read
-        return [read(a.norms) for a in layers], [canonical_rows(read(a.bias_gradient)) for a in layers]
+        products, read = self._map.products, self.windows.read
+        biases = [canonical_rows(read(each.bias_gradient), each.tiling.gates) for each in products]
+        return [read(each.norms) for each in products], biases
 
     def _gradients(self):
-        return list(map(self._gradients_of, self._map.layers))
+        return list(map(self._gradients_of, self._map.products))
 
     def _gradients_of(self, arrays: LayerArrays) -> LayerGradients:
         return LayerGradients(self.windows.read(arrays.gradient), self.windows.read(arrays.bias_gradient))
 
     def _take_gradients(self, gradients):
-        for arrays, taken in zip(self._map.layers, gradients, strict=True):
+        for arrays, taken in zip(self._map.products, gradients, strict=True):
             self.windows.write(arrays.gradient, taken.weights)
             self.windows.write(arrays.bias_gradient, taken.bias)
 
@@ -340,7 +346,7 @@ class HardwareSession(Session):
         self._counts["update"] = self._run("update")
 
     def _scrub(self):
-        self._scrubber.compare(self._map.layers, self.windows)
+        self._scrubber.compare(self._map.products, self.windows)
 
     def accumulate(self, name: str) -> None:
         """Put gradients aside, add or restore them: run ``keep``, ``add`` or ``restore`` of :attr:`Plan.programs`."""

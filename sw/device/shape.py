@@ -60,7 +60,8 @@ class TrainingShape:
         If a size is not an integer above zero, there are more slices than sequences, `storage` or `inputs` is for
         another number of layers, `log_share` is not above 0 and at most 1, there is no such architecture or weight
         format, the architecture does not compress and the storage is not dense, or tokens are shared with delta inputs
-        or on an architecture that skips no zeros.
+        or on an architecture that skips no zeros. Of a cell that is no LSTM, if it is to have delta inputs, narrow
+        weights, shared tokens or layers apart.
     """
 
     network: NetworkShape
@@ -97,8 +98,20 @@ class TrainingShape:
         if not isinstance(self.architecture, Architecture):
             object.__setattr__(self, "architecture", architecture(self.architecture))
         self.architecture.check_storage(self.storage)
+        self._check_cell()
         shared = check_shared_tokens(self.shared_tokens, self.inputs, self.architecture)
         object.__setattr__(self, "shared_tokens", shared)
+
+    def _check_cell(self) -> None:
+        """Refuse what only an LSTM can do yet."""
+        asked = {
+            "delta inputs": not self.inputs.off,
+            f"weights in {self.weight_format}": self.weight_format != FLOAT32,
+            "shared tokens": self.shared_tokens is not None,
+            "a program for each layer (layers_apart)": self.layers_apart,
+        }
+        for what in (what for what, is_asked in asked.items() if is_asked):
+            self.network.require_lstm(what)
 
     @property
     def x_shape(self) -> tuple[int, int, int]:

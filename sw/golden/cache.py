@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from etalstm import codec
+from etalstm.host.stale import drop_older_code
 from etalstm.hw import contract
 from etalstm.hw.fp import tables
-from etalstm.stale import drop_older_code
 
 
 def drop_stale() -> None:

@@ -15,6 +15,8 @@ _COMPUTE = {
     VectorOp.SUBTRACT: lambda a, b: add(a, -b),
     VectorOp.SIGMOID: sigmoid,
     VectorOp.TANH: tanh,
+    VectorOp.SELECT: lambda a, b: np.where(a != 0, b, np.float32(0)),
+    VectorOp.ADD_POSITIVE: lambda a, b: np.where((a != 0) & ~np.signbit(a), add(a, b), np.float32(0)),
 }
 
 

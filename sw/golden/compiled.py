@@ -13,7 +13,6 @@ import numpy as np
 from numba import njit
 
 from etalstm.codec import is_kept, rounded
-from etalstm.crew import CREW
 from etalstm.delta_inputs import OFF
 from etalstm.golden.activation import activation_of
 from etalstm.golden.arithmetic import finish, plus, times
@@ -30,6 +29,7 @@ from etalstm.golden.passes import (
 from etalstm.golden.reference import DENSE
 from etalstm.golden.sums import MINUS_ZERO, ZERO, accumulate, finish_empty, gradient_sums, mac_sums, packed_sums
 from etalstm.golden.totals import add_arrays, bias_gradient
+from etalstm.host.crew import CREW
 from etalstm.slices import slice_ranges, tree_total
 
 ONE = np.float32(1)

@@ -9,9 +9,9 @@ import numpy as np
 from numba import njit
 
 from etalstm.codec import is_kept
-from etalstm.crew import CREW
 from etalstm.golden.arithmetic import plus
 from etalstm.golden.sums import MINUS_ZERO, ZERO
+from etalstm.host.crew import CREW
 
 
 class Sender(NamedTuple):

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from etalstm.crew import CREW
 from etalstm.golden.tile import WIDTH
+from etalstm.host.crew import CREW
 
 TERMS = 256
 """Terms of a block. Those of two panels, and the scalars of a tile, fit the first cache."""

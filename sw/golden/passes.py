@@ -99,6 +99,16 @@ class LayerBackward:
     active: np.ndarray
 
     @property
+    def products(self) -> tuple["LayerBackward"]:
+        """The gradients of the layer's one product: those of a declared cell may have several."""
+        return (self,)
+
+    @property
+    def gates(self) -> int:
+        """Rows of each unit."""
+        return len(self.bias) // self.dh0.shape[1]
+
+    @property
     def delta(self) -> np.ndarray:
         """What is broadcast, with padding: float32, (T, B, 4H)."""
         return with_padding(self.sent, self.active)

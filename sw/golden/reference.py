@@ -27,26 +27,26 @@ def cell_forward(cell, matrices, x, h0, c0, active, storage=DENSE, skipped=None,
     Parameters
     ----------
     cell : Cell
-    matrices : list of (weights, bias)    of each stage: float32, (G*H, K) and (G*H,) with G gates, canonical rows
+    matrices : list of (weights, bias)    of each product: float32, (G*H, K) and (G*H,) with G gates, canonical rows
     x, h0, c0, active, storage, skipped, inputs, shared    see :func:`layer_forward`
 
     Returns
     -------
-    LayerPass, list of float32, (T, B, K): what the matrix of each stage acted on, as it was last sent
+    LayerPass, list of float32, (T, B, K): what the matrix of each product acted on, as it was last sent
 
     Raises
     ------
     ValueError
-        If a cell other than of one stage, which broadcasts x and the cell's output, is to have delta inputs.
+        If a cell other than of one product, with x and the cell's output, is to have delta inputs.
     """
-    if not inputs.off and [stage.operands for stage in cell.stages] != [("x", cell.output)]:
-        operands = "; ".join(", ".join(stage.operands) for stage in cell.stages)
+    if not inputs.off and [product.operands for product in cell.products] != [("x", cell.output)]:
+        operands = "; ".join(", ".join(product.operands) for product in cell.products)
         raise ValueError(
-            f"delta inputs need a cell of one stage that broadcasts x, {cell.output}; {cell.name} broadcasts {operands}"
+            f"delta inputs need a cell of one product, with x, {cell.output}; {cell.name} broadcasts {operands}"
         )
     steps = x.shape[0]
     h, c, intermediates, broadcasts = [h0], [c0], [], []
-    tokens = [shared if "x" in stage.operands else None for stage in cell.stages]
+    tokens = [shared if "x" in product.operands else None for product in cell.products]
     sums = [GateSums(inputs, active, x.shape[2], of_stage) for of_stage in tokens]
     for t in range(steps):
         h_new, c_new, kept, broadcast = _step_forward(cell, matrices, x[t], h[t], c[t], sums, t)
@@ -63,16 +63,18 @@ def cell_forward(cell, matrices, x, h0, c0, active, storage=DENSE, skipped=None,
 
 
 def _step_forward(cell, matrices, x, h, c, sums, t):
-    """Run step t; gives h, c, the local gradients, and what each stage's matrix acted on."""
-    outputs, kept, broadcasts = {"x": x, cell.output: h}, [], []
-    for n, (stage, matrix) in enumerate(zip(cell.stages, matrices, strict=True)):
-        operands = np.concatenate([outputs[name] for name in stage.operands], axis=1)
-        z, sent = sums[n].step(t, *matrix, operands)
-        broadcasts.append(sent)
-        gates = np.moveaxis(z.reshape(len(x), -1, len(stage.gates)), 2, 0)
+    """Run step t; gives h, c, the local gradients, and what each product's matrix acted on."""
+    outputs, kept, broadcasts, products = {"x": x, cell.output: h}, [], [], zip(matrices, sums, strict=True)
+    for stage in cell.stages:
+        gates = []
+        for product, (matrix, of_product) in zip(stage.products, products, strict=False):
+            operands = np.concatenate([outputs[name] for name in product.operands], axis=1)
+            z, sent = of_product.step(t, *matrix, operands)
+            broadcasts.append(sent)
+            gates.extend(np.moveaxis(z.reshape(len(x), -1, len(product.gates)), 2, 0))
         values = {cell.state_before: c} | dict(zip(stage.sums, gates, strict=True))
         values = evaluate(stage.forward + stage.local, values)
-        outputs[stage.output] = values[stage.output]
+        outputs |= {name: values[name] for name in stage.outputs}
         kept += [values[name] for name in stage.kept.values()]
     return outputs[cell.output], values[cell.state], kept, broadcasts
 
@@ -87,7 +89,7 @@ def cell_backward(cell, matrices, forward, broadcasts, dy, dh, dc, delta_thresho
 
     Returns
     -------
-    dx, dh0, dc0, list of (dW, db, delta): of each stage
+    dx, dh0, dc0, list of (dW, db, delta): of each product
     """
     dx = np.zeros_like(forward.x)
     whole = [np.zeros((*dy.shape[:2], weights.shape[0]), np.float32) for weights, _ in matrices]
@@ -104,38 +106,47 @@ def cell_backward(cell, matrices, forward, broadcasts, dy, dh, dc, delta_thresho
         of_step = [[rows[t] for rows in stages] for stages in (whole, delta)]
         kept = dict(zip(cell.kinds, intermediates[:, t], strict=True))
         pass_on = [partial(gradients.step, t) for gradients in collected]
-        found = _step_backward(cell, matrices, kept, live, dh, dc, *of_step, delta_threshold, pass_on)
+        operands = [broadcast[t] for broadcast in broadcasts]
+        found = _step_backward(cell, matrices, operands, kept, live, dh, dc, *of_step, delta_threshold, pass_on)
         dx[t], dh_before, dc_before = found
         dh, dc = np.where(live, dh_before, dh), np.where(live, dc_before, dc)
     sums = [(*sliced_gradients(*terms, slices), terms[0]) for terms in zip(delta, whole, broadcasts, strict=True)]
     return dx, dh, dc, sums
 
 
-def _step_backward(cell, matrices, kept, live, dh, dc, whole, delta, delta_threshold, pass_on):
-    """Go back through one step; fills δ of each stage, `whole` and `delta` as it is broadcast. Gives dx, dh, dc.
+def _step_backward(cell, matrices, operands, kept, live, dh, dc, whole, delta, delta_threshold, pass_on):
+    """Go back through one step; fills δ of each product, `whole` and `delta` as it is broadcast. Gives dx, dh, dc.
 
-    `pass_on` gives, of each stage, the operands' gradients from the sums Wᵀδ.
+    `operands` are those of each product, and `pass_on` gives their gradients from the sums Wᵀδ.
     """
-    gradients = {f"d{cell.output}": dh, cell.state_gradient: dc}
-    for n, stage in reversed(list(enumerate(cell.stages))):
+    gradients, units = {f"d{cell.output}": dh, cell.state_gradient: dc}, dh.shape[1]
+    outputs = {}
+    for product, columns in zip(cell.products, operands, strict=True):
+        outputs |= _by_operand(product, columns, units)
+    first = len(cell.products)
+    for stage in reversed(cell.stages):
         local = {name: kept[kind] for kind, name in stage.kept.items()}
+        local |= {name: outputs[name] for name in stage.outputs_read}
         gradients = evaluate(stage.backward, gradients | local)
-        deltas = np.stack([gradients[name] for name in stage.deltas], axis=2).reshape(len(dh), -1)
-        whole[n][:] = np.where(live, deltas, np.float32(0))
-        if delta_threshold > 0:
-            delta[n][:] = pruned(whole[n], delta_threshold)
-        gradients |= _operand_gradients(stage, pass_on[n](mac_sums(None, matrices[n][0], delta[n])), dh.shape[1])
+        first -= len(stage.products)
+        for n, product in enumerate(stage.products, first):
+            deltas = np.stack([gradients[name] for name in product.deltas], axis=2).reshape(len(dh), -1)
+            whole[n][:] = np.where(live, deltas, np.float32(0))
+            if delta_threshold > 0:
+                delta[n][:] = pruned(whole[n], delta_threshold)
+            columns = pass_on[n](mac_sums(None, matrices[n][0], delta[n]))
+            gradients |= {f"d{name}": part for name, part in _by_operand(product, columns, units).items()}
     return gradients["dx"], gradients[f"d{cell.output}"], gradients[cell.state_gradient_before]
 
 
-def _operand_gradients(stage, columns, units):
-    """Give the gradient of each operand by name, from those of all columns of a stage's matrix."""
-    gradients = {}
-    inputs = columns.shape[1] - units * sum(name != "x" for name in stage.operands)
-    for name in stage.operands:
+def _by_operand(product, columns, units):
+    """Cut what belongs to the columns of a product's matrix into what belongs to each operand, by name."""
+    parts = {}
+    inputs = columns.shape[1] - units * sum(name != "x" for name in product.operands)
+    for name in product.operands:
         size = inputs if name == "x" else units
-        gradients[f"d{name}"], columns = columns[:, :size], columns[:, size:]
-    return gradients
+        parts[name], columns = columns[:, :size], columns[:, size:]
+    return parts
 
 
 def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None, inputs=OFF, shared=None):

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from etalstm.crew import CREW
 from etalstm.golden.cache import drop_stale
 from etalstm.golden.packing import TERMS, Matrix, copy_rows_across, magnitudes, matrix_of, matrix_of_rows, survey
 from etalstm.golden.tile import ROWS, SIDE, SIDES, WIDTH, add_flushing, add_tile, side_of
+from etalstm.host.crew import CREW
 
 TILES = 8
 CHUNK = TILES * ROWS

@@ -3,8 +3,8 @@
 import numpy as np
 from numba import njit
 
-from etalstm.crew import CREW
 from etalstm.golden.arithmetic import plus, times
+from etalstm.host.crew import CREW
 
 ADD_PRODUCTS = 16
 """Products that take as long as an element-wise sum of words that come from memory."""

@@ -5,14 +5,17 @@ An engine is a module with ``layer_forward`` and ``layer_backward``: :mod:`etals
 """
 
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
+from etalstm.cells.cell import Cell
+from etalstm.cells.lstm import LSTM
 from etalstm.codec import round_bf16
 from etalstm.delta_inputs import DeltaInputs
-from etalstm.golden import compiled
+from etalstm.golden import compiled, declared
 from etalstm.golden.passes import LayerBackward, LayerPass, active_steps
-from etalstm.network import LayerParameters, canonical_rows, pytorch_rows
+from etalstm.network import GATES, LayerParameters, canonical_rows, pytorch_rows
 from etalstm.optimizer import UpdateRule
 from etalstm.storage import Storage
 from etalstm.weight_format import FLOAT32
@@ -23,33 +26,37 @@ OFF = DeltaInputs()
 
 @dataclass(frozen=True)
 class Rows:
-    """One layer's matrix (4H, K) and bias (4H,), or their velocities, float32 in canonical row order."""
+    """A matrix (G*H, K) and its bias (G*H,), or their velocities, float32 in canonical row order."""
 
     weights: np.ndarray
     bias: np.ndarray
+    gates: int = GATES
 
     @classmethod
     def of(cls, parameters: LayerParameters) -> "Rows":
-        """Reorder a layer's parameters from PyTorch's row order."""
-        return cls(canonical_rows(parameters.weights), canonical_rows(parameters.bias))
+        """Reorder parameters from PyTorch's row order."""
+        gates = parameters.gates
+        return cls(canonical_rows(parameters.weights, gates), canonical_rows(parameters.bias, gates), gates)
 
     def read_as(self, weight_format: str) -> "Rows":
         """Give the parameters as the passes read them, see :mod:`etalstm.weight_format`; the bias stays float32."""
-        return self if weight_format == FLOAT32 else Rows(round_bf16(self.weights), self.bias)
+        return self if weight_format == FLOAT32 else Rows(round_bf16(self.weights), self.bias, self.gates)
 
     def parameters(self) -> LayerParameters:
         """Reorder back to PyTorch's row order."""
-        return LayerParameters(pytorch_rows(self.weights), pytorch_rows(self.bias))
+        weights, bias = (pytorch_rows(array, self.gates) for array in (self.weights, self.bias))
+        return LayerParameters(weights, bias, self.gates)
 
 
 def network_forward(
-    layers, x, lengths, h0, c0, engine=compiled, storage=DENSE, skipped_cells=None, inputs=OFF, shared=None
+    layers, x, lengths, h0, c0, engine=compiled, storage=DENSE, skipped_cells=None, inputs=OFF, shared=None, cell=LSTM
 ) -> list[LayerPass]:
     """Run all layers forward; layer l + 1 reads layer l's h, which is frozen at padded steps.
 
     Parameters
     ----------
     layers : list of Rows
+        A layer's are as many as its cell has products.
     x : array, float32, (T, B, I)
     lengths : array, integers, (B,)
     h0, c0 : arrays, float32, (L, B, H)
@@ -57,19 +64,31 @@ def network_forward(
     skipped_cells : array, bool, (L, T), or None    cells that keep nothing and have no backward pass
     inputs : DeltaInputs                what of x and h the layers broadcast
     shared : SharedTokens, or None      the distinct tokens of x, whose sums the first layer computes once
+    cell : Cell                         of all layers; another than the LSTM runs on :mod:`etalstm.golden.declared`,
+                                        and has neither delta inputs nor shared tokens
 
     Returns
     -------
-    list of LayerPass
+    list of LayerPass, or of DeclaredPass
     """
     active = active_steps(lengths, x.shape[0])
     passes = []
-    for layer, rows in enumerate(layers):
+    for layer, rows in enumerate(_by_layer(layers, cell)):
         skipped = None if skipped_cells is None else skipped_cells[layer]
-        given = x, h0[layer], c0[layer], active, storage.layer(layer), skipped, inputs.layer(layer)
-        passes.append(engine.layer_forward(rows.weights, rows.bias, *given, None if layer else shared))
+        given = x, h0[layer], c0[layer], active, storage.layer(layer), skipped
+        if cell is LSTM:
+            more = inputs.layer(layer), None if layer else shared
+            passes.append(engine.layer_forward(rows[0].weights, rows[0].bias, *given, *more))
+        else:
+            passes.append(declared.layer_forward(cell, [(each.weights, each.bias) for each in rows], *given))
         x = passes[-1].y
     return passes
+
+
+def _by_layer(rows: list[Rows], cell: Cell) -> list[list[Rows]]:
+    """Give the matrices of each layer."""
+    products, rows = len(cell.products), iter(rows)
+    return list(iter(lambda: list(islice(rows, products)), []))
 
 
 def network_outputs(passes: list[LayerPass]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -79,7 +98,7 @@ def network_outputs(passes: list[LayerPass]) -> tuple[np.ndarray, np.ndarray, np
 
 
 def network_backward(
-    layers, passes, dy, dh, dc, engine=compiled, delta_threshold=0.0, slices=1, whole=None
+    layers, passes, dy, dh, dc, engine=compiled, delta_threshold=0.0, slices=1, whole=None, cell=LSTM
 ) -> list[LayerBackward]:
     """Run all layers backward, the top one first; layer l's dy is layer l + 1's dx.
 
@@ -92,15 +111,19 @@ def network_backward(
     delta_threshold : float             if above 0, what is below it of δ is not broadcast; db adds all of δ
     slices : int                        of the batch, see :mod:`etalstm.slices`
     whole : callable, optional          given a layer's number and its result as soon as it is there
+    cell : Cell                         of all layers
 
     Returns
     -------
-    list of LayerBackward, the first layer first
+    list of LayerBackward, or of DeclaredBackward, the first layer first
     """
     results = []
-    for layer in reversed(range(len(layers))):
-        final = dy, dh[layer], dc[layer]
-        results.append(engine.layer_backward(layers[layer].weights, passes[layer], *final, delta_threshold, slices))
+    for layer, rows in reversed(list(enumerate(_by_layer(layers, cell)))):
+        given = passes[layer], dy, dh[layer], dc[layer], delta_threshold, slices
+        if cell is LSTM:
+            results.append(engine.layer_backward(rows[0].weights, *given))
+        else:
+            results.append(declared.layer_backward(cell, [each.weights for each in rows], *given))
         dy = results[-1].dx
         if whole:
             whole(layer, results[-1])
@@ -126,12 +149,12 @@ def descend(values, velocity, gradient, rule: UpdateRule, weight_decay):
 
 
 def network_update(layers, velocities, gradients, rule: UpdateRule) -> tuple[list[Rows], list[Rows]]:
-    """Update every layer; the bias does not decay.
+    """Update every matrix; the bias does not decay.
 
     Parameters
     ----------
     layers, velocities : list of Rows
-    gradients : list of LayerBackward
+    gradients : list of LayerBackward or ProductGradients
     rule : UpdateRule
 
     Returns
@@ -142,6 +165,6 @@ def network_update(layers, velocities, gradients, rule: UpdateRule) -> tuple[lis
     for rows, speed, gradient in zip(layers, velocities, gradients, strict=True):
         weights = descend(rows.weights, speed.weights, gradient.weights, rule, rule.weight_decay)
         bias = descend(rows.bias, speed.bias, gradient.bias, rule, np.float32(0))
-        moved.append(Rows(weights[0], bias[0]))
-        speeds.append(Rows(weights[1], bias[1]))
+        moved.append(Rows(weights[0], bias[0], rows.gates))
+        speeds.append(Rows(weights[1], bias[1], rows.gates))
     return moved, speeds

@@ -1,11 +1,15 @@
 """What a layer's passes kept and computed, counted."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from numba import njit
 
+from etalstm.golden.declared import DeclaredBackward
 from etalstm.golden.passes import LayerBackward, LayerPass
 from etalstm.hw.contract import STREAM_BLOCK
-from etalstm.storage import DENSE_TENSORS, LayerStorage, Usage
+from etalstm.network import GATES
+from etalstm.storage import DENSE_TENSORS, LayerStorage, ProductCounts, Usage
 
 
 @njit(nogil=True, cache=True)
@@ -24,7 +28,18 @@ def _streams(elements, skipped, bf16):
     return kept, words
 
 
-def layer_usage(forward: LayerPass, backward: LayerBackward, storage: LayerStorage) -> Usage:
+def _products(forward: LayerPass, backward: LayerBackward | DeclaredBackward) -> Iterator[ProductCounts]:
+    """Count what each product of a layer's cell has computed."""
+    if isinstance(backward, LayerBackward):
+        operands = [forward.inputs.broadcast(sent) for sent in (forward.x_sent, forward.h_sent)]
+        yield ProductCounts.of(GATES, operands, forward.active, int(np.count_nonzero(backward.sent)))
+        return
+    for product in backward.products:
+        kept = int(np.count_nonzero(product.delta))
+        yield ProductCounts.of(product.gates, product.operands, forward.active, kept)
+
+
+def layer_usage(forward: LayerPass, backward: LayerBackward | DeclaredBackward, storage: LayerStorage) -> Usage:
     """Count what one layer kept and computed in an iteration.
 
     A stream is one kind of one cell, elements in the order of sequences, then units; beats are not filled up.
@@ -34,11 +49,9 @@ def layer_usage(forward: LayerPass, backward: LayerBackward, storage: LayerStora
     words = sum(size for _, size in streams)
     if not storage.compressed:
         words = DENSE_TENSORS * int((~forward.skipped).sum()) * batch * units
-    x, h = (forward.inputs.broadcast(sent) for sent in (forward.x_sent, forward.h_sent))
     return Usage.counted(
-        x=x,
-        h=h,
-        delta_kept=int(np.count_nonzero(backward.sent)),
+        units=units,
+        products=_products(forward, backward),
         active=forward.active,
         skipped=forward.skipped,
         kept=tuple(kept for kept, _ in streams),

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from etalstm.durable import write_whole
 from etalstm.errors import InterchangeError
+from etalstm.host.durable import write_whole
 from etalstm.interchange.state import LstmState, check_values, reordered
 
 OPSETS = range(17, 21)

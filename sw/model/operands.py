@@ -9,7 +9,6 @@ from etalstm.hw.config import Config
 from etalstm.hw.contract import STREAM_BLOCK
 from etalstm.plan.plan import Plan
 from etalstm.plan.tiling import Span
-from etalstm.storage import KINDS
 
 CERTAIN = 1 << 32  # a threshold of 32 random bits below which an element is kept: all
 
@@ -38,14 +37,14 @@ class Densities:
         }
         self._batch = plan.map.batch.size * plan.groups  # of which any may need a row
         self._shares = sorted(self._arrays(plan))
-        self._ones = [arrays for layer in plan.map.layers for stage in layer.stages if (arrays := stage.tokens)]
+        self._ones = [product.tokens for product in plan.map.products if product.tokens]
         self._indices = sorted(self._index_arrays(plan))
 
     def _index_arrays(self, plan: Plan):
         """Give first and last beat of every array of indices, its streams' tiles, and the layer's tiling."""
         beats = self._config.vector_beats
-        for layer in plan.map.layers:
-            tiling, kinds = layer.tiling, len(KINDS)
+        for layer in plan.map.products:
+            tiling, kinds = layer.tiling, len(layer.stage.kept)
             groups = [group for group in tiling.unit_groups for _ in range(kinds)]
             tiles = [Span(tile, 1) for tile in range(tiling.units.tiles)]
             indices = [(layer.index, groups, tiling.units), (layer.delta_index, tiles, tiling.units)]
@@ -69,12 +68,12 @@ class Densities:
     def _arrays(self, plan: Plan):
         """Give first beat, last beat and share of every array that is broadcast."""
         beats = self._config.vector_beats
-        for layer in plan.map.layers:
+        for layer in plan.map.products:
             units, inputs = layer.tiling.units, layer.tiling.inputs
-            arrays = [(layer.x.array, inputs), (layer.h.array, units)]
+            arrays = [(layer.operand.array, units), *([(layer.x.array, inputs)] if layer.x else [])]
             arrays += [(layer.delta.array, units)] if layer.delta else [(layer.delta_index, units)]
             arrays += [(operand.index, operand.share) for operand in layer.sent]
-            for tokens in (stage.tokens for stage in layer.stages if stage.tokens):
+            if tokens := layer.tokens:
                 arrays += [(tokens.x.array, inputs), (tokens.chosen.array, tokens.columns)]
             for array, share in arrays:
                 yield array.first * beats, (array.first + array.vectors) * beats, share.share, share.size

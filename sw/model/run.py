@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from etalstm.host.stale import drop_older_code
 from etalstm.hw import contract, distance
 from etalstm.hw.contract import Counter, Cycle
 from etalstm.hw.distance import ROUND_TRIP, STAGES
@@ -31,7 +32,6 @@ from etalstm.model.state import (
     entry_point,
 )
 from etalstm.model.stretch import others, shift, skip_scalars
-from etalstm.stale import drop_older_code
 
 AT_BOUNDARY, ENDED, STUCK = range(3)
 """Why :func:`run` came back: a part of the program begins, its end was reached, nothing happens any more."""

@@ -2,7 +2,8 @@
 
 from etalstm.nn.accelerate import accelerate
 from etalstm.nn.explain import Explanation, explain
+from etalstm.nn.hlstm import HLSTM
 from etalstm.nn.lstm import LSTM
 from etalstm.nn.onnx import read_onnx, write_onnx
 
-__all__ = ["LSTM", "Explanation", "accelerate", "explain", "read_onnx", "write_onnx"]
+__all__ = ["HLSTM", "LSTM", "Explanation", "accelerate", "explain", "read_onnx", "write_onnx"]

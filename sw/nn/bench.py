@@ -12,9 +12,9 @@ import torch
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from etalstm.device import Session, TrainingShape, open_device
+from etalstm.host.turns import take_turns
 from etalstm.network import LayerParameters, NetworkShape, check_size
 from etalstm.nn.lstm import LSTM
-from etalstm.turns import take_turns
 
 SHORTEST = 4  # steps of the shortest sequence of the packed batch
 

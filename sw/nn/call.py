@@ -1,14 +1,19 @@
-"""One layer and direction of an LSTM, as an engine computes it.
+"""One layer and direction of a network, as an engine computes it.
 
 Dimensions: B sequences, T steps, I inputs, H units.
 """
 
 import ctypes
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
+from etalstm.cells.hlstm import HLSTM
+from etalstm.cells.lstm import LSTM
 from etalstm.golden.passes import with_padding, without_padding
+from etalstm.network import GATES, LayerGradients, LayerParameters
 from etalstm.storage import Storage
 
 _compare = ctypes.CDLL(None).memcmp  # several times as fast as NumPy's comparison, which writes an array
@@ -16,40 +21,118 @@ _compare.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 
 @dataclass(frozen=True, eq=False)
-class LayerCall:
-    """All that the result of a layer depends on.
+class Call(ABC):
+    """All that the result of a layer depends on, besides its weights.
 
     Members
     -------
     x : array, (T, B, I)            steps in the order in which the layer reads them
     lengths : array, int64, (B,), or None    steps of each sequence; None: T for all
     h0, c0 : arrays, (B, H)
-    w_ih : array, (4H, I)
-    w_hh : array, (4H, H)
-    bias : array, (4H,)
     storage : Storage               of this one layer
     slices : int
+    cell : str
+        Name of the layer's cell.
     """
 
     x: np.ndarray
     lengths: np.ndarray | None
     h0: np.ndarray
     c0: np.ndarray
-    w_ih: np.ndarray
-    w_hh: np.ndarray
-    bias: np.ndarray
     storage: Storage
     slices: int
-
-    @property
-    def weights(self) -> tuple[np.ndarray, ...]:
-        """What stays on a device between two calls."""
-        return self.w_ih, self.w_hh, self.bias
+    cell: ClassVar[str]
 
     @property
     def inputs(self) -> tuple[np.ndarray | None, ...]:
         """What changes from call to call."""
         return self.x, self.lengths, self.h0, self.c0
+
+    @property
+    @abstractmethod
+    def weights(self) -> tuple[np.ndarray, ...]:
+        """What stays on a device between two calls; the second is w_hh."""
+
+    @staticmethod
+    @abstractmethod
+    def parameters(weights: tuple[np.ndarray, ...]) -> list[LayerParameters]:
+        """Give such weights, or velocities, as a session takes them."""
+
+    @staticmethod
+    @abstractmethod
+    def tensors(gradients: list[LayerGradients]) -> tuple[np.ndarray, ...]:
+        """Give a session's gradients as the weights are: new arrays."""
+
+
+@dataclass(frozen=True, eq=False)
+class LayerCall(Call):
+    """A call of an LSTM layer.
+
+    Members
+    -------
+    w_ih : array, (4H, I)
+    w_hh : array, (4H, H)
+    bias : array, (4H,)
+    """
+
+    w_ih: np.ndarray
+    w_hh: np.ndarray
+    bias: np.ndarray
+    cell = LSTM.name
+
+    @property
+    def weights(self):
+        """Give w_ih, w_hh, bias."""
+        return self.w_ih, self.w_hh, self.bias
+
+    @staticmethod
+    def parameters(weights):
+        """Give the one matrix and its bias."""
+        w_ih, w_hh, bias = weights
+        return [LayerParameters(np.concatenate([w_ih, w_hh], axis=1), bias)]
+
+    @staticmethod
+    def tensors(gradients):
+        """Give the gradients of w_ih, w_hh, bias."""
+        return gradients[0].tensors()
+
+
+@dataclass(frozen=True, eq=False)
+class HLSTMCall(Call):
+    """A call of an H-LSTM layer.
+
+    Members
+    -------
+    w_ih, w_hh, hidden_bias : arrays, (4H, I), (4H, H), (4H,)    of the hidden layers of i, f, g, o
+    w_gates, gates_bias : arrays, (4H, H), (4H,)                 of the gates, each with its hidden layer
+    """
+
+    w_ih: np.ndarray
+    w_hh: np.ndarray
+    hidden_bias: np.ndarray
+    w_gates: np.ndarray
+    gates_bias: np.ndarray
+    cell = HLSTM.name
+
+    @property
+    def weights(self):
+        """Give w_ih, w_hh, hidden_bias, w_gates, gates_bias."""
+        return self.w_ih, self.w_hh, self.hidden_bias, self.w_gates, self.gates_bias
+
+    @staticmethod
+    def parameters(weights):
+        """Give the hidden layers' matrix, and one for each gate."""
+        w_ih, w_hh, hidden_bias, *of_gates = weights
+        hidden = LayerParameters(np.concatenate([w_ih, w_hh], axis=1), hidden_bias)
+        pairs = zip(*(np.split(array, GATES) for array in of_gates), strict=True)
+        return [hidden, *(LayerParameters(matrix, bias, gates=1) for matrix, bias in pairs)]
+
+    @staticmethod
+    def tensors(gradients):
+        """Give the gradients of w_ih, w_hh, hidden_bias, w_gates, gates_bias."""
+        hidden, *of_gates = gradients
+        matrices, biases = ([getattr(each, name) for each in of_gates] for name in ("weights", "bias"))
+        return *hidden.tensors(), np.concatenate(matrices), np.concatenate(biases)
 
 
 @dataclass(frozen=True, eq=False)

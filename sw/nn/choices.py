@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
-from etalstm.durable import write_whole
-from etalstm.processors import count_processors, processor_name
+from etalstm.host.durable import write_whole
+from etalstm.host.processors import count_processors, processor_name
 
 
 @dataclass(frozen=True)

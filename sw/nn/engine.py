@@ -8,12 +8,13 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from etalstm.cells.lstm import LSTM
 from etalstm.device import DEVICES, GOLDEN, Device, is_hardware, open_device
 from etalstm.errors import DeviceError, DivergedError, EtaLstmError
 from etalstm.golden import float64
 from etalstm.golden.passes import active_steps
 from etalstm.network import canonical_rows, pytorch_rows
-from etalstm.nn.call import LayerCall, LayerStep
+from etalstm.nn.call import Call, LayerCall, LayerStep
 from etalstm.nn.pool import Claim, LayerSession, SessionPool
 
 FLOAT64 = "float64"
@@ -33,12 +34,12 @@ class Engine(ABC):
     dtype: np.dtype
 
     @abstractmethod
-    def forward(self, call: LayerCall) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def forward(self, call: Call) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Give y (T, B, H), h and c (B, H)."""
 
     @abstractmethod
-    def backward(self, make_call: Callable[[], LayerCall], dy, dh, dc) -> tuple[np.ndarray, ...]:
-        """Give dx, dh0, dc0, dW_ih, dW_hh, db for gradients of what :meth:`forward` gave.
+    def backward(self, make_call: Callable[[], Call], dy, dh, dc) -> tuple[np.ndarray, ...]:
+        """Give dx, dh0, dc0 and those of the call's weights for gradients of what :meth:`forward` gave.
 
         Parameters
         ----------
@@ -98,7 +99,7 @@ class DeviceEngine(Engine):
             session = self._sessions().claimed_by(claim) or self._recognised(make_call())
             return session.backward(dy, dh, dc, claim)
 
-    def _recognised(self, call: LayerCall) -> LayerSession:
+    def _recognised(self, call: Call) -> LayerSession:
         """Give the session that holds the pass of `call`, which is run again if there is none."""
         session = self._sessions().holding(call)
         if session is None:
@@ -162,7 +163,15 @@ class Float64Engine(Engine):
     key, dtype = FLOAT64, np.dtype(np.float64)
 
     def forward(self, call):
-        """Give y, h and c."""
+        """Give y, h and c.
+
+        Raises
+        ------
+        ValueError
+            If the layer is no LSTM.
+        """
+        if call.cell != LSTM.name:
+            raise ValueError(f"engine {FLOAT64} computes cell {LSTM.name} only, got cell {call.cell}")
         done = self._pass(call)
         padded = ~done.active[:, :, None]
         return np.where(padded, 0.0, done.y), done.h[-1], done.c[-1]

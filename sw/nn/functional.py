@@ -81,7 +81,7 @@ def _run(settings, x, batch_sizes, states, parameters, has_biases, layers, dropo
     if cast:
         x, *states = (tensor.float() for tensor in (x, *states))
         parameters = [tensor.float() for tensor in parameters]
-    _check_tensors(settings.engine, x, states, parameters)
+    check_tensors(settings.engine, x, states, parameters)
     results = _run_layers(settings, x, batch_sizes, states, parameters, has_biases, layers, dropout, bidirectional)
     return tuple(tensor.to(torch.get_autocast_dtype("cpu")) for tensor in results) if cast else results
 
@@ -117,7 +117,7 @@ def _joined(tensors: Sequence[Tensor], dim: int) -> Tensor:
     return torch.cat(tensors, dim) if len(tensors) > 1 else tensors[0]
 
 
-def _check_tensors(engine: Engine, x: Tensor, states: Sequence[Tensor], parameters: Sequence[Tensor]) -> None:
+def check_tensors(engine: Engine, x: Tensor, states: Sequence[Tensor], parameters: Sequence[Tensor]) -> None:
     """Raise ``RuntimeError`` for tensors that are not of the host, ``ValueError`` for a dtype of another width."""
     dtype = getattr(torch, engine.dtype.name)
     if all(tensor.is_cpu and tensor.dtype is dtype for tensor in (x, *states, *parameters)):

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import torch
 
-from etalstm.cache import cache_path
+from etalstm.host.cache import cache_path
+from etalstm.host.turns import take_turns
 from etalstm.nn.choices import Choices, Machine
-from etalstm.turns import take_turns
 
 BATCH_MAJOR, BATCH_MINOR = "batch-major", "batch-minor"
 LAYOUTS = (BATCH_MAJOR, BATCH_MINOR)

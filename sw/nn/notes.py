@@ -60,3 +60,16 @@ def taking(taker: Callable[[object], None]) -> Iterator[None]:
         yield
     finally:
         _TAKER.reset(token)
+
+
+@contextmanager
+def counting() -> Iterator[list[Usage]]:
+    """Collect what every layer keeps and computes that goes both ways, on a device that counts it."""
+    found: list[Usage] = []
+
+    def take(made: object) -> None:
+        if isinstance(made, PassNote) and made.usage:
+            found.append(made.usage)
+
+    with taking(take):
+        yield found

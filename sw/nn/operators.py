@@ -177,7 +177,7 @@ class _StepOrder:
     """Between the tensors of an operator and the arrays of an engine: packed or not, and which step is read first."""
 
     def __init__(self, batch_sizes: Tensor | None, reverse: bool):
-        self._packing = None if batch_sizes is None else _packing(batch_sizes.numpy().tobytes())
+        self._packing = None if batch_sizes is None else packing_of(batch_sizes.numpy().tobytes())
         self._lengths, self._reverse = self._packing and self._packing.lengths, reverse
 
     def enter(self, steps: Tensor) -> np.ndarray:
@@ -194,11 +194,12 @@ class _StepOrder:
         """Give what an engine computes."""
         h0, c0, w_ih, w_hh, b_ih, b_hh = (tensor.numpy() for tensor in (h0, c0, *parameters))
         kept = _storage(storage, tuple(thresholds))
-        return LayerCall(self.enter(x), self._lengths, h0[0], c0[0], w_ih, w_hh, b_ih + b_hh, kept, slices)
+        return LayerCall(self.enter(x), self._lengths, h0[0], c0[0], kept, slices, w_ih, w_hh, b_ih + b_hh)
 
 
 @lru_cache(maxsize=16)  # asked for by each layer and direction of a batch, there and back
-def _packing(batch_sizes: bytes) -> Packing:
+def packing_of(batch_sizes: bytes) -> Packing:
+    """Give where the steps of a packed batch lie, of its ``batch_sizes`` as int64."""
     return Packing(np.frombuffer(batch_sizes, np.int64))
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from etalstm.device import Device, Session, TrainingShape
 from etalstm.errors import PlanError
-from etalstm.network import LayerParameters, NetworkShape
-from etalstm.nn.call import LayerCall, LayerStep, same_bits
+from etalstm.network import NetworkShape
+from etalstm.nn.call import Call, LayerStep, same_bits
 from etalstm.nn.notes import Begun, PassNote, note
 
 IDLE_SESSIONS = 8  # that are kept although no pass of theirs is waited for
@@ -72,7 +72,7 @@ class LayerSession:
         longer = mine.masked and mine.steps >= shape.steps
         return mine == (replace(shape, steps=mine.steps, masked=True) if longer else shape)
 
-    def holds_weights(self, call: LayerCall | LayerStep) -> bool:
+    def holds_weights(self, call: Call | LayerStep) -> bool:
         """Tell whether the session's weights are those of `call`."""
         if self._weights is None:
             return False
@@ -80,11 +80,11 @@ class LayerSession:
             self._compared = weakref.ref(call)
         return self._compared() is call
 
-    def held_layer(self, call: LayerCall) -> bool:
+    def held_layer(self, call: Call) -> bool:
         """Tell whether the weights of the last call lay at the same address: a hint that it is the same layer."""
-        return self._address == call.w_hh.ctypes.data
+        return self._address == call.weights[1].ctypes.data
 
-    def holds_pass(self, call: LayerCall) -> bool:
+    def holds_pass(self, call: Call) -> bool:
         """Tell, by the bits of the inputs, whether the session can go back through `call`.
 
         A session whose last backward pass had a claim keeps no copies of inputs: the next pass will have a claim, too.
@@ -97,13 +97,13 @@ class LayerSession:
         self._claim = weakref.ref(claim)
         return claim
 
-    def forward(self, call: LayerCall) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def forward(self, call: Call) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Run a layer forward: y (T, B, H), h and c (B, H), arrays of the caller's own."""
         self._claim, self._gradients, self._knows_pass = _nothing, None, False
         if not self.holds_weights(call):
             self._load(call)
-        self._address = call.w_hh.ctypes.data
-        self._steps, lengths = len(call.x), call.lengths
+        self._address = call.weights[1].ctypes.data
+        self._steps, lengths, self._tensors = len(call.x), call.lengths, call.tensors
         x = self._padded(call.x)
         if lengths is None and self.shape.masked:
             lengths = np.full(x.shape[1], self._steps)
@@ -118,20 +118,20 @@ class LayerSession:
 
         Returns
         -------
-        dx (T, B, I), dh0, dc0 (B, H), dW_ih (4H, I), dW_hh (4H, H), db (4H,)
+        dx (T, B, I), dh0, dc0 (B, H), and those of the weights of the call
         """
         self._knows_pass, self._went_by_claim = False, claim is not None and self.is_claimed_by(claim)
         if self._went_by_claim:
             self._inputs = (None,) * 4
         back = self.session.backward(self._padded(dy), dh[None], dc[None])
-        self._gradients = self.session.gradients()[0]
+        self._gradients = self.session.gradients()
         self._claim = _nothing
         note(self._told)
-        return back.dx[: self._steps], back.dh0[0], back.dc0[0], *self._gradients.tensors()
+        return back.dx[: self._steps], back.dh0[0], back.dc0[0], *self._tensors(self._gradients)
 
     def gave(self, step: LayerStep) -> bool:
         """Tell whether the gradients of `step` are those of the session's last backward pass."""
-        return self._gradients is not None and same_bits(self._gradients.tensors(), step.gradients)
+        return self._gradients is not None and same_bits(self._tensors(self._gradients), step.gradients)
 
     def update(self, step: LayerStep) -> None:
         """Take a step that the host has taken too, so that its weights need not be loaded.
@@ -157,10 +157,10 @@ class LayerSession:
             sum(self.session.memory().get("reserved", {}).values()),
         )  # fmt: skip
 
-    def _load(self, call: LayerCall) -> None:
+    def _load(self, call: Call) -> None:
         self._weights = None  # if the device fails below, some are new and some are old
-        velocities = self._velocities and [_parameters(self._velocities)]
-        self.session.load([_parameters(call.weights)], velocities)
+        velocities = self._velocities and call.parameters(self._velocities)
+        self.session.load(call.parameters(call.weights), velocities)
         self._weights = tuple(array.copy() for array in call.weights)
 
     def _padded(self, steps: np.ndarray) -> np.ndarray:
@@ -181,11 +181,6 @@ def _copied(old: np.ndarray | None, new: np.ndarray | None) -> np.ndarray | None
     return old
 
 
-def _parameters(tensors: tuple[np.ndarray, ...]) -> LayerParameters:
-    w_ih, w_hh, bias = tensors
-    return LayerParameters(np.concatenate([w_ih, w_hh], axis=1), bias)
-
-
 class SessionPool:
     """The sessions of a device.
 
@@ -204,7 +199,7 @@ class SessionPool:
         session = next(claimed, None)
         return session and self._used(session)
 
-    def holding(self, call: LayerCall) -> LayerSession | None:
+    def holding(self, call: Call) -> LayerSession | None:
         """Give the session that holds the forward pass of `call`."""
         session = next((session for session in self._sessions if session.holds_pass(call)), None)
         return session and self._used(session)
@@ -213,7 +208,7 @@ class SessionPool:
         """Give the session whose last backward pass gave the gradients of `step` for its weights, or None."""
         return next((s for s in self._sessions if s.gave(step) and s.holds_weights(step)), None)
 
-    def session_for(self, call: LayerCall) -> LayerSession:
+    def session_for(self, call: Call) -> LayerSession:
         """Give a session to run `call` in, one with its weights if there is one.
 
         Raises
@@ -224,7 +219,7 @@ class SessionPool:
         shape = _shape_of(call)
         return self._idle_session(call, shape) or self._created(shape)
 
-    def _idle_session(self, call: LayerCall, shape: TrainingShape) -> LayerSession | None:
+    def _idle_session(self, call: Call, shape: TrainingShape) -> LayerSession | None:
         """Give a session whose pass nobody waits for. None: no session suits, and there is room for another one."""
         idle = [session for session in self._sessions if session.fits(shape) and not session.claimed]
         for suits in (LayerSession.holds_weights, LayerSession.held_layer):
@@ -269,12 +264,13 @@ class SessionPool:
         return replace(shape, steps=1 << (longest - 1).bit_length(), masked=True)
 
 
-def _shape_of(call: LayerCall) -> TrainingShape:
+def _shape_of(call: Call) -> TrainingShape:
     masked = call.lengths is not None
-    return _shape(*call.x.shape, call.w_hh.shape[1], masked, call.storage, min(call.slices, call.x.shape[1]))
+    slices = min(call.slices, call.x.shape[1])
+    return _shape(*call.x.shape, call.h0.shape[1], call.cell, masked, call.storage, slices)
 
 
 @lru_cache
-def _shape(steps, batch, inputs, units, masked, storage, slices) -> TrainingShape:
-    network = NetworkShape(inputs, units)
+def _shape(steps, batch, inputs, units, cell, masked, storage, slices) -> TrainingShape:
+    network = NetworkShape(inputs, units, cell=cell)
     return TrainingShape(network, batch, steps, masked=masked, storage=storage, slices=slices)

@@ -93,9 +93,9 @@ def work_of(benchmark: Benchmark, case: str) -> gpu.Work:
     known = densities_of(benchmark.name)
     kept, backward = {
         BASELINE: (1.0, 1.0),
-        MS1: (stream_share(known.ms1_local), 1.0),
-        MS2: (1.0, known.ms2_backward),
-        COMBINE: (stream_share(known.ms2_local), known.ms2_backward),
+        MS1: (stream_share(known.ms1.local), 1.0),
+        MS2: (1.0, known.ms2.backward),
+        COMBINE: (stream_share(known.ms2.local), known.ms2.backward),
     }[case]
     return gpu.Work(benchmark.network, benchmark.batch, benchmark.steps, kept, backward)
 

@@ -50,14 +50,15 @@ class Claim:
 
 CLAIMS = (
     Claim("speed, η-LSTM over the GPU", "×", 3.99, 5.73, "speed", ETA,
-          why="Four boards have a sixth of the V100's peak. Skipping gains most with the densities of TREC; those "
-          "of PTB are higher. With a quarter of the batch on each board a load of weights serves fewer sequences."),
+          why="Four boards have a sixth of the V100's peak. Skipping gains most where a sequence has one loss (trec10, "
+          "imdb), and least where every step has one (ptb, wmt). With a quarter of the batch on each board a load of "
+          "weights serves fewer sequences."),
     Claim("energy, η-LSTM over the GPU", "×", 2.75, 4.25, "energy", ETA,
           why="A board takes less power than the GPU, most of it static and estimated. Four boards take their static "
           "power four times, and each loads all weights."),
     Claim("speed, software only (Combine-MS on the GPU)", "×", 1.56, 1.79, "speed", COMBINE,
-          why="Nearly all of it is MS2, with TREC's share of skipped cells. PTB has no study with skipped cells. "
-          "MS1 saves bytes that are few beside those of the weights."),
+          why="Nearly all of it is MS2: trec10, imdb and waymo skip two thirds of the cells or more, the others none "
+          "at the dense score. MS1 saves bytes that are few beside those of the weights."),
     Claim("energy, software only (Combine-MS on the GPU)", "×", 1.54, 1.78, "energy", COMBINE,
           why="The GPU's power is taken to be the same, so the ratio is that of the speed."),
     Claim("speed, hardware only (Dyn-Arch)", "×", 1.42, 1.85, "speed", DYNAMIC,

@@ -9,6 +9,33 @@ from etalstm.hw.contract import STREAM_BLOCK
 from etalstm.storage import DENSE_TENSORS, KINDS
 
 PATH = Path(__file__).with_name("densities.json")
+SHARES = ("delta", "local", "inputs", "cells_skipped")
+"""What a chosen run says of what is not zero."""
+
+INSTEAD = {"eta": "ms1", "ms2": "ms1", "ms1": "dense"}
+"""Whose shares are taken for a use that no run of a study serves at the dense network's score."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What is left of a network's work and memory.
+
+    Members
+    -------
+    delta : float
+        Nonzero share of δ of all cells.
+    local : float
+        Nonzero share of the local gradients, in cells that are not skipped.
+    inputs : float
+        Share of x and h that is sent.
+    backward : float
+        Share of the cells that are not skipped.
+    """
+
+    delta: float
+    local: float
+    inputs: float
+    backward: float
 
 
 @dataclass(frozen=True)
@@ -21,24 +48,15 @@ class Densities:
         Data set that they were measured on.
     own : bool
         That is the benchmark's own data set; else the shares are assumed to be another's.
-    delta, local, inputs : float
-        Of η-LSTM: nonzero shares of δ and of the local gradients, and the share of x and h that is sent.
-    ms1_local : float
-        Nonzero share of the local gradients where only these are pruned.
-    ms2_delta, ms2_local, ms2_backward : float
-        Where cells are skipped, too: the nonzero share of δ of all cells, that of the local gradients in cells that are
-        not skipped, and the share of these cells. Without a study with skipped cells, those of MS1, and 1.
+    eta, ms1, ms2 : Shares
+        With all means, with small local gradients dropped and nothing else, and with skipped cells besides.
     """
 
     data: str
     own: bool
-    delta: float
-    local: float
-    inputs: float
-    ms1_local: float
-    ms2_delta: float
-    ms2_local: float
-    ms2_backward: float
+    eta: Shares
+    ms1: Shares
+    ms2: Shares
 
 
 @cache
@@ -52,11 +70,17 @@ def densities_of(benchmark: str) -> Densities:
     known = sources()
     data = known["benchmarks"].get(benchmark, known["assumed"])
     means = known["sets"][data]
-    eta, ms1, ms2 = means["eta"], means["ms1"], means["ms2"]
-    skipping = ms2 or ms1 | {"cells_skipped": 0.0}
-    skipping = skipping["delta"], skipping["local"], 1 - skipping["cells_skipped"]
-    shares = eta["delta"], eta["local"], eta["inputs"], ms1["local"], *skipping
-    return Densities(data, benchmark in known["benchmarks"], *shares)
+    return Densities(data, benchmark in known["benchmarks"], *(_shares(means, use) for use in ("eta", "ms1", "ms2")))
+
+
+def _shares(means: dict, use: str) -> Shares:
+    one = {"inputs": 1.0, "cells_skipped": 0.0} | _instead(means, use)
+    return Shares(one["delta"], one["local"], one["inputs"], 1 - one["cells_skipped"])
+
+
+def _instead(means: dict, use: str) -> dict:
+    """Give what is known for a use, or for the one that stands in for it."""
+    return means[use] or _instead(means, INSTEAD[use])
 
 
 def stream_share(local: float) -> float:

@@ -30,7 +30,7 @@ from etalstm.paper.claims import BASELINE_NAMES, CLAIMS, Finding, boards_text, f
 from etalstm.paper.densities import densities_of
 from etalstm.paper.document import Block, Figure, Heading, Paragraph, Table
 from etalstm.paper.figures import draw_bytes, draw_fit, draw_ratios
-from etalstm.paper.requests import BOARDS
+from etalstm.paper.requests import BOARDS, INFERENCE, STATIC
 from etalstm.paper.study import Study
 from etalstm.paper.values import GIGA, PROVENANCE, TERA, Value, together
 
@@ -66,8 +66,8 @@ def _opening(study: Study, command: str) -> Iterator[Block]:
         f"Made with {command}. The eight cases of the source paper on {len(study.names)} networks: "
         f"{', '.join(study.names)}. The paper names its six data sets, and the sizes of the networks here are "
         "ours. η-LSTM has two rows: with MS1 and MS2, as the paper names them, and with all means of this machine: "
-        "MS1, δ pruned to a share, delta inputs and weights in bfloat16. No board and no GPU was measured for "
-        "this page."
+        "besides, δ pruned to a share, delta inputs and weights in bfloat16. No board and no GPU was measured for this "
+        "page."
     )
     yield Paragraph(
         f"Letters say what a value rests on. {letters}. The cycle model differs from the Verilog by 0.58 % at most "
@@ -83,6 +83,7 @@ def _opening(study: Study, command: str) -> Iterator[Block]:
     for kind in BASELINES:
         for boards in BOARDS:
             yield Paragraph(_verdict(study, kind, boards))
+    yield Paragraph(_over_machines(study))
     yield Paragraph(
         "Where the speed of one board over tuned cuDNN comes from: the ratio of the peaks, times the share of its peak "
         "that Dyn-Arch reaches, over that which the GPU reaches, times how much faster η-LSTM with all means is than "
@@ -98,6 +99,19 @@ def _opening(study: Study, command: str) -> Iterator[Block]:
         "groups of channels, Dyn-Arch and η-LSTM",
     ]
     yield Table(columns, [_factors(study, one) for one in study.benchmarks])
+
+
+def _over_machines(study: Study) -> str:
+    texts = []
+    for case in (DYNAMIC, STATIC, INFERENCE):
+        places = (case, 1, ""), (ETA, 1, "")
+        pairs = [[find_row(study.rows, name, *place).milliseconds.value for place in places] for name in study.names]
+        ratios = [theirs / ours for theirs, ours in pairs]
+        texts.append(f"{CASES[case]} {sum(ratios) / len(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+    return (
+        f"How many times as long as {CASES[ETA]}, other machines take on one board, mean over the networks (lowest to "
+        f"highest): {', '.join(texts)}."
+    )
 
 
 def _factors(study: Study, benchmark: Benchmark) -> list[str]:

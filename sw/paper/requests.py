@@ -46,18 +46,18 @@ Measure = Callable[[Request], dict]
 def whole(benchmark: Benchmark, machine: str, boards: int) -> Request:
     """Ask for an iteration of a benchmark on one of so many boards, each with an equal part of the batch.
 
-    ``eta`` has all that the machine can do: δ pruned, streams in bfloat16, delta inputs where the densities have them,
-    weights in bfloat16. ``eta_paper`` has what the source paper names: MS1 and MS2. The cells of the early steps keep
-    nothing and have no backward pass. All nonzero δ of the study are in the other cells, at places drawn at random.
+    ``eta_paper`` has what the source paper names: MS1 and MS2. ``eta`` has all that the machine can do, as far as it
+    costs the network nothing: besides, δ pruned, delta inputs, weights in bfloat16. Cells that are skipped are those of
+    early steps. All nonzero δ of the study are in the other cells, at places drawn at random.
     """
     sizes = benchmark.hidden, benchmark.layers, benchmark.batch // boards, benchmark.steps
     if machine in ARCHITECTURES:
         return Request(*sizes, machine)
     known = densities_of(benchmark.name)
-    if machine == ETA_PAPER:
-        delta = min(1.0, known.ms2_delta / known.ms2_backward)  # a study counts cells with padding, δ without
-        return Request(*sizes, SWING.name, STORAGE, delta, known.ms2_local, kept_cells=(known.ms2_backward,))
-    return Request(*sizes, SWING.name, STORAGE, known.delta, known.local, known.inputs, BF16)
+    shares, weights = (known.ms2, FLOAT32) if machine == ETA_PAPER else (known.eta, BF16)
+    delta = min(1.0, shares.delta / shares.backward)  # a study counts cells with padding, δ without
+    of_data = delta, shares.local, shares.inputs, weights, (shares.backward,)
+    return Request(*sizes, SWING.name, STORAGE, *of_data)
 
 
 def short(benchmark: Benchmark, architecture: str) -> list[Request]:

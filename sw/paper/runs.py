@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from etalstm.durable import write_whole
 from etalstm.errors import RunError
+from etalstm.host.durable import write_whole
 from etalstm.paper.requests import Request
 
 _ROOT = Path(__file__).parents[1]

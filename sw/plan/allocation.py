@@ -1,10 +1,10 @@
-"""Allocates the arrays of a layer, stage by stage of its cell."""
+"""Allocates the arrays of a layer, product by product of its cell."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 
-from etalstm.cells.cell import Cell, Stage, count_vectors
+from etalstm.cells.cell import Cell, Product, Stage, count_vectors
 from etalstm.delta_inputs import LayerInputs
 from etalstm.hw.config import Config
 from etalstm.hw.contract import MOST_GATES
@@ -35,6 +35,12 @@ def share_of_lanes(config: Config, cell: Cell) -> Config:
     return replace(config, **{name: getattr(config, name) // parts for name in depths})
 
 
+def share_of_product(lanes: Config, stage: Stage) -> Config:
+    """Give the machine with the part of a stage's weight memory that each of its products has to itself."""
+    parts = 1 << (len(stage.products) - 1).bit_length()
+    return replace(lanes, weight_depth=lanes.weight_depth // parts)
+
+
 def scratch_vectors(stage: Stage, sends: bool) -> int:
     """Count the scratch vectors that a stage needs for each unit and sequence.
 
@@ -52,7 +58,9 @@ def batch_of(
     """Choose how many sequences are worked on together: as many as every stage allows."""
     lanes = share_of_lanes(config, cell)
     tiles = [
-        tile_batch(lanes, len(stage.gates), scratch_vectors(stage, sends), hidden_size, batch, slices)
+        tile_batch(
+            share_of_product(lanes, stage), len(stage.gates), scratch_vectors(stage, sends), hidden_size, batch, slices
+        )
         for stage in cell.stages
     ]
     return min(tiles, key=lambda tile: tile.most)
@@ -93,18 +101,20 @@ class LayerAllocation:
         self._batch, self._steps, self._partials, self._sending = batch, steps, partials, inputs
         self._units = Share(network.hidden_size, config.channels, config.lanes)
         self._shared: dict[str, Sequence] = {}
-        self.shards = [Shards(self._tiling(stage), into.groups) for stage in cell.stages]
+        self.shards = [
+            Shards(self._tiling(stage, product), into.groups) for stage in cell.stages for product in stage.products
+        ]
 
-    def _tiling(self, stage: Stage) -> LayerTiling:
-        inputs = self._network.inputs_of(self._number) if stage.operands[0] == "x" else 0
-        vectors = scratch_vectors(stage, not self._sending.off)
-        sizes = inputs, self._network.hidden_size
-        return tile_layer(self._lanes, len(stage.gates), vectors, self._batch, *sizes, self._narrow)
+    def _tiling(self, stage: Stage, product: Product) -> LayerTiling:
+        inputs = self._network.inputs_of(self._number) if product.operands[0] == "x" else 0
+        gates, vectors = (len(product.gates), len(stage.gates)), scratch_vectors(stage, not self._sending.off)
+        sizes, lanes = (inputs, self._network.hidden_size), share_of_product(self._lanes, stage)
+        return tile_layer(lanes, *gates, vectors, self._batch, *sizes, self._narrow)
 
     def allocate(
         self, below: LayerArrays | None, exchange: Exchange | None, room: SendingRoom | None, parameters: dict
     ) -> LayerArrays:
-        """Allocate all stages; gives the last.
+        """Allocate all products; gives the last.
 
         Parameters
         ----------
@@ -119,31 +129,36 @@ class LayerAllocation:
         """
         self._below, self._exchange, arrays = below, exchange, None
         self._room, self._parameters_of = room, parameters
-        for stage, shards in zip(self._cell.stages, self.shards, strict=True):
-            arrays = self._stage(stage, shards, arrays.stages if arrays else ())
+        products = [(stage, product) for stage in self._cell.stages for product in stage.products]
+        for (stage, product), shards in zip(products, self.shards, strict=True):
+            arrays = self._product(stage, product, shards, arrays.products if arrays else ())
         return arrays
 
-    def _stage(self, stage: Stage, shards: Shards, earlier: tuple[LayerArrays, ...]) -> LayerArrays:
-        takes_x, is_last, tiling = stage.operands[0] == "x", stage is self._cell.stages[-1], shards.tiling
-        suffix = f"{self._number}" if is_last else f"{self._number}_{stage.output}"
-        operands = self._operands(stage, tiling, takes_x)
+    def _product(self, stage: Stage, product: Product, shards: Shards, earlier: tuple[LayerArrays, ...]) -> LayerArrays:
+        takes_x, tiling, has_stage = product.operands[0] == "x", shards.tiling, product is stage.products[-1]
+        is_last = has_stage and stage is self._cell.stages[-1]
+        suffix = f"{self._number}" if is_last else f"{self._number}_{product.gates[0]}"
+        operands = self._operands(product, tiling, takes_x)
         return LayerArrays(
             number=self._number,
             cell=self._cell,
             stage=stage,
+            product=product,
             earlier=earlier,
-            lanes=self._lanes,
+            lanes=share_of_product(self._lanes, stage),
             tiling=tiling,
             shards=shards,
             storage=self._storage,
             **self._parameters(shards, suffix),
             **operands,
+            outputs=tuple(self._of_units(output, self._steps + 1) for output in stage.outputs) if has_stage else (),
             c=self._state() if is_last else None,
             inputs=self._sending,
             **self._sent(tiling, operands),
             tokens=self._token_arrays(tiling) if takes_x and self._tokens else None,
-            **self._kept(stage, tiling, suffix),
-            **self._gradients(stage, tiling, takes_x, is_last),
+            **self._kept(len(stage.kept) if has_stage else 0, tiling, suffix),
+            **self._gradients(product, tiling, takes_x, is_last),
+            output_gradients=tuple(self._of_units(name, 1) for name in stage.gradients) if has_stage else (),
         )
 
     def _parameters(self, shards: Shards, suffix: str) -> dict[str, Array]:
@@ -192,15 +207,14 @@ class LayerAllocation:
         slices = self._batch.slices
         return self._memory.add_raw(name, "optimizer", slices * vectors) if slices > 1 else None
 
-    def _operands(self, stage: Stage, tiling: LayerTiling, takes_x: bool) -> dict[str, Sequence | int | None]:
-        """Allocate what a stage broadcasts and what it gives."""
-        operand, steps = stage.operands[-1], self._steps
+    def _operands(self, product: Product, tiling: LayerTiling, takes_x: bool) -> dict[str, Sequence | int | None]:
+        """Allocate what a product broadcasts."""
+        operand = product.operands[-1]
         return {
             "x": self._inputs(tiling) if takes_x else None,
             "x_step": 1 if self._below else 0,
-            "operand": self._of_units(operand, steps + 1),
+            "operand": self._of_units(operand, self._steps + 1),
             "operand_step": 0 if operand == self._cell.output else 1,
-            "h": self._of_units(stage.output, steps + 1),
         }
 
     def _sent(self, tiling: LayerTiling, operands: dict) -> dict[str, SentOperand | Sequence | None]:
@@ -236,7 +250,7 @@ class LayerAllocation:
             needed=self._memory.add_raw(f"{name}_needed{self._number}", "activations", maps) if has_maps else None,
         )
 
-    def _kept(self, stage: Stage, tiling: LayerTiling, suffix: str) -> dict[str, Sequence | Array | None]:
+    def _kept(self, kinds: int, tiling: LayerTiling, suffix: str) -> dict[str, Sequence | Array | None]:
         """Allocate what the backward pass needs but the kept tensors themselves: δ, the streams' indices, row maps."""
         if not self._storage.compressed:
             return {"index": None, "delta": self._gates(f"delta{suffix}", tiling), "delta_index": None, "needed": None}
@@ -247,19 +261,20 @@ class LayerAllocation:
             return self._memory.add_raw(f"{name}{suffix}", kind, count)
 
         return {
-            "index": raw("index", "intermediates", parts * len(tiling.unit_groups) * len(stage.kept)),
+            "index": raw("index", "intermediates", parts * len(tiling.unit_groups) * kinds) if kinds else None,
             "delta": None,
             "delta_index": raw("delta_index", "deltas", parts * tiling.units.tiles),
             "needed": raw("needed", "deltas", NEEDED_ARRAYS * tiling.units.tiles) if has_map else None,
         }
 
-    def _gradients(self, stage: Stage, tiling: LayerTiling, takes_x: bool, is_last: bool) -> dict[str, Sequence | None]:
-        """Allocate the gradients that arrive at a stage and leave it."""
+    def _gradients(
+        self, product: Product, tiling: LayerTiling, takes_x: bool, is_last: bool
+    ) -> dict[str, Sequence | None]:
+        """Allocate the gradients that leave a product, and those of a cell that arrive at it."""
         return {
             "dy": self._of_units("dy", self._steps) if is_last else None,
             "dx": self._input_gradient(tiling) if takes_x else None,
-            "operand_gradient": self._of_units(f"d{stage.operands[-1]}", 1),
-            "dh": self._of_units(stage.gradient, 1),
+            "operand_gradient": self._of_units(f"d{product.operands[-1]}", 1),
             "dc": self._of_units("dc", 1) if is_last else None,
             "dh_sum": self._of_units("dh_sum", 1) if self._masked else None,
         }

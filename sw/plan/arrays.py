@@ -1,8 +1,9 @@
 """The arrays of a layer in the channels' windows, and where parts of them lie."""
 
 from dataclasses import dataclass
+from itertools import islice
 
-from etalstm.cells.cell import Cell, Stage
+from etalstm.cells.cell import Cell, Product, Stage
 from etalstm.delta_inputs import LayerInputs
 from etalstm.hw.config import Config
 from etalstm.plan.exchange import Exchange
@@ -11,23 +12,28 @@ from etalstm.plan.operands import Place, RowMap
 from etalstm.plan.sent import SentOperand
 from etalstm.plan.sequence import Sequence
 from etalstm.plan.shards import Shards
-from etalstm.plan.tiling import LayerTiling, Span
+from etalstm.plan.tiling import BatchTiles, LayerTiling, Span
 from etalstm.plan.tokens import TokenArrays
 from etalstm.storage import LayerStorage
 
 
 @dataclass(frozen=True)
 class LayerArrays:
-    """The arrays in memory of one stage of a layer's cell; the last stage has the layer's own.
+    """The arrays in memory of one product of a layer's cell.
+
+    The last product of a stage has the stage's own arrays too, and that of the last stage the layer's. Others have None
+    in their place.
 
     Members
     -------
     number : int          of the layer
     cell : Cell
     stage : Stage         of the cell
+    product : Product     of the stage
     earlier : tuple of LayerArrays
-        The stages before this one.
-    lanes : Config        the machine with the share of the lane memories that this stage has
+        The products before this one.
+    lanes : Config        the machine with the share of the lane memories that this product has; of the bias memory,
+        that its stage has
     tiling : LayerTiling
     shards : Shards       which rows of `gradient` and `velocity` each group of channels has
     rows, columns : the two copies of the matrix that the passes read
@@ -40,11 +46,11 @@ class LayerArrays:
     partial : list of (Array, Array)    dW and db of parts of the batch that wait for those before them
     bias_sums : Array     db of each slice, while segments follow one another; None if there is one slice
     norms : Σ dW² of each column
-    x : Sequence          what enters the layer, and the step it starts at; None if another stage takes it
+    x : Sequence          what enters the layer, and the step it starts at; None if another product is with it
     operand : Sequence    the operand of the matrix that is not x, and the step it starts at: the cell's output of the
         step before, or an earlier stage's of this step
     operand_gradient : Sequence    its gradient, one step
-    h : Sequence          the stage's output: T + 1 steps, the cell's first is the initial state
+    outputs : tuple of Sequence    of the stage: T + 1 steps, the first of the cell's is the initial state
     c : Sequence          the last stage's, likewise; with compressed storage one step, the present state
     index : Array         with compressed storage: a vector for the index of each stream
     storage : LayerStorage
@@ -53,9 +59,10 @@ class LayerArrays:
     needed : Array        with compressed storage, unless the columns stay in the lanes: a vector for each tile and
         gate, which rows the present δ needs
     dy : Sequence         gradients that arrive from above; of the last stage
-    dx : Sequence         gradients that leave below; of the stage that takes x
-    dh, dc : Sequence     gradients of output and state, of one step. In the last stage these are the final states'
-        before the backward pass, and the initial states' after it. Earlier stages have no dc
+    dx : Sequence         gradients that leave below; of the product with x
+    output_gradients : tuple of Sequence, dc : Sequence    gradients of the stage's outputs and of the state, of one
+        step. In the last stage these are the final states' before the backward pass, and the initial states' after it.
+        Earlier stages have no dc
     dh_sum : Sequence     dy + dh of a step, kept where the batch is masked
     inputs : LayerInputs  which elements of the operands are broadcast
     sent_x, sent_operand : SentOperand    x and the other operand, where only their changes are; else None
@@ -66,6 +73,7 @@ class LayerArrays:
     number: int
     cell: Cell
     stage: Stage
+    product: Product
     earlier: tuple["LayerArrays", ...]
     lanes: Config
     tiling: LayerTiling
@@ -88,7 +96,7 @@ class LayerArrays:
     operand: Sequence
     operand_step: int
     operand_gradient: Sequence
-    h: Sequence
+    outputs: tuple[Sequence, ...]
     c: Sequence | None
     index: Array | None
     storage: LayerStorage
@@ -97,7 +105,7 @@ class LayerArrays:
     needed: Array | None
     dy: Sequence | None
     dx: Sequence | None
-    dh: Sequence
+    output_gradients: tuple[Sequence, ...]
     dc: Sequence | None
     dh_sum: Sequence | None
     inputs: LayerInputs
@@ -107,9 +115,31 @@ class LayerArrays:
     tokens: TokenArrays | None
 
     @property
-    def stages(self) -> tuple["LayerArrays", ...]:
-        """All stages up to this one: of the last stage, all stages of the layer."""
+    def products(self) -> tuple["LayerArrays", ...]:
+        """All products up to this one: of the last, all products of the layer."""
         return (*self.earlier, self)
+
+    @property
+    def stages(self) -> tuple[tuple["LayerArrays", ...], ...]:
+        """The products of each stage up to this one."""
+        products = iter(self.products)
+        stages = (tuple(islice(products, len(stage.products))) for stage in self.cell.stages)
+        return tuple(filter(None, stages))
+
+    @property
+    def h(self) -> Sequence:
+        """The cell's output, of the last product."""
+        return self.outputs[0]
+
+    @property
+    def dh(self) -> Sequence:
+        """Its gradient."""
+        return self.output_gradients[0]
+
+    @property
+    def batch(self) -> BatchTiles:
+        """How the sequences are divided."""
+        return self.operand.batch
 
     @property
     def matrices(self) -> tuple[Array, ...]:
@@ -119,13 +149,18 @@ class LayerArrays:
 
     @property
     def is_last(self) -> bool:
-        """This is the last stage: its output and state are the cell's."""
+        """This is of the last stage, whose output and state are the cell's."""
         return self.stage is self.cell.stages[-1]
+
+    @property
+    def has_stage(self) -> bool:
+        """This is the last product of its stage, so it has the stage's arrays."""
+        return self.product is self.stage.products[-1]
 
     @property
     def is_recurrent(self) -> bool:
         """The operand that is no input is the cell's output of the step before."""
-        return self.stage.operands[-1] == self.cell.output
+        return self.product.operands[-1] == self.cell.output
 
     @property
     def sent(self) -> tuple[SentOperand, ...]:
@@ -141,24 +176,29 @@ class LayerArrays:
 
     @property
     def first_weight(self) -> int:
-        """Where the stage's share of the weight memory begins."""
-        return len(self.earlier) * self.lanes.weight_depth
+        """Where the product's share of the weight memory begins."""
+        return sum(product.lanes.weight_depth for product in self.earlier)
 
     @property
     def first_bias(self) -> int:
-        """Where the stage's share of the bias memory begins."""
-        return len(self.earlier) * self.lanes.bias_depth
+        """Where the product's share of the bias memory begins."""
+        return sum(product.bias_depth for product in self.earlier)
+
+    @property
+    def bias_depth(self) -> int:
+        """The product's share of the bias memory."""
+        return self.lanes.bias_depth // len(self.stage.products)
 
     @property
     def first_kind(self) -> int:
         """Kinds of local gradients that the earlier stages keep."""
-        return sum(len(layer.stage.kept) for layer in self.earlier)
+        return sum(len(product.stage.kept) for product in self.earlier if product.has_stage)
 
     @property
     def gates_vectors(self) -> int:
-        """Vectors of a step's gates: what a dense cell keeps of this stage."""
-        batch = self.h.batch
-        return self.tiling.gates * self.tiling.units.tiles * batch.size * batch.count
+        """Vectors of a step's gates: what a dense cell keeps of this stage; counted at its last product."""
+        gates = len(self.stage.kept_gates) if self.has_stage else 0
+        return gates * self.tiling.units.tiles * self.batch.size * self.batch.count
 
     def dw_at(self, number: int) -> Place:
         """Where a backward pass leaves dW of a column group, of a group's part of the batch."""
@@ -180,14 +220,14 @@ class LayerArrays:
     def index_of(self, step: int, batch_tile: int, group: Span, kind: int) -> Place:
         """Where the index of a stream lies."""
         groups = self.tiling.unit_groups
-        number = (step * self.h.batch.count + batch_tile) * len(groups) + groups.index(group)
+        number = (step * self.batch.count + batch_tile) * len(groups) + groups.index(group)
         return Place(self.index, number * len(self.stage.kept) + kind, (number, kind))
 
     def delta_at(self, step: int, batch_tile: int, tile: int = 0) -> Place:
         """Where a tile's δ lies, or with compressed storage the index of its stream."""
         if not self.storage.compressed:
             return self.delta.part(step, batch_tile, self.tiling.gates * tile)
-        number = (step * self.h.batch.count + batch_tile) * self.tiling.units.tiles + tile
+        number = (step * self.batch.count + batch_tile) * self.tiling.units.tiles + tile
         return Place(self.delta_index, number, (step, batch_tile))
 
     @property

@@ -12,6 +12,7 @@ from etalstm.hw import contract
 from etalstm.hw.config import Config
 from etalstm.hw.contract import Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
+from etalstm.plan.bias import BiasGradients
 from etalstm.plan.collect import COLLECTING, Collector
 from etalstm.plan.emit import Emitter
 from etalstm.plan.needed import NeededRows
@@ -22,7 +23,6 @@ from etalstm.plan.steps import loop_through
 from etalstm.plan.streams import NO_STEPS, Steps, Streams
 from etalstm.plan.tiling import Span, spans
 from etalstm.plan.vectors import ZERO, Vectors
-from etalstm.slices import tree_total
 
 # Beats of weights that are loaded before the row map is known, besides one for each vector that δ takes to compute and
 # to store: about as many as the memory takes to answer.
@@ -59,8 +59,6 @@ class BackwardLayer:
     Cells of steps in `skipped` emit nothing. The gradients that they would pass on are zero. Their readers take the
     constant 0 instead: the step before, and this layer where the cell of the layer `above` is skipped.
 
-    Each slice of the batch has a db of its own in the scratch memory; after the first step they are added as a tree.
-
     With `skips`, a layer with a row map loads a row of weights only if its δ is nonzero in at least one sequence that
     shares the load. Two loads take all rows: those before the map is known, and those that several steps share.
     """
@@ -79,12 +77,13 @@ class BackwardLayer:
         self._skipped, self._above, scratch = skipped, above, Scratch(config)
         self._refreshes = layer.inputs.refreshes
         context = config, emitter, scratch, network
-        self._stages = [BackwardStage(*context, arrays, skipped, above, skips) for arrays in reversed(layer.stages)]
+        self._stages = [BackwardStage(*context, products, skipped, above, skips) for products in reversed(layer.stages)]
 
     def emit(self, steps: range) -> None:
         """Append the instructions of some steps; those after them have run. The bias gradients are left in memory."""
         for stage in self._stages:
-            stage.begin_bias(steps)
+            for bias in stage.biases:
+                bias.begin(steps)
         kept = [step for step in reversed(steps) if step not in self._skipped]
         if kept:
             self._prepare_first(self._parts(kept[0]))
@@ -92,13 +91,20 @@ class BackwardLayer:
             self._emitter, range(len(kept)), partial(self._kind, kept), partial(self._step, kept), self._period
         )
         for stage in self._stages:
-            stage.propagation.rest(kept)
-            stage.end_bias(steps)
+            for propagation in stage.propagations:
+                propagation.rest(kept)
+            for bias in stage.biases:
+                bias.end(steps)
 
     @property
     def _period(self) -> int:
         """Steps after which what they do may repeat."""
-        return math.lcm(*(stage.propagation.steps for stage in self._stages))
+        return math.lcm(*(propagation.steps for propagation in self._propagations))
+
+    @property
+    def _propagations(self) -> list[Propagation]:
+        """Those of all stages."""
+        return [propagation for stage in self._stages for propagation in stage.propagations]
 
     def _kind(self, kept: Sequence[int], index: int) -> tuple:
         """Tell in what a step, with the one that follows it, may differ from others.
@@ -119,23 +125,25 @@ class BackwardLayer:
         after = [part for step in kept[index + 1 : index + 2] for part in self._parts(step)]
         for position, (stage, step, tiles) in enumerate(parts):
             products, stores = late
-            stores += stage.propagation.left(step if position else kept[max(0, index - 1)])
+            for propagation in stage.propagations:
+                stores += propagation.left(step if position else kept[max(0, index - 1)])
             stage.all_deltas(step, tiles, products, stores)
             late = [], []
-            stage.propagation.units(step, tiles)
+            for propagation in stage.propagations:
+                propagation.units(step, tiles)
             following = parts[position + 1 :] or after
+            if not stage.collects_in_delta:
+                self._prepare_first(following)
+            for propagation in stage.propagations:
+                propagation.inputs(step, tiles)
             if stage.collects_in_delta:  # what is prepared has the place in which the inputs' gradients are collected
-                stage.propagation.inputs(step, tiles)
                 self._prepare_first(following)
-            else:
-                self._prepare_first(following)
-                stage.propagation.inputs(step, tiles)
 
     def _late(self, kept: Sequence[int], index: int) -> tuple[list[Emit], list[Emit]]:
         """Give the products, and then the stores, that were left for the time in which a step's first δ is computed."""
         products, stores = [], []
-        for stage in self._stages:
-            more, last = stage.propagation.shared_inputs(kept, index - 1)
+        for propagation in self._propagations:
+            more, last = propagation.shared_inputs(kept, index - 1)
             products, stores = products + stores + more, last
         return products, stores
 
@@ -152,17 +160,18 @@ class BackwardLayer:
         def of_step(turn):
             emit_all(*self._late(steps, turn))
             for stage, step, tiles in self._parts(steps[turn]):
-                stage.propagation.units(step, tiles)
-                stage.propagation.inputs(step, tiles)
-                emit_all(stage.propagation.left(step))
+                for propagation in stage.propagations:
+                    propagation.units(step, tiles)
+                    propagation.inputs(step, tiles)
+                    emit_all(propagation.left(step))
 
         self._emitter.loop(self._steps, of_step, self._period)
-        for stage in self._stages:
-            stage.propagation.rest(steps)
+        for propagation in self._propagations:
+            propagation.rest(steps)
 
     def _parts(self, step: int) -> list[tuple["BackwardStage", int, range]]:
         """Give stages and batch tiles of a step in order; batch tiles that share loads of weights are one part."""
-        most = min(stage.propagation.most_tiles for stage in self._stages)
+        most = min(propagation.most_tiles for propagation in self._propagations)
         shared = [range(span.first, span.first + span.count) for span in spans(self._tiles, most)]
         return [(stage, step, tiles) for tiles in shared for stage in self._stages]
 
@@ -170,9 +179,12 @@ class BackwardLayer:
 class BackwardStage:
     """Emits the parts of one stage's backward pass.
 
+    `products` are the arrays of the stage's products; the last has the stage's own.
+
     Members
     -------
-    propagation : Propagation
+    propagations, biases : lists of Propagation, of BiasGradients
+        One for each product.
     collects_in_delta : bool
         The gradients of the operands are collected in the scratch memory of δ.
     """
@@ -183,12 +195,13 @@ class BackwardStage:
         emitter: Emitter,
         scratch: Scratch,
         network: NetworkMap,
-        layer: LayerArrays,
+        products: tuple[LayerArrays, ...],
         skipped: Steps,
         above: Steps,
         skips: bool,
     ):
-        self._emitter, self._network, self._layer = emitter, network, layer
+        self._layer = layer = products[-1]
+        self._emitter, self._network, self._products = emitter, network, products
         self._skipped, self._above = skipped, above
         self._cell, self._stage, tiling = layer.cell, layer.stage, layer.tiling
         self._streams, most = Streams(emitter, network, layer), max(group.count for group in tiling.unit_groups)
@@ -197,9 +210,8 @@ class BackwardStage:
         self.collects_in_delta = layer.sent != () and collecting[1].vectors[0] == self._delta
         passes_in_delta = not layer.sent and self._masking is not None
         delays = not (self.collects_in_delta or passes_in_delta) and len(layer.cell.stages) == 1
-        self.propagation = Propagation(
-            config, emitter, network, layer, self._row_map, self._whole_beats, self._masking, *collecting, delays
-        )
+        of_stage = self._row_map, self._whole_beats, self._masking, *collecting, delays
+        self.propagations = [Propagation(config, emitter, network, product, *of_stage) for product in products]
 
     def _take(self, scratch: Scratch, most: int, size: int, skips: bool) -> None:
         """Reserve scratch memory for groups of `most` tiles of units and `size` sequences."""
@@ -208,9 +220,8 @@ class BackwardStage:
         needs_gates = not self._layer.storage.compressed or self._layer.row_map
         self._vectors.take(self._stage.backward_arrays if needs_gates else self._stage.streamed_arrays)
         self._delta = self._vectors.array(self._stage.deltas[0])
-        self._biases, slices = tiling.gates * tiling.units.tiles, self._network.batch.slices
-        bias = scratch.take("the bias gradients", slices * self._biases)
-        self._bias = [bias.at(number * self._biases) for number in range(slices)]
+        steps = self._network.steps
+        self.biases = [BiasGradients(self._emitter, scratch, layer, steps) for layer in self._products]
         self._row_map, self._whole_beats = self._layer.row_map if skips else None, 0
         if self._row_map:
             operations = 1 + len(self._stage.backward) + tiling.gates
@@ -219,7 +230,7 @@ class BackwardStage:
             self._whole_beats = _LATENCY_BEATS + beats * vectors
         self._masking = None
         if self._network.mask:
-            passed = tuple(self._delta.at(n * size) for n in range(len(self._stage.deltas) * most))
+            passed = tuple(self._delta.at(n * size) for n in range(tiling.gates * most))
             self._masking = Masking(scratch.take("the mask", size), scratch.take("merged dh", size), passed)
 
     def _collecting(self, scratch: Scratch, most: int) -> tuple[Collecting, Collecting]:
@@ -236,32 +247,6 @@ class BackwardStage:
         vectors = [tuple(base.at(n * most * size) for n in range(COLLECTING)) for base in bases]
         collectors = [Collector(*context, sent, self._skipped) for sent in self._layer.sent]
         return tuple(Collecting(*each, most) for each in zip(collectors, vectors, strict=True))
-
-    def begin_bias(self, steps: range) -> None:
-        """Have every slice's db of the steps that have run."""
-        vectors = len(self._bias) * self._biases
-        if steps.stop == self._network.steps:
-            self._emitter.vector(VectorOp.MULTIPLY, self._bias[0], ZERO, ZERO, inner=vectors)
-        else:
-            self._emitter.load(self._bias[0], self._bias_sums, Traffic.WEIGHTS, 1, vectors)
-
-    def end_bias(self, steps: range) -> None:
-        """Keep every slice's db for the steps that follow, or after the last one the total."""
-        if steps.start > 0:
-            self._emitter.store(self._bias[0], self._bias_sums, Traffic.WEIGHTS, 1, len(self._bias) * self._biases)
-            return
-        total = tree_total(self._bias, len(self._bias), self._add_bias)
-        self._emitter.store(total, Place(self._layer.db, 0), Traffic.WEIGHTS, 1, self._biases)
-
-    def _add_bias(self, left: Operand, right: Operand) -> Operand:
-        """Add to the db of some slices that of those that follow."""
-        self._emitter.vector(VectorOp.ADD, left, left, right, inner=self._biases)
-        return left
-
-    @property
-    def _bias_sums(self) -> Place:
-        """Where db lies between segments."""
-        return Place(self._layer.bias_sums or self._layer.db, 0)
 
     def groups(self, step: int, tiles: range) -> Iterator[Cells]:
         """Give the groups of cells of a step, batch tile by batch tile."""
@@ -289,17 +274,26 @@ class BackwardStage:
         layer, cell, stage = self._layer, self._cell, self._stage
         if layer.is_last and cells.step not in self._above:
             self._load("dy", cells, layer.dy, cells.step, Traffic.ACTIVATIONS)
+        for name, sequence in zip(stage.outputs, layer.outputs, strict=True):
+            if name in stage.outputs_read:
+                self._load_vectors(name, cells, sequence.part(cells.step + 1, cells.batch_tile, cells.group.first))
         if layer.storage.compressed:
             kept = [self._vectors.operand(name, cells.size) for name in stage.kept.values()]
             self._streams.bring(cells.step, cells.batch_tile, cells.group, cells.size, kept)
             return
-        place = self._network.gates(layer, cells.step, cells.batch_tile, cells.group)
-        gates = self._vectors.array(stage.gates[0])
-        self._emitter.load(gates, place, Traffic.INTERMEDIATES, 1, len(stage.gates) * cells.vectors)
+        if stage.kept_gates:
+            place = self._network.gates(layer, cells.step, cells.batch_tile, cells.group)
+            gates = self._vectors.array(stage.gates[0])
+            self._emitter.load(gates, place, Traffic.INTERMEDIATES, 1, len(stage.gates) * cells.vectors)
         for name, step in ((cell.state, cells.step + 1), (cell.state_before, cells.step)):
             if name in stage.rebuilt_from:
                 self._load(name, cells, layer.c, step, Traffic.INTERMEDIATES)
         self._run(cells, stage.rebuild + stage.local)
+
+    def _load_vectors(self, name: str, cells: Cells, place: Place) -> None:
+        """Load an output into vectors that may lie among others."""
+        values = self._vectors.operand(name, cells.size)
+        self._emitter.load(values, place, Traffic.ACTIVATIONS, cells.group.count, cells.size)
 
     def _load(self, name, cells, sequence, step, kind) -> None:
         place = sequence.part(step, cells.batch_tile, cells.group.first)
@@ -322,7 +316,7 @@ class BackwardStage:
             self._emitter.load(self._masking.mask, place, Traffic.ACTIVATIONS, 1, cells.size)
             self._vectors.select_zero(self._masking.mask, stage.deltas, cells.group.count, cells.size)
             if self._layer.is_last:
-                self._store(stage.gradient, cells, self._layer.dh_sum)
+                self._store(stage.gradients[0], cells, self._layer.dh_sum)
         self._keep_deltas(cells)
         if self._layer.is_last:
             self._run(cells, state, given)
@@ -330,14 +324,17 @@ class BackwardStage:
         if self._row_map:
             free = self._vectors.array(stage.gates[0])  # nothing of these cells reads the gates any more
             self._needed.keep(self._delta, free, cells.group, cells.size, anew=cells.is_first)
-        self._add_to_bias(cells)
+        for arrays, bias in zip(self._products, self.biases, strict=True):
+            bias.add(self._vectors.array(arrays.product.deltas[0]), cells.batch_tile, cells.group, cells.size)
 
     def _arriving(self, cells: Cells) -> dict[str, Operand | Parameter]:
         """Bring the gradients that arrive; gives the state's, which is zero after a skipped cell."""
-        layer, gradient, of_state = self._layer, self._stage.gradient, self._cell.state_gradient
+        layer, of_state = self._layer, self._cell.state_gradient
         if not layer.is_last:
-            self._load(gradient, cells, layer.dh, 0, Traffic.ACTIVATIONS)
+            for gradient, sequence in zip(self._stage.gradients, layer.output_gradients, strict=True):
+                self._load(gradient, cells, sequence, 0, Traffic.ACTIVATIONS)
             return {}
+        (gradient,) = self._stage.gradients
         after_skipped = cells.step + 1 in self._skipped
         if not after_skipped:
             self._load(of_state, cells, layer.dc, 0, Traffic.ACTIVATIONS)
@@ -357,23 +354,19 @@ class BackwardStage:
             self._emitter.vector(VectorOp.SELECT_ZERO, values, mask, arriving, **each)
         self._store(before, cells, self._layer.dc)
 
-    def _add_to_bias(self, cells: Cells) -> None:
-        rows, size = len(self._stage.gates) * cells.group.count, cells.size
-        bias = self._bias[self._network.batch.slice_of[cells.batch_tile]]
-        bias = bias.at(len(self._stage.gates) * cells.group.first, outer=0)
-        delta = self._delta.at(0, outer=1, inner=size)
-        self._emitter.vector(VectorOp.ADD, bias, bias, delta, outer=size, inner=rows, serial=True)
-
     def _keep_deltas(self, cells: Cells) -> None:
-        """Store δ as it is, or a stream for each tile: a broadcast takes it tile by tile."""
-        emitter, layer, vectors = self._emitter, self._layer, self._layer.tiling.gates * cells.size
-        places = [layer.delta_at(cells.step, cells.batch_tile, cells.group.first + n) for n in range(cells.group.count)]
-        if not layer.storage.compressed:
-            emitter.store(self._delta, places[0], Traffic.DELTAS, 1, cells.group.count * vectors)
-            return
-        log = self._network.delta_log(layer.number, cells.step)
-        for number, place in enumerate(places):
-            stream = self._delta.at(number * vectors)
-            emitter.compress(
-                stream, place, log, Traffic.DELTAS, contract.PARAMETER_DELTA_THRESHOLD, False, outer=1, inner=vectors
-            )
+        """Store δ of each product as it is, or a stream for each tile: a broadcast takes it tile by tile."""
+        emitter, vectors = self._emitter, self._layer.tiling.gates * cells.size
+        log = self._network.delta_log(self._layer.number, cells.step)
+        for layer in self._products:
+            delta, first, count = self._vectors.array(layer.product.deltas[0]), cells.group.first, cells.group.count
+            places = [layer.delta_at(cells.step, cells.batch_tile, first + n) for n in range(count)]
+            if not layer.storage.compressed:
+                emitter.store(delta, places[0], Traffic.DELTAS, 1, count * vectors)
+                continue
+            for number, place in enumerate(places):
+                stream = delta.at(number * vectors)
+                emitter.compress(
+                    stream, place, log, Traffic.DELTAS, contract.PARAMETER_DELTA_THRESHOLD, False, outer=1,
+                    inner=vectors,
+                )  # fmt: skip

@@ -39,7 +39,7 @@ class ForwardLayer:
         self._emitter, self._batch, self._skipped = emitter, network.batch, skipped
         self._half, scratch, self._refreshes = config.queue_depth // 2, Scratch(config), layer.inputs.refreshes
         context = config, emitter, scratch, network
-        self._stages = [ForwardStage(*context, arrays, skipped, shares, skips) for arrays in layer.stages]
+        self._stages = [ForwardStage(*context, products, skipped, shares, skips) for products in layer.stages]
 
     def emit(self, steps: range) -> None:
         """Append the instructions of some steps."""
@@ -96,12 +96,13 @@ class ForwardLayer:
         ]
         jobs = []
         for position, (tile, stage, number, group) in enumerate(parts):
-            queue = Operand(Memory.QUEUE, self._half * ((step * len(parts) + position) % 2))
+            half = (step * len(parts) + position) % 2
+            queue = Operand(Memory.QUEUE, self._half * half)
             size = self._batch.size_of(tile)
             jobs.append(
                 Job(
                     stage=stage, step=step, batch_tile=tile, number=number, group=group, size=size,
-                    gates=stage.tiling.gates, queue=queue,
+                    gates=stage.gates, queue=queue, in_second_half=half == 1,
                 )
             )  # fmt: skip
         return jobs

@@ -1,37 +1,52 @@
 """One stage of a layer's step in the forward pass: its sums, its cells, and what they keep."""
 
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from etalstm.cells.cell import count_vectors
 from etalstm.cells.operation import split_after
 from etalstm.hw.config import Config
-from etalstm.hw.contract import Memory, Traffic, VectorOp
+from etalstm.hw.contract import Traffic, VectorOp
 from etalstm.plan.arrays import LayerArrays
 from etalstm.plan.emit import Emitter
 from etalstm.plan.network import NetworkMap
 from etalstm.plan.operands import Operand, Parameter, Place, Scratch
+from etalstm.plan.product_sums import ProductSums
 from etalstm.plan.send import InputSender, Sender, Tiles
-from etalstm.plan.sent import SENDING_ARRAYS, SentOperand
+from etalstm.plan.sent import SENDING_ARRAYS
 from etalstm.plan.streams import Steps, Streams
-from etalstm.plan.sums import Sums, Terms, add_terms
-from etalstm.plan.tiling import SPARSE_CHANGES, Share
-from etalstm.plan.tokens import TokenSums
+from etalstm.plan.sums import Sums
 from etalstm.plan.vectors import ZERO, Vectors
-from etalstm.plan.weights import Matrix, WeightStore
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job(Sums):
-    """The cells of one step, batch tile and group of units, in one of their stages."""
+    """The cells of one step, batch tile and group of units, in one of their stages, and the sums of all its gates.
+
+    The sums of a product lie behind those of the products before it.
+    """
 
     stage: "ForwardStage"
     step: int
     batch_tile: int
 
+    def of_products(self) -> Iterator[Sums]:
+        """Give the sums of each product."""
+        first = 0
+        for product in self.stage.products:
+            gates = len(product.gates)
+            sums = Sums(
+                number=self.number, group=self.group, size=self.size, gates=gates, queue=self.queue.at(first),
+                in_second_half=self.in_second_half,
+            )  # fmt: skip
+            yield sums
+            first += sums.vectors
+
 
 class ForwardStage:
     """Emits the parts of one stage's forward pass.
+
+    `products` are the arrays of the stage's products; the last has the stage's own.
 
     Where a sequence has ended, its state keeps its value: the next step reads it from the same place. Its output is 0,
     so that it costs no product in the next step, stage or layer.
@@ -43,18 +58,17 @@ class ForwardStage:
         emitter: Emitter,
         scratch: Scratch,
         network: NetworkMap,
-        layer: LayerArrays,
+        products: tuple[LayerArrays, ...],
         skipped: Steps,
         shares: bool,
         skips: bool,
     ):
-        self._emitter, self._network, self._layer, self._skipped = emitter, network, layer, skipped
+        self._layer = layer = products[-1]
+        self._emitter, self._network, self._skipped = emitter, network, skipped
         self._refreshes = layer.inputs.refreshes
         self.tiling = tiling = layer.tiling
-        self._bias_depth, self._has_biases = layer.lanes.bias_depth, False
-        self._tokens = None
-        self._take_weights(shares)
-        self._cell, self._stage = layer.cell, layer.stage
+        self._sums_of_products = [ProductSums(config, emitter, network, product, shares, skips) for product in products]
+        self._cell, self._stage, self.products = layer.cell, layer.stage, layer.stage.products
         most = max(group.count for group in tiling.unit_groups) * network.batch.size
         self._vectors = Vectors(emitter, scratch, most)
         self._vectors.take(self._stage.forward_arrays)
@@ -63,34 +77,20 @@ class ForwardStage:
             self._vectors.take(self._stage.local_arrays)
             self._streams = Streams(emitter, network, layer)
         self._sender = self.inputs = None
-        self._has_maps = skips and any(operand.needed for operand in layer.sent) and self._loads_prevail(config)
+        self._has_maps = self._sums_of_products[0].has_maps
         if layer.sent:
             self._send(scratch, most)
 
-    def _take_weights(self, shares: bool) -> None:
-        """Say which weights the steps take: all rows, or those of the other operand and the sums of the tokens."""
-        layer, tiling, emitter = self._layer, self.tiling, self._emitter
-        groups = [tiling.weight_vectors(tiling.gates * group.count) for group in tiling.unit_groups]
-        self._rows = Matrix.whole(layer.rows, groups, tiling.depth)
-        matrices = [self._rows]
-        if shares and layer.tokens:
-            of_x, of_operand = range(tiling.inputs.padded), range(tiling.inputs.padded, tiling.depth)
-            rows, self._rows = (replace(self._rows, rows=rows) for rows in (of_x, of_operand))
-            given = layer.tokens, tiling, rows, layer.first_weight, partial(self._bias, start=True)
-            self._tokens = TokenSums(layer.lanes, emitter, *given)
-            matrices = [self._tokens.matrix, self._rows]
-        self._weights = WeightStore(layer.lanes, emitter, matrices, layer.first_weight)
-
-    def _loads_prevail(self, config: Config) -> bool:
-        """Tell whether a row of weights takes longer to load than its products take, if changes are sparse."""
-        tiling, tiles = self.tiling, self.tiling.gates * self.tiling.units.tiles
-        products = SPARSE_CHANGES * self._network.batch.size * tiles
-        return tiling.row_vectors * config.vector_beats * config.channels_per_port > products
+    @property
+    def gates(self) -> int:
+        """Rows of each unit in the matrices of all products."""
+        return len(self._stage.gates)
 
     def begin(self) -> None:
         """Append what comes before the first step."""
-        if self._tokens:
-            self._tokens.emit()
+        for sums in self._sums_of_products:
+            if sums.tokens:
+                sums.tokens.emit()
         if self.inputs:
             self.inputs.begin()
 
@@ -99,7 +99,7 @@ class ForwardStage:
         vectors = [scratch.take("what is sent", most) for _ in range(SENDING_ARRAYS)]
         context = self._emitter, self._network, self._layer
         self._sender = Sender(*context, self._layer.sent_operand, vectors, self._has_maps)
-        value, tiles = self._vectors.array(self._stage.output), most // self._network.batch.size
+        value, tiles = self._vectors.array(self._cell.output), most // self._network.batch.size
         self.inputs = InputSender(*context, vectors, value, self._mask, tiles, self._has_maps)
         self._sums = self._take_sums(scratch, most)
 
@@ -129,71 +129,17 @@ class ForwardStage:
         """Vectors for each kind of local gradients, and as many others."""
         stage = self._stage
         others = [column[0] for array in stage.forward_arrays for column in array][: len(stage.kept)]
-        return [stage.output if name in others else name for name in stage.kept.values()], others
+        return [self._cell.output if name in others else name for name in stage.kept.values()], others
 
     def sum_inputs(self, job: Job) -> None:
-        """Begin a job's sums with the terms of x, if the stage takes it."""
-        layer = self._layer
-        if layer.x is None:
-            return
-        if self._tokens:
-            add_terms(self._emitter, self._weights, job, self._tokens.terms(job.step, job.batch_tile), None)
-            return
-        place = layer.x.part(job.step + layer.x_step, job.batch_tile)
-        self._sum(job, place, layer.sent_x, layer.tiling.inputs, row=0, start=True, finish=False)
+        """Begin a job's sums with the terms of x, in the product with it."""
+        for product, sums in zip(self._sums_of_products, job.of_products(), strict=True):
+            product.sum_inputs(job.step, job.batch_tile, sums)
 
     def sum_state(self, job: Job) -> None:
-        """Add the terms of the other operand to a job's sums, which ends them."""
-        layer, inputs = self._layer, self._layer.tiling.inputs
-        place = layer.operand.part(job.step + layer.operand_step, job.batch_tile)
-        ends = {"start": layer.x is None, "finish": True}
-        self._sum(job, place, layer.sent_operand, layer.tiling.units, row=inputs.padded, **ends)
-
-    def _sum(
-        self, job: Job, place: Place, sent: SentOperand | None, share: Share, row: int, start: bool, finish: bool
-    ) -> None:
-        """Add the terms of one broadcast array, or of its changes, to a job's sums; `start` begins, `finish` ends them.
-
-        Sums of changes, and those that begin with the sum of a token, begin with their first term.
-        """
-        whole = self._refreshes(job.step)
-        bias = self._bias(job, start) if whole and not self._tokens else None
-        place = place if whole else sent.changes(job.step, job.batch_tile)
-        needed = sent.row_map(job.step, job.batch_tile) if self._has_maps and not whole else None
-        terms = Terms(
-            place=place, share=share, matrix=self._rows, row=row, compressed=not whole, narrow=self.tiling.narrow,
-            start=start, finish=finish, needed=needed,
-        )  # fmt: skip
-        add_terms(self._emitter, self._weights, job, terms, bias)
-
-    def _bias(self, sums: Sums, start: bool) -> Operand:
-        """Have the biases of some sums' rows in the bias memory: all groups' at once, if they fit, else their own.
-
-        Their own come when the sums `start`.
-        """
-        first, gates = self._layer.first_bias, sums.gates
-        everything = gates * self._layer.tiling.units.tiles
-        if everything <= self._bias_depth:
-            if not self._has_biases:
-                self._bring_biases(first, 0, everything)
-            self._has_biases = True
-            return Operand(Memory.BIAS, first + gates * sums.group.first)
-        first += self._bias_half(sums)
-        if start:
-            self._bring_biases(first, gates * sums.group.first, sums.row_tiles)
-        return Operand(Memory.BIAS, first)
-
-    def _bias_half(self, sums: Sums) -> int:
-        """Choose where sums' own biases go: they alternate halves, as those of the queue, if they fit a half.
-
-        So the next sums' biases come while these are still finished with their own.
-        """
-        half = self._bias_depth // 2
-        return half if sums.row_tiles <= half and sums.queue.address else 0
-
-    def _bring_biases(self, to: int, vector: int, vectors: int) -> None:
-        place = Place(self._layer.bias, vector)
-        self._emitter.load(Operand(Memory.BIAS, to), place, Traffic.WEIGHTS, outer=1, inner=vectors)
+        """Add the terms of the other operands to a job's sums, which ends them."""
+        for product, sums in zip(self._sums_of_products, job.of_products(), strict=True):
+            product.sum_state(job.step, job.batch_tile, sums)
 
     def prepare(self, job: Job) -> None:
         """Bring what a job's cells read besides their sums, before the weights of the next sums.
@@ -206,10 +152,10 @@ class ForwardStage:
 
     def _bring(self, job: Job) -> None:
         """Have what has been sent, the sums that a job's sums are added to, and the state before."""
-        emitter, layer, cell, stage = self._emitter, self._layer, self._cell, self._stage
+        emitter, layer, cell = self._emitter, self._layer, self._cell
         part, vectors = Tiles(job.batch_tile, job.group, job.size), job.group.count * job.size
         if self._sender:
-            self._sender.hold(job.step, part, self._vectors.array(stage.output))
+            self._sender.hold(job.step, part, self._vectors.array(cell.output))
         if layer.is_last:
             before = layer.c.part(layer.c_at(job.step), job.batch_tile, job.group.first)
             emitter.load(self._vectors.array(cell.state_before), before, Traffic.INTERMEDIATES, 1, vectors)
@@ -237,8 +183,9 @@ class ForwardStage:
             self._bring(job)
         self._compute(job, self._sums_of(job))
         if self._goes_on(job):
-            self._sender.send(job.step + 1, part_of, array(stage.output), self._mask if self._network.mask else None)
-        emitter.store(array(stage.output), part(layer.h, job.step + 1), Traffic.ACTIVATIONS, 1, vectors)
+            self._sender.send(job.step + 1, part_of, array(cell.output), self._mask if self._network.mask else None)
+        for name, sequence in zip(stage.outputs, layer.outputs, strict=True):
+            emitter.store(array(name), part(sequence, job.step + 1), Traffic.ACTIVATIONS, 1, vectors)
         if layer.is_last:
             after = part(layer.c, layer.c_at(job.step + 1))
             emitter.store(array(cell.state), after, Traffic.INTERMEDIATES, 1, vectors)
@@ -256,7 +203,11 @@ class ForwardStage:
         """
         gates, rows, size = job.gates, job.row_tiles, job.size
         sums = job.queue.at(0, outer=1, inner=rows)
-        operands = [job.queue.at(gate, outer=gates, inner=rows) for gate in range(gates)]
+        operands = [
+            product.queue.at(gate, outer=product.gates, inner=product.row_tiles)
+            for product in job.of_products()
+            for gate in range(product.gates)
+        ]
         if not self._refreshes(job.step):
             before = self._sums.at(0, outer=size)
             self._emitter.vector(VectorOp.ADD, before, sums, before, outer=rows, inner=size)
@@ -279,11 +230,14 @@ class ForwardStage:
         if self._layer.is_last:
             self._where_ended(job, cell.state, self._vectors.operand(cell.state_before, job.size))
         self._run(job, output, sums)
-        self._where_ended(job, stage.output, ZERO)
+        for name in stage.outputs:
+            self._where_ended(job, name, ZERO)
 
     def _keep(self, job: Job) -> None:
         """Keep the gates, or append the local gradients to the log. Those of sequences that have ended are zero."""
         stage, count, size = self._stage, job.group.count, job.size
+        if not stage.kept:
+            return
         if not self._layer.storage.compressed:
             place = self._network.gates(self._layer, job.step, job.batch_tile, job.group)
             gates = self._vectors.array(stage.gates[0])

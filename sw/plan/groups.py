@@ -1,10 +1,10 @@
 """Batch groups: the channels of a machine work on several parts of a batch at once."""
 
+import itertools
 import math
 from dataclasses import replace
 
 from etalstm.cells.cell import Cell
-from etalstm.cells.lstm import LSTM
 from etalstm.errors import PlanError
 from etalstm.hw.config import Config
 from etalstm.network import NetworkShape
@@ -50,32 +50,34 @@ def best_slices(config: Config, network: NetworkShape, batch: int, narrow: bool 
 
 
 def step_cycles(
-    config: Config, network: NetworkShape, parts: Parts, cell: Cell = LSTM, *, narrow: bool = False
+    config: Config, network: NetworkShape, parts: Parts, cell: Cell | None = None, *, narrow: bool = False
 ) -> float:
     """Estimate the cycles that the products of a time step take, if each group works on a part of the batch.
 
     Forward pass, backward pass and weights' gradient each use every vector of a channel's weights once for each
     sequence; a MAC takes a cycle. In forward and backward pass the memory port brings the next vector meanwhile, for
     each batch tile anew, unless the weights of a layer stay in the lanes. Nothing is taken to be zero. With `narrow` a
-    vector of weights holds two tiles.
+    vector of weights holds two tiles. The cell is the network's, unless another one is given.
 
     Returns
     -------
     float
         Infinity if not even one sequence fits the lanes' memories.
     """
-    machine = machine_of_group(config, parts.count)
+    machine, cell = machine_of_group(config, parts.count), cell or network.declared
     try:
         tiles = batch_of(machine, cell, network.hidden_size, parts.places, parts.slices_of_part).count
     except PlanError:
         return math.inf
     port_cycles = tiles * config.vector_beats * config.channels_per_port
     units = Share(network.hidden_size, machine.channels, machine.lanes)
-    gates, cycles = sum(len(stage.gates) for stage in cell.stages), 0
-    for layer in range(network.layers):
-        inputs = Share(network.inputs_of(layer), machine.channels, machine.lanes)
-        forward = gates * units.tiles, inputs.size + units.size
-        backward = inputs.tiles + units.tiles, gates * units.size
+    cycles = 0
+    for layer, product in itertools.product(range(network.layers), cell.products):
+        gates, columns = len(product.gates), [units] * len(product.operands)
+        if "x" in product.operands:
+            columns[0] = Share(network.inputs_of(layer), machine.channels, machine.lanes)
+        forward = gates * units.tiles, sum(share.size for share in columns)
+        backward = sum(share.tiles for share in columns), gates * units.size
         for of_scalar, scalars in (forward, backward):
             vectors = weight_vectors(of_scalar, narrow)
             products = of_scalar * parts.places

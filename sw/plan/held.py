@@ -104,7 +104,7 @@ class Kept:
     ):
         self._apart = layers_apart
         self._config, self._memory, self._layers, self._share = config, memory, layers, share
-        self._batch, self.every_delta = layers[0].h.batch, every_delta
+        self._batch, self.every_delta = layers[0].batch, every_delta
         self.held = self._hold(segments)
         pieces = [(piece.layer, piece.steps.start, held) for held in self.held for piece in held.segment]
         self._starts, self._holders = [piece[:2] for piece in pieces], [piece[2] for piece in pieces]
@@ -190,7 +190,8 @@ class Kept:
     def _stream_vectors(self, layer: LayerArrays) -> int:
         """Vectors of a compressed cell's streams, should nothing be dropped."""
         vectors = 0
-        for part, tile in product(layer.stages, range(self._batch.count)):
+        stages = [part for part in layer.products if part.has_stage]
+        for part, tile in product(stages, range(self._batch.count)):
             for group in part.tiling.unit_groups:
                 elements = group.count * self._batch.size_of(tile) * self._config.lanes
                 words = ceil_div(elements, STREAM_BLOCK) + (ceil_div(elements, 2) if layer.storage.bf16 else elements)
@@ -202,11 +203,11 @@ class Kept:
         layer, lanes = self._layers[piece.layer], self._config.lanes
         if not layer.storage.compressed:
             return 0
-        tiles = product(layer.stages, range(self._batch.count))
+        tiles = product(layer.products, range(self._batch.count))
         elements = [part.tiling.gates * self._batch.size_of(tile) * lanes for part, tile in tiles]
         of_cell = layer.tiling.units.tiles * sum(ceil_div(n + ceil_div(n, STREAM_BLOCK), lanes) for n in elements)
         return len(piece.steps) * of_cell
 
 
 def _gates_vectors(layer: LayerArrays) -> int:
-    return sum(part.gates_vectors for part in layer.stages)
+    return sum(part.gates_vectors for part in layer.products)

@@ -69,7 +69,7 @@ class NetworkMap:
     batch : BatchTiles
         Of a group's part.
     layers : list of LayerArrays
-        The last stage of each layer's cell.
+        The last product of each layer's cell.
     kept : Kept
         Where what cells keep lies.
     mask : Sequence or None
@@ -144,6 +144,16 @@ class NetworkMap:
         fewer.steps = steps
         return fewer
 
+    @property
+    def products(self) -> list[LayerArrays]:
+        """All products of all layers."""
+        return [product for layer in self.layers for product in layer.products]
+
+    @property
+    def entry(self) -> LayerArrays:
+        """The product with what enters the network."""
+        return next(product for product in self.layers[0].products if product.x)
+
     def held_by(self, layer: int, step: int) -> Held:
         """Tell where a cell keeps what it keeps."""
         return self.kept.holder(layer, step)
@@ -156,6 +166,6 @@ class NetworkMap:
         """Where the gates of a group of a dense cell lie, [tile][gate][b]."""
         held, batch = self.held_by(layer.number, step), self.batch
         before = batch_tile * layer.tiling.units.tiles * batch.size + group.first * batch.size_of(batch_tile)
-        earlier = sum(stage.gates_vectors for stage in layer.earlier)
-        vector = held.gates(layer.number, step) + earlier + layer.tiling.gates * before
+        earlier = sum(product.gates_vectors for product in layer.earlier)
+        vector = held.gates(layer.number, step) + earlier + len(layer.stage.kept_gates) * before
         return Place(held.region, vector, (layer.number, step, batch_tile))

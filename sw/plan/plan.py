@@ -7,7 +7,6 @@ from types import MappingProxyType
 import numpy as np
 
 from etalstm.cells.cell import Cell
-from etalstm.cells.lstm import LSTM
 from etalstm.delta_inputs import DeltaInputs
 from etalstm.errors import PlanError
 from etalstm.hw import contract
@@ -61,8 +60,8 @@ class Plan:
         Slices of the batch; and parts of a larger batch that are worked on one after the other, of which this is one.
     groups : int
         Groups of channels that work on equal parts of the batch at once, see :mod:`etalstm.plan.groups`.
-    cell : Cell
-        Of all layers.
+    cell : Cell, optional
+        Of all layers. Default: the network's.
     inputs : DeltaInputs
         Which elements of what layers read are broadcast.
     weight_format : str
@@ -77,7 +76,7 @@ class Plan:
     PlanError
         If the network does not fit; the message says how much is needed and had.
     ValueError
-        If the channels cannot be divided into so many groups.
+        If the channels cannot be divided into so many groups, or tokens are shared and the network's cell is no LSTM.
 
     Members
     -------
@@ -105,14 +104,16 @@ class Plan:
         slices: int = 1,
         parts: int = 1,
         groups: int = 1,
-        cell: Cell = LSTM,
+        cell: Cell | None = None,
         inputs: DeltaInputs = DeltaInputs(),  # noqa: B008  frozen
         weight_format: str = FLOAT32,
         shared_tokens: int | None = None,
         layers_apart: bool = False,
     ):
-        self._had = memory_bytes
+        self._had, cell = memory_bytes, cell or network.declared
         self._check_weights(config, network, cell)
+        if shared_tokens is not None:
+            network.require_lstm("shared tokens")
         self.config, self.network, self._density, self._skips = config, network, density, skips
         self.groups, division = groups, Parts(batch, slices, groups)
         self.layers_apart = layers_apart and network.layers > 1 and len(segments or [()]) == 1
@@ -148,7 +149,7 @@ class Plan:
         for number in range(len(self.map.layers[0].partial)):
             for how in Accumulation:
                 program = programs[f"{how.value} {number}"] = self._program()
-                for arrays in (arrays for layer in self.map.layers for arrays in layer.stages):
+                for arrays in self.map.products:
                     AccumulateLayer(self.config, Emitter(self.config, program), arrays, number, how).emit()
                 program.halt()
         return programs
@@ -255,7 +256,7 @@ class Plan:
         """
         steps = skipped.shape[1]
         pattern = steps, skipped.tobytes()
-        shares = shares and any(stage.tokens for stage in self.map.layers[0].stages)
+        shares = shares and any(product.tokens for product in self.map.layers[0].products)
         network, cells = self.map.of_fewer_steps(steps), [frozenset(np.flatnonzero(of).tolist()) for of in skipped]
         segments = [up_to(held.segment, steps) for held in self.map.kept.held]
         forward = self._remembered(
@@ -290,7 +291,7 @@ class Plan:
             above = skipped[piece.layer + 1] if piece.layer + 1 < len(skipped) else NO_STEPS
             BackwardLayer(self.config, emitter, network, layer, steps, above, self._skips).emit(piece.steps)
             if piece.steps.start == 0:
-                for arrays in layer.stages:
+                for arrays in layer.products:
                     gradient = GradientLayer(self.config, emitter, network, arrays, steps)
                     if self.groups > 1:
                         TotalLayer(self.config, emitter, arrays).emit_behind(gradient.column_groups())
@@ -301,12 +302,12 @@ class Plan:
 
     def _update(self) -> Program:
         program = self._program()
-        emitter, stages = Emitter(self.config, program), [stage for layer in self.map.layers for stage in layer.stages]
+        emitter = Emitter(self.config, program)
         if self.groups > 1:
-            SharedUpdate(self.config, emitter, stages).emit()
+            SharedUpdate(self.config, emitter, self.map.products).emit()
         else:
-            for stage in stages:
-                UpdateLayer(self.config, emitter, stage).emit()
+            for arrays in self.map.products:
+                UpdateLayer(self.config, emitter, arrays).emit()
         program.halt()
         return program
 

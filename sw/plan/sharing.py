@@ -40,7 +40,7 @@ class SharingCosts:
     """
 
     def __init__(self, plan: Plan):
-        layer = next(stage for stage in plan.map.layers[0].stages if stage.x)
+        layer = plan.map.entry
         tiling, config = layer.tiling, plan.map.config
         self._steps, self._batch, self._config, self._lanes = plan.map.steps, plan.map.batch, config, layer.lanes
         self._inputs, self._units = tiling.inputs, tiling.units

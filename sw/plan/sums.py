@@ -25,6 +25,7 @@ class Sums:
         Rows of each unit.
     queue : Operand
         Where the sums start in the queue: they alternate its halves.
+    in_second_half : bool
     """
 
     number: int
@@ -32,6 +33,7 @@ class Sums:
     size: int
     gates: int
     queue: Operand
+    in_second_half: bool
 
     @property
     def row_tiles(self) -> int:

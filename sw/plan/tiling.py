@@ -281,22 +281,29 @@ def _row_lanes(config: Config, units: Share, gates: int, widest: int, slices: in
 
 
 def tile_layer(
-    config: Config, gates: int, vectors: int, batch: BatchTiles, input_size: int, hidden_size: int, narrow: bool = False
+    config: Config,
+    gates: int,
+    stage_gates: int,
+    vectors: int,
+    batch: BatchTiles,
+    input_size: int,
+    hidden_size: int,
+    narrow: bool = False,
 ) -> LayerTiling:
-    """Divide a layer: the largest groups of tiles that queue, scratch, bias and weight memories hold.
+    """Divide a product of a layer: the largest groups of tiles that queue, scratch, bias and weight memories hold.
 
-    A unit has `gates` rows and needs so many scratch `vectors` for each sequence. With `narrow` a vector of weights
-    holds two tiles.
+    A unit has `gates` rows in the matrix, `stage_gates` in those of all products of the stage, and needs so many
+    scratch `vectors` for each sequence. With `narrow` a vector of weights holds two tiles.
     """
     inputs = Share(input_size, config.channels, config.lanes)
     units = Share(hidden_size, config.channels, config.lanes)
     size = batch.size
-    reserved = batch.slices * gates * units.tiles + MASK_ARRAYS * size
+    reserved = batch.slices * stage_gates * units.tiles + MASK_ARRAYS * size
     tiles = 2 if narrow else 1  # of a vector of weights
     most_units = min(
-        config.queue_depth // (2 * gates * size),
+        config.queue_depth // (2 * stage_gates * size),
         (config.scratch_depth - reserved) // (vectors * size + NEEDED_ARRAYS),
-        config.bias_depth // gates,
+        config.bias_depth // stage_gates,
         tiles * (config.weight_depth // (2 * config.lanes)) // gates,
     )
     most_columns = min(

@@ -140,9 +140,11 @@ class TokenSums:
         """Append the sums of some tokens, group by group of units."""
         tokens, tiling, groups = self._tokens, self._tiling, self._tiling.unit_groups
         for number, group in enumerate(groups):
-            half = self._config.queue_depth // 2 * ((tile * len(groups) + number) % 2)
-            size, queue = tokens.x.batch.size_of(tile), Operand(Memory.QUEUE, half)
-            sums = Sums(number=number, group=group, size=size, gates=tiling.gates, queue=queue)
+            half = (tile * len(groups) + number) % 2
+            size, queue = tokens.x.batch.size_of(tile), Operand(Memory.QUEUE, self._config.queue_depth // 2 * half)
+            sums = Sums(
+                number=number, group=group, size=size, gates=tiling.gates, queue=queue, in_second_half=half == 1
+            )
             terms = Terms(
                 place=tokens.x.part(0, tile), share=tiling.inputs, matrix=self._rows, row=0, narrow=tiling.narrow,
                 start=True, finish=True,

@@ -1,7 +1,7 @@
 """A cell's named vectors in the scratch memory, and the operations that its declaration has on them."""
 
 from etalstm.cells.cell import Array
-from etalstm.cells.operation import Operation
+from etalstm.cells.operation import CONDITIONAL, Operation
 from etalstm.hw import contract
 from etalstm.hw.contract import VectorOp
 from etalstm.plan.emit import Emitter
@@ -10,7 +10,7 @@ from etalstm.plan.operands import Operand, Parameter, Scratch
 ONE = Parameter(contract.PARAMETER_ONE)
 ZERO = Parameter(contract.PARAMETER_ZERO)
 MINUS_ZERO = Parameter(contract.PARAMETER_MINUS_ZERO)
-_CONSTANTS = {"0": ZERO, "1": ONE}
+_CONSTANTS = {"0": ZERO, "-0": MINUS_ZERO, "1": ONE}
 
 
 class Vectors:
@@ -53,11 +53,17 @@ class Vectors:
     def run(
         self, operations: tuple[Operation, ...], tiles: int, size: int, elsewhere: dict[str, Operand | Parameter]
     ) -> None:
-        """Emit operations; names of `elsewhere` are operands that lie in the queue or are parameters."""
-        given = elsewhere | _CONSTANTS
+        """Emit operations; names of `elsewhere` are operands that lie in the queue or are parameters.
+
+        An operation that writes only some elements keeps the others. So they are set to +0 first.
+        """
+        given, each = elsewhere | _CONSTANTS, {"outer": tiles, "inner": size}
         for operation in operations:
             operands = [given.get(name) or self.operand(name, size) for name in operation.operands]
-            self._emitter.vector(operation.op, self.operand(operation.d, size), *operands, outer=tiles, inner=size)
+            d = self.operand(operation.d, size)
+            if operation.op in CONDITIONAL:
+                self._emitter.vector(VectorOp.MULTIPLY, d, ZERO, ZERO, **each)
+            self._emitter.vector(operation.op, d, *operands, **each)
 
     def select_zero(self, mask: Operand, names: tuple[str, ...], tiles: int, size: int) -> None:
         """Emit +0 for the sequences whose mask is 0: an array of which all vectors are named is done at once."""

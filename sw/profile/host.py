@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 import torch
 
+from etalstm.host.turns import take_turns
 from etalstm.network import NetworkShape, check_size
-from etalstm.turns import take_turns
 
 
 def seconds_of(

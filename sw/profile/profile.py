@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
-from etalstm.durable import write_whole
 from etalstm.errors import RunError
+from etalstm.host.durable import write_whole
 from etalstm.hw import config as configuration
 from etalstm.hw import contract, distance
 from etalstm.hw.config import Config
@@ -17,7 +17,7 @@ from etalstm.train.strict import check
 FORMAT = 1
 HIDDEN, INPUT = "hidden", "input"
 DIMENSIONS = (HIDDEN, INPUT)
-MODEL = ("model", "plan", "cells", "capacity.py", "network.py", "storage.py", "slices.py")  # what cycles depend on
+MODEL = ("model", "plan", "cells", "network.py", "storage.py", "slices.py")  # what cycles depend on
 
 
 class Profile(BaseModel):

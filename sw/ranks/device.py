@@ -55,8 +55,10 @@ class RanksDevice(Device):
         Raises
         ------
         ValueError
-            If the slices cannot be divided into as many subtrees of one size as there are ranks.
+            If the slices cannot be divided into as many subtrees of one size as there are ranks, or the cell is no
+            LSTM.
         """
+        shape.network.require_lstm("several processes")
         parts = self._parts(shape)
         number = self._team.new_number()
         session = RanksSession(shape, parts, self._team, number)

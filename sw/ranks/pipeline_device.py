@@ -57,8 +57,10 @@ class PipelineDevice(RanksDevice):
         Raises
         ------
         ValueError
-            If there are more stages than layers, or the slices cannot be divided among the pipelines.
+            If there are more stages than layers, the slices cannot be divided among the pipelines, or the cell is no
+            LSTM.
         """
+        shape.network.require_lstm("several processes")
         grid, number = self._grid(shape), self._team.new_number()
         session = PipelineSession(shape, grid, self._team, number)
         self._team.all(Call("create_stage", (self._number, number, shape, grid)))

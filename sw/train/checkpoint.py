@@ -15,8 +15,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load, save
 
 from etalstm.data.buckets import NONE
-from etalstm.durable import write_whole
 from etalstm.errors import CheckpointError
+from etalstm.host.durable import write_whole
 from etalstm.train.control import LEAST, MOST
 from etalstm.train.strict import check
 from etalstm.weight_format import FLOAT32
@@ -48,7 +48,7 @@ class Identity(Part):
     encoding : str                      digest of :class:`etalstm.data.Encoding`
     """
 
-    cell: Literal["lstm"] = "lstm"
+    cell: Literal["lstm", "hlstm"] = "lstm"
     task: Literal["classify", "language", "regress", "tag"]
     input_size: PositiveInt
     hidden_size: PositiveInt

@@ -6,8 +6,8 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from etalstm.durable import write_whole
 from etalstm.errors import RunError
+from etalstm.host.durable import write_whole
 from etalstm.train.loss import SCORES
 
 

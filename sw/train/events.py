@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from etalstm.durable import naming
+from etalstm.host.durable import naming
 
 EVENT_FILE = "events.out.tfevents"  # how the names of event files begin: by that TensorBoard knows them
 LARGEST = float(np.finfo(np.float32).max)  # a scalar is stored as float32

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save
 
-from etalstm.durable import write_whole
+from etalstm.host.durable import write_whole
 from etalstm.interchange.onnx_write import Network, write_onnx
 from etalstm.interchange.state import LstmState
 from etalstm.network import LayerParameters

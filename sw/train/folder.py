@@ -8,8 +8,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from etalstm.data import Encoding
-from etalstm.durable import write_whole
 from etalstm.errors import RunError
+from etalstm.host.durable import write_whole
 from etalstm.train.checkpoint import read
 from etalstm.train.events import EVENT_FILE
 from etalstm.train.settings import Settings

@@ -70,7 +70,7 @@ class Learner:
         self.settings, self.data = settings, data.in_buckets(read_buckets(settings.buckets), settings.batch)
         self.steps = settings.steps or self.data.steps
         self.identity = identity_of(settings, data)
-        self.network = NetworkShape(self.identity.input_size, settings.hidden, settings.layers)
+        self.network = NetworkShape(self.identity.input_size, settings.hidden, settings.layers, settings.cell)
         self.chooser = Chooser(settings.layers, settings.policy if settings.policy in CHOOSING else SMALLEST)
         shape = self._shape(settings)
         self.slices = self._slices(device, shape, checkpoint)
@@ -277,6 +277,7 @@ def identity_of(settings: Settings, data: DataSet) -> Identity:
     if settings.tied and data.task != LANGUAGE:
         raise ValueError(f"tied weights are for the task {LANGUAGE}, got {data.task}")
     return Identity(
-        task=data.task, input_size=data.input_size or settings.embedding, hidden_size=settings.hidden,
-        layers=settings.layers, outputs=data.classes, tokens=tokens, tied=settings.tied, encoding=data.encoding.digest,
+        cell=settings.cell, task=data.task, input_size=data.input_size or settings.embedding,
+        hidden_size=settings.hidden, layers=settings.layers, outputs=data.classes, tokens=tokens, tied=settings.tied,
+        encoding=data.encoding.digest,
     )  # fmt: skip

@@ -14,8 +14,8 @@ from threadpoolctl import threadpool_limits
 from etalstm.data import DataSet, open_data
 from etalstm.data.dataset import padding
 from etalstm.device import GOLDEN, Device, OffloadDevice, ParanoidDevice
-from etalstm.durable import write_whole
 from etalstm.errors import CheckpointError, DivergedError
+from etalstm.host.durable import write_whole
 from etalstm.train import checkpoint as checkpoints
 from etalstm.train.checkpoint import Checkpoint, Description, Position, Watched
 from etalstm.train.evaluation import evaluate
@@ -252,7 +252,7 @@ class Trainer:
             best, learner = checkpoints.read(self.folder.best), self.learner
             learner.model.parameters |= host_of(best.tensors, learner.model, "weights")
             learner.control_sending(best.description.position.input_threshold)
-            learner.session.load(layers_of(best.tensors, self.settings.layers, "weights"))
+            learner.session.load(layers_of(best.tensors, learner.network, "weights"))
         return self._evaluate("test", "test", interrupt)
 
     def _place(self, kind: str) -> dict:

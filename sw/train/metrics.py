@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from etalstm.durable import naming, write_whole
 from etalstm.errors import RunError
+from etalstm.host.durable import naming, write_whole
 from etalstm.storage import PRODUCTS_OF_DELTA
 from etalstm.train.checkpoint import Position
 from etalstm.train.loss import SCORES

@@ -162,7 +162,7 @@ class Adam(Optimizer):
                        rate, scale, number)
             for name in ("weights", "bias")
         ]  # fmt: skip
-        return [LayerParameters(*entry) for entry in zip(*moved, strict=True)]
+        return [LayerParameters(*entry, parameters.gates) for entry in zip(*moved, strict=True)]
 
     def _update_host(self, name, rate, scale, number):
         values, first, second = self.model.parameters, self.host["first"], self.host["second"]

@@ -7,8 +7,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load, save
 
-from etalstm.durable import write_whole
 from etalstm.errors import CheckpointError
+from etalstm.host.durable import write_whole
 from etalstm.train.checkpoint import digest
 
 

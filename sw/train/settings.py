@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from etalstm.architecture import SWING, architecture
+from etalstm.cells.lstm import LSTM
 from etalstm.data import TASKS, UNITS, Reading
 from etalstm.data.buckets import NONE, read_buckets
 from etalstm.delta_inputs import DeltaInputs, input_thresholds_text
 from etalstm.errors import RunError
-from etalstm.network import check_size
+from etalstm.network import NetworkShape, check_size
 from etalstm.optimizer import check_hyperparameters
 from etalstm.shared_tokens import OFF
 from etalstm.slices import AUTO, check_slices
@@ -42,7 +43,9 @@ class Settings:
     pipeline : int
         Of several processes, those over which the layers are spread, see :mod:`etalstm.ranks.pipeline`; 1: none is.
     hidden, layers : int
-        Units H and LSTM layers L.
+        Units H and layers L.
+    cell : str
+        Of all layers, see :mod:`etalstm.cells.named`.
     batch : int
         Sequences B.
     steps : int, optional
@@ -142,6 +145,7 @@ class Settings:
     pipeline: int = 1
     hidden: int = 32
     layers: int = 1
+    cell: str = LSTM.name
     batch: int = 32
     steps: int | None = None
     buckets: str = NONE
@@ -235,9 +239,18 @@ class Settings:
         if self.learning_rate is None:
             object.__setattr__(self, "learning_rate", RATES[self.optimizer])
         self._check_sizes()
+        self._check_cell()
         self._check_optimizer()
         self._check_reductions()
         self._check_data()
+
+    def _check_cell(self) -> None:
+        """Refuse what only an LSTM can do in a run; :class:`TrainingShape` looks at the rest."""
+        network = NetworkShape(1, self.hidden, self.layers, self.cell)
+        asked = {"pipeline": self.pipeline > 1, "dropout": self.dropout}
+        asked |= {name: getattr(self, name) is not None for name in ("ms2", "ms2_steps")}
+        for name in (name for name, is_asked in asked.items() if is_asked):
+            network.require_lstm(name)
 
     def _check_sizes(self) -> None:
         for name in ("pipeline", "hidden", "layers", "batch", "embedding", "epochs", "step_epochs"):

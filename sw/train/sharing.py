@@ -55,6 +55,8 @@ def choose_sharing(settings: Settings, data: DataSet, device: Device, shape: Tra
         return Sharing(wanted, f"shared tokens: {wanted} of a batch")
     if not shape.inputs.off or settings.input_target is not None:
         problem = "delta inputs send changes of x"
+    elif not shape.network.is_lstm:
+        problem = f"the cell is {shape.network.cell}"
     elif not shape.architecture.skips:
         problem = f"architecture {shape.architecture.name} skips no zeros"
     if problem:

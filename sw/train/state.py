@@ -6,7 +6,7 @@ from pathlib import Path
 from etalstm.data import DataSet
 from etalstm.device import Device
 from etalstm.errors import CheckpointError
-from etalstm.network import LayerParameters
+from etalstm.network import LayerParameters, NetworkShape
 from etalstm.train.checkpoint import Checkpoint, Origin, check_same, read
 from etalstm.train.learner import Learner
 from etalstm.train.model import HostModel
@@ -19,16 +19,24 @@ def tensors_of(learner: Learner, within_epoch: bool) -> dict:
     tensors |= {f"significance.{name}": array for name, array in learner.significance.arrays.items()}
     optimizer, session = learner.optimizer, learner.session
     for kind, layers in ({"weights": session.parameters()} | optimizer.memory(session)).items():
-        for n, layer in enumerate(layers):
-            tensors |= {f"lstm.{n}.{kind}": layer.weights, f"lstm.{n}.bias.{kind}": layer.bias}
+        for names, matrix in zip(_names(learner.network, kind), layers, strict=True):
+            tensors |= zip(names, (matrix.weights, matrix.bias), strict=True)
     for kind, arrays in ({"weights": learner.model.parameters} | optimizer.host).items():
         tensors |= {f"host.{name}.{kind}": array for name, array in arrays.items()}
     return tensors
 
 
-def layers_of(tensors: dict, layers: int, kind: str) -> list[LayerParameters]:
-    """Give the LSTM's parameters, or what an optimizer remembers of them, from a checkpoint's tensors."""
-    return [LayerParameters(tensors[f"lstm.{n}.{kind}"], tensors[f"lstm.{n}.bias.{kind}"]) for n in range(layers)]
+def _names(network: NetworkShape, kind: str) -> list[tuple[str, str]]:
+    """Name the tensors of each matrix of a network: weights and bias."""
+    return [(f"{network.cell}.{n}.{kind}", f"{network.cell}.{n}.bias.{kind}") for n in range(len(network.matrices))]
+
+
+def layers_of(tensors: dict, network: NetworkShape, kind: str) -> list[LayerParameters]:
+    """Give a network's parameters, or what an optimizer remembers of them, from a checkpoint's tensors."""
+    return [
+        LayerParameters(*(tensors[name] for name in names), matrix.gates)
+        for names, matrix in zip(_names(network, kind), network.matrices, strict=True)
+    ]
 
 
 def host_of(tensors: dict, model: HostModel, kind: str) -> dict:
@@ -42,9 +50,8 @@ def _shapes(learner: Learner, origin: Origin, within_epoch: bool) -> dict[str, t
     shapes = {"state.h": state, "state.c": state} if within_epoch else {}
     shapes |= {f"significance.{name}": array.shape for name, array in learner.significance.arrays.items()}
     for kind in ("weights", *learner.optimizer.kinds):
-        for n in range(network.layers):
-            shapes[f"lstm.{n}.{kind}"] = (network.rows, network.columns_of(n))
-            shapes[f"lstm.{n}.bias.{kind}"] = (network.rows,)
+        for names, matrix in zip(_names(network, kind), network.matrices, strict=True):
+            shapes |= zip(names, ((matrix.rows, matrix.columns), (matrix.rows,)), strict=True)
         shapes |= {f"host.{name}.{kind}": array.shape for name, array in learner.model.parameters.items()}
     return shapes
 
@@ -84,7 +91,7 @@ def restore(path: Path, learner: Learner, saved: Checkpoint, other: Collection[s
         If the checkpoint is of another run.
     """
     check_run(path, learner, saved, other)
-    tensors, position, layers = saved.tensors, saved.description.position, learner.network.layers
+    tensors, position, network = saved.tensors, saved.description.position, learner.network
     learner.iteration, optimizer, model = position.iteration, learner.optimizer, learner.model
     learner.chooser.state = position.chooser.model_dump()
     if learner.pruning and position.delta_threshold is not None:
@@ -95,8 +102,8 @@ def restore(path: Path, learner: Learner, saved: Checkpoint, other: Collection[s
     model.parameters |= host_of(tensors, model, "weights")
     optimizer.host = {kind: host_of(tensors, model, kind) for kind in optimizer.kinds}
     learner.store()
-    memory = {kind: layers_of(tensors, layers, kind) for kind in optimizer.kinds}
-    optimizer.load(learner.session, layers_of(tensors, layers, "weights"), memory)
+    memory = {kind: layers_of(tensors, network, kind) for kind in optimizer.kinds}
+    optimizer.load(learner.session, layers_of(tensors, network, "weights"), memory)
     if position.batch and saved.description.run.batch == learner.origin.batch:  # else no epoch goes on
         learner.h, learner.c = tensors["state.h"], tensors["state.c"]
 

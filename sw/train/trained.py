@@ -60,10 +60,10 @@ class TrainedModel:
         if encoding.digest != self.identity.encoding:
             raise CheckpointError(f"{path}: of another run: its tokens and labels are not those of the folder")
         identity = self.identity
-        self.network = NetworkShape(identity.input_size, identity.hidden_size, identity.layers)
+        self.network = NetworkShape(identity.input_size, identity.hidden_size, identity.layers, identity.cell)
         self.model = HostModel(identity, seed=0)
         try:
-            self.layers = layers_of(saved.tensors, identity.layers, "weights")
+            self.layers = layers_of(saved.tensors, self.network, "weights")
             found = host_of(saved.tensors, self.model, "weights")
         except (KeyError, ValueError) as error:
             raise CheckpointError(f"{path}: not the tensors of its network: {error}") from error
@@ -252,6 +252,7 @@ class TrainedModel:
         path = Path(path)
         if path.suffix not in FORMATS:
             raise ValueError(f"{path}: the ending must be one of {', '.join(FORMATS)}, got {path.suffix!r}")
+        self.network.require_lstm(f"export as {path.suffix}")
         FORMATS[path.suffix](path, self.layers, self.model)
 
     def close(self) -> None:

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from etalstm.cells.cell import Cell, arrays
+from etalstm.cells.cell import Cell, Product, arrays
 from etalstm.cells.lstm import LSTM
 from etalstm.cells.operation import equations
 
 STAGE = LSTM.stages[0]
+GATES = STAGE.gates
 COLUMNS = ("c_before", "c", "tanh_c=P_s", "h", "product")
 
 
@@ -21,8 +22,8 @@ def test_the_counts_of_the_lstm_are_the_designs():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"operands": ("x", "v")}, "must broadcast each of"),
-        ({"operands": ("x",)}, "must broadcast each of"),
+        ({"products": (Product(GATES, ("x", "v")),)}, "must broadcast each of"),
+        ({"products": (Product(GATES, ("x",)),)}, "must broadcast each of"),
         ({"forward": STAGE.forward[:-1]}, "nothing computes h"),
         ({"local": STAGE.local[:-1]}, "nothing computes P_s"),
         ({"backward": STAGE.backward[:-1]}, "nothing computes dc_before"),

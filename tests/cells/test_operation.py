@@ -13,6 +13,8 @@ def test_reads_an_equation_of_each_kind():
         s = s + c_before
         t = tanh(s)
         p = sigmoid(t)
+        v = relu(p)
+        w = d where v
     """
     assert equations(text) == (
         Operation(VectorOp.MULTIPLY, "d", ("a", "b")),
@@ -20,10 +22,12 @@ def test_reads_an_equation_of_each_kind():
         Operation(VectorOp.ADD, "s", ("s", "c_before")),
         Operation(VectorOp.TANH, "t", ("s",)),
         Operation(VectorOp.SIGMOID, "p", ("t",)),
+        Operation(VectorOp.ADD_POSITIVE, "v", ("p", "-0")),
+        Operation(VectorOp.SELECT, "w", ("v", "d")),
     )
 
 
-@pytest.mark.parametrize("line", ["d = a / b", "d = a", "d = a * b + c", "d = relu(a)", "1 = a * b", "d = 2 * b"])
+@pytest.mark.parametrize("line", ["d = a / b", "d = a", "d = a * b + c", "d = sqrt(a)", "1 = a * b", "d = 2 * b"])
 def test_refuses_what_is_no_equation_and_shows_it(line):
     with pytest.raises(ValueError, match="expected an equation") as error:
         equations(line)

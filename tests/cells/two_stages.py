@@ -1,12 +1,11 @@
 """A made-up cell whose gates see x and h through a hidden layer: two matrices in a step, five kept tensors."""
 
-from etalstm.cells.cell import Cell, Stage, arrays
+from etalstm.cells.cell import Cell, Product, Stage, arrays
 from etalstm.cells.operation import equations
 
 _HIDDEN_LAYER = Stage(
-    gates=("u",),
-    operands=("x", "h"),
-    output="v",
+    products=(Product(gates=("u",), operands=("x", "h")),),
+    outputs=("v",),
     forward=equations("""
         u = sigmoid(z_u)
         v = u * u
@@ -25,9 +24,8 @@ _HIDDEN_LAYER = Stage(
 )
 
 _STATE = Stage(
-    gates=("q", "r", "o"),
-    operands=("v",),
-    output="h",
+    products=(Product(gates=("q", "r", "o"), operands=("v",)),),
+    outputs=("h",),
     forward=equations("""
         q = sigmoid(z_q)
         r = tanh(z_r)

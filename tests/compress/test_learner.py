@@ -45,14 +45,14 @@ def test_the_perplexity_of_equal_scores_is_the_number_of_words():
     with torch.no_grad():
         for parameter in learner.model.output.parameters():
             parameter.zero_()
-    assert learner.perplexity([batch_of()]) == pytest.approx(WORDS)
+    assert learner.score([batch_of()]) == pytest.approx(WORDS)
 
 
 def test_steps_that_only_fill_a_batch_do_not_count():
     learner = learner_of()
     cut = batch_of(real=2)
     other = Batch(cut.x, cut.lengths, np.where(cut.weights > 0, cut.targets, 0), cut.weights)
-    assert learner.perplexity([cut]) == learner.perplexity([other]) != learner.perplexity([batch_of()])
+    assert learner.score([cut]) == learner.score([other]) != learner.score([batch_of()])
 
 
 def test_gradients_are_means_over_the_batches_and_reach_removed_units():

@@ -1,18 +1,16 @@
-import json
 import os
 import signal
-from pathlib import Path
+from functools import partial
 
 import pytest
 
-from etalstm.compress.run import Run, Target, entries_of_rounds
 from etalstm.compress.search import Guides
 from etalstm.compress.settings import PHASES, Settings
-from etalstm.data.ptb import Ptb
 from etalstm.device import open_device
 from etalstm.errors import CheckpointError, RunError
-from etalstm.train.folder import RunFolder
 from etalstm.train.metrics import read_log
+from etalstm.train.sealed import write_sealed
+from tests.compress.runs import check_interrupted, files_of, make_run, rounds_of, without_seconds
 
 SMALL = {"hidden": 10, "embedding": 6, "batch": 4, "steps": 5, "epochs": 2, "growth_epochs": 1, "rounds": 3}
 LOOSE = {"tolerance": 9.0, "unit_ratio": 0.3}  # every round is accepted
@@ -30,22 +28,7 @@ def guides(make_profile):
 @pytest.fixture
 def go(guides):
     """Give a function that makes a run in a folder, and gives its last entry."""
-
-    def go(settings, path, engine="golden", resume=False, report=lambda entry: None):
-        target = Target(guides, lambda sizes: sum(sizes.units))
-        with RunFolder(path) as folder:
-            folder.open(resume)
-            return Run(settings, Ptb(Path(settings.data)), folder, engine, target, resume).run(report)
-
-    return go
-
-
-def files_of(path):
-    return [(path / f"{name}.safetensors").read_bytes() for name in ("checkpoint", "best")]
-
-
-def rounds_of(path):
-    return entries_of_rounds(read_log(path / "metrics.jsonl"))
+    return partial(make_run, guides)
 
 
 def test_all_steps_together(text, tmp_path, go):
@@ -112,31 +95,9 @@ def test_a_target_that_cannot_be_reached_leaves_the_best(text, tmp_path, go):
     assert last["lstm_parameters"] == rounds_of(tmp_path / "run")[-1]["lstm_parameters"]
 
 
-def without_seconds(path):
-    entries = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-    kept = [{name: entry[name] for name in entry if name != "seconds"} for entry in entries]
-    return [entry for entry in kept if entry["kind"] != "interrupted"]
-
-
 def test_a_run_that_goes_on_has_the_bits_of_one_that_was_not_interrupted(text, tmp_path, go):
     settings = settings_of(text, dropout=0.2, **LOOSE)
-    whole = go(settings, tmp_path / "whole")
-    stops = iter([3, 6, 14, 19, 26, 33])
-    stop = next(stops)
-
-    def interrupt(entry):
-        nonlocal stop
-        if entry["kind"] == "iteration" and entry["iteration"] >= stop:
-            stop = next(stops, 10**9)
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    last, resume = {"kind": "interrupted"}, False
-    while last["kind"] == "interrupted":
-        last = go(settings, tmp_path / "parts", resume=resume, report=interrupt)
-        resume = True
-    assert last == whole and stop == 10**9, "all interruptions took place"
-    assert files_of(tmp_path / "whole") == files_of(tmp_path / "parts")
-    assert without_seconds(tmp_path / "parts") == without_seconds(tmp_path / "whole")
+    check_interrupted(go, settings, tmp_path, [3, 6, 14, 19, 26, 33])
 
 
 @pytest.mark.parametrize("writes", [1, 4, 6])
@@ -185,6 +146,9 @@ def test_a_damaged_or_foreign_checkpoint_is_refused(text, tmp_path, go):
     (path / "checkpoint.safetensors").write_bytes(content)
     with pytest.raises(CheckpointError, match="corrupted"):
         go(settings, path, resume=True)
+    write_sealed(path / "checkpoint.safetensors", "etalstm-compress", {"format": 1}, {})
+    with pytest.raises(CheckpointError, match="no checkpoint of eta-lstm compress in format 2"):
+        go(settings, path, resume=True)
 
 
 def test_settings_are_read_as_they_were_written_and_some_may_differ(text, tmp_path):
@@ -219,6 +183,10 @@ def test_settings_are_read_as_they_were_written_and_some_may_differ(text, tmp_pa
         ({"dropout": 1.0}, "dropout must be at least 0 and below 1, got 1.0"),
         ({"retrain_rate": 0.0}, "retrain_rate must be above 0 and finite, got 0.0"),
         ({"seed": -1}, "seed must be at least 0"),
+        ({"task": "vision"}, "task must be language or speech, got 'vision'"),
+        ({"bidirectional": True}, "bidirectional is for the task speech: a language model must not see the next word"),
+        ({"task": "speech", "bidirectional": True}, "prune-units needs layers of one direction, got bidirectional"),
+        ({"task": "speech", "stack": 0}, "stack must be above 0, got 0"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(options, message):

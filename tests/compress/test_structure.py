@@ -9,7 +9,7 @@ from etalstm.device import open_device
 from etalstm.nn import LSTM
 
 INPUTS, UNITS, STEPS, BATCH = 5, 6, 4, 3
-SIZES = Sizes(words=11, embedding=5, units=(6, 4))
+SIZES = Sizes(outputs=11, inputs=5, units=(6, 4))
 
 
 def bits(tensor):

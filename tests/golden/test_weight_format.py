@@ -53,7 +53,7 @@ def test_the_passes_read_rounded_weights_and_the_update_works_on_the_others():
         wide.load(rounded(weights))
         for number, (got, expected) in enumerate(zip(iterate(narrow, seed), iterate(wide, seed), strict=True)):
             assert np.array_equal(got.view(np.uint32), expected.view(np.uint32)), f"iteration {seed}, array {number}"
-        gradients = [Rows.of(each) for each in narrow.gradients()]
+        gradients = [Rows.of(LayerParameters(each.weights, each.bias)) for each in narrow.gradients()]
         narrow.update(RATE, MOMENTUM)
         rule, following = UpdateRule(RATE, MOMENTUM, 0.0, 1.0), []
         for layer, (before, gradient) in enumerate(zip(weights, gradients, strict=True)):

@@ -33,6 +33,7 @@ NO_SHARES = dict.fromkeys(SHARES, 0)
 def apply(op, a, b, d):
     """One vector of VECTOR."""
     zero = a & np.uint32(0x7F800000) == 0
+    positive = ~zero & (a >> np.uint32(31) == 0)
     return {
         VectorOp.MULTIPLY: lambda: bits(arithmetic.multiply, a, b),
         VectorOp.ADD: lambda: bits(arithmetic.add, a, b),
@@ -42,6 +43,7 @@ def apply(op, a, b, d):
         VectorOp.SELECT: lambda: np.where(zero, d, bits(arithmetic.add, MINUS_ZERO, b)),
         VectorOp.SELECT_ZERO: lambda: np.where(zero, bits(arithmetic.add, MINUS_ZERO, b), d),
         VectorOp.PACK: lambda: bits(codec.pack_bf16, a, b),
+        VectorOp.ADD_POSITIVE: lambda: np.where(positive, bits(arithmetic.add, a, b), d),
     }[op]()
 
 

@@ -27,6 +27,7 @@ WRITTEN_AFTER = {  # cycles from issue to last write
     VectorOp.SELECT: MULTIPLY + ADD + 2,
     VectorOp.SELECT_ZERO: MULTIPLY + ADD + 2,
     VectorOp.PACK: ACTIVATION + 1 + LANES // UNITS,
+    VectorOp.ADD_POSITIVE: MULTIPLY + ADD + 2,
 }
 
 
@@ -103,6 +104,7 @@ def element(op, a, b, d):
         VectorOp.SELECT: lambda: d if is_zero(a) else selected,
         VectorOp.SELECT_ZERO: lambda: selected if is_zero(a) else d,
         VectorOp.PACK: lambda: activate(a, PACK, b),
+        VectorOp.ADD_POSITIVE: lambda: d if is_zero(a) or a & SIGN else add(multiply(a, FORMAT.one), b),
     }[op]()
 
 

@@ -1,5 +1,7 @@
 """The module under what compiles, exports and distributes PyTorch's modules."""
 
+from datetime import timedelta
+
 import pytest
 import torch
 import torch.distributed
@@ -10,6 +12,7 @@ import etalstm.nn
 from tests.nn.parity import run
 
 PROCESSES = 2
+TIMEOUT = timedelta(minutes=3)
 
 
 def network():
@@ -53,7 +56,9 @@ def test_exported_gives_the_same_bits(recurrent_modules_compile, tmp_path):
 
 
 def train_in_process(rank, folder):
-    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=PROCESSES)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/store", timeout=TIMEOUT, rank=rank, world_size=PROCESSES
+    )
     mine = DistributedDataParallel(network())
     share = sequences()[:, rank * 2 : rank * 2 + 2]
     mine(share)[0].square().mean().backward()
@@ -61,7 +66,8 @@ def train_in_process(rank, folder):
     torch.distributed.destroy_process_group()
 
 
-def test_processes_share_their_gradients(tmp_path):
+def test_processes_share_their_gradients(tmp_path, monkeypatch):
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")  # else gloo connects to the address of the machine's name
     torch.multiprocessing.spawn(train_in_process, (str(tmp_path),), nprocs=PROCESSES)
     first, second = (torch.load(tmp_path / str(rank)) for rank in range(PROCESSES))
     whole = network()

@@ -10,8 +10,8 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from torch.utils.checkpoint import checkpoint
 
 import etalstm.nn
-from etalstm import processors
 from etalstm.cli import run as run_command
+from etalstm.host import processors
 from etalstm.nn import choices, layout
 from etalstm.nn.layout import BATCH_MAJOR, BATCH_MINOR, FORCE, LAYOUTS, Shape, chosen_layout, forced, timed
 from etalstm.nn.linear_bench import linear

@@ -34,6 +34,7 @@ def test_the_page_says_what_a_board_lacks_and_what_is_assumed(blocks):
     text = markdown(blocks)
     assert "The V100 has 15.7" in text and "Nobody has measured it" in text
     assert "exchange is assumed to cost nothing" in text and "(does not fit)" in text and "| 2, 5 |" in text
+    assert "Dyn-Arch 2.00 (2.00 to 2.00), Static-Arch 3.00 (3.00 to 3.00), LSTM-Inf 2.50" in text
     for one in COEFFICIENTS:
         assert f"| {one.name} |" in text
 

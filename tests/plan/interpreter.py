@@ -196,6 +196,8 @@ class Interpreter:
                 return np.where(a == 0, b, before)
             case VectorOp.PACK:
                 return codec.pack_bf16(*np.broadcast_arrays(a, b))
+            case VectorOp.ADD_POSITIVE:
+                return np.where((a != 0) & ~np.signbit(a), add(a, b), before)
 
     def _scalars(self, f, group):
         """(value, outer, inner) of a CAST in order in a group, and the inner index after its last one."""

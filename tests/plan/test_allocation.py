@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from etalstm.cells.cell import Cell, Stage, arrays
+from etalstm.cells.cell import Cell, Product, Stage, arrays
+from etalstm.cells.hlstm import HLSTM
 from etalstm.cells.lstm import LSTM
 from etalstm.cells.operation import equations
 from etalstm.errors import PlanError
@@ -34,9 +35,9 @@ def test_two_stages_have_half_of_the_lane_memories_each_and_the_queue_in_turn():
 
 def test_refuses_a_stage_that_broadcasts_nothing_but_x():
     hidden, last = TWO_STAGES.stages
-    apart = replace(last, operands=("v", "h"))
-    cell = Cell("apart", (replace(hidden, operands=("x",)), apart), state="c")
-    with pytest.raises(PlanError, match=r"apart has \('x',\)"):
+    apart = replace(last, products=(Product(last.gates, ("v", "h")),))
+    cell = Cell("apart", (replace(hidden, products=(Product(hidden.gates, ("x",)),)), apart), state="c")
+    with pytest.raises(PlanError, match=r"apart has .*'x',\)"):
         check_plannable(cell)
 
 
@@ -49,9 +50,8 @@ def test_refuses_more_kinds_than_the_machine_has_thresholds():
 
 def test_refuses_more_gates_than_a_block_can_have():
     five = Stage(
-        gates=("p", "q", "r", "s", "t"),
-        operands=("x", "h"),
-        output="h",
+        products=(Product(("p", "q", "r", "s", "t"), ("x", "h")),),
+        outputs=("h",),
         forward=equations("""
             p = sigmoid(z_p)
             q = sigmoid(z_q)
@@ -82,16 +82,17 @@ def test_refuses_more_gates_than_a_block_can_have():
         check_plannable(Cell("five", (five,), state="c"))
 
 
-@pytest.mark.parametrize("cell", [LSTM, TWO_STAGES], ids=lambda cell: cell.name)
+@pytest.mark.parametrize("cell", [LSTM, TWO_STAGES, HLSTM], ids=lambda cell: cell.name)
 def test_lanes_that_hold_no_unit_give_zero_and_keep_nothing(cell):
     for stage in cell.stages:
         sums = dict.fromkeys(stage.sums, np.full(1, CLOSED, np.float32))
         values = evaluate(stage.forward + stage.local, sums | {cell.state_before: np.zeros(1, np.float32)})
-        for name in (stage.output, *stage.kept.values()):
+        for name in (*stage.outputs, *stage.kept.values()):
             assert values[name] == 0, f"{name} is {values[name]}"
     assert values[cell.state] == 0
 
 
 def test_takes_x_in_a_later_stage():
     hidden, last = TWO_STAGES.stages
-    check_plannable(Cell("late", (replace(hidden, operands=("h",)), replace(last, operands=("x", "v"))), state="c"))
+    first, then = Product(hidden.gates, ("h",)), Product(last.gates, ("x", "v"))
+    check_plannable(Cell("late", (replace(hidden, products=(first,)), replace(last, products=(then,))), state="c"))

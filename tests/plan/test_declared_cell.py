@@ -1,8 +1,9 @@
-"""A cell that is no LSTM runs from its declaration alone: the golden reference and the machine give the same bits."""
+"""Cells that are no LSTM run from their declarations: the golden reference and the machine give the same bits."""
 
 import numpy as np
 import pytest
 
+from etalstm.cells.hlstm import HLSTM
 from etalstm.device import open_device
 from etalstm.device.windows import Windows
 from etalstm.golden.passes import active_steps
@@ -18,7 +19,7 @@ from tests.cells.two_stages import TWO_STAGES
 from tests.plan.machine import InterpretedAccelerator
 
 CONFIG = PRESETS["test"]
-THRESHOLDS = (0.05, 0.02, 0.05, 0.02, 0.1)
+THRESHOLDS = (0.05, 0.02, 0.05, 0.02, 0.1, 0.1)  # as many as a cell has kinds
 DELTA_THRESHOLD = 0.05
 STEPS, BATCH, INPUTS, UNITS, LAYERS = 3, 5, 6, 19, 2
 RULE = UpdateRule(0.1, 0.9, 0.01, 0.5)
@@ -67,10 +68,10 @@ def assert_same_bits(name, actual, expected):
 
 
 class Iteration:
-    """Random arguments of an iteration, and its expected results; matrices in the host's row order, [layer][stage]."""
+    """Random arguments of an iteration, and its expected results; matrices in host row order, [layer][product]."""
 
-    def __init__(self, lengths, storage, skipped, delta_threshold):
-        generator = np.random.default_rng(4)
+    def __init__(self, cell, lengths, storage, skipped, delta_threshold):
+        self.cell, generator = cell, np.random.default_rng(4)
 
         def draw(*size, scale=1.0):
             return (generator.standard_normal(size) * scale).astype(np.float32)
@@ -80,7 +81,7 @@ class Iteration:
         self.h0, self.c0, self.dh, self.dc = (draw(LAYERS, BATCH, UNITS) for _ in range(4))
         self.matrices = []
         for inputs in (INPUTS, UNITS):
-            sizes = [(UNITS, inputs + UNITS), (3 * UNITS, UNITS)]
+            sizes = cell.matrices(inputs, UNITS)
             self.matrices.append([(draw(*size, scale=0.5), draw(size[0], scale=0.5)) for size in sizes])
         self._forward(storage, skipped)
         self._backward(delta_threshold)
@@ -89,11 +90,11 @@ class Iteration:
         self.passes, x = [], self.x
         for layer, pairs in enumerate(self.matrices):
             matrices = [
-                [canonical(array, len(stage.gates)) for array in pair]
-                for stage, pair in zip(TWO_STAGES.stages, pairs, strict=True)
+                [canonical(array, len(product.gates)) for array in pair]
+                for product, pair in zip(self.cell.products, pairs, strict=True)
             ]
             states = self.h0[layer], self.c0[layer]
-            forward, broadcasts = cell_forward(TWO_STAGES, matrices, x, *states, self.active, storage, skipped[layer])
+            forward, broadcasts = cell_forward(self.cell, matrices, x, *states, self.active, storage, skipped[layer])
             self.passes.append((matrices, forward, broadcasts))
             x = forward.y
 
@@ -101,13 +102,13 @@ class Iteration:
         self.gradients, dy = [], self.dy
         for layer in reversed(range(LAYERS)):
             final = dy, self.dh[layer], self.dc[layer]
-            self.gradients.insert(0, cell_backward(TWO_STAGES, *self.passes[layer], *final, delta_threshold))
+            self.gradients.insert(0, cell_backward(self.cell, *self.passes[layer], *final, delta_threshold))
             dy = self.gradients[0][0]
 
 
 def load(machine, plan, data):
     for number, layer in enumerate(plan.map.layers):
-        for arrays, (weights, bias) in zip(layer.stages, data.matrices[number], strict=True):
+        for arrays, (weights, bias) in zip(layer.products, data.matrices[number], strict=True):
             machine.write(arrays.rows, weights)
             machine.write(arrays.columns, weights)
             machine.write(arrays.bias, bias)
@@ -115,7 +116,7 @@ def load(machine, plan, data):
         machine.write(layer.c.step(0), data.c0[number])
         machine.write(layer.dh.array, data.dh[number][None])
         machine.write(layer.dc.array, data.dc[number][None])
-    machine.write(plan.map.layers[0].stages[0].x.array, data.x)
+    machine.write(plan.map.layers[0].products[0].x.array, data.x)
     machine.write(plan.map.layers[-1].dy.array, data.dy)
     if plan.map.mask:
         machine.write(plan.map.mask.array, data.active.astype(np.float32))
@@ -129,11 +130,11 @@ def check_states(machine, plan, data):
 
 
 def check_gradients(machine, plan, data):
-    assert_same_bits("dx", machine.read(plan.map.layers[0].stages[0].dx.array), data.gradients[0][0])
-    for layer, (_, dh0, dc0, stages) in zip(plan.map.layers, data.gradients, strict=True):
+    assert_same_bits("dx", machine.read(plan.map.layers[0].products[0].dx.array), data.gradients[0][0])
+    for layer, (_, dh0, dc0, products) in zip(plan.map.layers, data.gradients, strict=True):
         assert_same_bits(f"dh{layer.number}", machine.read(layer.dh.array)[0], dh0)
         assert_same_bits(f"dc{layer.number}", machine.read(layer.dc.array)[0], dc0)
-        for arrays, (dw, db, _) in zip(layer.stages, stages, strict=True):
+        for arrays, (dw, db, _) in zip(layer.products, products, strict=True):
             name, gates = arrays.gradient.name, arrays.tiling.gates
             assert_same_bits(name, canonical(machine.read(arrays.gradient), gates), dw)
             assert_same_bits(f"bias {name}", canonical(machine.read(arrays.bias_gradient), gates), db)
@@ -142,7 +143,7 @@ def check_gradients(machine, plan, data):
 
 def check_update(machine, plan, data):
     for layer, (matrices, _, _), results in zip(plan.map.layers, data.passes, data.gradients, strict=True):
-        for arrays, (weights, bias), (dw, db, _) in zip(layer.stages, matrices, results[3], strict=True):
+        for arrays, (weights, bias), (dw, db, _) in zip(layer.products, matrices, results[3], strict=True):
             name, gates = arrays.columns.name, arrays.tiling.gates
             expected, _ = descend(weights, np.zeros_like(weights), dw, RULE, RULE.weight_decay)
             assert_same_bits(name, canonical(machine.read(arrays.columns), gates), expected)
@@ -154,15 +155,16 @@ def check_update(machine, plan, data):
 @pytest.mark.parametrize("skipped", [(), ((0, 1), (1, 2))], ids=["all cells", "skipped cells"])
 @pytest.mark.parametrize("lengths", [(STEPS,) * BATCH, (3, 1, 2, 3, 2)], ids=["whole", "unequal lengths"])
 @pytest.mark.parametrize("policy", ["dense", "ms1", "ms1-bf16"])
-def test_two_stages_train_with_the_bits_of_the_reference(accelerator, policy, lengths, skipped):
+@pytest.mark.parametrize("cell", [TWO_STAGES, HLSTM], ids=lambda cell: cell.name)
+def test_cells_train_with_the_bits_of_the_reference(accelerator, cell, policy, lengths, skipped):
     compressed, cells = policy != "dense", np.zeros((LAYERS, STEPS), bool)
-    for cell in skipped:
-        cells[cell] = True
-    thresholds = THRESHOLDS if compressed else (0.0,) * len(THRESHOLDS)
+    for number in skipped:
+        cells[number] = True
+    thresholds = THRESHOLDS[: len(cell.kinds)] if compressed else (0.0,) * len(cell.kinds)
     delta_threshold = DELTA_THRESHOLD if compressed else 0.0
-    data = Iteration(lengths, LayerStorage(policy, thresholds), cells, delta_threshold)
+    data = Iteration(cell, lengths, LayerStorage(policy, thresholds), cells, delta_threshold)
     network, masked = NetworkShape(INPUTS, UNITS, LAYERS), min(lengths) < STEPS
-    plan = Plan(CONFIG, network, BATCH, STEPS, masked=masked, storage=Storage(policy), cell=TWO_STAGES)
+    plan = Plan(CONFIG, network, BATCH, STEPS, masked=masked, storage=Storage(policy), cell=cell)
     machine = Machine(accelerator, plan)
     load(machine, plan, data)
     machine.set_parameters(contract.PARAMETER_THRESHOLDS, *thresholds)

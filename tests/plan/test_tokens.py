@@ -109,8 +109,8 @@ def test_a_batch_with_more_tokens_than_there_is_room_for_shares_nothing(open_nam
 
 def test_a_cell_of_two_stages_has_tokens_where_x_enters():
     plan = Plan(preset("test"), NetworkShape(3, 5), 4, 3, cell=TWO_STAGES, shared_tokens=4)
-    taken = [stage.tokens is not None for stage in plan.map.layers[0].stages]
-    assert taken == [stage.x is not None for stage in plan.map.layers[0].stages]
+    taken = [arrays.tokens is not None for arrays in plan.map.layers[0].products]
+    assert taken == [arrays.x is not None for arrays in plan.map.layers[0].products]
     assert Hazards(plan.config).check(plan.programs["forward"].words)
 
 

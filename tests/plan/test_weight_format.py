@@ -147,7 +147,7 @@ def test_a_weight_beyond_bfloat16_is_infinite_in_every_pass():
 
 
 def test_refuses_a_cell_whose_rows_make_no_pairs():
-    with pytest.raises(PlanError, match="stages of 2 or 4 gates, two stages has"):
+    with pytest.raises(PlanError, match="products of 2 or 4 gates, two stages has"):
         Plan(preset("test"), NetworkShape(3, 5), 2, 2, cell=TWO_STAGES, weight_format=BF16)
 
 

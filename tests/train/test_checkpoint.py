@@ -114,7 +114,7 @@ def put(*place, value):
         *((put(field, value=None), f"{field} is missing") for field in ("model", "run", "position", "generator")),
         (put("model", value=[1]), "model: .*dict"),
         (put("model", "hidden_size", value="3"), "model.hidden_size: .*integer, got '3'"),
-        (put("model", "cell", value="gru"), "model.cell: .*'lstm', got 'gru'"),
+        (put("model", "cell", value="gru"), "model.cell: .*'lstm' or 'hlstm', got 'gru'"),
         (put("position", "iteration", value=-1), "position.iteration: .* got -1"),
         (put("position", "epoch", value=0.5), "position.epoch: .* got 0.5"),
         (put("position", "batch", value=True), "position.batch: .* got True"),

@@ -17,7 +17,7 @@ from etalstm.train.settings import Settings
 
 def usage(density, skipped=0, delta=0.0):
     """A layer of 4 cells with 100 elements each, `density` of every kind of P and `delta` of δ kept."""
-    counts = {"elements": 400, "real": 400, "delta_kept": int(1600 * delta)}
+    counts = {"elements": 400, "real": 400, "deltas": 1600, "delta_kept": int(1600 * delta)}
     return Usage(cells=4, skipped=skipped, kept=(int(100 * density) * (4 - skipped),) * 6, **counts)
 
 

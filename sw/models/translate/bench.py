@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
+from etalstm.host.turns import take_turns
 from etalstm.models.translate.attention import ADDITIVE, Attention, additive, attention_of
 from etalstm.models.translate.batches import batch_of
 from etalstm.models.translate.network import Sizes, Translator, loss_of
@@ -18,7 +19,6 @@ from etalstm.models.translate.vocabulary import SPECIAL
 from etalstm.network import check_size
 from etalstm.nn.recompute import AUTO, OFF, ON
 from etalstm.nn.reduced.memory import held_bytes, kept_tensors
-from etalstm.turns import take_turns
 
 MEMORY_EVENT = "[memory]"
 SIDE, FLOATS = 512, 1 << 22  # of the matrix product and the memory that the rule's constants are measured with

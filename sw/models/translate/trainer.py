@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from etalstm.device import Device
-from etalstm.durable import write_whole
+from etalstm.host.durable import write_whole
 from etalstm.models.translate.batches import Batch
 from etalstm.models.translate.checkpoint import Position, read, taken, write
 from etalstm.models.translate.corpus import Corpus, Vocabularies
@@ -15,6 +15,8 @@ from etalstm.models.translate.network import loss_of
 from etalstm.models.translate.settings import Settings
 from etalstm.models.translate.trained import Trained, batches_of, make_model
 from etalstm.nn.iteration import iterate
+from etalstm.nn.notes import counting
+from etalstm.storage import Usage
 from etalstm.train.folder import RunFolder
 from etalstm.train.interrupt import Interrupt
 from etalstm.train.metrics import MetricsLog
@@ -105,12 +107,14 @@ class Trainer:
         """Take a step of Adam; dropout draws from the seed and the iteration's number."""
         settings, iteration = self._settings, self.position.iteration
         share = iteration / (settings.epochs * self._batches)
-        loss, norm = iterate(
-            self.model, self.optimizer, lambda: loss_of(self.model(batch), batch),
-            rate=settings.learning_rate * (1 - share), clip=settings.clip, seed=settings.seed, number=iteration,
-        )  # fmt: skip
+        with counting() as usages:
+            loss, norm = iterate(
+                self.model, self.optimizer, lambda: loss_of(self.model(batch), batch),
+                rate=settings.learning_rate * (1 - share), clip=settings.clip, seed=settings.seed, number=iteration,
+            )  # fmt: skip
         self.position = self._at(iteration=iteration + 1, batch=self.position.batch + 1)
-        return {"kind": "iteration", **self._place(), "loss": loss, "norm": norm}
+        entry = {"kind": "iteration", **self._place(), "loss": loss, "norm": norm}
+        return entry | (sum(usages, Usage()).summary() if usages else {})
 
     def _at(self, **changed) -> Position:
         return self.position.model_copy(update=changed)

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from etalstm.host.turns import take_turns
 from etalstm.network import GATES, check_size
 from etalstm.nn.reduced.lstm import LSTM
 from etalstm.nn.reduced.memory import held_bytes, kept_elements, kept_tensors
 from etalstm.storage import KINDS, check_share
-from etalstm.turns import take_turns
 
 STOCK, PLAIN = "stock", "plain"
 DEVICES = ("cpu", "cuda")

@@ -72,7 +72,7 @@ def test_says_nothing_against_what_is_right(opcode, fields):
         (Opcode.LOAD_ROWS, ROWS, {"map": 97}, Status.BAD_ADDRESS),
         (Opcode.LOAD_ROWS, ROWS, {"address": 99}, Status.BAD_ADDRESS),
         (Opcode.LOAD_ROWS, ROWS, {"memory": Memory.QUEUE}, Status.BAD_FIELD),
-        (Opcode.VECTOR, VECTOR, {"op": 8}, Status.BAD_FIELD),
+        (Opcode.VECTOR, VECTOR, {"op": max(VectorOp) + 1}, Status.BAD_FIELD),
         (Opcode.VECTOR, VECTOR, {"a_source": 3}, Status.BAD_FIELD),
         (Opcode.VECTOR, VECTOR, {"b_source": Source.QUEUE}, Status.BAD_FIELD),
         (Opcode.VECTOR, VECTOR, {"a_source": Source.PARAMETER, "a": 15}, Status.BAD_ADDRESS),

@@ -49,7 +49,7 @@ def said(number, field, value, addresses=(10,)):
         (0, "outer", 0, Status.BAD_FIELD),
         (0, "memory", Memory.QUEUE, Status.BAD_FIELD),
         (0, "group", 2, Status.BAD_FIELD),
-        (1, "op", 8, Status.BAD_FIELD),
+        (1, "op", max(VectorOp) + 1, Status.BAD_FIELD),
         (1, "a_source", 3, Status.BAD_FIELD),
         (1, "b_source", Source.QUEUE, Status.BAD_FIELD),
         (2, "tiles", 2, Status.BAD_FIELD),

@@ -8,7 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from etalstm.storage import DENSE
-from etalstm.train.study import Reduction, is_language, summarise
+from etalstm.studies.reduction import Reduction
+from etalstm.studies.score import Score
+from etalstm.studies.sizes import MEASURES, Rows
+from etalstm.studies.study import summarise
 
 PANELS = {
     "footprint": "intermediates kept,\nof five dense tensors",
@@ -28,7 +31,7 @@ def can_draw() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def draw(study: dict, path: Path, score: str) -> None:
+def draw(study: dict, path: Path, score: Score) -> None:
     """Draw the score against footprint, arithmetic and density, into an SVG or PNG file.
 
     A line shows the score of the dense runs, a dotted one the best score for what is kept or computed. A hollow mark is
@@ -38,23 +41,50 @@ def draw(study: dict, path: Path, score: str) -> None:
     ----------
     study : dict
     path : Path
-    score : str
-        On the axis.
+    score : Score
+        What the runs were judged by.
     """
+    pyplot = _pyplot()
+    rows = [row | {"error": error} for row, error in zip(summarise(study), standard_errors(study), strict=True)]
+    height = max(4, 0.18 * (len(rows) + 6))  # inches: all of the legend's lines
+    figure, panels = pyplot.subplots(1, len(PANELS), figsize=(11, height), sharey=True, constrained_layout=True)
+    for axes, (cost, label) in zip(panels, PANELS.items(), strict=True):
+        _draw_panel(axes, rows, cost, lower=score.lower)
+        axes.set_xlabel(label)
+    panels[0].set_ylabel(score.label)
+    legend = {"loc": "outside right upper", "fontsize": 8, "title_fontsize": 8, "alignment": "left"}
+    figure.legend(*panels[0].get_legend_handles_labels(), title=LEGEND, **legend)
+    _save(figure, path)
+
+
+def _pyplot():
     matplotlib = importlib.import_module("matplotlib")
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "etalstm"  # equal studies give equal files
-    pyplot = importlib.import_module("matplotlib.pyplot")
-    rows = [row | {"error": error} for row, error in zip(summarise(study), standard_errors(study), strict=True)]
-    figure, panels = pyplot.subplots(1, len(PANELS), figsize=(11, 4), sharey=True, constrained_layout=True)
-    for axes, (cost, label) in zip(panels, PANELS.items(), strict=True):
-        _draw_panel(axes, rows, cost, lower=is_language(study["settings"]))
-        axes.set_xlabel(label)
-    panels[0].set_ylabel(score)
-    legend = {"loc": "outside right upper", "fontsize": 8, "title_fontsize": 8, "alignment": "left"}
-    figure.legend(*panels[0].get_legend_handles_labels(), title=LEGEND, **legend)
+    return importlib.import_module("matplotlib.pyplot")
+
+
+def _save(figure, path: Path) -> None:
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
-    pyplot.close(figure)
+    _pyplot().close(figure)
+
+
+def draw_sizes(rows: Rows, path: Path) -> None:
+    """Draw each of :data:`etalstm.studies.sizes.MEASURES` against the units of a layer, a line for each reduction."""
+    pyplot = _pyplot()
+    figure, panels = pyplot.subplots(1, len(MEASURES), figsize=(14, 4), sharey=True, constrained_layout=True)
+    for axes, (label, give) in zip(panels, MEASURES.items(), strict=True):
+        for number, (reduction, by_size) in enumerate(rows.items()):
+            look = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
+            axes.plot(list(by_size), [give(row) for row in by_size.values()], label=str(reduction), **look)
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(list(next(iter(rows.values()))), labels=list(next(iter(rows.values()))))
+        axes.set_ylim(0, 1.05)
+        axes.set_xlabel("units of a layer, H")
+        axes.set_title(label, fontsize=9)
+        axes.grid(alpha=0.3)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", fontsize=8, ncols=4)
+    _save(figure, path)
 
 
 def _draw_panel(axes, rows: list[dict], cost: str, lower: bool) -> None:

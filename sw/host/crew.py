@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from etalstm.processors import count_processors
+from etalstm.host.processors import count_processors
 
 SERIAL_PRODUCTS = 1_000_000  # below, waking other threads costs more than they save
 COPY_PRODUCTS = 8  # that take as long as a word that is copied

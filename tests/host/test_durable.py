@@ -6,7 +6,7 @@ import resource
 
 import pytest
 
-from etalstm.durable import naming, write_whole
+from etalstm.host.durable import naming, write_whole
 
 
 def test_writes_text_and_bytes(tmp_path):

@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
-from etalstm.durable import write_whole
 from etalstm.errors import RunError
+from etalstm.host.durable import write_whole
 from etalstm.train.significance import EPOCHS_FULL
 from etalstm.train.strict import check
 from etalstm.weight_format import FLOAT32
@@ -16,7 +16,8 @@ from etalstm.weight_format import FLOAT32
 class StudiedRun(BaseModel):
     """A run of a study: how it was reduced, what it learnt and what that cost; see :func:`train_once`.
 
-    Studies made earlier lack `validation`, `delta_target`, `input_threshold`, `weight_format`, or what `ms2_` begins.
+    Studies made earlier lack `validation`, `others`, `delta_target`, `input_threshold`, `weight_format`, or what `ms2_`
+    begins.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
@@ -33,6 +34,7 @@ class StudiedRun(BaseModel):
     seed: NonNegativeInt
     score: float
     validation: float | None = None
+    others: dict[str, float] = {}
     footprint: float
     arithmetic: float
     backward_arithmetic: float
@@ -71,3 +73,17 @@ def read_study(path: Path) -> dict:
 def write_study(path: Path, study: dict) -> None:
     """Write a study whole; :class:`OSError` if that cannot be."""
     write_whole(path, json.dumps(study, indent=1) + "\n")
+
+
+def read_command(page: Path) -> str:
+    """Give the command that a study's page names.
+
+    Raises
+    ------
+    RunError
+        If it is no such page.
+    """
+    found = [line.strip() for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("    eta-lstm ")]
+    if len(found) != 1:
+        raise RunError(f"{page}: expected the page of a study, with its command; found {len(found)} commands")
+    return found[0]

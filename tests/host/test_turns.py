@@ -2,7 +2,7 @@
 
 from itertools import groupby
 
-from etalstm.turns import CALLS, take_turns
+from etalstm.host.turns import CALLS, take_turns
 
 
 def test_works_take_turns_forwards_and_backwards():

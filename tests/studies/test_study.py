@@ -8,12 +8,14 @@ import pytest
 
 from etalstm.cli import run
 from etalstm.errors import RunError
-from etalstm.train import study
-from etalstm.train.figure import can_draw, front, standard_errors
-from etalstm.train.metrics import shares
+from etalstm.studies.figure import can_draw, front, standard_errors
+from etalstm.studies.reduction import Reduction
+from etalstm.studies.score import others_of, score_name, score_of
+from etalstm.studies.study import result_of, summarise
+from etalstm.studies.subject import Network
+from etalstm.studies.written import read_study
+from etalstm.train.metrics import SHARES, shares
 from etalstm.train.settings import Settings
-from etalstm.train.studied import read_study
-from etalstm.train.study import Reduction, summarise
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,14 +34,14 @@ def test_a_study_writes_table_numbers_and_figure_and_is_not_done_twice(tmp_path,
     assert "--seeds 2 --runs dense:0,ms1-bf16:0.1:0.05" in page
     assert (tmp_path / "density.svg").exists() == can_draw()
     assert "seed 1" in capsys.readouterr().err
-    monkeypatch.setattr(study, "train_once", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr(Network, "train", lambda *_: pytest.fail("trained again"))
     assert run(arguments(tmp_path)) == 0
     assert run(arguments(tmp_path, "--batch", "16")) == 2
     assert "other settings" in capsys.readouterr().err
 
 
 def test_rows_are_means_over_seeds():
-    shares = dict.fromkeys(study.SHARES, 0.5) | {
+    shares = dict.fromkeys(SHARES, 0.5) | {
         "real_footprint": 0.5,
         "cells_skipped": 0.0,
         "densities": dict.fromkeys("ifgosr", 0.25),
@@ -58,19 +60,32 @@ def test_rows_are_means_over_seeds():
 
 
 def test_a_run_notes_its_score_on_both_splits():
-    entries = []
-    result = study.train_once(Settings("digits", hidden=4, batch=400, epochs=2), entries.append)
+    entries = Network().train(Settings("digits", hidden=4, batch=400, epochs=2))
     accuracy = {entry["kind"]: entry["accuracy"] for entry in entries}
+    result = result_of(entries)
     assert (result["validation"], result["score"]) == (accuracy["epoch"], accuracy["test"])
-    cut_short = study.train_once(Settings("digits", hidden=4, epochs=1, iterations=1))
-    assert cut_short["validation"] is None
+    assert result["saved"] == entries[-1]["saved"]
+    cut_short = Network().train(Settings("digits", hidden=4, epochs=1, iterations=1))
+    assert result_of(cut_short)["validation"] is None
+
+
+def test_a_run_on_a_device_that_does_not_count_has_no_result():
+    iteration, test = {"kind": "iteration", "epoch": 1}, {"kind": "test", "accuracy": 0.5}
+    with pytest.raises(RunError, match="this device does not count it"):
+        result_of([iteration, test])
+
+
+def test_paths_are_scored_by_both_displacement_errors():
+    entry = {"loss": 1.0, "rmse": 1.0, "ade": 0.5, "fde": 0.75}
+    assert score_of(entry) == entry[score_name({"dataset": "ethucy"})] == 0.5
+    assert others_of(entry) == {"fde": 0.75, "rmse": 1.0}
+    assert score_of({"loss": 1.0}) is None and score_name({"dataset": None, "task": "tag"}) == "accuracy"
 
 
 def test_the_share_that_is_sent_is_that_of_the_last_epoch():
-    entries = []
     chosen = {"storage": "ms1", "theta": 0.1, "input_threshold": "0.2"}
-    result = study.train_once(Settings("digits", hidden=4, batch=400, epochs=2, **chosen), entries.append)
-    (row,) = summarise({"runs": [chosen | {"ms2": None, "seed": 0} | result]})
+    entries = Network().train(Settings("digits", hidden=4, batch=400, epochs=2, **chosen))
+    (row,) = summarise({"runs": [chosen | {"ms2": None, "seed": 0} | result_of(entries)]})
     sent = [entry["input_density"] for entry in entries if entry["kind"] == "iteration" and entry["epoch"] == 2]
     assert row["input_density"] == pytest.approx(sum(sent) / len(sent)) and 0.1 < row["input_density"] < 0.8
     assert row["name"] == "ms1, θ 0.1, Θ 0.2"
@@ -127,7 +142,7 @@ def test_a_page_shows_the_command_with_everything_that_was_chosen(tmp_path, monk
         and "--iterations 3" in command
         and "--momentum" not in command
     )
-    monkeypatch.setattr(study, "train_once", lambda *_: pytest.fail("the command shown is of another study"))
+    monkeypatch.setattr(Network, "train", lambda *_: pytest.fail("the command shown is of another study"))
     assert run([*command.split()[1:-1], str(tmp_path)]) == 0
 
 
@@ -143,7 +158,7 @@ def test_a_study_made_before_a_setting_existed_is_gone_on_with(tmp_path, monkeyp
     made = json.loads((tmp_path / "density.json").read_text())
     del made["settings"]["decay"]
     (tmp_path / "density.json").write_text(json.dumps(made))
-    monkeypatch.setattr(study, "train_once", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr(Network, "train", lambda *_: pytest.fail("trained again"))
     assert run(arguments(tmp_path)) == 0
     assert run(arguments(tmp_path, "--decay", "0.5")) == 2
 
@@ -154,10 +169,14 @@ def test_runs_that_cannot_be_read_are_refused(text):
         Reduction.of(text)
 
 
-@pytest.mark.parametrize(("task", "score"), [("classify", "accuracy %"), ("language", "perplexity")])
+@pytest.mark.parametrize(
+    ("task", "score"),
+    [("classify", "accuracy %"), ("language", "perplexity"), ("regress", "root of the mean squared error")],
+)
 def test_a_study_of_a_file_of_ones_own(tmp_path, capsys, task, score):
     own = tmp_path / "own.tsv"
-    own.write_text("label\ttext\n" + "".join(f"{'pn'[n % 2]}\t{['good', 'bad'][n % 2]} film\n" for n in range(200)))
+    labels = ("0.5", "2") if task == "regress" else ("p", "n")
+    own.write_text("label\ttext\n" + "".join(f"{labels[n % 2]}\t{['good', 'bad'][n % 2]} film\n" for n in range(200)))
     sizes = "--hidden", 4, "--embedding", 4, "--epochs", 1, "--batch", 4, "--seeds", 1, "--steps", 2
     arguments = [
         "study",
@@ -186,7 +205,7 @@ def test_a_study_of_a_file_of_ones_own(tmp_path, capsys, task, score):
      (["--runs", "dense:0:::-1"], "input_threshold must be"),
      (["--runs", "dense:0::::bf8"], "weight_format must be one of float32, bf16"),
      (["--runs", "dense:0:::0.1,0.1"], "one for each of 1 layers"),
-     (["--task", "regress"], "task must be one of classify, language, tag"),
+     (["--task", "regress"], "is for a file of one's own"),
      (["--seeds", "0"], "seeds must be above 0")],
 )  # fmt: skip
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path, capsys, more, message):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from etalstm.crew import SERIAL_PRODUCTS, Crew
+from etalstm.host.crew import SERIAL_PRODUCTS, Crew
 
 
 def test_pieces_of_the_crew_cover_the_range_once():

@@ -4,12 +4,13 @@ import time
 
 import pytest
 
-from etalstm import capacity
-from etalstm.capacity import check_host_memory, host_bytes
+from etalstm.cells.hlstm import HLSTM
 from etalstm.cells.lstm import LSTM
 from etalstm.cli import run
 from etalstm.device import TrainingShape, open_device
 from etalstm.errors import HostMemoryError, PlanError
+from etalstm.host import capacity
+from etalstm.host.capacity import check_host_memory, host_bytes
 from etalstm.hw.config import preset
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.plan.plan import Plan
@@ -22,10 +23,8 @@ def test_counts_weights_as_they_are():
     network = NetworkShape(3, 5, 3)
     assert network.weights() == sum(entry.weights.size for entry in initial_parameters(network, 0))
     assert LSTM.weights(3, 5) == 4 * 5 * 8
-    assert TWO_STAGES.weights(3, 5) == sum(
-        len(stage.gates) * 5 * (3 + 5 * (len(stage.operands) - 1) if "x" in stage.operands else 5 * len(stage.operands))
-        for stage in TWO_STAGES.stages
-    )
+    assert TWO_STAGES.weights(3, 5) == 5 * 8 + 3 * 5 * 5
+    assert HLSTM.weights(3, 5) == 4 * 5 * 8 + 4 * 5 * 5
 
 
 def test_the_memory_is_the_computers_or_its_limit(tmp_path, monkeypatch):

@@ -1,0 +1,1 @@
+"""The computer that this runs on: its processors, its memory, its files, and timing on it."""
