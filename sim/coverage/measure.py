@@ -3,16 +3,16 @@
 import tempfile
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
-from multiprocessing import get_context
 from operator import add
 from pathlib import Path
 
 from etalstm.architecture import ARCHITECTURES
 from etalstm.host.processors import count_processors
+from etalstm.host.workers import worker_processes
 from etalstm.hw.config import PRESETS
 from etalstm.sim.compiled.library import Library, build_library, design
 from etalstm.sim.coverage.bins import PRESET, STALLS, Bin
@@ -69,7 +69,7 @@ def measure(seed: int = 0, log: Callable[[str], None] = lambda _: None) -> Cover
     """
     machines = [(preset, _built(preset, log), stall) for preset, stall in product(PRESETS_RUN, STALLS)]
     found = []
-    with ProcessPoolExecutor(count_processors(), mp_context=get_context("spawn")) as pool:
+    with worker_processes(count_processors()) as pool:
         asked = [pool.submit(_measured, *machine, seed) for machine in machines]
         try:
             for done in as_completed(asked):

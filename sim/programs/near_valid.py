@@ -1,15 +1,14 @@
 """Runs programs of a training iteration of which one field has another value."""
 
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, closing
-from multiprocessing import get_context
 
 import numpy as np
 
 from etalstm.device.accelerator import Accelerator, LoadedProgram
 from etalstm.device.session import HardwareSession
 from etalstm.host.processors import count_processors
+from etalstm.host.workers import worker_processes
 from etalstm.hw import config as configurations
 from etalstm.hw.contract import Register, Status
 from etalstm.hw.image import image_of
@@ -200,9 +199,7 @@ def near_valid(count: int, seed: int = 0, first: int = 0, preset: str = "test", 
         if count < FEW:
             yield from map(bench.run, cases)
             return
-    context = get_context("spawn")  # a fork would have none of the threads
-    options = {"initializer": _Process.start, "initargs": (preset, seed, on)}
-    with ProcessPoolExecutor(count_processors(), mp_context=context, **options) as pool:
+    with worker_processes(count_processors(), _Process.start, (preset, seed, on)) as pool:
         try:
             yield from pool.map(_Process.run, cases, chunksize=CHUNK)
         finally:

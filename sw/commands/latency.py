@@ -4,7 +4,6 @@ import importlib
 import importlib.util
 import json
 from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +19,7 @@ from etalstm.commands.tables import print_table
 from etalstm.commands.torch import MISSING
 from etalstm.errors import DeviceError, PlanError
 from etalstm.host.processors import count_processors
+from etalstm.host.workers import worker_processes
 from etalstm.hw.config import Config
 from etalstm.hw.config import preset as named_preset
 from etalstm.network import NetworkShape, check_size
@@ -110,7 +110,7 @@ def _of_model(preset: str, networks: Mapping[int, NetworkShape], tolerance: floa
         cycles_of, batch=shared["batch"], steps=shared["steps"], config=config, storage=shared["storage"],
         forward=shared["forward"],
     )  # fmt: skip
-    with ProcessPoolExecutor(min(count_processors(), len(networks))) as pool:
+    with worker_processes(min(count_processors(), len(networks))) as pool:
         found = dict(zip(networks, pool.map(one, networks.values(), chunksize=4), strict=True))
     if all(cycles is None for cycles in found.values()):
         raise PlanError(f"preset {preset} holds none of the sizes from {min(networks)} to {max(networks)}")

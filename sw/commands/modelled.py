@@ -1,7 +1,6 @@
 """Plans a network and runs its programs through the cycle model: what ``eta-lstm model`` and ``paper`` print."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -12,6 +11,7 @@ from etalstm.benchmarks import STORAGE
 from etalstm.commands.bench import operations
 from etalstm.commands.planner import share_of
 from etalstm.delta_inputs import DeltaInputs
+from etalstm.host.workers import worker_processes
 from etalstm.hw.config import Config
 from etalstm.model.cells import EVERY, early_cells
 from etalstm.model.iteration import count_iteration
@@ -47,7 +47,7 @@ def measure_all(sizes: Sequence[tuple[NetworkShape, int, int]], processors: int,
     if workers == 1:
         yield from map(one, *columns)
         return
-    with ProcessPoolExecutor(workers) as pool:
+    with worker_processes(workers) as pool:
         yield from pool.map(one, *columns)
 
 

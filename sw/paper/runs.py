@@ -3,13 +3,13 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from etalstm.errors import RunError
 from etalstm.host.durable import write_whole
+from etalstm.host.workers import worker_processes
 from etalstm.paper.requests import Request
 
 _ROOT = Path(__file__).parents[1]
@@ -81,7 +81,7 @@ def _all(requests: Sequence[Request], measure: Callable[[Request], dict], proces
     if min(len(requests), processors) <= 1:
         yield from ((request, measure(request)) for request in requests)
         return
-    with ProcessPoolExecutor(min(len(requests), processors)) as pool:
+    with worker_processes(min(len(requests), processors)) as pool:
         yield from zip(requests, pool.map(measure, requests), strict=True)
 
 

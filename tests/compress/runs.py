@@ -3,6 +3,9 @@
 import json
 import os
 import signal
+from multiprocessing import get_context
+
+import torch
 
 from etalstm.compress.run import Run, Target, entries_of_rounds
 from etalstm.compress.task import TASKS
@@ -16,6 +19,32 @@ def make_run(guides, settings, path, engine="golden", resume=False, report=lambd
     with RunFolder(path) as folder:
         folder.open(resume)
         return Run(settings, TASKS[settings.task](settings), folder, engine, target, resume).run(report)
+
+
+def kill_run(go, settings, path, writes):
+    """Make a run in a process of its own, which dies at its next checkpoint after so many; give its exit code.
+
+    It dies as by SIGKILL, while it has the temporary file of the checkpoint and before that has its name.
+    """
+    process = get_context("spawn").Process(target=_run_and_die, args=(go, settings, path, writes))
+    process.start()
+    process.join()
+    return process.exitcode
+
+
+def _run_and_die(go, settings, path, writes):
+    torch.set_num_threads(1)  # as the tests do: the number of threads is part of the bits
+    replace, count = os.replace, 0
+
+    def killed(source, target):
+        nonlocal count
+        count += "safetensors" in str(target)
+        if count > writes:
+            os.kill(os.getpid(), signal.SIGKILL)
+        replace(source, target)
+
+    os.replace = killed
+    go(settings, path)
 
 
 def files_of(path):

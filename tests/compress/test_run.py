@@ -1,4 +1,3 @@
-import os
 import signal
 from functools import partial
 
@@ -10,7 +9,7 @@ from etalstm.device import open_device
 from etalstm.errors import CheckpointError, RunError
 from etalstm.train.metrics import read_log
 from etalstm.train.sealed import write_sealed
-from tests.compress.runs import check_interrupted, files_of, make_run, rounds_of, without_seconds
+from tests.compress.runs import check_interrupted, files_of, kill_run, make_run, rounds_of, without_seconds
 
 SMALL = {"hidden": 10, "embedding": 6, "batch": 4, "steps": 5, "epochs": 2, "growth_epochs": 1, "rounds": 3}
 LOOSE = {"tolerance": 9.0, "unit_ratio": 0.3}  # every round is accepted
@@ -102,24 +101,9 @@ def test_a_run_that_goes_on_has_the_bits_of_one_that_was_not_interrupted(text, t
 
 @pytest.mark.parametrize("writes", [1, 4, 6])
 def test_a_run_that_is_killed_goes_on_with_the_same_bits(writes, text, tmp_path, go):
-    """The process dies as by SIGKILL, while it has the temporary file of a checkpoint and before it has its name."""
     settings = settings_of(text, **LOOSE)
     go(settings, tmp_path / "whole")
-    child = os.fork()
-    if not child:
-        replace, count = os.replace, [0]
-
-        def killed(source, target):
-            count[0] += "safetensors" in str(target)
-            if count[0] > writes:
-                os.kill(os.getpid(), signal.SIGKILL)
-            replace(source, target)
-
-        os.replace = killed
-        go(settings, tmp_path / "parts")
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.WTERMSIG(status) == signal.SIGKILL
+    assert kill_run(go, settings, tmp_path / "parts", writes) == -signal.SIGKILL
     go(settings, tmp_path / "parts", resume=True)
     assert files_of(tmp_path / "whole") == files_of(tmp_path / "parts")
     assert without_seconds(tmp_path / "parts") == without_seconds(tmp_path / "whole")
