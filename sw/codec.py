@@ -15,7 +15,7 @@ from etalstm.hw import contract
 from etalstm.hw.contract import INDEX_CHECK, STREAM_BLOCK, STREAM_INDEX
 from etalstm.storage import check_threshold
 
-drop_older_code([Path(__file__)], [contract])
+drop_older_code([Path(__file__)], contract.PARTS)
 
 _INTACT, _SHORT, _MASK, _FILL = range(4)
 _PROBLEMS = {

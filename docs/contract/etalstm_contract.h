@@ -1,6 +1,6 @@
 /* What the η-LSTM accelerator and its host agree on. C99 or later, and C++.
  *
- * Written by `eta-lstm contract` from hw/contract.py; do not edit.
+ * Written by `eta-lstm contract` from hw/contract; do not edit.
  */
 #ifndef ETALSTM_CONTRACT_H
 #define ETALSTM_CONTRACT_H
@@ -8,6 +8,8 @@
 #include <stdint.h>
 
 /* Constants */
+#define ETALSTM_STREAM_BLOCK 32u /* A compressed stream: elements in order (vector by vector, lane by lane) in blocks of STREAM_BLOCK. A block is a mask word (bit n: element n is kept), then the kept words in order; with bf16 two kept elements share a word, the first in the low half, and a block's last word is filled up with 0. The last block may have fewer elements, the mask bits of those that are missing are 0. The stream starts at a beat and is filled up to a whole beat with 0. Its index beat holds, as 32-bit words: the beat where it starts, relative to the channel's window; its length in beats; a check; the number of kept elements. The check is the xor of five words: the start, the number of elements rotated left by 5 bits, the beats by 11, the number of kept elements by 19, and by 27 the beat where the index itself lies. */
+#define ETALSTM_MOST_GATES 4u /* of a block that is broadcast, and of a block of a map of rows */
 #define ETALSTM_INSTRUCTION_BITS 0x100u /* least significant bit first in memory */
 #define ETALSTM_CHECK_OFFSET 240u /* Bits 255:240 of an instruction are its check: the CRC-16/IBM-3740 of bytes 0 to 29 (polynomial 0x1021, from 0xFFFF, each byte's most significant bit first, nothing inverted; of "123456789" it is 0x29B1), xor the number of the instruction in its program modulo 2^16. An instruction with another check is refused with BAD_CHECK. first bit of the check */
 #define ETALSTM_CHECK_BITS 16u
@@ -29,21 +31,15 @@
 #define ETALSTM_TILE_BITS 12u /* number of a vector of a channel's units or inputs */
 #define ETALSTM_LOG_BITS 1u /* P and δ have logs of their own */
 #define ETALSTM_STREAM_BITS 28u /* first and last beat of a log */
-#define ETALSTM_STREAM_BLOCK 32u /* A compressed stream: elements in order (vector by vector, lane by lane) in blocks of STREAM_BLOCK. A block is a mask word (bit n: element n is kept), then the kept words in order; with bf16 two kept elements share a word, the first in the low half, and a block's last word is filled up with 0. The last block may have fewer elements, the mask bits of those that are missing are 0. The stream starts at a beat and is filled up to a whole beat with 0. Its index beat holds, as 32-bit words: the beat where it starts, relative to the channel's window; its length in beats; a check; the number of kept elements. The check is the xor of five words: the start, the number of elements rotated left by 5 bits, the beats by 11, the number of kept elements by 19, and by 27 the beat where the index itself lies. */
-#define ETALSTM_MOST_GATES 4u /* of a block that is broadcast, and of a block of a map of rows */
 #define ETALSTM_HEADER_BITS 41u
 #define ETALSTM_ADVANCES 6u /* additions of an ADVANCE */
+#define ETALSTM_MAGIC 0x4554414cu /* "ETAL" */
+#define ETALSTM_VERSION 11u
 #define ETALSTM_REGISTER_SPACE_BYTES 0x400u
 #define ETALSTM_PAGE_BYTES 0x1000u /* windows and programs begin at multiples of it, and windows have a multiple of it as their size */
 #define ETALSTM_SLOTS 32u
 #define ETALSTM_CONTROL_START 1u /* written to CONTROL: start the program */
 #define ETALSTM_CONTROL_ABORT 2u /* written to CONTROL: stop it */
-#define ETALSTM_BOARD_SPACE_BYTES 0x2000u /* of both kinds of registers together */
-#define ETALSTM_BOARD_RESET 1u /* lets the memory finish what is under way, then resets the machine; its memory keeps its bytes */
-#define ETALSTM_BIT_ERRORS_SHIFT 16u /* of the number of words with more wrong bits than can be corrected, 15 bits */
-#define ETALSTM_BIT_ERRORS_KNOWN 0x80000000u /* without it the controllers could not be asked */
-#define ETALSTM_MAGIC 0x4554414cu /* "ETAL" */
-#define ETALSTM_VERSION 11u
 #define ETALSTM_PARAMETERS 16u
 #define ETALSTM_PARAMETER_ONE 0u /* as an operand 1.0, whatever the register keeps */
 #define ETALSTM_PARAMETER_ZERO 1u /* as an operand +0.0, likewise */
@@ -59,6 +55,10 @@
 #define ETALSTM_PARAMETER_NEEDED_SCALE 15u /* what gradients of gates are multiplied by: those below their threshold become ±0 */
 #define ETALSTM_PARAMETER_INPUT_SCALES 14u /* in a forward pass, the first of two: what changes of x and h are multiplied by, likewise */
 #define ETALSTM_MOST_INPUT_SCALES 2u
+#define ETALSTM_BOARD_SPACE_BYTES 0x2000u /* of both kinds of registers together */
+#define ETALSTM_BOARD_RESET 1u /* lets the memory finish what is under way, then resets the machine; its memory keeps its bytes */
+#define ETALSTM_BIT_ERRORS_SHIFT 16u /* of the number of words with more wrong bits than can be corrected, 15 bits */
+#define ETALSTM_BIT_ERRORS_KNOWN 0x80000000u /* without it the controllers could not be asked */
 
 /* Registers */
 #define ETALSTM_REG_MAGIC 0u /* the constant MAGIC */
@@ -165,18 +165,6 @@
 #define ETALSTM_STATUS_BAD_STREAM 12u /* an index beat or a mask that no compressed STORE writes */
 #define ETALSTM_STATUS_BAD_CHECK 13u /* an instruction whose check does not fit it, or its place in the program */
 
-/* BoardRegister: AXI4-Lite registers that a board has besides the machine's, byte offsets, 32 bits each. They answer whenever the host's link is up. Without ``BoardStatus.UP`` every other register reads 0. */
-#define ETALSTM_BOARD_REGISTER_STATUS 0x1000u /* see :class:`BoardStatus` */
-#define ETALSTM_BOARD_REGISTER_CONTROL 0x1004u /* write BOARD_RESET */
-#define ETALSTM_BOARD_REGISTER_TEMPERATURE 0x1008u /* of the memory stacks in degrees Celsius: the first in bits 6:0, the second in bits 14:8 */
-#define ETALSTM_BOARD_REGISTER_BIT_ERRORS 0x100cu /* that the memory controllers have found: corrected ones in bits 15:0; see BIT_ERRORS_SHIFT */
-
-/* BoardStatus: Bits of ``BoardRegister.STATUS``. */
-#define ETALSTM_BOARD_STATUS_LOCKED 1u /* the clocks run */
-#define ETALSTM_BOARD_STATUS_CALIBRATED 2u /* the memory is ready */
-#define ETALSTM_BOARD_STATUS_TRIPPED 4u /* the memory was too hot and is stopped, until the board is reset */
-#define ETALSTM_BOARD_STATUS_UP 8u /* the machine is out of reset */
-
 /* Cycle: What a channel's PEs did in a cycle: each cycle of each channel counts once, so the sum is channels × cycles. */
 #define ETALSTM_CYCLE_MAC 0u /* a MAC was issued */
 #define ETALSTM_CYCLE_ELEMENTWISE 1u /* an element-wise operation was issued to the PEs */
@@ -189,6 +177,18 @@
 #define ETALSTM_CYCLE_NO_MAC 8u /* no MAC instruction is queued, element-wise work or transfers run */
 #define ETALSTM_CYCLE_IDLE 9u /* no engine of the channel has work */
 #define ETALSTM_CYCLE_SHARE 10u /* something was ready, the cycle belonged to work of another kind: lost to fixed SHARES */
+
+/* BoardRegister: AXI4-Lite registers that a board has besides the machine's, byte offsets, 32 bits each. They answer whenever the host's link is up. Without ``BoardStatus.UP`` every other register reads 0. */
+#define ETALSTM_BOARD_REGISTER_STATUS 0x1000u /* see :class:`BoardStatus` */
+#define ETALSTM_BOARD_REGISTER_CONTROL 0x1004u /* write BOARD_RESET */
+#define ETALSTM_BOARD_REGISTER_TEMPERATURE 0x1008u /* of the memory stacks in degrees Celsius: the first in bits 6:0, the second in bits 14:8 */
+#define ETALSTM_BOARD_REGISTER_BIT_ERRORS 0x100cu /* that the memory controllers have found: corrected ones in bits 15:0; see BIT_ERRORS_SHIFT */
+
+/* BoardStatus: Bits of ``BoardRegister.STATUS``. */
+#define ETALSTM_BOARD_STATUS_LOCKED 1u /* the clocks run */
+#define ETALSTM_BOARD_STATUS_CALIBRATED 2u /* the memory is ready */
+#define ETALSTM_BOARD_STATUS_TRIPPED 4u /* the memory was too hot and is stopped, until the board is reset */
+#define ETALSTM_BOARD_STATUS_UP 8u /* the machine is out of reset */
 
 /* Fields of HEADER: offset and width in bits. */
 #define ETALSTM_HEADER_OPCODE 0u, 4u

@@ -2,7 +2,7 @@
 
 It is written from docs/contract/contract.md, not from the hardware. Three things are not its own:
 
-- hw/contract.py: opcodes, statuses, fields, how an instruction is decoded, widths, limits, and ``cast_sums``.
+- hw/contract: opcodes, statuses, fields, how an instruction is decoded, widths, limits, and ``cast_sums``.
 - hw/config.py: the sizes of a machine.
 - sim/programs/refusals.py, which predicts what the contract's text says: which counts may not be 0, and the names of
   the waits.

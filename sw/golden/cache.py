@@ -10,4 +10,4 @@ from etalstm.hw.fp import tables
 
 def drop_stale() -> None:
     """Remove cached loops that are older than a source they may contain: the multiplier, say, or the codec."""
-    drop_older_code(Path(__file__).parent.glob("*.py"), (codec, contract, tables))
+    drop_older_code(Path(__file__).parent.glob("*.py"), (codec, *contract.PARTS, tables))

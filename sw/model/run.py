@@ -42,7 +42,7 @@ _MOVED = int(Counter.SCALARS_SEEN)  # the first of the counters that stand still
 _STRETCH = 64  # cycles without anything but MACs that are worth a look
 _PATIENCE = 1 << 18  # turns of `run` without any progress before it gives up
 
-drop_older_code(Path(__file__).parent.glob("*.py"), (contract, distance))
+drop_older_code(Path(__file__).parent.glob("*.py"), (*contract.PARTS, distance))
 
 
 @compiled

@@ -122,7 +122,7 @@ def model_digest() -> str:
     """Give the SHA-256 of the sources that the cycle model's results depend on, besides the configuration."""
     top = Path(__file__).parent.parent
     files = [path for name in MODEL for path in (sorted((top / name).rglob("*.py")) or [top / name])]
-    files += [Path(module.__file__) for module in (configuration, contract, distance)]
+    files += [Path(module.__file__) for module in (configuration, *contract.PARTS, distance)]
     found = hashlib.sha256()
     for path in files:
         found.update(f"{path.name}\0".encode() + path.read_bytes())

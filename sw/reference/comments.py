@@ -1,8 +1,10 @@
-"""Reads the comments of a module, so that what they explain is explained once."""
+"""Reads the comments of modules, so that what they explain is explained once."""
 
 import ast
+import inspect
 import io
 import tokenize
+from collections.abc import Iterable
 from types import ModuleType
 
 
@@ -30,10 +32,9 @@ class Comments:
                 (self._alone if alone else self._beside)[token.start[0]] = token.string.lstrip("#:").strip()
 
     @classmethod
-    def of(cls, module: ModuleType) -> "Comments":
-        """Read a module's source."""
-        with tokenize.open(module.__file__) as file:
-            return cls(file.read())
+    def of(cls, modules: Iterable[ModuleType]) -> "Comments":
+        """Read the sources of modules, one behind the other."""
+        return cls("\n".join(inspect.getsource(module) for module in modules))
 
     def text(self, node: ast.AST) -> str:
         """Give the comment above a node and the one at the end of its line; empty if there is none."""

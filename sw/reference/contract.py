@@ -22,11 +22,12 @@ def describe() -> dict:
         name, offset of the low half, how many, text. ``instructions``: name, opcode, engine, text, fields (name,
         offset, width in bits, text), without those of ``header``. Plain values, equal for equal contracts.
     """
-    comments = Comments.of(contract)
+    comments = Comments.of(contract.PARTS)
     enums = {
         name: value
-        for name, value in vars(contract).items()
-        if inspect.isclass(value) and issubclass(value, int) and value.__module__ == contract.__name__
+        for part in contract.PARTS
+        for name, value in vars(part).items()
+        if inspect.isclass(value) and issubclass(value, int) and value.__module__ == part.__name__
     }
     return {
         "constants": _values(comments, int, "value"),
@@ -40,11 +41,11 @@ def describe() -> dict:
 
 
 def _values(comments: Comments, kind: type, key: str) -> list[dict]:
-    """List the module's public assignments of a type."""
+    """List the public assignments of a type."""
     found = []
     for name, node in comments.assignments().items():
-        value = getattr(contract, name)
-        if isinstance(value, kind) and not name.startswith("_"):
+        value = None if name.startswith("_") else getattr(contract, name)
+        if isinstance(value, kind):
             plain = [getattr(entry, "name", entry) for entry in value] if kind is tuple else value
             found.append({"name": name, key: plain, "text": comments.text(node)})
     return found

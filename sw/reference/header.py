@@ -6,7 +6,7 @@ from collections.abc import Iterable
 _TOP = """\
 /* What the η-LSTM accelerator and its host agree on. C99 or later, and C++.
  *
- * Written by `{command}` from hw/contract.py; do not edit.
+ * Written by `{command}` from hw/contract; do not edit.
  */
 #ifndef ETALSTM_CONTRACT_H
 #define ETALSTM_CONTRACT_H

@@ -18,7 +18,7 @@ def markdown(described: dict, command: str) -> str:
         [
             "# Registers and programs",
             "",
-            f"Written by `{command}` from `hw/contract.py`; do not edit.",
+            f"Written by `{command}` from `hw/contract`; do not edit.",
             "",
             *_registers(described),
             *_instructions(described),

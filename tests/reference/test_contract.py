@@ -23,7 +23,7 @@ DESCRIBED = describe()
 @pytest.mark.parametrize("format", FILES)
 def test_the_committed_files_are_current(format):
     assert (FOLDER / FILES[format]).read_text() == render(format), (
-        "hw/contract.py has changed: run `eta-lstm contract` in the root of the repository, and commit docs/contract"
+        "hw/contract has changed: run `eta-lstm contract` in the root of the repository, and commit docs/contract"
     )
 
 
@@ -33,13 +33,13 @@ def test_every_field_is_explained_in_the_table_or_above_it():
         explained = {field["name"].partition("_")[0] for field in entry["fields"] if field["text"]}  # a_outer: a_inner
         for field in entry["fields"]:
             told = field["text"] or field["name"] in named or field["name"].partition("_")[0] in explained
-            assert told, f"{entry['name']}.{field['name']} is explained nowhere in hw/contract.py"
+            assert told, f"{entry['name']}.{field['name']} is explained nowhere in hw/contract"
 
 
 @pytest.mark.parametrize("kind", ["registers", "counters"])
 def test_every_register_and_counter_is_explained(kind):
     for entry in DESCRIBED[kind]:
-        assert entry["text"], f"{entry['name']} has no comment in hw/contract.py"
+        assert entry["text"], f"{entry['name']} has no comment in hw/contract"
 
 
 def test_registers_and_counters_are_all_there():

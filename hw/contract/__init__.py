@@ -1,0 +1,30 @@
+"""What hardware and software agree on, declared once, in plain Python.
+
+Every name of the parts is a name of this package, too: ``contract.Opcode``, ``contract.FIELDS``.
+
+PARTS : tuple of modules
+    The modules whose sources are the contract, in the order in which a reader wants them.
+"""
+
+from etalstm.hw.contract import (
+    board,
+    counters,
+    fields,
+    floats,
+    instruction,
+    opcodes,
+    parameters,
+    registers,
+    streams,
+)
+from etalstm.hw.contract.board import *  # noqa: F403
+from etalstm.hw.contract.counters import *  # noqa: F403
+from etalstm.hw.contract.fields import *  # noqa: F403
+from etalstm.hw.contract.floats import *  # noqa: F403
+from etalstm.hw.contract.instruction import *  # noqa: F403
+from etalstm.hw.contract.opcodes import *  # noqa: F403
+from etalstm.hw.contract.parameters import *  # noqa: F403
+from etalstm.hw.contract.registers import *  # noqa: F403
+from etalstm.hw.contract.streams import *  # noqa: F403
+
+PARTS = floats, opcodes, streams, fields, instruction, registers, parameters, counters, board
