@@ -8,8 +8,6 @@
 #include <stdint.h>
 
 /* Constants */
-#define ETALSTM_STREAM_BLOCK 32u /* A compressed stream: elements in order (vector by vector, lane by lane) in blocks of STREAM_BLOCK. A block is a mask word (bit n: element n is kept), then the kept words in order; with bf16 two kept elements share a word, the first in the low half, and a block's last word is filled up with 0. The last block may have fewer elements, the mask bits of those that are missing are 0. The stream starts at a beat and is filled up to a whole beat with 0. Its index beat holds, as 32-bit words: the beat where it starts, relative to the channel's window; its length in beats; a check; the number of kept elements. The check is the xor of five words: the start, the number of elements rotated left by 5 bits, the beats by 11, the number of kept elements by 19, and by 27 the beat where the index itself lies. */
-#define ETALSTM_MOST_GATES 4u /* of a block that is broadcast, and of a block of a map of rows */
 #define ETALSTM_INSTRUCTION_BITS 0x100u /* least significant bit first in memory */
 #define ETALSTM_CHECK_OFFSET 240u /* Bits 255:240 of an instruction are its check: the CRC-16/IBM-3740 of bytes 0 to 29 (polynomial 0x1021, from 0xFFFF, each byte's most significant bit first, nothing inverted; of "123456789" it is 0x29B1), xor the number of the instruction in its program modulo 2^16. An instruction with another check is refused with BAD_CHECK. first bit of the check */
 #define ETALSTM_CHECK_BITS 16u
@@ -33,6 +31,8 @@
 #define ETALSTM_STREAM_BITS 28u /* first and last beat of a log */
 #define ETALSTM_HEADER_BITS 41u
 #define ETALSTM_ADVANCES 6u /* additions of an ADVANCE */
+#define ETALSTM_STREAM_BLOCK 32u /* A compressed stream: elements in order (vector by vector, lane by lane) in blocks of STREAM_BLOCK. A block is a mask word (bit n: element n is kept), then the kept words in order; with bf16 two kept elements share a word, the first in the low half, and a block's last word is filled up with 0. The last block may have fewer elements, the mask bits of those that are missing are 0. The stream starts at a beat and is filled up to a whole beat with 0. Its index beat holds, as 32-bit words: the beat where it starts, relative to the channel's window; its length in beats; a check; the number of kept elements. The check is the xor of five words: the start, the number of elements rotated left by 5 bits, the beats by 11, the number of kept elements by 19, and by 27 the beat where the index itself lies. */
+#define ETALSTM_MOST_GATES 4u /* of a block that is broadcast, and of a block of a map of rows */
 #define ETALSTM_MAGIC 0x4554414cu /* "ETAL" */
 #define ETALSTM_VERSION 11u
 #define ETALSTM_REGISTER_SPACE_BYTES 0x400u

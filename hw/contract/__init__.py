@@ -27,4 +27,4 @@ from etalstm.hw.contract.parameters import *  # noqa: F403
 from etalstm.hw.contract.registers import *  # noqa: F403
 from etalstm.hw.contract.streams import *  # noqa: F403
 
-PARTS = floats, opcodes, streams, fields, instruction, registers, parameters, counters, board
+PARTS = floats, opcodes, fields, streams, instruction, registers, parameters, counters, board
