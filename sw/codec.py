@@ -1,7 +1,7 @@
 """The compressed stream on the host: the words that the machine's compressor writes and its decompressor reads.
 
-The format is the comment above ``STREAM_BLOCK`` in :mod:`etalstm.hw.contract`: blocks of 32 elements, each a mask word
-and the words that are kept.
+The format is the comment in :mod:`etalstm.hw.contract.streams`: blocks of 32 elements, each a mask word and the words
+that are kept.
 """
 
 from pathlib import Path
@@ -258,7 +258,7 @@ def stream_words(kept, count: int, bf16: bool = False) -> int:
 
 
 def index_words(start, beats, elements, kept, place) -> np.ndarray:
-    """Give the words of index beats, as the comment above ``STREAM_BLOCK`` in :mod:`etalstm.hw.contract` has them.
+    """Give the words of index beats, as the comment in :mod:`etalstm.hw.contract.streams` has them.
 
     Parameters
     ----------

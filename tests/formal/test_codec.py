@@ -9,8 +9,8 @@ from tests.formal.prove import Change, Mutant, Proof, bounded
 _WIDTH = 4  # bits of a word, and elements of a block
 _BEATS = 5  # of a stream
 _SMALL = (
-    Change("hw.contract", "STREAM_BLOCK = 32", f"STREAM_BLOCK = {_WIDTH}"),
-    Change("hw.contract", "if not 3 <= self.exponent", "if not 0 <= self.exponent"),
+    Change("hw.contract.streams", "STREAM_BLOCK = 32", f"STREAM_BLOCK = {_WIDTH}"),
+    Change("hw.contract.floats", "if not 3 <= self.exponent", "if not 0 <= self.exponent"),
     Change("hw.codec.compress", "max(4, (STREAM_BLOCK", "max(2, (STREAM_BLOCK"),
 )
 

@@ -62,8 +62,8 @@ def padded(load):
 
 
 _SMALL = (
-    Change("hw.contract", "STREAM_BLOCK = 32", f"STREAM_BLOCK = {_WIDTH}"),
-    Change("hw.contract", "if not 3 <= self.exponent", "if not 0 <= self.exponent"),
+    Change("hw.contract.streams", "STREAM_BLOCK = 32", f"STREAM_BLOCK = {_WIDTH}"),
+    Change("hw.contract.floats", "if not 3 <= self.exponent", "if not 0 <= self.exponent"),
 )
 
 

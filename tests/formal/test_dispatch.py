@@ -141,10 +141,10 @@ PROOFS = [
         method=pdr(),
         reach=12,
         small=(
-            Change("hw.contract", "\nADDRESS_BITS = 28", f"\nADDRESS_BITS = {_ADDRESS}"),
-            Change("hw.contract", "REGISTER_BITS = 4", f"REGISTER_BITS = {_REGISTER}"),
-            Change("hw.contract", "TARGET_BITS = 20", f"TARGET_BITS = {_TARGET}"),
-            Change("hw.contract", "WAIT_BITS = 8", f"WAIT_BITS = {_WAIT}"),
+            Change("hw.contract.fields", "\nADDRESS_BITS = 28", f"\nADDRESS_BITS = {_ADDRESS}"),
+            Change("hw.contract.fields", "REGISTER_BITS = 4", f"REGISTER_BITS = {_REGISTER}"),
+            Change("hw.contract.fields", "TARGET_BITS = 20", f"TARGET_BITS = {_TARGET}"),
+            Change("hw.contract.fields", "WAIT_BITS = 8", f"WAIT_BITS = {_WAIT}"),
         ),
         mutants=(
             _mutant("free.eq(~self.o.valid | self.o.ready)", "free.eq(1)"),

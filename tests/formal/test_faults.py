@@ -57,8 +57,8 @@ PROOFS = [
         reach=8,
         small=(
             Change("hw.faults", "_GROUP = 8", "_GROUP = 2"),
-            Change("hw.contract", "COMPLETED_BITS = 32", "COMPLETED_BITS = 2"),
-            Change("hw.contract", "TARGET_BITS = 20", "TARGET_BITS = 2"),
+            Change("hw.contract.fields", "COMPLETED_BITS = 32", "COMPLETED_BITS = 2"),
+            Change("hw.contract.fields", "TARGET_BITS = 20", "TARGET_BITS = 2"),
         ),
         mutants=(
             _mutant("for number in reversed(range(start", "for number in (range(start"),

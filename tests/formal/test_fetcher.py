@@ -66,12 +66,12 @@ PROOFS = [
         method=pdr(),
         reach=24,
         small=(
-            Change("hw.contract", "STREAM_BLOCK = 32", f"STREAM_BLOCK = {_WIDTH}"),
-            Change("hw.contract", "if not 3 <= self.exponent", "if not 0 <= self.exponent"),
-            Change("hw.contract", "\nADDRESS_BITS = 28", f"\nADDRESS_BITS = {_ADDRESS}"),
-            Change("hw.contract", "\nCOUNT_BITS = 12", "\nCOUNT_BITS = 2"),
-            Change("hw.contract", "TILE_BITS = 12", "TILE_BITS = 1"),
-            Change("hw.contract", "CHANNEL_BITS = 8", "CHANNEL_BITS = 1"),
+            Change("hw.contract.streams", "STREAM_BLOCK = 32", f"STREAM_BLOCK = {_WIDTH}"),
+            Change("hw.contract.floats", "if not 3 <= self.exponent", "if not 0 <= self.exponent"),
+            Change("hw.contract.fields", "\nADDRESS_BITS = 28", f"\nADDRESS_BITS = {_ADDRESS}"),
+            Change("hw.contract.fields", "\nCOUNT_BITS = 12", "\nCOUNT_BITS = 2"),
+            Change("hw.contract.fields", "TILE_BITS = 12", "TILE_BITS = 1"),
+            Change("hw.contract.fields", "CHANNEL_BITS = 8", "CHANNEL_BITS = 1"),
         ),
         mutants=(
             _mutant("(plan.part != Part.INDEX) & (free != 0)", "(plan.part != Part.INDEX)"),

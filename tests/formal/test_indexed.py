@@ -111,8 +111,8 @@ PROOFS = [
         method=pdr(),
         reach=12,
         small=(
-            Change("hw.contract", _CHECK, _SMALL_CHECK),
-            Change("hw.contract", "\nADDRESS_BITS = 28", f"\nADDRESS_BITS = {_PLACE}"),
+            Change("hw.contract.streams", _CHECK, _SMALL_CHECK),
+            Change("hw.contract.fields", "\nADDRESS_BITS = 28", f"\nADDRESS_BITS = {_PLACE}"),
         ),
         mutants=(
             _mutant("Mux(indexed, waiting.w_rdy, ~waiting.r_rdy)", "Mux(indexed, waiting.w_rdy, 1)"),

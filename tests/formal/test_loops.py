@@ -162,9 +162,9 @@ PROOFS = [
         method=pdr(),
         reach=24,
         small=(
-            Change("hw.contract", "LOOP_DEPTH = 4", f"LOOP_DEPTH = {_DEPTH}"),
-            Change("hw.contract", "LOOP_BITS = 24", f"LOOP_BITS = {_LENGTH}"),
-            Change("hw.contract", "TURN_BITS = 32", f"TURN_BITS = {_TURN}"),
+            Change("hw.contract.fields", "LOOP_DEPTH = 4", f"LOOP_DEPTH = {_DEPTH}"),
+            Change("hw.contract.fields", "LOOP_BITS = 24", f"LOOP_BITS = {_LENGTH}"),
+            Change("hw.contract.fields", "TURN_BITS = 32", f"TURN_BITS = {_TURN}"),
             Change("hw.program.buffer", "INDEX_BITS = 32", f"INDEX_BITS = {_INDEX}"),
         ),
         mutants=(

@@ -78,7 +78,7 @@ PROOFS = [
         claim="order, nothing lost or doubled; offered only after its waits were met, and 3 cycles later at most",
         method=pdr(),
         reach=16,
-        small=(Change("hw.contract", "TARGET_BITS = 20", "TARGET_BITS = 3"),),
+        small=(Change("hw.contract.fields", "TARGET_BITS = 20", "TARGET_BITS = 3"),),
         mutants=(
             _mutant("leaves = fifo.r_rdy & ~blocked.any()", "leaves = fifo.r_rdy"),
             _mutant("fifo.r_en.eq(leaves & ~self.hold)", "fifo.r_en.eq(leaves)"),

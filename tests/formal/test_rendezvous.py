@@ -45,7 +45,7 @@ PROOFS = [
         method=pdr(),
         reach=16,
         quick=True,
-        small=(Change("hw.contract", "TARGET_BITS = 20", "TARGET_BITS = 3"),),
+        small=(Change("hw.contract.fields", "TARGET_BITS = 20", "TARGET_BITS = 3"),),
         mutants=(
             _mutant("range(self._ahead + 1)", "range(self._ahead - 1)"),
             _mutant("with m.If(lead == 0):", "with m.If(lead == 1):"),

@@ -62,8 +62,8 @@ PROOFS = [
         method=pdr(),
         reach=8,
         small=(
-            Change("hw.contract", "STREAM_BLOCK = 32", "STREAM_BLOCK = 8"),
-            Change("hw.contract", "if not 3 <= self.exponent", "if not 2 <= self.exponent"),
+            Change("hw.contract.streams", "STREAM_BLOCK = 32", "STREAM_BLOCK = 8"),
+            Change("hw.contract.floats", "if not 3 <= self.exponent", "if not 2 <= self.exponent"),
         ),
         mutants=(
             _mutant("(magnitude >= self.threshold[:-1])", "(magnitude > self.threshold[:-1])"),

@@ -111,8 +111,8 @@ PROOFS = [
             ),
             Change("hw.program.sequencer", '"watchdog": In(32)', '"watchdog": In(2)'),
             Change("hw.program.sequencer", '"instruction": Out(32)', f'"instruction": Out({_INDEX_BITS})'),
-            Change("hw.contract", "COMPLETED_BITS = 32", f"COMPLETED_BITS = {_INDEX_BITS}"),
-            Change("hw.contract", "TARGET_BITS = 20", f"TARGET_BITS = {_INDEX_BITS}"),
+            Change("hw.contract.fields", "COMPLETED_BITS = 32", f"COMPLETED_BITS = {_INDEX_BITS}"),
+            Change("hw.contract.fields", "TARGET_BITS = 20", f"TARGET_BITS = {_INDEX_BITS}"),
         ),
         mutants=(
             _mutant("moved | ~self.running, 0", "moved, 0"),

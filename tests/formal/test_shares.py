@@ -44,7 +44,7 @@ PROOFS = [
         method=pdr(),
         reach=12,
         quick=True,
-        small=(Change("hw.contract", "SLOTS = 32", f"SLOTS = {_SLOTS}"),),
+        small=(Change("hw.contract.registers", "SLOTS = 32", f"SLOTS = {_SLOTS}"),),
         mutants=(
             _mutant("position = Cat(reversed(count))", "position = count"),
             _mutant("mac_position = position - self", "mac_position = position + 1 - self"),
