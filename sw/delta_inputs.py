@@ -98,13 +98,13 @@ class DeltaInputs:
         object.__setattr__(self, "refresh", _check_refresh(self.refresh))
 
     @classmethod
-    def read(cls, thresholds: str, refresh: int | None = None) -> "DeltaInputs":
-        """Make delta inputs of what a user writes.
+    def of(cls, thresholds: float | tuple[LayerThresholds, ...], refresh: int | None = None) -> "DeltaInputs":
+        """Make delta inputs of what a user gives.
 
         Parameters
         ----------
-        thresholds : str
-            As :func:`read_input_thresholds` reads them.
+        thresholds
+            As of the class.
         refresh : int, optional
             Default: 0 with a threshold above 0, else 1.
 
@@ -113,11 +113,17 @@ class DeltaInputs:
         ValueError
             Also if there is a threshold above 0 and `refresh` is 1: no threshold would be used.
         """
-        values = cls(read_input_thresholds(thresholds)).thresholds
+        values = cls(thresholds).thresholds
         above_zero = any(np.max(entry) > 0 for entry in _entries(values))
         if above_zero and refresh == 1:
-            raise ValueError(f"with refresh 1 everything is sent: input_threshold must be 0, got {thresholds}")
+            text = input_thresholds_text(values)
+            raise ValueError(f"with refresh 1 everything is sent: input_threshold must be 0, got {text}")
         return cls(values, (0 if above_zero else 1) if refresh is None else refresh)
+
+    @classmethod
+    def read(cls, thresholds: str, refresh: int | None = None) -> "DeltaInputs":
+        """Do what :meth:`of` does, for thresholds as :func:`read_input_thresholds` reads them."""
+        return cls.of(read_input_thresholds(thresholds), refresh)
 
     @property
     def off(self) -> bool:

@@ -111,7 +111,7 @@ class Storage:
     def __post_init__(self):
         if not isinstance(self.policy, str):
             object.__setattr__(self, "policy", tuple(self.policy))
-        for name in self._policies:
+        for name in self.policies:
             if name not in POLICIES:
                 raise ValueError(f"storage must be one of {', '.join(POLICIES)}, got {name!r}")
         values = self.thresholds
@@ -123,13 +123,14 @@ class Storage:
             raise ValueError(f"dense storage prunes nothing: theta must be 0, got {max(self.thresholds)}")
 
     @property
-    def _policies(self) -> tuple[str, ...]:
+    def policies(self) -> tuple[str, ...]:
+        """Those that occur: one for all layers, or one for each."""
         return (self.policy,) if isinstance(self.policy, str) else self.policy
 
     @property
     def compressed(self) -> bool:
         """At least one layer keeps streams."""
-        return any(name != DENSE for name in self._policies)
+        return any(name != DENSE for name in self.policies)
 
     def check_layers(self, layers: int) -> None:
         """Raise ``ValueError`` if there are policies for another number of layers."""

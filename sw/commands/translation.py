@@ -10,7 +10,7 @@ from typing import Annotated
 
 from typer import Argument, Context, Option
 
-from etalstm.commands.options import PRESET_HELP, given
+from etalstm.commands.options import INPUT_THRESHOLD_HELP, PRESET_HELP, given
 from etalstm.commands.predict import lines_of
 from etalstm.device import GOLDEN, open_device
 from etalstm.errors import DeviceError, RunError
@@ -68,10 +68,12 @@ def train(
         str, option("Compute the attention's maps again instead of keeping them: auto, on, off", MACHINE)
     ] = "auto",
     storage: Annotated[
-        str | None, option("What cells keep: dense, ms1, ms1-bf16 [default: ms1 with a theta, else dense]", MACHINE)
+        str | None, option("dense, ms1, ms1-bf16 [default: ms1 with a theta or delta target, else dense]", MACHINE)
     ] = None,
     theta: Annotated[str, option("Drop local gradients below: one number or six", MACHINE)] = "0",
     slices: Annotated[int, option("Slices of the batch, whose gradients are added as a tree", MACHINE)] = 1,
+    delta_target: Annotated[float | None, option("Leave this share of the gates' gradients", MACHINE)] = None,
+    input_threshold: Annotated[str, option(INPUT_THRESHOLD_HELP, MACHINE)] = "0",
 ) -> int:
     """Train a translation model on sentence pairs.
 

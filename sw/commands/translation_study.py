@@ -20,7 +20,9 @@ def translation(
     data: Annotated[Path, Option(help="Directory of the sentence pairs, as of eta-lstm translate train")],
     source: Annotated[str, Option(help="Language that is read")],
     target: Annotated[str, Option(help="Language that is written")],
-    runs: Annotated[str, Option(help="policy:theta of each kind of run, with commas between")] = RUNS,
+    runs: Annotated[
+        str, Option(help="policy:theta::share:input_threshold of each kind of run, as of eta-lstm study density")
+    ] = RUNS,
     seeds: Annotated[int, Option(help=SEEDS_HELP)] = 3,
     hidden: Annotated[int | None, Option(help="Units of a layer")] = None,
     embedding: Annotated[int | None, Option(help="Size of a token's vector")] = None,

@@ -1,10 +1,9 @@
 """Unmodified models on an engine."""
 
+from etalstm.delta_inputs import LayerThresholds
 from etalstm.device import Device
-from etalstm.network import check_size
-from etalstm.nn.engine import engine_of
 from etalstm.nn.functional import OnEngine, Settings
-from etalstm.storage import DENSE, Storage
+from etalstm.storage import DENSE
 
 
 def accelerate(
@@ -12,6 +11,9 @@ def accelerate(
     storage: str | tuple[str, ...] = DENSE,
     theta: float | tuple[float, ...] = 0.0,
     slices: int = 1,
+    input_threshold: float | tuple[LayerThresholds, ...] = 0.0,
+    refresh: int | None = None,
+    delta_threshold: float = 0.0,
 ) -> OnEngine:
     """Run every ``torch.nn.LSTM`` inside a ``with`` statement on an engine.
 
@@ -19,7 +21,7 @@ def accelerate(
 
     Parameters
     ----------
-    engine, storage, theta, slices : see :class:`etalstm.nn.LSTM`
+    engine, storage, theta, slices, input_threshold, refresh, delta_threshold : see :class:`etalstm.nn.LSTM`
 
     Returns
     -------
@@ -28,7 +30,7 @@ def accelerate(
     Raises
     ------
     ValueError, TypeError
-        If there is no such engine or storage. Inside the statement, an LSTM raises ``ValueError`` if `storage` has
-        policies for another number of layers.
+        If there is no such engine or storage, or a threshold cannot be. Inside the statement, an LSTM raises
+        ``ValueError`` if `storage` has policies, or `input_threshold` entries, for another number of layers.
     """
-    return OnEngine(Settings(engine_of(engine), Storage(storage, theta), check_size("slices", slices)))
+    return OnEngine(Settings.of(engine, storage, theta, slices, input_threshold, refresh, delta_threshold))

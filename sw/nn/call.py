@@ -12,6 +12,7 @@ import numpy as np
 
 from etalstm.cells.hlstm import HLSTM
 from etalstm.cells.lstm import LSTM
+from etalstm.delta_inputs import DeltaInputs
 from etalstm.golden.passes import with_padding, without_padding
 from etalstm.network import GATES, LayerGradients, LayerParameters
 from etalstm.storage import Storage
@@ -31,6 +32,7 @@ class Call(ABC):
     h0, c0 : arrays, (B, H)
     storage : Storage               of this one layer
     slices : int
+    sending : DeltaInputs           of this one layer
     cell : str
         Name of the layer's cell.
     """
@@ -41,6 +43,7 @@ class Call(ABC):
     c0: np.ndarray
     storage: Storage
     slices: int
+    sending: DeltaInputs
     cell: ClassVar[str]
 
     @property

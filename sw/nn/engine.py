@@ -38,7 +38,9 @@ class Engine(ABC):
         """Give y (T, B, H), h and c (B, H)."""
 
     @abstractmethod
-    def backward(self, make_call: Callable[[], Call], dy, dh, dc) -> tuple[np.ndarray, ...]:
+    def backward(
+        self, make_call: Callable[[], Call], dy, dh, dc, delta_threshold: float = 0.0
+    ) -> tuple[np.ndarray, ...]:
         """Give dx, dh0, dc0 and those of the call's weights for gradients of what :meth:`forward` gave.
 
         Parameters
@@ -46,6 +48,8 @@ class Engine(ABC):
         make_call : callable
             Gives what :meth:`forward` took. It is called only if the pass is not found by a claim.
         dy, dh, dc : arrays, (T, B, H), (B, H), (B, H)
+        delta_threshold : float
+            See :meth:`etalstm.device.Session.backward`.
         """
 
     def use(self, claim: Claim | None) -> None:  # noqa: B027  an engine that keeps no pass has nothing to do
@@ -91,13 +95,13 @@ class DeviceEngine(Engine):
             self._thread.last = session.claim()  # before another thread may use the session
         return outputs
 
-    def backward(self, make_call, dy, dh, dc):
+    def backward(self, make_call, dy, dh, dc, delta_threshold=0.0):
         """Give the gradients; a pass that no session holds any more is run again."""
         claim = getattr(self._thread, "claim", None)
         self.use(None)
         with self._working("backward pass"):
             session = self._sessions().claimed_by(claim) or self._recognised(make_call())
-            return session.backward(dy, dh, dc, claim)
+            return session.backward(dy, dh, dc, claim, delta_threshold)
 
     def _recognised(self, call: Call) -> LayerSession:
         """Give the session that holds the pass of `call`, which is run again if there is none."""
@@ -176,12 +180,12 @@ class Float64Engine(Engine):
         padded = ~done.active[:, :, None]
         return np.where(padded, 0.0, done.y), done.h[-1], done.c[-1]
 
-    def backward(self, make_call, dy, dh, dc):
-        """Give the gradients."""
+    def backward(self, make_call, dy, dh, dc, delta_threshold=0.0):
+        """Give the gradients; ``ValueError`` with a threshold for δ."""
         call = make_call()
         done = self._pass(call)
         dy = np.where(done.active[:, :, None], dy, 0.0)
-        back = float64.layer_backward(self._weights(call), done, dy, dh, dc)
+        back = float64.layer_backward(self._weights(call), done, dy, dh, dc, delta_threshold)
         dw_ih, dw_hh = np.split(pytorch_rows(back.weights), [call.x.shape[2]], axis=1)
         return back.dx, back.dh0, back.dc0, dw_ih, dw_hh, pytorch_rows(back.bias)
 
@@ -189,8 +193,8 @@ class Float64Engine(Engine):
         steps, batch, _ = call.x.shape
         active = active_steps(np.full(batch, steps) if call.lengths is None else call.lengths, steps)
         states = call.h0, call.c0
-        storage = call.storage.layer(0)
-        return float64.layer_forward(self._weights(call), canonical_rows(call.bias), call.x, *states, active, storage)
+        how = {"storage": call.storage.layer(0), "inputs": call.sending.layer(0)}
+        return float64.layer_forward(self._weights(call), canonical_rows(call.bias), call.x, *states, active, **how)
 
     @staticmethod
     def _weights(call: LayerCall) -> np.ndarray:

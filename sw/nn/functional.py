@@ -5,16 +5,18 @@ Dimensions: B sequences, T steps, I inputs, H units, L layers, D directions.
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from etalstm.nn.engine import Engine
+from etalstm.delta_inputs import DeltaInputs
+from etalstm.network import check_size
+from etalstm.nn.engine import Engine, engine_of
 from etalstm.nn.operators import run_layer
 from etalstm.nn.stock import STOCK, InPlaceOfStock
-from etalstm.storage import Storage
+from etalstm.storage import DENSE, Storage, check_threshold
 
 TENSORS = {False: 2, True: 4}  # of a layer and direction, without and with biases; one more with a projection
 
@@ -28,11 +30,45 @@ class Settings:
     engine : Engine
     storage : Storage
     slices : int
+    sending : DeltaInputs       what of x and h layers broadcast in the forward pass
+    delta_threshold : float     gradients of gates below count as zero in the backward pass's products
+
+    Raises
+    ------
+    ValueError
+        If there is a `delta_threshold` although a layer keeps δ whole, or it is negative or not finite.
     """
 
     engine: Engine
     storage: Storage
     slices: int
+    sending: DeltaInputs = field(default_factory=DeltaInputs)
+    delta_threshold: float = 0.0
+
+    def __post_init__(self):
+        if check_threshold("delta_threshold", self.delta_threshold) and DENSE in self.storage.policies:
+            raise ValueError(
+                f"storage {DENSE} keeps δ whole: delta_threshold must be 0 with it, got {self.delta_threshold}"
+            )
+
+    @classmethod
+    def of(cls, engine, storage, theta, slices, input_threshold=0.0, refresh=None, delta_threshold=0.0) -> "Settings":
+        """Make settings of what a user gives; parameters are those of :class:`etalstm.nn.LSTM`."""
+        kept, slices = Storage(storage, theta), check_size("slices", slices)
+        return cls(engine_of(engine), kept, slices, DeltaInputs.of(input_threshold, refresh), delta_threshold)
+
+    def check_layers(self, layers: int) -> None:
+        """Raise ``ValueError`` if something is given for another number of layers."""
+        self.storage.check_layers(layers)
+        self.sending.check_layers(layers)
+
+    def of_layer(self, number: int) -> tuple:
+        """Give the last arguments of the operators, from the engine on."""
+        storage, sent = self.storage.layer(number), self.sending.layer(number)
+        return (
+            self.engine.key, storage.policy, storage.thresholds, self.slices,
+            (sent.x, sent.h), sent.refresh, self.delta_threshold,
+        )  # fmt: skip
 
 
 class OnEngine(InPlaceOfStock):
@@ -76,7 +112,7 @@ def _is_projected(parameters: Sequence[Tensor], has_biases: bool, layers: int, b
 
 
 def _run(settings, x, batch_sizes, states, parameters, has_biases, layers, dropout, bidirectional):
-    settings.storage.check_layers(layers)
+    settings.check_layers(layers)
     cast = torch.is_autocast_enabled("cpu")
     if cast:
         x, *states = (tensor.float() for tensor in (x, *states))
@@ -91,15 +127,13 @@ def _run_layers(settings, x, batch_sizes, states, parameters, has_biases, layers
     h0, c0 = (_each(state) for state in states)
     last = []
     for layer in range(layers):
-        storage, outputs = settings.storage.layer(layer), []
+        how, outputs = settings.of_layer(layer), []
         for direction in range(directions):
             number = layer * directions + direction
             w_ih, w_hh, *biases = parameters[number * size : (number + 1) * size]
             b_ih, b_hh = biases or [w_ih.new_zeros(w_ih.shape[0])] * 2
-            y, *state = run_layer(
-                x, h0[number], c0[number], w_ih, w_hh, b_ih, b_hh, batch_sizes, bool(direction),
-                settings.engine.key, storage.policy, storage.thresholds, settings.slices,
-            )  # fmt: skip
+            first = h0[number], c0[number]
+            y, *state = run_layer(x, *first, w_ih, w_hh, b_ih, b_hh, batch_sizes, bool(direction), *how)
             outputs.append(y)
             last.append(state)
         x = _joined(outputs, dim=-1)

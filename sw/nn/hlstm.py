@@ -8,13 +8,14 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import PackedSequence
 
+from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import Device
 from etalstm.network import check_size
 from etalstm.nn.call import HLSTMCall, Packing
-from etalstm.nn.engine import Engine, engine_of
+from etalstm.nn.engine import Engine
 from etalstm.nn.functional import Settings, check_tensors
 from etalstm.nn.operators import packing_of
-from etalstm.storage import DENSE, Storage
+from etalstm.storage import DENSE
 
 _TENSORS = ("weight_ih", "weight_hh", "bias_hidden", "weight_gates", "bias_gates")
 
@@ -66,9 +67,8 @@ class HLSTM(nn.Module):
         self.num_layers, self.batch_first = check_size("num_layers", num_layers), batch_first
         if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
             raise ValueError(f"dropout must be 0 to 1, the share of elements between layers, got {dropout!r}")
-        self.dropout, kept = dropout, Storage(storage, theta)
-        kept.check_layers(self.num_layers)
-        self._settings = Settings(engine_of(engine), kept, check_size("slices", slices))
+        self.dropout, self._settings = dropout, Settings.of(engine, storage, theta, slices)
+        self._settings.check_layers(self.num_layers)
         for layer in range(num_layers):
             rows, columns = 4 * hidden_size, hidden_size if layer else input_size
             sizes = (rows, columns), (rows, hidden_size), (rows,), (rows, hidden_size), (rows,)
@@ -183,7 +183,9 @@ def _call(ctx, tensors) -> HLSTMCall:
     x, h0, c0, *weights = (tensor.detach().numpy() for tensor in tensors)
     packing, storage = ctx.packing, ctx.settings.storage.of_layers([ctx.layer])
     lengths = packing.lengths if packing else None
-    return HLSTMCall(packing.pad(x) if packing else x, lengths, h0, c0, storage, ctx.settings.slices, *weights)
+    return HLSTMCall(
+        packing.pad(x) if packing else x, lengths, h0, c0, storage, ctx.settings.slices, DeltaInputs(), *weights
+    )
 
 
 def _tensor(array: np.ndarray) -> Tensor:

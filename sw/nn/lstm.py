@@ -2,16 +2,17 @@
 
 import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from etalstm.delta_inputs import LayerThresholds
 from etalstm.device import Device
-from etalstm.network import check_size
 from etalstm.nn.dispatch import is_watched
-from etalstm.nn.engine import Engine, engine_of
+from etalstm.nn.engine import Engine
 from etalstm.nn.functional import OnEngine, Settings, run_padded
-from etalstm.storage import DENSE, Storage
+from etalstm.storage import DENSE
 
 _MODULES: weakref.WeakSet["LSTM"] = weakref.WeakSet()
 
@@ -41,11 +42,24 @@ class LSTM(torch.nn.LSTM):
     slices : int
         Slices of the batch, whose gradients are added as a tree: see :mod:`etalstm.slices`. A batch of fewer sequences
         has as many slices as sequences.
+    input_threshold : float, or tuple with an entry for each layer
+        Θ of delta inputs: the forward pass broadcasts an element of x or h only if it has changed by Θ or more since it
+        was last sent. An entry is a number or a pair, of x and of h. Both directions of a layer have the same. See
+        :mod:`etalstm.delta_inputs`.
+    refresh : int, optional
+        Everything is sent at steps 0, R, 2R and so on; 0: at step 0 only. Default: 0 with an `input_threshold`, else 1,
+        which sends everything at each step.
+    delta_threshold : float
+        Gradients of the gates' sums that are smaller count as zero in the backward pass's products. The attribute of
+        that name may be set between iterations, as by :class:`etalstm.train.control.ShareControl`.
+
+        With any of these three there are no gradients of gradients, as with `theta`.
 
     Raises
     ------
     ValueError, TypeError
-        As ``torch.nn.LSTM``, and if there is no such engine or storage.
+        As ``torch.nn.LSTM``, and if there is no such engine or storage, or a threshold cannot be. Dense storage keeps δ
+        whole: it has no `delta_threshold`.
     """
 
     def __init__(
@@ -55,18 +69,29 @@ class LSTM(torch.nn.LSTM):
         storage: str | tuple[str, ...] = DENSE,
         theta: float | tuple[float, ...] = 0.0,
         slices: int = 1,
+        input_threshold: float | tuple[LayerThresholds, ...] = 0.0,
+        refresh: int | None = None,
+        delta_threshold: float = 0.0,
         **kwargs,
     ):
         super().__init__(*args, **kwargs)
-        kept = Storage(storage, theta)
-        kept.check_layers(self.num_layers)
+        self._settings = Settings.of(engine, storage, theta, slices, input_threshold, refresh, delta_threshold)
+        self._settings.check_layers(self.num_layers)
         _MODULES.add(self)
-        self._settings = Settings(engine_of(engine), kept, check_size("slices", slices))
 
     @property
     def engine(self) -> Engine:
         """The engine that computes the passes."""
         return self._settings.engine
+
+    @property
+    def delta_threshold(self) -> float:
+        """Gradients of gates below count as zero in the products of the backward passes whose forward pass follows."""
+        return self._settings.delta_threshold
+
+    @delta_threshold.setter
+    def delta_threshold(self, value: float) -> None:
+        self._settings = replace(self._settings, delta_threshold=value)
 
     def forward(self, input, hx=None):
         """Do what ``torch.nn.LSTM`` does, on the engine."""

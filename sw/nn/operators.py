@@ -10,12 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from etalstm.delta_inputs import DeltaInputs
 from etalstm.nn.call import LayerCall, Packing, in_reading_order
 from etalstm.nn.differentiable import INPUTS, double_backward
 from etalstm.nn.dispatch import is_dispatched
 from etalstm.nn.engine import find_engine
 from etalstm.storage import Storage
 
+REST = 8  # arguments that are no tensors: reverse, engine, and how the layer is run
 Layer = tuple[Tensor, Tensor, Tensor]
 Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
@@ -34,6 +36,9 @@ def _forward_kernel(
     storage: str,
     thresholds: Sequence[float],
     slices: int,
+    sent: Sequence[float],
+    refresh: int,
+    delta_threshold: float,
 ) -> Layer:
     """Run one layer and direction forward.
 
@@ -50,13 +55,17 @@ def _forward_kernel(
         Key of an engine, see :mod:`etalstm.nn.engine`.
     storage, thresholds, slices
         See :class:`etalstm.storage.Storage` and :mod:`etalstm.slices`.
+    sent, refresh
+        Thresholds Θ of x and of h, and R: see :class:`etalstm.delta_inputs.LayerInputs`.
+    delta_threshold : float
+        Of δ, in the backward pass: see :meth:`etalstm.device.Session.backward`.
 
     Returns
     -------
     y (T, B, H) or packed as x is; h, c (1, B, H) after the last step that was read
     """
     order = _StepOrder(batch_sizes, reverse)
-    call = order.call(x, h0, c0, (w_ih, w_hh, b_ih, b_hh), storage, thresholds, slices)
+    call = order.call(x, h0, c0, (w_ih, w_hh, b_ih, b_hh), storage, thresholds, slices, sent, refresh)
     y, h, c = find_engine(engine).forward(call)
     return _tensor(order.leave(y)), _tensor(h[None]), _tensor(c[None])
 
@@ -65,7 +74,7 @@ lstm_layer = torch.library.custom_op("etalstm::lstm_layer", _forward_kernel, mut
 
 
 @lstm_layer.register_fake
-def _(x, h0, c0, w_ih, w_hh, b_ih, b_hh, batch_sizes, reverse, engine, storage, thresholds, slices):
+def _(x, h0, c0, *_):
     return x.new_empty((*x.shape[:-1], h0.shape[2])), torch.empty_like(h0), torch.empty_like(c0)
 
 
@@ -86,6 +95,9 @@ def _backward_kernel(
     storage: str,
     thresholds: Sequence[float],
     slices: int,
+    sent: Sequence[float],
+    refresh: int,
+    delta_threshold: float,
 ) -> Gradients:
     """Go back through one layer and direction.
 
@@ -99,8 +111,9 @@ def _backward_kernel(
     gradients of x, h0, c0, w_ih, w_hh, b_ih, b_hh
     """
     order = _StepOrder(batch_sizes, reverse)
-    make_call = partial(order.call, x, h0, c0, (w_ih, w_hh, b_ih, b_hh), storage, thresholds, slices)
-    dx, dh0, dc0, *others = find_engine(engine).backward(make_call, order.enter(dy), dh.numpy()[0], dc.numpy()[0])
+    make_call = partial(order.call, x, h0, c0, (w_ih, w_hh, b_ih, b_hh), storage, thresholds, slices, sent, refresh)
+    gradients = order.enter(dy), dh.numpy()[0], dc.numpy()[0]
+    dx, dh0, dc0, *others = find_engine(engine).backward(make_call, *gradients, delta_threshold)
     arrays = order.leave(dx), dh0[None], dc0[None], *others, others[-1].copy()
     return tuple(map(_tensor, arrays))
 
@@ -109,15 +122,15 @@ lstm_layer_backward = torch.library.custom_op("etalstm::lstm_layer_backward", _b
 
 
 @lstm_layer_backward.register_fake
-def _(dy, dh, dc, x, h0, c0, w_ih, w_hh, b_ih, b_hh, batch_sizes, reverse, engine, storage, thresholds, slices):
-    return tuple(tensor.new_empty(tensor.shape) for tensor in (x, h0, c0, w_ih, w_hh, b_ih, b_hh))
+def _(dy, dh, dc, *inputs):
+    return tuple(tensor.new_empty(tensor.shape) for tensor in inputs[:INPUTS])
 
 
 def _save(ctx, inputs, output) -> None:
-    *tensors, batch_sizes, reverse, engine, storage, thresholds, slices = inputs
+    *tensors, batch_sizes = inputs[:-REST]
     ctx.save_for_backward(*tensors, batch_sizes)
-    ctx.rest = reverse, engine, storage, thresholds, slices
-    ctx.engine = find_engine(engine)  # stays open as long as somebody may go back through this pass
+    ctx.rest = inputs[-REST:]
+    ctx.engine = find_engine(ctx.rest[1])  # stays open as long as somebody may go back through this pass
 
 
 def _save_forward(ctx, inputs, output) -> None:
@@ -136,10 +149,11 @@ def _backward(ctx, dy, dh, dc):
 
 
 def _double_backward(ctx, *gradients):
-    reverse, _, _, thresholds, _ = ctx.rest
-    if any(thresholds):
+    reverse, _, _, thresholds, _, _, refresh, delta_threshold = ctx.rest
+    if any(thresholds) or delta_threshold or refresh != 1:
         raise NotImplementedError(
-            f"gradients of gradients need theta 0, got {max(thresholds)}: a pass that prunes has none"
+            "gradients of gradients need theta, delta_threshold and input_threshold 0, as a pass that prunes has none; "
+            f"got theta {max(thresholds)}, delta_threshold {delta_threshold}, refresh {refresh}"
         )
     *tensors, batch_sizes = ctx.saved_tensors
     outputs, inputs = tensors[:-INPUTS], tensors[-INPUTS:]
@@ -190,11 +204,11 @@ class _StepOrder:
         array = in_reading_order(array, self._lengths, self._reverse)
         return self._packing.pack(array) if self._packing else array
 
-    def call(self, x, h0, c0, parameters, storage, thresholds, slices) -> LayerCall:
+    def call(self, x, h0, c0, parameters, storage, thresholds, slices, sent, refresh) -> LayerCall:
         """Give what an engine computes."""
         h0, c0, w_ih, w_hh, b_ih, b_hh = (tensor.numpy() for tensor in (h0, c0, *parameters))
-        kept = _storage(storage, tuple(thresholds))
-        return LayerCall(self.enter(x), self._lengths, h0[0], c0[0], kept, slices, w_ih, w_hh, b_ih + b_hh)
+        how = _storage(storage, tuple(thresholds)), slices, _delta_inputs(tuple(sent), refresh)
+        return LayerCall(self.enter(x), self._lengths, h0[0], c0[0], *how, w_ih, w_hh, b_ih + b_hh)
 
 
 @lru_cache(maxsize=16)  # asked for by each layer and direction of a batch, there and back
@@ -206,6 +220,11 @@ def packing_of(batch_sizes: bytes) -> Packing:
 @lru_cache
 def _storage(policy: str, thresholds: tuple[float, ...]) -> Storage:
     return Storage(policy, thresholds)  # its checks take longer than everything else here
+
+
+@lru_cache
+def _delta_inputs(sent: tuple[float, float], refresh: int) -> DeltaInputs:
+    return DeltaInputs((sent,), refresh)
 
 
 def _tensor(array: np.ndarray) -> Tensor:

@@ -113,8 +113,8 @@ class LayerSession:
         note(self._begin)
         return outputs.y[: self._steps], outputs.h[0], outputs.c[0]
 
-    def backward(self, dy, dh, dc, claim: Claim | None) -> tuple[np.ndarray, ...]:
-        """Go back through the pass, for a claim on it or without one.
+    def backward(self, dy, dh, dc, claim: Claim | None, delta_threshold: float = 0.0) -> tuple[np.ndarray, ...]:
+        """Go back through the pass, for a claim on it or without one; gradients of gates below the threshold are zero.
 
         Returns
         -------
@@ -123,7 +123,7 @@ class LayerSession:
         self._knows_pass, self._went_by_claim = False, claim is not None and self.is_claimed_by(claim)
         if self._went_by_claim:
             self._inputs = (None,) * 4
-        back = self.session.backward(self._padded(dy), dh[None], dc[None])
+        back = self.session.backward(self._padded(dy), dh[None], dc[None], delta_threshold)
         self._gradients = self.session.gradients()
         self._claim = _nothing
         note(self._told)
@@ -267,10 +267,10 @@ class SessionPool:
 def _shape_of(call: Call) -> TrainingShape:
     masked = call.lengths is not None
     slices = min(call.slices, call.x.shape[1])
-    return _shape(*call.x.shape, call.h0.shape[1], call.cell, masked, call.storage, slices)
+    return _shape(*call.x.shape, call.h0.shape[1], call.cell, masked, call.storage, slices, call.sending)
 
 
 @lru_cache
-def _shape(steps, batch, inputs, units, cell, masked, storage, slices) -> TrainingShape:
+def _shape(steps, batch, inputs, units, cell, masked, storage, slices, sending) -> TrainingShape:
     network = NetworkShape(inputs, units, cell=cell)
-    return TrainingShape(network, batch, steps, masked=masked, storage=storage, slices=slices)
+    return TrainingShape(network, batch, steps, masked=masked, storage=storage, slices=slices, inputs=sending)

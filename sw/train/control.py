@@ -10,11 +10,19 @@ which every machine rounds alike.
 
 import numpy as np
 
+from etalstm.storage import check_threshold
+
 DELTA_START = 2.0**-24  # of δ: few gradients of a mean loss that matter are smaller
 INPUT_START = 2.0**-7  # of x and h: initial embeddings and h are below 1
 LEAST, MOST = 2.0**-100, 2.0**100
 GAIN = 0.4  # growth, over the distance as a share of target · (1 - target)
 LARGEST_GROWTH = 1.0
+
+
+def check_target(name: str, value: float) -> None:
+    """Raise ``ValueError`` if a share that is to be left is not above 0 and below 1."""
+    if not 0 < check_threshold(name, value) < 1:
+        raise ValueError(f"{name} must be above 0 and below 1, or off, got {value}")
 
 
 class ShareControl:

@@ -19,6 +19,7 @@ from etalstm.shared_tokens import OFF
 from etalstm.slices import AUTO, check_slices
 from etalstm.storage import DENSE, POLICIES, Storage, check_threshold
 from etalstm.train.chooser import CHOOSING
+from etalstm.train.control import check_target
 from etalstm.train.significance import EPOCHS_FULL, Skipping, read_parts
 from etalstm.train.strict import check_fields
 from etalstm.train.toml import dump
@@ -307,8 +308,7 @@ class Settings:
         if self.policy not in (*POLICIES, *CHOOSING):
             raise ValueError(f"storage must be one of {', '.join((*POLICIES, *CHOOSING))}, got {self.policy!r}")
         if self.delta_target is not None:
-            if not 0 < check_threshold("delta_target", self.delta_target) < 1:
-                raise ValueError(f"delta_target must be above 0 and below 1, or off, got {self.delta_target}")
+            check_target("delta_target", self.delta_target)
             if self.policy in (DENSE, *CHOOSING):
                 raise ValueError(f"dense cells keep δ whole: with a delta_target storage cannot be {self.policy}")
         self._check_inputs()
@@ -326,8 +326,7 @@ class Settings:
         object.__setattr__(self, "input_threshold", input_thresholds_text(fixed.thresholds))
         if self.input_target is None:
             return
-        if not 0 < check_threshold("input_target", self.input_target) < 1:
-            raise ValueError(f"input_target must be above 0 and below 1, or off, got {self.input_target}")
+        check_target("input_target", self.input_target)
         if self.input_threshold != Settings.input_threshold:
             raise ValueError(f"an input_target moves Θ: input_threshold must be 0 with it, got {self.input_threshold}")
         if self.refresh == 1:

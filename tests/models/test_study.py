@@ -36,7 +36,7 @@ def test_a_study_compares_bleu_and_what_the_layers_keep(corpus, tmp_path, monkey
 
 @pytest.mark.parametrize(
     ("runs", "message"),
-    [("dense::0.5", "a translation model has no ms2: it must be off, got 0.5"), ("ms1:0.1::0.2", "no delta_target"),
+    [("dense::0.5", "a translation model has no ms2: it must be off, got 0.5"), ("dense:::::bf16", "no weight_format"),
      ("ms9:0.1", "ms9")],
 )  # fmt: skip
 def test_what_a_translation_model_does_not_have_is_refused_before_anything_is_trained(

@@ -30,9 +30,9 @@ def files_of(path):
     return [(path / f"{name}.safetensors").read_bytes() for name in ("checkpoint", "best")]
 
 
-@pytest.mark.parametrize("theta", [0.0, 0.05])
-def test_golden_and_the_simulated_machine_leave_the_same_bits(theta, corpus, tmp_path):
-    settings = settings_of(corpus, sentences=6, hidden=4, embedding=3, batch=3, epochs=1, theta=theta, longest=8)
+@pytest.mark.parametrize("options", [{}, {"theta": 0.05}, {"delta_target": 0.3, "input_threshold": "0.1"}])
+def test_golden_and_the_simulated_machine_leave_the_same_bits(options, corpus, tmp_path):
+    settings = settings_of(corpus, sentences=6, hidden=4, embedding=3, batch=3, epochs=1, longest=8, **options)
     golden = train(settings, tmp_path / "golden")
     with open_device("sim", "test") as device:
         assert train(settings, tmp_path / "sim", device) == golden
@@ -44,11 +44,27 @@ def test_a_run_learns(corpus, tmp_path):
     last = train(settings, tmp_path / "run")
     assert last["kind"] == "test" and last["bleu"] > 80, last
     settings, trained = load(tmp_path / "run")
-    assert trained.translate(["Ein Hund .", " "]) == ["A dog .", ""]
+    assert trained.translate(["Ein hund .", " "]) == ["A dog .", ""]
 
 
-def test_a_run_that_goes_on_has_the_bits_of_one_that_was_not_interrupted(corpus, tmp_path):
-    settings = settings_of(corpus, epochs=2)
+def test_the_threshold_of_delta_follows_its_target(corpus, tmp_path):
+    found = []
+    settings = settings_of(corpus, epochs=30, delta_target=0.3)
+    train(settings, tmp_path / "run", report=lambda entry: found.append(entry.get("delta_density")))
+    last = [density for density in found if density is not None][-20:]
+    assert 0.25 < sum(last) / len(last) < 0.35, found
+
+
+def test_delta_inputs_send_less(corpus, tmp_path):
+    found = []
+    settings = settings_of(corpus, epochs=2, input_threshold="0.5")
+    train(settings, tmp_path / "run", report=found.append)
+    assert all(entry["input_density"] < 0.7 for entry in found if entry["kind"] == "iteration"), found
+
+
+@pytest.mark.parametrize("options", [{}, {"delta_target": 0.3}])
+def test_a_run_that_goes_on_has_the_bits_of_one_that_was_not_interrupted(options, corpus, tmp_path):
+    settings = settings_of(corpus, epochs=2, **options)
     whole = train(settings, tmp_path / "whole")
 
     def interrupt(entry):
@@ -108,6 +124,9 @@ def test_settings_come_back_from_their_file(corpus, tmp_path):
         ({"seed": -1}, "seed must be at least 0"),
         ({"storage": "ms3"}, "storage must be one of .* got 'ms3'"),
         ({"recompute": "never"}, "recompute must be one of auto, on, off, got 'never'"),
+        ({"delta_target": 1.0}, "delta_target must be above 0 and below 1, or off, got 1.0"),
+        ({"delta_target": 0.2, "storage": "dense"}, "dense cells keep δ whole"),
+        ({"input_threshold": "0.1,0.2"}, "one input threshold, or one for each of 1 layers, got 2"),
         ({"tokens": "bytes"}, "tokens must be one of words, spaces, got 'bytes'"),
     ],
 )

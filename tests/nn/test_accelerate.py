@@ -51,10 +51,11 @@ def test_a_model_trains_on_the_engine_as_it_does_without():
 
 
 def test_the_bits_are_those_of_the_module():
-    mine = etalstm.nn.LSTM(3, 4, storage="ms1", theta=0.1, slices=2)
+    options = {"storage": "ms1", "theta": 0.1, "slices": 2, "input_threshold": 0.2, "delta_threshold": 0.01}
+    mine = etalstm.nn.LSTM(3, 4, **options)
     x = torch.randn(5, 2, 3)
     expected = run(mine, x)
-    with etalstm.nn.accelerate(storage="ms1", theta=0.1, slices=2):
+    with etalstm.nn.accelerate(**options):
         actual = run(mine.to_stock(), x)
     assert all(torch.equal(actual[name], tensor) for name, tensor in expected.items())
 

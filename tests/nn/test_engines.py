@@ -44,6 +44,8 @@ def simulated():
         {"layers": 2, "bidirectional": True},
         {"storage": "ms1", "theta": 0.1},
         {"storage": "ms1-bf16", "slices": 2, "bias": False},
+        {"layers": 2, "storage": "ms1", "theta": 0.01, "input_threshold": ((0.5, 0.05), 0.1), "delta_threshold": 0.02},
+        {"bidirectional": True, "input_threshold": 0.3, "refresh": 3},
     ],
 )
 def test_golden_and_simulation_give_the_same_bits(simulated, options):
@@ -125,7 +127,7 @@ def test_passes_without_claims_are_recognised_again_after_passes_with_claims():
     device = WatchedDevice()
     one, state = network(device), torch.zeros(1, BATCH, UNITS)
     train_once(one, sequences())
-    rest = (None, False, one.engine.key, "dense", [0.0] * 6, 1)
+    rest = (None, False, one.engine.key, "dense", [0.0] * 6, 1, [0.0, 0.0], 1, 0.0)
     forwards = []
     for seed in range(3):
         given = (sequences(seed=seed), state, state, *(parameter.detach() for parameter in one.parameters()))
@@ -225,6 +227,16 @@ def test_an_open_device_is_shared_by_its_modules_and_let_go_with_them():
         ({"theta": 0.1}, ValueError, "dense storage prunes nothing"),
         ({"storage": ("ms1", "ms1")}, ValueError, "one for each of 1 layers"),
         ({"slices": 0}, ValueError, "slices must be above 0, got 0"),
+        ({"input_threshold": (0.1, 0.2)}, ValueError, "one input threshold, or one for each of 1 layers, got 2"),
+        ({"input_threshold": -1.0}, ValueError, "input_threshold must be finite and at least 0, got -1"),
+        ({"input_threshold": 0.1, "refresh": 1}, ValueError, "with refresh 1 everything is sent"),
+        ({"refresh": -1}, ValueError, "refresh must be an integer of at least 0"),
+        (
+            {"delta_threshold": 0.1},
+            ValueError,
+            "storage dense keeps δ whole: delta_threshold must be 0",
+        ),
+        ({"storage": "ms1", "delta_threshold": float("nan")}, ValueError, "delta_threshold must be finite"),
     ],
 )
 def test_what_no_engine_is_refused_when_the_module_is_made(options, error, message):

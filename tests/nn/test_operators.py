@@ -36,7 +36,7 @@ def results(dtype, batch_sizes):
 
 
 def rest(engine, batch_sizes=None, reverse=False):
-    return batch_sizes, reverse, engine, "dense", [0.0] * 6, 1
+    return batch_sizes, reverse, engine, "dense", [0.0] * 6, 1, [0.0, 0.0], 1, 0.0
 
 
 @pytest.mark.parametrize(("batch_sizes", "reverse"), CASES)
@@ -87,11 +87,19 @@ def test_a_penalty_on_gradients_trains_on_golden():
     torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
 
 
-def test_gradients_of_gradients_are_refused_where_a_pass_prunes():
-    network = etalstm.nn.LSTM(INPUTS, UNITS, storage="ms1", theta=0.25)
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"theta": 0.25}, r"got theta 0\.25, delta_threshold 0\.0, refresh 1"),
+        ({"delta_threshold": 0.5}, r"got theta 0\.0, delta_threshold 0\.5, refresh 1"),
+        ({"input_threshold": 0.5}, r"got theta 0\.0, delta_threshold 0\.0, refresh 0"),
+    ],
+)
+def test_gradients_of_gradients_are_refused_where_a_pass_prunes(options, found):
+    network = etalstm.nn.LSTM(INPUTS, UNITS, storage="ms1", **options)
     x = torch.randn(STEPS, BATCH, INPUTS, requires_grad=True)
     (dx,) = torch.autograd.grad(network(x)[0].square().sum(), x, create_graph=True)
-    with pytest.raises(NotImplementedError, match=r"gradients of gradients need theta 0, got 0\.25"):
+    with pytest.raises(NotImplementedError, match=found):
         dx.square().sum().backward()
 
 

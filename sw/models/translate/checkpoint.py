@@ -6,15 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from pydantic import NonNegativeInt
+from pydantic import Field, NonNegativeInt
 
 from etalstm.errors import CheckpointError
 from etalstm.nn.moments import fresh_moments, load_tensors, moments_of
 from etalstm.train.checkpoint import Part
+from etalstm.train.control import LEAST, MOST
 from etalstm.train.sealed import check_identity, read_sealed, write_sealed
 from etalstm.train.strict import check
 
-KEY, FORMAT = "etalstm-translate", 1
+KEY, FORMAT = "etalstm-translate", 2
 MODEL, ADAM = "model.", "adam."  # beginnings of the tensors' names
 
 
@@ -26,12 +27,14 @@ class Position(Part):
     iteration : int        done since the start
     epoch, batch : int     the next one's numbers, from 0
     best : float or None   lowest validation loss
+    delta_threshold : float or None    of the next iteration, where δ has a target
     """
 
     iteration: NonNegativeInt = 0
     epoch: NonNegativeInt = 0
     batch: NonNegativeInt = 0
     best: float | None = None
+    delta_threshold: float | None = Field(None, ge=LEAST, le=MOST)
 
 
 class Description(Part):

@@ -75,7 +75,7 @@ class Translator(nn.Module):
     recompute : str
         Whether the attention's maps are computed again: see :class:`etalstm.models.translate.attention.Attention`.
     lstm : keyword arguments
-        Of :class:`etalstm.nn.LSTM`: ``engine``, ``storage``, ``theta``, ``slices``.
+        Of :class:`etalstm.nn.LSTM`: ``engine``, ``storage``, ``theta``, ``slices``, ``input_threshold``.
     """
 
     def __init__(self, source_tokens: int, target_tokens: int, sizes: Sizes = Sizes(), recompute: str = AUTO, **lstm):
@@ -89,8 +89,10 @@ class Translator(nn.Module):
         self.attention = attention_of(sizes.attention, hidden, recompute)
         self.combine, self.output = nn.Linear(2 * hidden, hidden), nn.Linear(hidden, target_tokens)
         self.dropout = nn.Dropout(sizes.dropout)
-        for embedding in (self.source_embedding, self.target_embedding):
-            nn.init.normal_(embedding.weight, std=0.1)
+
+    def set_delta_threshold(self, threshold: float) -> None:
+        """Set the threshold of δ of all LSTMs, for the passes that follow."""
+        self.encoder.delta_threshold = self.decoder.delta_threshold = threshold
 
     def encode(self, source: Tensor, lengths: Tensor) -> tuple[Memory, State]:
         """Read sources (B, S) of lengths (B,); give what the attention reads, and the decoder's first state."""

@@ -3,11 +3,15 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
+from etalstm.delta_inputs import DeltaInputs
 from etalstm.models.translate.network import Sizes
 from etalstm.models.translate.vocabulary import WORDS, Tokens
 from etalstm.network import check_size
 from etalstm.nn.recompute import check_mode
 from etalstm.storage import DENSE, Storage
+from etalstm.train.control import check_target
 from etalstm.train.going_on import RunSettings
 
 
@@ -22,8 +26,10 @@ class Settings(RunSettings):
     engine : str, preset : str or None
     hidden, embedding, layers, attention, dropout
         See :class:`etalstm.models.translate.network.Sizes`.
-    storage : str or None          None: ``ms1`` with a θ, else ``dense``
+    storage : str or None          None: ``ms1`` with a θ or a `delta_target`, else ``dense``
     theta, slices                  see :class:`etalstm.nn.LSTM`
+    delta_target : float or None   share of δ that is left; its threshold follows, see :mod:`etalstm.train.control`
+    input_threshold : str          Θ of delta inputs, as :func:`etalstm.delta_inputs.read_input_thresholds` reads it
     tokens, lower                  see :class:`etalstm.models.translate.vocabulary.Tokens`
     least_count : int              how often the training has a token that the vocabulary takes
     longest : int                  tokens; longer training pairs are left out, translations are cut
@@ -55,6 +61,8 @@ class Settings(RunSettings):
     storage: str | None = None
     theta: float | tuple[float, ...] = 0.0
     slices: int = 1
+    delta_target: float | None = None
+    input_threshold: str = "0"
     tokens: str = WORDS
     lower: bool = False
     least_count: int = 2
@@ -78,8 +86,14 @@ class Settings(RunSettings):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} must be above 0 and finite, got {getattr(self, name)!r}")
         if self.storage is None:
-            object.__setattr__(self, "storage", "ms1" if self.theta else DENSE)
+            reduced = np.any(self.theta) or self.delta_target is not None
+            object.__setattr__(self, "storage", "ms1" if reduced else DENSE)
         Storage(self.storage, self.theta)
+        if self.delta_target is not None:
+            check_target("delta_target", self.delta_target)
+            if self.storage == DENSE:
+                raise ValueError(f"dense cells keep δ whole: with a delta_target storage cannot be {DENSE}")
+        DeltaInputs.read(self.input_threshold).check_layers(self.layers)
         check_mode(self.recompute)
         _ = self.sizes, self.reading
 

@@ -10,7 +10,7 @@ from etalstm.models.translate.trainer import Trainer
 from etalstm.studies.subject import Subject
 from etalstm.train.folder import RunFolder
 
-REDUCED = ("storage", "theta")  # what a run has of a reduction
+REDUCED = ("storage", "theta", "delta_target", "input_threshold")  # what a run has of a reduction
 
 
 class Translation(Subject):
@@ -25,7 +25,7 @@ class Translation(Subject):
         return dataclasses.asdict(Settings("", settings["source"], settings["target"]))
 
     def reduced(self, settings: Settings, reduction, seed):
-        """Give the settings with a storage policy, a θ and a seed; no other reduction can be."""
+        """Give the settings with a seed and what of the reduction a translation model has."""
         chosen = dataclasses.asdict(reduction)
         for field in dataclasses.fields(reduction):
             if field.name not in REDUCED and chosen[field.name] != field.default:

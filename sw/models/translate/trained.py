@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from etalstm.delta_inputs import read_input_thresholds
 from etalstm.device import Device
 from etalstm.models.translate.batches import Batch, batch_of, grouped, padded
 from etalstm.models.translate.checkpoint import read
@@ -86,6 +87,7 @@ def make_model(settings: Settings, vocabularies: Vocabularies, engine: str | Dev
         "storage": settings.storage,
         "theta": settings.theta,
         "slices": settings.slices,
+        "input_threshold": read_input_thresholds(settings.input_threshold),
     }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)

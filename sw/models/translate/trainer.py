@@ -17,6 +17,7 @@ from etalstm.models.translate.trained import Trained, batches_of, make_model
 from etalstm.nn.iteration import iterate
 from etalstm.nn.notes import counting
 from etalstm.storage import Usage
+from etalstm.train.control import DELTA_START, ShareControl
 from etalstm.train.folder import RunFolder
 from etalstm.train.interrupt import Interrupt
 from etalstm.train.metrics import MetricsLog
@@ -54,6 +55,8 @@ class Trainer:
         self.optimizer = torch.optim.Adam(self.model.parameters(), settings.learning_rate)
         self.trained = Trained(self.model, corpus.vocabularies, settings.longest)
         self.position = Position()
+        target = settings.delta_target
+        self._pruning = None if target is None else ShareControl(target, DELTA_START)
         self._seconds, self._resume = time.monotonic(), resume
         self._batches = -(-len(corpus.training[0]) // settings.batch)
         if resume:
@@ -67,6 +70,8 @@ class Trainer:
         self.position = checkpoint.description.position
         if self.position.iteration:
             checkpoint.load_adam(path, self.model, self.optimizer)
+        if self._pruning and self.position.delta_threshold is not None:
+            self._pruning.threshold = self.position.delta_threshold
 
     def run(self, report: Report = lambda entry: None) -> dict:
         """Train to the end, or until a signal; give the last entry of the log.
@@ -107,14 +112,19 @@ class Trainer:
         """Take a step of Adam; dropout draws from the seed and the iteration's number."""
         settings, iteration = self._settings, self.position.iteration
         share = iteration / (settings.epochs * self._batches)
+        if self._pruning:
+            self.model.set_delta_threshold(self._pruning.threshold)
         with counting() as usages:
             loss, norm = iterate(
                 self.model, self.optimizer, lambda: loss_of(self.model(batch), batch),
                 rate=settings.learning_rate * (1 - share), clip=settings.clip, seed=settings.seed, number=iteration,
             )  # fmt: skip
-        self.position = self._at(iteration=iteration + 1, batch=self.position.batch + 1)
-        entry = {"kind": "iteration", **self._place(), "loss": loss, "norm": norm}
-        return entry | (sum(usages, Usage()).summary() if usages else {})
+        reductions = sum(usages, Usage()).summary() if usages else {}
+        if self._pruning:
+            self._pruning.take(reductions["delta_density"])
+        threshold = self._pruning and self._pruning.threshold
+        self.position = self._at(iteration=iteration + 1, batch=self.position.batch + 1, delta_threshold=threshold)
+        return {"kind": "iteration", **self._place(), "loss": loss, "norm": norm} | reductions
 
     def _at(self, **changed) -> Position:
         return self.position.model_copy(update=changed)
