@@ -13,8 +13,9 @@ from typing import Annotated
 from rich.table import Table
 from typer import Context
 
+from etalstm.cells.lstm import LSTM
 from etalstm.commands.latency import cycles_of
-from etalstm.commands.options import PRESET_HELP, given, refuse
+from etalstm.commands.options import CELL_HELP, PRESET_HELP, given, refuse
 from etalstm.commands.tables import print_table
 from etalstm.commands.torch import MISSING
 from etalstm.commands.translation import SIGNAL_EXIT, option
@@ -60,6 +61,7 @@ def compress(
     tokens: Annotated[int | None, option("The first so many words of the training text [default: all]", DATA)] = None,
     evaluated: Annotated[int | None, option("The same of validation and test text [default: all]", DATA)] = None,
     stack: Annotated[int, option("Frames of speech that make one step", DATA)] = 3,
+    cell: Annotated[str, option(f"{CELL_HELP}; without the step grow-units", MODEL)] = LSTM.name,
     hidden: Annotated[
         int | None, option("Units of each layer of the dense start [default: 200; speech: 128]", MODEL)
     ] = None,
@@ -195,16 +197,17 @@ def _guides(parts: ModuleType, settings):
     found = {}
     for name, dimension in (("profile", HIDDEN), ("input_profile", INPUT)):
         path = getattr(settings, name)
-        found[name] = None if path is None else _guide(Path(path), dimension, settings.preset)
+        found[name] = None if path is None else _guide(Path(path), dimension, settings)
     return parts.search.Guides(*found.values())
 
 
-def _guide(path: Path, dimension: str, preset: str) -> Profile:
-    profile = load(path)
+def _guide(path: Path, dimension: str, settings) -> Profile:
+    profile, preset = load(path), settings.preset
     if profile.unit == "cycles":
         profile.check_for(preset, named_preset(preset), path)
-    if profile.dimension != dimension:
-        raise RunError(f"{path}: must be a profile of {dimension}, got one of {profile.dimension}")
+    for what, found, wanted in (("", profile.dimension, dimension), ("cell ", profile.cell, settings.cell)):
+        if found != wanted:
+            raise RunError(f"{path}: must be a profile of {what}{wanted}, got one of {what}{found}")
     return profile
 
 
@@ -213,7 +216,7 @@ def _cycles(preset: str, batch: int, steps: int, sizes) -> int | None:
     """Give the cycles of an iteration of all layers and directions, each planned by itself as in :mod:`etalstm.nn`."""
     config, found = named_preset(preset), 0
     for inputs, units in zip(sizes.layer_inputs, sizes.units, strict=True):
-        cycles = cycles_of(NetworkShape(inputs, units), batch, steps, config)
+        cycles = cycles_of(NetworkShape(inputs, units, cell=sizes.cell), batch, steps, config)
         if cycles is None:
             return None
         found += sizes.directions * cycles

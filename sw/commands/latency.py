@@ -12,9 +12,10 @@ import numpy as np
 from rich.table import Table
 from typer import Context, Option
 
+from etalstm.cells.lstm import LSTM
 from etalstm.commands.model_check import Configuration, compare
 from etalstm.commands.modelled import measure
-from etalstm.commands.options import PRESET_HELP, refuse
+from etalstm.commands.options import CELL_HELP, PRESET_HELP, refuse
 from etalstm.commands.tables import print_table
 from etalstm.commands.torch import MISSING
 from etalstm.errors import DeviceError, PlanError
@@ -39,6 +40,7 @@ def latency(
     dimension: Annotated[str, Option(help="What is swept: hidden (units) or input (inputs)")] = HIDDEN,
     inputs: Annotated[int | None, Option("--input", help="With hidden: inputs [default: as many as units]")] = None,
     hidden: Annotated[int, Option(help="With --dimension input: units")] = 256,
+    cell: Annotated[str, Option(help=CELL_HELP)] = LSTM.name,
     batch: Annotated[int, Option(help="Sequences")] = 20,
     steps: Annotated[int, Option(help="Steps")] = 35,
     first: Annotated[int, Option("--from", help="Smallest size")] = 8,
@@ -58,8 +60,8 @@ def latency(
     """Find the sizes of a layer that pay: no larger one is as fast. The exit code is 1 if the Verilog differs."""
     sizes = sizes_between(first, last, step)
     _refuse(context, dimension, host, forward, check, len(sizes))
-    networks = {size: _network(dimension, size, inputs, hidden) for size in sizes}
-    shared = {"dimension": dimension, "inputs": inputs, "hidden": hidden if dimension == INPUT else None}
+    networks = {size: _network(dimension, size, inputs, hidden, cell) for size in sizes}
+    shared = {"dimension": dimension, "inputs": inputs, "hidden": hidden if dimension == INPUT else None, "cell": cell}
     shared |= {"batch": check_size("batch", batch), "steps": check_size("steps", steps), "forward": forward}
     shared["storage"] = Storage(storage).policy
     if host:
@@ -83,15 +85,16 @@ def _refuse(context: Context, dimension: str, host: bool, forward: bool, check: 
     else:
         refuse(context, "only used with --dimension input", "hidden")
     if host:
-        refuse(context, "not used with --host", "preset", "storage", "check")
+        refuse(context, "not used with --host", "preset", "storage", "check", "cell")
     else:
         refuse(context, "only used with --host", "runs")
     if forward:
         refuse(context, "not used with --forward: a whole iteration is checked", "check")
 
 
-def _network(dimension: str, size: int, inputs: int | None, hidden: int) -> NetworkShape:
-    return NetworkShape(size, hidden) if dimension == INPUT else NetworkShape(inputs or size, size)
+def _network(dimension: str, size: int, inputs: int | None, hidden: int, cell: str) -> NetworkShape:
+    sizes = (size, hidden) if dimension == INPUT else (inputs or size, size)
+    return NetworkShape(*sizes, cell=cell)
 
 
 def cycles_of(
@@ -142,7 +145,8 @@ def _checked(profile: Profile, network: NetworkShape, size: int) -> dict:
     config, place = named_preset(profile.machine), (profile.batch, profile.steps)
     groups = measure(network, *place, config, storage=profile.storage)["groups"]
     sizes = network.input_size, network.hidden_size, network.layers, *place
-    found = compare(Configuration(f"{size}", profile.machine, *sizes, storage=profile.storage, slices=groups))
+    how = {"storage": profile.storage, "slices": groups, "cell": profile.cell}
+    found = compare(Configuration(f"{size}", profile.machine, *sizes, **how))
     return {"size": size, "cycles": int(profile.latencies[size]), "verilog": found["cycles"]}
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from etalstm.compress.structure import check_lstm
+from etalstm.compress.structure import check_lstm, layer_names, reads_inputs
 from etalstm.network import GATES
-from etalstm.nn import LSTM
+from etalstm.nn import HLSTM, LSTM
 
 
 @dataclass(frozen=True)
@@ -20,17 +20,17 @@ class Compact:
 
     Members
     -------
-    module : LSTM               without masks
+    module : LSTM or HLSTM      without masks
     inputs : Tensor, int64      numbers of the inputs that it still reads
     units : tuple of Tensors    numbers of the units that each layer still has
     """
 
-    module: nn.LSTM
+    module: nn.LSTM | HLSTM
     inputs: Tensor
     units: tuple[Tensor, ...]
 
 
-def compact(lstm: nn.LSTM, inputs: Tensor | None = None, units: Sequence[Tensor] | None = None) -> Compact:
+def compact(lstm: nn.LSTM | HLSTM, inputs: Tensor | None = None, units: Sequence[Tensor] | None = None) -> Compact:
     """Make an LSTM without the units whose weights and biases are all zero, and without inputs that nobody reads.
 
     A unit with such weights computes +0 at every step if its first state is 0. The machine and golden skip a factor of
@@ -40,8 +40,8 @@ def compact(lstm: nn.LSTM, inputs: Tensor | None = None, units: Sequence[Tensor]
 
     Parameters
     ----------
-    lstm : LSTM
-        :class:`etalstm.nn.LSTM` or ``torch.nn.LSTM``, with masks or without.
+    lstm : LSTM or HLSTM
+        :class:`etalstm.nn.LSTM`, :class:`etalstm.nn.HLSTM` or ``torch.nn.LSTM``, with masks or without.
     inputs : Tensor, bool, (I,), optional
         The inputs to keep. Default: those that have a weight.
     units : sequence of Tensor, bool, (H,), optional
@@ -55,17 +55,17 @@ def compact(lstm: nn.LSTM, inputs: Tensor | None = None, units: Sequence[Tensor]
         layers would have different numbers of units.
     """
     check_lstm(lstm)
-    layers = [[getattr(lstm, name).detach() for name in names] for names in lstm._all_weights]
-    full = [torch.stack([_has_weight(tensor) for tensor in layer]).any(0) for layer in layers]
+    layers = [{name: getattr(lstm, name).detach() for name in names} for names in layer_names(lstm)]
+    full = [torch.stack([_has_weight(tensor) for tensor in layer.values()]).any(0) for layer in layers]
     units = _as_many(full) if units is None else _checked(full, units)
-    inputs = (layers[0][0] != 0).any(0) if inputs is None else inputs
+    inputs = (layers[0]["weight_ih_l0"] != 0).any(0) if inputs is None else inputs
     if not inputs.any():
         raise ValueError(f"an LSTM must keep at least 1 of its {lstm.input_size} inputs: all their weights are zero")
     read = [inputs.nonzero()[:, 0], *units[:-1]]
     small = _like(lstm, len(read[0]), len(units[0]))
-    for names, layer, columns, rows in zip(lstm._all_weights, layers, read, units, strict=True):
-        for name, tensor, axis in zip(names, layer, (columns, rows, None, None), strict=False):
-            _take(getattr(small, name), tensor, rows, axis)
+    for layer, columns, rows in zip(layers, read, units, strict=True):
+        for name, tensor in layer.items():
+            _take(getattr(small, name), tensor, rows, columns if reads_inputs(name) else rows)
     return Compact(small.train(lstm.training), read[0], tuple(units))
 
 
@@ -93,18 +93,18 @@ def _checked(full: Sequence[Tensor], units: Sequence[Tensor]) -> list[Tensor]:
     return [kept.nonzero()[:, 0] for kept in units]
 
 
-def _like(lstm: nn.LSTM, inputs: int, units: int) -> nn.LSTM:
-    sizes = inputs, units, lstm.num_layers, lstm.bias, lstm.batch_first, lstm.dropout
-    if isinstance(lstm, LSTM):
-        kept = lstm._settings
-        return LSTM(
-            *sizes, engine=kept.engine, storage=kept.storage.policy, theta=kept.storage.thresholds, slices=kept.slices
-        )
-    return nn.LSTM(*sizes)
+def _like(lstm: nn.LSTM | HLSTM, inputs: int, units: int) -> nn.LSTM | HLSTM:
+    sizes = inputs, units, lstm.num_layers
+    if isinstance(lstm, HLSTM):
+        how = {name: lstm._settings.arguments[name] for name in ("engine", "storage", "theta", "slices")}
+        return HLSTM(*sizes, lstm.batch_first, lstm.dropout, **how)
+    kind, how = (LSTM, lstm._settings.arguments) if isinstance(lstm, LSTM) else (nn.LSTM, {})
+    return kind(*sizes, lstm.bias, lstm.batch_first, lstm.dropout, **how)
 
 
-def _take(into: nn.Parameter, tensor: Tensor, rows: Tensor, columns: Tensor | None) -> None:
+def _take(into: nn.Parameter, tensor: Tensor, rows: Tensor, columns: Tensor) -> None:
+    """Take the rows of some units, and of a matrix some columns."""
     units = tensor.shape[0] // GATES
     taken = tensor[torch.cat([rows + gate * units for gate in range(GATES)])]
     with torch.no_grad():
-        into.copy_(taken if columns is None else taken[:, columns])
+        into.copy_(taken[:, columns] if tensor.dim() == 2 else taken)

@@ -7,7 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-MASKED = (nn.LSTM, nn.Linear, nn.Embedding)
+from etalstm.nn import HLSTM
+
+MASKED = (nn.LSTM, HLSTM, nn.Linear, nn.Embedding)
 
 
 class _PassingGradients(torch.autograd.Function):
@@ -93,7 +95,8 @@ def put_masks(module: nn.Module) -> dict[str, Mask]:
     Parameters
     ----------
     module : Module
-        ``torch.nn.LSTM`` (so :class:`etalstm.nn.LSTM` too), ``Linear``, ``Embedding``, or a module that contains some.
+        ``torch.nn.LSTM`` (so :class:`etalstm.nn.LSTM` too), :class:`etalstm.nn.HLSTM`, ``Linear``, ``Embedding``, or a
+        module that contains some.
 
     Returns
     -------
@@ -111,7 +114,7 @@ def put_masks(module: nn.Module) -> dict[str, Mask]:
                 parametrize.register_parametrization(one, name, Mask(parameter.shape))
     found = masks_of(module)
     if not found:
-        raise ValueError(f"masks go on LSTM, Linear and Embedding; {type(module).__name__} has none of them")
+        raise ValueError(f"masks go on LSTM, HLSTM, Linear and Embedding; {type(module).__name__} has none of them")
     return found
 
 

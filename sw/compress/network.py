@@ -1,22 +1,26 @@
-"""Stacked LSTMs with a linear output; their masks, and what of them may shrink.
+"""Stacked LSTMs or H-LSTMs with a linear output; their masks, and what of them may shrink.
 
 Dimensions: B sequences, T steps, I inputs of the first layer, H_l units of layer l, C outputs, D directions.
 """
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
+from etalstm.cells.hlstm import HLSTM as HLSTM_CELL
+from etalstm.cells.lstm import LSTM as LSTM_CELL
+from etalstm.cells.named import cell_named
 from etalstm.compress.compaction import compact
 from etalstm.compress.masks import Mask, mask_of, put_masks, stored
-from etalstm.compress.structure import COLUMNS, Dimension, Side, check_lstm, units_of
+from etalstm.compress.structure import COLUMNS, Dimension, Side, check_lstm, layer_names, units_of
 from etalstm.network import check_size
-from etalstm.nn import LSTM
+from etalstm.nn import HLSTM, LSTM
 
 INPUTS = "inputs"
 State = tuple[Tensor, Tensor]
@@ -33,12 +37,14 @@ class Sizes:
     inputs : int               I: sizes of an embedding, or features of a step
     units : tuple of int       H_l of each layer, in each direction
     directions : int           D, 1 or 2
+    cell : str                 ``lstm`` or ``hlstm``, which has one direction
     """
 
     outputs: int
     inputs: int
     units: tuple[int, ...]
     directions: int = 1
+    cell: str = LSTM_CELL.name
 
     def __post_init__(self):
         check_size("outputs", self.outputs)
@@ -49,6 +55,8 @@ class Sizes:
             check_size(f"units of layer {layer}", units)
         if self.directions not in (1, 2):
             raise ValueError(f"directions must be 1 or 2, got {self.directions}")
+        if cell_named(self.cell) is not LSTM_CELL and self.directions != 1:
+            raise ValueError(f"cell {self.cell} has one direction, got {self.directions}")
 
     @property
     def layer_inputs(self) -> tuple[int, ...]:
@@ -57,7 +65,7 @@ class Sizes:
 
 
 class Network(nn.Module):
-    """Stacked LSTMs with a linear output. Each layer is an :class:`etalstm.nn.LSTM` of its own, so layers may differ.
+    """Stacked layers with a linear output. Each is a module of its own, so layers may differ.
 
     Parameters
     ----------
@@ -67,14 +75,15 @@ class Network(nn.Module):
     embedding : Embedding, optional
         Makes inputs of tokens.
     lstm : keyword arguments
-        Of :class:`etalstm.nn.LSTM`: ``engine``, ``storage``, ``theta``, ``slices``.
+        Of :class:`etalstm.nn.LSTM` or :class:`etalstm.nn.HLSTM`: ``engine``, ``storage``, ``theta``, ``slices``.
     """
 
     def __init__(self, sizes: Sizes, dropout: float = 0.0, embedding: nn.Embedding | None = None, **lstm):
         super().__init__()
         self.embedding = embedding
-        pairs, both = zip(sizes.layer_inputs, sizes.units, strict=True), sizes.directions == 2
-        self.layers = nn.ModuleList(LSTM(inputs, units, bidirectional=both, **lstm) for inputs, units in pairs)
+        pairs = zip(sizes.layer_inputs, sizes.units, strict=True)
+        kind = HLSTM if sizes.cell == HLSTM_CELL.name else partial(LSTM, bidirectional=sizes.directions == 2)
+        self.layers = nn.ModuleList(kind(inputs, units, **lstm) for inputs, units in pairs)
         self.output = nn.Linear(sizes.directions * sizes.units[-1], sizes.outputs)
         self.dropout = nn.Dropout(dropout)
 
@@ -148,12 +157,13 @@ class MaskedNetwork(Network):
         """The sizes of what is kept."""
         full, counts = self.full_sizes, {dimension.name: dimension.count for dimension in self.dimensions}
         units = tuple(counts.get(f"units_{number}", size) for number, size in enumerate(full.units))
-        return Sizes(full.outputs, counts.get(INPUTS, full.inputs), units, full.directions)
+        return replace(full, inputs=counts.get(INPUTS, full.inputs), units=units)
 
     def matrices(self) -> list[tuple[Mask, nn.Parameter]]:
         """Give the LSTMs' matrices: masks, and stored weights."""
-        pairs = [(layer, name) for layer in self.layers for names in layer._all_weights for name in names[:2]]
-        return [(mask_of(layer, name), stored(layer, name)) for layer, name in pairs]
+        named = [(layer, name) for layer in self.layers for names in layer_names(layer) for name in names]
+        pairs = [(mask_of(layer, name), stored(layer, name)) for layer, name in named]
+        return [(mask, weights) for mask, weights in pairs if weights.dim() == 2]
 
     def draw(self) -> None:
         """Draw all weights anew, and keep all of them."""

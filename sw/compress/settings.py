@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from etalstm.cells.lstm import LSTM
+from etalstm.cells.named import cell_named
 from etalstm.network import check_size
 from etalstm.storage import check_share
 from etalstm.train.going_on import RunSettings
@@ -37,6 +39,7 @@ class Settings(RunSettings):
     phases : tuple of str             steps after the dense start, in this order
     engine : str                      what computes the LSTMs
     preset : str                      whose cycles count; with an engine that is no golden one, its configuration
+    cell : str                        ``lstm``, or ``hlstm``, whose units can be removed but not grown again
     hidden, layers : int
     embedding : int                   of the language model
     bidirectional : bool              of the speech model: layers of two directions, which no step on units can change
@@ -80,6 +83,7 @@ class Settings(RunSettings):
     phases: tuple[str, ...] = PHASES
     engine: str = "golden"
     preset: str = "vcu128"
+    cell: str = LSTM.name
     hidden: int = 200
     embedding: int = 200
     layers: int = 2
@@ -147,6 +151,8 @@ class Settings(RunSettings):
                 raise ValueError(f"phases must be some of {', '.join(PHASES)}, got {phase!r}")
         if GROW_WEIGHTS in self.phases[1:]:
             raise ValueError(f"{GROW_WEIGHTS} begins with a sparse seed, so it must be the first of the phases")
+        if cell_named(self.cell) is not LSTM:
+            self._check_cell()
         if self.bidirectional:
             self._check_directions()
         if self.growth_epochs < 0:
@@ -159,6 +165,15 @@ class Settings(RunSettings):
             raise ValueError("grow_to and profile both say where growth stops: there must be one of them, got both")
         if GROW_UNITS in self.phases and self.profile is None and self.grow_to is None:
             raise ValueError(f"{GROW_UNITS} needs a profile, whose points it grows to, or grow_to; got neither")
+
+    def _check_cell(self) -> None:
+        if GROW_UNITS in self.phases:
+            raise ValueError(
+                f"{GROW_UNITS} needs cell {LSTM.name}, got {self.cell}: a removed unit of its hidden layers is 0, "
+                "where ReLU has no gradient to grow by; leave it out of the phases"
+            )
+        if self.bidirectional:
+            raise ValueError(f"bidirectional needs cell {LSTM.name}, got {self.cell}, which has one direction")
 
     def _check_directions(self) -> None:
         if self.task == LANGUAGE:

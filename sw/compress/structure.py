@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from etalstm.compress.masks import Mask, mask_of, stored
 from etalstm.network import GATES
+from etalstm.nn import HLSTM
 
 ROWS, COLUMNS = "rows", "columns"
 
@@ -125,12 +126,25 @@ class Dimension:
                 side.keep(kept)
 
 
-def units_of(lstm: nn.LSTM, layer: int = 0, readers: Sequence[Side] = ()) -> Dimension:
+def layer_names(lstm: nn.LSTM | HLSTM) -> list[list[str]]:
+    """Give the names of each layer's weights and biases; a layer of two directions counts as two."""
+    return [lstm.names(layer) for layer in range(lstm.num_layers)] if isinstance(lstm, HLSTM) else lstm._all_weights
+
+
+def reads_inputs(name: str) -> bool:
+    """Tell of a weight's name whether its columns are the layer's inputs; those of the other matrices are units."""
+    return name.startswith("weight_ih")
+
+
+def units_of(lstm: nn.LSTM | HLSTM, layer: int = 0, readers: Sequence[Side] = ()) -> Dimension:
     """Give the units of a layer: the rows of their gates, their recurrent column, and who reads them.
+
+    A unit of an H-LSTM has one unit of each gate's hidden layer with it: a layer's hidden layers have as many units as
+    the layer.
 
     Parameters
     ----------
-    lstm : LSTM
+    lstm : LSTM or HLSTM
         With masks, of one direction, without a projection.
     layer : int
     readers : sequence of Side
@@ -144,17 +158,18 @@ def units_of(lstm: nn.LSTM, layer: int = 0, readers: Sequence[Side] = ()) -> Dim
     check_lstm(lstm)
     if not 0 <= layer < lstm.num_layers:
         raise ValueError(f"layer must be 0 to {lstm.num_layers - 1}, got {layer}")
-    names = lstm._all_weights[layer]
+    names = layer_names(lstm)[layer]
     makers = tuple(Side(lstm, name, ROWS, GATES) for name in names)
-    inner = [Side(lstm, names[1], COLUMNS)]
+    matrices = [name for name in names if stored(lstm, name).dim() == 2]
+    inner = [Side(lstm, name, COLUMNS) for name in matrices if not reads_inputs(name)]
     if layer + 1 < lstm.num_layers:
-        inner.append(Side(lstm, lstm._all_weights[layer + 1][0], COLUMNS))
+        inner.append(Side(lstm, layer_names(lstm)[layer + 1][0], COLUMNS))
     return Dimension(f"units of layer {layer}", makers, (*inner, *readers))
 
 
-def check_lstm(lstm: nn.LSTM) -> None:
+def check_lstm(lstm: nn.LSTM | HLSTM) -> None:
     """Raise ``ValueError`` for an LSTM with two directions or a projection."""
-    if lstm.bidirectional or lstm.proj_size:
+    if isinstance(lstm, nn.LSTM) and (lstm.bidirectional or lstm.proj_size):
         raise ValueError(
             f"an LSTM that shrinks must have one direction and no projection, got bidirectional={lstm.bidirectional} "
             f"and proj_size={lstm.proj_size}"

@@ -78,7 +78,8 @@ class Language(Task):
         text = Ptb(Path(settings.data))
         limits = {"train": settings.tokens, "validation": settings.evaluated, "test": settings.evaluated}
         self._text, self.fingerprint, self.steps = text.first(limits), text.fingerprint, settings.steps
-        self.sizes = Sizes(text.classes, settings.embedding, (settings.hidden,) * settings.layers)
+        units = (settings.hidden,) * settings.layers
+        self.sizes = Sizes(text.classes, settings.embedding, units, cell=settings.cell)
 
     def training(self, epoch):
         """Give the text's segments, in its order in every epoch; a last, shorter one is dropped."""
@@ -104,7 +105,7 @@ class Speech(Task):
         self._data = An4(Path(settings.data), settings.stack)
         self.fingerprint, self.steps = self._data.fingerprint, self._data.steps
         units, directions = (settings.hidden,) * settings.layers, 1 + settings.bidirectional
-        self.sizes = Sizes(CLASSES, self._data.input_size, units, directions)
+        self.sizes = Sizes(CLASSES, self._data.input_size, units, directions, settings.cell)
 
     def training(self, epoch):
         """Give batches of utterances of similar length, others in every epoch."""

@@ -57,6 +57,15 @@ class Settings:
         kept, slices = Storage(storage, theta), check_size("slices", slices)
         return cls(engine_of(engine), kept, slices, DeltaInputs.of(input_threshold, refresh), delta_threshold)
 
+    @property
+    def arguments(self) -> dict:
+        """What a module with the same settings is made with, by name."""
+        storage, sending = self.storage, self.sending
+        return {
+            "engine": self.engine, "storage": storage.policy, "theta": storage.thresholds, "slices": self.slices,
+            "input_threshold": sending.thresholds, "refresh": sending.refresh, "delta_threshold": self.delta_threshold,
+        }  # fmt: skip
+
     def check_layers(self, layers: int) -> None:
         """Raise ``ValueError`` if something is given for another number of layers."""
         self.storage.check_layers(layers)

@@ -72,14 +72,19 @@ class HLSTM(nn.Module):
         for layer in range(num_layers):
             rows, columns = 4 * hidden_size, hidden_size if layer else input_size
             sizes = (rows, columns), (rows, hidden_size), (rows,), (rows, hidden_size), (rows,)
-            for name, size in zip(_TENSORS, sizes, strict=True):
-                self.register_parameter(f"{name}_l{layer}", nn.Parameter(torch.empty(size, device=device, dtype=dtype)))
+            for name, size in zip(self.names(layer), sizes, strict=True):
+                self.register_parameter(name, nn.Parameter(torch.empty(size, device=device, dtype=dtype)))
         self.reset_parameters()
 
     @property
     def engine(self) -> Engine:
         """The engine that computes the passes."""
         return self._settings.engine
+
+    @staticmethod
+    def names(layer: int) -> list[str]:
+        """Give the names of a layer's parameters."""
+        return [f"{name}_l{layer}" for name in _TENSORS]
 
     def reset_parameters(self) -> None:
         """Draw all parameters uniformly within ±1/sqrt(H), as ``torch.nn.LSTM`` does."""
@@ -147,7 +152,7 @@ class HLSTM(nn.Module):
         """Run all layers on steps (T, B, I), or on packed ones."""
         last = []
         for layer, (h0, c0) in enumerate(zip(*states, strict=True)):
-            weights = [getattr(self, f"{name}_l{layer}") for name in _TENSORS]
+            weights = [getattr(self, name) for name in self.names(layer)]
             x, *state = _Layer.apply(self._settings, layer, packing, x, h0, c0, *weights)
             last.append(state)
             if self.training and self.dropout and layer + 1 < self.num_layers:

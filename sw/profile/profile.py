@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
+from etalstm.cells.lstm import LSTM
 from etalstm.errors import RunError
 from etalstm.host.durable import write_whole
 from etalstm.hw import config as configuration
@@ -21,7 +22,7 @@ MODEL = ("model", "plan", "cells", "network.py", "storage.py", "slices.py")  # w
 
 
 class Profile(BaseModel):
-    """Latencies of one layer of an LSTM by its size.
+    """Latencies of one layer by its size.
 
     Members
     -------
@@ -30,6 +31,7 @@ class Profile(BaseModel):
     preset_digest : int        of the preset's configuration; 0 on the host
     model_digest : str         of the cycle model; the version of PyTorch on the host
     dimension : str            what is swept: ``hidden`` or ``input``
+    cell : str                 the layer's
     inputs : int or None       where units are swept; None: as many as units
     hidden : int or None       where inputs are swept, else None
     batch, steps : int
@@ -47,6 +49,7 @@ class Profile(BaseModel):
     preset_digest: int
     model_digest: str
     dimension: str
+    cell: str = LSTM.name
     inputs: PositiveInt | None
     hidden: PositiveInt | None
     batch: PositiveInt

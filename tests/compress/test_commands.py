@@ -66,6 +66,7 @@ def test_an_interrupted_run_goes_on(begin, tmp_path, monkeypatch, capsys):
         (["--phases", "prune-units", "--density", "0.2"], "--density is only used with the step grow-weights"),
         (["--phases", "prune-weights", "--guided", "all"], "--guided is only used with --profile"),
         (["--resume", "--overwrite"], "there must be one of them, got both"),
+        (["--cell", "hlstm"], "grow-units needs cell lstm, got hlstm"),
         (["--profile", "none.json"], "there is no such profile"),
         (["--phases", "", "--engine", "gold"], "--phases must not be empty"),
     ],
@@ -92,6 +93,19 @@ def test_a_profile_of_another_dimension_is_refused(begin, make_profile, tmp_path
     make_profile([4], dimension="input", hidden=8).save(tmp_path / "i.json")
     assert begin("--profile", str(tmp_path / "i.json")) == 2
     assert "must be a profile of hidden, got one of input" in capsys.readouterr().err
+
+
+def test_a_profile_of_another_cell_is_refused(begin, profile, capsys):
+    assert begin("--phases", "prune-units", "--cell", "hlstm", "--profile", profile) == 2
+    assert "must be a profile of cell hlstm, got one of cell lstm" in capsys.readouterr().err
+
+
+def test_a_profile_of_a_cell_guides_it(begin, tmp_path, capsys):
+    sizes = ["--from", "1", "--to", "8", "--batch", "2", "--steps", "2", "--preset", "test"]
+    path = str(tmp_path / "h.json")
+    assert run(["profile", "latency", "--cell", "hlstm", *sizes, "--out", path]) == 0
+    assert begin("--phases", "prune-units", "--cell", "hlstm", "--rounds", "1", "--profile", path) == 0
+    assert "kept:" in capsys.readouterr().out
 
 
 def test_a_run_is_not_lost(begin, capsys):

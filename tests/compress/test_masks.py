@@ -6,8 +6,9 @@ from torch import nn
 
 from etalstm.compress import mask_of, masks_of, probing, put_masks
 from etalstm.compress.masks import stored
+from etalstm.compress.structure import layer_names
 from etalstm.device import open_device
-from etalstm.nn import LSTM
+from etalstm.nn import HLSTM, LSTM
 
 INPUTS, UNITS, STEPS, BATCH = 3, 4, 3, 2
 
@@ -20,14 +21,14 @@ def random_masks(module, seed=0):
     return module
 
 
-def network(**options):
+def network(kind=LSTM, **options):
     torch.manual_seed(1)
-    return LSTM(INPUTS, UNITS, 2, **options)
+    return kind(INPUTS, UNITS, 2, **options)
 
 
 def plain_copy(masked, **options):
     """Give a network without masks whose weights are zero where they are masked."""
-    plain = network(**options)
+    plain = network(type(masked).__mro__[1], **options)
     weights = {name: getattr(masked, name).detach() for name, _ in plain.named_parameters()}
     plain.load_state_dict(weights)
     return plain
@@ -38,7 +39,8 @@ def passes(module, x):
     x = x.clone().requires_grad_()
     y, _ = module(x)
     y.cos().sum().backward()
-    return y.detach(), x.grad, [gradient(module, name) for name in module._flat_weights_names]
+    names = [name for layer in layer_names(module) for name in layer]
+    return y.detach(), x.grad, [gradient(module, name) for name in names]
 
 
 def gradient(module, name):
@@ -49,8 +51,8 @@ def same_bits(one, other):
     return torch.equal(one.view(torch.int32), other.view(torch.int32))
 
 
-def check_bits(**options):
-    masked = random_masks(network(**options))
+def check_bits(kind, **options):
+    masked = random_masks(network(kind, **options))
     plain = plain_copy(masked, **options)
     torch.manual_seed(2)
     x = torch.randn(STEPS, BATCH, INPUTS)
@@ -61,13 +63,15 @@ def check_bits(**options):
         assert (got[~mask.kept] == 0).all() and not mask.kept.all(), name
 
 
-def test_golden_gives_the_bits_of_a_network_whose_weights_happen_to_be_zero():
-    check_bits()
+@pytest.mark.parametrize("kind", [LSTM, HLSTM])
+def test_golden_gives_the_bits_of_a_network_whose_weights_happen_to_be_zero(kind):
+    check_bits(kind)
 
 
-def test_the_simulated_machine_gives_the_bits_of_a_network_whose_weights_happen_to_be_zero():
+@pytest.mark.parametrize("kind", [LSTM, HLSTM])
+def test_the_simulated_machine_gives_the_bits_of_a_network_whose_weights_happen_to_be_zero(kind):
     with open_device("sim", "test") as device:
-        check_bits(engine=device)
+        check_bits(kind, engine=device)
 
 
 def test_a_masked_weight_is_positive_zero_whatever_is_stored():
@@ -125,7 +129,7 @@ def test_a_mask_of_another_shape_is_refused(shape):
 
 
 def test_modules_that_take_no_masks_are_refused():
-    with pytest.raises(ValueError, match="masks go on LSTM, Linear and Embedding; Tanh has none"):
+    with pytest.raises(ValueError, match="masks go on LSTM, HLSTM, Linear and Embedding; Tanh has none"):
         put_masks(nn.Tanh())
 
 

@@ -55,6 +55,14 @@ def test_each_step_by_itself(phase, text, tmp_path, go):
     assert [one["phase"] for one in rounds] == ["dense"] + [phase] * (phase != "grow-units")
 
 
+def test_an_hlstm_grows_weights_and_loses_units_and_weights(text, tmp_path, go):
+    phases = "grow-weights", "prune-units", "prune-weights"
+    last = go(settings_of(text, cell="hlstm", phases=phases, **LOOSE), tmp_path / "run")
+    rounds = rounds_of(tmp_path / "run")
+    assert [one["units"] for one in rounds if one["phase"] == "prune-units"] == [[4, 4], [2, 2], [2, 2]]
+    assert last["fold"] > 10 and last["cycles"] == 4
+
+
 def test_weights_grow_from_a_sparse_seed(text, tmp_path, go):
     go(settings_of(text, phases=("grow-weights",), density=0.25), tmp_path / "run")
     grown = [entry["grown"] for entry in read_log(tmp_path / "run/metrics.jsonl") if "grown" in entry]
@@ -109,10 +117,11 @@ def test_a_run_that_is_killed_goes_on_with_the_same_bits(writes, text, tmp_path,
     assert without_seconds(tmp_path / "parts") == without_seconds(tmp_path / "whole")
 
 
-def test_golden_and_the_simulated_machine_leave_the_same_bits(text, tmp_path, go):
+@pytest.mark.parametrize("cell", ["lstm", "hlstm"])
+def test_golden_and_the_simulated_machine_leave_the_same_bits(cell, text, tmp_path, go):
     settings = settings_of(
-        text, hidden=4, embedding=3, layers=1, epochs=1, growth_epochs=0, tokens=70, evaluated=30, rounds=1, batch=3,
-        steps=4, phases=("prune-units", "prune-weights"), **LOOSE,
+        text, cell=cell, hidden=4, embedding=3, layers=1, epochs=1, growth_epochs=0, tokens=70, evaluated=30, rounds=1,
+        batch=3, steps=4, phases=("prune-units", "prune-weights"), **LOOSE,
     )  # fmt: skip
     golden = go(settings, tmp_path / "golden")
     with open_device("sim", "test") as device:
@@ -131,7 +140,7 @@ def test_a_damaged_or_foreign_checkpoint_is_refused(text, tmp_path, go):
     with pytest.raises(CheckpointError, match="corrupted"):
         go(settings, path, resume=True)
     write_sealed(path / "checkpoint.safetensors", "etalstm-compress", {"format": 1}, {})
-    with pytest.raises(CheckpointError, match="no checkpoint of eta-lstm compress in format 2"):
+    with pytest.raises(CheckpointError, match="no checkpoint of eta-lstm compress in format 3"):
         go(settings, path, resume=True)
 
 
@@ -160,6 +169,12 @@ def test_settings_are_read_as_they_were_written_and_some_may_differ(text, tmp_pa
         ({"profile": None}, "grow-units needs a profile, whose points it grows to, or grow_to; got neither"),
         ({"profile": None, "grow_to": 11}, "grow_to must be at most hidden, 10 units, got 11"),
         ({"grow_to": 8}, "there must be one of them, got both"),
+        ({"cell": "gru"}, "cell must be one of lstm, hlstm, got 'gru'"),
+        ({"cell": "hlstm"}, "grow-units needs cell lstm, got hlstm"),
+        (
+            {"cell": "hlstm", "task": "speech", "bidirectional": True, "phases": ()},
+            "bidirectional needs cell lstm, got hlstm",
+        ),
         ({"target": 1.0}, "target must be above 1 and finite, got 1.0"),
         ({"unit_ratio": 1.0}, "unit_ratio must be above 0 and below 1, got 1.0"),
         ({"density": 0.0}, "density must be above 0 and at most 1, got 0.0"),

@@ -1,12 +1,14 @@
 """Units and inputs that are removed, and the smaller networks without them."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
 from etalstm.compress import LanguageModel, MaskedLanguageModel, Sizes, compact, prune, put_masks, units_of
 from etalstm.device import open_device
-from etalstm.nn import LSTM
+from etalstm.nn import HLSTM, LSTM
 
 INPUTS, UNITS, STEPS, BATCH = 5, 6, 4, 3
 SIZES = Sizes(outputs=11, inputs=5, units=(6, 4))
@@ -16,18 +18,18 @@ def bits(tensor):
     return tensor.detach().contiguous().view(torch.int32)
 
 
-def pruned_network(**options):
+def pruned_network(kind=LSTM, **options):
     """Give a network of two layers, 2 of 6 units removed from each."""
     torch.manual_seed(1)
-    lstm = LSTM(INPUTS, UNITS, 2, **options)
+    lstm = kind(INPUTS, UNITS, 2, **options)
     put_masks(lstm)
     for layer in range(2):
         prune(units_of(lstm, layer), 4)
     return lstm
 
 
-def check_compact(**options):
-    lstm = pruned_network(**options)
+def check_compact(kind, **options):
+    lstm = pruned_network(kind, **options)
     small = compact(lstm)
     assert small.module.hidden_size == 4 and small.module.weight_hh_l1.shape == (16, 4)
     torch.manual_seed(2)
@@ -41,13 +43,15 @@ def check_compact(**options):
     assert (bits(y[..., gone]) == 0).all()
 
 
-def test_on_golden_a_smaller_network_has_the_same_bits():
-    check_compact()
+@pytest.mark.parametrize("kind", [LSTM, HLSTM])
+def test_on_golden_a_smaller_network_has_the_same_bits(kind):
+    check_compact(kind)
 
 
-def test_on_the_simulated_machine_a_smaller_network_has_the_same_bits():
+@pytest.mark.parametrize("kind", [LSTM, HLSTM])
+def test_on_the_simulated_machine_a_smaller_network_has_the_same_bits(kind):
     with open_device("sim", "test") as device:
-        check_compact(engine=device)
+        check_compact(kind, engine=device)
 
 
 def test_the_gradients_of_what_is_left_are_the_same():
@@ -73,6 +77,23 @@ def test_a_unit_takes_its_rows_and_columns_with_it():
     assert (lstm.weight_ih_l0[rows] == 0).all() and (lstm.bias_hh_l0[rows] == 0).all()
     assert (lstm.weight_hh_l0[:, 1] == 0).all() and (lstm.weight_ih_l1[:, 1] == 0).all()
     assert lstm.weight_hh_l0.count_nonzero() == 12 * 3 and (lstm.weight_hh_l1 != 0).all()
+
+
+def test_a_unit_of_an_hlstm_takes_a_unit_of_each_hidden_layer_with_it():
+    one = HLSTM(3, 4)
+    put_masks(one)
+    units_of(one).keep(torch.tensor([True, False, True, True]))
+    rows = [1, 5, 9, 13]
+    for name in one.names(0):
+        assert (getattr(one, name)[rows] == 0).all(), name
+    assert (one.weight_hh_l0[:, 1] == 0).all() and (one.weight_gates_l0[:, 1] == 0).all()
+    assert (one.weight_ih_l0[[0, 2, 3]] != 0).all() and one.weight_gates_l0.count_nonzero() == 12 * 3
+
+
+def test_a_smaller_lstm_runs_as_the_large_one_did():
+    options = {"storage": "ms1", "theta": 0.1, "slices": 2, "input_threshold": 0.2, "delta_threshold": 0.1}
+    lstm = LSTM(3, 4, **options)
+    assert compact(lstm).module._settings == lstm._settings
 
 
 def test_layers_that_differ_keep_some_empty_units():
@@ -102,16 +123,17 @@ def test_a_stock_lstm_stays_one():
     assert type(small) is nn.LSTM and small.hidden_size == 4
 
 
-def masked_model():
+def masked_model(sizes=SIZES):
     torch.manual_seed(3)
-    model = MaskedLanguageModel(SIZES)
+    model = MaskedLanguageModel(sizes)
     for dimension, count in zip(model.dimensions, (3, 4, 2), strict=True):
         prune(dimension, count)
     return model
 
 
-def test_a_smaller_language_model_gives_the_same_scores():
-    model = masked_model()
+@pytest.mark.parametrize("sizes", [SIZES, replace(SIZES, cell="hlstm")])
+def test_a_smaller_language_model_gives_the_same_scores(sizes):
+    model = masked_model(sizes)
     small = model.compact()
     assert isinstance(small, LanguageModel) and small.layers[0].hidden_size == 4 and small.layers[1].input_size == 4
     assert small.embedding.weight.shape == (11, 3) and small.output.weight.shape == (11, 2)
@@ -128,6 +150,8 @@ def test_a_smaller_language_model_gives_the_same_scores():
         (lambda: units_of(LSTM(3, 4, bidirectional=True)), "must have one direction and no projection"),
         (lambda: compact(LSTM(3, 4), units=[torch.tensor([True, True, False, True])]), "unit 2 is not kept, but has"),
         (lambda: Sizes(5, 4, ()), "units must name at least one layer"),
+        (lambda: Sizes(5, 4, (3,), cell="gru"), "cell must be one of lstm, hlstm, got 'gru'"),
+        (lambda: Sizes(5, 4, (3,), 2, "hlstm"), "cell hlstm has one direction, got 2"),
         (lambda: Sizes(5, 4, (3, 0)), "units of layer 1 must be above 0, got 0"),
         (lambda: masked_model().dimensions[1].keep(torch.ones(5, dtype=torch.bool)), r"must be bool of shape \(6,\)"),
         (lambda: masked_model().dimensions[1].keep(torch.zeros(6, dtype=torch.bool)), "at least 1 of 6 must be kept"),
