@@ -154,7 +154,7 @@ class Log(wiring.Component):
         burst, left = Signal(range(BURST_BEATS + 1), reset_less=True), Signal(range(2 * BURST_BEATS))
         complete = Signal(reset_less=True)  # the stream's last beat is there
         to_boundary, wanted, taken, indexing = Signal.like(burst), Signal(), Signal(), Signal()
-        transfer, beat = self.transfers.p, self.data.p
+        beat = self.data.p
         next_position = Signal(STREAM_BITS + 1)
         active, check = Signal(), Signal(self._word_bits, reset_less=True)
         m.d.comb += [
@@ -177,17 +177,7 @@ class Log(wiring.Component):
                 self._word_bits, start=begin, beats=sent, elements=job.elements, kept=total.kept, place=job.address
             )
         )  # a cycle after the last of them has come, a cycle before it is sent
-        # From a register, so that nothing but its valid bit hangs on the port.
-        with m.If(self.transfers.ready):
-            m.d.sync += self.transfers.valid.eq(0)
-        with m.If(taken):
-            m.d.sync += [
-                self.transfers.valid.eq(1),
-                transfer.address.eq(job.window + (Mux(indexing, job.address, position) << self._shift)),
-                transfer.beats.eq(Mux(indexing, 1, burst)),
-                transfer.tag.kind.eq(job.kind),
-                transfer.tag.final.eq(indexing),
-            ]
+        self._offer(m, job, taken, indexing, position, burst)
 
         with m.FSM() as fsm:
             m.d.comb += active.eq(~fsm.ongoing("IDLE"))
@@ -229,3 +219,17 @@ class Log(wiring.Component):
                 m.d.comb += [self.data.valid.eq(1), totals.r_en.eq(self.data.ready)]
                 with m.If(self.data.ready):
                     m.next = "IDLE"
+
+    def _offer(self, m, job, taken, indexing, position, burst):
+        """Offer a transfer from a register, so that nothing but its valid bit hangs on the port."""
+        transfer = self.transfers.p
+        with m.If(self.transfers.ready):
+            m.d.sync += self.transfers.valid.eq(0)
+        with m.If(taken):
+            m.d.sync += [
+                self.transfers.valid.eq(1),
+                transfer.address.eq(job.window + (Mux(indexing, job.address, position) << self._shift)),
+                transfer.beats.eq(Mux(indexing, 1, burst)),
+                transfer.tag.kind.eq(job.kind),
+                transfer.tag.final.eq(indexing),
+            ]

@@ -236,7 +236,7 @@ class StoreEngine(wiring.Component):
             for fields in (instruction_layout(Opcode.STORE), instruction_layout(Opcode.TRANSPOSE))
         )
         beats_of_lane = (square.rows + self._beat_words - 1) >> (self._beat_words.bit_length() - 1)
-        transpose, compress, bad_field, bad_target = (Signal() for _ in range(4))
+        transpose, compress = Signal(), Signal()
         prepared, settled, to_vectors, to_writer = (Signal() for _ in range(4))  # `to_`: is still to take it
         read, sent = Signal(), Signal()
         beats = Signal(self._beats_bits, reset_less=True)
@@ -250,20 +250,7 @@ class StoreEngine(wiring.Component):
             beats.eq(Mux(transpose, beats_of_lane, store.outer * store.inner * self._vector_beats)),
             skip.eq((self.place.first + Mux(transpose, square.target, self.place.position)) * self.windows.stride),
         ]
-        with m.If(transpose):
-            m.d.comb += bad_field.eq(
-                (square.outer == 0)
-                | (square.rows == 0)
-                | (square.rows > self._lanes)
-                | (square.lanes == 0)
-                | (square.lanes > self._lanes)
-            )
-            m.d.comb += bad_target.eq(square.target >= self.place.size)
-        with m.Else():
-            readable = (store.memory == Memory.SCRATCH) | (store.memory == Memory.QUEUE)
-            m.d.comb += bad_field.eq((beats == 0) | ~readable)
-            m.d.comb += bad_target.eq(compress & ((store.address >= size) | (store.end > size)))
-
+        bad_field, bad_target = self._check(m, store, square, transpose, compress, beats, size)
         self._describe(m, vectors.i.p, scatter.i.p, store, square, transpose)
         m.d.comb += [
             vectors.i.p.route.transpose.eq(transpose),
@@ -297,7 +284,28 @@ class StoreEngine(wiring.Component):
             with m.If(sent):
                 m.d.sync += to_writer.eq(0)
 
-        # A refusal waits for the instructions before it.
+        self._refuse(m, scatter, log, writer, refused, bad_field)
+
+    def _check(self, m, store, square, transpose, compress, beats, size):
+        """Tell whether a field cannot be, and whether the place to write to is not there."""
+        bad_field, bad_target = Signal(), Signal()
+        with m.If(transpose):
+            m.d.comb += bad_field.eq(
+                (square.outer == 0)
+                | (square.rows == 0)
+                | (square.rows > self._lanes)
+                | (square.lanes == 0)
+                | (square.lanes > self._lanes)
+            )
+            m.d.comb += bad_target.eq(square.target >= self.place.size)
+        with m.Else():
+            readable = (store.memory == Memory.SCRATCH) | (store.memory == Memory.QUEUE)
+            m.d.comb += bad_field.eq((beats == 0) | ~readable)
+            m.d.comb += bad_target.eq(compress & ((store.address >= size) | (store.end > size)))
+        return bad_field, bad_target
+
+    def _refuse(self, m, scatter, log, writer, refused, bad_field):
+        """Stop with a status; a refusal waits for the instructions before it."""
         with m.If(self.status != Status.IDLE):
             pass
         with m.Elif(writer.error):
