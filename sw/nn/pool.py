@@ -201,7 +201,9 @@ class SessionPool:
 
     def holding(self, call: Call) -> LayerSession | None:
         """Give the session that holds the forward pass of `call`."""
-        session = next((session for session in self._sessions if session.holds_pass(call)), None)
+        shape = _shape_of(call)
+        fitting = (session for session in self._sessions if session.fits(shape))
+        session = next((session for session in fitting if session.holds_pass(call)), None)
         return session and self._used(session)
 
     def source_of(self, step: LayerStep) -> LayerSession | None:

@@ -137,6 +137,19 @@ def test_passes_without_claims_are_recognised_again_after_passes_with_claims():
     assert forwards == [3, 4, 5], "the first is run again, as its inputs were not copied"
 
 
+def test_passes_that_differ_in_their_settings_only_are_told_apart():
+    device = WatchedDevice()
+    one, state = network(device), torch.zeros(1, BATCH, UNITS)
+    given = (sequences(), state, state, *(parameter.detach() for parameter in one.parameters()))
+    rests = [(None, False, one.engine.key, "dense", [0.0] * 6, 1, [t, t], r, 0.0) for t, r in ((0.0, 1), (0.9, 0))]
+    forward, backward = torch.ops.etalstm.lstm_layer, torch.ops.etalstm.lstm_layer_backward
+    expected = [backward(*forward(*given, *rest), *given, *rest)[0] for rest in rests]
+    outputs = [forward(*given, *rest) for rest in rests]
+    last = backward(*outputs[1], *given, *rests[1])[0]
+    first = backward(*outputs[0], *given, *rests[0])[0]
+    assert torch.equal(first, expected[0]) and torch.equal(last, expected[1]) and not torch.equal(*expected)
+
+
 def test_numbers_of_steps_share_sessions_where_plans_take_time():
     device = WatchedDevice(plans_steps=True)
     one = network(device)
