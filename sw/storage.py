@@ -124,7 +124,7 @@ class Storage:
 
     @property
     def policies(self) -> tuple[str, ...]:
-        """Those that occur: one for all layers, or one for each."""
+        """One policy for all layers, or one for each."""
         return (self.policy,) if isinstance(self.policy, str) else self.policy
 
     @property

@@ -287,7 +287,7 @@ class StoreEngine(wiring.Component):
         self._refuse(m, scatter, log, writer, refused, bad_field)
 
     def _check(self, m, store, square, transpose, compress, beats, size):
-        """Tell whether a field cannot be, and whether the place to write to is not there."""
+        """Check the instruction: is a field out of range, and does the target lie outside the window?"""
         bad_field, bad_target = Signal(), Signal()
         with m.If(transpose):
             m.d.comb += bad_field.eq(

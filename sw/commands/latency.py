@@ -170,7 +170,8 @@ def _show(profile: Profile, checked: list[dict], as_json: bool) -> None:
 
 def _table(profile: Profile) -> Table:
     """Show the points with their latency, and how much of it the size before and the size after have."""
-    title = f"{profile.machine}, {profile.dimension}, B {profile.batch}, T {profile.steps}: hysteresis points"
+    named = profile.machine, profile.cell, profile.dimension, f"B {profile.batch}", f"T {profile.steps}"
+    title = f"{', '.join(named)}: hysteresis points"
     shown = profile.points[-SHOWN:]
     table = Table(title=title + (f", the last {SHOWN}" if len(shown) < len(profile.points) else ""))
     for column in ("size", profile.unit, "next smaller", "next larger"):

@@ -4,13 +4,14 @@ import importlib
 import importlib.util
 import sys
 from contextlib import ExitStack, nullcontext
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated
 
 from typer import Argument, Context, Option
 
-from etalstm.commands.options import INPUT_THRESHOLD_HELP, PRESET_HELP, given
+from etalstm.commands.options import INPUT_THRESHOLD_HELP, PRESET_HELP, given, number_or_off
 from etalstm.commands.predict import lines_of
 from etalstm.device import GOLDEN, open_device
 from etalstm.errors import DeviceError, RunError
@@ -21,7 +22,11 @@ MISSING = "{} is not installed; install the extra: pip install 'etalstm[translat
 PACKAGE = "etalstm.models.translate"
 RUN, DATA, MODEL, LEARN, MACHINE = "The run", "Data", "Model", "Learning", "Machine"
 NO_SETTINGS = ("out", "resume", "overwrite")
-READ = {"theta": read_thresholds, "data": lambda path: str(path.absolute())}
+READ = {
+    "theta": read_thresholds,
+    "delta_target": partial(number_or_off, "delta_target"),
+    "data": lambda path: str(path.absolute()),
+}
 SIGNAL_EXIT = 128
 SHOWN_EVERY = 50  # iterations
 
@@ -72,7 +77,7 @@ def train(
     ] = None,
     theta: Annotated[str, option("Drop local gradients below: one number or six", MACHINE)] = "0",
     slices: Annotated[int, option("Slices of the batch, whose gradients are added as a tree", MACHINE)] = 1,
-    delta_target: Annotated[float | None, option("Leave this share of the gates' gradients", MACHINE)] = None,
+    delta_target: Annotated[str, option("Leave this share of the gates' gradients, or off", MACHINE)] = "off",
     input_threshold: Annotated[str, option(INPUT_THRESHOLD_HELP, MACHINE)] = "0",
 ) -> int:
     """Train a translation model on sentence pairs.

@@ -119,7 +119,7 @@ class Network(nn.Module):
 
 
 class MaskedNetwork(Network):
-    """A network with masks on all its weights, whose units can be removed and grown again.
+    """A network with masks on all its weights, whose units can be removed and, of LSTMs, grown again.
 
     The inputs can be removed, too, if an embedding makes them. Derive from this and from the network. Parameters are
     those of the network.

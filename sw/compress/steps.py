@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from etalstm.compress.masks import Mask
 from etalstm.compress.structure import Dimension
+from etalstm.nn import HLSTM
 from etalstm.storage import check_share
 
 
@@ -137,9 +138,12 @@ def grow(dimension: Dimension, count: int, learning_rate: float) -> None:
     Raises
     ------
     ValueError
-        If there are fewer elements than `count`, or no more than that are kept already, or there are no gradients.
+        If there are fewer elements than `count`, or no more than that are kept already, there are no gradients, or the
+        dimension is of an H-LSTM.
     """
     size = len(dimension.kept)
+    if any(isinstance(side.module, HLSTM) for side in dimension.makers):
+        raise ValueError(f"{dimension.name}: units of an H-LSTM cannot grow, as ReLU has no gradient at 0")
     if not dimension.count <= count <= size:
         raise ValueError(f"{dimension.name}: growth must lead to {dimension.count} to {size}, got {count}")
     if any(side.stored.grad is None for side in dimension.makers):

@@ -30,7 +30,7 @@ def accelerate(
     Raises
     ------
     ValueError, TypeError
-        If there is no such engine or storage, or a threshold cannot be. Inside the statement, an LSTM raises
-        ``ValueError`` if `storage` has policies, or `input_threshold` entries, for another number of layers.
+        If there is no such engine or storage, or a threshold is negative or not finite. Inside the statement, an LSTM
+        raises ``ValueError`` if `storage` has policies, or `input_threshold` entries, for another number of layers.
     """
     return OnEngine(Settings.of(engine, storage, theta, slices, input_threshold, refresh, delta_threshold))

@@ -31,7 +31,7 @@ class Settings:
     storage : Storage
     slices : int
     sending : DeltaInputs       what of x and h layers broadcast in the forward pass
-    delta_threshold : float     gradients of gates below count as zero in the backward pass's products
+    delta_threshold : float     of gradients of the gates' sums, in the backward pass's products
 
     Raises
     ------

@@ -50,16 +50,16 @@ class LSTM(torch.nn.LSTM):
         Everything is sent at steps 0, R, 2R and so on; 0: at step 0 only. Default: 0 with an `input_threshold`, else 1,
         which sends everything at each step.
     delta_threshold : float
-        Gradients of the gates' sums that are smaller count as zero in the backward pass's products. The attribute of
-        that name may be set between iterations, as by :class:`etalstm.train.control.ShareControl`.
+        Gradients of the gates' sums that are smaller than this count as zero in the backward pass's products. The
+        attribute of that name may be set between iterations, see :class:`etalstm.train.control.ShareControl`.
 
         With any of these three there are no gradients of gradients, as with `theta`.
 
     Raises
     ------
     ValueError, TypeError
-        As ``torch.nn.LSTM``, and if there is no such engine or storage, or a threshold cannot be. Dense storage keeps δ
-        whole: it has no `delta_threshold`.
+        As ``torch.nn.LSTM``, and if there is no such engine or storage, or a threshold is negative or not finite.
+        Dense storage keeps δ whole: it has no `delta_threshold`.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class LSTM(torch.nn.LSTM):
 
     @property
     def delta_threshold(self) -> float:
-        """Gradients of gates below count as zero in the products of the backward passes whose forward pass follows."""
+        """Threshold of δ; a backward pass uses the one that was set at its forward pass."""
         return self._settings.delta_threshold
 
     @delta_threshold.setter
@@ -131,7 +131,7 @@ class LSTM(torch.nn.LSTM):
         _MODULES.add(self)
 
     def to_stock(self) -> torch.nn.LSTM:
-        """Give a plain ``torch.nn.LSTM`` with copies of the parameters."""
+        """Give a plain ``torch.nn.LSTM`` with copies of the parameters; it has no delta inputs."""
         first = next(self.parameters())
         stock = torch.nn.LSTM(
             self.input_size, self.hidden_size, self.num_layers, self.bias, self.batch_first, self.dropout,

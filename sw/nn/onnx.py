@@ -30,7 +30,7 @@ def write_onnx(
     path : Path
         Replaced only by a whole file.
     lstm : torch.nn.LSTM
-        Ours or PyTorch's; dropout is left out.
+        Ours or PyTorch's; dropout and delta inputs are left out.
     embedding, output : modules, optional
         With an output layer the result is ``logits``, else ``y``, ``h_n`` and ``c_n``.
     per_step : bool

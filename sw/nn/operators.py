@@ -36,7 +36,7 @@ def _forward_kernel(
     storage: str,
     thresholds: Sequence[float],
     slices: int,
-    sent: Sequence[float],
+    input_thresholds: Sequence[float],
     refresh: int,
     delta_threshold: float,
 ) -> Layer:
@@ -55,7 +55,7 @@ def _forward_kernel(
         Key of an engine, see :mod:`etalstm.nn.engine`.
     storage, thresholds, slices
         See :class:`etalstm.storage.Storage` and :mod:`etalstm.slices`.
-    sent, refresh
+    input_thresholds, refresh
         Thresholds Θ of x and of h, and R: see :class:`etalstm.delta_inputs.LayerInputs`.
     delta_threshold : float
         Of δ, in the backward pass: see :meth:`etalstm.device.Session.backward`.
@@ -65,7 +65,7 @@ def _forward_kernel(
     y (T, B, H) or packed as x is; h, c (1, B, H) after the last step that was read
     """
     order = _StepOrder(batch_sizes, reverse)
-    call = order.call(x, h0, c0, (w_ih, w_hh, b_ih, b_hh), storage, thresholds, slices, sent, refresh)
+    call = order.call(x, h0, c0, (w_ih, w_hh, b_ih, b_hh), storage, thresholds, slices, input_thresholds, refresh)
     y, h, c = find_engine(engine).forward(call)
     return _tensor(order.leave(y)), _tensor(h[None]), _tensor(c[None])
 
@@ -95,7 +95,7 @@ def _backward_kernel(
     storage: str,
     thresholds: Sequence[float],
     slices: int,
-    sent: Sequence[float],
+    input_thresholds: Sequence[float],
     refresh: int,
     delta_threshold: float,
 ) -> Gradients:
@@ -111,7 +111,8 @@ def _backward_kernel(
     gradients of x, h0, c0, w_ih, w_hh, b_ih, b_hh
     """
     order = _StepOrder(batch_sizes, reverse)
-    make_call = partial(order.call, x, h0, c0, (w_ih, w_hh, b_ih, b_hh), storage, thresholds, slices, sent, refresh)
+    how = storage, thresholds, slices, input_thresholds, refresh
+    make_call = partial(order.call, x, h0, c0, (w_ih, w_hh, b_ih, b_hh), *how)
     gradients = order.enter(dy), dh.numpy()[0], dc.numpy()[0]
     dx, dh0, dc0, *others = find_engine(engine).backward(make_call, *gradients, delta_threshold)
     arrays = order.leave(dx), dh0[None], dc0[None], *others, others[-1].copy()
@@ -152,8 +153,8 @@ def _double_backward(ctx, *gradients):
     reverse, _, _, thresholds, _, _, refresh, delta_threshold = ctx.rest
     if any(thresholds) or delta_threshold or refresh != 1:
         raise NotImplementedError(
-            "gradients of gradients need theta, delta_threshold and input_threshold 0, as a pass that prunes has none; "
-            f"got theta {max(thresholds)}, delta_threshold {delta_threshold}, refresh {refresh}"
+            "gradients of gradients need theta 0, delta_threshold 0 and refresh 1 (no delta inputs), as a pass that "
+            f"prunes has none; got theta {max(thresholds)}, delta_threshold {delta_threshold}, refresh {refresh}"
         )
     *tensors, batch_sizes = ctx.saved_tensors
     outputs, inputs = tensors[:-INPUTS], tensors[-INPUTS:]
@@ -204,10 +205,10 @@ class _StepOrder:
         array = in_reading_order(array, self._lengths, self._reverse)
         return self._packing.pack(array) if self._packing else array
 
-    def call(self, x, h0, c0, parameters, storage, thresholds, slices, sent, refresh) -> LayerCall:
+    def call(self, x, h0, c0, parameters, storage, thresholds, slices, input_thresholds, refresh) -> LayerCall:
         """Give what an engine computes."""
         h0, c0, w_ih, w_hh, b_ih, b_hh = (tensor.numpy() for tensor in (h0, c0, *parameters))
-        how = _storage(storage, tuple(thresholds)), slices, _delta_inputs(tuple(sent), refresh)
+        how = _storage(storage, tuple(thresholds)), slices, _delta_inputs(tuple(input_thresholds), refresh)
         return LayerCall(self.enter(x), self._lengths, h0[0], c0[0], *how, w_ih, w_hh, b_ih + b_hh)
 
 
@@ -223,8 +224,8 @@ def _storage(policy: str, thresholds: tuple[float, ...]) -> Storage:
 
 
 @lru_cache
-def _delta_inputs(sent: tuple[float, float], refresh: int) -> DeltaInputs:
-    return DeltaInputs((sent,), refresh)
+def _delta_inputs(thresholds: tuple[float, float], refresh: int) -> DeltaInputs:
+    return DeltaInputs((thresholds,), refresh)
 
 
 def _tensor(array: np.ndarray) -> Tensor:

@@ -114,7 +114,7 @@ class LayerSession:
         return outputs.y[: self._steps], outputs.h[0], outputs.c[0]
 
     def backward(self, dy, dh, dc, claim: Claim | None, delta_threshold: float = 0.0) -> tuple[np.ndarray, ...]:
-        """Go back through the pass, for a claim on it or without one; gradients of gates below the threshold are zero.
+        """Go back through the pass, for a claim on it or without one.
 
         Returns
         -------

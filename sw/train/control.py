@@ -10,7 +10,8 @@ which every machine rounds alike.
 
 import numpy as np
 
-from etalstm.storage import check_threshold
+from etalstm.storage import DENSE, check_threshold
+from etalstm.train.chooser import CHOOSING
 
 DELTA_START = 2.0**-24  # of δ: few gradients of a mean loss that matter are smaller
 INPUT_START = 2.0**-7  # of x and h: initial embeddings and h are below 1
@@ -23,6 +24,13 @@ def check_target(name: str, value: float) -> None:
     """Raise ``ValueError`` if a share that is to be left is not above 0 and below 1."""
     if not 0 < check_threshold(name, value) < 1:
         raise ValueError(f"{name} must be above 0 and below 1, or off, got {value}")
+
+
+def check_delta_target(target: float, policy: str) -> None:
+    """Raise ``ValueError`` if a share of δ cannot be left with a storage policy."""
+    check_target("delta_target", target)
+    if policy in (DENSE, *CHOOSING):
+        raise ValueError(f"dense cells keep δ whole: with a delta_target storage cannot be {policy}")
 
 
 class ShareControl:

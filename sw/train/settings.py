@@ -19,7 +19,7 @@ from etalstm.shared_tokens import OFF
 from etalstm.slices import AUTO, check_slices
 from etalstm.storage import DENSE, POLICIES, Storage, check_threshold
 from etalstm.train.chooser import CHOOSING
-from etalstm.train.control import check_target
+from etalstm.train.control import check_delta_target, check_target
 from etalstm.train.significance import EPOCHS_FULL, Skipping, read_parts
 from etalstm.train.strict import check_fields
 from etalstm.train.toml import dump
@@ -308,9 +308,7 @@ class Settings:
         if self.policy not in (*POLICIES, *CHOOSING):
             raise ValueError(f"storage must be one of {', '.join((*POLICIES, *CHOOSING))}, got {self.policy!r}")
         if self.delta_target is not None:
-            check_target("delta_target", self.delta_target)
-            if self.policy in (DENSE, *CHOOSING):
-                raise ValueError(f"dense cells keep δ whole: with a delta_target storage cannot be {self.policy}")
+            check_delta_target(self.delta_target, self.policy)
         self._check_inputs()
         check_weight_format(self.weight_format)
         if self.shared_tokens not in (OFF, AUTO):

@@ -28,9 +28,9 @@ def linear(weights):
     return module, mask_of(module, "weight"), stored(module, "weight")
 
 
-def model(units=(6, 4)):
+def model(units=(6, 4), cell="lstm"):
     torch.manual_seed(3)
-    return MaskedLanguageModel(Sizes(11, 5, units))
+    return MaskedLanguageModel(Sizes(11, 5, units, cell=cell))
 
 
 def scores(network):
@@ -160,6 +160,7 @@ def test_units_that_nothing_makes_or_nobody_reads_are_dropped():
         (lambda net: prune(net.dimensions[1], 7), "units_0: pruning must leave 1 to 6, got 7"),
         (lambda net: grow(net.dimensions[1], 7, 0.1), "units_0: growth must lead to 6 to 6, got 7"),
         (lambda net: grow(net.dimensions[2], 4, 0.1), "units_1: growing needs gradients"),
+        (lambda _: grow(model(cell="hlstm").dimensions[1], 6, 0.1), "units of an H-LSTM cannot grow"),
         (lambda net: grow_weights(net.matrices(), 0.1), "growing needs gradients, a weight of shape"),
         (lambda net: grow_weights(net.matrices(), 0.0), "growth ratio must be above 0 and at most 1, got 0.0"),
         (lambda net: prune_weights(net.matrices(), 1.0), "pruning ratio must be above 0 and below 1, got 1.0"),

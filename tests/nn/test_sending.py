@@ -74,10 +74,11 @@ def test_the_threshold_of_delta_may_change_between_iterations():
         one.delta_threshold = -1.0
 
 
-def test_refresh_at_each_step_is_the_network_without_delta_inputs():
-    expected = run(network(), sequences())
-    for name, tensor in run(network(input_threshold=0.0, refresh=1), sequences()).items():
-        assert torch.equal(tensor, expected[name]), name
+def test_with_a_refresh_at_each_step_thresholds_do_nothing():
+    parameters, state = [one.detach() for one in network().parameters()], torch.zeros(1, BATCH, UNITS)
+    given = sequences(), state, state, *parameters, None, False, "golden", "dense", [0.0] * 6, 1
+    outputs = [torch.ops.etalstm.lstm_layer(*given, [t, t], refresh, 0.0)[0] for t, refresh in ((0, 1), (9, 1), (9, 0))]
+    assert torch.equal(*outputs[:2]) and not torch.equal(*outputs[1:])
 
 
 def test_float64_holds_what_was_last_sent():

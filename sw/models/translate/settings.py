@@ -5,13 +5,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from etalstm.delta_inputs import DeltaInputs
+from etalstm.delta_inputs import DeltaInputs, input_thresholds_text
 from etalstm.models.translate.network import Sizes
 from etalstm.models.translate.vocabulary import WORDS, Tokens
 from etalstm.network import check_size
 from etalstm.nn.recompute import check_mode
 from etalstm.storage import DENSE, Storage
-from etalstm.train.control import check_target
+from etalstm.train.control import check_delta_target
 from etalstm.train.going_on import RunSettings
 
 
@@ -29,7 +29,8 @@ class Settings(RunSettings):
     storage : str or None          None: ``ms1`` with a θ or a `delta_target`, else ``dense``
     theta, slices                  see :class:`etalstm.nn.LSTM`
     delta_target : float or None   share of δ that is left; its threshold follows, see :mod:`etalstm.train.control`
-    input_threshold : str          Θ of delta inputs, as :func:`etalstm.delta_inputs.read_input_thresholds` reads it
+    input_threshold : str          Θ of delta inputs, as :func:`etalstm.delta_inputs.read_input_thresholds` reads it;
+                                   kept as that module writes it
     tokens, lower                  see :class:`etalstm.models.translate.vocabulary.Tokens`
     least_count : int              how often the training has a token that the vocabulary takes
     longest : int                  tokens; longer training pairs are left out, translations are cut
@@ -90,10 +91,10 @@ class Settings(RunSettings):
             object.__setattr__(self, "storage", "ms1" if reduced else DENSE)
         Storage(self.storage, self.theta)
         if self.delta_target is not None:
-            check_target("delta_target", self.delta_target)
-            if self.storage == DENSE:
-                raise ValueError(f"dense cells keep δ whole: with a delta_target storage cannot be {DENSE}")
-        DeltaInputs.read(self.input_threshold).check_layers(self.layers)
+            check_delta_target(self.delta_target, self.storage)
+        inputs = DeltaInputs.read(str(self.input_threshold))
+        inputs.check_layers(self.layers)
+        object.__setattr__(self, "input_threshold", input_thresholds_text(inputs.thresholds))
         check_mode(self.recompute)
         _ = self.sizes, self.reading
 

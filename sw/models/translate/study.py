@@ -10,7 +10,7 @@ from etalstm.models.translate.trainer import Trainer
 from etalstm.studies.subject import Subject
 from etalstm.train.folder import RunFolder
 
-REDUCED = ("storage", "theta", "delta_target", "input_threshold")  # what a run has of a reduction
+REDUCED = ("storage", "theta", "delta_target", "input_threshold")  # fields of a Reduction that a translation model has
 
 
 class Translation(Subject):
@@ -25,7 +25,7 @@ class Translation(Subject):
         return dataclasses.asdict(Settings("", settings["source"], settings["target"]))
 
     def reduced(self, settings: Settings, reduction, seed):
-        """Give the settings with a seed and what of the reduction a translation model has."""
+        """Give the settings with a seed and a reduction; ``ValueError`` if a translation model cannot be reduced so."""
         chosen = dataclasses.asdict(reduction)
         for field in dataclasses.fields(reduction):
             if field.name not in REDUCED and chosen[field.name] != field.default:
