@@ -71,8 +71,7 @@ def _opening(study: Study, command: str) -> Iterator[Block]:
     )
     yield Paragraph(
         f"Letters say what a value rests on. {letters}. The cycle model differs from the Verilog by 0.58 % at most "
-        "over the 39 configurations of eta-lstm model --check. A star behind a network's name: its task was "
-        "not trained, and its densities are another task's."
+        f"over the 39 configurations of eta-lstm model --check.{_about_stars(study)}"
     )
     yield Heading("Where η-LSTM wins, and where not")
     yield Paragraph(
@@ -236,6 +235,12 @@ def _bytes(study: Study) -> Iterator[Block]:
         "batch. Where a case does not fit the 8 GiB of a board, the cycles are those of a board with more memory, "
         "which does not exist."
     )
+
+
+def _about_stars(study: Study) -> str:
+    if all(densities_of(name).own for name in study.names):
+        return ""
+    return " A star behind a network's name: its task was not trained, and its densities are another task's."
 
 
 def _table(study: Study, pick: Pick, form: str) -> Table:
