@@ -60,7 +60,7 @@ def test_sizes_that_the_machine_cannot_hold_are_no_points(capsys):
 def test_a_table_names_the_points_and_the_share_that_never_pays(capsys):
     assert run([*SMALL, "--tolerance", "0.1"]) == 0
     shown = capsys.readouterr().out
-    assert "test, hidden, B 3, T 3: hysteresis points" in shown
+    assert "test, lstm, hidden, B 3, T 3" in shown
     assert "sizes are hysteresis points at tolerance 0.1" in shown and "never pay; at tolerance 0:" in shown
 
 
