@@ -128,7 +128,9 @@ class Dimension:
 
 def layer_names(lstm: nn.LSTM | HLSTM) -> list[list[str]]:
     """Give the names of each layer's weights and biases; a layer of two directions counts as two."""
-    return [lstm.names(layer) for layer in range(lstm.num_layers)] if isinstance(lstm, HLSTM) else lstm._all_weights
+    if isinstance(lstm, HLSTM):
+        return [lstm.parameter_names(layer) for layer in range(lstm.num_layers)]
+    return lstm._all_weights
 
 
 def reads_inputs(name: str) -> bool:

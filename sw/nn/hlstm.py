@@ -72,7 +72,7 @@ class HLSTM(nn.Module):
         for layer in range(num_layers):
             rows, columns = 4 * hidden_size, hidden_size if layer else input_size
             sizes = (rows, columns), (rows, hidden_size), (rows,), (rows, hidden_size), (rows,)
-            for name, size in zip(self.names(layer), sizes, strict=True):
+            for name, size in zip(self.parameter_names(layer), sizes, strict=True):
                 self.register_parameter(name, nn.Parameter(torch.empty(size, device=device, dtype=dtype)))
         self.reset_parameters()
 
@@ -82,7 +82,7 @@ class HLSTM(nn.Module):
         return self._settings.engine
 
     @staticmethod
-    def names(layer: int) -> list[str]:
+    def parameter_names(layer: int) -> list[str]:
         """Give the names of a layer's parameters."""
         return [f"{name}_l{layer}" for name in _TENSORS]
 
@@ -152,7 +152,7 @@ class HLSTM(nn.Module):
         """Run all layers on steps (T, B, I), or on packed ones."""
         last = []
         for layer, (h0, c0) in enumerate(zip(*states, strict=True)):
-            weights = [getattr(self, name) for name in self.names(layer)]
+            weights = [getattr(self, name) for name in self.parameter_names(layer)]
             x, *state = _Layer.apply(self._settings, layer, packing, x, h0, c0, *weights)
             last.append(state)
             if self.training and self.dropout and layer + 1 < self.num_layers:

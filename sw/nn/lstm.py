@@ -52,8 +52,7 @@ class LSTM(torch.nn.LSTM):
     delta_threshold : float
         Gradients of the gates' sums that are smaller than this count as zero in the backward pass's products. The
         attribute of that name may be set between iterations, see :class:`etalstm.train.control.ShareControl`.
-
-        With any of these three there are no gradients of gradients, as with `theta`.
+        With it, and with delta inputs, there are no gradients of gradients.
 
     Raises
     ------

@@ -84,7 +84,7 @@ def test_a_unit_of_an_hlstm_takes_a_unit_of_each_hidden_layer_with_it():
     put_masks(one)
     units_of(one).keep(torch.tensor([True, False, True, True]))
     rows = [1, 5, 9, 13]
-    for name in one.names(0):
+    for name in one.parameter_names(0):
         assert (getattr(one, name)[rows] == 0).all(), name
     assert (one.weight_hh_l0[:, 1] == 0).all() and (one.weight_gates_l0[:, 1] == 0).all()
     assert (one.weight_ih_l0[[0, 2, 3]] != 0).all() and one.weight_gates_l0.count_nonzero() == 12 * 3
