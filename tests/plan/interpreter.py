@@ -1,10 +1,11 @@
 """Executes a program one instruction after the other, on arrays: what the machine must do, without its clock."""
 
 import numpy as np
+from numba import njit
 
 from etalstm import codec
 from etalstm.golden import activation
-from etalstm.golden.arithmetic import add, multiply
+from etalstm.golden.arithmetic import add, finish, multiply, plus, times
 from etalstm.hw import contract
 from etalstm.hw.contract import Engine, Memory, Opcode, Source, Start, Traffic, VectorOp
 from etalstm.plan.tiling import ceil_div
@@ -12,6 +13,31 @@ from etalstm.plan.volume import blocks_of, rows_of_a_lane
 from etalstm.plan.walk import walk
 
 MINUS_ZERO = np.float32(-0.0)
+
+
+@njit
+def accumulate(sums, begun, begin, weights, scalars, rows, columns):
+    """Add each scalar times its vectors of weights to its sums, one scalar after the other.
+
+    Parameters
+    ----------
+    sums : array, float32, (channels, vectors, lanes)
+    begun : array, bool, (vectors,)             whether the sums of a column have a term already
+    begin : array, float32, (channels, tiles, lanes)    what sums are before that
+    weights : array, float32, (channels, vectors, lanes)
+    scalars : array, float32
+    rows, columns : arrays of as many integers  the first vector of weights, and of sums, of each scalar
+    """
+    channels, tiles, lanes = begin.shape
+    for n in range(scalars.size):
+        row, column = rows[n], columns[n]
+        for c in range(channels):
+            for t in range(tiles):
+                for lane in range(lanes):
+                    before = sums[c, column + t, lane] if begun[column] else begin[c, t, lane]
+                    product = times(finish(weights[c, row + t, lane]), finish(scalars[n]))
+                    sums[c, column + t, lane] = plus(product, finish(before))
+        begun[column] = True
 
 
 class Interpreter:
@@ -50,7 +76,7 @@ class Interpreter:
             Memory.QUEUE: config.queue_depth,
         }
         self.lanes = {m: np.full((config.channels, d, config.lanes), np.nan, np.float32) for m, d in depths.items()}
-        self._begun, self._sums = [set() for _ in self.groups], 0
+        self._begin()
         self._pending = None
 
     def run(self, words):
@@ -200,35 +226,23 @@ class Interpreter:
                 return np.where((a != 0) & ~np.signbit(a), add(a, b), before)
 
     def _scalars(self, f, group):
-        """(value, outer, inner) of a CAST in order in a group, and the inner index after its last one."""
-        result, outer, first, end = [], 0, f["first_sum"], 0
+        """Values, outer and inner offsets of a CAST in order in a group, and the inner index after its last one."""
+        values, rows, columns, outer, first, end = [], [], [], 0, f["first_sum"], 0
         row_vectors = ceil_div(f["tiles"], 2) if f["narrow"] else f["tiles"]
         for block in range(f["blocks"]):
             place = f["tile"] + block
             channel, tile = f["channel"] + place // f["tiles_per_channel"], place % f["tiles_per_channel"]
-            last = tile == f["tiles_per_channel"] - 1
-            lanes = range(f["lane"], f["lane"] + (f["last_lanes"] if last else f["lanes"]))
+            lanes = f["last_lanes" if tile == f["tiles_per_channel"] - 1 else "lanes"]
             words = self._block(f, group.start + channel, tile).reshape(f["gates"], f["batch"], -1)
-            rows = [(lane, gate) for lane in lanes for gate in range(f["gates"])]
+            table = words[:, :, f["lane"] : f["lane"] + lanes].transpose(2, 0, 1).reshape(-1, f["batch"])
             if f["batch_outer"]:
-                walk = [
-                    (lane, gate, b, outer + b, first + n)
-                    for b in range(f["batch"])
-                    for n, (lane, gate) in enumerate(rows)
-                ]
-                outer += f["batch"]
-            else:
-                walk = [
-                    (lane, gate, b, outer + n, first + b)
-                    for n, (lane, gate) in enumerate(rows)
-                    for b in range(f["batch"])
-                ]
-                outer += len(rows)
-            for lane, gate, b, o, i in walk:
-                end = max(end, i + 1)
-                if words[gate, b, lane] != 0:
-                    result.append((words[gate, b, lane], o * row_vectors, i * f["tiles"]))
-        return result, end
+                table = table.T
+            row, column = np.nonzero(table)
+            values.append(table[row, column])
+            rows.append((outer + row) * row_vectors)
+            columns.append((first + column) * f["tiles"])
+            outer, end = outer + len(table), max(end, first + table.shape[1])
+        return *map(np.concatenate, (values, rows, columns)), end
 
     def _block(self, f, channel, tile):
         """The words of a block of a CAST."""
@@ -245,32 +259,30 @@ class Interpreter:
         cast, sent = self._pending
         assert cast["tiles"] == f["tiles"], "CAST and MAC disagree"
         if cast["start"]:
-            self._begun, self._sums = [set() for _ in self.groups], 0
-        self._sums = max([self._sums, *(end for _, end in sent)])
-        for group, begun, (scalars, _) in zip(self.groups, self._begun, sent, strict=True):
-            self._accumulate(f, cast, group, begun, scalars)
+            self._begin()
+        self._sums = max([self._sums, *(end for *_, end in sent)])
+        for group, begun, (*scalars, _) in zip(self.groups, self._begun, sent, strict=True):
+            self._accumulate(f, cast, group, begun, *scalars)
 
-    def _accumulate(self, f, cast, group, begun, scalars):
-        """A MAC in a group, in which the sums of the inner offsets ``begun`` have a term already."""
-        tiles = np.arange(f["tiles"])
-        queue, weights = self.lanes[Memory.QUEUE][group], self.lanes[Memory.WEIGHTS][group]
-        bias = self.lanes[Memory.BIAS][group, f["bias"] : f["bias"] + f["tiles"]]
-        begin = bias if f["start"] == Start.BIAS else MINUS_ZERO
-        for value, outer, inner in scalars:
-            slots = f["queue"] + inner + tiles
-            before = queue[:, slots] if inner in begun else begin
-            begun.add(inner)
-            queue[:, slots] = add(multiply(self._weights(weights, f, cast, outer), value), before)
+    def _begin(self):
+        """Note that no sum has a term yet."""
+        self._begun, self._sums = [np.zeros(self.config.queue_depth, bool) for _ in self.groups], 0
+
+    def _accumulate(self, f, cast, group, begun, scalars, rows, columns):
+        """A MAC in a group, in which the sums at the inner offsets ``begun`` have a term already."""
+        sums, tiles = self.lanes[Memory.QUEUE][group, f["queue"] :], f["tiles"]
+        bias = self.lanes[Memory.BIAS][group, f["bias"] : f["bias"] + tiles]
+        begin = bias if f["start"] == Start.BIAS else np.full_like(bias, MINUS_ZERO)
+        end = rows.max(initial=0) + (ceil_div(tiles, 2) if cast["narrow"] else tiles)
+        weights = self.lanes[Memory.WEIGHTS][group, f["weights"] :][:, :end]
+        assert end == weights.shape[1] and columns.max(initial=0) + tiles <= sums.shape[1], "beyond a memory's end"
+        if cast["narrow"]:
+            weights, rows = (
+                np.stack(codec.unpack_bf16(weights), axis=2).reshape(len(weights), -1, weights.shape[2]),
+                2 * rows,
+            )
+        accumulate(sums, begun, begin, weights, scalars, rows, columns)
         if cast["finish"]:
-            for inner in range(0, self._sums * f["tiles"], f["tiles"]):
-                if inner not in begun:
-                    queue[:, f["queue"] + inner + tiles] = bias if f["start"] == Start.BIAS else np.float32(0)
-
-    @staticmethod
-    def _weights(memory, f, cast, outer):
-        """The weights of all tiles of a scalar."""
-        tiles, first = np.arange(f["tiles"]), f["weights"] + outer
-        if not cast["narrow"]:
-            return memory[:, first + tiles]
-        halves = np.stack(codec.unpack_bf16(memory[:, first : first + ceil_div(f["tiles"], 2)]), axis=2)
-        return halves.reshape(len(memory), -1, memory.shape[2])[:, tiles]
+            for inner in range(0, self._sums * tiles, tiles):
+                if not begun[inner]:
+                    sums[:, inner : inner + tiles] = bias if f["start"] == Start.BIAS else np.float32(0)
