@@ -6,7 +6,9 @@ as NumPy leaves them; a sum below the smallest normal number is exact; and opera
 """
 
 import numpy as np
-from numba import njit
+from numba import njit, vectorize
+
+from etalstm.golden.cache import drop_stale
 
 SMALLEST = np.float32(2.0**-126)
 """The smallest normal number; what is smaller is a zero of its sign."""
@@ -14,9 +16,31 @@ NAN = np.float32(np.nan)
 """The one NaN, 0x7fc00000."""
 ZERO = np.float32(0)
 
+drop_stale()
+
+
+@njit
+def finish(z):
+    """Read an operand, or finish a result, the way the machine does: a float32 in compiled code.
+
+    Returns
+    -------
+    `z`; for a subnormal a zero of its sign, for any NaN ``NAN``.
+
+    Exactness: bit-identical to the hardware.
+    """
+    if z != z:
+        return NAN
+    return np.copysign(ZERO, z) if abs(z) < SMALLEST else z
+
+
+@vectorize(["float32(float32)"], cache=True)
+def _each_finished(z):
+    return finish(z)
+
 
 def flush(x):
-    """Read operands, or finish results, the way the machine does.
+    """Do :func:`finish` element by element.
 
     Parameters
     ----------
@@ -24,13 +48,10 @@ def flush(x):
 
     Returns
     -------
-    array, float32, same shape: subnormals replaced by zeros of their sign, every NaN by ``NAN``.
-
-    Exactness: bit-identical to the hardware.
+    array, float32, same shape
     """
-    x = np.asarray(x, np.float32)
-    flushed = np.where(np.abs(x) < SMALLEST, np.copysign(ZERO, x), x)
-    return np.where(np.isnan(x), NAN, flushed)
+    with np.errstate(invalid="ignore"):  # of a signalling NaN
+        return _each_finished(np.asarray(x, np.float32))
 
 
 def multiply(a, b):
@@ -65,14 +86,6 @@ def add(a, b):
     """
     with np.errstate(all="ignore"):
         return flush(flush(a) + flush(b))
-
-
-@njit
-def finish(z):
-    """Flush one float32 in compiled code: :func:`flush` of a scalar."""
-    if z != z:
-        return NAN
-    return np.copysign(ZERO, z) if abs(z) < SMALLEST else z
 
 
 @njit

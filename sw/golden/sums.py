@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from etalstm.golden.cache import drop_stale
 from etalstm.golden.packing import TERMS, Matrix, copy_rows_across, magnitudes, matrix_of, matrix_of_rows, survey
 from etalstm.golden.tile import ROWS, SIDE, SIDES, WIDTH, add_flushing, add_tile, side_of
 from etalstm.host.crew import CREW
@@ -21,8 +20,6 @@ GROUP = max(SIDES)  # panels whose terms stay in the second cache while all rows
 ZERO, MINUS_ZERO = np.float32(0), np.float32(-0.0)
 PLAIN_MINIMUM = 2.0**-102  # 24 bits above the smallest normal number
 PLAIN_MAXIMUM = 2.0**126
-
-drop_stale()
 
 
 @njit(nogil=True, cache=True)
