@@ -77,10 +77,11 @@ def test_a_mismatch_says_how_to_get_a_waveform(capsys, monkeypatch):
     assert "--trace" not in capsys.readouterr().out
 
 
-def test_a_waveform_of_a_comparison_has_the_cycles_asked_for(capsys, tmp_path):
+def test_a_waveform_of_a_comparison_has_the_cycles_asked_for(monkeypatch, tmp_path):
+    monkeypatch.setattr("etalstm.sim.compiled.library.APART_CHANNELS", 2)  # tests/sim/compiled/test_apart.py builds it
     path = tmp_path / "machine.vcd"
-    cycles = ["--trace-first", "1000", "--trace-last", "1100"]
-    assert run(["compare", "--devices", "sim,golden", "--hidden", "4", "--trace", str(path), *cycles]) == 0
+    options = ["--trace", str(path), "--trace-first", "1000", "--trace-last", "1100"]
+    assert run(["compare", "--devices", "sim,golden", "--preset", "test", "--hidden", "4", *options]) == 0
     times = [int(line[1:]) for line in path.read_text().splitlines() if line.startswith("#")]
     assert times[0] == 2000 and times[-1] == 2201
 

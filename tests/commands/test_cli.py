@@ -175,6 +175,7 @@ def test_report_resources_checks_the_limits(monkeypatch, capsys, name, levels, l
     command = importlib.import_module("etalstm.commands.resources")
     rows = [Row(name, 1, Resources(lut=lut), lut, path, {})]
     monkeypatch.setattr(command, "report", lambda verilog, top, progress: Report(rows))
+    monkeypatch.setattr(command.generate, "verilog", lambda config: "")
     assert run(["report", "resources", "--preset", "test"]) == 0
     capsys.readouterr()
     assert run(["report", "resources", "--preset", "test", "--check"]) == (1 if message else 0)

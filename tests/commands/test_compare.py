@@ -48,8 +48,7 @@ def test_compare_finds_golden_bits_with_compressed_storage_and_skipped_cells(
     assert ("dense storage prunes nothing: theta 0.1 is not used" in err) == (storage == "dense")
 
 
-@pytest.mark.parametrize("stall", [0, 0.5])
-@pytest.mark.parametrize("preset", ["test", "sim", "slice"])
+@pytest.mark.parametrize(("preset", "stall"), [("test", 0.5), ("sim", 0.5), ("slice", 0)])
 @pytest.mark.parametrize(
     ("architecture", "storage"), [("dynamic", "dense"), ("static", "ms1"), ("inference", "dense")], ids=str
 )

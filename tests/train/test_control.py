@@ -63,7 +63,7 @@ def test_a_run_leaves_the_target_and_says_so(tmp_path):
 
 
 def test_the_machine_prunes_as_golden_does_and_keeps_its_bits(tmp_path):
-    short = Settings(**vars(DIGITS) | {"iterations": 24, "epochs": 1, "evaluation_batches": 1, "ms2": 0.3})
+    short = Settings(**vars(DIGITS) | {"iterations": 10, "epochs": 1, "evaluation_batches": 1, "ms2": 0.3})
     found = {}
     for name in ("golden", "sim"):
         with open_device(name, "sim") as device:

@@ -60,9 +60,9 @@ def test_the_best_weights_are_tested_with_their_own_threshold(tmp_path):
     assert losses[0] == last["loss"] != losses[1]
 
 
-@pytest.mark.parametrize("changes", [{}, {"refresh": 3, "dropout": 0.2}, {"offload": True, "theta": 0.05}])
+@pytest.mark.parametrize("changes", [{"refresh": 3, "dropout": 0.2}, {"offload": True, "theta": 0.05}])
 def test_the_machine_sends_as_golden_does_and_keeps_its_bits(tmp_path, changes):
-    settings = changed(SHORT, batch=512, iterations=5, epochs=3, evaluation_batches=1, hidden=5, **changes)
+    settings = changed(SHORT, batch=512, iterations=4, epochs=2, evaluation_batches=1, hidden=5, **changes)
     found = {}
     for name in ("golden", "sim"):
         with open_device(name, "test") as device:
