@@ -128,6 +128,7 @@ def test_report_resources_prints_every_kind_and_what_it_can_say(monkeypatch, cap
     rows = [Row("channel", 40, each, 1_200, path, {"queue": "URAM"}), Row("top", 1, Resources(lut=7), 7, None, {})]
     command = importlib.import_module("etalstm.commands.resources")
     monkeypatch.setattr(command, "report", lambda verilog, top, progress: Report(rows))
+    monkeypatch.setattr(command.generate, "verilog", lambda config: "")
     assert run(["report", "resources", "--preset", "test", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["used"] == {"lut": 40_007, "ff": 80_000, "dsp": 2_560, "bram": 340, "uram": 640}
