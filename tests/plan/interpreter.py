@@ -271,18 +271,18 @@ class Interpreter:
     def _accumulate(self, f, cast, group, begun, scalars, rows, columns):
         """A MAC in a group, in which the sums at the inner offsets ``begun`` have a term already."""
         sums, tiles = self.lanes[Memory.QUEUE][group, f["queue"] :], f["tiles"]
-        bias = self.lanes[Memory.BIAS][group, f["bias"] : f["bias"] + tiles]
-        begin = bias if f["start"] == Start.BIAS else np.full_like(bias, MINUS_ZERO)
+        biased, size = f["start"] == Start.BIAS, (len(sums), tiles, self.config.lanes)
+        bias = self.lanes[Memory.BIAS][group, f["bias"] : f["bias"] + tiles] if biased else np.zeros(size, np.float32)
+        begin = bias if biased else np.full(size, MINUS_ZERO)
         end = rows.max(initial=0) + (ceil_div(tiles, 2) if cast["narrow"] else tiles)
         weights = self.lanes[Memory.WEIGHTS][group, f["weights"] :][:, :end]
         assert end == weights.shape[1] and columns.max(initial=0) + tiles <= sums.shape[1], "beyond a memory's end"
+        assert begin.shape == size, "beyond the biases' end"
         if cast["narrow"]:
-            weights, rows = (
-                np.stack(codec.unpack_bf16(weights), axis=2).reshape(len(weights), -1, weights.shape[2]),
-                2 * rows,
-            )
+            halves = np.stack(codec.unpack_bf16(weights), axis=2)
+            weights, rows = halves.reshape(len(sums), -1, self.config.lanes), 2 * rows
         accumulate(sums, begun, begin, weights, scalars, rows, columns)
         if cast["finish"]:
             for inner in range(0, self._sums * tiles, tiles):
                 if not begun[inner]:
-                    sums[:, inner : inner + tiles] = bias if f["start"] == Start.BIAS else np.float32(0)
+                    sums[:, inner : inner + tiles] = bias
