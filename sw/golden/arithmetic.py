@@ -16,7 +16,7 @@ NAN = np.float32(np.nan)
 """The one NaN, 0x7fc00000."""
 ZERO = np.float32(0)
 
-drop_stale()
+drop_stale()  # before the first compiled loop is read from the cache
 
 
 @njit
@@ -50,7 +50,7 @@ def flush(x):
     -------
     array, float32, same shape
     """
-    with np.errstate(invalid="ignore"):  # of a signalling NaN
+    with np.errstate(invalid="ignore"):  # a signalling NaN would warn
         return _each_finished(np.asarray(x, np.float32))
 
 

@@ -22,11 +22,15 @@ def accumulate(sums, begun, begin, weights, scalars, rows, columns):
     Parameters
     ----------
     sums : array, float32, (channels, vectors, lanes)
-    begun : array, bool, (vectors,)             whether the sums of a column have a term already
-    begin : array, float32, (channels, tiles, lanes)    what sums are before that
+        Changed in place.
+    begun : array, bool, (vectors of the queue,)
+        Whether the sums that begin at a vector have a term already. Changed in place.
+    begin : array, float32, (channels, tiles, lanes)
+        What sums without a term are.
     weights : array, float32, (channels, vectors, lanes)
-    scalars : array, float32
-    rows, columns : arrays of as many integers  the first vector of weights, and of sums, of each scalar
+    scalars : array, float32, (N,)
+    rows, columns : arrays of integers, (N,)
+        The first vector of weights, and of sums, of each scalar.
     """
     channels, tiles, lanes = begin.shape
     for n in range(scalars.size):
@@ -226,7 +230,17 @@ class Interpreter:
                 return np.where((a != 0) & ~np.signbit(a), add(a, b), before)
 
     def _scalars(self, f, group):
-        """Values, outer and inner offsets of a CAST in order in a group, and the inner index after its last one."""
+        """Give the nonzero scalars of a CAST in a group, and where they go.
+
+        Returns
+        -------
+        values : array, float32, (N,)
+            In the order in which they are sent.
+        rows, columns : arrays of integers, (N,)
+            Offset of each scalar's first vector of weights, and of sums.
+        end : int
+            The inner index behind the last one of the CAST.
+        """
         values, rows, columns, outer, first, end = [], [], [], 0, f["first_sum"], 0
         row_vectors = ceil_div(f["tiles"], 2) if f["narrow"] else f["tiles"]
         for block in range(f["blocks"]):
