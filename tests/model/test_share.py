@@ -1,13 +1,15 @@
 """The memory port of channels that share it, in the model."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from etalstm.commands.model_check import Configuration, compare
+from etalstm.hw.config import preset
 from etalstm.model.reader import READER
 from etalstm.model.share import READ_PORT, WRITE_PORT, step_read_port, step_write_port
 from etalstm.model.state import CAST, DONE, NEVER, PARTS, STORE
 from etalstm.model.writer import WRITER
-from tests.shared_ports import SHARED
 
 LATENCY, LENGTH, UNLIMITED = 10, 8, 64
 
@@ -63,5 +65,6 @@ def test_data_go_out_in_the_order_of_their_addresses():
 
 
 def test_channels_that_share_a_port_drift_apart_as_in_the_verilog():
-    found = compare(Configuration("shared", "test", 9, 20, 2, 7, 4), SHARED)
+    machine = replace(preset("test"), channels=4, channels_per_port=4, outstanding_bursts=8)
+    found = compare(Configuration("shared", "test", 9, 20, 2, 7, 4), machine)
     assert found["model_cycles"] == found["cycles"]

@@ -1,5 +1,7 @@
 """However unkind the memory is, the machine gives the same bits, moves the same beats and ends with the same status."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -14,11 +16,14 @@ from etalstm.network import NetworkShape, initial_parameters
 from etalstm.sim.simulation import Fault
 from etalstm.sim.transport import SimTransport
 from etalstm.storage import Storage
-from tests.shared_ports import SHARED
 
 SHAPE = TrainingShape(NetworkShape(3, 9, 2), batch=3, steps=3, storage=Storage("ms1", 0.2))
 MEMORY_BYTES = 1 << 20
-MACHINES = {"test": preset("test"), "shared": SHARED}  # reads of one id at a port, and of four
+MACHINES = {
+    "test": preset("test"),
+    # Two channels on each port, so reads of two ids.
+    "shared": replace(preset("test"), channels=4, channels_per_port=2),
+}
 UNKIND = {
     "a little": {"stall": 0.1, "seed": 1, "reorder": True},
     "half": {"stall": 0.5, "seed": 2, "reorder": True},
