@@ -12,6 +12,7 @@ from amaranth.lib import wiring
 from cocotb_tools.runner import get_runner
 
 from etalstm.sim.compiled import toolchain
+from etalstm.sim.compiled.runtime import place_runtime
 
 WAVES = "ETALSTM_WAVES"
 WAVEFORM = "dump.vcd"  # as the Verilator main program of cocotb names it
@@ -51,7 +52,9 @@ def build_bench(
         (directory / "bench.v").write_text(source)
         toolchain.run_tool(["verilator", *flags, "-Mdir", ".", main, "bench.v"], directory)
         speed = [f"OPT_FAST={_COMPILE_FLAGS}", "OPT_SLOW=-O0", f"VM_TRACE={int(waves)}"]
-        toolchain.run_tool(["make", "-j", "2", "-f", "Vtop.mk", *speed], directory)
+        make = ["make", "-j", "2", "-f", "Vtop.mk", *speed]
+        place_runtime(make, directory, directory)
+        toolchain.run_tool(make, directory)
         for path in directory.iterdir():
             if path.name not in (top_name, "bench.v", "build.log"):
                 path.unlink()

