@@ -23,7 +23,7 @@ test: lint ## check the style, run every test
 	$(BIN)/python -m pytest -n 2
 
 test-torch: $(VENV_TORCH)/.installed ## run the tests that need PyTorch and other programs, in a virtual environment of their own
-	$(VENV_TORCH)/bin/python -m pytest $(OTHERS)
+	$(VENV_TORCH)/bin/python -m pytest -n 2 $(OTHERS)
 
 formal: setup ## prove the plumbing of the hardware, and that faults in it would be found
 	$(BIN)/python -m pytest tests/formal -n 2 --formal

@@ -48,9 +48,16 @@ def test_compare_finds_golden_bits_with_compressed_storage_and_skipped_cells(
     assert ("dense storage prunes nothing: theta 0.1 is not used" in err) == (storage == "dense")
 
 
-@pytest.mark.parametrize(("preset", "stall"), [("test", 0.5), ("sim", 0.5), ("slice", 0)])
 @pytest.mark.parametrize(
-    ("architecture", "storage"), [("dynamic", "dense"), ("static", "ms1"), ("inference", "dense")], ids=str
+    ("architecture", "storage", "preset", "stall"),
+    [
+        ("dynamic", "dense", "test", 0.5),
+        ("dynamic", "dense", "slice", 0),
+        ("static", "ms1", "test", 0.5),
+        ("static", "ms1", "sim", 0),
+        ("inference", "dense", "test", 0),
+        ("inference", "dense", "sim", 0.5),
+    ],
 )
 def test_compare_finds_golden_bits_on_other_architectures(capsys, architecture, storage, preset, stall):
     arguments = ["--preset", preset, *sizes(5, 19, 2, 6, 5), "--iterations", 2, "--stall", stall, "--unequal-lengths"]
