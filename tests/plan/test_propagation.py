@@ -62,9 +62,10 @@ def blocks_of_gradient(plan):
     return tiling.units.channels * sum(-(-count // tiling.row_lanes) for count in lanes)
 
 
-@pytest.mark.parametrize("skip_cells", [0.0, 0.4])
-@pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
-@pytest.mark.parametrize("batch", [3, 9, 20])
+@pytest.mark.parametrize(
+    ("batch", "masked", "skip_cells"),
+    [(3, False, 0.4), (3, True, 0.0), (9, False, 0.0), (9, True, 0.4), (20, False, 0.4)],
+)
 def test_shared_loads_keep_golden_bits(batch, masked, skip_cells):
     shape = TrainingShape(LAYERS, batch, STEPS // 2, masked, Storage("ms1", 0.1))
     device = HardwareDevice("interpreter", "test", InterpretedAccelerator(preset("test")))

@@ -34,16 +34,14 @@ def narrow(network, *arguments, **options):
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
-@pytest.mark.parametrize("name", ["test", "sim"])
-@pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
+@pytest.mark.parametrize(("name", "masked"), [("test", True), ("sim", False)])
 def test_trains_with_the_bits_of_golden(name, sizes, masked):
     inputs, hidden, layers, batch, steps = sizes
     shape = narrow((inputs, hidden, layers), batch, steps, masked)
     assert_same_training(interpreted(name), shape, iterations=2, seed=1)
 
 
-@pytest.mark.parametrize("policy", ["ms1", "ms1-bf16", ("dense", "ms1")], ids=str)
-@pytest.mark.parametrize("batch", [1, 9])
+@pytest.mark.parametrize(("policy", "batch"), [("ms1", 1), ("ms1-bf16", 9), (("dense", "ms1"), 9)], ids=str)
 def test_compressed_storage_and_skipped_cells_keep_golden_bits(policy, batch):
     shape = narrow((8, 70, 2), batch, 4, True, Storage(policy, THETA))
     assert_same_training(interpreted(), shape, iterations=2, seed=3, skip_cells=0.4)
