@@ -54,7 +54,6 @@ bench: setup ## measure a training iteration on the simulated accelerator, and t
 
 $(VENV)/.installed: EXTRAS = test,report
 $(VENV_TORCH)/.installed: EXTRAS = test,test-torch
-# Modules are compiled when they are first imported: most of PyTorch never is.
-%/.installed: pyproject.toml
+%/.installed: pyproject.toml # --no-compile: Python compiles what is imported, and most of PyTorch never is
 	$(PYTHON) -m venv $*
 	$*/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[$(EXTRAS)]' && touch $@

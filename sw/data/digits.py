@@ -1,10 +1,10 @@
 """Handwritten digits: scikit-learn's bundled 8 × 8 images, one row of pixels a step, the class after the last."""
 
+import importlib
 import zlib
 from typing import ClassVar
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 from etalstm.data.dataset import CLASSIFY, Batch, DataSet, check_split
 from etalstm.data.encoding import Encoding
@@ -21,7 +21,8 @@ class Digits(DataSet):
     task: ClassVar[str] = CLASSIFY
 
     def __init__(self):
-        bundle = load_digits()
+        # It brings scipy.stats along, which takes longer to import than all else that a program needs.
+        bundle = importlib.import_module("sklearn.datasets").load_digits()
         self.classes, self.input_size, self.steps = 10, COLUMNS, ROWS
         self.encoding = Encoding(labels=tuple("0123456789"))
         self._images = (bundle.images / BRIGHTEST).astype(np.float32)  # exact: a power of two divides

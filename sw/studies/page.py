@@ -1,11 +1,14 @@
 """The page of a study: the command that makes it, the table, and what its columns mean."""
 
+import textwrap
+
 from etalstm.studies.reduction import Reduction
 from etalstm.studies.score import SCORES
 from etalstm.studies.study import summarise
 from etalstm.studies.subject import Subject
 from etalstm.train.significance import MEASURE_EVERY
 
+PAGE_WIDTH = 120
 OPTIONS = {"learning_rate": "lr"}  # what the command line calls a setting differently
 
 
@@ -29,17 +32,41 @@ def markdown(subject: Subject, study: dict, seeds: int) -> str:
     """Write a study as a page: what was trained, the table, and what its columns mean."""
     settings, rows = study["settings"], summarise(study)
     score, others = subject.score(settings), list(rows[0]["others"])
-    head = ["run", "seeds", score.heading, *(SCORES[name].heading for name in others), "validation", "footprint",
-            "of real cells", "whole run", "P kept", "i f g o s r", "x, h sent", "δ nonzero", "backward products",
-            "all products", "cells skipped"]  # fmt: skip
-    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    columns = ["run", "seeds", score.heading, *(SCORES[name].heading for name in others), "validation", "footprint",
+               "of real cells", "whole run", "P kept", "i f g o s r", "x, h sent", "δ nonzero", "backward products",
+               "all products", "cells skipped"]  # fmt: skip
+    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     for row in rows:
         scores = [score.text(row["score"], *([row["deviation"]] if row["seeds"] > 1 else []))]
         scores += [SCORES[name].text(row["others"][name]) for name in others]
         scores += ["" if row["validation"] is None else score.text(row["validation"])]
-        lines.append("| " + " | ".join([row["name"], str(row["seeds"]), *scores, *_costs(row)]) + " |")
-    return "\n".join([f"# What reductions cost on {subject.title(settings)}", "", "Made with", "",
-                      f"    {command_of(subject, study, seeds)}", "", *lines, "", EXPLANATION, ""])  # fmt: skip
+        lines.append("| " + " | ".join([row["name"], _ranges(row["which"]), *scores, *_costs(row)]) + " |")
+    head = [f"# What reductions cost on {subject.title(settings)}", "", "Made with", ""]
+    command = f"    {command_of(subject, study, seeds)}"
+    return "\n".join([*head, command, "", *lines, "", EXPLANATION, "", _commits(study["runs"]), ""])
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Write ascending numbers: ``0 to 2, 4``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+
+
+def _commits(runs: list[dict]) -> str:
+    """Say which code trained a study's runs."""
+    seeds: dict[str | None, set[int]] = {}
+    for run in runs:
+        seeds.setdefault(run.get("commit"), set()).add(run["seed"])
+    noted = "; ".join(f"{code}, seeds {_ranges(sorted(seeds[code]))}" for code in seeds if code)
+    unknown = sum(run.get("commit") is None for run in runs)
+    texts = [f"**Code**: commits that runs were trained with, or came with: {noted}."] if noted else []
+    texts += [f"Runs without a commit: {unknown}."] if unknown else []
+    return textwrap.fill(" ".join(texts), PAGE_WIDTH)
 
 
 def _costs(row: dict) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from etalstm.errors import RunError
+from etalstm.host.checkout import commit
 from etalstm.storage import KINDS
 from etalstm.studies.reduction import Reduction
 from etalstm.studies.score import others_of, score_of
@@ -36,7 +37,7 @@ def run_study(
     Returns
     -------
     dict
-        ``settings`` and ``runs``: a list of what :func:`result_of` gives, with reduction and seed.
+        ``settings`` and ``runs``: a list of what :func:`result_of` gives, with reduction, seed and :func:`commit`.
 
     Raises
     ------
@@ -54,12 +55,12 @@ def run_study(
     if defaults | study["settings"] != common:  # a setting that came after the study was made is its default
         raise ValueError(f"{path} holds a study of other settings; move it away or choose another folder")
     path.parent.mkdir(parents=True, exist_ok=True)
-    done = {(Reduction.of_run(run), run["seed"]) for run in study["runs"]}
+    done, code = {(Reduction.of_run(run), run["seed"]) for run in study["runs"]}, commit()
     for reduction, seed in planned:
         if (reduction, seed) in done:
             continue
         result = result_of(subject.train(chosen[reduction, seed]))
-        study["runs"].append(dataclasses.asdict(reduction) | {"seed": seed} | result)
+        study["runs"].append(dataclasses.asdict(reduction) | {"seed": seed, "commit": code} | result)
         write_study(path, study)
         report(f"{reduction}, seed {seed}: {result['score']:.4g}, footprint {result['footprint']:.3f}")
     return study
@@ -98,9 +99,9 @@ def summarise(study: dict) -> list[dict]:
     Returns
     -------
     list of dict
-        For each reduction, in the order of its first run: ``name``, ``seeds``, mean ``score``, ``deviation`` (of one
-        run; 0 for a single one), mean ``validation`` (None if a run has none), means of ``others``, and the means of
-        what a run costs.
+        For each reduction, in the order of its first run: ``name``, ``seeds`` (how many), ``which`` (a list of them),
+        mean ``score``, ``deviation`` (of one run; 0 for a single one), mean ``validation`` (None if a run has none),
+        means of ``others``, and the means of what a run costs.
     """
     groups: dict[Reduction, list[dict]] = {}
     for run in study["runs"]:
@@ -109,6 +110,7 @@ def summarise(study: dict) -> list[dict]:
     for reduction, runs in groups.items():
         scores = [run["score"] for run in runs]
         row = {"name": str(reduction), **dataclasses.asdict(reduction), "seeds": len(runs)}
+        row["which"] = sorted(run["seed"] for run in runs)
         row |= {"score": float(np.mean(scores)), "deviation": float(np.std(scores, ddof=1)) if len(runs) > 1 else 0.0}
         validations = [run.get("validation") for run in runs]  # studies made before it was noted have none
         row["validation"] = None if None in validations else float(np.mean(validations))

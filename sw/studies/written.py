@@ -16,8 +16,9 @@ from etalstm.weight_format import FLOAT32
 class StudiedRun(BaseModel):
     """A run of a study: how it was reduced, what it learnt and what that cost; see :func:`train_once`.
 
-    Studies made earlier lack `validation`, `others`, `delta_target`, `input_threshold`, `weight_format`, or what `ms2_`
-    begins.
+    `commit` is that of the code that trained, see :func:`etalstm.host.checkout.commit`; of studies made before it was
+    noted it is the commit that brought the run's figures. Studies made earlier lack `validation`, `others`,
+    `delta_target`, `input_threshold`, `weight_format`, or what `ms2_` begins.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
@@ -32,6 +33,7 @@ class StudiedRun(BaseModel):
     ms2_full_epochs: int = EPOCHS_FULL
     ms2_without: str = ""
     seed: NonNegativeInt
+    commit: str | None = None
     score: float
     validation: float | None = None
     others: dict[str, float] = {}

@@ -9,6 +9,7 @@ import pytest
 from etalstm.cli import run
 from etalstm.errors import RunError
 from etalstm.studies.figure import can_draw, front, standard_errors
+from etalstm.studies.page import markdown
 from etalstm.studies.reduction import Reduction
 from etalstm.studies.score import others_of, score_name, score_of
 from etalstm.studies.study import result_of, summarise
@@ -30,7 +31,7 @@ def test_a_study_writes_table_numbers_and_figure_and_is_not_done_twice(tmp_path,
     runs = json.loads((tmp_path / "density.json").read_text())["runs"]
     assert [(r["storage"], r["seed"]) for r in runs] == [("dense", 0), ("ms1-bf16", 0), ("dense", 1), ("ms1-bf16", 1)]
     page = (tmp_path / "density.md").read_text()
-    assert "| dense | 2 |" in page and "| ms1-bf16, θ 0.1, τ 0.05 | 2 |" in page and str(tmp_path) not in page
+    assert "| dense | 0, 1 |" in page and "| ms1-bf16, θ 0.1, τ 0.05 | 0, 1 |" in page and str(tmp_path) not in page
     assert "--seeds 2 --runs dense:0,ms1-bf16:0.1:0.05" in page
     assert (tmp_path / "density.svg").exists() == can_draw()
     assert "seed 1" in capsys.readouterr().err
@@ -144,6 +145,21 @@ def test_a_page_shows_the_command_with_everything_that_was_chosen(tmp_path, monk
     )
     monkeypatch.setattr(Network, "train", lambda *_: pytest.fail("the command shown is of another study"))
     assert run([*command.split()[1:-1], str(tmp_path)]) == 0
+
+
+def test_a_page_names_seeds_and_commits():
+    costs = dict.fromkeys(SHARES, 0.5) | {"real_footprint": 0.5, "cells_skipped": 0.0, "saved": {"footprint": 0.5}}
+    costs |= {"densities": dict.fromkeys("ifgosr", 0.25), "storage": "dense", "theta": 0.0, "ms2": None}
+    settings = dataclasses.asdict(Settings("digits"))
+
+    def page(*runs):
+        trained = [{"seed": seed, "commit": code, "score": 0.5} | costs for seed, code in runs]
+        return markdown(Network(), {"settings": settings, "runs": trained}, 5)
+
+    found = page((0, "abc"), (1, "abc"), (2, "def+"), (4, None))
+    assert "| dense | 0 to 2, 4 |" in found
+    assert " ".join(found.split()).endswith("came with: abc, seeds 0, 1; def+, seeds 2. Runs without a commit: 1.")
+    assert page((3, None)).endswith("\n\nRuns without a commit: 1.\n")
 
 
 def test_a_page_gives_a_deviation_where_there_are_several_seeds(tmp_path):
