@@ -1,4 +1,4 @@
-"""Compiles the library that Verilator's models call once for all of them: a third of the work for a small model."""
+"""Compiles Verilator's own library, which every model calls, once. For a small model that is a third of the work."""
 
 import re
 import shlex

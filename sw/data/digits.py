@@ -21,7 +21,7 @@ class Digits(DataSet):
     task: ClassVar[str] = CLASSIFY
 
     def __init__(self):
-        # It brings scipy.stats along, which takes longer to import than all else that a program needs.
+        # Not at the top: scikit-learn imports scipy.stats. That takes longer than all other imports of a command.
         bundle = importlib.import_module("sklearn.datasets").load_digits()
         self.classes, self.input_size, self.steps = 10, COLUMNS, ROWS
         self.encoding = Encoding(labels=tuple("0123456789"))

@@ -40,7 +40,7 @@ def markdown(subject: Subject, study: dict, seeds: int) -> str:
         scores = [score.text(row["score"], *([row["deviation"]] if row["seeds"] > 1 else []))]
         scores += [SCORES[name].text(row["others"][name]) for name in others]
         scores += ["" if row["validation"] is None else score.text(row["validation"])]
-        lines.append("| " + " | ".join([row["name"], _ranges(row["which"]), *scores, *_costs(row)]) + " |")
+        lines.append("| " + " | ".join([row["name"], _ranges(row["seed_numbers"]), *scores, *_costs(row)]) + " |")
     head = [f"# What reductions cost on {subject.title(settings)}", "", "Made with", ""]
     command = f"    {command_of(subject, study, seeds)}"
     return "\n".join([*head, command, "", *lines, "", EXPLANATION, "", _commits(study["runs"]), ""])

@@ -99,7 +99,7 @@ def summarise(study: dict) -> list[dict]:
     Returns
     -------
     list of dict
-        For each reduction, in the order of its first run: ``name``, ``seeds`` (how many), ``which`` (a list of them),
+        For each reduction, in the order of its first run: ``name``, ``seeds`` (how many), ``seed_numbers`` (a list),
         mean ``score``, ``deviation`` (of one run; 0 for a single one), mean ``validation`` (None if a run has none),
         means of ``others``, and the means of what a run costs.
     """
@@ -110,7 +110,7 @@ def summarise(study: dict) -> list[dict]:
     for reduction, runs in groups.items():
         scores = [run["score"] for run in runs]
         row = {"name": str(reduction), **dataclasses.asdict(reduction), "seeds": len(runs)}
-        row["which"] = sorted(run["seed"] for run in runs)
+        row["seed_numbers"] = sorted(run["seed"] for run in runs)
         row |= {"score": float(np.mean(scores)), "deviation": float(np.std(scores, ddof=1)) if len(runs) > 1 else 0.0}
         validations = [run.get("validation") for run in runs]  # studies made before it was noted have none
         row["validation"] = None if None in validations else float(np.mean(validations))

@@ -19,7 +19,7 @@ from etalstm.ranks.world import find_world, ranks_started
 
 SECONDS = 300
 ETA_LSTM = (sys.executable, "-m", "etalstm")
-LETTERS = Path(__file__).with_name("letters.csv")  # digits would take each process longer to bring than to learn
+LETTERS = Path(__file__).with_name("letters.csv")  # for `digits` each process would import scikit-learn first
 TRAIN = (
     "train", "--data", str(LETTERS), "--task", "classify",
     "--hidden", "8", "--layers", "2", "--batch", "32", "--slices", "8",
