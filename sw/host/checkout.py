@@ -3,9 +3,7 @@
 import subprocess
 from pathlib import Path
 
-import etalstm
-
-ROOT = Path(etalstm.__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def commit(root: Path = ROOT) -> str | None:
