@@ -20,13 +20,13 @@ train: setup ## train on handwritten digits, on the simulated accelerator
 	$(BIN)/eta-lstm train --dataset digits --device sim --epochs 6 --theta 0.1 --ms2 0.3 --overwrite --out $(OUT)
 
 test: lint ## check the style, run every test
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-torch: $(VENV_TORCH)/.installed ## run the tests that need PyTorch and other programs, in a virtual environment of their own
-	$(VENV_TORCH)/bin/python -m pytest -n 2 $(OTHERS)
+	$(VENV_TORCH)/bin/python -m pytest -n 2 --dist worksteal $(OTHERS)
 
 formal: setup ## prove the plumbing of the hardware, and that faults in it would be found
-	$(BIN)/python -m pytest tests/formal -n 2 --formal
+	$(BIN)/python -m pytest tests/formal -n 2 --dist worksteal --formal
 
 coverage: setup ## which instructions and which bits of the control logic the simulated programs reach (5 minutes)
 	$(BIN)/eta-lstm bench coverage

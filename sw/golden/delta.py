@@ -45,7 +45,8 @@ def send(values, real, t, sender, broadcast, begin, end):
     for b in range(begin, end):
         now = sender.sent[t, b]
         if sender.refreshed[t]:
-            broadcast[b], now[:] = values[b], values[b]
+            for n in range(now.size):  # to assign the whole row would take seconds to compile
+                broadcast[b, n] = now[n] = values[b, n]
             continue
         before = sender.sent[t - 1, b]
         for n in range(now.size):
