@@ -19,6 +19,7 @@ from etalstm.boards.platform import CardPlatform
 from etalstm.boards.ports import MEMORY_BYTES, port_map
 from etalstm.boards.u280 import U280Platform
 from etalstm.boards.vcu128 import VCU128Platform
+from etalstm.host.garbage import seldom_collected
 from etalstm.hw import generate
 from etalstm.hw.config import preset
 
@@ -77,6 +78,7 @@ def build_id(options: Options) -> int:
     return int.from_bytes(digest.digest()[:4], "big") or 1
 
 
+@seldom_collected()
 def prepare(options: Options) -> BuildPlan:
     """Write every file of a build.
 

@@ -9,6 +9,7 @@ from amaranth.hdl import ClockSignal, Instance, ResetSignal, Value
 from amaranth.lib import wiring
 
 from etalstm.host.durable import write_whole
+from etalstm.host.garbage import seldom_collected
 from etalstm.hw import contract
 from etalstm.hw.broadcast.broadcaster import Broadcaster
 from etalstm.hw.channel import Channel
@@ -20,6 +21,7 @@ from etalstm.hw.fp.multiply import Multiplier
 from etalstm.hw.top import Top, top_signature
 
 
+@seldom_collected()
 def component_verilog(component: wiring.Component, name: str = "top") -> str:
     """Convert a component to Verilog.
 

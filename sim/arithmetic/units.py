@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import numpy as np
-from amaranth.back import verilog
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from etalstm.hw.generate import component_verilog
 from etalstm.sim.compiled import verilated
 from etalstm.sim.compiled.sources import cpp_source
 
@@ -75,7 +75,7 @@ class Units:
             for name, unit in units.items()
         ]
         texts = {
-            "bank.v": verilog.convert(Bank(units), name="bank", strip_internal_attrs=True),
+            "bank.v": component_verilog(Bank(units), "bank"),
             "units.h": f"#define UNITS(X) {' '.join(rows)}\n",
             "units.cpp": cpp_source("units.cpp"),
         }

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import cocotb_tools.config
-from amaranth.back import verilog
 from amaranth.lib import wiring
 from cocotb_tools.runner import get_runner
 
+from etalstm.hw.generate import component_verilog
 from etalstm.sim.compiled import toolchain
 from etalstm.sim.compiled.runtime import place_runtime
 
@@ -114,7 +114,7 @@ def run_bench(
     waves = bool(os.environ.get(WAVES)) if waves is None else waves
     source = component
     if not isinstance(component, str):
-        source = verilog.convert(component, name=top_name, strip_internal_attrs=True)
+        source = component_verilog(component, top_name)
     executables = build_bench(source, top_name, parameters, waves)
     module = Path(test_module).stem if isinstance(test_module, Path) else test_module
     results = (build_dir or executables / "results" / f"{module}-{os.getpid()}").resolve()
