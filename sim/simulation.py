@@ -69,6 +69,8 @@ class Simulation:
         Of all that is drawn.
     reorder : bool
         Answer bursts of different ids out of order, reads interleaved beat by beat.
+    checked : bool
+        False switches the AXI checkers off: for memories that do what AXI forbids, and to measure what checkers cost.
     in_flight : (int, int)
         Reads and writes that each port has in flight at most, by its promise; 0: it promises nothing.
     waveform : Path, optional
@@ -101,6 +103,7 @@ class Simulation:
         stall: float = 0.0,
         seed: int = 1,
         reorder: bool = False,
+        checked: bool = True,
         in_flight: tuple[int, int] = (0, 0),
         waveform: Path | None = None,
         waveform_cycles: tuple[int, int] = ALL_CYCLES,
@@ -111,8 +114,9 @@ class Simulation:
         _check("stall", stall, Real, 0, 0.99)
         _check("bandwidth", 1.0 if bandwidth is None else bandwidth, Real, 0.001, 2.0)
         _check("seed", seed, Integral, 0, (1 << 64) - 1)
-        if not isinstance(reorder, bool):
-            raise ValueError(f"reorder must be True or False, got {reorder!r}")
+        for name, value in (("reorder", reorder), ("checked", checked)):
+            if not isinstance(value, bool):
+                raise ValueError(f"{name} must be True or False, got {value!r}")
         self._calls, self._observed = library.calls, library.observed
         self._handle = self._memory = None
         self.access = Access("the simulation")
@@ -121,7 +125,7 @@ class Simulation:
             self._memory = np.frombuffer(mmap.mmap(-1, memory_bytes, flags=flags), np.uint8)
         except (OSError, ValueError, OverflowError) as error:
             raise DeviceError(f"cannot reserve {memory_bytes} bytes for the simulated memory: {error}") from None
-        options = Options(latency, outstanding, bandwidth or 0.0, stall, seed, reorder, *in_flight)
+        options = Options(latency, outstanding, bandwidth or 0.0, stall, seed, reorder, *in_flight, checked)
         self._handle = self._calls.simulation_create(self._memory.ctypes.data, memory_bytes, ctypes.byref(options))
         if waveform is not None:
             self._trace(waveform, *waveform_cycles)

@@ -4,7 +4,10 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
+from etalstm.hw import generate
 from etalstm.hw.axi import AXI4, AXI4Read, AXI4Write, join
+from etalstm.hw.config import Config
+from etalstm.hw.top import top_signature
 
 _MANAGERS = (AXI4, AXI4Read, AXI4Write)
 
@@ -50,3 +53,13 @@ class Identified(wiring.Component):
             else:
                 m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)
         return m
+
+
+def identified_machine(config: Config, name: str) -> str:
+    """Give the Verilog of the whole accelerator, its memory ports with IDs, in a module of a name.
+
+    As in :func:`etalstm.hw.generate.verilog`, what there are many of is written, and so compiled, once each.
+    """
+    inner = f"{name}_inside"
+    outer = Identified(generate.Instanced(inner, top_signature(config)))
+    return "\n".join([generate.component_verilog(outer, name), generate.verilog(config, inner)])

@@ -163,7 +163,6 @@ def build_library(
     waveform: str | None = None,
     log: Callable[[str], None] = lambda _: None,
     *,
-    checked: bool = True,
     coverage: bool = False,
 ) -> Library:
     """Compile a design with the memory model into a shared library, unless the cache has it.
@@ -175,8 +174,6 @@ def build_library(
         Make a build that can write a waveform; it is slower even when it does not.
     log : function
         Told how far the build is.
-    checked : bool
-        False leaves the AXI checkers out: for memories that do what AXI forbids, and to measure what checkers cost.
     coverage : bool
         Count what is dispatched and what toggles, see :mod:`etalstm.sim.coverage.observed`; of a whole accelerator in
         one piece. It is slower.
@@ -197,10 +194,9 @@ def build_library(
     texts = _texts(design, waveform, coverage) | (_channel_texts(design) if design.channel else {})
     flags = [*_FLAGS, *([f"--trace-{waveform}"] if waveform else []), *(COVERAGE_FLAGS if coverage else ())]
     parts = {CHANNEL: _CHANNEL_FILES} if design.channel else {}
-    compile_flags = _COMPILE_FLAGS if checked else f"{_COMPILE_FLAGS} -DETALSTM_UNCHECKED"
     start = time.monotonic()
     path, built = cached_library(
-        "library", MODULE, texts, parts=parts, flags=flags, compile_flags=compile_flags, optimise=_OPTIMISE, log=log
+        "library", MODULE, texts, parts=parts, flags=flags, compile_flags=_COMPILE_FLAGS, optimise=_OPTIMISE, log=log
     )
     return Library(path, time.monotonic() - start if built else 0.0, coverage)
 
@@ -251,6 +247,7 @@ class Options(ctypes.Structure):
         ("reorder", ctypes.c_uint32),
         ("reads", ctypes.c_uint32),
         ("writes", ctypes.c_uint32),
+        ("checked", ctypes.c_uint32),
     )
 
 

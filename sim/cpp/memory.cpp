@@ -140,7 +140,7 @@ void Port::release(Bursts& from, Burst* burst) {
 }
 
 void Port::step(const Shown& shown, bool reset, uint64_t cycle) {
-    checker_.step(shown, driven, reset, cycle);
+    if (memory_.options.checked) checker_.step(shown, driven, reset, cycle);
     if (reset) return;
     if (memory_.options.bandwidth > 0) tokens_ = std::min(tokens_ + memory_.options.bandwidth, MAX_TOKENS);
     cycle_ = cycle;

@@ -27,6 +27,7 @@ struct Options {
     uint64_t seed;
     uint32_t reorder;        // answer bursts of different ids in random order, reads beat by beat
     uint32_t reads, writes;  // most bursts of a port in flight that the manager promises; 0: it promises nothing
+    uint32_t checked;        // whether the checkers look: not while answers go wrong on purpose
 };
 
 enum class Response : uint8_t { OKAY = 0, SUBORDINATE_ERROR = 2, DECODE_ERROR = 3, NEVER = 4 };
@@ -36,7 +37,7 @@ struct Fault {
     Response response;
 };
 
-// What goes wrong once with an answer on its way to the manager. No AXI checker may look then.
+// What goes wrong once with an answer on its way to the manager. Options::checked must be 0 then.
 enum class Glitch : uint32_t {
     NONE,
     LOST_DATA,        // a beat of read data does not come

@@ -75,6 +75,7 @@ struct Simulation {
 
     // The register bus has bursts of one beat, and neither ids nor LAST.
     void check_registers() {
+        if (!memory.options.checked) return;
         const auto address = [](bool valid, uint64_t place) {
             return Address{valid, place, 0, REGISTER_SIZE, INCREMENTING, 0};
         };

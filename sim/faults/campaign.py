@@ -94,7 +94,7 @@ class Bench:
 
     def __init__(self, preset: str, seed: int, scrub: bool = False):
         self._config, self._seed, self._scrub = configurations.preset(preset), seed, scrub
-        self._library, self._undisturbed = build_library(design(self._config), checked=False), None
+        self._library, self._undisturbed = build_library(design(self._config)), None
         draw = np.random.default_rng(seed)
         self._x = draw.standard_normal(SHAPE.x_shape, np.float32)
         self._dy = draw.standard_normal((SHAPE.steps, SHAPE.batch, SHAPE.network.hidden_size), np.float32)
@@ -137,7 +137,7 @@ class Bench:
 
     def machine(self) -> FaultyTransport:
         """Make a machine, without AXI checkers: a board has none."""
-        return FaultyTransport(SimTransport(self._config, library=self._library, latency=LATENCY_CYCLES))
+        return FaultyTransport(SimTransport(self._config, library=self._library, latency=LATENCY_CYCLES, checked=False))
 
     def session(self, transport: FaultyTransport) -> HardwareSession:
         """Make a session on a machine; what a fault can hit counts from there."""

@@ -36,11 +36,11 @@ def compare_checkers(name: str, shape: TrainingShape, log: Callable[[str], None]
         If a simulator cannot be built or fails, or the results or the cycles differ.
     """
     config = preset(name)
-    libraries = {checked: build_library(design(config), log=log, checked=checked) for checked in (True, False)}
+    library = build_library(design(config), log=log)
     speeds, results = {True: [], False: []}, set()
     for turn in range(2 * ROUNDS):
         checked = turn % 2 == 0
-        with SimTransport(config, library=libraries[checked]) as transport:
+        with SimTransport(config, library=library, checked=checked) as transport:
             found = run_iteration(transport, config, shape)
         speeds[checked].append(found["cycles"] / found["seconds"])
         results.add((found["cycles"], found["checksum"]))

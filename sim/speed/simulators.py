@@ -9,9 +9,8 @@ from pathlib import Path
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import DeviceError
 from etalstm.hw.config import preset
-from etalstm.hw.top import Top
 from etalstm.sim.benches.bench import run_bench
-from etalstm.sim.benches.identified import Identified
+from etalstm.sim.benches.identified import identified_machine
 from etalstm.sim.speed.iteration import run_iteration
 from etalstm.sim.transport import SimTransport
 
@@ -67,7 +66,7 @@ def _run_cocotb(config, shape, log):
         sizes = {"network": asdict(shape.network), "batch": shape.batch, "steps": shape.steps, "masked": shape.masked}
         arguments = {"config": config.as_dict(), "shape": sizes, "memory_bytes": MEMORY_BYTES, "result": str(result)}
         environment = {"ITERATION": json.dumps(arguments)}
-        machine = Identified(Top(config))
+        machine = identified_machine(config, "machine")
         try:
             run_bench(machine, "machine", "etalstm.sim.speed.bench_iteration", Path(directory), environment=environment)
         except AssertionError as error:

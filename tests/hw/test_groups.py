@@ -7,10 +7,9 @@ import pytest
 
 from etalstm.hw.config import PRESETS, preset
 from etalstm.hw.groups import branches, feeders, path_of
-from etalstm.hw.top import Top
 from etalstm.hw.tree import FAN_OUT
 from etalstm.sim.benches.bench import run_bench
-from etalstm.sim.benches.identified import Identified
+from etalstm.sim.benches.identified import identified_machine
 from tests.hw.grouped import CONFIG
 
 
@@ -45,4 +44,4 @@ def test_many_channels_of_one_group_make_branches_of_equal_size():
 
 def test_machine_in_groups(tmp_path):
     bench = Path(__file__).with_name("bench_groups.py")
-    run_bench(Identified(Top(CONFIG)), "grouped", bench, tmp_path)
+    run_bench(identified_machine(CONFIG, "grouped"), "grouped", bench, tmp_path)

@@ -3,11 +3,10 @@
 from pathlib import Path
 
 from etalstm.hw.config import preset
-from etalstm.hw.top import Top
 from etalstm.sim.benches.bench import run_bench
-from etalstm.sim.benches.identified import Identified
+from etalstm.sim.benches.identified import identified_machine
 
 
 def test_top(tmp_path):
     bench = Path(__file__).with_name("bench_top.py")
-    run_bench(Identified(Top(preset("test"))), "machine", bench, tmp_path, environment={"PRESET": "test"})
+    run_bench(identified_machine(preset("test"), "machine"), "machine", bench, tmp_path, environment={"PRESET": "test"})

@@ -64,7 +64,7 @@ class Manager:
 
     def __init__(self, stall: float = 0.0, seed: int = 1, outstanding: int = 4, reorder: bool = False, ids: int = 1):
         self.memory = np.zeros(MEMORY_BYTES, np.uint8)
-        options = Options(1, outstanding, 0.0, stall, seed, reorder, 0, 0)
+        options = Options(1, outstanding, 0.0, stall, seed, reorder, 0, 0, 1)
         place = self.memory.ctypes.data, MEMORY_BYTES
         self._bench = _library().port_create(*place, ctypes.byref(options), BEAT_BYTES, ids)
         self._word = ctypes.c_uint32()

@@ -19,9 +19,14 @@ CONFIG = preset(NAME)
 SHAPE = TrainingShape(NetworkShape(3, 9, 2), batch=3, steps=3)
 
 
-def train(apart, **memory):
+@pytest.fixture(scope="module")
+def apart():
+    """A simulator that can write a waveform: the one of tests/test_comparison.py, so that it is compiled once."""
+    return build_library(design(CONFIG, apart=True), waveform="vcd")
+
+
+def train(library, **memory):
     """Run one training iteration; give the cycle, the counters, the whole memory and the beats of every port."""
-    library = build_library(design(CONFIG, apart))
     with SimTransport(CONFIG, library=library, memory_bytes=1 << 20, seed=7, **memory) as transport:
         session = HardwareDevice("sim", NAME, Accelerator(transport, CONFIG)).create(SHAPE)
         session.load(initial_parameters(SHAPE.network, 1))
@@ -34,9 +39,9 @@ def train(apart, **memory):
 
 
 @pytest.mark.parametrize("memory", [{}, {"stall": 0.5, "reorder": True}], ids=["", "stalled"])
-def test_it_is_the_same_machine(memory):
-    cycle, counters, contents, beats = train(apart=False, **memory)
-    apart_cycle, apart_counters, apart_contents, apart_beats = train(apart=True, **memory)
+def test_it_is_the_same_machine(apart, memory):
+    cycle, counters, contents, beats = train(build_library(design(CONFIG)), **memory)
+    apart_cycle, apart_counters, apart_contents, apart_beats = train(apart, **memory)
     assert counters["cycles"] > 1000
     assert apart_counters == counters
     assert apart_cycle == cycle
@@ -44,10 +49,9 @@ def test_it_is_the_same_machine(memory):
     np.testing.assert_array_equal(apart_contents, contents)
 
 
-def test_a_waveform_shows_the_channels_too(tmp_path):
-    library = build_library(design(CONFIG, apart=True), waveform="vcd")
+def test_a_waveform_shows_the_channels_too(apart, tmp_path):
     path = tmp_path / "apart.vcd"
-    with SimTransport(CONFIG, library=library, memory_bytes=1 << 20, trace=path) as transport:
+    with SimTransport(CONFIG, library=apart, memory_bytes=1 << 20, trace=path) as transport:
         transport.read_register(Register.MAGIC)
     scopes = re.findall(r"\$scope module (\w+)", path.read_text())
     assert {"channel0", "channel1", "registered", "socketed"} <= set(scopes), scopes
