@@ -1,12 +1,14 @@
 """Short training runs on golden, and what their folders say."""
 
 import json
+from pathlib import Path
 
 from etalstm.device import open_device
 from etalstm.train.folder import METRICS
 from etalstm.train.loop import Trainer
 from etalstm.train.settings import Settings
 
+LETTERS = str(Path(__file__).with_name("letters.csv"))  # 400 short texts of two classes
 DIGITS = Settings("digits", hidden=8, batch=64, epochs=2, seed=3)
 PYDOC = Settings("pydoc", hidden=12, layers=2, batch=16, steps=16, embedding=8, iterations=9, evaluation_batches=2)
 

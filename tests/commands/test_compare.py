@@ -11,8 +11,7 @@ from etalstm.delta_inputs import DeltaInputs
 from tests.commands.typed import output, sizes
 
 
-@pytest.mark.parametrize("loss", ["last", "per-step"])
-@pytest.mark.parametrize("stall", [0, 0.5])
+@pytest.mark.parametrize(("loss", "stall"), [("last", 0.5), ("per-step", 0)])
 @pytest.mark.parametrize("network", [(3, 5, 1, 2, 4), (8, 33, 2, 7, 5), (1, 1, 1, 1, 1), (16, 24, 3, 5, 6)], ids=str)
 def test_compare_finds_golden_bits_on_the_machine(capsys, network, stall, loss):
     arguments = ["--preset", "test", *sizes(*network), "--iterations", 3, "--loss", loss, "--stall", stall, "--json"]
@@ -31,12 +30,11 @@ def test_compare_finds_golden_bits_with_unequal_lengths(capsys):
     assert json.loads(out)["mismatched_words"] == 0
 
 
-@pytest.mark.parametrize("loss", ["last", "per-step"])
 @pytest.mark.parametrize(
     ("storage", "theta", "delta", "stall"),
     [("dense", 0.1, 0, 0), ("ms1", 0.1, 0.03, 0.5), ("ms1-bf16", "0.2,0.2,0.1,0.1,0.3,0.5", 0, 0.5)],
 )
-@pytest.mark.parametrize("preset", ["test", "sim"])
+@pytest.mark.parametrize(("preset", "loss"), [("test", "per-step"), ("sim", "last")])
 def test_compare_finds_golden_bits_with_compressed_storage_and_skipped_cells(
     capsys, preset, storage, theta, delta, stall, loss
 ):

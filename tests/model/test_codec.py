@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
-from etalstm.model.codec import DECOMPRESSOR, begin_decompression, step_decompressor
+from etalstm.model import codec as model
+from etalstm.model.codec import DECOMPRESSOR
 from etalstm.model.operands import count_words
+from tests.model.python import from_python
 
+begin_decompression, step_decompressor = from_python(model.begin_decompression, model.step_decompressor)
 ELEMENTS, WORDS, FACTOR, MOST_CYCLES = 512, 2, 4, 10_000
 
 

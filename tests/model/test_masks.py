@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from etalstm.model.masks import draw_bits, draw_some, seed
+from etalstm.model import masks as model
 from etalstm.model.operands import CERTAIN
+from tests.model.python import from_python
 
+seed, draw_bits, draw_some = from_python(model.seed, model.draw_bits, model.draw_some)
 BITS = 32
 
 

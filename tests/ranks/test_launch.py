@@ -16,12 +16,12 @@ from etalstm.ranks import world
 from etalstm.ranks.launch import Ended, Launch, find_mpiexec
 from etalstm.ranks.roster import Process, read_roster
 from etalstm.ranks.world import find_world, ranks_started
+from tests.runs import LETTERS
 
 SECONDS = 300
 ETA_LSTM = (sys.executable, "-m", "etalstm")
-LETTERS = Path(__file__).with_name("letters.csv")  # for `digits` each process would import scikit-learn first
-TRAIN = (
-    "train", "--data", str(LETTERS), "--task", "classify",
+TRAIN = (  # for `digits` each process would import scikit-learn first
+    "train", "--data", LETTERS, "--task", "classify",
     "--hidden", "8", "--layers", "2", "--batch", "32", "--slices", "8",
     "--theta", "0.02", "--ms2", "0.3", "--delta-target", "0.4", "--input-threshold", "0.05",
     "--iterations", "6", "--evaluation-batches", "1",
@@ -107,7 +107,7 @@ def test_a_run_that_cannot_begin_is_not_started_again(tmp_path):
     command = started(tmp_path / "run", *ETA_LSTM, "launch", "-n", "3", "--max-restarts", "5", "--")
     ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert ended.returncode == 2
-    (line,) = [line for line in ended.stderr.splitlines() if not line.startswith((str(LETTERS), "sequences: "))]
+    (line,) = [line for line in ended.stderr.splitlines() if not line.startswith((LETTERS, "sequences: "))]
     assert line.startswith("eta-lstm: 8 slices can be divided among 1, 2, 4, 8 ranks")
 
 

@@ -10,7 +10,7 @@ from etalstm.train.control import INPUT_START
 from etalstm.train.folder import CHECKPOINT
 from etalstm.train.loop import Trainer
 from etalstm.train.trained import load
-from tests.runs import DIGITS, changed, done, log, train
+from tests.runs import DIGITS, LETTERS, changed, done, log, train
 
 RUN = changed(DIGITS, hidden=12, layers=2, batch=256, epochs=20, input_target=0.4)
 SHORT = changed(RUN, iterations=12)
@@ -62,7 +62,8 @@ def test_the_best_weights_are_tested_with_their_own_threshold(tmp_path):
 
 @pytest.mark.parametrize("changes", [{"refresh": 3, "dropout": 0.2}, {"offload": True, "theta": 0.05}])
 def test_the_machine_sends_as_golden_does_and_keeps_its_bits(tmp_path, changes):
-    settings = changed(SHORT, batch=512, iterations=4, epochs=2, evaluation_batches=1, hidden=5, **changes)
+    texts = changed(SHORT, dataset=None, task="classify", data=LETTERS, embedding=3, batch=160)  # 2 batches an epoch
+    settings = changed(texts, iterations=4, epochs=2, evaluation_batches=1, hidden=5, **changes)
     found = {}
     for name in ("golden", "sim"):
         with open_device(name, "test") as device:
