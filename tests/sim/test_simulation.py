@@ -163,6 +163,7 @@ def test_a_closed_simulation_refuses(simulate):
         ({"seed": None}, "seed must be an integer from 0 to 18446744073709551615, got None"),
         ({"bandwidth": "a"}, "bandwidth must be a number from 0.001 to 2.0, got 'a'"),
         ({"reorder": "no"}, "reorder must be True or False, got 'no'"),
+        ({"checked": 1}, "checked must be True or False, got 1"),
         ({"stall": 1.0}, "stall must be a number from 0 to 0.99, got 1.0"),
         ({"bandwidth": 0.0}, "bandwidth must be"),
         ({"outstanding": 0}, "outstanding must be"),
