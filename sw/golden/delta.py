@@ -45,7 +45,7 @@ def send(values, real, t, sender, broadcast, begin, end):
     for b in range(begin, end):
         now = sender.sent[t, b]
         if sender.refreshed[t]:
-            for n in range(now.size):  # to assign the whole row would take seconds to compile
+            for n in range(now.size):  # assigning whole rows takes Numba seconds to compile
                 broadcast[b, n] = now[n] = values[b, n]
             continue
         before = sender.sent[t - 1, b]

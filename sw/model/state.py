@@ -27,9 +27,12 @@ class _Inner(CPUDispatcher):
 
 
 def compiled(function: Callable) -> CPUDispatcher:
-    """Have a function compiled that only compiled ones call: without Python's way in, in three fifths of the time."""
+    """Have a function compiled that only compiled functions call; Python gets a TypeError.
+
+    Numba then leaves out the wrapper that Python calls. That saves two fifths of the time to compile the model.
+    """
     inner = njit(function, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-    inner.__class__ = _Inner  # Numba would follow the way in that is not there, and end the process
+    inner.__class__ = _Inner  # a call from Python would end the process, as there is no wrapper
     return inner
 
 

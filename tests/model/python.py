@@ -4,5 +4,5 @@ from numba import njit
 
 
 def from_python(*functions):
-    """Give compiled functions that Python can call, of those that only compiled ones can."""
+    """Give versions that Python can call of compiled functions that only compiled functions can call."""
     return [njit(_nrt=False)(function.py_func) for function in functions]

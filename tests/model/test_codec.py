@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from etalstm.model import codec as model
-from etalstm.model.codec import DECOMPRESSOR
 from etalstm.model.operands import count_words
 from tests.model.python import from_python
 
@@ -14,7 +13,7 @@ ELEMENTS, WORDS, FACTOR, MOST_CYCLES = 512, 2, 4, 10_000
 
 def decompress(kept, bf16, beats):
     """Give the cycles that a stream of so many beats takes, and how many beats were given; it must end."""
-    codec = np.zeros(1, DECOMPRESSOR)[0]
+    codec = np.zeros(1, model.DECOMPRESSOR)[0]
     codec["words"], codec["factor"] = WORDS, FACTOR
     begin_decompression(codec, ELEMENTS, kept, bf16)
     taken = given = 0

@@ -5,14 +5,13 @@ import numpy as np
 from etalstm.hw.distance import STAGES
 from etalstm.model import links
 from etalstm.model.latencies import NEWS
-from etalstm.model.links import PLACES, TIMES
 from etalstm.model.state import NEVER, record
 from tests.model.python import from_python
 
 all_show_room, record_pop, room_at, shows_room = from_python(
     links.all_show_room, links.record_pop, links.room_at, links.shows_room
 )
-FIFO = record(*PLACES, **TIMES)
+FIFO = record(*links.PLACES, **links.TIMES)
 
 
 def send(fifo, cycle):
