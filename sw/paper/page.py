@@ -150,8 +150,11 @@ def _claims(study: Study) -> Iterator[Block]:
         theirs = f"{claim.average:g}{best} {claim.unit}"
         for number, found in enumerate(findings(claim, study.rows)):
             first = (claim.name, theirs) if number == 0 else ("", "")
-            rows.append([*first, *_found(found), claim.why if number == 0 else ""])
-    yield Table(["claim", "theirs", "setting", "ours", "how", "reached", "why"], rows)
+            rows.append([*first, *_found(found)])
+    yield Table(["claim", "theirs", "setting", "ours", "how", "reached"], rows)
+    yield Heading("What decides it", 3)
+    reasons = [[claim.name, claim.why, claim.change] for claim in CLAIMS]
+    yield Table(["claim", "what decides whether it is reached", "what would bring ours nearer"], reasons)
 
 
 def _found(found: Finding) -> list[str]:
