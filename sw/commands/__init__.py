@@ -47,6 +47,12 @@ BENCHES = {
 }
 REPORT = "report"  # of the group itself; its commands:
 REPORTS = {"resources": "resources"}
-STUDIES = {"density": "density", "translation": "translation_study", "choose": "choose", "sizes": "sizes"}
-PROFILES = {"latency": "latency"}
+STUDIES = {
+    "density": "density",
+    "translation": "translation_study",
+    "choose": "choose",
+    "sizes": "sizes",
+    "compress": "shrinking",
+}
+PROFILES = {"latency": "latency", "draw": "profile_figure"}
 TRANSLATIONS = {"train": "translation", "run": "translation", "evaluate": "translation"}

@@ -11,6 +11,7 @@ from typer import Option
 
 from etalstm.benchmarks import BENCHMARKS
 from etalstm.commands.modelled import measure
+from etalstm.drawing import check_can_draw
 from etalstm.errors import PlanError
 from etalstm.host.durable import write_whole
 from etalstm.host.processors import count_processors
@@ -23,7 +24,6 @@ from etalstm.paper.page import page
 from etalstm.paper.requests import Request, requests_of
 from etalstm.paper.runs import Runs
 from etalstm.paper.study import as_dict, compare
-from etalstm.train.curves import check_can_draw
 
 PRESET = "vcu128"
 SIX = ("trec10", "ptb", "imdb", "waymo", "wmt", "babi")

@@ -11,13 +11,13 @@ from etalstm.benchmarks import named
 from etalstm.commands.model_boards import Across, remembering
 from etalstm.commands.modelled import measure_all
 from etalstm.commands.options import PRESET_HELP, WEIGHT_FORMAT_HELP
+from etalstm.drawing import check_can_draw
 from etalstm.host.durable import write_whole
 from etalstm.host.processors import count_processors
 from etalstm.hw.config import preset as named_preset
 from etalstm.model.boards import Links
 from etalstm.network import check_size
 from etalstm.paper.figures import draw_boards
-from etalstm.train.curves import check_can_draw
 from etalstm.weight_format import FLOAT32, check_weight_format
 
 

@@ -5,8 +5,9 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+from etalstm.drawing import can_draw
 from etalstm.host.durable import write_whole
-from etalstm.studies.figure import can_draw, draw_sizes
+from etalstm.studies.figure import draw_sizes
 from etalstm.studies.sizes import markdown, read_sizes, rows_by_size
 
 

@@ -3,9 +3,10 @@
 import sys
 from pathlib import Path
 
+from etalstm.drawing import can_draw
 from etalstm.host.durable import write_whole
 from etalstm.network import check_size
-from etalstm.studies.figure import can_draw, draw
+from etalstm.studies.figure import draw
 from etalstm.studies.page import markdown
 from etalstm.studies.reduction import Reduction
 from etalstm.studies.study import run_study

@@ -1,10 +1,10 @@
 """The figures of the comparison, as SVG, in colours that colour-blind readers tell apart and hatches for print."""
 
-import importlib
 import io
 from collections.abc import Mapping, Sequence
 
 from etalstm.benchmarks import Benchmark
+from etalstm.drawing import pyplot
 from etalstm.model.gpu import Fitted, recurrent
 from etalstm.paper.cases import CASES, CUDNN, FRAMEWORK, ON_BOARDS, Row, find_row
 from etalstm.paper.claims import BASELINE_NAMES, boards_text
@@ -17,31 +17,23 @@ SIZES = {"hidden": "units H", "layers": "layers L", "steps": "steps T"}
 RATES = {"throughput": "useful GFLOP/s", "efficiency": "useful GFLOP/s/W"}
 AXES = {"speed": "speed over the baseline's", "energy": "the baseline's energy over ours"}
 STYLE = {
-    "svg.hashsalt": "etalstm",  # equal results give equal files
     "svg.fonttype": "none",  # text, not outlines of letters
     "hatch.linewidth": 0.5,
 }
 TICKS = (1, 2, 5)  # of each power of ten
 
 
-def _pyplot():
-    matplotlib = importlib.import_module("matplotlib")  # optional: the extra study
-    matplotlib.use("Agg")
-    return importlib.import_module("matplotlib.pyplot")
-
-
-def _svg(pyplot, figure) -> str:
+def _svg(figure) -> str:
     picture = io.StringIO()
-    with pyplot.rc_context(STYLE):
+    with pyplot().rc_context(STYLE):
         figure.savefig(picture, format="svg", metadata={"Date": None})
-    pyplot.close(figure)
+    pyplot().close(figure)
     return picture.getvalue()
 
 
 def draw_fit(fitted: Fitted, published: Sequence[Benchmark]) -> str:
     """Draw published times and those of the roofline, fitted and not."""
-    pyplot = _pyplot()
-    figure, axes = pyplot.subplots(figsize=(6, 3.6), constrained_layout=True)
+    figure, axes = pyplot().subplots(figsize=(6, 3.6), constrained_layout=True)
     for (names, label), colour, marker in zip(
         ((fitted.fitted, "fitted"), (fitted.others, "not fitted")), COLOURS, "os", strict=False
     ):
@@ -53,7 +45,7 @@ def draw_fit(fitted: Fitted, published: Sequence[Benchmark]) -> str:
     axes.set(xscale="log", yscale="log", xlabel="published, ms", ylabel="roofline, ms")
     axes.legend(frameon=False)
     axes.grid(alpha=0.3)
-    return _svg(pyplot, figure)
+    return _svg(figure)
 
 
 def draw_ratios(rows: Sequence[Row], quantity: str) -> str:
@@ -61,9 +53,8 @@ def draw_ratios(rows: Sequence[Row], quantity: str) -> str:
 
     Bands are lines. A logarithmic axis: twice and half are equally far from the baseline, which is the line at 1.
     """
-    pyplot = _pyplot()
     boards = sorted({row.boards for row in rows if row.boards})
-    figure, panels = pyplot.subplots(
+    figure, panels = pyplot().subplots(
         len(boards), 2, figsize=(11, 6.5), sharey=True, squeeze=False, constrained_layout=True
     )
     names = list(dict.fromkeys(row.benchmark for row in rows))
@@ -74,7 +65,7 @@ def draw_ratios(rows: Sequence[Row], quantity: str) -> str:
                 _bars(axes, number, [getattr(row, quantity)[kind] for row in chosen], CASES[case])
             axes.axhline(1, color="#333", linewidth=1)
             axes.set(yscale="log", title=f"{boards_text(count)} over {BASELINE_NAMES[kind]}")
-            axes.yaxis.set_major_locator(pyplot.matplotlib.ticker.LogLocator(subs=TICKS))
+            axes.yaxis.set_major_locator(pyplot().matplotlib.ticker.LogLocator(subs=TICKS))
             axes.yaxis.set_major_formatter("{x:g}")
             axes.yaxis.set_minor_formatter("")
             axes.set_xticks(range(len(names)), names)
@@ -83,7 +74,7 @@ def draw_ratios(rows: Sequence[Row], quantity: str) -> str:
     for axes in panels[:, 0]:
         axes.set_ylabel(AXES[quantity])
     _legend(figure, panels[0][0])
-    return _svg(pyplot, figure)
+    return _svg(figure)
 
 
 def _bars(axes, number, values, label):
@@ -106,9 +97,8 @@ def draw_bytes(rows: Sequence[Row], quantity: str, cases: Sequence[tuple[str, in
     ----------
     cases : sequence of (case, boards, baseline)
     """
-    pyplot = _pyplot()
     names = list(dict.fromkeys(row.benchmark for row in rows))
-    figure, panels = pyplot.subplots(
+    figure, panels = pyplot().subplots(
         1, len(names), figsize=(2 + 1.7 * len(names), 4.6), squeeze=False, constrained_layout=True
     )
     kinds = list(dict.fromkeys(kind for row in rows for kind in getattr(row, quantity)))
@@ -120,13 +110,13 @@ def draw_bytes(rows: Sequence[Row], quantity: str, cases: Sequence[tuple[str, in
         axes.set_xticks(range(len(chosen)), [_short(row) for row in chosen], rotation=60, ha="right", fontsize=8)
     panels[0][0].set_ylabel("GB")
     _legend(figure, panels[0][0])
-    return _svg(pyplot, figure)
+    return _svg(figure)
 
 
 def draw_rates(points: Sequence[Point]) -> str:
     """Draw throughput and energy efficiency against each size that is changed; bands of the efficiency are lines."""
-    pyplot, sweeps = _pyplot(), list(dict.fromkeys(point.swept for point in points))
-    figure, panels = pyplot.subplots(
+    sweeps = list(dict.fromkeys(point.swept for point in points))
+    figure, panels = pyplot().subplots(
         len(RATES), len(sweeps), figsize=(11, 6.5), sharex="col", sharey="row", squeeze=False, constrained_layout=True
     )
     for line, (name, label) in zip(panels, RATES.items(), strict=True):
@@ -138,15 +128,15 @@ def draw_rates(points: Sequence[Point]) -> str:
             axes.grid(which="both", alpha=0.25)
             sizes = sorted({point.size for point in points if point.swept == swept})
             axes.set_xticks(sizes, [str(size) for size in sizes])
-            axes.xaxis.set_minor_locator(pyplot.matplotlib.ticker.NullLocator())
-            axes.yaxis.set_major_locator(pyplot.matplotlib.ticker.LogLocator(subs=TICKS))
+            axes.xaxis.set_minor_locator(pyplot().matplotlib.ticker.NullLocator())
+            axes.yaxis.set_major_locator(pyplot().matplotlib.ticker.LogLocator(subs=TICKS))
             axes.yaxis.set_major_formatter("{x:g}")
             axes.yaxis.set_minor_formatter("")
         line[0].set_ylabel(label)
     for axes, swept in zip(panels[-1], sweeps, strict=True):
         axes.set_xlabel(SIZES[swept])
     _legend(figure, panels[0][0])
-    return _svg(pyplot, figure)
+    return _svg(figure)
 
 
 def _curve(axes, number, chosen, name):
@@ -165,8 +155,8 @@ def draw_kinds(points: Sequence[Point], quantity: str) -> str:
 
     Above each bar stands the whole, in GB.
     """
-    pyplot, sweeps, cases = _pyplot(), list(dict.fromkeys(point.swept for point in points)), _cases(points)
-    figure, panels = pyplot.subplots(
+    sweeps, cases = list(dict.fromkeys(point.swept for point in points)), _cases(points)
+    figure, panels = pyplot().subplots(
         len(cases), len(sweeps), figsize=(11, 7.5), sharex="col", sharey=True, squeeze=False, constrained_layout=True
     )
     kinds = list(dict.fromkeys(kind for point in points for kind in getattr(point.row, quantity)))
@@ -187,7 +177,7 @@ def draw_kinds(points: Sequence[Point], quantity: str) -> str:
     for axes, swept in zip(panels[-1], sweeps, strict=True):
         axes.set_xlabel(SIZES[swept])
     _legend(figure, panels[0][0])
-    return _svg(pyplot, figure)
+    return _svg(figure)
 
 
 def draw_boards(points: Sequence[Mapping]) -> str:
@@ -198,8 +188,8 @@ def draw_boards(points: Sequence[Mapping]) -> str:
     points : sequence of dict
         ``benchmark``, ``boards``; the gains ``shared``, ``pipeline``, or None, and ``batch_each``.
     """
-    pyplot, names = _pyplot(), list(dict.fromkeys(point["benchmark"] for point in points))
-    figure, panels = pyplot.subplots(1, 2, figsize=(10, 4.4), sharey=True, constrained_layout=True)
+    names = list(dict.fromkeys(point["benchmark"] for point in points))
+    figure, panels = pyplot().subplots(1, 2, figsize=(10, 4.4), sharey=True, constrained_layout=True)
     counts = sorted({1, *(point["boards"] for point in points)})
     for number, name in enumerate(names):
         chosen = [point for point in points if point["benchmark"] == name]
@@ -216,7 +206,7 @@ def draw_boards(points: Sequence[Mapping]) -> str:
         axes.grid(alpha=0.25)
     panels[0].set_ylabel("times as fast as one board")
     _legend(figure, panels[0])
-    return _svg(pyplot, figure)
+    return _svg(figure)
 
 
 def _stack(axes, found, kinds):

@@ -1,12 +1,11 @@
 """Draws a study."""
 
-import importlib
-import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from etalstm.drawing import look_of, pyplot, save_figure
 from etalstm.storage import DENSE
 from etalstm.studies.reduction import Reduction
 from etalstm.studies.score import Score
@@ -18,17 +17,9 @@ PANELS = {
     "arithmetic": "multiplications left,\nof all products",
     "delta_density": "nonzero share of δ\n",
 }
-# Eight colours that differ for the colour-blind, too (Okabe and Ito, 2008), each with a marker of its own.
-COLOURS = ("#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7", "#999999")
-MARKERS = "os^DvP*Xp"  # 9, which has no divisor in common with 8: 72 runs look different
 LEGEND = (
     "runs (seeds); hollow: a single one\nbars: standard error of the difference\nfrom dense runs with the same seeds"
 )
-
-
-def can_draw() -> bool:
-    """Tell whether matplotlib is installed; it is needed for nothing else."""
-    return importlib.util.find_spec("matplotlib") is not None
 
 
 def draw(study: dict, path: Path, score: Score) -> None:
@@ -44,39 +35,25 @@ def draw(study: dict, path: Path, score: Score) -> None:
     score : Score
         What the runs were judged by.
     """
-    pyplot = _pyplot()
     rows = [row | {"error": error} for row, error in zip(summarise(study), standard_errors(study), strict=True)]
     height = max(4, 0.18 * (len(rows) + 6))  # inches: all of the legend's lines
-    figure, panels = pyplot.subplots(1, len(PANELS), figsize=(11, height), sharey=True, constrained_layout=True)
+    figure, panels = pyplot().subplots(1, len(PANELS), figsize=(11, height), sharey=True, constrained_layout=True)
     for axes, (cost, label) in zip(panels, PANELS.items(), strict=True):
         _draw_panel(axes, rows, cost, lower=score.lower)
         axes.set_xlabel(label)
     panels[0].set_ylabel(score.label)
     legend = {"loc": "outside right upper", "fontsize": 8, "title_fontsize": 8, "alignment": "left"}
     figure.legend(*panels[0].get_legend_handles_labels(), title=LEGEND, **legend)
-    _save(figure, path)
-
-
-def _pyplot():
-    matplotlib = importlib.import_module("matplotlib")
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "etalstm"  # equal studies give equal files
-    return importlib.import_module("matplotlib.pyplot")
-
-
-def _save(figure, path: Path) -> None:
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
-    _pyplot().close(figure)
+    save_figure(figure, path)
 
 
 def draw_sizes(rows: Rows, path: Path) -> None:
     """Draw each of :data:`etalstm.studies.sizes.MEASURES` against the units of a layer, a line for each reduction."""
-    pyplot = _pyplot()
-    figure, panels = pyplot.subplots(1, len(MEASURES), figsize=(14, 4), sharey=True, constrained_layout=True)
+    figure, panels = pyplot().subplots(1, len(MEASURES), figsize=(14, 4), sharey=True, constrained_layout=True)
     for axes, (label, give) in zip(panels, MEASURES.items(), strict=True):
         for number, (reduction, by_size) in enumerate(rows.items()):
-            look = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
-            axes.plot(list(by_size), [give(row) for row in by_size.values()], label=str(reduction), **look)
+            values = [give(row) for row in by_size.values()]
+            axes.plot(list(by_size), values, label=str(reduction), **look_of(number))
         axes.set_xscale("log", base=2)
         axes.set_xticks(list(next(iter(rows.values()))), labels=list(next(iter(rows.values()))))
         axes.set_ylim(0, 1.05)
@@ -84,13 +61,13 @@ def draw_sizes(rows: Rows, path: Path) -> None:
         axes.set_title(label, fontsize=9)
         axes.grid(alpha=0.3)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", fontsize=8, ncols=4)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def _draw_panel(axes, rows: list[dict], cost: str, lower: bool) -> None:
     """Draw the scores against one cost; with `lower` a lower score is the better one."""
     for number, row in enumerate(rows):
-        look = {"color": COLOURS[number % len(COLOURS)], "fmt": MARKERS[number % len(MARKERS)], "capsize": 3}
+        look = look_of(number) | {"linestyle": "none", "capsize": 3}
         look |= {} if row["seeds"] > 1 else {"markerfacecolor": "none"}
         axes.errorbar(row[cost], row["score"], row["error"], label=f"{row['name']} ({row['seeds']})", **look)
     best = zip(*front([(row[cost], row["score"]) for row in rows], lower), strict=True)

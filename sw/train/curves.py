@@ -1,20 +1,10 @@
 """Draws the curves of runs over each other."""
 
-import importlib
-import importlib.util
-import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from etalstm.errors import RunError
-from etalstm.host.durable import write_whole
+from etalstm.drawing import pyplot, save_figure
 from etalstm.train.loss import SCORES
-
-
-def check_can_draw() -> None:
-    """Raise :class:`RunError` unless matplotlib is installed."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise RunError("drawing needs matplotlib: pip install 'etalstm[study]'")
 
 
 def panels_of(runs: Sequence[tuple[str, list[dict]]]) -> list[str]:
@@ -46,12 +36,8 @@ def draw_runs(runs: Sequence[tuple[str, list[dict]]], path: Path, smoothing: flo
     RunError
         If matplotlib is not installed, or knows no such format.
     """
-    check_can_draw()
-    matplotlib = importlib.import_module("matplotlib")
-    matplotlib.use("Agg")
-    pyplot = importlib.import_module("matplotlib.pyplot")
     names = panels_of(runs)
-    figure, (panels,) = pyplot.subplots(
+    figure, (panels,) = pyplot().subplots(
         1, len(names), figsize=(6 * len(names), 4), squeeze=False, constrained_layout=True
     )
     for axes, name in zip(panels, names, strict=True):
@@ -61,14 +47,7 @@ def draw_runs(runs: Sequence[tuple[str, list[dict]]], path: Path, smoothing: flo
         axes.set_ylabel(name)
         axes.grid(alpha=0.3)
     panels[0].legend()
-    picture = io.BytesIO()
-    try:
-        figure.savefig(picture, format=path.suffix.removeprefix("."))
-    except ValueError as error:
-        raise RunError(f"{path}: {error}") from error
-    finally:
-        pyplot.close(figure)
-    write_whole(path, picture.getvalue())
+    save_figure(figure, path)
 
 
 def _draw_run(axes, name: str, run: str, entries: list[dict], colour: str, smoothing: float) -> None:

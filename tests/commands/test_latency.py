@@ -91,3 +91,22 @@ def test_without_pytorch_the_extra_is_named(words, monkeypatch, capsys):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert run(words) == 2
     assert "PyTorch is not installed; install the extra: pip install 'etalstm[torch]'" in capsys.readouterr().err
+
+
+def test_profiles_are_drawn_beside_each_other(tmp_path, capsys):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: the extra study")
+    path, picture = tmp_path / "p.json", tmp_path / "p.svg"
+    assert run([*SMALL, "--out", str(path)]) == 0
+    assert run(["profile", "draw", str(path), str(path), "--out", str(picture)]) == 0
+    assert picture.read_bytes().count(b"<!-- hysteresis points -->") == 1, "a legend in the first panel"
+    assert run(["profile", "draw", str(path), "--out", str(tmp_path / "p.xyz")]) == 2
+    assert "xyz" in capsys.readouterr().err and not (tmp_path / "p.xyz").exists()
+
+
+def test_a_profile_without_sizes_that_fit_is_not_drawn(tmp_path, capsys):
+    path = tmp_path / "p.json"
+    assert run([*SMALL, "--out", str(path)]) == 0
+    table = json.loads(path.read_text())
+    path.write_text(json.dumps(table | {"latencies": dict.fromkeys(table["latencies"])}))
+    assert run(["profile", "draw", str(path), "--out", str(tmp_path / "p.svg")]) == 2
+    assert "holds none of the sizes, so there is nothing to draw" in capsys.readouterr().err

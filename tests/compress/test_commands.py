@@ -11,6 +11,7 @@ from etalstm.cli import run
 from etalstm.compress import run as runs
 from etalstm.compress.run import entries_of_rounds
 from etalstm.profile.profile import load
+from etalstm.studies.shrinking import read_runs
 from etalstm.train.metrics import read_log
 
 SMALL = [
@@ -131,3 +132,16 @@ def test_the_host_is_timed(tmp_path, capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["machine"] == "host" and found["unit"] == "seconds" and found["tolerance"] == 0.05
     assert len(found["latencies"]) == 3 and all(seconds > 0 for seconds in found["latencies"].values())
+
+
+def test_runs_are_set_beside_each_other_and_timed(begin, profile, tmp_path, capsys):
+    assert begin("--profile", profile, "--rounds", "1", "--growth-epochs", "0") == 0
+    out = tmp_path / "study"
+    timed = ["--host", "--steps", "5", "--turns", "1"]
+    assert run(["study", "compress", str(tmp_path / "run"), *timed, "--out", str(out)]) == 0
+    (found,) = read_runs([out / "shrinking.json"])
+    rounds = entries_of_rounds(read_log(tmp_path / "run/metrics.jsonl"))
+    assert [one.lstm_parameters for one in found.networks] == [entry["lstm_parameters"] for entry in rounds]
+    assert [one.test for one in found.networks] == [entry["test_perplexity"] for entry in rounds]
+    assert all(network.milliseconds > 0 for _, network in found.shown)
+    assert "eta-lstm study compress RUN ... --host --steps 5 --out DIR" in capsys.readouterr().out

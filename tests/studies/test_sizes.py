@@ -5,8 +5,8 @@ import json
 import pytest
 
 from etalstm.cli import run
+from etalstm.drawing import can_draw
 from etalstm.errors import RunError
-from etalstm.studies.figure import can_draw
 from etalstm.studies.sizes import read_sizes, rows_by_size
 
 RUNS = "dense,ms1:0.1"

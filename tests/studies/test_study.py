@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from etalstm.cli import run
+from etalstm.drawing import can_draw
 from etalstm.errors import RunError
-from etalstm.studies.figure import can_draw, front, standard_errors
+from etalstm.studies.figure import front, standard_errors
 from etalstm.studies.page import markdown
 from etalstm.studies.reduction import Reduction
 from etalstm.studies.score import others_of, score_name, score_of

@@ -1,0 +1,74 @@
+"""Draws runs of ``eta-lstm compress``: how much worse the networks became, by how many times smaller they are."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from etalstm.drawing import COLOURS, MARKERS, pyplot, save_figure
+from etalstm.studies.shrinking import ACCEPTED, Network, ShrunkRun
+from etalstm.studies.shrinking_page import fold, kinds
+
+PANELS = {"LSTM parameters": "LSTM parameters, times fewer", "cycles": "cycles of an iteration, times fewer"}
+SPLITS = {"validation": "validation", "test": "test"}
+
+
+def draw_runs(runs: Sequence[ShrunkRun], path: Path) -> None:
+    """Draw scores on validation and test against parameters and cycles, both compared with the dense start.
+
+    A colour is a kind of run, a marker a seed. Lines join the networks that were accepted; a hollow mark was rejected.
+
+    Parameters
+    ----------
+    runs : sequence of ShrunkRun
+        Of one task.
+    path : Path
+        Its ending says the format.
+
+    Raises
+    ------
+    RunError
+        If matplotlib is not installed, or knows no such format.
+    """
+    figure, panels = pyplot().subplots(2, 2, figsize=(10, 7), sharex="col", sharey="row", constrained_layout=True)
+    unit, tolerance = runs[0].score.unit, runs[0].settings["tolerance"]
+    for line, split in zip(panels, SPLITS, strict=True):
+        for axes, cost in zip(line, PANELS, strict=True):
+            _draw_panel(axes, runs, cost, split)
+        line[0].set_ylabel(f"{SPLITS[split]}: worse than\nthe dense start, {unit}")
+    for axes in panels[0]:  # networks are accepted by the validation score
+        axes.axhline(tolerance * (100 if runs[0].score.relative else 1), color="0.6", linestyle=":", zorder=0)
+    for axes, label in zip(panels[1], PANELS.values(), strict=True):
+        axes.set_xlabel(label)
+    title = "runs, seed\nhollow: rejected\ndotted: the limit"
+    legend = {"loc": "outside right upper", "fontsize": 8, "title_fontsize": 8, "alignment": "left"}
+    figure.legend(*panels[0][0].get_legend_handles_labels(), title=title, **legend)
+    save_figure(figure, path)
+
+
+def _draw_panel(axes, runs: Sequence[ShrunkRun], cost: str, split: str) -> None:
+    for number, (name, members) in enumerate(kinds(runs).items()):
+        for run in members:
+            look = {
+                "color": COLOURS[number % len(COLOURS)],
+                "marker": MARKERS[run.seed % len(MARKERS)],
+                "markersize": 5,
+            }
+            accepted = _points(run, cost, split, lambda one: one.decision == ACCEPTED)
+            axes.plot(*accepted, linewidth=1, label=f"{name}, {run.seed}", **look)
+            rejected = _points(run, cost, split, lambda one: one.decision != ACCEPTED)
+            axes.plot(*rejected, linestyle="none", markerfacecolor="none", **look)
+    axes.set_xscale("log")
+    axes.axhline(0, color="0.6", linewidth=1, zorder=0)
+    axes.grid(alpha=0.3, which="both")
+
+
+def _points(run: ShrunkRun, cost: str, split: str, wanted: Callable[[Network], bool]) -> tuple[list, list]:
+    """Give how many times smaller the wanted networks are, and how much worse, where both are known."""
+    dense = getattr(run.dense, split)
+    pairs = [
+        (times, run.score.worse(score, dense))
+        for one in run.networks
+        if wanted(one)
+        and (times := fold(run, one, cost)) is not None
+        and (score := getattr(one, split)) is not None
+    ]  # fmt: skip
+    return [times for times, _ in pairs], [worse for _, worse in pairs]
