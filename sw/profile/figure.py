@@ -46,4 +46,5 @@ def _draw_profile(axes, profile: Profile) -> None:
         f"{profile.machine}, {profile.cell}, B {profile.batch}, T {profile.steps}\n"
         f"{profile.never_pays:.1%} never pay at tolerance {profile.tolerance:g}", fontsize=9,
     )  # fmt: skip
+    axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
