@@ -208,7 +208,8 @@ def _read_run(folder: Path) -> ShrunkRun:
         raise RunError(f"{folder}: the run has not ended; eta-lstm compress --resume --out {folder} goes on with it")
     score = SCORES[settings["task"]].entry
     rounds = [_network(entry, score, log) for entry in entries if entry["kind"] == "epoch" and "decision" in entry]
-    return ShrunkRun(settings=settings, networks=rounds)
+    names = {name: Path(settings[name]).name for name in PLACES if name in settings}  # nobody else has these folders
+    return ShrunkRun(settings=settings | names, networks=rounds)
 
 
 def _network(entry: dict, score: str, source: Path) -> Network:

@@ -56,9 +56,13 @@ def _draw_panel(axes, runs: Sequence[ShrunkRun], cost: str, split: str) -> None:
             axes.plot(*accepted, linewidth=1, label=f"{name}, {run.seed}", **look)
             rejected = _points(run, cost, split, lambda one: one.decision != ACCEPTED)
             axes.plot(*rejected, linestyle="none", markerfacecolor="none", **look)
+    ticker = pyplot().matplotlib.ticker
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+    axes.xaxis.set_minor_formatter(ticker.NullFormatter())
     axes.axhline(0, color="0.6", linewidth=1, zorder=0)
-    axes.grid(alpha=0.3, which="both")
+    axes.grid(alpha=0.3)
 
 
 def _points(run: ShrunkRun, cost: str, split: str, wanted: Callable[[Network], bool]) -> tuple[list, list]:

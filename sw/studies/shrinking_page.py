@@ -111,4 +111,4 @@ than the dense start of the same seed in {unit}, mean (worst). Networks were acc
 EVERY = """\
 Scores: {score}. In brackets: how many times less than the dense start. Parameters count what is not zero. **Cycles**
 are those of a training iteration on the preset by the cycle model. **Ms** are those of a forward and a backward pass of
-PyTorch's LSTM of that size on one processor; masks inside a matrix save none of them."""
+PyTorch's LSTM of that size, on the computer that made this page; masks inside a matrix save none of them."""

@@ -11,7 +11,7 @@ from etalstm.studies.shrinking import read_runs
 
 SETTINGS = {
     "task": "speech", "phases": ["prune-units", "prune-weights"], "seed": 0, "hidden": 8, "batch": 2, "tolerance": 1.0,
-    "data": "/a", "profile": "p.json", "guided": "all", "cell": "lstm",
+    "data": "/x/a", "profile": "p.json", "guided": "all", "cell": "lstm",
 }  # fmt: skip
 ROUNDS = (  # phase, decision, units, LSTM parameters, cycles, validation, test
     ("dense", "accepted", 8, 800, 900, 10.0, 12.0),
@@ -73,6 +73,7 @@ def test_the_file_of_a_study_stands_for_its_runs(write, tmp_path):
     assert study(tmp_path / "two", tmp_path / "one/shrinking.json", write("b", seed=1)) == 0
     runs = read_runs([tmp_path / "two/shrinking.json"])
     assert [one.seed for one in runs] == [0, 1] and runs[0] == read_runs([tmp_path / "a"])[0]
+    assert runs[0].settings["data"] == "a", "the name alone, not where it lay"
 
 
 def test_what_does_not_fit_the_preset_has_no_cycles(write, tmp_path, capsys):
