@@ -12,7 +12,7 @@ from etalstm.studies.study import summarise
 from etalstm.studies.written import read_command, read_study
 from etalstm.weight_format import FLOAT32
 
-STUDIES = {"trec10": "trec", "ptb": "ptb", "imdb": "imdb", "waymo": "ethucy", "wmt": "multi30k", "babi": "babi"}
+STUDIES = {"trec10": "trec", "ptb": "ptb_2epochs", "imdb": "imdb", "waymo": "ethucy", "wmt": "multi30k", "babi": "babi"}
 """Folder of the study that stands for each benchmark."""
 
 ASSUMED = "trec"  # the study of a benchmark that has none
