@@ -11,6 +11,7 @@ from etalstm.commands.application import BAD_INPUT
 from etalstm.commands.paper import answer
 from etalstm.errors import RunError
 from etalstm.hw.config import preset
+from etalstm.paper.densities import sources
 from etalstm.paper.requests import Request
 from etalstm.paper.runs import Runs
 from tests.paper.compared import measure
@@ -98,5 +99,5 @@ def test_the_command_writes_its_files_and_asks_the_model_once(tmp_path, capsys, 
         written.append([(tmp_path / f"paper.{kind}").read_bytes() for kind in ("json", "md", "html")])
     assert written[0] == written[1] and len(asked) == len(set(asked)) == 24 + 2 * 4
     assert capsys.readouterr().out.split() == [str(tmp_path / "paper.html")] * 2
-    assert {"trec", "ptb"} <= json.loads(written[0][0])["densities"]["sets"].keys()
+    assert set(sources()["benchmarks"].values()) == json.loads(written[0][0])["densities"]["sets"].keys()
     assert b"eta-lstm paper --out DIR --quick" in written[0][1]
