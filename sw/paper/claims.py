@@ -85,7 +85,7 @@ CLAIMS = (
     Claim("data movement cut, activations", "%", 32.89, None, "movement", ETA, "activations",
           "Skipping zeros moves no fewer, and delta inputs move more. Skipped cells have no gradients that arrive or "
           "leave, so MS2 moves fewer. Dense tensors may leave Dyn-Arch memory for fewer groups of channels.",
-          "Activations in bfloat16, and only those of x and h that changed. Both give other bits."),
+          "Activations in bfloat16, which gives other bits."),
     Claim("data movement cut, intermediates", "%", 80.04, None, "movement", ETA, "intermediates",
           "Streams in bfloat16 take the place of dense tensors. With delta inputs the sums of the gates go to "
           "memory and come back, and count as intermediates.",

@@ -14,11 +14,11 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveFloat, Posit
 
 from etalstm.errors import RunError
 from etalstm.host.durable import write_whole
+from etalstm.train.folder import RunFolder
 from etalstm.train.metrics import read_log
 from etalstm.train.strict import check
 
 FILE = "shrinking.json"
-SETTINGS, METRICS = "settings.toml", "metrics.jsonl"
 ACCEPTED = "accepted"
 DENSE = "dense"
 PLACES = ("data", "engine", "profile", "input_profile")  # settings that name a place: they are no part of a kind
@@ -194,11 +194,11 @@ def _read_study(path: Path) -> list[ShrunkRun]:
 
 
 def _read_run(folder: Path) -> ShrunkRun:
-    path, log = folder / SETTINGS, folder / METRICS
+    path, log = RunFolder(folder).settings, RunFolder(folder).metrics
     try:
         settings = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise RunError(f"{folder}: there is no run of eta-lstm compress in it: no {SETTINGS}") from error
+        raise RunError(f"{folder}: there is no run of eta-lstm compress in it: no {path.name}") from error
     except ValueError as error:
         raise RunError(f"{path}: no TOML: {error}") from error
     if settings.get("task") not in SCORES or not {"seed", "phases"} <= settings.keys():

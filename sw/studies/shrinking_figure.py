@@ -8,7 +8,7 @@ from etalstm.studies.shrinking import ACCEPTED, Network, ShrunkRun
 from etalstm.studies.shrinking_page import fold, kinds
 
 PANELS = {"LSTM parameters": "LSTM parameters, times fewer", "cycles": "cycles of an iteration, times fewer"}
-SPLITS = {"validation": "validation", "test": "test"}
+SPLITS = ("validation", "test")
 
 
 def draw_runs(runs: Sequence[ShrunkRun], path: Path) -> None:
@@ -33,7 +33,7 @@ def draw_runs(runs: Sequence[ShrunkRun], path: Path) -> None:
     for line, split in zip(panels, SPLITS, strict=True):
         for axes, cost in zip(line, PANELS, strict=True):
             _draw_panel(axes, runs, cost, split)
-        line[0].set_ylabel(f"{SPLITS[split]}: worse than\nthe dense start, {unit}")
+        line[0].set_ylabel(f"{split}: worse than\nthe dense start, {unit}")
     for axes in panels[0]:  # networks are accepted by the validation score
         axes.axhline(tolerance * (100 if runs[0].score.relative else 1), color="0.6", linestyle=":", zorder=0)
     for axes, label in zip(panels[1], PANELS.values(), strict=True):
