@@ -15,6 +15,7 @@ from etalstm.host.crew import CREW
 TERMS = 256
 """Terms of a block. Those of two panels, and the scalars of a tile, fit the first cache."""
 INFINITY_BITS = np.uint32(0x7F80_0000)
+NO_NUMBER = np.uint32(0xFFFF_FFFF)
 ACROSS = 8
 """Columns that are copied together."""
 LAY_PRODUCTS = 32
@@ -27,7 +28,8 @@ class Matrix(NamedTuple):
     Members
     -------
     panels : array, float32, (panels, terms, WIDTH)      the columns, +0 beyond the last
-    sizes : array, float64, (blocks of terms, 2)         smallest and largest magnitude, see :func:`magnitudes`
+    sizes : array, float64, (panels, blocks of terms, 2)
+        Smallest and largest magnitude, see :func:`magnitudes`.
     """
 
     panels: np.ndarray
@@ -35,7 +37,7 @@ class Matrix(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def survey(array, first, stop, nonzero):
+def survey(array, first, stop, nonzero, least):
     """Look at the numbers in some columns of a matrix.
 
     Parameters
@@ -43,6 +45,8 @@ def survey(array, first, stop, nonzero):
     array : array, float32, 2 dimensions, C order
     first, stop : int                           the columns
     nonzero : array, uint32, (rows,)            gets how many numbers of each row are not zero
+    least : array, float32, (rows,)             gets the smallest magnitude of each row that is not zero; inf if there
+                                                is none
 
     Returns
     -------
@@ -51,26 +55,28 @@ def survey(array, first, stop, nonzero):
         infinity or a NaN: 0 and inf.
     """
     bits = array.view(np.uint32)
-    low, high = np.uint32(0xFFFF_FFFF), np.uint32(0)
+    lowest, high = NO_NUMBER, np.uint32(0)
     for n in range(len(array)):
-        count = np.uint32(0)
+        count, low = np.uint32(0), NO_NUMBER
         for m in range(stop - first):
             word = np.uint32(bits[n, np.uintp(first + m)] & np.uint32(0x7FFF_FFFF))
             low = min(low, np.uint32(word - np.uint32(1)))  # zero wraps to the top, out of the way
             high = max(high, word)
             count = np.uint32(count + np.uint32(word != 0))
         nonzero[n] = count
+        least[n] = np.inf if low == NO_NUMBER else np.uint32(low + np.uint32(1)).view(np.float32)
+        lowest = min(lowest, low)
     if high >= INFINITY_BITS:
         return 0.0, np.inf
     if high == 0:
         return np.inf, 0.0
-    return np.float64(np.uint32(low + np.uint32(1)).view(np.float32)), np.float64(np.uint32(high).view(np.float32))
+    return np.float64(np.uint32(lowest + np.uint32(1)).view(np.float32)), np.float64(np.uint32(high).view(np.float32))
 
 
 @njit(nogil=True, cache=True)
 def magnitudes(array):
     """Give what :func:`survey` returns of a whole array in C order."""
-    return survey(array.reshape(1, array.size), 0, array.size, np.empty(1, np.uint32))
+    return survey(array.reshape(1, array.size), 0, array.size, np.empty(1, np.uint32), np.empty(1, np.float32))
 
 
 @njit(nogil=True, cache=True)
@@ -144,7 +150,7 @@ def _matrix(terms, columns, fill) -> Matrix:
     panels = _aligned(-(-columns // WIDTH), terms)
     sizes = np.empty((len(panels), -(-terms // TERMS), 2), np.float64)
     CREW.share(len(panels), panels.size * LAY_PRODUCTS, lambda *piece: fill(panels, sizes, *piece))
-    return Matrix(panels, np.stack([sizes[:, :, 0].min(axis=0), sizes[:, :, 1].max(axis=0)], axis=1))
+    return Matrix(panels, sizes)
 
 
 def _aligned(panels, terms):

@@ -1,8 +1,9 @@
 """The MAC sums, compiled: the order of the reference, as fast as the processor multiplies and adds.
 
 Threads share out independent sums only; no sum is ever reordered, no multiply fused with an add. Flushing costs several
-times the arithmetic. So the magnitudes of each block's operands are looked at first. Where no product and no partial
-sum can be subnormal, infinite or no number, nothing is flushed (:func:`is_plain`).
+times the arithmetic. So the magnitudes of each block's operands are looked at first (:func:`kind_of`). Where no product
+and no partial sum can be subnormal, nothing is flushed. Where some can, each tile of the block is looked at by itself.
+Where one can be infinite or no number, rows go one by one.
 """
 
 from typing import NamedTuple
@@ -11,28 +12,36 @@ import numpy as np
 from numba import njit
 
 from etalstm.golden.packing import TERMS, Matrix, copy_rows_across, magnitudes, matrix_of, matrix_of_rows, survey
-from etalstm.golden.tile import ROWS, SIDE, SIDES, WIDTH, add_flushing, add_tile, side_of
+from etalstm.golden.tile import ROWS, SIDE, SIDES, WIDTH, add_any, add_flushing, add_tile, side_of
 from etalstm.host.crew import CREW
 
 TILES = 8
 CHUNK = TILES * ROWS
 GROUP = max(SIDES)  # panels whose terms stay in the second cache while all rows of a block are added to
 ZERO, MINUS_ZERO = np.float32(0), np.float32(-0.0)
-PLAIN_MINIMUM = 2.0**-102  # 24 bits above the smallest normal number
-PLAIN_MAXIMUM = 2.0**126
+# A sum with a product p of at least this size is never subnormal. Either the other number is less than p/2: more than
+# p/2 is left. Or it is a multiple of the smallest normal number, 2^-126, as p is: then so is their rounded sum.
+PLAIN_MINIMUM = 2.0**-102
+FINITE_MAXIMUM = 2.0**126
+# What sums and products can be: zeros and normal numbers; subnormal ones, too; also infinities and NaNs.
+PLAIN, FINITE, ANY = range(3)
 
 
 @njit(nogil=True, cache=True)
-def is_plain(terms, matrix, scalars, start):
-    """Tell whether sums of `terms` products can do without flushing, given (smallest, largest) magnitudes.
+def kind_of(terms, matrix, scalars, start):
+    """Tell what sums of `terms` products can come to: PLAIN, FINITE or ANY.
 
-    A product of at least 2^-102 is, after rounding, a multiple of 2^-125, and so is a starting value of at least
-    2^-102; a sum of multiples of 2^-125, rounded, is again one, hence zero or a normal number.
+    Parameters
+    ----------
+    terms : int
+    matrix, scalars : tuples of float       the smallest magnitude that is not zero, and the largest one
+    start : float                           the largest magnitude of what the products are added to
     """
-    if matrix[1] == np.inf or scalars[1] == np.inf or start[1] == np.inf:
-        return False
-    smallest = min(matrix[0] * scalars[0], start[0])
-    return smallest >= PLAIN_MINIMUM and terms * matrix[1] * scalars[1] + start[1] < PLAIN_MAXIMUM
+    if matrix[1] == np.inf or scalars[1] == np.inf or start == np.inf:
+        return ANY
+    if terms * matrix[1] * scalars[1] + start >= FINITE_MAXIMUM:
+        return ANY
+    return PLAIN if matrix[0] * scalars[0] >= PLAIN_MINIMUM else FINITE
 
 
 class Block(NamedTuple):
@@ -45,6 +54,9 @@ class Block(NamedTuple):
     scalars : array, float32, (rows, terms), C order
     first, stop : int                       the block has the terms from `first` to `stop`
     nonzero : array, uint32, (rows,)        how many of the block's scalars are not zero
+    least : array, float32, (rows,)         the smallest magnitude among these
+    least_of_panel : array, float64, (panels,)
+        The same of the block's terms.
     """
 
     total: np.ndarray
@@ -53,6 +65,8 @@ class Block(NamedTuple):
     first: int
     stop: int
     nonzero: np.ndarray
+    least: np.ndarray
+    least_of_panel: np.ndarray
 
 
 class Tile(NamedTuple):
@@ -93,14 +107,18 @@ def _tile_of(block, chosen, at, rows, picks, begin):
 
 
 @njit(nogil=True, cache=True)
-def _repeat(block, chosen, at, left, panel, side):
+def _repeat(block, chosen, at, left, panel, side, plain):
     """Add the block's terms, in some panels, to those rows that a tile has left as they were: one by one."""
+    total, panels, scalars = block.total, block.panels, block.scalars
     picks = np.empty(block.stop - block.first, np.intp)
     while left:
         if left & 1:
             end = _tile_of(block, chosen, at, 1, picks, 0).end
             for p in range(panel, panel + side):
-                add_tile(block.total, chosen, at, 1, block.panels, p, False, block.scalars, picks, 0, end, False)
+                if plain:
+                    add_tile(total, chosen, at, 1, panels, p, False, scalars, picks, 0, end, False)
+                else:
+                    add_flushing(total, chosen, at, 1, panels, p, scalars, picks, 0, end, False)
         at, left = at + 1, left >> 1
 
 
@@ -142,7 +160,7 @@ def _add_group(block, chosen, picks, tiles, first, stop):
                 break
             left = add_tile(total, chosen, at, rows, panels, panel, side == SIDE, scalars, picks, begin, end, mixed)
             if left:
-                _repeat(block, chosen, at, left, panel, side)
+                _repeat(block, chosen, at, left, panel, side, True)
     for at, rows, begin, end, mixed in tiles:
         panel = stop if rows == ROWS else first
         while panel < stop:
@@ -150,46 +168,82 @@ def _add_group(block, chosen, picks, tiles, first, stop):
             side = side_of(rows) if wide else 1
             left = add_tile(total, chosen, at, rows, panels, panel, wide, scalars, picks, begin, end, mixed)
             if left:
-                _repeat(block, chosen, at, left, panel, side)
+                _repeat(block, chosen, at, left, panel, side, True)
             panel += side
 
 
 @njit(nogil=True, cache=True)
-def _add_block(block):
-    """Add the terms of a block to at most ``CHUNK`` rows, none of which needs flushing."""
+def _is_plain(block, chosen, at, rows, panel):
+    """Tell whether the sums of a tile in a panel do without flushing."""
+    least = np.float32(np.inf)
+    for n in range(at, at + rows):
+        least = min(least, block.least[chosen[n]])
+    return least * block.least_of_panel[panel] >= PLAIN_MINIMUM
+
+
+@njit(nogil=True, cache=True)
+def _add_finite(block, chosen, picks, tiles):
+    """Add the block's terms to the rows of all tiles; flush those tiles in which a result could be subnormal."""
+    total, panels, scalars = block.total, block.panels, block.scalars
+    for panel in range(len(panels)):
+        for at, rows, begin, end, mixed in tiles:
+            plain = _is_plain(block, chosen, at, rows, panel)
+            if plain:
+                left = add_tile(total, chosen, at, rows, panels, panel, False, scalars, picks, begin, end, mixed)
+            else:
+                left = add_flushing(total, chosen, at, rows, panels, panel, scalars, picks, begin, end, mixed)
+            if left:
+                _repeat(block, chosen, at, left, panel, 1, plain)
+
+
+@njit(nogil=True, cache=True)
+def _add_block(block, plain):
+    """Add the terms of a block to at most ``CHUNK`` rows, `plain` or finite."""
     picks = np.empty(len(block.scalars) * (block.stop - block.first), np.intp)
     chosen = np.empty(len(block.scalars), np.intp)
     tiles = _tiles_of(block, chosen, picks)
+    if not plain:
+        _add_finite(block, chosen, picks, tiles)
+        return
     for first in range(0, len(block.panels), GROUP):
         _add_group(block, chosen, picks, tiles, first, min(first + GROUP, len(block.panels)))
 
 
 @njit(nogil=True, cache=True)
-def _add_flushing(block):
-    """Add the terms of a block, every product and every sum flushed."""
+def _add_any(block):
+    """Add the terms of a block row by row: the product of a zero scalar with an infinity would be a NaN."""
     picks, row = np.empty(block.stop - block.first, np.intp), np.empty(1, np.intp)
     for n in range(len(block.scalars)):
         row[0] = n
         end = _tile_of(block, row, 0, 1, picks, 0).end
         for panel in range(len(block.panels)):
-            add_flushing(block.total, row, 0, block.panels, panel, block.scalars, picks, 0, end, False)
+            add_any(block.total, row, 0, block.panels, panel, block.scalars, picks, 0, end, False)
+
+
+@njit(nogil=True, cache=True)
+def _block_of(total, matrix, scalars, first, stop):
+    """Make a block; give it with the (smallest, largest) magnitudes of its terms and of its scalars."""
+    sizes = matrix.sizes[:, first // TERMS]
+    nonzero, least = np.empty(len(scalars), np.uint32), np.empty(len(scalars), np.float32)
+    factors = survey(scalars, first, stop, nonzero, least)
+    block = Block(total, matrix.panels, scalars, first, stop, nonzero, least, sizes[:, 0])
+    return block, (sizes[:, 0].min(), sizes[:, 1].max()), factors
 
 
 @njit(nogil=True, cache=True)
 def _accumulate_chunk(total, matrix, scalars):
     """Do what :func:`accumulate` does with at most ``CHUNK`` rows."""
-    nonzero, start = np.empty(len(scalars), np.uint32), magnitudes(total)
+    start = magnitudes(total)[1]
     for first in range(0, scalars.shape[1], TERMS):
-        stop = min(first + TERMS, scalars.shape[1])
-        low, high = matrix.sizes[first // TERMS]
-        factors = survey(scalars, first, stop, nonzero)
-        block = Block(total, matrix.panels, scalars, first, stop, nonzero)
-        if is_plain(stop - first, (low, high), factors, start):
-            _add_block(block)
-            start = PLAIN_MINIMUM, start[1] + (stop - first) * high * factors[1]
+        terms = min(TERMS, scalars.shape[1] - first)
+        block, sizes, factors = _block_of(total, matrix, scalars, first, first + terms)
+        kind = kind_of(terms, sizes, factors, start)
+        if kind == ANY:
+            _add_any(block)
+            start = magnitudes(total)[1]
         else:
-            _add_flushing(block)
-            start = magnitudes(total)
+            _add_block(block, kind == PLAIN)
+            start += terms * sizes[1] * factors[1]
 
 
 @njit(nogil=True, cache=True)

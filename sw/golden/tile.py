@@ -38,13 +38,18 @@ def _constant(value: float) -> ir.Constant:
     return ir.Constant(_VECTOR, [value] * WIDTH)
 
 
-def _flushed(builder, z):
-    """Flush results: :func:`etalstm.golden.arithmetic.flush` of a vector."""
+def _flushed_number(builder, z):
+    """Flush results of which none is a NaN."""
     words = builder.bitcast(z, _WORDS)
     sign = builder.and_(words, ir.Constant(_WORDS, [_SIGN] * WIDTH))
     size = builder.bitcast(builder.xor(words, sign), _VECTOR)
     small = builder.fcmp_ordered("<", size, _constant(float(SMALLEST)))
-    flushed = builder.select(small, builder.bitcast(sign, _VECTOR), z)
+    return builder.select(small, builder.bitcast(sign, _VECTOR), z)
+
+
+def _flushed(builder, z):
+    """Flush results: :func:`etalstm.golden.arithmetic.flush` of a vector."""
+    flushed = _flushed_number(builder, z)
     nan = builder.bitcast(ir.Constant(_WORDS, [int(NAN.view(np.uint32))] * WIDTH), _VECTOR)
     return builder.select(builder.fcmp_unordered("uno", z, z), nan, flushed)
 
@@ -149,14 +154,15 @@ def _kernel(rows: int, panels: int, finish=lambda builder, z: z):
     return kernel
 
 
-add_flushing = _kernel(1, 1, _flushed)
-"""Add to the sums of one row in one panel, every product and every sum flushed."""
+add_any = _kernel(1, 1, _flushed)
+"""Add to the sums of one row in one panel, every product and every sum flushed, infinities and NaNs as they come."""
 _wide = {rows: _kernel(rows, side) for rows, side in zip((ROWS, 4, 2, 1), (SIDE, *SIDES), strict=True)}
 _narrow = {rows: _kernel(rows, 1) for rows in _wide}
-_most, _most_narrow = _wide[ROWS], _narrow[ROWS]
-_four, _four_narrow, _two, _two_narrow, _one, _one_narrow = (
-    kernels[rows] for rows in (4, 2, 1) for kernels in (_wide, _narrow)
-)
+_flushing = {rows: _kernel(rows, 1, _flushed_number) for rows in _wide}
+_most, _most_narrow, _most_flushing = (kernels[ROWS] for kernels in (_wide, _narrow, _flushing))
+_four, _four_narrow, _four_flushing = (kernels[4] for kernels in (_wide, _narrow, _flushing))
+_two, _two_narrow, _two_flushing = (kernels[2] for kernels in (_wide, _narrow, _flushing))
+_one, _one_narrow, _one_flushing = (kernels[1] for kernels in (_wide, _narrow, _flushing))
 _OF_FOUR, _OF_TWO, _OF_ONE = SIDES
 
 
@@ -186,3 +192,15 @@ def add_tile(total, chosen, at, rows, matrix, panel, wide, scalars, picks, begin
     if wide:
         return _one(total, chosen, at, matrix, panel, scalars, picks, begin, end, mixed)
     return _one_narrow(total, chosen, at, matrix, panel, scalars, picks, begin, end, mixed)
+
+
+@njit(nogil=True)
+def add_flushing(total, chosen, at, rows, matrix, panel, scalars, picks, begin, end, mixed):
+    """Do what :func:`add_tile` does in one panel, every product and every sum flushed. None may be a NaN."""
+    if rows == ROWS:
+        return _most_flushing(total, chosen, at, matrix, panel, scalars, picks, begin, end, mixed)
+    if rows == 4:
+        return _four_flushing(total, chosen, at, matrix, panel, scalars, picks, begin, end, mixed)
+    if rows == 2:
+        return _two_flushing(total, chosen, at, matrix, panel, scalars, picks, begin, end, mixed)
+    return _one_flushing(total, chosen, at, matrix, panel, scalars, picks, begin, end, mixed)

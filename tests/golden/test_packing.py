@@ -36,17 +36,19 @@ def test_a_vector_of_a_panel_lies_in_one_line_of_the_cache(shape):
     assert [matrix.panels.ctypes.data % 64 for matrix in matrices] == [0] * 4
 
 
-def test_sizes_are_those_of_each_block_of_terms():
+def test_sizes_are_those_of_each_panel_and_block_of_terms():
     array = np.ones((2 * TERMS + 1, WIDTH + 1), np.float32)
     array[0, 0], array[TERMS - 1, WIDTH], array[TERMS, 3], array[2 * TERMS, WIDTH] = 0.5, -4, 0, 8
-    assert matrix_of(array).sizes.tolist() == [[0.5, 4], [1, 1], [1, 8]]
+    array[TERMS : 2 * TERMS, WIDTH] = 0
+    assert matrix_of(array).sizes.tolist() == [[[0.5, 1], [1, 1], [1, 1]], [[1, 4], [np.inf, 0], [8, 8]]]
 
 
-def test_a_survey_counts_what_is_not_zero_in_each_row_of_its_columns():
+def test_a_survey_counts_what_is_not_zero_in_each_row_of_its_columns_and_finds_the_least():
     array = np.array([[9, 0, -0.0, 2, 9], [9, -3, 1, 1, 0], [9, 0, 0, 0, 9]], np.float32)
-    nonzero = np.empty(3, np.uint32)
-    assert survey(array, 1, 4, nonzero) == (1, 3)
+    nonzero, least = np.empty(3, np.uint32), np.empty(3, np.float32)
+    assert survey(array, 1, 4, nonzero, least) == (1, 3)
     assert nonzero.tolist() == [1, 3, 0]
+    assert least.tolist() == [2, 1, np.inf]
 
 
 @pytest.mark.parametrize(

@@ -212,6 +212,25 @@ def test_a_block_that_underflows_between_others_is_flushed():
     assert_same_bits("sums", compiled.mac_sums(None, matrix, scalars), reference.mac_sums(None, matrix, scalars))
 
 
+@pytest.mark.parametrize("zeros", [0, 0.2, 0.7])
+@pytest.mark.parametrize("rows", [1, 3, 2 * sums.ROWS + 3])
+def test_only_some_rows_and_columns_underflow(rows, zeros):
+    """Few values make sums that cancel; products of two small ones underflow."""
+    generator, terms = np.random.default_rng(15), packing.TERMS + 40
+    matrix, scalars = (
+        generator.choice(np.array([-1.5, -1, 1, 1.25], np.float32), size) for size in ((terms, 70), (rows, terms))
+    )
+    matrix[:, generator.random(70) < 0.3] *= np.float32(2.0**-63)
+    scalars[rows // 2 :: sums.ROWS] *= np.float32(2.0**-64)
+    matrix[generator.random(matrix.shape) < zeros / 2] = 0
+    scalars[generator.random(scalars.shape) < zeros] = -0.0
+    sizes = packing.magnitudes(matrix), packing.magnitudes(scalars)
+    assert sums.kind_of(terms, *sizes, 1.0) == sums.FINITE
+    for start in (None, generator.choice(np.array([0, -0.0, 2.0**-126, 1], np.float32), (rows, 70))):
+        expected = reference.mac_sums(start, matrix, scalars)
+        assert_same_bits("sums", compiled.mac_sums(start, matrix, scalars), expected)
+
+
 @pytest.mark.parametrize("engine", [reference, compiled])
 def test_a_sum_of_negative_zeros_stays_negative_and_an_empty_one_is_positive(engine):
     matrix = np.full((2, 1), -0.0, np.float32)
@@ -300,7 +319,7 @@ def test_large_layers_take_the_plain_loop_and_still_give_the_bits():
     arguments = layer(generator, 3, 20, 70, 130, scale=0.1)
     assert_engines_agree(arguments)
     size = packing.magnitudes(arguments[0])
-    assert sums.is_plain(200, size, size, (np.inf, 0.0))
+    assert sums.kind_of(200, size, size, 0) == sums.PLAIN
 
 
 @pytest.mark.parametrize("changed", ["a module of the folder", "codec", "contract.fields", "tables"])
