@@ -156,13 +156,13 @@ def _kernel(rows: int, panels: int, finish=lambda builder, z: z):
 
 add_any = _kernel(1, 1, _flushed)
 """Add to the sums of one row in one panel, every product and every sum flushed, infinities and NaNs as they come."""
+_most_flushing = _kernel(ROWS, 1, _flushed_number)
 _wide = {rows: _kernel(rows, side) for rows, side in zip((ROWS, 4, 2, 1), (SIDE, *SIDES), strict=True)}
 _narrow = {rows: _kernel(rows, 1) for rows in _wide}
-_flushing = {rows: _kernel(rows, 1, _flushed_number) for rows in _wide}
-_most, _most_narrow, _most_flushing = (kernels[ROWS] for kernels in (_wide, _narrow, _flushing))
-_four, _four_narrow, _four_flushing = (kernels[4] for kernels in (_wide, _narrow, _flushing))
-_two, _two_narrow, _two_flushing = (kernels[2] for kernels in (_wide, _narrow, _flushing))
-_one, _one_narrow, _one_flushing = (kernels[1] for kernels in (_wide, _narrow, _flushing))
+_most, _most_narrow = _wide[ROWS], _narrow[ROWS]
+_four, _four_narrow, _two, _two_narrow, _one, _one_narrow = (
+    kernels[rows] for rows in (4, 2, 1) for kernels in (_wide, _narrow)
+)
 _OF_FOUR, _OF_TWO, _OF_ONE = SIDES
 
 
@@ -199,8 +199,7 @@ def add_flushing(total, chosen, at, rows, matrix, panel, scalars, picks, begin, 
     """Do what :func:`add_tile` does in one panel, every product and every sum flushed. None may be a NaN."""
     if rows == ROWS:
         return _most_flushing(total, chosen, at, matrix, panel, scalars, picks, begin, end, mixed)
-    if rows == 4:
-        return _four_flushing(total, chosen, at, matrix, panel, scalars, picks, begin, end, mixed)
-    if rows == 2:
-        return _two_flushing(total, chosen, at, matrix, panel, scalars, picks, begin, end, mixed)
-    return _one_flushing(total, chosen, at, matrix, panel, scalars, picks, begin, end, mixed)
+    left = 0
+    for r in range(rows):
+        left |= add_any(total, chosen, at + r, matrix, panel, scalars, picks, begin, end, mixed) << r
+    return left
