@@ -51,7 +51,10 @@ NOT_REACHED = 1
 def compress(
     context: Context,
     out: Annotated[Path, option("Folder for settings, metrics and checkpoints", RUN)],
-    resume: Annotated[bool, option("Go on from the folder's checkpoint, with its settings", RUN, "--resume")] = False,
+    resume: Annotated[
+        bool,
+        option("Go on from the folder's checkpoint, with its settings; rounds and target may differ", RUN, "--resume"),
+    ] = False,
     overwrite: Annotated[bool, option("Begin anew in a folder that holds a run", RUN, "--overwrite")] = False,
     seed: Annotated[int, option("Of first weights, masks and dropout", RUN)] = 0,
     task: Annotated[str, option("What is learned: language, or speech", DATA)] = "language",

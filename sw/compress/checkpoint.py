@@ -15,7 +15,7 @@ from etalstm.train.checkpoint import Part
 from etalstm.train.sealed import check_identity, read_sealed, write_sealed
 from etalstm.train.strict import check
 
-KEY, FORMAT = "etalstm-compress", 3
+KEY, FORMAT = "etalstm-compress", 4
 MODEL, ADAM, STATE = "model.", "adam.", "state."  # beginnings of the tensors' names
 PARTS = ("h", "c")
 

@@ -52,7 +52,8 @@ class Run:
     engine : str or Device
     target : Target
     resume : bool
-        Go on from the last checkpoint; the bits are those of a run that was never interrupted.
+        Go on from the last checkpoint; the bits are those of a run that was never interrupted. If the run had ended,
+        its last step goes on as far as the settings allow now.
 
     Raises
     ------
@@ -85,9 +86,16 @@ class Run:
         path = self._folder.checkpoint
         checkpoint = read(path, self._identity)
         self.position = checkpoint.description.position
+        if self._ended:
+            self._reopen()
         checkpoint.load_model(path, self.model)
         checkpoint.load_adam(path, self.model, self._learner.optimizer)
         self._learner.states = checkpoint.states(len(self.model.layers))
+
+    def _reopen(self) -> None:
+        """Go back to the end of the last step."""
+        ended = {name: reason for name, reason in self.position.ended.items() if name != self._last_phase}
+        self._at(phase=self.position.phase - 1, ended=ended)
 
     def run(self, report: Report = lambda entry: None) -> dict:
         """Run to the end, or until a signal; give the last entry of the log.
@@ -109,7 +117,7 @@ class Run:
         return last
 
     def _entries(self, interrupt: Interrupt) -> Iterator[dict]:
-        while self.position.phase <= len(self._settings.phases):
+        while not self._ended:
             if not self.position.begun and not self._begin():
                 continue
             batches = self._task.training(self.position.epoch)
@@ -122,6 +130,14 @@ class Run:
             yield self._end_epoch()
             self._save()
         yield self._test()
+
+    @property
+    def _ended(self) -> bool:
+        return self.position.phase > len(self._settings.phases)
+
+    @property
+    def _last_phase(self) -> str:
+        return (DENSE, *self._settings.phases)[-1]
 
     @property
     def _phase(self) -> str:
@@ -143,7 +159,9 @@ class Run:
         change = self._reached() or self._changes.make(self._phase, self.position)
         if isinstance(change, str):
             ended = self.position.ended | {self._phase: change}
-            self._at(phase=self.position.phase + 1, round=0, ratio=None, failed=None, ended=ended)
+            self._at(phase=self.position.phase + 1, ended=ended)
+            if not self._ended:
+                self._at(round=0, ratio=None, failed=None)
             self._save()
             return False
         self._learner.restart()

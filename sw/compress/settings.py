@@ -76,7 +76,7 @@ class Settings(RunSettings):
     """
 
     COMMAND: ClassVar[str] = "eta-lstm compress"
-    MAY_DIFFER: ClassVar[tuple[str, ...]] = ("data", "engine")
+    MAY_DIFFER: ClassVar[tuple[str, ...]] = ("data", "engine", "rounds", "target")
 
     data: str
     task: str = LANGUAGE

@@ -107,6 +107,27 @@ def test_a_run_that_goes_on_has_the_bits_of_one_that_was_not_interrupted(text, t
     check_interrupted(go, settings, tmp_path, [3, 6, 14, 19, 26, 33])
 
 
+@pytest.mark.parametrize("phase", ["prune-units", "prune-weights"])
+@pytest.mark.parametrize(("first", "then"), [({"rounds": 1}, {"rounds": 3}), ({"target": 1.2}, {"target": 3.0})])
+def test_a_run_that_ended_goes_on_with_more_rounds_or_another_target(first, then, phase, text, tmp_path, go):
+    common = {"phases": (phase,), "tolerance": 10.0, "weight_ratio": 0.3}
+    go(settings_of(text, **common, **first), tmp_path / "parts")
+    made = len(rounds_of(tmp_path / "parts"))
+    last = go(settings_of(text, **common, **then), tmp_path / "parts", resume=True)
+    assert last == go(settings_of(text, **common, **then), tmp_path / "whole")
+    assert files_of(tmp_path / "whole") == files_of(tmp_path / "parts")
+    assert len(rounds_of(tmp_path / "parts")) > made > 1
+
+
+@pytest.mark.parametrize("phases", [(), ("grow-weights",), ("prune-weights",)])
+def test_a_run_that_ended_ends_alike_if_nothing_differs(phases, text, tmp_path, go):
+    settings = settings_of(text, phases=phases, rounds=1, tolerance=10.0)
+    last = go(settings, tmp_path / "run")
+    files = files_of(tmp_path / "run")
+    assert go(settings, tmp_path / "run", resume=True) == last
+    assert files_of(tmp_path / "run") == files
+
+
 @pytest.mark.parametrize("writes", [1, 4, 6])
 def test_a_run_that_is_killed_goes_on_with_the_same_bits(writes, text, tmp_path, go):
     settings = settings_of(text, **LOOSE)
@@ -140,7 +161,7 @@ def test_a_damaged_or_foreign_checkpoint_is_refused(text, tmp_path, go):
     with pytest.raises(CheckpointError, match="corrupted"):
         go(settings, path, resume=True)
     write_sealed(path / "checkpoint.safetensors", "etalstm-compress", {"format": 1}, {})
-    with pytest.raises(CheckpointError, match="no checkpoint of eta-lstm compress in format 3"):
+    with pytest.raises(CheckpointError, match="no checkpoint of eta-lstm compress in format 4"):
         go(settings, path, resume=True)
 
 
