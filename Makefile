@@ -5,6 +5,7 @@ PRESET ?= vcu128
 OUT ?= runs/digits
 VENV_TORCH ?= .venv-torch
 BIN = $(VENV)/bin
+WORKERS = -n 2 --dist worksteal
 # What other programs take part in, or are compared with.
 OTHERS = tests/nn tests/models tests/compress tests/interchange tests/studies tests/train/test_events.py tests/train/test_reports.py tests/commands/test_plot.py \
 	tests/commands/test_scaling.py tests/commands/test_paper.py tests/paper/test_page.py
@@ -20,13 +21,13 @@ train: setup ## train on handwritten digits, on the simulated accelerator
 	$(BIN)/eta-lstm train --dataset digits --device sim --epochs 6 --theta 0.1 --ms2 0.3 --overwrite --out $(OUT)
 
 test: lint ## check the style, run every test
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest $(WORKERS)
 
 test-torch: $(VENV_TORCH)/.installed ## run the tests that need PyTorch and other programs, in a virtual environment of their own
-	$(VENV_TORCH)/bin/python -m pytest -n 2 --dist worksteal $(OTHERS)
+	$(VENV_TORCH)/bin/python -m pytest $(WORKERS) $(OTHERS)
 
 formal: setup ## prove the plumbing of the hardware, and that faults in it would be found
-	$(BIN)/python -m pytest tests/formal -n 2 --dist worksteal --formal
+	$(BIN)/python -m pytest tests/formal $(WORKERS) --formal
 
 coverage: setup ## which instructions and which bits of the control logic the simulated programs reach (5 minutes)
 	$(BIN)/eta-lstm bench coverage
