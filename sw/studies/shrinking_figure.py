@@ -7,14 +7,16 @@ from etalstm.drawing import COLOURS, MARKERS, pyplot, save_figure
 from etalstm.studies.shrinking import ACCEPTED, Network, ShrunkRun
 from etalstm.studies.shrinking_page import fold, kinds
 
-PANELS = {"LSTM parameters": "LSTM parameters, times fewer", "cycles": "cycles of an iteration, times fewer"}
+PARAMETERS = "LSTM parameters"
+PANELS = {PARAMETERS: "LSTM parameters, times fewer", "cycles": "cycles of an iteration, times fewer"}
 SPLITS = ("validation", "test")
 
 
 def draw_runs(runs: Sequence[ShrunkRun], path: Path) -> None:
     """Draw scores on validation and test against parameters and cycles, both compared with the dense start.
 
-    A colour is a kind of run, a marker a seed. Lines join the networks that were accepted; a hollow mark was rejected.
+    Cycles are left out where no network saves any, as where only weights were pruned. A colour is a kind of run, a
+    marker a seed. Lines join the networks that were accepted; a hollow mark was rejected.
 
     Parameters
     ----------
@@ -28,20 +30,27 @@ def draw_runs(runs: Sequence[ShrunkRun], path: Path) -> None:
     RunError
         If matplotlib is not installed, or knows no such format.
     """
-    figure, panels = pyplot().subplots(2, 2, figsize=(10, 7), sharex="col", sharey="row", constrained_layout=True)
+    costs = [cost for cost in PANELS if cost == PARAMETERS or _differs(runs, cost)]
+    shape = {"figsize": (1 + 4.5 * len(costs), 7), "squeeze": False, "constrained_layout": True}
+    figure, panels = pyplot().subplots(2, len(costs), sharex="col", sharey="row", **shape)
     unit, tolerance = runs[0].score.unit, runs[0].settings["tolerance"]
     for line, split in zip(panels, SPLITS, strict=True):
-        for axes, cost in zip(line, PANELS, strict=True):
+        for axes, cost in zip(line, costs, strict=True):
             _draw_panel(axes, runs, cost, split)
         line[0].set_ylabel(f"{split}: worse than\nthe dense start, {unit}")
     for axes in panels[0]:  # networks are accepted by the validation score
         axes.axhline(tolerance * (100 if runs[0].score.relative else 1), color="0.6", linestyle=":", zorder=0)
-    for axes, label in zip(panels[1], PANELS.values(), strict=True):
-        axes.set_xlabel(label)
+    for axes, cost in zip(panels[1], costs, strict=True):
+        axes.set_xlabel(PANELS[cost])
     title = "runs, seed\nhollow: rejected\ndotted: the limit"
     legend = {"loc": "outside right upper", "fontsize": 8, "title_fontsize": 8, "alignment": "left"}
     figure.legend(*panels[0][0].get_legend_handles_labels(), title=title, **legend)
     save_figure(figure, path)
+
+
+def _differs(runs: Sequence[ShrunkRun], cost: str) -> bool:
+    """Tell whether any network costs more or less than the dense start of its run."""
+    return any(fold(run, one, cost) not in (None, 1) for run in runs for one in run.networks)
 
 
 def _draw_panel(axes, runs: Sequence[ShrunkRun], cost: str, split: str) -> None:
