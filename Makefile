@@ -50,8 +50,7 @@ contract: setup ## write docs/contract anew, after a change of hw/contract
 	$(BIN)/eta-lstm contract
 
 bench: setup ## measure a training iteration on the simulated accelerator, and the golden trainer
-	$(BIN)/eta-lstm bench iteration --preset bench --input 256 --hidden 256 --layers 1 --batch 32 --steps 8
-	$(BIN)/eta-lstm bench golden --hidden 256 --layers 2 --batch 32 --steps 35
+	$(BIN)/eta-lstm bench iteration --preset bench --input 256 --hidden 256 --layers 1 --batch 32 --steps 8 && $(BIN)/eta-lstm bench golden --hidden 256 --layers 2 --batch 32 --steps 35
 
 $(VENV)/.installed: EXTRAS = test,report
 $(VENV_TORCH)/.installed: EXTRAS = test,test-torch
