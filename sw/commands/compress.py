@@ -30,7 +30,7 @@ from etalstm.train.metrics import read_log
 PACKAGE = "etalstm.compress"
 RUN, DATA, MODEL, LEARN, CHANGE, MACHINE = "The run", "Data", "Model", "Learning", "Steps", "Machine"
 NO_SETTINGS = ("out", "resume", "overwrite")
-FILES = ("data", "profile", "input_profile")
+FILES = ("data", "profile", "input_profile", "start")
 USED_BY = {
     ("density", "growth", "growth_epochs"): ("grow-weights",),
     ("unit_ratio",): ("prune-units",),
@@ -56,6 +56,10 @@ def compress(
         option("Go on from the folder's checkpoint, with its settings; rounds and target may differ", RUN, "--resume"),
     ] = False,
     overwrite: Annotated[bool, option("Begin anew in a folder that holds a run", RUN, "--overwrite")] = False,
+    start: Annotated[
+        Path | None,
+        option("Folder of a run: take its dense start, and the settings that made it, instead of training one", RUN),
+    ] = None,
     seed: Annotated[int, option("Of first weights, masks and dropout", RUN)] = 0,
     task: Annotated[str, option("What is learned: language, or speech", DATA)] = "language",
     data: Annotated[
@@ -92,7 +96,11 @@ def compress(
     ] = None,
     clip: Annotated[float | None, option("Largest norm of the gradient [default: 1; speech: 5]", LEARN)] = None,
     phases: Annotated[
-        str, option("Some of grow-weights, prune-units, grow-units, prune-weights, with commas between", CHANGE)
+        str,
+        option(
+            "Some of grow-weights, prune-units, grow-units, prune-weights, with commas between; dense: none of them",
+            CHANGE,
+        ),
     ] = "grow-weights,prune-units,grow-units,prune-weights",
     density: Annotated[float, option("Share of the weights in the sparse seed", CHANGE)] = 0.5,
     growth: Annotated[float, option("Ratio of weight growth", CHANGE)] = 0.1,
@@ -163,16 +171,27 @@ def _chosen(context: Context) -> dict:
     chosen = {name: value for name, value in given(context).items() if name not in NO_SETTINGS}
     chosen |= {name: str(chosen[name].absolute()) for name in FILES if name in chosen}
     if "phases" in chosen:
-        chosen["phases"] = tuple(part.strip() for part in chosen["phases"].split(",") if part.strip())
+        phases = tuple(part.strip() for part in chosen["phases"].split(",") if part.strip())
+        chosen["phases"] = phases[1:] if phases[:1] == ("dense",) else phases
     return chosen
 
 
 def _settings(parts: ModuleType, folder: RunFolder, chosen: dict, resume: bool):
     if resume:
         return parts.settings.Settings.load(folder.settings).going_on(chosen)
+    if "start" in chosen:
+        chosen = _of_start(parts, folder, Path(chosen["start"])) | chosen
     if "data" not in chosen:
         raise RunError("--data must be given where a run begins")
     return parts.settings.Settings.of(chosen)
+
+
+def _of_start(parts: ModuleType, folder: RunFolder, start: Path) -> dict:
+    """Give the settings of the run whose dense start is taken that this run has from it."""
+    if start.resolve() == folder.path.resolve():
+        raise RunError(f"--start must be the folder of another run than --out, got {start} for both")
+    found = parts.settings.Settings.load(RunFolder(start).settings)
+    return found.of_dense_start | {"data": found.data}
 
 
 def _refuse_unused(context: Context, settings) -> None:

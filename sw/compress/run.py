@@ -3,10 +3,11 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from etalstm.compress.changes import Changes
-from etalstm.compress.checkpoint import Position, read, taken, write
+from etalstm.compress.checkpoint import Checkpoint, Position, read, taken, write
 from etalstm.compress.learner import Learner
 from etalstm.compress.network import MaskedNetwork, Sizes
 from etalstm.compress.search import Guides
@@ -48,7 +49,8 @@ class Run:
     task : Task
         Of the same settings.
     folder : RunFolder
-        Open. ``checkpoint.safetensors`` is the last state, ``best.safetensors`` the last network that was accepted.
+        Open. ``checkpoint.safetensors`` is the last state, ``best.safetensors`` the last network that was accepted,
+        ``dense.safetensors`` the dense start.
     engine : str or Device
     target : Target
     resume : bool
@@ -58,7 +60,8 @@ class Run:
     Raises
     ------
     RunError, CheckpointError
-        If the folder's files are not those of such a run.
+        If the folder's files are not those of such a run, or another run's dense start is to be taken which is not that
+        of these settings and data.
     """
 
     def __init__(
@@ -68,16 +71,24 @@ class Run:
         self._settings, self._folder, self._target, self._resume = settings, folder, target, resume
         self._task = task
         self._identity = settings.identity | {"data": task.fingerprint, "guides": target.guides.digest}
+        self._identity_of_dense = settings.of_dense_start | {"data": task.fingerprint}
         self._learner = Learner(task.network(engine), settings.clip, settings.seed)
         self._changes = Changes(settings, self._learner, target.guides, task.training(0))
         self.position, self._seconds = Position(), time.monotonic()
         if resume:
             self._go_on()
+        elif settings.start is not None:
+            self._start()  # refused before anything is written
 
     @property
     def model(self) -> MaskedNetwork:
         """The network."""
         return self._learner.model
+
+    def _start(self) -> tuple[Path, Checkpoint]:
+        """Read the dense start of another run."""
+        path = RunFolder(self._settings.start).dense
+        return path, read(path, self._identity_of_dense)
 
     def _score(self, split: str) -> float:
         return self._learner.score(self._task.evaluation(split))
@@ -118,6 +129,10 @@ class Run:
 
     def _entries(self, interrupt: Interrupt) -> Iterator[dict]:
         while not self._ended:
+            if self._settings.start is not None and self.position.phase == self.position.round == 0:
+                yield self._take_start()
+                self._save()
+                continue
             if not self.position.begun and not self._begin():
                 continue
             batches = self._task.training(self.position.epoch)
@@ -185,16 +200,30 @@ class Run:
         self._at(iteration=position.iteration + 1, taken=position.taken + 1, batch=position.batch + 1)
         return {"kind": "iteration", **self._place(), "loss": loss, "norm": norm}
 
+    def _take_start(self) -> dict:
+        """Take the dense start of another run, and its place in this one; give the entry that ends its round."""
+        path, start = self._start()
+        start.load_model(path, self.model)
+        self.position = start.description.position.model_copy(update={"round": 0})
+        score = self.position.dense_score
+        return self._timed(self._scored(score) | self._end_round(score))
+
     def _end_epoch(self) -> dict:
         self._learner.rewind()
         score = self._score("validation")
-        place = {"phase": self._phase, "round": self.position.round}
         self._at(epoch=self.position.epoch + 1, epoch_of_round=self.position.epoch_of_round + 1, batch=0)
-        entry = {"kind": "epoch", **self._place(), **place, "loss": score, self._task.SCORE: score}
+        entry = self._scored(score)
         if self.position.epoch_of_round == self._epochs:
             entry |= self._end_round(score)
         elif self._phase == GROW_WEIGHTS and self.position.epoch_of_round <= self._settings.growth_epochs:
             entry["grown"] = self._changes.grow_weights()
+        return self._timed(entry)
+
+    def _scored(self, score: float) -> dict:
+        place = {"phase": self._phase, "round": self.position.round}
+        return {"kind": "epoch", **self._place(), **place, "loss": score, self._task.SCORE: score}
+
+    def _timed(self, entry: dict) -> dict:
         seconds, self._seconds = time.monotonic() - self._seconds, time.monotonic()
         return entry | {"seconds": round(seconds, 1)}
 
@@ -207,10 +236,12 @@ class Run:
         limit = self._task.limit(self.position.dense_score)
         accepted = self._phase not in PRUNING or score <= limit
         self._at(round=position.round + 1, begun=False, taken=0, epoch_of_round=0)
+        if self.position.phase == 0:
+            write(self._folder.dense, self._taken(self._identity_of_dense))
         if accepted:
             found[f"test_{self._task.SCORE}"] = self._score("test")
             self._at(failed=None)
-            write(self._folder.best, self._taken())
+            write(self._folder.best, self._taken(self._identity))
         else:
             counts = [dimension.count for dimension in self.model.dimensions]
             self._at(failed=counts, ratio=ratio if self._phase == PRUNE_UNITS else ratio / 2)
@@ -225,11 +256,11 @@ class Run:
             "parameters": self.model.parameters_kept(), "cycles": self._target.cycles(sizes),
         }  # fmt: skip
 
-    def _taken(self):
-        return taken(self.model, self._learner.optimizer, self._learner.states, self._identity, self.position)
+    def _taken(self, identity: dict) -> Checkpoint:
+        return taken(self.model, self._learner.optimizer, self._learner.states, identity, self.position)
 
     def _save(self) -> None:
-        write(self._folder.checkpoint, self._taken())
+        write(self._folder.checkpoint, self._taken(self._identity))
 
     def _test(self) -> dict:
         """Score the last network that was accepted."""

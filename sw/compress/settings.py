@@ -26,6 +26,11 @@ DEFAULTS = {
     },
 }  # fmt: skip
 """Settings of a task that are not the class's own defaults."""
+OF_DENSE_START = (
+    "task", "cell", "hidden", "embedding", "layers", "bidirectional", "stack", "dropout", "batch", "steps", "tokens",
+    "evaluated", "epochs", "learning_rate", "clip", "seed",
+)  # fmt: skip
+"""Settings that decide which bits the dense start has, with the data."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,7 @@ class Settings(RunSettings):
     guided : str                      ``all``: pruning and growth; ``growth``: as the source has it
     grow_to : int or None             units of each layer after growth, instead of a profile
     target : float or None            how many times fewer LSTM parameters than the dense start; pruning ends there
+    start : str or None               folder of a run whose dense start is taken; None: a dense start is trained
 
     Raises
     ------
@@ -76,7 +82,7 @@ class Settings(RunSettings):
     """
 
     COMMAND: ClassVar[str] = "eta-lstm compress"
-    MAY_DIFFER: ClassVar[tuple[str, ...]] = ("data", "engine", "rounds", "target")
+    MAY_DIFFER: ClassVar[tuple[str, ...]] = ("data", "engine", "rounds", "target", "start")
 
     data: str
     task: str = LANGUAGE
@@ -113,11 +119,17 @@ class Settings(RunSettings):
     guided: str = ALL
     grow_to: int | None = None
     target: float | None = None
+    start: str | None = None
 
     @classmethod
     def of(cls, given: dict) -> Self:
         """Give settings of which some are given; the others are the defaults of the task."""
         return cls(**DEFAULTS.get(given.get("task", LANGUAGE), {}) | given)
+
+    @property
+    def of_dense_start(self) -> dict:
+        """What must agree for runs to have the same dense start."""
+        return {name: getattr(self, name) for name in OF_DENSE_START}
 
     def __post_init__(self):
         if self.task not in DEFAULTS:

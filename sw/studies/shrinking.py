@@ -21,7 +21,7 @@ from etalstm.train.strict import check
 FILE = "shrinking.json"
 ACCEPTED = "accepted"
 DENSE = "dense"
-PLACES = ("data", "engine", "profile", "input_profile")  # settings that name a place: they are no part of a kind
+PLACES = ("data", "engine", "profile", "input_profile", "start")  # settings that name places are no part of a kind
 UNGUIDED = "no"
 
 

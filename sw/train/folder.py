@@ -16,8 +16,8 @@ from etalstm.train.settings import Settings
 from etalstm.train.strict import check_fields
 
 SETTINGS, METRICS, ENCODING = "settings.toml", "metrics.jsonl", "encoding.json"
-CHECKPOINT, BEST = "checkpoint.safetensors", "best.safetensors"
-FILES = (CHECKPOINT, BEST, METRICS, ENCODING, SETTINGS)
+CHECKPOINT, BEST, DENSE = "checkpoint.safetensors", "best.safetensors", "dense.safetensors"
+FILES = (CHECKPOINT, BEST, DENSE, METRICS, ENCODING, SETTINGS)
 EVENTS, LOCK = "events", ".lock"
 
 
@@ -26,7 +26,8 @@ class RunFolder:
 
     ``settings.toml`` has what the run was given, ``metrics.jsonl`` what it did, ``checkpoint.safetensors`` its last
     state, ``best.safetensors`` that with the lowest validation loss, and ``encoding.json`` the tokens and labels. The
-    folder ``events`` has the log's numbers once more, for TensorBoard.
+    folder ``events`` has the log's numbers once more, for TensorBoard. ``dense.safetensors`` is the dense start of
+    ``eta-lstm compress``.
 
     Parameters
     ----------
@@ -37,7 +38,7 @@ class RunFolder:
     def __init__(self, path: Path | str):
         self.path = Path(path)
         self.settings, self.metrics, self.encoding = (self.path / name for name in (SETTINGS, METRICS, ENCODING))
-        self.checkpoint, self.best = self.path / CHECKPOINT, self.path / BEST
+        self.checkpoint, self.best, self.dense = (self.path / name for name in (CHECKPOINT, BEST, DENSE))
         self.events = self.path / EVENTS
         self._made = False
         self._lock: FileLock | None = None

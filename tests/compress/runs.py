@@ -48,7 +48,7 @@ def _run_and_die(go, settings, path, writes):
 
 
 def files_of(path):
-    return [(path / f"{name}.safetensors").read_bytes() for name in ("checkpoint", "best")]
+    return [(path / f"{name}.safetensors").read_bytes() for name in ("checkpoint", "best", "dense")]
 
 
 def rounds_of(path):

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,29 @@ def test_a_run_is_not_lost(begin, capsys):
     assert begin("--phases", "prune-weights", "--rounds", "1") == 0
     assert begin("--phases", "prune-weights", "--rounds", "1") == 2
     assert "holds a run already" in capsys.readouterr().err
+
+
+def test_a_run_takes_the_dense_start_of_another_with_its_settings(begin, profile, tmp_path, capsys):
+    assert begin("--phases", "dense") == 0
+    options = ["--start", str(tmp_path / "run"), "--tolerance", "9", "--rounds", "1", "--preset", "test"]
+    assert run(["compress", *options, "--phases", "prune-weights", "--out", str(tmp_path / "next")]) == 0
+    assert "epoch 1: phase prune-weights" not in (error := capsys.readouterr().err)
+    assert "epoch 1: phase dense" in error and "epoch 2: phase prune-weights" in error
+    found, settings = read_runs([tmp_path / "next"])[0], tomllib.loads((tmp_path / "next/settings.toml").read_text())
+    assert [one.phase for one in found.networks] == ["dense", "prune-weights"]
+    assert found.settings["start"] == "run" and settings["hidden"] == 8 and settings["data"] == str(tmp_path / "data")
+
+
+def test_a_dense_start_that_cannot_be_taken_is_refused(begin, tmp_path, capsys):
+    assert begin("--phases", "dense") == 0
+    for options, message in (
+        (["--start", str(tmp_path / "run"), "--overwrite"], "--start must be the folder of another run than --out"),
+        (["--start", str(tmp_path / "none")], "none/settings.toml: there is no such file"),
+        (["--start", str(tmp_path / "run"), "--hidden", "9", "--out", str(tmp_path / "next")], "its hidden is 8, here"),
+    ):
+        assert begin(*options, "--phases", "prune-weights") == 2
+        assert message in capsys.readouterr().err
+    assert (tmp_path / "run/dense.safetensors").is_file() and not (tmp_path / "next").exists()
 
 
 def test_a_run_needs_data(tmp_path, capsys):

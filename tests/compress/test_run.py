@@ -1,4 +1,5 @@
 import signal
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -136,6 +137,45 @@ def test_a_run_that_is_killed_goes_on_with_the_same_bits(writes, text, tmp_path,
     go(settings, tmp_path / "parts", resume=True)
     assert files_of(tmp_path / "whole") == files_of(tmp_path / "parts")
     assert without_seconds(tmp_path / "parts") == without_seconds(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("phases", [(), ("grow-weights",), ("prune-units", "prune-weights")])
+def test_a_run_from_the_dense_start_of_another_has_the_bits_of_one_that_trained_it(phases, text, tmp_path, go):
+    go(settings_of(text, phases=(), dropout=0.2), tmp_path / "dense")
+    settings = settings_of(text, phases=phases, dropout=0.2, **LOOSE)
+    last = go(settings, tmp_path / "trained")
+    assert go(replace(settings, start=str(tmp_path / "dense")), tmp_path / "taken") == last
+    assert files_of(tmp_path / "taken") == files_of(tmp_path / "trained")
+    trained = without_seconds(tmp_path / "trained")
+    first = next(number for number, entry in enumerate(trained) if "decision" in entry)
+    assert without_seconds(tmp_path / "taken") == trained[first:], "all but the epochs that were not needed"
+
+
+@pytest.mark.parametrize("writes", [1, 2, 3, 4])
+def test_a_run_that_is_killed_while_it_takes_a_dense_start_goes_on(writes, text, tmp_path, go):
+    go(settings_of(text, phases=()), tmp_path / "dense")
+    settings = settings_of(text, phases=("prune-weights",), rounds=1, start=str(tmp_path / "dense"), tolerance=9.0)
+    go(settings, tmp_path / "whole")
+    assert kill_run(go, settings, tmp_path / "parts", writes) == -signal.SIGKILL
+    go(settings, tmp_path / "parts", resume=True)
+    assert files_of(tmp_path / "whole") == files_of(tmp_path / "parts")
+    assert without_seconds(tmp_path / "parts") == without_seconds(tmp_path / "whole")
+
+
+def test_a_dense_start_of_other_settings_or_data_is_refused(text, tmp_path, go):
+    settings = settings_of(text, phases=())
+    go(settings, tmp_path / "dense")
+    for changed, message in (
+        ({"epochs": 3}, "dense.safetensors: of another run: its epochs is 2, here it is 3"),
+        ({"seed": 4}, "its seed is 3, here it is 4"),
+    ):
+        with pytest.raises(CheckpointError, match=message):
+            go(replace(settings, start=str(tmp_path / "dense"), **changed), tmp_path / "run")
+    train = text / "ptb.train.txt"
+    train.write_text("\n".join(reversed(train.read_text().splitlines())))
+    with pytest.raises(CheckpointError, match="of another run: its data is"):
+        go(replace(settings, start=str(tmp_path / "dense")), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("cell", ["lstm", "hlstm"])
