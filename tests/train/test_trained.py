@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from etalstm.cli import run
 from etalstm.data import open_data, open_dataset
 from etalstm.errors import CheckpointError, DataError, RunError
 from etalstm.train import load
-from etalstm.train.folder import BEST, CHECKPOINT, ENCODING, FILES, METRICS, RunFolder
+from etalstm.train.folder import BEST, CHECKPOINT, ENCODING, METRICS, RunFolder
 from etalstm.train.trained import draw
 
 POSITIVE, NEGATIVE = ("fine", "great", "lovely"), ("dull", "poor", "awful")
@@ -167,8 +168,8 @@ def test_what_is_wrong_with_inputs_is_said(reviews, language):
 
 
 def test_damaged_folders_are_refused_by_file_and_field(reviews, tmp_path):
-    for name in FILES:
-        (tmp_path / name).write_bytes((reviews / name).read_bytes())
+    for path in filter(Path.is_file, reviews.iterdir()):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
     encoding = json.loads((tmp_path / ENCODING).read_text())
     for change, error, message in (
         ({"unit": 3}, RunError, f"{ENCODING}: unit: .*string, got 3"),
