@@ -236,7 +236,7 @@ class Run:
         limit = self._task.limit(self.position.dense_score)
         accepted = self._phase not in PRUNING or score <= limit
         self._at(round=position.round + 1, begun=False, taken=0, epoch_of_round=0)
-        if self.position.phase == 0:
+        if self._phase == DENSE:
             write(self._folder.dense, self._taken(self._identity_of_dense))
         if accepted:
             found[f"test_{self._task.SCORE}"] = self._score("test")

@@ -26,8 +26,8 @@ class RunFolder:
 
     ``settings.toml`` has what the run was given, ``metrics.jsonl`` what it did, ``checkpoint.safetensors`` its last
     state, ``best.safetensors`` that with the lowest validation loss, and ``encoding.json`` the tokens and labels. The
-    folder ``events`` has the log's numbers once more, for TensorBoard. ``dense.safetensors`` is the dense start of
-    ``eta-lstm compress``.
+    folder ``events`` has the log's numbers once more, for TensorBoard. ``dense.safetensors`` is the dense start of a
+    run of ``eta-lstm compress``.
 
     Parameters
     ----------
