@@ -70,7 +70,13 @@ def test_a_missing_file_is_named(tmp_path):
         read(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b"a\n" * 99)[:-4]])
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"no gzip", id="not packed"),
+        pytest.param(gzip.compress(b"a\n" * 99)[:-4], id="cut off"),
+    ],
+)
 def test_a_damaged_packed_file_is_refused(content, tmp_path):
     write(tmp_path, train_en="a\n")
     (tmp_path / "train.de.gz").write_bytes(content)
