@@ -83,16 +83,16 @@ def compress(
     ] = None,
     steps: Annotated[int, option("Words of each stream in an iteration", LEARN)] = 35,
     epochs: Annotated[
-        int | None, option("Of the dense start, and of growing weights [default: 6; speech: 30]", LEARN)
+        int | None, option("Of the dense start, and of growing weights [default: 14; speech: 60]", LEARN)
     ] = None,
     retrain_epochs: Annotated[
-        int | None, option("After each other change [default: 1; speech: 4]", LEARN, "--retrain")
+        int | None, option("After each other change [default: 2; speech: 4]", LEARN, "--retrain")
     ] = None,
     learning_rate: Annotated[
         float | None, option("Of Adam, at the start; it falls to 0 [default: 0.002; speech: 0.004]", LEARN, "--lr")
     ] = None,
     retrain_rate: Annotated[
-        float | None, option("The same after a change [default: 0.001; speech: 0.002]", LEARN, "--retrain-lr")
+        float | None, option("The same after a change [default: 0.0005; speech: 0.002]", LEARN, "--retrain-lr")
     ] = None,
     clip: Annotated[float | None, option("Largest norm of the gradient [default: 1; speech: 5]", LEARN)] = None,
     phases: Annotated[
@@ -102,13 +102,17 @@ def compress(
             CHANGE,
         ),
     ] = "grow-weights,prune-units,grow-units,prune-weights",
-    density: Annotated[float, option("Share of the weights in the sparse seed", CHANGE)] = 0.5,
+    density: Annotated[
+        float | None, option("Share of the weights in the sparse seed [default: 0.3; speech: 0.5]", CHANGE)
+    ] = None,
     growth: Annotated[float, option("Ratio of weight growth", CHANGE)] = 0.1,
     growth_epochs: Annotated[
-        int | None, option("Epochs after which weights grow, the first ones [default: 4; speech: 6]", CHANGE)
+        int | None, option("Epochs after which weights grow, the first ones [default: 3; speech: 6]", CHANGE)
     ] = None,
     unit_ratio: Annotated[float, option("First ratio of pruning units and inputs", CHANGE)] = 0.2,
-    weight_ratio: Annotated[float, option("First ratio of pruning weights", CHANGE)] = 0.7,
+    weight_ratio: Annotated[
+        float | None, option("First ratio of pruning weights [default: 0.5; speech: 0.7]", CHANGE)
+    ] = None,
     rounds: Annotated[int, option("Most rounds of a step that prunes", CHANGE)] = 8,
     tolerance: Annotated[
         float | None,

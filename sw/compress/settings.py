@@ -21,8 +21,8 @@ SIZES = (
 DEFAULTS = {
     LANGUAGE: {},
     SPEECH: {
-        "hidden": 128, "batch": 16, "epochs": 30, "retrain_epochs": 4, "learning_rate": 0.004, "retrain_rate": 0.002,
-        "clip": 5.0, "growth_epochs": 6, "tolerance": 1.0,
+        "hidden": 128, "batch": 16, "epochs": 60, "retrain_epochs": 4, "learning_rate": 0.004, "retrain_rate": 0.002,
+        "clip": 5.0, "density": 0.5, "growth_epochs": 6, "weight_ratio": 0.7, "tolerance": 1.0,
     },
 }  # fmt: skip
 """Settings of a task that are not the class's own defaults."""
@@ -100,17 +100,17 @@ class Settings(RunSettings):
     steps: int = 35
     tokens: int | None = None
     evaluated: int | None = None
-    epochs: int = 6
-    retrain_epochs: int = 1
+    epochs: int = 14
+    retrain_epochs: int = 2
     learning_rate: float = 0.002
-    retrain_rate: float = 0.001
+    retrain_rate: float = 0.0005
     clip: float = 1.0
     seed: int = 0
-    density: float = 0.5
+    density: float = 0.3
     growth: float = 0.1
-    growth_epochs: int = 4
+    growth_epochs: int = 3
     unit_ratio: float = 0.2
-    weight_ratio: float = 0.7
+    weight_ratio: float = 0.5
     rounds: int = 8
     tolerance: float = 0.01
     gradient_batches: int = 50

@@ -1,7 +1,9 @@
 """``eta-lstm compress``, and ``eta-lstm profile latency --host``."""
 
+import inspect
 import json
 import os
+import re
 import signal
 import tomllib
 from pathlib import Path
@@ -9,14 +11,16 @@ from pathlib import Path
 import pytest
 
 from etalstm.cli import run
+from etalstm.commands.compress import compress
 from etalstm.compress import run as runs
 from etalstm.compress.run import entries_of_rounds
+from etalstm.compress.settings import LANGUAGE, SPEECH, Settings
 from etalstm.profile.profile import load
 from etalstm.studies.shrinking import read_runs
 from etalstm.train.metrics import read_log
 
 SMALL = [
-    "--hidden", "8", "--embedding", "6", "--batch", "4", "--steps", "5", "--epochs", "1",
+    "--hidden", "8", "--embedding", "6", "--batch", "4", "--steps", "5", "--epochs", "1", "--retrain", "1",
     "--preset", "test", "--tolerance", "9",
 ]  # fmt: skip
 
@@ -40,10 +44,25 @@ def test_a_run_prints_what_each_round_gave(begin, profile, capsys):
     assert "kept:" in shown and "grow-units ended: every size is a hysteresis point" in shown
 
 
+def test_options_have_the_defaults_of_the_settings():
+    tasks = [Settings.of({"data": "", "task": task, "phases": ()}) for task in (LANGUAGE, SPEECH)]
+    _, *options = inspect.signature(compress).parameters.values()  # without the context
+    told = {}
+    for option in options:
+        text = re.search(r"\[default: (\S+); speech: (\S+)\]", option.annotation.__metadata__[0].help)
+        if text:
+            told[option.name] = [float(value) for value in text.groups()]
+        elif isinstance(option.default, int | float | str) and hasattr(tasks[0], option.name):
+            told[option.name] = [option.default] * len(tasks)
+    del told["task"], told["phases"]  # given above
+    assert len(told) > 20
+    assert told == {name: [getattr(settings, name) for settings in tasks] for name in told}
+
+
 def test_a_target_that_is_not_reached_is_told_and_the_best_is_kept(begin, tmp_path, capsys):
     assert begin("--phases", "prune-weights", "--rounds", "1", "--target", "500") == 1
     error = capsys.readouterr().err
-    assert "target not reached: 500 times fewer LSTM parameters were wanted, 2." in error
+    assert "target not reached: 500 times fewer LSTM parameters were wanted, 1." in error
     assert (tmp_path / "run/best.safetensors").is_file()
 
 
