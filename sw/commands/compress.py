@@ -39,6 +39,7 @@ USED_BY = {
     ("profile", "input_profile"): ("prune-units", "grow-units"),
     ("rounds", "target"): ("prune-units", "prune-weights"),
     ("gradient_batches",): ("grow-weights", "grow-units"),
+    ("retrain_epochs", "retrain_rate"): ("prune-units", "grow-units", "prune-weights"),
 }
 TASKS_OF = {
     ("embedding", "steps", "tokens", "evaluated", "input_profile"): "language",
@@ -96,12 +97,13 @@ def compress(
     ] = None,
     clip: Annotated[float | None, option("Largest norm of the gradient [default: 1; speech: 5]", LEARN)] = None,
     phases: Annotated[
-        str,
+        str | None,
         option(
-            "Some of grow-weights, prune-units, grow-units, prune-weights, with commas between; dense: none of them",
+            "Some of grow-weights, prune-units, grow-units, prune-weights, with commas between; dense: none of them "
+            "[default: all that can be]",
             CHANGE,
         ),
-    ] = "grow-weights,prune-units,grow-units,prune-weights",
+    ] = None,
     density: Annotated[
         float | None, option("Share of the weights in the sparse seed [default: 0.3; speech: 0.5]", CHANGE)
     ] = None,
@@ -148,7 +150,7 @@ def compress(
     _refuse_unused(context, settings)
     guides = _guides(parts, settings)
     task = parts.task.TASKS[settings.task](settings)
-    goal = parts.run.Target(guides, partial(_cycles, settings.preset, settings.batch, task.steps))
+    goal = parts.changes.Target(guides, partial(_cycles, settings.preset, settings.batch, task.steps))
     _check_growth(settings, task.sizes, goal.cycles)
     with ExitStack() as stack:
         stack.enter_context(folder).open(resume, overwrite)
@@ -175,8 +177,8 @@ def _chosen(context: Context) -> dict:
     chosen = {name: value for name, value in given(context).items() if name not in NO_SETTINGS}
     chosen |= {name: str(chosen[name].absolute()) for name in FILES if name in chosen}
     if "phases" in chosen:
-        phases = tuple(part.strip() for part in chosen["phases"].split(",") if part.strip())
-        chosen["phases"] = phases[1:] if phases[:1] == ("dense",) else phases
+        phases = tuple(part.strip() for part in chosen["phases"].split(","))
+        chosen["phases"] = () if phases == ("dense",) else phases
     return chosen
 
 
@@ -206,8 +208,8 @@ def _refuse_unused(context: Context, settings) -> None:
     for names, task in TASKS_OF.items():
         if task != settings.task:
             refuse(context, f"only used with --task {task}", *names)
-    if settings.profile is None:
-        refuse(context, "only used with --profile", "guided")
+    if settings.profile is None and settings.input_profile is None:
+        refuse(context, "only used with --profile or --input-profile", "guided")
 
 
 def _check_growth(settings, sizes, cycles) -> None:
@@ -221,19 +223,21 @@ def _check_growth(settings, sizes, cycles) -> None:
 def _guides(parts: ModuleType, settings):
     """Read the profiles; refuse those of another machine, or of another dimension."""
     found = {}
-    for name, dimension in (("profile", HIDDEN), ("input_profile", INPUT)):
+    for name, dimension, size in (("profile", HIDDEN, settings.hidden), ("input_profile", INPUT, settings.embedding)):
         path = getattr(settings, name)
-        found[name] = None if path is None else _guide(Path(path), dimension, settings)
+        found[name] = None if path is None else _guide(Path(path), dimension, size, settings)
     return parts.search.Guides(*found.values())
 
 
-def _guide(path: Path, dimension: str, settings) -> Profile:
+def _guide(path: Path, dimension: str, size: int, settings) -> Profile:
     profile, preset = load(path), settings.preset
     if profile.unit == "cycles":
         profile.check_for(preset, named_preset(preset), path)
     for what, found, wanted in (("", profile.dimension, dimension), ("cell ", profile.cell, settings.cell)):
         if found != wanted:
             raise RunError(f"{path}: must be a profile of {what}{wanted}, got one of {what}{found}")
+    if max(profile.latencies) < size:
+        raise RunError(f"{path}: must have sizes up to the dense start's {size}, got up to {max(profile.latencies)}")
     return profile
 
 
@@ -268,8 +272,8 @@ def _print_result(score: str, rounds: list[dict], last: dict) -> None:
         print(f"{phase} ended: {reason}")
     if not last["reached"]:
         print(
-            f"target not reached: {last['target']:g} times fewer LSTM parameters were wanted, {last['fold']:.2f} kept "
-            "the accuracy; best.safetensors has that network", file=sys.stderr,
+            f"target not reached: {last['target']:g} times fewer LSTM parameters were wanted, {last['fold']:.2f} were "
+            "accepted; network.safetensors has that network", file=sys.stderr,
         )  # fmt: skip
 
 

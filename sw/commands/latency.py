@@ -24,7 +24,7 @@ from etalstm.host.workers import worker_processes
 from etalstm.hw.config import Config
 from etalstm.hw.config import preset as named_preset
 from etalstm.network import NetworkShape, check_size
-from etalstm.profile.points import never_pays
+from etalstm.profile.points import check_tolerance, never_pays
 from etalstm.profile.profile import DIMENSIONS, HIDDEN, INPUT, Profile, model_digest, sizes_between
 from etalstm.storage import DENSE, Storage
 
@@ -59,6 +59,7 @@ def latency(
 ) -> int:
     """Find the sizes of a layer that pay: no larger one is as fast. The exit code is 1 if the Verilog differs."""
     sizes = sizes_between(first, last, step)
+    check_tolerance(0 if tolerance is None else tolerance)
     _refuse(context, dimension, host, forward, check, len(sizes))
     networks = {size: _network(dimension, size, inputs, hidden, cell) for size in sizes}
     shared = {"dimension": dimension, "inputs": inputs, "hidden": hidden if dimension == INPUT else None, "cell": cell}
@@ -93,7 +94,7 @@ def _refuse(context: Context, dimension: str, host: bool, forward: bool, check: 
 
 
 def _network(dimension: str, size: int, inputs: int | None, hidden: int, cell: str) -> NetworkShape:
-    sizes = (size, hidden) if dimension == INPUT else (inputs or size, size)
+    sizes = (size, hidden) if dimension == INPUT else (size if inputs is None else inputs, size)
     return NetworkShape(*sizes, cell=cell)
 
 

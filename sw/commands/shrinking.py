@@ -37,7 +37,7 @@ def compress(
         _time(found, check_size("steps", steps), check_size("turns", turns))
     out.mkdir(parents=True, exist_ok=True)
     write_runs(found, out / FILE)
-    timed = f" --host --steps {steps}" if host else ""
+    timed = f" --host --steps {steps} --turns {turns}" if host else ""
     page = markdown(found, f"eta-lstm study compress RUN ...{timed} --out DIR")
     write_whole(out / "shrinking.md", page)
     print(page)
@@ -62,8 +62,9 @@ def _time(runs: list[ShrunkRun], steps: int, turns: int) -> None:
 
 
 def _timed(run: ShrunkRun, batch: int) -> bool:
-    """Tell whether a run has this batch, and LSTMs as PyTorch has them."""
-    return run.settings["batch"] == batch and run.settings["cell"] == LSTM.name
+    """Tell whether a run has this batch, and LSTMs of one direction as PyTorch has them."""
+    settings = run.settings
+    return settings["batch"] == batch and settings["cell"] == LSTM.name and not settings["bidirectional"]
 
 
 def _milliseconds(network: Network, by_layer: dict[tuple[int, int], float]) -> float:

@@ -7,6 +7,7 @@ from etalstm.compress.compaction import Compact, compact
 from etalstm.compress.language import LanguageModel, MaskedLanguageModel
 from etalstm.compress.masks import Mask, mask_of, masks_of, probing, put_masks
 from etalstm.compress.network import MaskedNetwork, Network, Sizes
+from etalstm.compress.small import load_network
 from etalstm.compress.speech import MaskedSpeechModel, SpeechModel
 from etalstm.compress.steps import drop_empty, grow, grow_weights, prune, prune_weights, sparse_seed
 from etalstm.compress.structure import Dimension, Side, units_of
@@ -27,6 +28,7 @@ __all__ = [
     "drop_empty",
     "grow",
     "grow_weights",
+    "load_network",
     "mask_of",
     "masks_of",
     "probing",

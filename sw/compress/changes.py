@@ -1,6 +1,7 @@
 """The changes that rounds begin with."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -8,12 +9,29 @@ import torch
 from etalstm.compress import steps
 from etalstm.compress.checkpoint import Position
 from etalstm.compress.learner import Learner
-from etalstm.compress.network import INPUTS, MaskedNetwork
+from etalstm.compress.network import INPUTS, MaskedNetwork, Sizes
 from etalstm.compress.search import Guides, grown_counts, next_attempt
 from etalstm.compress.settings import ALL, DENSE, GROW_UNITS, GROW_WEIGHTS, PRUNE_UNITS, Settings
 from etalstm.compress.structure import Dimension
 
 LEAST_RATIO = 0.02  # of weight pruning: below it a round costs more than it saves
+
+Cycles = Callable[[Sizes], int | None]
+"""Cycles of an iteration of the LSTMs of a model of some sizes; None if the machine cannot hold it."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a run is guided by and measured with, beside its settings.
+
+    Members
+    -------
+    guides : Guides
+    cycles : callable       see :data:`Cycles`
+    """
+
+    guides: Guides
+    cycles: Cycles
 
 
 class Changes:
@@ -24,13 +42,14 @@ class Changes:
     settings : Settings
     learner : Learner
         With the network.
-    guides : Guides
+    target : Target
     batches : sequence
         Of an epoch of training; the first ones give the gradients that say what grows.
     """
 
-    def __init__(self, settings: Settings, learner: Learner, guides: Guides, batches: Sequence[Any]):
-        self._settings, self._learner, self._guides = settings, learner, guides
+    def __init__(self, settings: Settings, learner: Learner, target: Target, batches: Sequence[Any]):
+        self._settings, self._learner, self._guides = settings, learner, target.guides
+        self._cycles = target.cycles
         self._batches = batches[: settings.gradient_batches]
 
     @property
@@ -54,7 +73,7 @@ class Changes:
             return self._fresh(phase) if position.round == 0 else "trained"
         if phase == GROW_UNITS:
             return self._grow_units() if position.round == 0 else "grown"
-        if position.round == self._settings.rounds:
+        if position.round >= self._settings.rounds:
             return f"{position.round} rounds were made"
         return self._prune_units(position) if phase == PRUNE_UNITS else self._prune_weights(position)
 
@@ -89,7 +108,9 @@ class Changes:
         dimensions = self._model.dimensions
         wanted = self._wanted(dimensions)
         if wanted == [dimension.count for dimension in dimensions]:
-            return "every size is a hysteresis point, or has none above it"
+            return "no layer has a larger size to grow to"
+        if self._cycles(self._model.sizes_of(wanted)) is None:
+            return f"the larger network does not fit preset {self._settings.preset}"
         self._learner.gradients(self._batches, dimensions)
         for dimension, count in zip(dimensions, wanted, strict=True):
             steps.grow(dimension, count, self._settings.retrain_rate)

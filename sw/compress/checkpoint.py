@@ -115,5 +115,5 @@ def read(path: Path, identity: dict) -> Checkpoint:
     check_identity(path, checked.identity, identity)
     for name, array in tensors.items():
         if array.dtype not in (np.float32, np.bool_) or not np.isfinite(array).all():
-            raise CheckpointError(f"{path}: tensor {name} must be float32 and finite, or bool")
+            raise CheckpointError(f"{path}: tensor {name} must be float32 and finite, or bool, got {array.dtype}")
     return Checkpoint(checked, tensors)

@@ -45,28 +45,31 @@ def compact(lstm: nn.LSTM | HLSTM, inputs: Tensor | None = None, units: Sequence
     inputs : Tensor, bool, (I,), optional
         The inputs to keep. Default: those that have a weight.
     units : sequence of Tensor, bool, (H,), optional
-        The units of each layer to keep. Default: those that have a weight or a bias; where layers differ in their
-        number, some empty units stay, because every layer of a module has as many.
+        The units of each layer to keep. Default: those that have a weight or a bias. All layers of a module have the
+        same number of units. So where layers would differ, some empty units stay.
 
     Raises
     ------
     ValueError
-        If the LSTM has two directions or a projection, nothing would be left, a unit that is not kept has a weight, or
-        layers would have different numbers of units.
+        If the LSTM has two directions or a projection, nothing would be left, a unit or an input that is not kept has a
+        weight, or layers would have different numbers of units.
     """
     check_lstm(lstm)
     layers = [{name: getattr(lstm, name).detach() for name in names} for names in layer_names(lstm)]
     full = [torch.stack([_has_weight(tensor) for tensor in layer.values()]).any(0) for layer in layers]
     units = _as_many(full) if units is None else _checked(full, units)
-    inputs = (layers[0]["weight_ih_l0"] != 0).any(0) if inputs is None else inputs
+    read = (layers[0]["weight_ih_l0"] != 0).any(0)
+    inputs = read if inputs is None else inputs
+    if (read & ~inputs).any():
+        raise ValueError(f"input {int((read & ~inputs).nonzero()[0])} is not kept, but has weights")
     if not inputs.any():
         raise ValueError(f"an LSTM must keep at least 1 of its {lstm.input_size} inputs: all their weights are zero")
-    read = [inputs.nonzero()[:, 0], *units[:-1]]
-    small = _like(lstm, len(read[0]), len(units[0]))
-    for layer, columns, rows in zip(layers, read, units, strict=True):
+    columns_of = [inputs.nonzero()[:, 0], *units[:-1]]
+    small = _like(lstm, len(columns_of[0]), len(units[0]))
+    for layer, columns, rows in zip(layers, columns_of, units, strict=True):
         for name, tensor in layer.items():
             _take(getattr(small, name), tensor, rows, columns if reads_inputs(name) else rows)
-    return Compact(small.train(lstm.training), read[0], tuple(units))
+    return Compact(small.train(lstm.training), columns_of[0], tuple(units))
 
 
 def _has_weight(tensor: Tensor) -> Tensor:
@@ -89,7 +92,7 @@ def _checked(full: Sequence[Tensor], units: Sequence[Tensor]) -> list[Tensor]:
             raise ValueError(f"layer {layer}: unit {int((used & ~kept).nonzero()[0])} is not kept, but has weights")
     counts = [int(kept.sum()) for kept in units]
     if len(set(counts)) > 1 or not counts[0]:
-        raise ValueError(f"every layer of a module must keep as many units, at least 1, got {counts}")
+        raise ValueError(f"all layers of a module must keep the same number of units, at least 1, got {counts}")
     return [kept.nonzero()[:, 0] for kept in units]
 
 

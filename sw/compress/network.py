@@ -3,7 +3,7 @@
 Dimensions: B sequences, T steps, I inputs of the first layer, H_l units of layer l, C outputs, D directions.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +18,7 @@ from etalstm.cells.lstm import LSTM as LSTM_CELL
 from etalstm.cells.named import cell_named
 from etalstm.compress.compaction import compact
 from etalstm.compress.masks import Mask, mask_of, put_masks, stored
-from etalstm.compress.structure import COLUMNS, Dimension, Side, check_lstm, layer_names, units_of
+from etalstm.compress.structure import COLUMNS, Dimension, Side, layer_names, units_of
 from etalstm.network import check_size
 from etalstm.nn import HLSTM, LSTM
 
@@ -64,7 +64,7 @@ class Sizes:
         return self.inputs, *(self.directions * units for units in self.units[:-1])
 
 
-class Network(nn.Module):
+class Network(nn.Module, ABC):
     """Stacked layers with a linear output. Each is a module of its own, so layers may differ.
 
     Parameters
@@ -155,7 +155,11 @@ class MaskedNetwork(Network):
     @property
     def sizes(self) -> Sizes:
         """The sizes of what is kept."""
-        full, counts = self.full_sizes, {dimension.name: dimension.count for dimension in self.dimensions}
+        return self.sizes_of([dimension.count for dimension in self.dimensions])
+
+    def sizes_of(self, counts: Sequence[int]) -> Sizes:
+        """Give the sizes with so many elements of each dimension."""
+        full, counts = self.full_sizes, dict(zip((one.name for one in self.dimensions), counts, strict=True))
         units = tuple(counts.get(f"units_{number}", size) for number, size in enumerate(full.units))
         return replace(full, inputs=counts.get(INPUTS, full.inputs), units=units)
 
@@ -170,19 +174,16 @@ class MaskedNetwork(Network):
         self.load_state_dict(type(self)(self.full_sizes, self.dropout.p).state_dict())
 
     def compact(self) -> Network:
-        """Give a network without masks and without what is removed.
+        """Give a network without masks and without what is removed. One of two directions keeps its sizes.
 
         The LSTMs' outputs have the same bits on golden and on the machine: see
         :func:`etalstm.compress.compaction.compact`. The output layer is a product on the host: its sums may round
         differently.
-
-        Raises
-        ------
-        ValueError
-            If the LSTMs have two directions.
         """
-        check_lstm(self.layers[0])
         small = self.PLAIN(self.sizes, self.dropout.p, engine=self.layers[0].engine)
+        if not self.dimensions:
+            small.load_state_dict({name: self._masked(name) for name in small.state_dict()})
+            return small.train(self.training)
         counted = {dimension.name: dimension.kept for dimension in self.dimensions}
         inputs = counted.pop(INPUTS, torch.ones(self.full_sizes.inputs, dtype=torch.bool))
         kept = [inputs, *counted.values()]
@@ -194,6 +195,11 @@ class MaskedNetwork(Network):
             small.output.weight.copy_(self.output.weight[:, kept[-1]])
             small.output.bias.copy_(self.output.bias)
         return small.train(self.training)
+
+    def _masked(self, name: str) -> Tensor:
+        """Give a parameter by its name in a network without masks."""
+        module, _, own = name.rpartition(".")
+        return getattr(self.get_submodule(module), own).detach()
 
 
 def count_nonzero(module: nn.Module) -> int:

@@ -2,18 +2,18 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from etalstm.compress.changes import Changes
+from etalstm.compress.changes import Changes, Target
 from etalstm.compress.checkpoint import Checkpoint, Position, read, taken, write
 from etalstm.compress.learner import Learner
-from etalstm.compress.network import MaskedNetwork, Sizes
-from etalstm.compress.search import Guides
+from etalstm.compress.network import MaskedNetwork
 from etalstm.compress.settings import DENSE, GROW_WEIGHTS, PRUNE_UNITS, PRUNE_WEIGHTS, Settings
+from etalstm.compress.small import write_network
 from etalstm.compress.task import Task
 from etalstm.device import Device
+from etalstm.errors import DivergedError
 from etalstm.host.durable import write_whole
 from etalstm.train.folder import RunFolder
 from etalstm.train.interrupt import Interrupt
@@ -22,22 +22,6 @@ from etalstm.train.metrics import MetricsLog
 PRUNING = (PRUNE_UNITS, PRUNE_WEIGHTS)
 ACCEPTED, REJECTED = "accepted", "rejected"
 Report = Callable[[dict], None]
-Cycles = Callable[[Sizes], int | None]
-"""Cycles of an iteration of the LSTMs of a model of some sizes; None if the machine cannot hold it."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """What a run is guided by and measured with, beside its settings.
-
-    Members
-    -------
-    guides : Guides
-    cycles : callable       see :data:`Cycles`
-    """
-
-    guides: Guides
-    cycles: Cycles
 
 
 class Run:
@@ -50,7 +34,7 @@ class Run:
         Of the same settings.
     folder : RunFolder
         Open. ``checkpoint.safetensors`` is the last state, ``best.safetensors`` the last network that was accepted,
-        ``dense.safetensors`` the dense start.
+        ``network.safetensors`` the same without masks, ``dense.safetensors`` the dense start.
     engine : str or Device
     target : Target
     resume : bool
@@ -73,7 +57,7 @@ class Run:
         self._identity = settings.identity | {"data": task.fingerprint, "guides": target.guides.digest}
         self._identity_of_dense = settings.of_dense_start | {"data": task.fingerprint}
         self._learner = Learner(task.network(engine), settings.clip, settings.seed)
-        self._changes = Changes(settings, self._learner, target.guides, task.training(0))
+        self._changes = Changes(settings, self._learner, target, task.training(0))
         self.position, self._seconds = Position(), time.monotonic()
         if resume:
             self._go_on()
@@ -114,8 +98,8 @@ class Run:
         Parameters
         ----------
         report : callable
-            Gets every entry of the log. Kinds are ``iteration``, ``epoch``, ``test`` and ``interrupted``. The last
-            epoch of a round has a ``decision``.
+            Gets every entry of the log. Kinds are ``iteration``, ``epoch``, ``diverged``, ``test`` and ``interrupted``.
+            What ends a round has a ``decision``: its last epoch, or that its training diverged.
         """
         write_whole(self._folder.settings, self._settings.text_of_file())
         if not self._resume:
@@ -137,12 +121,19 @@ class Run:
                 continue
             batches = self._task.training(self.position.epoch)
             for batch in batches[self.position.batch :]:
-                yield self._iterate(batch, len(batches))
+                try:
+                    yield self._iterate(batch, len(batches))
+                except DivergedError as error:
+                    if self._phase not in PRUNING:
+                        raise
+                    yield self._give_up(error)
+                    break
                 if interrupt.requested:
                     self._save()
                     yield {"kind": "interrupted", **self._place(), "signal": interrupt.requested}
                     return
-            yield self._end_epoch()
+            else:
+                yield self._end_epoch()
             self._save()
         yield self._test()
 
@@ -219,22 +210,30 @@ class Run:
             entry["grown"] = self._changes.grow_weights()
         return self._timed(entry)
 
+    def _give_up(self, error: DivergedError) -> dict:
+        """End a round whose training diverged. Its network is rejected without a score."""
+        self._at(epoch=self.position.epoch + 1, batch=0)
+        entry = {"kind": "diverged", **self._place(), **self._place_of_round(), "reason": str(error)}
+        return self._timed(entry | self._end_round(None))
+
+    def _place_of_round(self) -> dict:
+        return {"phase": self._phase, "round": self.position.round}
+
     def _scored(self, score: float) -> dict:
-        place = {"phase": self._phase, "round": self.position.round}
-        return {"kind": "epoch", **self._place(), **place, "loss": score, self._task.SCORE: score}
+        return {"kind": "epoch", **self._place(), **self._place_of_round(), "loss": score, self._task.SCORE: score}
 
     def _timed(self, entry: dict) -> dict:
         seconds, self._seconds = time.monotonic() - self._seconds, time.monotonic()
         return entry | {"seconds": round(seconds, 1)}
 
-    def _end_round(self, score: float) -> dict:
+    def _end_round(self, score: float | None) -> dict:
         """Keep the network or go back to the last one that was kept; say what it is."""
         position, ratio = self.position, self.position.ratio
         found = self._described() | {"ratio": ratio}
         if self._phase == DENSE:
             self._at(dense_score=score, dense_parameters=found["lstm_parameters"])
         limit = self._task.limit(self.position.dense_score)
-        accepted = self._phase not in PRUNING or score <= limit
+        accepted = self._phase not in PRUNING or (score is not None and score <= limit)
         self._at(round=position.round + 1, begun=False, taken=0, epoch_of_round=0)
         if self._phase == DENSE:
             write(self._folder.dense, self._taken(self._identity_of_dense))
@@ -242,6 +241,7 @@ class Run:
             found[f"test_{self._task.SCORE}"] = self._score("test")
             self._at(failed=None)
             write(self._folder.best, self._taken(self._identity))
+            write_network(self._folder.network, self.model.compact(), self.model.sizes, self._settings.task)
         else:
             counts = [dimension.count for dimension in self.model.dimensions]
             self._at(failed=counts, ratio=ratio if self._phase == PRUNE_UNITS else ratio / 2)
@@ -275,4 +275,4 @@ class Run:
 
 def entries_of_rounds(entries: Sequence[dict]) -> list[dict]:
     """Give the entries of a log that end rounds."""
-    return [entry for entry in entries if entry["kind"] == "epoch" and "decision" in entry]
+    return [entry for entry in entries if "decision" in entry]

@@ -61,7 +61,8 @@ def next_attempt(
     ratio : float
         Share to remove; at least one element goes.
     failed : sequence of int or None
-        Counts of the last attempt, if accuracy was lost with them. The ratio is halved until the counts are others.
+        Counts of the last attempt, if accuracy was lost with them. The ratio is halved until the counts are others; if
+        some dimensions have guides, until theirs are.
     guides : sequence of Profile or None
         For each dimension: stop at the profile's points only.
 
@@ -70,11 +71,12 @@ def next_attempt(
     Attempt or None
         None if there is nothing left to try.
     """
+    compared = [number for number, guide in enumerate(guides) if guide is not None] or range(len(counts))
     while True:
         wanted = tuple(_fewer(count, ratio, guide) for count, guide in zip(counts, guides, strict=True))
         if wanted == tuple(counts):
             return None
-        if failed is None or wanted != tuple(failed):
+        if failed is None or any(wanted[number] != failed[number] for number in compared):
             return Attempt(wanted, ratio)
         if ratio * max(counts) < 1:
             return None

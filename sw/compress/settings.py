@@ -82,7 +82,9 @@ class Settings(RunSettings):
     """
 
     COMMAND: ClassVar[str] = "eta-lstm compress"
-    MAY_DIFFER: ClassVar[tuple[str, ...]] = ("data", "engine", "rounds", "target", "start")
+    MAY_DIFFER: ClassVar[tuple[str, ...]] = (
+        "data", "engine", "rounds", "target", "start", "profile", "input_profile",
+    )  # fmt: skip
 
     data: str
     task: str = LANGUAGE
@@ -123,8 +125,9 @@ class Settings(RunSettings):
 
     @classmethod
     def of(cls, given: dict) -> Self:
-        """Give settings of which some are given; the others are the defaults of the task."""
-        return cls(**DEFAULTS.get(given.get("task", LANGUAGE), {}) | given)
+        """Give settings of which some are given. The others are the task's defaults, and all steps that can be."""
+        found = {"phases": _steps_for(given)} | DEFAULTS.get(given.get("task", LANGUAGE), {}) | given
+        return cls(**found)
 
     @property
     def of_dense_start(self) -> dict:
@@ -161,6 +164,8 @@ class Settings(RunSettings):
         for phase in self.phases:
             if phase not in PHASES:
                 raise ValueError(f"phases must be some of {', '.join(PHASES)}, got {phase!r}")
+            if self.phases.count(phase) > 1:
+                raise ValueError(f"phases must name a step once, got {phase} {self.phases.count(phase)} times")
         if GROW_WEIGHTS in self.phases[1:]:
             raise ValueError(f"{GROW_WEIGHTS} begins with a sparse seed, so it must be the first of the phases")
         if cell_named(self.cell) is not LSTM:
@@ -195,3 +200,14 @@ class Settings(RunSettings):
                 raise ValueError(
                     f"{phase} needs layers of one direction, got bidirectional; leave it out of the phases"
                 )
+
+
+def _steps_for(given: dict) -> tuple[str, ...]:
+    """Give the steps that can be: units of two directions stay, and grow only where something says how far."""
+    left_out = set()
+    if given.get("bidirectional"):
+        left_out = {PRUNE_UNITS, GROW_UNITS}
+    guided = given.get("profile") is not None or given.get("grow_to") is not None
+    if not guided or given.get("cell", LSTM.name) != LSTM.name:
+        left_out.add(GROW_UNITS)
+    return tuple(phase for phase in PHASES if phase not in left_out)

@@ -124,8 +124,8 @@ def prune(dimension: Dimension, count: int) -> None:
 def grow(dimension: Dimension, count: int, learning_rate: float) -> None:
     """Wake the removed elements with the largest sums of gradients until `count` are kept.
 
-    The weights that make a woken element begin as a step of descent from zero, ``-learning_rate · gradient``. The
-    weights that read the element are those from before it was removed.
+    All weights that make a woken element are kept, whichever were masked before. They begin as a step of descent from
+    zero, ``-learning_rate · gradient``. The weights that read the element are those from before it was removed.
 
     Parameters
     ----------
@@ -155,6 +155,7 @@ def grow(dimension: Dimension, count: int, learning_rate: float) -> None:
         for side in dimension.makers:
             of_woken = side.whole(woken)
             side.stored[of_woken] = -learning_rate * side.stored.grad[of_woken]
+            side.mask.set(elements=side.mask.elements | of_woken)
     dimension.keep(dimension.kept | woken)
 
 

@@ -114,7 +114,7 @@ class Dimension:
     def readers_open(self) -> Iterator[None]:
         """Context in which removed elements are read with the weights that are stored for them.
 
-        A removed element is +0, so nothing computes anything else. But the weights that make it get gradients.
+        A removed element is +0, so no result changes. But the weights that make it get gradients.
         """
         before = [side.kept.clone() for side in self.readers]
         for side in self.readers:

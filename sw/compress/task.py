@@ -83,7 +83,8 @@ class Language(Task):
 
     def training(self, epoch):
         """Give the text's segments, in its order in every epoch; a last, shorter one is dropped."""
-        return self._text.epoch("train", self._settings.batch, self.steps, True)
+        no_draws = np.random.default_rng(0)  # only says that the last segment is dropped
+        return self._text.epoch("train", self._settings.batch, self.steps, no_draws)
 
     def evaluation(self, split):
         """Give the text's segments."""

@@ -28,8 +28,7 @@ def hysteresis_points(latencies: Mapping[int, float | None], tolerance: float = 
     ValueError
         If the tolerance is below 0 or no number.
     """
-    if not 0 <= tolerance < float("inf"):
-        raise ValueError(f"tolerance must be at least 0 and finite, got {tolerance!r}")
+    check_tolerance(tolerance)
     points, fastest = [], float("inf")
     for size in sorted(latencies, reverse=True):
         latency = latencies[size]
@@ -48,3 +47,9 @@ def never_pays(latencies: Mapping[int, float | None], tolerance: float = 0.0) ->
     """
     held = sum(latency is not None for latency in latencies.values())
     return 1 - len(hysteresis_points(latencies, tolerance)) / held if held else 0.0
+
+
+def check_tolerance(tolerance: float) -> None:
+    """Raise ``ValueError`` if a tolerance is below 0 or no number."""
+    if not 0 <= tolerance < float("inf"):
+        raise ValueError(f"tolerance must be at least 0 and finite, got {tolerance!r}")

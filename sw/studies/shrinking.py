@@ -1,6 +1,7 @@
 """Runs of ``eta-lstm compress`` beside each other: how small the networks became, and what that cost.
 
-A kind is all runs whose settings differ in nothing but the seed.
+A kind is all runs whose settings differ in nothing but the seed, and in where data and other runs were. Profiles are
+told apart by the names of their files.
 """
 
 import json
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from etalstm.errors import RunError
 from etalstm.host.durable import write_whole
@@ -21,7 +22,8 @@ from etalstm.train.strict import check
 FILE = "shrinking.json"
 ACCEPTED = "accepted"
 DENSE = "dense"
-PLACES = ("data", "engine", "profile", "input_profile", "start")  # settings that name places are no part of a kind
+PROFILES = ("profile", "input_profile")
+PLACES = ("data", "engine", "start")  # settings that name places are no part of a kind
 UNGUIDED = "no"
 
 
@@ -68,7 +70,7 @@ class Network(BaseModel):
     units : list of int             of each layer
     lstm_parameters, parameters : int
     cycles : int or None            of an iteration by the cycle model; None if it does not fit the preset
-    validation : float
+    validation : float or None      None if training diverged
     test : float or None            of accepted networks
     milliseconds : float or None    of an iteration with PyTorch's LSTM on a processor, where it was timed
     """
@@ -83,7 +85,7 @@ class Network(BaseModel):
     lstm_parameters: PositiveInt
     parameters: PositiveInt
     cycles: PositiveInt | None
-    validation: float
+    validation: float | None = None
     test: float | None = None
     milliseconds: PositiveFloat | None = None
 
@@ -98,7 +100,7 @@ class ShrunkRun(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
     settings: dict[str, Any]
-    networks: list[Network]
+    networks: list[Network] = Field(min_length=1)
 
     @property
     def dense(self) -> Network:
@@ -119,7 +121,7 @@ class ShrunkRun(BaseModel):
     def kind(self) -> dict[str, Any]:
         """The settings without seed and places. ``guided`` is ``no`` where there was no profile."""
         found = {name: value for name, value in self.settings.items() if name not in (*PLACES, "seed")}
-        return found if self.settings.get("profile") else found | {"guided": UNGUIDED}
+        return found if any(self.settings.get(name) for name in PROFILES) else found | {"guided": UNGUIDED}
 
     @property
     def steps(self) -> list[str]:
@@ -190,7 +192,14 @@ def _read_study(path: Path) -> list[ShrunkRun]:
     study = check(ShrinkingStudy, table, path, RunError)
     if not study.runs:
         raise RunError(f"{path}: there are no runs in it")
+    for one in study.runs:
+        _check_settings(one.settings, path)
     return study.runs
+
+
+def _check_settings(settings: dict, path: Path) -> None:
+    if settings.get("task") not in SCORES or not {"seed", "phases"} <= settings.keys():
+        raise RunError(f"{path}: must be the settings of eta-lstm compress, got the keys {', '.join(settings)}")
 
 
 def _read_run(folder: Path) -> ShrunkRun:
@@ -201,17 +210,18 @@ def _read_run(folder: Path) -> ShrunkRun:
         raise RunError(f"{folder}: there is no run of eta-lstm compress in it: no {path.name}") from error
     except ValueError as error:
         raise RunError(f"{path}: no TOML: {error}") from error
-    if settings.get("task") not in SCORES or not {"seed", "phases"} <= settings.keys():
-        raise RunError(f"{path}: must be the settings of eta-lstm compress, got the keys {', '.join(settings)}")
+    _check_settings(settings, path)
     entries = read_log(log) if log.is_file() else []
     if not entries or entries[-1]["kind"] != "test":
         raise RunError(f"{folder}: the run has not ended; eta-lstm compress --resume --out {folder} goes on with it")
     score = SCORES[settings["task"]].entry
-    rounds = [_network(entry, score, log) for entry in entries if entry["kind"] == "epoch" and "decision" in entry]
-    names = {name: Path(settings[name]).name for name in PLACES if name in settings}  # nobody else has these folders
+    rounds = [_network(entry, score, log) for entry in entries if "decision" in entry]
+    paths = [name for name in (*PLACES, *PROFILES) if name in settings]
+    names = {name: Path(settings[name]).name for name in paths}  # nobody else has these folders
     return ShrunkRun(settings=settings | names, networks=rounds)
 
 
 def _network(entry: dict, score: str, source: Path) -> Network:
     table = {name: entry[name] for name in Network.model_fields if name in entry}
-    return check(Network, table | {"validation": entry[score], "test": entry.get(f"test_{score}")}, source, RunError)
+    scores = {"validation": entry.get(score), "test": entry.get(f"test_{score}")}
+    return check(Network, table | scores, source, RunError)

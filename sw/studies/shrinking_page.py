@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from statistics import mean
 
-from etalstm.studies.shrinking import DENSE, Network, ShrunkRun
+from etalstm.studies.shrinking import DENSE, PROFILES, Network, ShrunkRun
 
 COSTS: dict[str, Callable[[Network], float | None]] = {
     "LSTM parameters": lambda network: network.lstm_parameters,
@@ -22,11 +22,18 @@ def fold(run: ShrunkRun, network: Network, cost: str) -> float | None:
 def kinds(runs: Sequence[ShrunkRun]) -> dict[str, list[ShrunkRun]]:
     """Give the runs of each kind by its name: the settings in which the kinds differ."""
     settings = [run.kind for run in runs]
-    names = [name for name in settings[0] if any(one.get(name) != settings[0][name] for one in settings)]
+    known = dict.fromkeys(name for one in settings for name in one)
+    names = [name for name in known if _differs(name, settings)]
     found: dict[str, list[ShrunkRun]] = {}
     for run, one in zip(runs, settings, strict=True):
         found.setdefault(", ".join(f"{name} {_text(one.get(name))}" for name in names) or "all", []).append(run)
     return found
+
+
+def _differs(name: str, settings: Sequence[dict]) -> bool:
+    """Tell whether kinds differ in a setting. That a run has no profile is told by ``guided`` already."""
+    told = [one.get(name) for one in settings if name in one or name not in PROFILES]
+    return any(value != told[0] for value in told)
 
 
 def _text(value) -> str:

@@ -16,8 +16,9 @@ from etalstm.train.settings import Settings
 from etalstm.train.strict import check_fields
 
 SETTINGS, METRICS, ENCODING = "settings.toml", "metrics.jsonl", "encoding.json"
-CHECKPOINT, BEST, DENSE = "checkpoint.safetensors", "best.safetensors", "dense.safetensors"
-FILES = (CHECKPOINT, BEST, DENSE, METRICS, ENCODING, SETTINGS)
+CHECKPOINT, BEST = "checkpoint.safetensors", "best.safetensors"
+DENSE, NETWORK = "dense.safetensors", "network.safetensors"
+FILES = (CHECKPOINT, BEST, DENSE, NETWORK, METRICS, ENCODING, SETTINGS)
 EVENTS, LOCK = "events", ".lock"
 
 
@@ -26,8 +27,8 @@ class RunFolder:
 
     ``settings.toml`` has what the run was given, ``metrics.jsonl`` what it did, ``checkpoint.safetensors`` its last
     state, ``best.safetensors`` that with the lowest validation loss, and ``encoding.json`` the tokens and labels. The
-    folder ``events`` has the log's numbers once more, for TensorBoard. ``dense.safetensors`` is the dense start of a
-    run of ``eta-lstm compress``.
+    folder ``events`` has the log's numbers once more, for TensorBoard. A run of ``eta-lstm compress`` has the dense
+    start in ``dense.safetensors``, and the small network in ``network.safetensors``.
 
     Parameters
     ----------
@@ -38,7 +39,8 @@ class RunFolder:
     def __init__(self, path: Path | str):
         self.path = Path(path)
         self.settings, self.metrics, self.encoding = (self.path / name for name in (SETTINGS, METRICS, ENCODING))
-        self.checkpoint, self.best, self.dense = (self.path / name for name in (CHECKPOINT, BEST, DENSE))
+        self.checkpoint, self.best = self.path / CHECKPOINT, self.path / BEST
+        self.dense, self.network = self.path / DENSE, self.path / NETWORK
         self.events = self.path / EVENTS
         self._made = False
         self._lock: FileLock | None = None

@@ -76,7 +76,8 @@ def test_a_table_names_the_points_and_the_share_that_never_pays(capsys):
         (["--forward", "--check", "1"], "--check is not used with --forward"),
         (["--from", "0"], "from must be at least 1, got 0"),
         (["--batch", "0"], "batch must be above 0, got 0"),
-        (["--tolerance", "-1"], "tolerance"),
+        (["--tolerance", "-1"], "tolerance must be at least 0 and finite, got -1.0"),
+        (["--input", "0"], "input_size must be above 0, got 0"),
         (["--storage", "all"], "storage must be one of dense, ms1, ms1-bf16, got 'all'"),
     ],
 )

@@ -7,15 +7,19 @@ from multiprocessing import get_context
 
 import torch
 
-from etalstm.compress.run import Run, Target, entries_of_rounds
+from etalstm.compress.changes import Target
+from etalstm.compress.run import Run, entries_of_rounds
 from etalstm.compress.task import TASKS
 from etalstm.train.folder import RunFolder
 from etalstm.train.metrics import read_log
 
 
-def make_run(guides, settings, path, engine="golden", resume=False, report=lambda entry: None):
+def make_run(
+    guides, settings, path, engine="golden", resume=False, report=lambda entry: None,
+    cycles=lambda sizes: sum(sizes.units),
+):  # fmt: skip
     """Make a run in a folder, and give its last entry."""
-    target = Target(guides, lambda sizes: sum(sizes.units))
+    target = Target(guides, cycles)
     with RunFolder(path) as folder:
         folder.open(resume)
         return Run(settings, TASKS[settings.task](settings), folder, engine, target, resume).run(report)

@@ -9,18 +9,21 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import torch
 
 from etalstm.cli import run
 from etalstm.commands.compress import compress
+from etalstm.compress import load_network
 from etalstm.compress import run as runs
 from etalstm.compress.run import entries_of_rounds
 from etalstm.compress.settings import LANGUAGE, SPEECH, Settings
+from etalstm.data.ptb import Ptb
 from etalstm.profile.profile import load
 from etalstm.studies.shrinking import read_runs
 from etalstm.train.metrics import read_log
 
 SMALL = [
-    "--hidden", "8", "--embedding", "6", "--batch", "4", "--steps", "5", "--epochs", "1", "--retrain", "1",
+    "--hidden", "8", "--embedding", "6", "--batch", "4", "--steps", "5", "--epochs", "1",
     "--preset", "test", "--tolerance", "9",
 ]  # fmt: skip
 
@@ -41,7 +44,7 @@ def test_a_run_prints_what_each_round_gave(begin, profile, capsys):
     shown = capsys.readouterr().out
     for text in ("dense 1", "grow-weights 1", "prune-units 1", "prune-weights 1", "6/8/8", "5/4/4", "accepted"):
         assert text in shown, text
-    assert "kept:" in shown and "grow-units ended: every size is a hysteresis point" in shown
+    assert "kept:" in shown and "grow-units ended: no layer has a larger size to grow to" in shown
 
 
 def test_options_have_the_defaults_of_the_settings():
@@ -54,16 +57,19 @@ def test_options_have_the_defaults_of_the_settings():
             told[option.name] = [float(value) for value in text.groups()]
         elif isinstance(option.default, int | float | str) and hasattr(tasks[0], option.name):
             told[option.name] = [option.default] * len(tasks)
-    del told["task"], told["phases"]  # given above
+    del told["task"]  # given above
     assert len(told) > 20
     assert told == {name: [getattr(settings, name) for settings in tasks] for name in told}
 
 
 def test_a_target_that_is_not_reached_is_told_and_the_best_is_kept(begin, tmp_path, capsys):
     assert begin("--phases", "prune-weights", "--rounds", "1", "--target", "500") == 1
-    error = capsys.readouterr().err
-    assert "target not reached: 500 times fewer LSTM parameters were wanted, 1." in error
-    assert (tmp_path / "run/best.safetensors").is_file()
+    told = capsys.readouterr()
+    assert "target not reached: 500 times fewer LSTM parameters were wanted, 1.79 were accepted" in told.err
+    network, words = load_network(tmp_path / "run/network.safetensors"), Ptb(tmp_path / "data")
+    with torch.no_grad():
+        perplexity = network.score(words.epoch("test", 4, 5))
+    assert f"test perplexity {perplexity:.2f}" in told.out
 
 
 def test_an_interrupted_run_goes_on(begin, tmp_path, monkeypatch, capsys):
@@ -85,13 +91,17 @@ def test_an_interrupted_run_goes_on(begin, tmp_path, monkeypatch, capsys):
     ("options", "message"),
     [
         (["--phases", "shrink"], "phases must be some of grow-weights, prune-units, grow-units, prune-weights"),
-        ([], "grow-units needs a profile, whose points it grows to, or grow_to; got neither"),
+        (["--phases", "grow-units"], "grow-units needs a profile, whose points it grows to, or grow_to; got neither"),
+        (["--phases", ","], "phases must be some of grow-weights, prune-units, grow-units, prune-weights, got ''"),
+        (["--phases", "dense,prune-units"], "prune-weights, got 'dense'"),
+        (["--phases", "prune-units,prune-units"], "phases must name a step once, got prune-units 2 times"),
+        (["--phases", "dense", "--retrain", "2"], "--retrain is only used with the step prune-units or grow-units"),
         (["--grow-to", "9"], "grow_to must be at most hidden, 8 units, got 9"),
         (["--hidden", "1100", "--grow-to", "1100"], "growth to 1100 units of a layer does not fit preset test"),
         (["--phases", "prune-units", "--density", "0.2"], "--density is only used with the step grow-weights"),
-        (["--phases", "prune-weights", "--guided", "all"], "--guided is only used with --profile"),
+        (["--phases", "prune-weights", "--guided", "all"], "--guided is only used with --profile or --input-profile"),
         (["--resume", "--overwrite"], "there must be one of them, got both"),
-        (["--cell", "hlstm"], "grow-units needs cell lstm, got hlstm"),
+        (["--cell", "hlstm", "--phases", "grow-units"], "grow-units needs cell lstm, got hlstm"),
         (["--profile", "none.json"], "there is no such profile"),
         (["--phases", "", "--engine", "gold"], "--phases must not be empty"),
     ],
@@ -118,6 +128,23 @@ def test_a_profile_of_another_dimension_is_refused(begin, make_profile, tmp_path
     make_profile([4], dimension="input", hidden=8).save(tmp_path / "i.json")
     assert begin("--profile", str(tmp_path / "i.json")) == 2
     assert "must be a profile of hidden, got one of input" in capsys.readouterr().err
+
+
+def test_a_profile_that_ends_below_the_dense_start_is_refused(begin, make_profile, tmp_path, capsys):
+    make_profile([2, 7]).save(tmp_path / "short.json")
+    assert begin("--profile", str(tmp_path / "short.json")) == 2
+    assert "short.json: must have sizes up to the dense start's 8, got up to 7" in capsys.readouterr().err
+
+
+def test_a_run_goes_on_where_its_profile_was_moved(begin, profile, make_profile, tmp_path, capsys):
+    assert begin("--profile", profile, "--phases", "prune-units", "--rounds", "1") == 0
+    moved, other = tmp_path / "moved.json", tmp_path / "other.json"
+    Path(profile).rename(moved)
+    again = ["compress", "--resume", "--out", str(tmp_path / "run")]
+    assert run([*again, "--rounds", "2", "--profile", str(moved)]) == 0
+    make_profile([2, 3, 8]).save(other)
+    assert run([*again, "--profile", str(other)]) == 2
+    assert "of another run: its guides is" in capsys.readouterr().err
 
 
 def test_a_profile_of_another_cell_is_refused(begin, profile, capsys):
@@ -188,4 +215,4 @@ def test_runs_are_set_beside_each_other_and_timed(begin, profile, tmp_path, caps
     assert [one.lstm_parameters for one in found.networks] == [entry["lstm_parameters"] for entry in rounds]
     assert [one.test for one in found.networks] == [entry["test_perplexity"] for entry in rounds]
     assert all(network.milliseconds > 0 for _, network in found.shown)
-    assert "eta-lstm study compress RUN ... --host --steps 5 --out DIR" in capsys.readouterr().out
+    assert "eta-lstm study compress RUN ... --host --steps 5 --turns 1 --out DIR" in capsys.readouterr().out

@@ -1,13 +1,17 @@
 import signal
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
+from etalstm.compress import LanguageModel, Sizes, load_network
+from etalstm.compress.learner import Learner
 from etalstm.compress.search import Guides
 from etalstm.compress.settings import PHASES, Settings
 from etalstm.device import open_device
-from etalstm.errors import CheckpointError, RunError
+from etalstm.errors import CheckpointError, DivergedError, RunError
 from etalstm.train.metrics import read_log
 from etalstm.train.sealed import write_sealed
 from tests.compress.runs import check_interrupted, files_of, kill_run, make_run, rounds_of, without_seconds
@@ -45,7 +49,7 @@ def test_all_steps_together(text, tmp_path, go):
     assert parameters[1] < parameters[0] and parameters[1:] == sorted(parameters[1:], reverse=True)
     assert [one["units"] for one in rounds if one["phase"] == "prune-units"] == [[4, 4], [2, 2], [2, 2]]
     assert last["fold"] == parameters[0] / parameters[-1] and last["cycles"] == 4 and last["reached"]
-    assert last["ended"]["grow-units"] == "every size is a hysteresis point, or has none above it"
+    assert last["ended"]["grow-units"] == "no layer has a larger size to grow to"
 
 
 @pytest.mark.parametrize("phase", PHASES)
@@ -90,6 +94,92 @@ def test_a_round_that_loses_accuracy_is_taken_back(text, tmp_path, go):
     assert last["fold"] == 1.0 and last["perplexity"] == dense["test_perplexity"]
 
 
+@pytest.fixture
+def diverge(monkeypatch):
+    """Give a function that has training diverge once, at an iteration."""
+    iterate = Learner.iterate
+
+    def at(wanted):
+        left = [wanted]
+
+        def diverging(self, batch, number, rate):
+            if number in left:
+                left.remove(number)
+                raise DivergedError(f"iteration {number + 1}: loss inf")
+            return iterate(self, batch, number, rate)
+
+        monkeypatch.setattr(Learner, "iterate", diverging)
+
+    return at
+
+
+@pytest.mark.parametrize("phase", ["prune-units", "prune-weights"])
+def test_a_round_that_diverges_is_taken_back(phase, text, tmp_path, go, diverge):
+    diverge(17)  # in the first round: the dense start takes 14
+    last = go(settings_of(text, phases=(phase,), **LOOSE | {"rounds": 2}), tmp_path / "run")
+    dense, first, second = rounds_of(tmp_path / "run")
+    assert (first["kind"], first["reason"]) == ("diverged", "iteration 18: loss inf")
+    assert [one["decision"] for one in (dense, first, second)] == ["accepted", "rejected", "accepted"]
+    assert first["lstm_parameters"] < second["lstm_parameters"] == last["lstm_parameters"]
+
+
+def test_a_dense_start_that_diverges_ends_the_run(text, tmp_path, go, diverge):
+    diverge(12)
+    with pytest.raises(DivergedError, match="iteration 13: loss inf"):
+        go(settings_of(text), tmp_path / "run")
+
+
+def test_growth_that_does_not_fit_the_machine_is_left_out(text, tmp_path, guides):
+    settings = settings_of(text, phases=("prune-units", "grow-units"), guided="growth", rounds=1, **LOOSE)
+    last = make_run(guides, settings, tmp_path / "run", cycles=lambda sizes: 1 if sizes.units == (7, 7) else None)
+    assert last["units"] == [7, 7] and last["ended"]["grow-units"] == "the larger network does not fit preset vcu128"
+
+
+def test_the_network_that_was_kept_can_be_loaded_and_trained(text, tmp_path, go):
+    last = go(settings_of(text, phases=("prune-units",), **LOOSE), tmp_path / "run")
+    path = tmp_path / "run/network.safetensors"
+    network = load_network(path)
+    assert [layer.hidden_size for layer in network.layers] == last["units"] and not network.training
+    assert network.embedding.embedding_dim == last["inputs"] == network.layers[0].input_size
+    layer = torch.nn.LSTM(last["inputs"], last["units"][0])
+    tensors = load_file(path)
+    names = {name: tensors[f"layers.0.{name}"] for name in layer.state_dict()}
+    layer.load_state_dict(names)
+    x = network.embedding(torch.arange(6).reshape(3, 2))
+    torch.testing.assert_close(layer(x)[0], network.layers[0](x)[0], rtol=0, atol=1e-5)
+    network.train()(torch.arange(6).reshape(3, 2), network.no_states())[0].sum().backward()
+    assert all(parameter.grad is not None for parameter in network.parameters())
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"task": "vision"}, "network.safetensors: task must be language or speech, got 'vision'"),
+        ({"units": []}, "network.safetensors: units must name at least one layer"),
+        ({"units": [3, 4]}, r"tensor layers.0.weight_ih_l0 has shape \(8, 6\), expected \(12, 6\)"),
+        ({"cell": 3}, "network.safetensors: cell: Input should be a valid string, got 3"),
+        ({"format": 2}, "no network of eta-lstm compress in format 1"),
+    ],
+)
+def test_a_network_that_cannot_be_is_refused(changed, message, tmp_path):
+    sizes = Sizes(11, 6, (2, 4))
+    described = {"format": 1, "task": "language", "dropout": 0.0, **asdict(sizes), "units": [2, 4]}
+    tensors = {name: tensor.numpy() for name, tensor in LanguageModel(sizes).state_dict().items()}
+    write_sealed(tmp_path / "network.safetensors", "etalstm-network", described | changed, tensors)
+    with pytest.raises(CheckpointError, match=message):
+        load_network(tmp_path / "network.safetensors")
+
+
+def test_steps_that_cannot_be_are_left_out_of_the_default():
+    for given, left_out in (
+        ({"profile": "p.json"}, set()),
+        ({}, {"grow-units"}),
+        ({"profile": "p.json", "cell": "hlstm"}, {"grow-units"}),
+        ({"task": "speech", "bidirectional": True, "grow_to": 8}, {"prune-units", "grow-units"}),
+    ):
+        assert set(PHASES) - set(Settings.of({"data": "d", **given}).phases) == left_out
+
+
 def test_a_target_that_is_reached_ends_pruning(text, tmp_path, go):
     last = go(settings_of(text, phases=("prune-units", "prune-weights"), target=1.5, **LOOSE), tmp_path / "run")
     assert last["reached"] and last["fold"] >= 1.5 and len(rounds_of(tmp_path / "run")) == 2
@@ -118,6 +208,9 @@ def test_a_run_that_ended_goes_on_with_more_rounds_or_another_target(first, then
     assert last == go(settings_of(text, **common, **then), tmp_path / "whole")
     assert files_of(tmp_path / "whole") == files_of(tmp_path / "parts")
     assert len(rounds_of(tmp_path / "parts")) > made > 1
+    files = files_of(tmp_path / "parts")
+    go(settings_of(text, **common, **then | {"rounds": 1}), tmp_path / "parts", resume=True)
+    assert files_of(tmp_path / "parts") == files, "fewer rounds than were made are enough"
 
 
 @pytest.mark.parametrize("phases", [(), ("grow-weights",), ("prune-weights",)])

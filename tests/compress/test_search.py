@@ -24,6 +24,8 @@ def test_guided_sizes_are_points_only(make_profile):
     assert next_attempt([20, 10], 0.2, None, guides) == Attempt((16, 8), 0.2)
     assert next_attempt([20, 10], 0.5, None, guides) == Attempt((10, 4), 0.5)
     assert next_attempt([20, 10], 0.5, [10, 4], guides) == Attempt((15, 8), 0.25)
+    assert next_attempt([20, 9], 0.5, [10, 8], guides) == Attempt((10, 4), 0.5), "others than those that failed"
+    assert next_attempt([20, 9], 0.1, [18, 8], guides) is None, "fewer inputs alone are no other sizes"
     assert next_attempt([1, 4], 0.5, None, guides) is None, "there is no point below 4"
 
 

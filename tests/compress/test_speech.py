@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from etalstm.cli import run
-from etalstm.compress import MaskedSpeechModel, Sizes, SpeechModel, prune
+from etalstm.compress import MaskedSpeechModel, Sizes, SpeechModel, mask_of, prune
 from etalstm.compress.network import INPUTS
 from etalstm.compress.search import Guides
 from etalstm.compress.settings import Settings
@@ -103,8 +103,11 @@ def test_features_are_no_dimension_and_a_compact_model_finds_the_same():
 def test_units_of_two_directions_stay():
     model = MaskedSpeechModel(Sizes(CLASSES, 4, (6, 5), directions=2))
     assert not model.dimensions and len(model.matrices()) == 8 and model.sizes.layer_inputs == (4, 12)
-    with pytest.raises(ValueError, match="must have one direction and no projection, got bidirectional=True"):
-        model.compact()
+    mask_of(model.layers[0], "weight_hh_l0_reverse").set(rows=torch.arange(24) % 3 > 0)
+    small, batch = model.compact(), batch_of((9, "AB"), (5, "B"))
+    assert not (small.layers[0].weight_hh_l0_reverse[::3]).any()
+    with torch.no_grad():
+        assert model.loss(batch, [])[0] == small.loss(batch, [])[0]
     with pytest.raises(ValueError, match="directions must be 1 or 2, got 3"):
         Sizes(CLASSES, 4, (6,), directions=3)
 
@@ -161,7 +164,10 @@ def test_the_command_prints_what_each_round_gave(begin, capsys):
     [
         (["--grow-to", "4", "--steps", "9"], "--steps is only used with --task language"),
         (["--grow-to", "4", "--task", "language"], "--stack is only used with --task speech"),
-        (["--bidirectional", "--grow-to", "4"], "prune-units needs layers of one direction, got bidirectional"),
+        (
+            ["--bidirectional", "--phases", "prune-units"],
+            "prune-units needs layers of one direction, got bidirectional",
+        ),
         (["--grow-to", "4", "--stack", "9"], "steps of 9 frames are too few for"),
         (["--grow-to", "4", "--task", "text"], "task must be language or speech, got 'text'"),
         (["--phases", "prune-weights", "--batch", "17"], "batch must be at most 16, the utterances in train, got 17"),

@@ -109,6 +109,8 @@ def test_removed_elements_can_be_probed_without_changing_anything(number):
 def test_the_elements_with_the_largest_gradients_come_back_a_step_from_zero():
     network = model()
     units = network.dimensions[1]
+    for side in units.makers:
+        side.mask.set(elements=torch.rand(side.stored.shape) < 0.3)
     prune(units, 2)
     before = units.kept.clone()
     probe(network, units)
@@ -119,6 +121,7 @@ def test_the_elements_with_the_largest_gradients_come_back_a_step_from_zero():
     for side in units.makers:
         whole = side.whole(woken)
         assert torch.equal(side.stored[whole], -0.5 * side.stored.grad[whole])
+        assert side.mask.elements[whole].all(), "they were masked before"
     assert (stored(network.layers[1], "weight_ih_l0")[:, woken] != 0).all(), "it is read as before"
 
 

@@ -8,6 +8,7 @@ from etalstm.cli import run
 from etalstm.drawing import can_draw
 from etalstm.errors import RunError
 from etalstm.studies.shrinking import read_runs
+from etalstm.studies.shrinking_page import kinds
 
 SETTINGS = {
     "task": "speech", "phases": ["prune-units", "prune-weights"], "seed": 0, "hidden": 8, "batch": 2, "tolerance": 1.0,
@@ -32,9 +33,10 @@ def write(tmp_path):
         (folder / "settings.toml").write_text("\n".join(lines) + "\n")
         score = {"speech": "character_error_rate", "language": "perplexity"}.get(table["task"], "")
         entries = [
-            {"kind": "epoch", "iteration": number, "epoch": number, "phase": phase, "round": 0, "decision": decision,
-             "inputs": 3, "units": [units], "lstm_parameters": parameters, "parameters": parameters + 9,
-             "cycles": cycles, "loss": validation, score: validation}
+            {"kind": "epoch" if validation else "diverged", "iteration": number, "epoch": number, "phase": phase,
+             "round": 0, "decision": decision, "inputs": 3, "units": [units], "lstm_parameters": parameters,
+             "parameters": parameters + 9, "cycles": cycles}
+            | ({} if validation is None else {"loss": validation, score: validation})
             | ({} if test is None else {f"test_{score}": test})
             for number, (phase, decision, units, parameters, cycles, validation, test) in enumerate(rounds)
         ]  # fmt: skip
@@ -61,6 +63,20 @@ def test_kinds_are_summed_up_over_their_seeds(write, tmp_path, capsys):
     left = "prune-units, prune-weights | 3 / 4 | 200 (4.00) | 209 | 10.50 | 11.50 | 300 (3.00) |  |"
     assert f"| guided all, 0 | {left}" in page, "a step that changed nothing left the network of the one before"
     assert (tmp_path / "out/shrinking.svg").exists() == can_draw()
+
+
+def test_kinds_differ_in_profiles_and_in_settings_that_one_has_alone(write):
+    runs = [write("a"), write("b", profile="/x/q.json"), write("c", target=8.0, profile=None)]
+    assert list(kinds(read_runs(runs))) == [
+        "profile p.json, guided all, target None",
+        "profile q.json, guided all, target None",
+        "profile None, guided no, target 8.0",
+    ]
+
+
+def test_a_round_that_diverged_has_no_score(write):
+    rounds = [*ROUNDS[:2], ("prune-units", "rejected", 2, 80, 150, None, None)]
+    assert [one.validation for one in read_runs([write("a", rounds)])[0].networks] == [10.0, 10.5, None]
 
 
 def test_perplexities_are_compared_as_shares(write, tmp_path, capsys):
@@ -100,7 +116,12 @@ def test_other_folders_and_files_are_refused(tmp_path):
     with pytest.raises(RunError, match=r"no run of eta-lstm compress in it: no settings\.toml"):
         read_runs([tmp_path])
     path = tmp_path / "shrinking.json"
-    for text, message in (("{", "no JSON"), ("{}", "runs is missing"), ('{"runs": []}', "there are no runs in it")):
+    for text, message in (
+        ("{", "no JSON"),
+        ("{}", "runs is missing"),
+        ('{"runs": []}', "there are no runs in it"),
+        ('{"runs": [{"settings": {"task": "speech"}, "networks": []}]}', "networks: List should have at least 1 item"),
+    ):
         path.write_text(text)
         with pytest.raises(RunError, match=message):
             read_runs([path])
