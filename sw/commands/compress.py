@@ -15,10 +15,9 @@ from typer import Context
 
 from etalstm.cells.lstm import LSTM
 from etalstm.commands.latency import cycles_of
-from etalstm.commands.options import CELL_HELP, PRESET_HELP, given, refuse
+from etalstm.commands.options import CELL_HELP, PRESET_HELP, SIGNAL_EXIT, given, option, refuse
 from etalstm.commands.tables import print_table
 from etalstm.commands.torch import MISSING
-from etalstm.commands.translation import SIGNAL_EXIT, option
 from etalstm.device import GOLDEN, open_device
 from etalstm.errors import DeviceError, PlanError, RunError
 from etalstm.hw.config import preset as named_preset
@@ -176,6 +175,8 @@ def _package() -> ModuleType:
 def _chosen(context: Context) -> dict:
     chosen = {name: value for name, value in given(context).items() if name not in NO_SETTINGS}
     chosen |= {name: str(chosen[name].absolute()) for name in FILES if name in chosen}
+    if Path(chosen.get("preset", "")).is_file():  # else a name
+        chosen["preset"] = str(Path(chosen["preset"]).absolute())
     if "phases" in chosen:
         phases = tuple(part.strip() for part in chosen["phases"].split(","))
         chosen["phases"] = () if phases == ("dense",) else phases

@@ -23,6 +23,7 @@ REFRESH_HELP = (
 )
 WEIGHT_FORMAT_HELP = "How the passes read weights: float32 or bf16 (half the memory); updates work on float32"
 SHARED_TOKENS_HELP = "Compute what equal tokens add to the first layer's gate sums once, for so many a batch; or off"
+SIGNAL_EXIT = 128  # and the signal's number: what shells say of a process that a signal has ended
 SLICES_HELP = "Slices of the batch, whose gradients are added as a tree: part of a run, the bits depend on it"
 
 Trace = Annotated[
@@ -30,6 +31,11 @@ Trace = Annotated[
 ]
 TraceFirst = Annotated[int | None, Option("--trace-first", help="With --trace: first clock cycle [default: 0]")]
 TraceLast = Annotated[int | None, Option("--trace-last", help="With --trace: last clock cycle [default: any]")]
+
+
+def option(text: str, panel: str, *names: str) -> Option:
+    """Declare an option that stands in a group of the help."""
+    return Option(*names, help=text, rich_help_panel=panel)
 
 
 def trace_options(trace: Path | None, first: int | None, last: int | None) -> dict:

@@ -7,7 +7,7 @@ from pathlib import Path
 from signal import Signals
 from typing import Annotated
 
-from typer import Context, Option
+from typer import Context
 
 from etalstm.commands.devices import ARCHITECTURE_HELP, open_on_ranks
 from etalstm.commands.options import (
@@ -15,10 +15,12 @@ from etalstm.commands.options import (
     INPUT_THRESHOLD_HELP,
     REFRESH_HELP,
     SHARED_TOKENS_HELP,
+    SIGNAL_EXIT,
     SLICES_HELP,
     WEIGHT_FORMAT_HELP,
     given,
     number_or_off,
+    option,
     slices_or_auto,
     tokens_or_auto,
 )
@@ -37,7 +39,6 @@ from etalstm.train.significance import PARTS
 
 RUN, DATA, MODEL, LEARN = "The run", "Data", "Model", "Learning"
 KEPT, MACHINE = "What is kept and computed", "Machine"
-SIGNAL_EXIT = 128  # and the signal's number: what shells say of a process that a signal has ended
 
 # How texts of the command line become settings, where they are not the same.
 READ = {
@@ -51,11 +52,6 @@ READ = {
 }
 NAMES = {"lr": "learning_rate"}
 NO_SETTINGS = ("out", "resume", "overwrite", "config", "log")
-
-
-def option(text: str, panel: str, *names: str) -> Option:
-    """Declare an option that stands in a group of the help."""
-    return Option(*names, help=text, rich_help_panel=panel)
 
 
 def train(

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from typer import Argument, Context, Option
 
-from etalstm.commands.options import INPUT_THRESHOLD_HELP, PRESET_HELP, given, number_or_off
+from etalstm.commands.options import INPUT_THRESHOLD_HELP, PRESET_HELP, SIGNAL_EXIT, given, number_or_off, option
 from etalstm.commands.predict import lines_of
 from etalstm.device import GOLDEN, open_device
 from etalstm.errors import DeviceError, RunError
@@ -27,7 +27,6 @@ READ = {
     "delta_target": partial(number_or_off, "delta_target"),
     "data": lambda path: str(path.absolute()),
 }
-SIGNAL_EXIT = 128
 SHOWN_EVERY = 50  # iterations
 
 Folder = Annotated[Path, Argument(help="Folder of a run of eta-lstm translate train")]
@@ -35,11 +34,6 @@ Engine = Annotated[str, Option(help="What computes the LSTMs: golden, sim, xdma:
 Preset = Annotated[str | None, Option(help=f"{PRESET_HELP} [default: sim]")]
 Beam = Annotated[int, Option(help="Width of the beam; 1 takes the best token at each step")]
 Last = Annotated[bool, Option("--last", help="The last checkpoint, not the one with the lowest validation loss")]
-
-
-def option(text: str, panel: str, *names: str) -> Option:
-    """Declare an option that stands in a group of the help."""
-    return Option(*names, help=text, rich_help_panel=panel)
 
 
 def train(

@@ -18,7 +18,11 @@ from etalstm.train.strict import check
 FORMAT = 1
 HIDDEN, INPUT = "hidden", "input"
 DIMENSIONS = (HIDDEN, INPUT)
-MODEL = ("model", "plan", "cells", "network.py", "storage.py", "slices.py")  # what cycles depend on
+MODEL = (
+    "model", "plan", "cells", "commands/modelled.py", "architecture.py", "delta_inputs.py", "network.py",
+    "pipelines.py", "shared_tokens.py", "slices.py", "storage.py", "weight_format.py",
+)  # fmt: skip
+"""What cycles depend on."""
 
 
 class Profile(BaseModel):

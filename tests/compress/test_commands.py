@@ -147,6 +147,15 @@ def test_a_run_goes_on_where_its_profile_was_moved(begin, profile, make_profile,
     assert "of another run: its guides is" in capsys.readouterr().err
 
 
+def test_a_run_with_a_preset_of_a_file_goes_on_from_another_folder(begin, tmp_path, monkeypatch, capsys):
+    (tmp_path / "mine.toml").write_text('base = "test"\n')
+    monkeypatch.chdir(tmp_path)
+    assert begin("--preset", "mine.toml", "--phases", "prune-units", "--rounds", "1") == 0
+    monkeypatch.chdir("/")
+    assert run(["compress", "--resume", "--rounds", "2", "--out", str(tmp_path / "run")]) == 0
+    assert "prune-units 2" in capsys.readouterr().out
+
+
 def test_a_profile_of_another_cell_is_refused(begin, profile, capsys):
     assert begin("--phases", "prune-units", "--cell", "hlstm", "--profile", profile) == 2
     assert "must be a profile of cell hlstm, got one of cell lstm" in capsys.readouterr().err
