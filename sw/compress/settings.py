@@ -159,6 +159,11 @@ class Settings(RunSettings):
         if self.target is not None and not 1 < self.target < float("inf"):
             raise ValueError(f"target must be above 1 and finite, got {self.target!r}")
         self._check_phases()
+        self._check_growth()
+        if cell_named(self.cell) is not LSTM:
+            self._check_cell()
+        if self.bidirectional:
+            self._check_directions()
 
     def _check_phases(self) -> None:
         for phase in self.phases:
@@ -168,10 +173,8 @@ class Settings(RunSettings):
                 raise ValueError(f"phases must name a step once, got {phase} {self.phases.count(phase)} times")
         if GROW_WEIGHTS in self.phases[1:]:
             raise ValueError(f"{GROW_WEIGHTS} begins with a sparse seed, so it must be the first of the phases")
-        if cell_named(self.cell) is not LSTM:
-            self._check_cell()
-        if self.bidirectional:
-            self._check_directions()
+
+    def _check_growth(self) -> None:
         if self.growth_epochs < 0:
             raise ValueError(f"growth_epochs must be at least 0, got {self.growth_epochs}")
         if self.guided not in (ALL, GROWTH):
