@@ -101,7 +101,7 @@ def test_an_interrupted_run_goes_on(begin, tmp_path, monkeypatch, capsys):
         (["--phases", "prune-units", "--density", "0.2"], "--density is only used with the step grow-weights"),
         (["--phases", "prune-weights", "--guided", "all"], "--guided is only used with --profile or --input-profile"),
         (["--resume", "--overwrite"], "there must be one of them, got both"),
-        (["--cell", "hlstm", "--phases", "grow-units"], "grow-units needs cell lstm, got hlstm"),
+        (["--cell", "hlstm", "--phases", "grow-units", "--grow-to", "4"], "grow-units needs cell lstm, got hlstm"),
         (["--profile", "none.json"], "there is no such profile"),
         (["--phases", "", "--engine", "gold"], "--phases must not be empty"),
     ],
