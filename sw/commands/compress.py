@@ -295,7 +295,7 @@ def _show(entry: dict) -> None:
     if kind == "iteration" and entry["iteration"] % SHOWN_EVERY:
         return
     scores = "loss", "perplexity", "character_error_rate"
-    names = "phase", "round", *scores, "lstm_parameters", "cycles", "decision", "seconds"
+    names = "phase", "round", *scores, "lstm_parameters", "cycles", "decision", "reason", "seconds"
     values = [f"{name} {_text(entry[name])}" for name in names if entry.get(name) is not None]
     print(f"{kind} {entry['iteration' if kind == 'iteration' else 'epoch']}: {', '.join(values)}", file=sys.stderr)
 

@@ -70,7 +70,7 @@ class Settings(RunSettings):
     gradient_batches : int            training batches whose mean gradient says what grows
     profile : str or None             file that guides units
     input_profile : str or None       file that guides inputs
-    guided : str                      ``all``: pruning and growth; ``growth``: as the source has it
+    guided : str                      ``all``: pruning and growth; ``growth``: pruning ignores the profile
     grow_to : int or None             units of each layer after growth, instead of a profile
     target : float or None            how many times fewer LSTM parameters than the dense start; pruning ends there
     start : str or None               folder of a run whose dense start is taken; None: a dense start is trained

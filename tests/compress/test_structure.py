@@ -149,6 +149,7 @@ def test_a_smaller_language_model_gives_the_same_scores(sizes):
         (lambda: units_of(LSTM(3, 4), 1), "layer must be 0 to 0, got 1"),
         (lambda: units_of(LSTM(3, 4, bidirectional=True)), "must have one direction and no projection"),
         (lambda: compact(LSTM(3, 4), units=[torch.tensor([True, True, False, True])]), "unit 2 is not kept, but has"),
+        (lambda: compact(LSTM(3, 4), inputs=torch.tensor([True, False, True])), "input 1 is not kept, but has weights"),
         (lambda: Sizes(5, 4, ()), "units must name at least one layer"),
         (lambda: Sizes(5, 4, (3,), cell="gru"), "cell must be one of lstm, hlstm, got 'gru'"),
         (lambda: Sizes(5, 4, (3,), 2, "hlstm"), "cell hlstm has one direction, got 2"),
