@@ -20,13 +20,14 @@ def attention(
     tokens: Annotated[int, Option(help="Tokens of each language")] = 6000,
     kind: Annotated[str, Option(help="additive or dot")] = "additive",
     runs: Annotated[int, Option(help="Runs of each case, in turn; medians count")] = 15,
+    device: Annotated[str, Option(help="cpu or cuda")] = "cpu",
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Measure attention whose maps are kept, and attention whose maps are computed again."""
     if importlib.util.find_spec("torch") is None:
         raise DeviceError(MISSING)
     bench = importlib.import_module("etalstm.models.translate.bench")  # optional: the package works without PyTorch
-    result = bench.measure(bench.Measured(hidden, batch, steps, tokens, kind, runs))
+    result = bench.measure(bench.Measured(hidden, batch, steps, tokens, kind, runs, device))
     if as_json:
         print(json.dumps(result))
         return
@@ -46,7 +47,6 @@ def show(result: dict) -> None:
     print_table(table)
     held = [f"{result['attention'][case]['kept_bytes'] / 1e6:.2f} MB" for case in ("kept", "again")]
     print(f"between the passes the attention holds {held[0]}, or {held[1]}; the rule chooses {result['auto']}")
-    print(
-        f"on this host: {result['flops_per_byte']:.1f} operations of a matrix product in the time of a byte's way to "
-    )
-    print(f"memory and back, {result['flops_per_element']:.1f} in that of an element of the maps")
+    byte, element = result["flops_per_byte"], result["flops_per_element"]
+    print(f"on {result['device']}, in operations of a matrix product: a byte's way to memory and back takes as long as")
+    print(f"{byte:.1f}, an element of the maps as long as {element:.1f}")

@@ -23,6 +23,7 @@ def layout(
         int | None, Option(help="Measure an output layer of so many tokens instead; its rows are --batch")
     ] = None,
     seconds: Annotated[float, Option(help="For each pair of sizes; large ones take two turns at least")] = 1.0,
+    device: Annotated[str, Option(help="cpu or cuda")] = "cpu",
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Measure both layouts of a layer's steps in PyTorch, forward and backward, and the one that is chosen."""
@@ -33,7 +34,7 @@ def layout(
         check_size("tokens", tokens)
         sizes, bench = [*sizes, tokens], "linear_bench"
     # Optional: the package works without PyTorch.
-    result = importlib.import_module(f"etalstm.nn.{bench}").measure(*sizes, seconds)
+    result = importlib.import_module(f"etalstm.nn.{bench}").measure(*sizes, seconds, device)
     if as_json:
         print(json.dumps(result))
         return

@@ -38,12 +38,15 @@ def reduced(
 
 def show(result: dict) -> None:
     """Print what was measured as a table."""
-    table = Table(title=f"{result['density']:.2f} of the local gradients are kept", title_justify="left")
-    for number, column in enumerate(("", "ms", "of plain", "of stock", "kept MB", "of plain", "of stock")):
+    title = f"On {result['device']}: {result['density']:.2f} of the local gradients are kept"
+    table = Table(title=title, title_justify="left")
+    for number, column in enumerate(("", "ms", "of plain", "of stock", "kept MB", "of plain", "of stock", "peak MB")):
         table.add_column(column, justify="right" if number else "left")
     for name, case in result["cases"].items():
         quotients = [[f"{case[f'{what}_of_{base}']:.2f}" for base in ("plain", "stock")] for what in ("time", "kept")]
-        time, kept = f"{case['seconds'] * 1e3:.1f}", f"{case['kept_bytes'] / 1e6:.2f}"
-        table.add_row(name, time, *quotients[0], kept, *quotients[1])
+        time = f"{case['seconds'] * 1e3:.1f}"
+        kept, peak = (f"{case[what] / 1e6:.2f}" for what in ("kept_bytes", "peak_bytes"))
+        table.add_row(name, time, *quotients[0], kept, *quotients[1], peak)
     print_table(table)
+    print("kept: what the graph holds between the passes; peak: the most that tensors take in an iteration")
     print("stock is torch.nn.LSTM; plain is autograd's, written out step by step")

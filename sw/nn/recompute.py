@@ -17,9 +17,27 @@ AUTO, ON, OFF = "auto", "on", "off"
 MODES = (AUTO, ON, OFF)
 
 # The rule: maps are computed again where that takes at most WORTH times as long as their bytes take to memory and back.
-LEAST_BYTES = 1 << 20  # fewer bytes are kept: they fit a cache, and nobody runs out of memory for them
-FLOPS_PER_BYTE = 2.0  # of a matrix product, in the time of a byte's way to memory and back; `eta-lstm bench attention`
 WORTH = 4.0  # chosen: memory is what bounds the batch
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What the rule takes from a device; ``eta-lstm bench attention`` measures it.
+
+    Members
+    -------
+    least_bytes : int
+        Fewer bytes are kept.
+    flops_per_byte : float
+        Operations of a matrix product in the time of a byte's way to memory and back.
+    """
+
+    least_bytes: int
+    flops_per_byte: float
+
+
+HOST_RULE = Rule(1 << 20, 2.0)  # fewer bytes fit a cache, and nobody runs out of memory for them
+GPU_RULE = Rule(1 << 27, 27.0)  # fewer bytes are made faster than the host can start the kernels that make them
 
 
 @dataclass(frozen=True)
@@ -38,10 +56,12 @@ class Cost:
     kept_bytes: int
     repeated_flops: float
 
-    @property
-    def pays(self) -> bool:
-        """The bytes are many, and each costs few operations to have again."""
-        return self.kept_bytes >= LEAST_BYTES and self.repeated_flops <= WORTH * FLOPS_PER_BYTE * self.kept_bytes
+    def pays(self, device: torch.device) -> bool:
+        """Tell whether the bytes are many, and each costs few operations to have again, where the tensors are."""
+        rule = rule_of(device)
+        return (
+            self.kept_bytes >= rule.least_bytes and self.repeated_flops <= WORTH * rule.flops_per_byte * self.kept_bytes
+        )
 
 
 @dataclass(frozen=True)
@@ -60,6 +80,11 @@ class MapsNote:
     function: str
     again: bool
     cost: Cost | None
+
+
+def rule_of(device: torch.device) -> Rule:
+    """Give the rule for tensors on a device of PyTorch."""
+    return GPU_RULE if device.type == "cuda" else HOST_RULE
 
 
 def check_mode(mode: str) -> str:
@@ -81,7 +106,8 @@ def recompute(function: Callable[..., Tensor], *inputs: Tensor, mode: str = AUTO
         Gives one tensor. It takes every tensor that needs a gradient as an argument. It changes nothing but its result.
     inputs : Tensors
     mode : str
-        ``on``: always again. ``off``: the maps are kept. ``auto``: again where ``cost.pays``; without a cost, kept.
+        ``on``: always again. ``off``: the maps are kept. ``auto``: again where ``cost.pays`` on the device of the first
+        input; without a cost, kept.
     cost : Cost, optional
 
     Raises
@@ -93,7 +119,7 @@ def recompute(function: Callable[..., Tensor], *inputs: Tensor, mode: str = AUTO
     NotImplementedError
         In the backward pass, if it is to be differentiated itself.
     """
-    again = check_mode(mode) == ON or (mode == AUTO and cost is not None and cost.pays)
+    again = check_mode(mode) == ON or (mode == AUTO and cost is not None and cost.pays(inputs[0].device))
     note(lambda: MapsNote(getattr(function, "__name__", type(function).__name__), again, cost))
     if not again or not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in inputs):
         return function(*inputs)

@@ -3,7 +3,9 @@ import torch
 
 from etalstm.models.translate import attention
 from etalstm.models.translate.attention import AdditiveAttention, DotAttention, attention_of
+from etalstm.nn.recompute import Rule
 from etalstm.nn.reduced.memory import held_bytes, kept_tensors
+from tests.nn.parity import DEVICES
 
 B, T, S, H = 5, 3, 4, 6
 
@@ -42,15 +44,16 @@ def test_padding_has_no_weight(kind, inputs):
     assert torch.equal(module(queries, keys, padding), module(queries, other, padding))
 
 
-@pytest.mark.parametrize("map_bytes", [1, 1 << 20])
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("map_bytes", [1, 1 << 27])
 @pytest.mark.parametrize("kind", attention.KINDS)
-def test_maps_computed_again_give_the_same_bits(kind, map_bytes, inputs, monkeypatch):
-    monkeypatch.setattr(attention, "MAP_BYTES", map_bytes)
-    queries, keys, padding = inputs
+def test_maps_computed_again_give_the_same_bits(kind, map_bytes, device, inputs, monkeypatch):
+    monkeypatch.setattr(attention, "rule_of", lambda device: Rule(map_bytes, 1.0))
+    queries, keys, padding = (tensor.to(device) for tensor in inputs)
     found = []
     for mode in ("off", "on"):
         torch.manual_seed(1)
-        module = attention_of(kind, H, mode)
+        module = attention_of(kind, H, mode).to(device)
         leaves = [queries.clone().requires_grad_(), keys.clone().requires_grad_()]
         y = module(*leaves, padding)
         y.square().sum().backward()
@@ -71,8 +74,9 @@ def test_maps_computed_again_are_not_held():
 
 def test_the_rule_keeps_what_is_small_and_makes_the_rest_again():
     module = AdditiveAttention(256)
-    assert module.cost(32, 30, 30).pays and not module.cost(1, 10, 10).pays
-    assert not DotAttention().cost(32, 30, 30).pays
+    host = torch.device("cpu")
+    assert module.cost(32, 30, 30).pays(host) and not module.cost(1, 10, 10).pays(host)
+    assert not DotAttention().cost(32, 30, 30).pays(host)
 
 
 def test_kinds_and_modes_that_there_are_not_are_refused():

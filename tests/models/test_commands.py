@@ -6,6 +6,7 @@ import re
 import pytest
 
 from etalstm.cli import run
+from tests.nn.parity import DEVICES
 
 SMALL = ["--hidden", "8", "--embedding", "6", "--batch", "8", "--epochs", "1", "--longest", "9"]
 SMALL_BENCH = ["--hidden", "8", "--batch", "3", "--steps", "4", "--tokens", "20", "--runs", "1"]
@@ -67,9 +68,10 @@ def test_a_folder_without_a_run_is_named(tmp_path, capsys):
     assert "settings.toml: there is no such file" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", ["additive", "dot"])
-def test_the_bench_gives_equal_bits_and_all_figures(kind, capsys):
-    assert run(["bench", "attention", *SMALL_BENCH, "--kind", kind, "--json"]) == 0
+def test_the_bench_gives_equal_bits_and_all_figures(kind, device, capsys):
+    assert run(["bench", "attention", *SMALL_BENCH, "--kind", kind, "--device", device, "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)
     assert figures["equal"] and figures["auto"] == "off"
     assert figures["attention"]["again"]["peak_bytes"] > 0 and figures["iteration"]["time"] > 0

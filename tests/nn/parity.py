@@ -5,6 +5,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from etalstm.golden.float64 import FLOAT32_GRADIENT_BOUND
 
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 BOUNDS = {torch.float32: FLOAT32_GRADIENT_BOUND, torch.float64: 1e-12, torch.bfloat16: 2**-7}
 
 
@@ -39,6 +40,7 @@ def assert_close(actual, expected):
         if tensor is None or got is None:
             assert tensor is got, f"{name}: got {got}, expected {tensor}"
             continue
+        got = got.to(tensor.device)
         assert (got.shape, got.dtype) == (tensor.shape, tensor.dtype), f"{name}: {got.shape} of {got.dtype}"
         error = ((got - tensor).double().norm() / tensor.double().norm().clamp(min=1e-30)).item()
         assert error <= BOUNDS[tensor.dtype], f"{name}: relative error {error:.3g}"

@@ -20,7 +20,7 @@ from etalstm.nn.reduced.arrangement import BatchMajor, BatchMinor, Matrix
 from etalstm.nn.reduced.choice import layout_of
 from etalstm.nn.reduced.memory import kept_tensors
 from etalstm.nn.reduced.plan import Plan
-from tests.nn.parity import assert_close, run
+from tests.nn.parity import DEVICES, assert_close, run
 
 SHAPE = Shape(20, 5, 3, torch.float32, torch.device("cpu"))
 UNITS, STEPS, BATCH = 5, 4, 3
@@ -293,8 +293,9 @@ def test_the_processor_has_a_name(monkeypatch, tmp_path):
 TINY = ["--hidden", "4,6", "--batch", "3", "--seconds", "0"]
 
 
-def test_the_bench_gives_its_figures(capsys):
-    assert run_command(["bench", "layout", *TINY, "--json"]) == 0
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_bench_gives_its_figures(device, capsys):
+    assert run_command(["bench", "layout", *TINY, "--device", device, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert [(of["hidden"], of["batch"]) for of in result["shapes"]] == [(4, 3), (6, 3)]
     for of in result["shapes"]:
@@ -310,8 +311,9 @@ def test_the_bench_tells_them_as_a_table(capsys):
     assert "Milliseconds of a step" in out and "the chosen layout takes at most" in out
 
 
-def test_the_bench_measures_an_output_layer(capsys):
-    assert run_command(["bench", "layout", *TINY, "--tokens", "9", "--json"]) == 0
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_bench_measures_an_output_layer(device, capsys):
+    assert run_command(["bench", "layout", *TINY, "--tokens", "9", "--device", device, "--json"]) == 0
     shapes = json.loads(capsys.readouterr().out)["shapes"]
     assert [(of["hidden"], of["batch"]) for of in shapes] == [(4, 3), (6, 3)]
     assert all(of["major"] > 0 and of["minor"] > 0 for of in shapes)
@@ -326,6 +328,7 @@ def test_the_bench_measures_an_output_layer(capsys):
         ("--hidden=4,x", "hidden must be integers with commas between, got '4,x'"),
         ("--batch=0", "batch must be above 0, got 0"),
         ("--seconds=-1", "seconds must be at least 0, got -1.0"),
+        ("--device=tpu", "device must be one of cpu, cuda, got 'tpu'"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(option, message, capsys):

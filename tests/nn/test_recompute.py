@@ -1,32 +1,35 @@
 import pytest
 import torch
 
-from etalstm.nn.recompute import FLOPS_PER_BYTE, LEAST_BYTES, WORTH, Cost, recompute
+from etalstm.nn.recompute import GPU_RULE, HOST_RULE, WORTH, Cost, recompute, rule_of
+from tests.nn.parity import DEVICES
 
 
 def large_inside(x, w):
     return (x[:, None] + w[None]).tanh().sum(1)
 
 
-def gradients(mode, function=large_inside):
+def gradients(mode, function=large_inside, device="cpu"):
     torch.manual_seed(3)
-    x, w = torch.randn(4, 5, requires_grad=True), torch.randn(6, 5, requires_grad=True)
+    x, w = (torch.randn(rows, 5, device=device, requires_grad=True) for rows in (4, 6))
     y = recompute(function, x, w, mode=mode)
-    (y * torch.arange(5.0)).sum().backward()
-    return y, x.grad, w.grad, torch.rand(1)
+    (y * torch.arange(5.0, device=device)).sum().backward()
+    return y, x.grad, w.grad, torch.rand(1, device=device), torch.rand(1)
 
 
-def same(function=large_inside):
-    for kept, again in zip(gradients("off", function), gradients("on", function), strict=True):
+def same(device, function=large_inside):
+    for kept, again in zip(gradients("off", function, device), gradients("on", function, device), strict=True):
         assert torch.equal(kept, again), f"{again}, expected {kept}"
 
 
-def test_bits_are_those_of_keeping():
-    same()
+@pytest.mark.parametrize("device", DEVICES)
+def test_bits_are_those_of_keeping(device):
+    same(device)
 
 
-def test_dropout_draws_the_same_numbers_again_and_leaves_the_generator_as_it_was():
-    same(lambda x, w: torch.dropout(large_inside(x, w), 0.5, True))
+@pytest.mark.parametrize("device", DEVICES)
+def test_dropout_draws_the_same_numbers_again_and_leaves_the_generator_as_it_was(device):
+    same(device, lambda x, w: torch.dropout(large_inside(x, w), 0.5, True))
 
 
 def test_autocast_is_the_same_again():
@@ -78,18 +81,25 @@ def test_gradients_of_gradients_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("kept_bytes", "flops_of_a_byte", "pays"),
+    ("more_bytes", "more_flops_of_a_byte", "pays"),
     [
-        (LEAST_BYTES, WORTH * FLOPS_PER_BYTE, True),
-        (LEAST_BYTES - 1, 0.0, False),
-        (LEAST_BYTES, WORTH * FLOPS_PER_BYTE + 1, False),
+        (0, 0, True),
+        (-1, 0, False),
+        (0, 1, False),
     ],
 )
-def test_the_rule_weighs_bytes_against_operations(kept_bytes, flops_of_a_byte, pays):
-    cost = Cost(kept_bytes, flops_of_a_byte * kept_bytes)
-    assert cost.pays == pays
-    y = recompute(torch.exp, torch.ones(1, requires_grad=True), cost=cost)
+@pytest.mark.parametrize(("device", "rule"), list(zip(DEVICES, (HOST_RULE, GPU_RULE), strict=False)))
+def test_the_rule_weighs_bytes_against_operations(device, rule, more_bytes, more_flops_of_a_byte, pays):
+    kept_bytes = rule.least_bytes + more_bytes
+    cost = Cost(kept_bytes, (WORTH * rule.flops_per_byte + more_flops_of_a_byte) * kept_bytes)
+    y = recompute(torch.exp, torch.ones(1, device=device, requires_grad=True), cost=cost)
     assert (type(y.grad_fn).__name__ == "_AgainBackward") == pays
+
+
+def test_a_gpu_has_a_rule_of_its_own():
+    assert rule_of(torch.device("cuda", 1)) == GPU_RULE and rule_of(torch.device("cpu")) == HOST_RULE
+    cost = Cost(HOST_RULE.least_bytes, 0.0)
+    assert cost.pays(torch.device("cpu")) and not cost.pays(torch.device("cuda"))
 
 
 def test_modes_that_there_are_not_are_refused():

@@ -6,17 +6,20 @@ Dimensions: B pairs, S steps of the encoder, T steps of the decoder, H units, A 
 import torch
 from torch import Tensor, nn
 
-from etalstm.nn.recompute import AUTO, Cost, check_mode, recompute
+from etalstm.nn.recompute import AUTO, Cost, check_mode, recompute, rule_of
 
 ADDITIVE, DOT = "additive", "dot"
 KINDS = (ADDITIVE, DOT)
 FLOAT_BYTES = 4
-FLOPS_PER_ELEMENT = 17.0  # of a matrix product, in the time of a map's element; `eta-lstm bench attention`
-MAP_BYTES = 1 << 20  # maps that are made at a time: so many stay in a core's cache
+# Of a matrix product, in the time of a map's element: on a host, on a GPU; `eta-lstm bench attention`
+HOST_FLOPS_PER_ELEMENT, GPU_FLOPS_PER_ELEMENT = 17.0, 270.0
 
 
 class Attention(nn.Module):
-    """What both kinds have in common. Sentences are worked on a few at a time, so that their maps stay in a cache.
+    """What both kinds have in common.
+
+    Sentences are worked on a few at a time. Their maps stay in a core's cache; on a GPU they are large enough to keep
+    it busy.
 
     Parameters
     ----------
@@ -36,7 +39,7 @@ class Attention(nn.Module):
     def _in_groups(self, function, queries: Tensor, keys: Tensor, shared: tuple[Tensor, ...] = ()) -> Tensor:
         """Give the scores (B, T, S) of a function of a few sentences' queries and keys, and of what all share."""
         cost = self.cost(len(queries), queries.shape[1], keys.shape[1])
-        size = max(1, MAP_BYTES * len(queries) // max(1, cost.kept_bytes))
+        size = max(1, rule_of(queries.device).least_bytes * len(queries) // max(1, cost.kept_bytes))
         groups = zip(queries.split(size), keys.split(size), strict=True)
         return torch.cat([recompute(function, *group, *shared, mode=self.recompute, cost=cost) for group in groups])
 
@@ -90,7 +93,8 @@ class AdditiveAttention(Attention):
     def cost(self, sentences: int, steps: int, keys: int) -> Cost:
         """Give the cost of the scores' maps."""
         elements = sentences * steps * keys * len(self.value)
-        return Cost(FLOAT_BYTES * elements, FLOPS_PER_ELEMENT * elements)
+        flops = GPU_FLOPS_PER_ELEMENT if self.value.is_cuda else HOST_FLOPS_PER_ELEMENT
+        return Cost(FLOAT_BYTES * elements, flops * elements)
 
 
 def dot(queries: Tensor, keys: Tensor) -> Tensor:

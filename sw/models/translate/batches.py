@@ -4,7 +4,7 @@ Dimensions: B pairs, S tokens of the longest source, T tokens of the longest tar
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -33,6 +33,10 @@ class Batch:
     given: Tensor
     wanted: Tensor
     target_lengths: Tensor
+
+    def to(self, device: str) -> "Batch":
+        """Give the batch with its tokens on a device of PyTorch; the lengths stay on the host."""
+        return replace(self, **{name: getattr(self, name).to(device) for name in ("source", "given", "wanted")})
 
 
 def batch_of(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Batch:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from torch.profiler import ProfilerActivity, profile
 
 from etalstm.host.turns import take_turns
 from etalstm.models.translate.attention import ADDITIVE, Attention, additive, attention_of
@@ -19,9 +18,10 @@ from etalstm.models.translate.vocabulary import SPECIAL
 from etalstm.network import check_size
 from etalstm.nn.recompute import AUTO, OFF, ON
 from etalstm.nn.reduced.memory import held_bytes, kept_tensors
+from etalstm.nn.torch_device import CPU, CUDA, check_device, device_name, peak_bytes, waited_for
 
-MEMORY_EVENT = "[memory]"
-SIDE, FLOATS = 512, 1 << 22  # of the matrix product and the memory that the rule's constants are measured with
+SIDE = {CPU: 512, CUDA: 2048}  # of the matrix product that the rule's constants are measured with
+FLOATS = {CPU: 1 << 22, CUDA: 1 << 26}  # of the memory; more than a cache holds
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class Measured:
     attention : str
     runs : int
         Turns, after one that warms up.
+    device : str
+        ``cpu`` or ``cuda``. On a GPU the model has ``torch.nn.LSTM``, on the host golden.
     """
 
     hidden: int = 256
@@ -43,51 +45,45 @@ class Measured:
     tokens: int = 6000
     attention: str = ADDITIVE
     runs: int = 15
+    device: str = CPU
 
     def __post_init__(self):
         for name in ("hidden", "batch", "steps", "tokens", "runs"):
             check_size(name, getattr(self, name))
         if self.tokens <= len(SPECIAL):
             raise ValueError(f"tokens must be above {len(SPECIAL)}, the special ones, got {self.tokens}")
+        check_device(self.device)
 
 
 def measure(sizes: Measured) -> dict:
-    """Run the attention alone, and iterations of the translation model on golden; the cases take turns.
+    """Run the attention alone, and iterations of the translation model; the cases take turns.
 
     Returns
     -------
     dict
-        ``attention`` and ``iteration``: ``kept`` and ``again`` with ``seconds`` (median) and ``peak_bytes`` (the most
-        memory that PyTorch's tensors take at a time, above what they took before); ``time`` (median of the turns'
-        quotients, again over kept) and ``peak`` (quotient). The attention has ``kept_bytes`` besides: what its graph
-        holds between the passes, without inputs, result and parameters. ``equal``: all gradients have the same bits.
-        ``auto``: what the rule chooses. ``flops_per_byte``, ``flops_per_element``: the rule's constants on this host.
-        ``threads``, ``torch``: of PyTorch.
+        ``attention`` and ``iteration``: ``kept`` and ``again`` with ``seconds`` (median) and ``peak_bytes`` (see
+        :func:`etalstm.nn.torch_device.peak_bytes`); ``time`` (median of the turns' quotients, again over kept) and
+        ``peak`` (quotient). The attention has ``kept_bytes`` besides: what its graph holds between the passes, without
+        inputs, result and parameters. ``equal``: all gradients have the same bits. ``auto``: what the rule chooses.
+        ``flops_per_byte``, ``flops_per_element``: the rule's constants on this device. ``device``: its model if it is
+        a GPU. ``threads``, ``torch``: of PyTorch.
     """
     with torch.random.fork_rng(devices=[]):
         attention, iteration = _attention_works(sizes), _iteration_works(sizes)
-    result = {"attention": _compared(attention, sizes.runs), "iteration": _compared(iteration, sizes.runs)}
+    result = {"attention": _compared(attention, sizes), "iteration": _compared(iteration, sizes)}
     for case, work in zip(("kept", "again"), attention, strict=True):
         result["attention"][case]["kept_bytes"] = work.kept_bytes()
     result |= {"equal": _equal(*attention) and _equal(*iteration), "auto": _choice(sizes)}
-    return result | constants(sizes.runs) | {"threads": torch.get_num_threads(), "torch": torch.__version__}
+    machine = {"device": device_name(sizes.device), "threads": torch.get_num_threads(), "torch": torch.__version__}
+    return result | constants(sizes.runs, sizes.device) | machine
 
 
 def _equal(one: Callable[[], list[Tensor]], other: Callable[[], list[Tensor]]) -> bool:
     return all(torch.equal(*pair) for pair in zip(one(), other(), strict=True))
 
 
-def peak_bytes(work: Callable[[], object]) -> int:
-    """Give the most memory of the host that PyTorch's tensors take during a call, above what they took before."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
-        work()
-    events = [event for event in profiled.profiler.kineto_results.events() if event.name() == MEMORY_EVENT]
-    changes = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
-    return int(max(np.cumsum([0, *changes])))
-
-
-def constants(runs: int) -> dict[str, float]:
-    """Measure what :mod:`etalstm.nn.recompute` and the attention take from a host, in operations of a matrix product.
+def constants(runs: int, device: str = CPU) -> dict[str, float]:
+    """Measure what :mod:`etalstm.nn.recompute` and the attention take from a device, in operations of a matrix product.
 
     Returns
     -------
@@ -95,18 +91,21 @@ def constants(runs: int) -> dict[str, float]:
         ``flops_per_byte``: in the time in which a byte is written to fresh memory and read again.
         ``flops_per_element``: in the time of an element of the additive attention's maps.
     """
-    square, wide = torch.randn(SIDE, SIDE), torch.randn(SIDE)
-    queries, keys = torch.randn(1, SIDE // 8, SIDE), torch.randn(1, SIDE // 8, SIDE)
+    side, floats = SIDE[device], FLOATS[device]
+    steps = side // 8
+    square, wide = torch.randn(side, side, device=device), torch.randn(side, device=device)
+    queries, keys = torch.randn(2, 1, steps, side, device=device)
     works = [
         lambda: square @ square,
-        lambda: torch.empty(FLOATS).fill_(1.0).sum(),
+        lambda: torch.empty(floats, device=device).fill_(1.0).sum(),
         lambda: additive(queries, keys, wide),
     ]
-    product, memory, map_ = take_turns(works, runs).min(axis=1)  # other programs only add to them
-    flops = 2 * SIDE**3 / product
+    timed = take_turns([waited_for(work, device) for work in works], runs)
+    product, memory, map_ = timed.min(axis=1)  # other programs only add to them
+    flops = 2 * side**3 / product
     return {
-        "flops_per_byte": float(memory * flops / (FLOATS * queries.element_size())),
-        "flops_per_element": float(map_ * flops / (SIDE // 8) ** 2 / SIDE),
+        "flops_per_byte": float(memory * flops / (floats * queries.element_size())),
+        "flops_per_element": float(map_ * flops / steps**2 / side),
     }
 
 
@@ -115,9 +114,9 @@ class _AttentionWork:
 
     def __init__(self, sizes: Measured, mode: str):
         torch.manual_seed(0)
-        self.module = attention_of(sizes.attention, sizes.hidden, mode)
-        self.queries, self.keys, self.dy = torch.randn(3, sizes.batch, sizes.steps, sizes.hidden)
-        self.padding = torch.zeros(sizes.batch, sizes.steps, dtype=torch.bool)
+        self.module = attention_of(sizes.attention, sizes.hidden, mode).to(sizes.device)
+        self.queries, self.keys, self.dy = torch.randn(3, sizes.batch, sizes.steps, sizes.hidden).to(sizes.device)
+        self.padding = torch.zeros(sizes.batch, sizes.steps, dtype=torch.bool, device=sizes.device)
 
     def __call__(self) -> list[Tensor]:
         self.module.zero_grad()
@@ -142,12 +141,15 @@ def _iteration_works(sizes: Measured) -> list[Callable[[], list[Tensor]]]:
     """Give calls that run a forward and a backward pass of the whole model on sentences without padding."""
     torch.manual_seed(0)
     sentences = torch.randint(len(SPECIAL), sizes.tokens, (2, sizes.batch, sizes.steps)).tolist()
-    batch = batch_of(sentences[0], [sentence[1:] for sentence in sentences[1]])
+    batch = batch_of(sentences[0], [sentence[1:] for sentence in sentences[1]]).to(sizes.device)
 
     def work(mode: str) -> Callable[[], list[Tensor]]:
         torch.manual_seed(0)
         network = Sizes(sizes.hidden, sizes.hidden, attention=sizes.attention)
         model = Translator(sizes.tokens, sizes.tokens, network, mode)
+        if sizes.device == CUDA:
+            model.encoder, model.decoder = model.encoder.to_stock(), model.decoder.to_stock()
+            model.to(CUDA)
 
         def iterate():
             model.zero_grad()
@@ -159,9 +161,9 @@ def _iteration_works(sizes: Measured) -> list[Callable[[], list[Tensor]]]:
     return [work(OFF), work(ON)]
 
 
-def _compared(works: list[Callable[[], object]], runs: int) -> dict:
-    kept, again = take_turns(works, runs)
-    peaks = [peak_bytes(work) for work in works]
+def _compared(works: list[Callable[[], object]], sizes: Measured) -> dict:
+    kept, again = take_turns([waited_for(work, sizes.device) for work in works], sizes.runs)
+    peaks = [peak_bytes(work, sizes.device) for work in works]
     cases = zip(("kept", "again"), (kept, again), peaks, strict=True)
     result = {name: {"seconds": float(np.median(seconds)), "peak_bytes": peak} for name, seconds, peak in cases}
     return result | {"time": float(np.median(again / kept)), "peak": peaks[1] / peaks[0]}
@@ -169,5 +171,5 @@ def _compared(works: list[Callable[[], object]], runs: int) -> dict:
 
 def _choice(sizes: Measured) -> str:
     """Tell what the rule chooses for these sizes."""
-    module: Attention = attention_of(sizes.attention, sizes.hidden, AUTO)
-    return ON if module.cost(sizes.batch, sizes.steps, sizes.steps).pays else OFF
+    module: Attention = attention_of(sizes.attention, sizes.hidden, AUTO).to(sizes.device)
+    return ON if module.cost(sizes.batch, sizes.steps, sizes.steps).pays(torch.device(sizes.device)) else OFF

@@ -100,8 +100,8 @@ class Translator(nn.Module):
         packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
         outputs, states = self.encoder(packed)
         keys, _ = pad_packed_sequence(outputs, batch_first=True, total_length=source.shape[1])
-        padding = torch.arange(source.shape[1]) >= lengths[:, None]
-        return Memory(keys, padding), tuple(map(_joined, states))
+        padding = torch.arange(source.shape[1]) >= lengths[:, None]  # lengths are the host's, as packing wants them
+        return Memory(keys, padding.to(keys.device)), tuple(map(_joined, states))
 
     def forward(self, batch: Batch) -> Tensor:
         """Give the scores of the target's real steps, (N, V), sentence by sentence."""
@@ -123,7 +123,8 @@ class Translator(nn.Module):
 
 def real_steps(batch: Batch) -> Tensor:
     """Tell which steps of a batch's targets are no padding: bool, (B, T)."""
-    return torch.arange(batch.wanted.shape[1]) < batch.target_lengths[:, None]
+    real = torch.arange(batch.wanted.shape[1]) < batch.target_lengths[:, None]
+    return real.to(batch.wanted.device)
 
 
 def loss_of(scores: Tensor, batch: Batch) -> Tensor:

@@ -14,10 +14,10 @@ from etalstm.host.turns import take_turns
 from etalstm.network import GATES, check_size
 from etalstm.nn.reduced.lstm import LSTM
 from etalstm.nn.reduced.memory import held_bytes, kept_elements, kept_tensors
+from etalstm.nn.torch_device import check_device, device_name, peak_bytes, waited_for
 from etalstm.storage import KINDS, check_share
 
 STOCK, PLAIN = "stock", "plain"
-DEVICES = ("cpu", "cuda")
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,7 @@ class Options:
     def __post_init__(self):
         check_size("runs", self.runs)
         check_share("skip", self.skip)
-        if self.device not in DEVICES:
-            raise ValueError(f"device must be one of {', '.join(DEVICES)}, got {self.device!r}")
-        if self.device == "cuda" and not torch.cuda.is_available():
-            raise ValueError("device cuda: this PyTorch sees no GPU")
+        check_device(self.device)
 
 
 @dataclass(frozen=True)
@@ -106,10 +103,11 @@ def measure(work: Work, options: Options) -> dict:
     Returns
     -------
     dict
-        ``density``: share of the local gradients that MS1 keeps. ``threads``, ``torch``: of PyTorch. ``cases``: by name
-        ``seconds`` (median), ``kept_bytes`` (what the graph holds between the passes, without what the caller holds:
-        parameters, x and results), ``peak_bytes`` (of tensors in an iteration; None on the host), and the quotients
-        ``time_of_plain``, ``time_of_stock`` (medians over the turns), ``kept_of_plain`` and ``kept_of_stock``.
+        ``density``: share of the local gradients that MS1 keeps. ``device``: its model if it is a GPU. ``threads``,
+        ``torch``: of PyTorch. ``cases``: by name ``seconds`` (median), ``kept_bytes`` (what the graph holds between the
+        passes, without what the caller holds: parameters, x and results), ``peak_bytes`` (see
+        :func:`etalstm.nn.torch_device.peak_bytes`), and the quotients ``time_of_plain``, ``time_of_stock`` (medians
+        over the turns), ``kept_of_plain`` and ``kept_of_stock``.
     """
     modules = {name: work.load(module).to(options.device) for name, module in _modules(work, options).items()}
     x, dy = (torch.from_numpy(array).to(options.device) for array in (work.x, work.dy))
@@ -122,9 +120,10 @@ def measure(work: Work, options: Options) -> dict:
         for base in (PLAIN, STOCK):
             case[f"time_of_{base}"] = float(np.median(seconds[name] / seconds[base]))
             case[f"kept_of_{base}"] = kept[name][0] / kept[base][0]
-        cases[name] = case | {"peak_bytes": _peak(iteration, options)}
-    density = kept["MS1"][1] / (len(KINDS) * work.dy.size)
-    return {"density": density, "threads": torch.get_num_threads(), "torch": torch.__version__, "cases": cases}
+        cases[name] = case | {"peak_bytes": peak_bytes(iteration, options.device)}
+    density, device = kept["MS1"][1] / (len(KINDS) * work.dy.size), device_name(options.device)
+    machine = {"device": device, "threads": torch.get_num_threads(), "torch": torch.__version__}
+    return {"density": density, **machine, "cases": cases}
 
 
 def _modules(work: Work, options: Options) -> dict[str, torch.nn.LSTM]:
@@ -148,10 +147,8 @@ def iteration_of(module: torch.nn.LSTM, x: Tensor, dy: Tensor) -> Callable[[], N
     def iterate():
         module.zero_grad()
         module(x.detach().requires_grad_())[0].backward(dy)
-        if x.is_cuda:
-            torch.cuda.synchronize()
 
-    return iterate
+    return waited_for(iterate, x.device.type)
 
 
 def _kept(module: torch.nn.LSTM, x: Tensor) -> tuple[int, int]:
@@ -160,13 +157,3 @@ def _kept(module: torch.nn.LSTM, x: Tensor) -> tuple[int, int]:
     tensors = kept_tensors(lambda: results.append(module(x)))
     y, states = results[0]
     return held_bytes(tensors, [x, y, *states, *module.parameters()]), kept_elements(tensors)
-
-
-def _peak(iteration: Callable[[], None], options: Options) -> int | None:
-    """Give the most memory of the GPU that tensors take in an iteration, above what they took before it."""
-    if options.device != "cuda":
-        return None
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    iteration()
-    return torch.cuda.max_memory_allocated() - before

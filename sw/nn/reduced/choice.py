@@ -14,6 +14,7 @@ from etalstm.nn.layout import Shape, chosen_layout, forced
 from etalstm.nn.reduced.arrangement import Matrix
 from etalstm.nn.reduced.layer import run_steps
 from etalstm.nn.reduced.plan import Plan
+from etalstm.nn.torch_device import waited_for
 
 STEPS = 2  # of the layer that is timed: one that reads zeros and one that reads what the first has written
 
@@ -51,11 +52,9 @@ def steps_of(shape: Shape, layout: str | None = None) -> Callable[[], None]:
     def work():
         plan = Plan((shape.batch,) * STEPS, (False,) * STEPS, partial(layout_of, w_hh.given))
         run_steps(x, (state, state), w_ih, w_hh, plan)
-        if x.is_cuda:
-            torch.cuda.synchronize()
 
     def in_layout():
         with forced(layout):
             work()
 
-    return work if layout is None else in_layout
+    return waited_for(work if layout is None else in_layout, shape.device.type)

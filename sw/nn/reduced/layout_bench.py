@@ -13,6 +13,7 @@ from etalstm.nn.layout import BATCH_MAJOR, BATCH_MINOR, Shape, check_budget, tim
 from etalstm.nn.reduced.bench import drawn, iteration_of
 from etalstm.nn.reduced.choice import STEPS, layout_of, steps_of
 from etalstm.nn.reduced.lstm import LSTM
+from etalstm.nn.torch_device import CPU, check_device, device_name
 
 GAIN = 1.2  # of a choice that matters: the slower layout takes so many times as long
 
@@ -53,7 +54,7 @@ class Timing:
         return max(self.major, self.minor) / self.chosen
 
 
-def measure(hidden: Sequence[int], batch: Sequence[int], budget_s: float) -> dict:
+def measure(hidden: Sequence[int], batch: Sequence[int], budget_s: float, device: str = CPU) -> dict:
     """Time every H with every B. In each turn all works run one after the other; the fastest turns count.
 
     Parameters
@@ -61,19 +62,24 @@ def measure(hidden: Sequence[int], batch: Sequence[int], budget_s: float) -> dic
     hidden, batch : sequences of int
     budget_s : float
         Seconds for each H and B; large ones take longer, as there are two turns at least.
+    device : str
+        ``cpu`` or ``cuda``.
 
     Returns
     -------
     dict
-        ``machine``: see :class:`etalstm.nn.choices.Machine`. ``shapes``: a :class:`Timing` each, as a dict.
-        ``worst``: largest time of the chosen layout over that of the faster one. ``gain``: ``GAIN``. ``gained``: share
-        of the shapes whose slower layout takes ``gain`` times as long as the chosen one. ``minor``: share of the shapes
-        for which batch-minor was chosen. ``over_major``: largest time of batch-major over that of the chosen one.
+        ``machine``: see :class:`etalstm.nn.choices.Machine`. ``device``: its model if it is a GPU. ``shapes``: a
+        :class:`Timing` each, as a dict. ``worst``: largest time of the chosen layout over that of the faster one.
+        ``gain``: ``GAIN``. ``gained``: share of the shapes whose slower layout takes ``gain`` times as long as the
+        chosen one. ``minor``: share of the shapes for which batch-minor was chosen. ``over_major``: largest time of
+        batch-major over that of the chosen one.
     """
     check_budget(budget_s)
-    timings = [_timing(units, size, budget_s) for units in hidden for size in batch]
+    check_device(device)
+    timings = [_timing(units, size, budget_s, device) for units in hidden for size in batch]
     return {
         "machine": asdict(Machine.here()),
+        "device": device_name(device),
         "shapes": [asdict(timing) for timing in timings],
         "worst": max(timing.loss for timing in timings),
         "gain": GAIN,
@@ -83,12 +89,12 @@ def measure(hidden: Sequence[int], batch: Sequence[int], budget_s: float) -> dic
     }
 
 
-def _timing(hidden: int, batch: int, budget_s: float) -> Timing:
+def _timing(hidden: int, batch: int, budget_s: float, device: str) -> Timing:
     work = drawn(hidden, batch, STEPS)
-    x, dy = torch.from_numpy(work.x), torch.from_numpy(work.dy)
-    layers = [work.load(module(hidden, hidden)) for module in (LSTM, torch.nn.LSTM)]
-    shape = Shape(*work.w_hh.shape, batch, x.dtype, x.device)
+    x, dy, w_hh = (torch.from_numpy(array).to(device) for array in (work.x, work.dy, work.w_hh))
+    layers = [work.load(module(hidden, hidden)).to(device) for module in (LSTM, torch.nn.LSTM)]
+    shape = Shape(*w_hh.shape, batch, w_hh.dtype, w_hh.device)
     works = [steps_of(shape, layout) for layout in (BATCH_MAJOR, BATCH_MINOR, None)]
-    chosen = layout_of(torch.from_numpy(work.w_hh), batch)
+    chosen = layout_of(w_hh, batch)
     seconds = timed([*works, *(iteration_of(layer, x, dy) for layer in layers)], budget_s)
     return Timing(hidden, batch, chosen, *(one / STEPS for one in seconds))

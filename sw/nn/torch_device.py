@@ -1,0 +1,62 @@
+"""Where PyTorch's tensors are while something is measured: on the host, or on a GPU."""
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+CPU, CUDA = "cpu", "cuda"
+DEVICES = (CPU, CUDA)
+MEMORY_EVENT = "[memory]"
+QUIET = {"KINETO_LOG_LEVEL": "99"}  # else PyTorch's profiler prints two lines each time it is used
+
+
+def check_device(name: str) -> str:
+    """Give a device's name; ``ValueError`` if there is no such device, or no GPU here."""
+    if name not in DEVICES:
+        raise ValueError(f"device must be one of {', '.join(DEVICES)}, got {name!r}")
+    if name == CUDA and not torch.cuda.is_available():
+        raise ValueError("device cuda: this PyTorch sees no GPU")
+    return name
+
+
+def device_name(name: str) -> str:
+    """Give the GPU's model, or ``cpu``."""
+    return torch.cuda.get_device_name() if name == CUDA else name
+
+
+def waited_for(work: Callable[[], object], device: str) -> Callable[[], object]:
+    """Give a call that does the work, and ends when a GPU has done its part of it."""
+    if device == CPU:
+        return work
+
+    def wait():
+        result = work()
+        torch.cuda.synchronize()
+        return result
+
+    return wait
+
+
+def peak_bytes(work: Callable[[], object], device: str) -> int:
+    """Give the most memory that PyTorch's tensors take on a device during a call, above what they took before."""
+    return _peak_of_gpu(work) if device == CUDA else _peak_of_host(work)
+
+
+def _peak_of_gpu(work: Callable[[], object]) -> int:
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    work()
+    return torch.cuda.max_memory_allocated() - before
+
+
+def _peak_of_host(work: Callable[[], object]) -> int:
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        work()
+    events = [event for event in profiled.profiler.kineto_results.events() if event.name() == MEMORY_EVENT]
+    changes = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
+    return int(max(np.cumsum([0, *changes])))
