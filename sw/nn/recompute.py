@@ -119,7 +119,8 @@ def recompute(function: Callable[..., Tensor], *inputs: Tensor, mode: str = AUTO
     NotImplementedError
         In the backward pass, if it is to be differentiated itself.
     """
-    again = check_mode(mode) == ON or (mode == AUTO and cost is not None and cost.pays(inputs[0].device))
+    worth = cost is not None and bool(inputs) and cost.pays(inputs[0].device)
+    again = check_mode(mode) == ON or (mode == AUTO and worth)
     note(lambda: MapsNote(getattr(function, "__name__", type(function).__name__), again, cost))
     if not again or not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in inputs):
         return function(*inputs)

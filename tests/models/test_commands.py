@@ -77,6 +77,19 @@ def test_the_bench_gives_equal_bits_and_all_figures(kind, device, capsys):
     assert figures["attention"]["again"]["peak_bytes"] > 0 and figures["iteration"]["time"] > 0
 
 
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--device=tpu", "device must be one of cpu, cuda, got 'tpu'"),
+        ("--kind=soft", "attention must be one of additive, dot, got 'soft'"),
+        ("--tokens=4", "tokens must be above 4, the special ones, got 4"),
+    ],
+)
+def test_what_the_bench_cannot_measure_is_refused(option, message, capsys):
+    assert run(["bench", "attention", *SMALL_BENCH, option]) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_the_bench_is_told_in_words(capsys):
     assert run(["bench", "attention", *SMALL_BENCH]) == 0
     assert "equal bits in both cases" in capsys.readouterr().out

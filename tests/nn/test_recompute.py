@@ -102,6 +102,10 @@ def test_a_gpu_has_a_rule_of_its_own():
     assert cost.pays(torch.device("cpu")) and not cost.pays(torch.device("cuda"))
 
 
+def test_a_function_without_inputs_is_called():
+    assert recompute(lambda: torch.ones(2), cost=Cost(HOST_RULE.least_bytes, 0.0)).sum() == 2
+
+
 def test_modes_that_there_are_not_are_refused():
     with pytest.raises(ValueError, match="recompute must be one of auto, on, off, got 'yes'"):
         recompute(torch.exp, torch.ones(1), mode="yes")

@@ -21,7 +21,7 @@ from etalstm.nn.reduced.memory import held_bytes, kept_tensors
 from etalstm.nn.torch_device import CPU, CUDA, check_device, device_name, peak_bytes, waited_for
 
 SIDE = {CPU: 512, CUDA: 2048}  # of the matrix product that the rule's constants are measured with
-FLOATS = {CPU: 1 << 22, CUDA: 1 << 26}  # of the memory; more than a cache holds
+FLOATS = {CPU: 1 << 22, CUDA: 1 << 26}  # of the memory that they are measured with
 
 
 @dataclass(frozen=True)
