@@ -19,7 +19,7 @@ def attention(
     steps: Annotated[int, Option(help="Steps of encoder and decoder")] = 30,
     tokens: Annotated[int, Option(help="Tokens of each language")] = 6000,
     kind: Annotated[str, Option(help="additive or dot")] = "additive",
-    runs: Annotated[int, Option(help="Runs of each case, in turn; medians count")] = 15,
+    runs: Annotated[int, Option(help="Turns, of three passes of each case; medians count")] = 15,
     device: Annotated[str, Option(help="cpu or cuda")] = "cpu",
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:

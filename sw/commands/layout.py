@@ -54,7 +54,8 @@ def read_sizes(name: str, text: str) -> list[int]:
 
 def show_output(result: dict) -> None:
     """Print what was measured of an output layer as a table."""
-    table = Table(title="Milliseconds of an output layer and its loss, forward and backward", title_justify="left")
+    title = f"On {result['device']}: milliseconds of an output layer and its loss, forward and backward"
+    table = Table(title=title, title_justify="left")
     for name in ("H", "rows", "major ms", "minor ms", "major over minor"):
         table.add_column(name, justify="right")
     for of in result["shapes"]:
@@ -65,7 +66,7 @@ def show_output(result: dict) -> None:
 
 def show(result: dict) -> None:
     """Print what was measured as a table, and the figures over all sizes."""
-    table = Table(title="Milliseconds of a step, forward and backward", title_justify="left")
+    table = Table(title=f"On {result['device']}: milliseconds of a step, forward and backward", title_justify="left")
     for name in COLUMNS:
         table.add_column(name, justify="left" if name == "chosen" else "right")
     for of in result["shapes"]:

@@ -21,7 +21,7 @@ def reduced(
     theta: Annotated[str, Option(help="Threshold of the local gradients: one number or six")] = "0.1",
     skip: Annotated[float, Option(help="Share of the steps that the cases with MS2 skip")] = 0.5,
     device: Annotated[str, Option(help="cpu or cuda")] = "cpu",
-    runs: Annotated[int, Option(help="Iterations of each case, in turn; medians count")] = 15,
+    runs: Annotated[int, Option(help="Turns, of three iterations of each case; medians count")] = 15,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Measure the memory savings MS1, MS2 and Combine-MS in PyTorch, forward and backward."""

@@ -17,7 +17,7 @@ def torch(
     batch: Annotated[int, Option(help="Sequences")] = 32,
     steps: Annotated[int, Option(help="Steps")] = 35,
     longest: Annotated[int, Option(help="Steps of the longest sequence of the packed batch")] = 64,
-    runs: Annotated[int, Option(help="Runs of each, in turn; medians count")] = 15,
+    runs: Annotated[int, Option(help="Turns, of three passes of each; medians count")] = 15,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Measure etalstm.nn.LSTM on golden, forward and backward."""

@@ -30,7 +30,7 @@ class Sizes:
     longest : int
         Steps of the longest sequence of the packed batch; the shortest has ``SHORTEST``.
     runs : int
-        Turns, after one that warms up.
+        Turns, of three passes of each that count.
     """
 
     hidden: int

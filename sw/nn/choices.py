@@ -6,9 +6,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+from filelock import FileLock
 
 from etalstm.host.durable import write_whole
 from etalstm.host.processors import count_processors, processor_name
+
+LONGEST_S = 10.0  # to wait for another process that writes
 
 
 @dataclass(frozen=True)
@@ -66,14 +69,21 @@ class Choices:
         """Give what was chosen under a name, or None."""
         return self._read().get(name)
 
-    def put(self, name: str, choice: str) -> None:
-        """Keep a choice for other processes. Where no file can be written, there is nothing to keep."""
-        content = {"machine": self._machine, "choices": {**self._read(), name: choice}}
+    def put(self, name: str, choice: str) -> str:
+        """Keep a choice for other processes, and give it; or give that of a process that was faster.
+
+        Where no file can be written, there is nothing to keep.
+        """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self.path, json.dumps(content, indent=1))
+            with FileLock(self.path.with_suffix(".lock"), timeout=LONGEST_S):
+                known = self._read()
+                if name not in known:
+                    known[name] = choice
+                    write_whole(self.path, json.dumps({"machine": self._machine, "choices": known}, indent=1))
+                return known[name]
         except OSError:
-            return  # the next process chooses again
+            return choice  # the next process chooses again
 
     def _read(self) -> dict[str, str]:
         try:

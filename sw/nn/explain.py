@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 
 import torch
 from torch import Tensor, nn
 
 from etalstm.network import GATES
+from etalstm.nn.hlstm import HLSTM
 from etalstm.nn.layout import LayoutNote
 from etalstm.nn.lstm import LSTM
 from etalstm.nn.notes import Begun, PassNote, taking
@@ -15,14 +17,17 @@ from etalstm.nn.recompute import MapsNote
 from etalstm.storage import Usage
 
 _LAYERS = ("layer", "device", "T × B", "I → H", "storage", "slices", "groups", "memory", "padding", "kept", "products")
-_MAPS = ("function", "maps", "bytes kept", "FLOPs repeated")
-_LAYOUTS = ("product on the host", "sequences", "steps", "layout")
+_MAPS = ("function", "calls", "maps", "bytes", "FLOPs")
+_LAYOUTS = ("product in PyTorch", "sequences", "steps", "layout")
 ABOUT = (
     "groups: of channels, as many as the cycle model finds fastest. memory: bytes of the machine.",
     "padding: share of the steps, which are not computed. kept: bytes kept for the backward pass, and their share of",
     "five dense tensors. products: multiplications, and their share of what a machine does that skips none.",
 )
-ABOUT_LAYOUTS = "layout: the faster one on this host; steps with unequal numbers of sequences are batch-major."
+ABOUT_MAPS = "bytes: of the maps, in all calls of a row; FLOPs: of computing them once, in those of a matrix product."
+ABOUT_LAYOUTS = (
+    "layout: the forced one, else the one that was faster here; batch-major with unequal numbers of sequences."
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,8 @@ class Explanation:
         if self.layers:
             parts += [*_table(_LAYERS, [_layer_row(name, done) for name, done in self.layers]), *ABOUT]
         if self.maps:
-            parts += [*_table(_MAPS, list(map(_maps_row, self.maps)))]
+            rows = groupby(self.maps, key=lambda made: (made.function, made.again, made.cost is None))
+            parts += [*_table(_MAPS, [_maps_row(list(calls)) for _, calls in rows]), ABOUT_MAPS]
         if self.layouts:
             parts += [*_table(_LAYOUTS, list(map(_layout_row, self.layouts))), ABOUT_LAYOUTS]
         return "\n".join(parts or ["nothing of this model runs on a device, and no maps are computed again"])
@@ -58,13 +64,14 @@ class Explanation:
 def explain(module: nn.Module, *inputs: Tensor | tuple[int, ...], **named) -> Explanation:
     """Run a model forward and backward once, and tell what was done.
 
-    Parameters, their gradients, buffers and PyTorch's generator are afterwards as they were.
+    Parameters, their gradients, buffers and PyTorch's generators are afterwards as they were.
 
     Parameters
     ----------
     module : nn.Module
     inputs : Tensors, anything else that the model takes, or shapes
-        In the place of a tuple of integers comes a tensor of that shape, of normal random numbers.
+        In the place of a tuple of integers comes a tensor of that shape, of normal random numbers, on the device of the
+        model's first parameter.
     named
         Further arguments of the model, as they are.
 
@@ -79,9 +86,10 @@ def explain(module: nn.Module, *inputs: Tensor | tuple[int, ...], **named) -> Ex
     """
     if not isinstance(module, nn.Module):
         raise TypeError(f"module must be a torch.nn.Module, got {type(module).__name__}")
-    listener = _Listener(module)
-    with torch.random.fork_rng(devices=[]), _kept_as_they_are(module), torch.enable_grad():
-        given = [_given(one) for one in inputs]
+    listener, places = _Listener(module), [parameter.device for parameter in module.parameters()]
+    gpus = {place for place in places if place.type == "cuda"}
+    with torch.random.fork_rng(devices=gpus), _kept_as_they_are(module), torch.enable_grad():
+        given = [_given(one, places[0] if places else None) for one in inputs]
         with listener.listening():
             found = [tensor for tensor in _tensors(module(*given, **named)) if tensor.requires_grad]
             if not found:
@@ -96,7 +104,7 @@ class _Listener:
     """Takes notes, and knows which module runs."""
 
     def __init__(self, module: nn.Module):
-        self._modules = {name: one for name, one in module.named_modules() if isinstance(one, LSTM)}
+        self._modules = {name: one for name, one in module.named_modules() if isinstance(one, (LSTM, HLSTM))}
         self._name = ""
         self._forward: list[tuple[str, Begun]] = []
         self._backward: dict[Begun, PassNote] = {}
@@ -147,9 +155,9 @@ def _kept_as_they_are(module: nn.Module) -> Iterator[None]:
                 buffer.copy_(before)
 
 
-def _given(one):
+def _given(one, device: torch.device | None):
     is_shape = isinstance(one, tuple) and bool(one) and all(type(size) is int for size in one)
-    return torch.randn(one) if is_shape else one
+    return torch.randn(one, device=device) if is_shape else one
 
 
 def _tensors(found) -> Iterator[Tensor]:
@@ -180,9 +188,13 @@ def _saved(usage: Usage | None) -> tuple[str, ...]:
     return f"{padding:.1%}", kept, products
 
 
-def _maps_row(made: MapsNote) -> tuple[str, ...]:
-    numbers = ("-", "-") if made.cost is None else (f"{made.cost.kept_bytes:,}", f"{made.cost.repeated_flops:,.0f}")
-    return made.function, "computed again" if made.again else "kept", *numbers
+def _maps_row(calls: list[MapsNote]) -> tuple[str, ...]:
+    """Make a row of consecutive calls of a function, as attention calls it for each group of sentences."""
+    function, costs = calls[0].function, [made.cost for made in calls]
+    numbers = ("-", "-")
+    if None not in costs:
+        numbers = f"{sum(cost.kept_bytes for cost in costs):,}", f"{sum(cost.repeated_flops for cost in costs):,.0f}"
+    return function, str(len(calls)), "computed again" if calls[0].again else "kept", *numbers
 
 
 def _layout_row(made: LayoutNote) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ Which one is faster depends on the sizes, the processor, PyTorch's version and i
 each shape on each machine. Results differ by the rounding of sums only. Source: EcoRNN (Zheng et al. 2018).
 """
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -91,9 +92,10 @@ def chosen_layout(shape: Shape, work: Callable[[str], Callable[[], object]]) -> 
     ValueError
         If the environment names a layout that there is not.
     """
-    named = _FORCED.get() or os.environ.get(FORCE)
-    if named:
-        return check_layout(named)
+    if _FORCED.get():
+        return _FORCED.get()
+    if os.environ.get(FORCE):
+        return check_layout(os.environ[FORCE], FORCE)
     key = shape, torch.get_num_threads()
     if key not in _KNOWN:
         _KNOWN[key] = _stored_or_timed(shape, work)
@@ -115,22 +117,21 @@ def _stored_or_timed(shape: Shape, work: Callable[[str], Callable[[], object]]) 
     layout = choices.get(name)
     if layout is None:
         seconds = timed([work(layout) for layout in LAYOUTS])
-        layout = min(zip(seconds, LAYOUTS, strict=True))[1]
-        choices.put(name, layout)
+        layout = choices.put(name, min(zip(seconds, LAYOUTS, strict=True))[1])
     return layout
 
 
-def check_layout(layout: str) -> str:
+def check_layout(layout: str, name: str = "layout") -> str:
     """Give a layout, or raise ``ValueError`` if there is no such layout."""
     if layout not in LAYOUTS:
-        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
+        raise ValueError(f"{name} must be one of {', '.join(LAYOUTS)}, got {layout!r}")
     return layout
 
 
 def check_budget(budget_s: float) -> None:
-    """Raise ``ValueError`` for seconds of a measurement that are below 0, or none."""
-    if not budget_s >= 0:
-        raise ValueError(f"seconds must be at least 0, got {budget_s}")
+    """Raise ``ValueError`` for seconds of a measurement that are below 0, or not finite."""
+    if not 0 <= budget_s < math.inf:
+        raise ValueError(f"seconds must be finite and at least 0, got {budget_s}")
 
 
 @contextmanager

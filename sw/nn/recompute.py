@@ -22,14 +22,15 @@ WORTH = 4.0  # chosen: memory is what bounds the batch
 
 @dataclass(frozen=True)
 class Rule:
-    """What the rule takes from a device; ``eta-lstm bench attention`` measures it.
+    """What the rule takes from a device.
 
     Members
     -------
     least_bytes : int
         Fewer bytes are kept.
     flops_per_byte : float
-        Operations of a matrix product in the time of a byte's way to memory and back.
+        Operations of a matrix product in the time of a byte's way to memory and back, as ``eta-lstm bench attention``
+        measures it.
     """
 
     least_bytes: int
@@ -97,8 +98,9 @@ def check_mode(mode: str) -> str:
 def recompute(function: Callable[..., Tensor], *inputs: Tensor, mode: str = AUTO, cost: Cost | None = None) -> Tensor:
     """Call a function of tensors; in the backward pass it is called again, if that is cheaper than keeping its maps.
 
-    Results and gradients have the bits that keeping the maps would give. A function that draws random numbers draws the
-    same ones the second time.
+    Results have the bits that keeping the maps would give. So have gradients, where each input is used once or nowhere
+    but in the function; else PyTorch adds the parts of its gradient in another order. A function that draws random
+    numbers draws the same ones the second time.
 
     Parameters
     ----------
@@ -114,11 +116,16 @@ def recompute(function: Callable[..., Tensor], *inputs: Tensor, mode: str = AUTO
     ------
     ValueError
         If there is no such mode.
+    TypeError
+        If an input is no tensor.
     RuntimeError
         In the backward pass, if the function read a tensor that needs a gradient and was no argument.
     NotImplementedError
         In the backward pass, if it is to be differentiated itself.
     """
+    for number, given in enumerate(inputs, 1):
+        if not isinstance(given, Tensor):
+            raise TypeError(f"recompute: inputs must be tensors, got {type(given).__name__} as number {number}")
     worth = cost is not None and bool(inputs) and cost.pays(inputs[0].device)
     again = check_mode(mode) == ON or (mode == AUTO and worth)
     note(lambda: MapsNote(getattr(function, "__name__", type(function).__name__), again, cost))
@@ -148,6 +155,8 @@ class _Again(torch.autograd.Function):
             tensor.requires_grad_()
         with torch.enable_grad(), ctx.surroundings.again():
             result = ctx.function(*inputs)
+        if not result.requires_grad:
+            return None, *(None for _ in inputs)
         _check_leaves(result, wanted)
         found = iter(torch.autograd.grad(result, wanted, gradient, allow_unused=True))
         return None, *(next(found) if needed else None for needed in ctx.needs_input_grad[1:])

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 CPU, CUDA = "cpu", "cuda"
@@ -14,7 +15,7 @@ QUIET = {"KINETO_LOG_LEVEL": "99"}  # else PyTorch's profiler prints two lines e
 
 
 def check_device(name: str) -> str:
-    """Give a device's name; ``ValueError`` if there is no such device, or no GPU here."""
+    """Give a device's name; ``ValueError`` if a bench measures no such device, or there is no GPU here."""
     if name not in DEVICES:
         raise ValueError(f"device must be one of {', '.join(DEVICES)}, got {name!r}")
     if name == CUDA and not torch.cuda.is_available():
@@ -27,21 +28,33 @@ def device_name(name: str) -> str:
     return torch.cuda.get_device_name() if name == CUDA else name
 
 
-def waited_for(work: Callable[[], object], device: str) -> Callable[[], object]:
-    """Give a call that does the work, and ends when a GPU has done its part of it."""
-    if device == CPU:
+def waited_for(work: Callable[[], object], device: torch.device | str) -> Callable[[], object]:
+    """Give a call that does the work, and ends when a GPU of CUDA has done its part of it."""
+    device = torch.device(device)
+    if device.type != CUDA:
         return work
 
     def wait():
         result = work()
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(device)
         return result
 
     return wait
 
 
-def peak_bytes(work: Callable[[], object], device: str) -> int:
-    """Give the most memory that PyTorch's tensors take on a device during a call, above what they took before."""
+def peak_bytes(module: nn.Module, work: Callable[[], object], device: str) -> int:
+    """Give the most memory that PyTorch's tensors take on a device during a pass, above what they took before.
+
+    Parameters
+    ----------
+    module : nn.Module
+        Gradients that it has are freed first. So those that the pass makes count.
+    work : callable
+        Goes forward and backward through the module.
+    device : str
+        ``cpu`` or ``cuda``.
+    """
+    module.zero_grad()
     return _peak_of_gpu(work) if device == CUDA else _peak_of_host(work)
 
 

@@ -3,6 +3,7 @@ import torch
 
 from etalstm.models.translate import attention
 from etalstm.models.translate.attention import AdditiveAttention, DotAttention, attention_of
+from etalstm.nn import explain, recompute
 from etalstm.nn.recompute import Rule
 from etalstm.nn.reduced.memory import held_bytes, kept_tensors
 from tests.nn.parity import DEVICES
@@ -22,7 +23,15 @@ def expected(scores, keys, padding):
     return scores.masked_fill(padding[:, None], -torch.inf).softmax(2) @ keys
 
 
-def test_additive_attention_is_bahdanaus(inputs):
+def in_groups(monkeypatch, group_bytes):
+    """Have groups of so many bytes on every device."""
+    for name in ("HOST_GROUP_BYTES", "GPU_GROUP_BYTES"):
+        monkeypatch.setattr(attention, name, group_bytes)
+
+
+@pytest.mark.parametrize("group_bytes", [1, 2 * 4 * T * S * 7, 1 << 20])
+def test_additive_attention_is_bahdanaus(group_bytes, inputs, monkeypatch):
+    in_groups(monkeypatch, group_bytes)
     queries, keys, padding = inputs
     module = AdditiveAttention(H, 7)
     scores = torch.tanh(module.query(queries)[:, :, None] + module.key(keys)[:, None]) @ module.value
@@ -45,10 +54,10 @@ def test_padding_has_no_weight(kind, inputs):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("map_bytes", [1, 1 << 27])
+@pytest.mark.parametrize("group_bytes", [1, 1 << 27])
 @pytest.mark.parametrize("kind", attention.KINDS)
-def test_maps_computed_again_give_the_same_bits(kind, map_bytes, device, inputs, monkeypatch):
-    monkeypatch.setattr(attention, "rule_of", lambda device: Rule(map_bytes, 1.0))
+def test_maps_computed_again_give_the_same_bits(kind, group_bytes, device, inputs, monkeypatch):
+    in_groups(monkeypatch, group_bytes)
     queries, keys, padding = (tensor.to(device) for tensor in inputs)
     found = []
     for mode in ("off", "on"):
@@ -70,6 +79,23 @@ def test_maps_computed_again_are_not_held():
         held[mode] = held_bytes(kept_tensors(lambda module=module: module(queries, keys, padding)))
     maps, inputs = 8 * 20 * 20 * 32, 2 * 8 * 20 * 32
     assert held["off"] - held["on"] == 4 * (maps - inputs)
+
+
+@pytest.mark.parametrize(("sentences", "groups"), [(1, [1] * B), (2, [2, 2, 1]), (B, [B])])
+def test_groups_are_noted_with_their_own_cost(sentences, groups, inputs, monkeypatch):
+    module = AdditiveAttention(H, 7, "on")
+    in_groups(monkeypatch, module.cost(sentences, T, S).kept_bytes)
+    made = explain(module, *inputs).maps
+    assert [one.cost for one in made] == [module.cost(size, T, S) for size in groups] and all(one.again for one in made)
+
+
+def test_the_whole_batch_decides(inputs, monkeypatch):
+    in_groups(monkeypatch, 1)
+    module = AdditiveAttention(H, 7)
+    whole = module.cost(B, T, S)
+    for least, again in ((whole.kept_bytes, True), (whole.kept_bytes + 1, False)):
+        monkeypatch.setattr(recompute, "HOST_RULE", Rule(least, whole.repeated_flops))
+        assert [one.again for one in explain(module, *inputs).maps] == [again] * B
 
 
 def test_the_rule_keeps_what_is_small_and_makes_the_rest_again():

@@ -58,6 +58,13 @@ def test_what_cannot_be_is_refused_in_one_line(options, message, begin, capsys):
     assert message in error and error.count("\n") <= 2
 
 
+def test_a_corpus_of_blank_pairs_is_refused(begin, corpus, capsys):
+    for side, text in (("de", "Hund\n\n"), ("en", "\ndog\n")):
+        (corpus / f"train.{side}").write_text(text)
+    assert begin() == 2
+    assert "every training pair has a blank sentence" in capsys.readouterr().err
+
+
 def test_a_beginning_needs_data(tmp_path, capsys):
     assert run(["translate", "train", "--out", str(tmp_path / "run")]) == 2
     assert "--data must be given where a run begins" in capsys.readouterr().err

@@ -68,6 +68,14 @@ def test_a_beam_of_one_is_greedy():
     assert beam_search(model, *source, 6, 1) == greedy_search(model, *source, 6)
 
 
+@pytest.mark.parametrize(("name", "longest", "width"), [("longest", 0, 1), ("width", 1, 0)])
+def test_searches_for_nothing_are_refused(name, longest, width):
+    with pytest.raises(ValueError, match=f"{name} must be above 0, got 0"):
+        beam_search(model_of(), *padded(SOURCES), longest, width)
+    with pytest.raises(ValueError, match="longest must be above 0, got 0"):
+        greedy_search(model_of(), *padded(SOURCES), 0)
+
+
 def logarithm(model, source, tokens):
     """Give the logarithm of a translation's probability, divided by its tokens."""
     scores = model(batch_of([source], [tokens]))

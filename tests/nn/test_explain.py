@@ -45,7 +45,9 @@ def test_each_layer_is_told_in_order_with_what_it_saves():
     lines = str(told).splitlines()
     assert lines[1].split()[0] == "below" and "33.3%" in lines[1] and "ms1" in lines[1]
     assert lines[3].split()[0] == "above" and "(100%)" in lines[3]
-    assert "tanh" in lines[-1] and "computed again" in lines[-1]
+    assert lines[-2].split() == ["tanh", "1", "computed", "again", "-", "-"] and lines[-1].startswith(
+        "bytes: of the maps"
+    )
 
 
 def test_a_machine_is_told_with_its_memory():
@@ -59,6 +61,27 @@ def test_what_a_cost_rule_decides_is_told():
     assert told.layers == [] and told.maps
     assert all(not made.again and made.cost.kept_bytes > 0 for made in told.maps)  # small ones are kept
     assert f"{told.maps[0].cost.kept_bytes:,}" in str(told)
+
+
+def test_the_groups_of_an_attention_are_one_row():
+    attention = AdditiveAttention(256)
+    told = etalstm.nn.explain(attention, (4, 30, 256), (4, 30, 256), torch.zeros(4, 30, dtype=torch.bool))
+    whole = attention.cost(4, 30, 30)
+    row = str(told).splitlines()[1].split()
+    assert row == ["additive", "4", "computed", "again", f"{whole.kept_bytes:,}", f"{whole.repeated_flops:,.0f}"]
+
+
+def test_layers_of_an_hlstm_are_named():
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gated = etalstm.nn.HLSTM(3, 5, 2)
+
+        def forward(self, x):
+            return self.gated(x)[0]
+
+    told = etalstm.nn.explain(Named(), (4, 2, 3))
+    assert [name for name, _ in told.layers] == ["gated", "gated"]
 
 
 def test_the_model_and_the_generator_are_as_they_were():

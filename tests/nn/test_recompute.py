@@ -102,6 +102,27 @@ def test_a_gpu_has_a_rule_of_its_own():
     assert cost.pays(torch.device("cpu")) and not cost.pays(torch.device("cuda"))
 
 
+def test_a_result_without_gradient_gives_its_inputs_none():
+    x = torch.ones(3, requires_grad=True)
+    (recompute(lambda x: x.detach(), x, mode="on") + x).sum().backward()
+    assert torch.equal(x.grad, torch.ones(3))
+
+
+def test_an_input_that_is_used_outside_too_has_its_gradient_to_rounding():
+    found = []
+    for mode in ("off", "on"):
+        torch.manual_seed(3)
+        x = torch.randn(1000, requires_grad=True)
+        (recompute(lambda x: x.exp() * x.sin() * x.tanh(), x, mode=mode) + x.cos()).sum().backward()
+        found.append(x.grad)
+    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-6)
+
+
+def test_inputs_that_are_no_tensors_are_refused():
+    with pytest.raises(TypeError, match="inputs must be tensors, got int as number 2"):
+        recompute(torch.add, torch.ones(1), 3)
+
+
 def test_a_function_without_inputs_is_called():
     assert recompute(lambda: torch.ones(2), cost=Cost(HOST_RULE.least_bytes, 0.0)).sum() == 2
 

@@ -201,6 +201,7 @@ def test_gradients_of_gradients_are_refused():
         ({"storage": ("ms1",) * 3}, "one for each of 2 layers"),
         ({"skip": [[True], [False], [True]]}, r"for each of 2 layers, got bool of shape \(3, 1\)"),
         ({"skip": [[1], [0]]}, "skip must be None or bool"),
+        ({"skip": [[True], [True, False]]}, r"skip must be None or bool, .* got object of shape \(2,\)"),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(options, message):

@@ -6,20 +6,19 @@ Dimensions: B pairs, S steps of the encoder, T steps of the decoder, H units, A 
 import torch
 from torch import Tensor, nn
 
-from etalstm.nn.recompute import AUTO, Cost, check_mode, recompute, rule_of
+from etalstm.nn.recompute import AUTO, OFF, ON, Cost, check_mode, recompute
 
 ADDITIVE, DOT = "additive", "dot"
 KINDS = (ADDITIVE, DOT)
 FLOAT_BYTES = 4
 # Of a matrix product, in the time of a map's element: on a host, on a GPU; `eta-lstm bench attention`
 HOST_FLOPS_PER_ELEMENT, GPU_FLOPS_PER_ELEMENT = 17.0, 270.0
+# Maps that are made at a time. So many stay in a core's cache; with fewer a GPU waits for the host.
+HOST_GROUP_BYTES, GPU_GROUP_BYTES = 1 << 20, 1 << 27
 
 
 class Attention(nn.Module):
-    """What both kinds have in common.
-
-    Sentences are worked on a few at a time. Their maps stay in a core's cache; on a GPU they are large enough to keep
-    it busy.
+    """What both kinds have in common. Sentences are worked on in groups, so that few maps are there at a time.
 
     Parameters
     ----------
@@ -37,11 +36,17 @@ class Attention(nn.Module):
         raise NotImplementedError
 
     def _in_groups(self, function, queries: Tensor, keys: Tensor, shared: tuple[Tensor, ...] = ()) -> Tensor:
-        """Give the scores (B, T, S) of a function of a few sentences' queries and keys, and of what all share."""
-        cost = self.cost(len(queries), queries.shape[1], keys.shape[1])
-        size = max(1, rule_of(queries.device).least_bytes * len(queries) // max(1, cost.kept_bytes))
+        """Give the scores (B, T, S) of a function of a group's queries and keys, and of what all groups share."""
+        steps, whole = (queries.shape[1], keys.shape[1]), self.cost(len(queries), queries.shape[1], keys.shape[1])
+        group_bytes = GPU_GROUP_BYTES if queries.is_cuda else HOST_GROUP_BYTES
+        size = max(1, group_bytes * len(queries) // max(1, whole.kept_bytes))
+        mode = self.recompute
+        if mode == AUTO:
+            mode = ON if whole.pays(queries.device) else OFF
         groups = zip(queries.split(size), keys.split(size), strict=True)
-        return torch.cat([recompute(function, *group, *shared, mode=self.recompute, cost=cost) for group in groups])
+        return torch.cat(
+            [recompute(function, *group, *shared, mode=mode, cost=self.cost(len(group[0]), *steps)) for group in groups]
+        )
 
 
 class DotAttention(Attention):

@@ -34,7 +34,7 @@ class Measured:
         H, B, T, and tokens of each language.
     attention : str
     runs : int
-        Turns, after one that warms up.
+        Turns, of three passes of each case that count.
     device : str
         ``cpu`` or ``cuda``. On a GPU the model has ``torch.nn.LSTM``, on the host golden.
     """
@@ -68,8 +68,12 @@ def measure(sizes: Measured) -> dict:
         ``flops_per_byte``, ``flops_per_element``: the rule's constants on this device. ``device``: its model if it is
         a GPU. ``threads``, ``torch``: of PyTorch.
     """
-    with torch.random.fork_rng(devices=[]):
-        attention, iteration = _attention_works(sizes), _iteration_works(sizes)
+    with torch.random.fork_rng():
+        return _measure(sizes)
+
+
+def _measure(sizes: Measured) -> dict:
+    attention, iteration = ([work(sizes, mode) for mode in (OFF, ON)] for work in (_AttentionWork, _IterationWork))
     result = {"attention": _compared(attention, sizes), "iteration": _compared(iteration, sizes)}
     for case, work in zip(("kept", "again"), attention, strict=True):
         result["attention"][case]["kept_bytes"] = work.kept_bytes()
@@ -133,37 +137,28 @@ class _AttentionWork:
         return [tensor.clone().requires_grad_() for tensor in (self.queries, self.keys)]
 
 
-def _attention_works(sizes: Measured) -> list[_AttentionWork]:
-    return [_AttentionWork(sizes, mode) for mode in (OFF, ON)]
+class _IterationWork:
+    """A forward and a backward pass of the whole model on sentences without padding."""
 
-
-def _iteration_works(sizes: Measured) -> list[Callable[[], list[Tensor]]]:
-    """Give calls that run a forward and a backward pass of the whole model on sentences without padding."""
-    torch.manual_seed(0)
-    sentences = torch.randint(len(SPECIAL), sizes.tokens, (2, sizes.batch, sizes.steps)).tolist()
-    batch = batch_of(sentences[0], [sentence[1:] for sentence in sentences[1]]).to(sizes.device)
-
-    def work(mode: str) -> Callable[[], list[Tensor]]:
+    def __init__(self, sizes: Measured, mode: str):
         torch.manual_seed(0)
+        sentences = torch.randint(len(SPECIAL), sizes.tokens, (2, sizes.batch, sizes.steps)).tolist()
+        self.batch = batch_of(sentences[0], [sentence[1:] for sentence in sentences[1]]).to(sizes.device)
         network = Sizes(sizes.hidden, sizes.hidden, attention=sizes.attention)
-        model = Translator(sizes.tokens, sizes.tokens, network, mode)
+        self.module = Translator(sizes.tokens, sizes.tokens, network, mode)
         if sizes.device == CUDA:
-            model.encoder, model.decoder = model.encoder.to_stock(), model.decoder.to_stock()
-            model.to(CUDA)
+            self.module.encoder, self.module.decoder = self.module.encoder.to_stock(), self.module.decoder.to_stock()
+            self.module.to(CUDA)
 
-        def iterate():
-            model.zero_grad()
-            loss_of(model(batch), batch).backward()
-            return [parameter.grad for parameter in model.parameters()]
-
-        return iterate
-
-    return [work(OFF), work(ON)]
+    def __call__(self) -> list[Tensor]:
+        self.module.zero_grad()
+        loss_of(self.module(self.batch), self.batch).backward()
+        return [parameter.grad for parameter in self.module.parameters()]
 
 
-def _compared(works: list[Callable[[], object]], sizes: Measured) -> dict:
+def _compared(works: list[_AttentionWork] | list[_IterationWork], sizes: Measured) -> dict:
     kept, again = take_turns([waited_for(work, sizes.device) for work in works], sizes.runs)
-    peaks = [peak_bytes(work, sizes.device) for work in works]
+    peaks = [peak_bytes(work.module, work, sizes.device) for work in works]
     cases = zip(("kept", "again"), (kept, again), peaks, strict=True)
     result = {name: {"seconds": float(np.median(seconds)), "peak_bytes": peak} for name, seconds, peak in cases}
     return result | {"time": float(np.median(again / kept)), "peak": peaks[1] / peaks[0]}

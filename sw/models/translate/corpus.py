@@ -69,11 +69,13 @@ def read_corpus(settings: Settings) -> Corpus:
     Raises
     ------
     DataError
-        As :func:`etalstm.models.translate.pairs.read_pairs`, and if every training pair is too long.
+        As :func:`etalstm.models.translate.pairs.read_pairs`, and if every training pair is blank or too long.
     """
     place = Path(settings.data)
     read = {"source": settings.source, "target": settings.target}
     pairs = read_pairs(place, TRAINING, **read, leave_blank=True).first(settings.sentences)
+    if not pairs:
+        raise DataError(f"{place}: every training pair has a blank sentence")
     validation = read_pairs(place, VALIDATION, **read).first(settings.sentences)
     test = read_pairs(place, TEST, **read).first(settings.sentences) if has_split(place, TEST, **read) else None
     tokens, longest = settings.reading, settings.longest

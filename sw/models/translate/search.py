@@ -8,6 +8,7 @@ from torch import Tensor
 
 from etalstm.models.translate.network import State, Translator
 from etalstm.models.translate.vocabulary import END, PADDING, START
+from etalstm.network import check_size
 
 NEVER = (PADDING, START)  # tokens that no translation has
 
@@ -21,13 +22,19 @@ def greedy_search(model: Translator, source: Tensor, lengths: Tensor, longest: i
     model : Translator
     source, lengths : Tensors, (B, S), (B,)
     longest : int
-        Tokens after which a translation is cut.
+        Tokens after which a translation is cut, above 0.
+
+    Raises
+    ------
+    ValueError
+        If `longest` is below 1.
 
     Returns
     -------
     lists of int
         The tokens of each sentence before its end.
     """
+    check_size("longest", longest)
     memory, state = model.encode(source, lengths)
     tokens, ended, found = torch.full((len(source),), START), torch.zeros(len(source), dtype=torch.bool), []
     for _ in range(longest):
@@ -54,7 +61,14 @@ def beam_search(
         W; with 1 the result is that of :func:`greedy_search`.
     penalty : float
         A translation's logarithm of probability is divided by its tokens, end included, to this power.
+
+    Raises
+    ------
+    ValueError
+        If `longest` or `width` is below 1.
     """
+    check_size("longest", longest)
+    check_size("width", width)
     memory, state = model.encode(source, lengths)
     beams = _Beams(len(source), width, longest, penalty)
     memory, state = memory.repeated(width), tuple(part.repeat_interleave(width, 1) for part in state)

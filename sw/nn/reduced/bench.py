@@ -33,7 +33,7 @@ class Options:
     device : str
         ``cpu`` or ``cuda``.
     runs : int
-        Turns, after one that warms up.
+        Turns, of three iterations of each case that count.
     """
 
     theta: float | tuple[float, ...]
@@ -115,12 +115,12 @@ def measure(work: Work, options: Options) -> dict:
     seconds = dict(zip(modules, take_turns(iterations, options.runs), strict=True))
     kept = {name: _kept(module, x) for name, module in modules.items()}
     cases = {}
-    for name, iteration in zip(modules, iterations, strict=True):
+    for (name, module), iteration in zip(modules.items(), iterations, strict=True):
         case = {"seconds": float(np.median(seconds[name])), "kept_bytes": kept[name][0]}
         for base in (PLAIN, STOCK):
             case[f"time_of_{base}"] = float(np.median(seconds[name] / seconds[base]))
             case[f"kept_of_{base}"] = kept[name][0] / kept[base][0]
-        cases[name] = case | {"peak_bytes": peak_bytes(iteration, options.device)}
+        cases[name] = case | {"peak_bytes": peak_bytes(module, iteration, options.device)}
     density, device = kept["MS1"][1] / (len(KINDS) * work.dy.size), device_name(options.device)
     machine = {"device": device, "threads": torch.get_num_threads(), "torch": torch.__version__}
     return {"density": density, **machine, "cases": cases}
@@ -148,7 +148,7 @@ def iteration_of(module: torch.nn.LSTM, x: Tensor, dy: Tensor) -> Callable[[], N
         module.zero_grad()
         module(x.detach().requires_grad_())[0].backward(dy)
 
-    return waited_for(iterate, x.device.type)
+    return waited_for(iterate, x.device)
 
 
 def _kept(module: torch.nn.LSTM, x: Tensor) -> tuple[int, int]:

@@ -57,4 +57,4 @@ def steps_of(shape: Shape, layout: str | None = None) -> Callable[[], None]:
         with forced(layout):
             work()
 
-    return waited_for(work if layout is None else in_layout, shape.device.type)
+    return waited_for(work if layout is None else in_layout, shape.device)

@@ -75,13 +75,16 @@ class LSTM(torch.nn.LSTM):
 
         It may be set before each forward pass, to what :meth:`etalstm.train.significance.Significance.plan` gives. No
         gradient passes a skipped cell: those that reach it are dropped, also those of the h and c that the network
-        gives, and its input's is zero.
+        gives, and its input's is zero. That holds for shorter sequences of a packed batch too, which ended before.
         """
         return self._skip
 
     @skip.setter
     def skip(self, cells: np.ndarray | None) -> None:
-        cells = None if cells is None else np.array(cells)
+        try:
+            cells = None if cells is None else np.array(cells)
+        except ValueError:  # rows of unequal lengths
+            cells = np.array(cells, object)
         if cells is not None and (cells.dtype != bool or cells.ndim != 2 or len(cells) != self.num_layers):
             raise ValueError(
                 f"skip must be None or bool, one row of steps for each of {self.num_layers} layers, "
