@@ -68,7 +68,7 @@ def measure(sizes: Measured) -> dict:
         ``flops_per_byte``, ``flops_per_element``: the rule's constants on this device. ``device``: its model if it is
         a GPU. ``threads``, ``torch``: of PyTorch.
     """
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         return _measure(sizes)
 
 
