@@ -98,9 +98,9 @@ def check_mode(mode: str) -> str:
 def recompute(function: Callable[..., Tensor], *inputs: Tensor, mode: str = AUTO, cost: Cost | None = None) -> Tensor:
     """Call a function of tensors; in the backward pass it is called again, if that is cheaper than keeping its maps.
 
-    Results have the bits that keeping the maps would give. So have gradients, where each input is used once or nowhere
-    but in the function; else PyTorch adds the parts of its gradient in another order. A function that draws random
-    numbers draws the same ones the second time.
+    Results have the bits that keeping the maps would give. So have gradients, but for an input that the function uses
+    more than once and that others use too: PyTorch adds the parts of its gradient in another order. A function that
+    draws random numbers draws the same ones the second time.
 
     Parameters
     ----------
