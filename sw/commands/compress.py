@@ -149,7 +149,8 @@ def compress(
     _refuse_unused(context, settings)
     guides = _guides(parts, settings)
     task = parts.task.TASKS[settings.task](settings)
-    goal = parts.changes.Target(guides, partial(_cycles, settings.preset, settings.batch, task.steps))
+    cycles = partial(_cycles, settings.preset, settings.batch, task.steps)
+    goal = parts.changes.Target(guides, cycles, named_preset(settings.preset).digest)
     _check_growth(settings, task.sizes, goal.cycles)
     with ExitStack() as stack:
         stack.enter_context(folder).open(resume, overwrite)

@@ -22,7 +22,7 @@ def layout(
     tokens: Annotated[
         int | None, Option(help="Measure an output layer of so many tokens instead; its rows are --batch")
     ] = None,
-    seconds: Annotated[float, Option(help="For each pair of sizes; large ones take two turns at least")] = 1.0,
+    seconds: Annotated[float, Option(help="For each pair of sizes; large ones take eight turns at least")] = 1.0,
     device: Annotated[str, Option(help="cpu or cuda")] = "cpu",
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:

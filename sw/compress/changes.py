@@ -28,10 +28,12 @@ class Target:
     -------
     guides : Guides
     cycles : callable       see :data:`Cycles`
+    digest : int            of the configuration whose cycles count
     """
 
     guides: Guides
     cycles: Cycles
+    digest: int
 
 
 class Changes:

@@ -54,7 +54,8 @@ class Run:
     ):  # fmt: skip
         self._settings, self._folder, self._target, self._resume = settings, folder, target, resume
         self._task = task
-        self._identity = settings.identity | {"data": task.fingerprint, "guides": target.guides.digest}
+        given = {"data": task.fingerprint, "guides": target.guides.digest, "preset": f"{target.digest:08x}"}
+        self._identity = settings.identity | given
         self._identity_of_dense = settings.of_dense_start | {"data": task.fingerprint}
         self._learner = Learner(task.network(engine), settings.clip, settings.seed)
         self._changes = Changes(settings, self._learner, target, task.training(0))

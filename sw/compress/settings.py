@@ -83,7 +83,7 @@ class Settings(RunSettings):
 
     COMMAND: ClassVar[str] = "eta-lstm compress"
     MAY_DIFFER: ClassVar[tuple[str, ...]] = (
-        "data", "engine", "rounds", "target", "start", "profile", "input_profile",
+        "data", "engine", "preset", "rounds", "target", "start", "profile", "input_profile",
     )  # fmt: skip
 
     data: str

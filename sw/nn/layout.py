@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import count
 
 import torch
 
@@ -28,8 +29,8 @@ LAYOUTS = (BATCH_MAJOR, BATCH_MINOR)
 FORCE = "ETALSTM_LAYOUT"
 """The environment variable that names the layout of all products, in the place of a choice."""
 
-BUDGET_S = 0.1  # of timing, for one shape; large shapes take longer, as each layout has two turns at least
-TURNS = 2  # in a row: one in each direction
+BUDGET_S = 0.1  # of timing, for one shape; large shapes take longer, as each layout has eight turns at least
+TURNS, LEAST_ROUNDS = 2, 4  # a round has a turn in each direction; with fewer rounds other programs may decide
 CALLS = 2  # of a work in its turn, of which one counts: a single call has the best chance to be undisturbed
 _FORCED: ContextVar[str | None] = ContextVar("forced", default=None)
 
@@ -103,12 +104,12 @@ def chosen_layout(shape: Shape, work: Callable[[str], Callable[[], object]]) -> 
 
 
 def timed(works: Sequence[Callable[[], object]], budget_s: float = BUDGET_S) -> list[float]:
-    """Give the seconds of each work's fastest call. The works take turns for `budget_s` seconds, and twice at least."""
+    """Give the seconds of each work's fastest call. Works take turns for `budget_s` seconds; eight turns at least."""
     ends, fastest = time.perf_counter() + budget_s, [float("inf")] * len(works)
-    while True:
+    for number in count(1):
         seconds = take_turns(works, TURNS, CALLS).min(axis=1).tolist()
         fastest = list(map(min, fastest, seconds))
-        if time.perf_counter() >= ends:
+        if number >= LEAST_ROUNDS and time.perf_counter() >= ends:
             return fastest
 
 

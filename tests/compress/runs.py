@@ -19,7 +19,7 @@ def make_run(
     cycles=lambda sizes: sum(sizes.units),
 ):  # fmt: skip
     """Make a run in a folder, and give its last entry."""
-    target = Target(guides, cycles)
+    target = Target(guides, cycles, 0)
     with RunFolder(path) as folder:
         folder.open(resume)
         return Run(settings, TASKS[settings.task](settings), folder, engine, target, resume).run(report)

@@ -152,8 +152,15 @@ def test_a_run_with_a_preset_of_a_file_goes_on_from_another_folder(begin, tmp_pa
     monkeypatch.chdir(tmp_path)
     assert begin("--preset", "mine.toml", "--phases", "prune-units", "--rounds", "1") == 0
     monkeypatch.chdir("/")
-    assert run(["compress", "--resume", "--rounds", "2", "--out", str(tmp_path / "run")]) == 0
+    again = ["compress", "--resume", "--rounds", "2", "--out", str(tmp_path / "run")]
+    assert run(again) == 0
     assert "prune-units 2" in capsys.readouterr().out
+    (tmp_path / "mine.toml").rename(tmp_path / "moved.toml")
+    again += ["--preset", str(tmp_path / "moved.toml")]
+    assert run(again) == 0
+    (tmp_path / "moved.toml").write_text('base = "test"\nlanes = 16\n')
+    assert run(again) == 2
+    assert "of another run: its preset is" in capsys.readouterr().err
 
 
 def test_a_profile_of_another_cell_is_refused(begin, profile, capsys):

@@ -61,7 +61,7 @@ def measure(hidden: Sequence[int], batch: Sequence[int], budget_s: float, device
     ----------
     hidden, batch : sequences of int
     budget_s : float
-        Seconds for each H and B; large ones take longer, as there are two turns at least.
+        Seconds for each H and B; large ones take longer, as there are eight turns at least.
     device : str
         ``cpu`` or ``cuda``.
 
