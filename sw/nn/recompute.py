@@ -88,6 +88,13 @@ def rule_of(device: torch.device) -> Rule:
     return GPU_RULE if device.type == "cuda" else HOST_RULE
 
 
+def decided(mode: str, cost: Cost | None, device: torch.device) -> str:
+    """Give ``on`` or ``off``: the mode, or what the rule decides if it is ``auto``; without a cost, ``off``."""
+    if check_mode(mode) != AUTO:
+        return mode
+    return ON if cost is not None and cost.pays(device) else OFF
+
+
 def check_mode(mode: str) -> str:
     """Give a mode, or raise ``ValueError`` if there is no such mode."""
     if mode not in MODES:
@@ -126,8 +133,7 @@ def recompute(function: Callable[..., Tensor], *inputs: Tensor, mode: str = AUTO
     for number, given in enumerate(inputs, 1):
         if not isinstance(given, Tensor):
             raise TypeError(f"recompute: inputs must be tensors, got {type(given).__name__} as number {number}")
-    worth = cost is not None and bool(inputs) and cost.pays(inputs[0].device)
-    again = check_mode(mode) == ON or (mode == AUTO and worth)
+    again = decided(mode, cost, inputs[0].device if inputs else torch.device("cpu")) == ON
     note(lambda: MapsNote(getattr(function, "__name__", type(function).__name__), again, cost))
     if not again or not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in inputs):
         return function(*inputs)

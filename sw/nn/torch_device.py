@@ -11,7 +11,6 @@ from torch.profiler import ProfilerActivity, profile
 CPU, CUDA = "cpu", "cuda"
 DEVICES = (CPU, CUDA)
 MEMORY_EVENT = "[memory]"
-QUIET = {"KINETO_LOG_LEVEL": "99"}  # else PyTorch's profiler prints two lines each time it is used
 
 
 def check_device(name: str) -> str:
@@ -66,8 +65,7 @@ def _peak_of_gpu(work: Callable[[], object]) -> int:
 
 
 def _peak_of_host(work: Callable[[], object]) -> int:
-    for name, value in QUIET.items():
-        os.environ.setdefault(name, value)
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else PyTorch's profiler prints two lines each time
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
         work()
     events = [event for event in profiled.profiler.kineto_results.events() if event.name() == MEMORY_EVENT]

@@ -45,9 +45,8 @@ def test_each_layer_is_told_in_order_with_what_it_saves():
     lines = str(told).splitlines()
     assert lines[1].split()[0] == "below" and "33.3%" in lines[1] and "ms1" in lines[1]
     assert lines[3].split()[0] == "above" and "(100%)" in lines[3]
-    assert lines[-2].split() == ["tanh", "1", "computed", "again", "-", "-"] and lines[-1].startswith(
-        "bytes: of the maps"
-    )
+    assert lines[-2].split() == ["tanh", "1", "computed", "again", "-", "-"]
+    assert lines[-1].startswith("bytes: of the maps")
 
 
 def test_a_machine_is_told_with_its_memory():

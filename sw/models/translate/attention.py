@@ -6,14 +6,14 @@ Dimensions: B pairs, S steps of the encoder, T steps of the decoder, H units, A 
 import torch
 from torch import Tensor, nn
 
-from etalstm.nn.recompute import AUTO, OFF, ON, Cost, check_mode, recompute
+from etalstm.nn.recompute import AUTO, Cost, check_mode, decided, recompute
 
 ADDITIVE, DOT = "additive", "dot"
 KINDS = (ADDITIVE, DOT)
 FLOAT_BYTES = 4
 # Of a matrix product, in the time of a map's element: on a host, on a GPU; `eta-lstm bench attention`
 HOST_FLOPS_PER_ELEMENT, GPU_FLOPS_PER_ELEMENT = 17.0, 270.0
-# Maps that are made at a time. So many stay in a core's cache; with fewer a GPU waits for the host.
+# Maps that are made at a time. On a host so many stay in a core's cache; with fewer a GPU would wait for the host.
 HOST_GROUP_BYTES, GPU_GROUP_BYTES = 1 << 20, 1 << 27
 
 
@@ -40,9 +40,7 @@ class Attention(nn.Module):
         steps, whole = (queries.shape[1], keys.shape[1]), self.cost(len(queries), queries.shape[1], keys.shape[1])
         group_bytes = GPU_GROUP_BYTES if queries.is_cuda else HOST_GROUP_BYTES
         size = max(1, group_bytes * len(queries) // max(1, whole.kept_bytes))
-        mode = self.recompute
-        if mode == AUTO:
-            mode = ON if whole.pays(queries.device) else OFF
+        mode = decided(self.recompute, whole, queries.device)
         groups = zip(queries.split(size), keys.split(size), strict=True)
         return torch.cat(
             [recompute(function, *group, *shared, mode=mode, cost=self.cost(len(group[0]), *steps)) for group in groups]

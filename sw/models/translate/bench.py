@@ -16,7 +16,7 @@ from etalstm.models.translate.batches import batch_of
 from etalstm.models.translate.network import Sizes, Translator, loss_of
 from etalstm.models.translate.vocabulary import SPECIAL
 from etalstm.network import check_size
-from etalstm.nn.recompute import AUTO, OFF, ON
+from etalstm.nn.recompute import AUTO, OFF, ON, decided
 from etalstm.nn.reduced.memory import held_bytes, kept_tensors
 from etalstm.nn.torch_device import CPU, CUDA, check_device, device_name, peak_bytes, waited_for
 
@@ -167,4 +167,4 @@ def _compared(works: list[_AttentionWork] | list[_IterationWork], sizes: Measure
 def _choice(sizes: Measured) -> str:
     """Tell what the rule chooses for these sizes."""
     module: Attention = attention_of(sizes.attention, sizes.hidden, AUTO).to(sizes.device)
-    return ON if module.cost(sizes.batch, sizes.steps, sizes.steps).pays(torch.device(sizes.device)) else OFF
+    return decided(AUTO, module.cost(sizes.batch, sizes.steps, sizes.steps), torch.device(sizes.device))
