@@ -46,7 +46,7 @@ verilog: setup ## write the Verilog of PRESET (vcu128) to build/PRESET
 resources: setup ## check that preset vcu128 fits its part, and how deep its logic is (20 minutes the first time)
 	$(BIN)/eta-lstm report resources --preset vcu128 --check
 
-contract: setup ## write docs/contract anew, after a change of hw/contract
+contract: setup ## write docs/contract anew, after a change of hw/etalstm_hw/contract
 	$(BIN)/eta-lstm contract
 
 bench: setup ## measure a training iteration on the simulated accelerator, and the golden trainer

@@ -4,9 +4,9 @@ import pytest
 
 from etalstm.architecture import ARCHITECTURES, Division, architecture
 from etalstm.device import TrainingShape
-from etalstm.hw.contract import SLOTS
 from etalstm.network import NetworkShape
 from etalstm.storage import Storage
+from etalstm_hw.contract import SLOTS
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_a_mismatch_says_how_to_get_a_waveform(capsys, monkeypatch):
 
 def test_a_waveform_of_a_comparison_has_the_cycles_asked_for(monkeypatch, tmp_path):
     # The simulator is then the one that tests/sim/compiled/test_apart.py builds: it is compiled once.
-    monkeypatch.setattr("etalstm.sim.compiled.library.APART_CHANNELS", 2)
+    monkeypatch.setattr("etalstm_sim.compiled.library.APART_CHANNELS", 2)
     path = tmp_path / "machine.vcd"
     options = ["--trace", str(path), "--trace-first", "1000", "--trace-last", "1100"]
     assert run(["compare", "--devices", "sim,golden", "--preset", "test", "--hidden", "4", *options]) == 0

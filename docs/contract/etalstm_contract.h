@@ -1,6 +1,6 @@
 /* What the η-LSTM accelerator and its host agree on. C99 or later, and C++.
  *
- * Written by `eta-lstm contract` from hw/contract; do not edit.
+ * Written by `eta-lstm contract` from etalstm_hw.contract; do not edit.
  */
 #ifndef ETALSTM_CONTRACT_H
 #define ETALSTM_CONTRACT_H
@@ -78,7 +78,7 @@
 #define ETALSTM_REG_WINDOW_STRIDE 56u /* from one channel's window to the next, in units of 4096 bytes */
 #define ETALSTM_REG_REFUSED 60u /* how often START was written while a program ran (such a write does nothing else) */
 #define ETALSTM_REG_PARAMETER 64u /* 16 words, the values of Source.PARAMETER; see PARAMETERS */
-#define ETALSTM_REG_BUILD 128u /* what the bitstream was built from, see :func:`etalstm.boards.build.build_id`; 0 in simulation */
+#define ETALSTM_REG_BUILD 128u /* what the bitstream was built from, see :func:`etalstm_boards.build.build_id`; 0 in simulation */
 #define ETALSTM_REG_SHARES 132u /* 0: any operation may use any cycle of the PEs; otherwise fixed shares, see SHARES */
 #define ETALSTM_REG_SEND_ZEROS 136u /* 1: a scalar that is zero takes the cycles of any other, and is no term of a sum; 0: skipped */
 #define ETALSTM_REG_WINDOW_SIZE 140u /* Of each window, in units of 4096 bytes. If a window reaches beyond the machine's addresses, the size counts as 0: every access is refused with BAD_ADDRESS. */

@@ -7,9 +7,9 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles
 from cocotbext.axi import AxiBus, AxiMaster, AxiResp
 
-from etalstm.sim.benches.axi_memory import AxiMemory
-from etalstm.sim.benches.unkindness import pauses
-from etalstm.sim.benches.watch import HOST, OF_HOST, rules_of, start_watch
+from etalstm_sim.benches.axi_memory import AxiMemory
+from etalstm_sim.benches.unkindness import pauses
+from etalstm_sim.benches.watch import HOST, OF_HOST, rules_of, start_watch
 
 MEMORY_BYTES = 1 << 20
 SEED = 8

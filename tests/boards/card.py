@@ -9,14 +9,14 @@ from cocotb.task import resume
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiMaster, AxiResp
 
-from etalstm.boards.ports import MEMORY_BYTES, port_map
-from etalstm.boards.shell import hbm_name
 from etalstm.device.transport import Transport
-from etalstm.hw.contract import BoardRegister, BoardStatus
-from etalstm.sim.benches.axi_memory import AxiMemory
-from etalstm.sim.benches.unkindness import pauses
-from etalstm.sim.benches.watch import HOST, LITE, OF_HOST, rules_of, start_watch
-from etalstm.sim.protocol import ADDRESS_FIRST, ALL_PROMISES
+from etalstm_boards.ports import MEMORY_BYTES, port_map
+from etalstm_boards.shell import hbm_name
+from etalstm_hw.contract import BoardRegister, BoardStatus
+from etalstm_sim.benches.axi_memory import AxiMemory
+from etalstm_sim.benches.unkindness import pauses
+from etalstm_sim.benches.watch import HOST, LITE, OF_HOST, rules_of, start_watch
+from etalstm_sim.protocol import ADDRESS_FIRST, ALL_PROMISES
 
 PERIODS_PS = {"board": 10_000, "pcie": 4_020, "hbm": 4_000, "accelerator": 5_000}  # the last slower than the others
 

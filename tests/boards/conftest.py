@@ -2,9 +2,9 @@
 
 import pytest
 
-from etalstm.boards.build import Options, prepare
-from etalstm.hw import config as configurations
-from etalstm.hw import generate
+from etalstm_boards.build import Options, prepare
+from etalstm_hw import config as configurations
+from etalstm_hw import generate
 from tests.boards.machines import SMALL
 
 

@@ -1,6 +1,6 @@
 """The machine that the tests of boards use."""
 
-from etalstm.hw.config import Config
+from etalstm_hw.config import Config
 
 # The smallest whose ports are as wide as the memory's: two channels on each of two ports.
 SMALL = Config(

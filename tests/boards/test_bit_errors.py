@@ -5,8 +5,8 @@ import random
 import pytest
 from amaranth.sim import Simulator
 
-from etalstm.boards.bit_errors import REGISTERS, BitErrors
-from etalstm.hw.contract import BIT_ERRORS_KNOWN, BIT_ERRORS_SHIFT
+from etalstm_boards.bit_errors import REGISTERS, BitErrors
+from etalstm_hw.contract import BIT_ERRORS_KNOWN, BIT_ERRORS_SHIFT
 
 REGIONS = (0b01000, 0b01100, 0b01001, 0b01101, 0b01010, 0b01110, 0b01011, 0b01111)  # of controllers 0 to 7, PG276
 ADDRESSES = [region << 17 | register for region in REGIONS for register in REGISTERS]

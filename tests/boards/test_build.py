@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from etalstm.boards.build import Options, build_id, prepare
-from etalstm.hw import contract
+from etalstm_boards.build import Options, build_id, prepare
+from etalstm_hw import contract
 from tests.boards import vivado
 from tests.boards.vivado import Answers
 

@@ -7,10 +7,10 @@ from amaranth.lib import wiring
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
-from etalstm.boards.card import ACCELERATOR
-from etalstm.boards.shell import Shell
-from etalstm.hw.generate import Instanced
-from etalstm.hw.top import top_signature
+from etalstm_boards.card import ACCELERATOR
+from etalstm_boards.shell import Shell
+from etalstm_hw.generate import Instanced
+from etalstm_hw.top import top_signature
 from tests.boards.machines import SMALL
 from tests.netlist import netlist_of
 

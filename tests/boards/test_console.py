@@ -3,7 +3,7 @@
 import pytest
 from amaranth.sim import Simulator
 
-from etalstm.boards.console import Console, Transmitter
+from etalstm_boards.console import Console, Transmitter
 
 BIT_CYCLES, INTERVAL_CYCLES = 4, 4000  # a line takes 2,600
 IDLE = "eta-lstm 1234abcd idle     programs 00000000  memory  40 104 C\r\n"

@@ -2,10 +2,10 @@ from fractions import Fraction
 
 import pytest
 
-from etalstm.boards.part import Resources
-from etalstm.boards.resources.count import count
-from etalstm.boards.resources.depth import timing
-from etalstm.boards.resources.synthesis import Cell, Netlist
+from etalstm_boards.part import Resources
+from etalstm_boards.resources.count import count
+from etalstm_boards.resources.depth import timing
+from etalstm_boards.resources.synthesis import Cell, Netlist
 
 
 def flip_flop(d, q, name="r"):

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from etalstm.boards.dma import HostBridge
-from etalstm.sim.benches.bench import run_bench
-from etalstm.sim.benches.identified import Identified
+from etalstm_boards.dma import HostBridge
+from etalstm_sim.benches.bench import run_bench
+from etalstm_sim.benches.identified import Identified
 
 
 @pytest.mark.parametrize("host_bits", [512, 256])

@@ -5,8 +5,8 @@ import random
 import pytest
 from amaranth.sim import Simulator
 
-from etalstm.boards.isolate import Isolator
-from etalstm.hw.axi import AXI4
+from etalstm_boards.isolate import Isolator
+from etalstm_hw.axi import AXI4
 
 BUS = AXI4(16, 32, 1)
 PAYLOAD = {"aw": ("awaddr", "awlen"), "w": ("wdata", "wstrb", "wlast"), "ar": ("araddr", "arlen")}

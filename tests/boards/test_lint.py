@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from etalstm.sim.compiled import toolchain
+from etalstm_sim.compiled import toolchain
 
 STUBS = Path(__file__).with_name("stubs.v").read_text()
 PORT = """    input AXI_{n}_ACLK, input AXI_{n}_ARESET_N, input [32:0] AXI_{n}_ARADDR, input [1:0] AXI_{n}_ARBURST,

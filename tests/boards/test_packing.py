@@ -1,5 +1,5 @@
-from etalstm.boards.resources.packing import pairs
-from etalstm.boards.resources.synthesis import Cell
+from etalstm_boards.resources.packing import pairs
+from etalstm_boards.resources.synthesis import Cell
 
 
 def lut(inputs, output):

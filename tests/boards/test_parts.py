@@ -6,11 +6,11 @@ import pytest
 from amaranth.hdl import Cat
 from amaranth.sim import Simulator
 
-from etalstm.boards.clocking import clocking
-from etalstm.boards.interrupt import Interrupt
-from etalstm.boards.ports import port_map, region_of_channel
-from etalstm.boards.reset import DRAIN_CYCLES, HOLD_CYCLES, STOP_CYCLES, Gate, ResetSequencer
-from etalstm.hw.config import preset
+from etalstm_boards.clocking import clocking
+from etalstm_boards.interrupt import Interrupt
+from etalstm_boards.ports import port_map, region_of_channel
+from etalstm_boards.reset import DRAIN_CYCLES, HOLD_CYCLES, STOP_CYCLES, Gate, ResetSequencer
+from etalstm_hw.config import preset
 
 
 def simulate(dut, bench):

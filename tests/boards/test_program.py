@@ -4,13 +4,13 @@ import re
 
 import pytest
 
-from etalstm.boards.bitstream import check_bitstream, read_bitstream
-from etalstm.boards.build import platform
-from etalstm.boards.program import run as run_vivado
-from etalstm.boards.program import script
 from etalstm.cli import run
 from etalstm.errors import BuildError
-from etalstm.hw import contract
+from etalstm_boards.bitstream import check_bitstream, read_bitstream
+from etalstm_boards.build import platform
+from etalstm_boards.program import run as run_vivado
+from etalstm_boards.program import script
+from etalstm_hw import contract
 from tests.boards import vivado
 from tests.boards.vivado import Answers
 
@@ -173,7 +173,7 @@ def test_vivados_errors_are_told(tmp_path, monkeypatch):
     failing = tool(tmp_path, "echo 'INFO: x'; echo 'ERROR: [Labtoolstcl 44-469] no cable'; exit 1")
     with pytest.raises(BuildError, match=re.escape("programming failed: ERROR: [Labtoolstcl 44-469] no cable; see")):
         run_vivado(failing, source)
-    monkeypatch.setattr("etalstm.boards.program.TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr("etalstm_boards.program.TIMEOUT_SECONDS", 0.1)
     with pytest.raises(BuildError, match=r"did not end within 0\.1 seconds"):
         run_vivado(tool(tmp_path, "exec sleep 20"), source)
 

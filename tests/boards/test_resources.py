@@ -10,11 +10,11 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from etalstm.boards.part import XCVU37P, Resources
-from etalstm.boards.resources import synthesis
-from etalstm.boards.resources.report import report
-from etalstm.boards.resources.units import Hierarchy
-from etalstm.hw.generate import component_verilog
+from etalstm_boards.part import XCVU37P, Resources
+from etalstm_boards.resources import synthesis
+from etalstm_boards.resources.report import report
+from etalstm_boards.resources.units import Hierarchy
+from etalstm_hw.generate import component_verilog
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_units_are_synthesised_side_by_side(monkeypatch):
         return empty
 
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    monkeypatch.setattr("etalstm.boards.resources.report.synthesise", together)
+    monkeypatch.setattr("etalstm_boards.resources.report.synthesise", together)
     assert {row.name for row in report(component_verilog(Mill()), "top").rows} == {"top", "top.tally"}
 
 
@@ -153,7 +153,7 @@ def test_the_largest_unit_is_begun_first_and_its_failure_ends_the_report(monkeyp
         raise synthesis.SynthesisError(f"Yosys failed over {unit.name}")
 
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    monkeypatch.setattr("etalstm.boards.resources.report.synthesise", fail)
+    monkeypatch.setattr("etalstm_boards.resources.report.synthesise", fail)
     with pytest.raises(synthesis.SynthesisError, match=r"Yosys failed over top$"):
         report(component_verilog(Mill()), "top")
     assert begun[0] == "top"

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from amaranth.build.run import BuildPlan
 
-from etalstm.boards.run import run_here, run_in_container, run_remotely
 from etalstm.errors import BuildError
+from etalstm_boards.run import run_here, run_in_container, run_remotely
 
 RESULTS = ("card.bit", "card.log", "card timing.rpt")
 

@@ -6,14 +6,14 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from etalstm.boards.axi3 import ADDRESS_BITS, AXI3, DATA_BITS, ID_BITS, narrow
-from etalstm.boards.card import ACCELERATOR
-from etalstm.boards.shell import Shell
-from etalstm.hw import generate
-from etalstm.hw.axi import AXI4
-from etalstm.hw.generate import Instanced
-from etalstm.hw.top import top_signature
-from etalstm.sim.benches.bench import run_bench
+from etalstm_boards.axi3 import ADDRESS_BITS, AXI3, DATA_BITS, ID_BITS, narrow
+from etalstm_boards.card import ACCELERATOR
+from etalstm_boards.shell import Shell
+from etalstm_hw import generate
+from etalstm_hw.axi import AXI4
+from etalstm_hw.generate import Instanced
+from etalstm_hw.top import top_signature
+from etalstm_sim.benches.bench import run_bench
 from tests.boards.machines import SMALL
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from etalstm.boards.resources.units import LEAST_LINES, Hierarchy
+from etalstm_boards.resources.units import LEAST_LINES, Hierarchy
 
 
 def module(name, lines=1, uses=(), serial=0):

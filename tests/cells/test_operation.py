@@ -3,7 +3,7 @@
 import pytest
 
 from etalstm.cells.operation import Operation, equations, reads, split_after
-from etalstm.hw.contract import VectorOp
+from etalstm_hw.contract import VectorOp
 
 
 def test_reads_an_equation_of_each_kind():

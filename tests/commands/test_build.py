@@ -8,7 +8,7 @@ from amaranth.build.run import BuildPlan
 
 from etalstm.cli import run
 from etalstm.commands import build
-from etalstm.hw import config as configurations
+from etalstm_hw import config as configurations
 
 TIMING = """
 | Design Timing Summary

@@ -11,11 +11,11 @@ from fractions import Fraction
 
 import pytest
 
-from etalstm.boards.part import Resources
-from etalstm.boards.resources.depth import Path
-from etalstm.boards.resources.report import Report, Row
 from etalstm.cli import run
-from etalstm.sim.compiled.toolchain import ToolchainError
+from etalstm_boards.part import Resources
+from etalstm_boards.resources.depth import Path
+from etalstm_boards.resources.report import Report, Row
+from etalstm_sim.compiled.toolchain import ToolchainError
 
 
 def test_train_writes_metrics_and_checkpoint(tmp_path, capsys):
@@ -80,7 +80,7 @@ def test_the_log_of_a_failed_tool_keeps_its_lines(capsys, monkeypatch):
     def fail(*_, **__):
         raise ToolchainError("make failed with exit code 2", log="$ make\nfirst\n  second")
 
-    monkeypatch.setattr("etalstm.hw.generate.write", fail)
+    monkeypatch.setattr("etalstm_hw.generate.write", fail)
     assert run(["verilog", "--preset", "test", "-o", "nowhere"]) == 2
     assert capsys.readouterr().err == "$ make\nfirst\n  second\neta-lstm: make failed with exit code 2\n"
 

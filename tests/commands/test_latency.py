@@ -8,9 +8,9 @@ import pytest
 from etalstm.cli import run
 from etalstm.commands import latency
 from etalstm.commands.modelled import measure
-from etalstm.hw.config import preset
 from etalstm.network import NetworkShape
 from etalstm.profile.profile import load
+from etalstm_hw.config import preset
 
 SMALL = ["profile", "latency", "--preset", "test", "--batch", "3", "--steps", "3", "--from", "5", "--to", "9"]
 

@@ -9,10 +9,10 @@ from etalstm.cli import run
 from etalstm.commands.application import BAD_INPUT
 from etalstm.commands.modelled import measure, measure_all
 from etalstm.errors import PlanError
-from etalstm.hw.config import preset
 from etalstm.model.cells import early_cells
 from etalstm.network import NetworkShape
 from etalstm.weight_format import WEIGHT_FORMATS as FORMATS
+from etalstm_hw.config import preset
 
 
 @pytest.mark.parametrize("option", ["--density", "--local-density", "--input-density"])

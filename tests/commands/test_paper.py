@@ -10,10 +10,10 @@ from etalstm.cli import run
 from etalstm.commands.application import BAD_INPUT
 from etalstm.commands.paper import answer
 from etalstm.errors import RunError
-from etalstm.hw.config import preset
 from etalstm.paper.densities import sources
 from etalstm.paper.requests import Request
 from etalstm.paper.runs import Runs
+from etalstm_hw.config import preset
 from tests.paper.compared import measure
 
 SMALL = Request(8, 1, 4, 2, "dynamic")

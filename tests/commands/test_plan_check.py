@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from etalstm.cli import run
-from etalstm.hw.contract import Engine, Status
 from etalstm.plan.program import Program
-from etalstm.sim.checks.control import Refusal
-from etalstm.sim.checks.model import Ending, Model
-from etalstm.sim.checks.streams import Room, Streams
+from etalstm_hw.contract import Engine, Status
+from etalstm_sim.checks.control import Refusal
+from etalstm_sim.checks.model import Ending, Model
+from etalstm_sim.checks.streams import Room, Streams
 
 COMMON = ["plan", "--check", "--preset", "sim", "--hidden", "64", "--batch", "16", "--steps", "9"]
 

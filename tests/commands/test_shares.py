@@ -4,11 +4,11 @@ import pytest
 
 from etalstm.architecture import Division
 from etalstm.commands.shares import ELEMENTWISE, ShareSweep, halves, work
-from etalstm.hw.config import preset
-from etalstm.hw.contract import Opcode, VectorOp
 from etalstm.network import NetworkShape
 from etalstm.plan.plan import Plan
 from etalstm.plan.walk import walk
+from etalstm_hw.config import preset
+from etalstm_hw.contract import Opcode, VectorOp
 
 ON_PES = (VectorOp.MULTIPLY, VectorOp.ADD, VectorOp.SUBTRACT)
 

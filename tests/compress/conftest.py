@@ -5,8 +5,8 @@ import importlib.util
 
 import pytest
 
-from etalstm.hw.config import preset
 from etalstm.profile.profile import Profile, model_digest
+from etalstm_hw.config import preset
 
 collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_*.py"]
 TEXT = "the cat saw a dog and the dog saw a cat near the old house in the wood"

@@ -19,10 +19,10 @@ from etalstm.device.faults import (
 )
 from etalstm.device.transport import Transport
 from etalstm.errors import BusyError, DeviceError
-from etalstm.hw import contract
-from etalstm.hw.config import preset
-from etalstm.hw.contract import Counter, Engine, Opcode, Register, Status
-from etalstm.hw.image import image_of
+from etalstm_hw import contract
+from etalstm_hw.config import preset
+from etalstm_hw.contract import Counter, Engine, Opcode, Register, Status
+from etalstm_hw.image import image_of
 
 CONFIG = preset("test")
 SEQUENCER = len(Engine)

@@ -7,10 +7,10 @@ import pytest
 
 from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import OffloadDevice, TrainingShape, open_device
-from etalstm.hw.config import PRESETS
 from etalstm.network import LayerParameters, NetworkShape, check_parameters, initial_parameters
 from etalstm.plan.plan import Plan
 from etalstm.storage import Storage
+from etalstm_hw.config import PRESETS
 from tests.training import assert_same_training
 
 NETWORK = NetworkShape(7, 19, 2, "hlstm")

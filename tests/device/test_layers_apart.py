@@ -8,11 +8,11 @@ import pytest
 from etalstm.comparison import RandomRun, compare
 from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import TrainingShape, open_device
-from etalstm.hw.config import preset
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.plan.plan import Plan
 from etalstm.plan.segments import divide
 from etalstm.storage import Storage
+from etalstm_hw.config import preset
 
 NETWORK = NetworkShape(3, 9, 3)
 APART = {"layers_apart": True}

@@ -10,8 +10,8 @@ import pytest
 
 from etalstm.device.nodes import CharacterNodes, LockedError
 from etalstm.device.xdma import CardError, XdmaTransport
-from etalstm.hw.config import preset
-from etalstm.hw.contract import (
+from etalstm_hw.config import preset
+from etalstm_hw.contract import (
     BIT_ERRORS_KNOWN,
     BIT_ERRORS_SHIFT,
     BOARD_SPACE_BYTES,

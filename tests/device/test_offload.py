@@ -11,10 +11,10 @@ from etalstm.device import OffloadDevice, TrainingShape, open_device
 from etalstm.device.feed import StreamTimeoutError, receive
 from etalstm.device.hardware import HardwareDevice
 from etalstm.errors import DeviceError, PlanError, StreamError
-from etalstm.hw.config import preset
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.storage import Storage
 from etalstm.stream import HEADER_BYTES, Encoding, StreamHeader, read_header, seal
+from etalstm_hw.config import preset
 from tests.plan.machine import InterpretedAccelerator
 
 NETWORK = NetworkShape(5, 19, 2)

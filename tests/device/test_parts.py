@@ -11,8 +11,6 @@ from etalstm.device.hardware import HardwareDevice
 from etalstm.device.parts import PartedSession, shape_of_part
 from etalstm.device.session import HardwareSession
 from etalstm.errors import DeviceError, PlanError
-from etalstm.hw.config import preset
-from etalstm.hw.contract import Traffic
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.plan.plan import Plan
 from etalstm.plan.segments import divide
@@ -21,6 +19,8 @@ from etalstm.storage import Storage
 from etalstm.train.folder import CHECKPOINT
 from etalstm.train.loop import Trainer
 from etalstm.train.settings import Settings
+from etalstm_hw.config import preset
+from etalstm_hw.contract import Traffic
 from tests.plan.machine import MEMORY_BYTES, InterpretedAccelerator
 from tests.training import assert_same_training
 

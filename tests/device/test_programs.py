@@ -8,7 +8,7 @@ import pytest
 from etalstm.device import programs
 from etalstm.device.accelerator import LoadedProgram
 from etalstm.device.programs import ProgramMemory, ProgramRegion
-from etalstm.hw.contract import PAGE_BYTES
+from etalstm_hw.contract import PAGE_BYTES
 
 
 @dataclass(eq=False)

@@ -7,11 +7,11 @@ from etalstm.device import TrainingShape, open_device
 from etalstm.device.hardware import HardwareDevice
 from etalstm.device.room import PATIENCE, SPARE, Room
 from etalstm.errors import PlanError
-from etalstm.hw.config import preset
-from etalstm.hw.contract import Opcode, encode
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.plan.walk import streams_before
 from etalstm.storage import Storage
+from etalstm_hw.config import preset
+from etalstm_hw.contract import Opcode, encode
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training
 

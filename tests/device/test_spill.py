@@ -8,10 +8,10 @@ import pytest
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.hardware import HardwareDevice
 from etalstm.errors import PlanError, StreamError
-from etalstm.hw.config import preset
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.plan.segments import Piece, cut, divide, everything
 from etalstm.storage import Storage
+from etalstm_hw.config import preset
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training
 

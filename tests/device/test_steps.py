@@ -12,10 +12,10 @@ from etalstm.device import OffloadDevice, TrainingShape, open_device
 from etalstm.device.hardware import HardwareDevice
 from etalstm.device.parts import PartedSession
 from etalstm.errors import StreamError
-from etalstm.hw.config import preset
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.plan.segments import divide
 from etalstm.storage import Storage
+from etalstm_hw.config import preset
 from tests.plan.machine import InterpretedAccelerator
 
 MOST = 12

@@ -15,13 +15,13 @@ from etalstm.device.hardware import HardwareDevice
 from etalstm.device.transfers import TransferError, TransferTimeoutError
 from etalstm.device.xdma import CardError, LinkDownError, XdmaTransport
 from etalstm.errors import DeviceError
-from etalstm.hw import contract
-from etalstm.hw.config import preset
-from etalstm.hw.contract import MAGIC, BoardRegister, BoardStatus, Opcode, Register, Status, encode
-from etalstm.hw.image import image_of
 from etalstm.network import NetworkShape, initial_parameters
-from etalstm.sim.nodes import SimulatedNodes
-from etalstm.sim.simulation import Fault
+from etalstm_hw import contract
+from etalstm_hw.config import preset
+from etalstm_hw.contract import MAGIC, BoardRegister, BoardStatus, Opcode, Register, Status, encode
+from etalstm_hw.image import image_of
+from etalstm_sim.nodes import SimulatedNodes
+from etalstm_sim.simulation import Fault
 from tests.device.faulty import FaultyNodes
 
 CONFIG = preset("test")

@@ -14,7 +14,7 @@ def bit_errors(load):
     Two controllers stand for eight: they differ in their address only, whose bits are those of their number. Counts of
     two bits stand for eight: they are added.
     """
-    contract, module = load("hw.contract"), load("boards.bit_errors")
+    contract, module = load("etalstm_hw.contract"), load("etalstm_boards.bit_errors")
     unit = module.BitErrors()
     m = bench(unit)
     number = Signal(range(len(module.REGISTERS) * CONTROLLERS * 2))  # of the access in its round
@@ -62,7 +62,7 @@ def bit_errors(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("boards.bit_errors", old, new, survives)
+    return Mutant("etalstm_boards.bit_errors", old, new, survives)
 
 
 PROOFS = [
@@ -74,9 +74,9 @@ PROOFS = [
         reach=60,
         quick=True,
         small=(
-            Change("boards.bit_errors", "CONTROLLERS = 8", f"CONTROLLERS = {CONTROLLERS}"),
-            Change("boards.bit_errors", "COUNT_BITS = 8", f"COUNT_BITS = {COUNT_BITS}"),
-            Change("boards.bit_errors", "_SUM_BITS = 13", "_SUM_BITS = 8"),
+            Change("etalstm_boards.bit_errors", "CONTROLLERS = 8", f"CONTROLLERS = {CONTROLLERS}"),
+            Change("etalstm_boards.bit_errors", "COUNT_BITS = 8", f"COUNT_BITS = {COUNT_BITS}"),
+            Change("etalstm_boards.bit_errors", "_SUM_BITS = 13", "_SUM_BITS = 8"),
         ),
         mutants=(
             _mutant("place.eq(place + 1), failed.eq(unreadable)", "place.eq(place + 1)"),

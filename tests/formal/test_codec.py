@@ -9,9 +9,9 @@ from tests.formal.prove import Change, Mutant, Proof, bounded
 _WIDTH = 4  # bits of a word, and elements of a block
 _BEATS = 5  # of a stream
 _SMALL = (
-    Change("hw.contract.streams", "STREAM_BLOCK = 32", f"STREAM_BLOCK = {_WIDTH}"),
-    Change("hw.contract.floats", "if not 3 <= self.exponent", "if not 0 <= self.exponent"),
-    Change("hw.codec.compress", "max(4, (STREAM_BLOCK", "max(2, (STREAM_BLOCK"),
+    Change("etalstm_hw.contract.streams", "STREAM_BLOCK = 32", f"STREAM_BLOCK = {_WIDTH}"),
+    Change("etalstm_hw.contract.floats", "if not 3 <= self.exponent", "if not 0 <= self.exponent"),
+    Change("etalstm_hw.codec.compress", "max(4, (STREAM_BLOCK", "max(2, (STREAM_BLOCK"),
 )
 
 
@@ -50,7 +50,7 @@ def _expected(m, load, format_, data, words, bf16):
     half, chosen = _WIDTH // 2, []
     for n in range(words):
         word = data.word_select(n, _WIDTH)
-        rounded = Cat(Const(0, half), load("hw.fp.format").round_to_half(format_, word))
+        rounded = Cat(Const(0, half), load("etalstm_hw.fp.format").round_to_half(format_, word))
         chosen.append(Mux(word[:-1] == 0, 0, Mux(bf16, rounded, word))[:_WIDTH])
     return Cat(chosen)
 
@@ -63,7 +63,7 @@ def _round_trip(load, beat_words, words):
     input. All streams of a run have the same length and format. Stalls come at the input, between both, and at the
     output.
     """
-    format_, narrow = load("hw.contract").FloatFormat(0, 3), load("hw.codec.narrow")
+    format_, narrow = load("etalstm_hw.contract").FloatFormat(0, 3), load("etalstm_hw.codec.narrow")
     m = Module()
     m.submodules.compressor = compressor = narrow.compressor(format_, beat_words, words)
     m.submodules.decompressor = decompressor = narrow.decompressor(format_, beat_words, words)
@@ -104,11 +104,11 @@ def wide(load):
 
 
 def _compress(old, new, survives=""):
-    return Mutant("hw.codec.compress", old, new, survives)
+    return Mutant("etalstm_hw.codec.compress", old, new, survives)
 
 
 def _decompress(old, new, survives=""):
-    return Mutant("hw.codec.decompress", old, new, survives)
+    return Mutant("etalstm_hw.codec.decompress", old, new, survives)
 
 
 PROOFS = [

@@ -11,8 +11,8 @@ def control(load):
 
     Addresses and words are as wide as they are: they are copied and compared.
     """
-    contract = load("hw.contract")
-    unit = load("boards.control").Control()
+    contract = load("etalstm_hw.contract")
+    unit = load("etalstm_boards.control").Control()
     m = bench(unit)
     host, machine, up = unit.host, unit.machine, unit.up
     patient_input(m, host.awvalid, host.awready, host.awaddr, name="aw")
@@ -88,7 +88,7 @@ def control(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("boards.control", old, new, survives)
+    return Mutant("etalstm_boards.control", old, new, survives)
 
 
 PROOFS = [

@@ -104,7 +104,7 @@ def crossing(load):
     The board holds its resets for 64 cycles of its slowest clock. Nothing is shown or taken in a domain that is in
     reset: the bus rules say so.
     """
-    unit = load("boards.crossing").Crossing(_BUS, near="near", far="far")
+    unit = load("etalstm_boards.crossing").Crossing(_BUS, near="near", far="far")
     m = Module()
     clocks = TwoClocks(m, "near", "far")
     clocks.add(m, unit)
@@ -120,7 +120,7 @@ def crossing(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("boards.crossing", old, new, survives)
+    return Mutant("etalstm_boards.crossing", old, new, survives)
 
 
 PROOFS = [
@@ -130,7 +130,7 @@ PROOFS = [
         claim="order, nothing lost or doubled, shown within 3 ticks; whichever clock ticks when, after any joint reset",
         method=pdr(),
         reach=24,
-        small=(Change("boards.crossing", "DEPTH = 32", f"DEPTH = {_DEPTH}"),),
+        small=(Change("etalstm_boards.crossing", "DEPTH = 32", f"DEPTH = {_DEPTH}"),),
         mutants=(
             _mutant("from amaranth.lib.fifo import AsyncFIFO\n", _BINARY),
             _mutant("w_domain=write, r_domain=read", "w_domain=read, r_domain=write"),

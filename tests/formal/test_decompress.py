@@ -16,7 +16,9 @@ def _any_stream(load, padding):
     Words of 4 bits and blocks of 4 elements: a mask fills a word. So streams have up to 14 elements, and as many words
     as the solver likes. What a good stream decompresses to is proved with the codec.
     """
-    unit = load("hw.codec.decompress").Decompressor(load("hw.contract").FloatFormat(0, 3), _WORDS, padding)
+    unit = load("etalstm_hw.codec.decompress").Decompressor(
+        load("etalstm_hw.contract").FloatFormat(0, 3), _WORDS, padding
+    )
     m = bench(unit)
     i, o, extent = unit.i, unit.o, unit.extent
     taken, begins = stream_in(m, i, name="i"), stream_in(m, extent, name="extent")
@@ -62,13 +64,13 @@ def padded(load):
 
 
 _SMALL = (
-    Change("hw.contract.streams", "STREAM_BLOCK = 32", f"STREAM_BLOCK = {_WIDTH}"),
-    Change("hw.contract.floats", "if not 3 <= self.exponent", "if not 0 <= self.exponent"),
+    Change("etalstm_hw.contract.streams", "STREAM_BLOCK = 32", f"STREAM_BLOCK = {_WIDTH}"),
+    Change("etalstm_hw.contract.floats", "if not 3 <= self.exponent", "if not 0 <= self.exponent"),
 )
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("hw.codec.decompress", old, new, survives)
+    return Mutant("etalstm_hw.codec.decompress", old, new, survives)
 
 
 PROOFS = [

@@ -23,7 +23,7 @@ _WITH_ADDRESS = ("LOAD", "LOAD_ROWS", "STORE", "TRANSPOSE", "CAST")
 
 def _verdict(m, load, now):
     """Judge an instruction by the table above."""
-    contract, layout = load("hw.contract"), load("hw.stream").instruction_layout
+    contract, layout = load("etalstm_hw.contract"), load("etalstm_hw.stream").instruction_layout
     status, verdict, opcode = contract.Status, Signal(contract.Status), now.word[: contract.OPCODE_BITS]
     with m.Switch(opcode):
         for name, fields in _COUNTS.items():
@@ -74,14 +74,14 @@ def dispatch(load):
     Four registers, addresses of 3 bits, targets of 3 bits and distances of 3 bits in place of 16, 28, 20 and 8: all of
     them are added modulo a power of two. Of what follows the address some bits are compared: they are copied.
     """
-    contract, opcodes = load("hw.contract"), load("hw.contract").Opcode
-    unit, status = load("hw.program.dispatch").Dispatch(), contract.Status
+    contract, opcodes = load("etalstm_hw.contract"), load("etalstm_hw.contract").Opcode
+    unit, status = load("etalstm_hw.program.dispatch").Dispatch(), contract.Status
     m = bench(unit)
     i, o, header = unit.i, unit.o, contract.HEADER_BITS
     taken, given = stream_in(m, i, name="i"), stream_out(m, o, name="o")
     now, there, shown, expected_index = Signal(i.p.shape()), Signal(), Signal(), Signal.like(unit.index)
     word, verdict = now.word, Signal(contract.Status)
-    head = load("hw.stream").instruction_layout(opcodes.HALT)(word[:header])
+    head = load("etalstm_hw.stream").instruction_layout(opcodes.HALT)(word[:header])
 
     def is_one_of(names):
         return Cat(head.opcode == opcodes[name] for name in names).any()
@@ -130,7 +130,7 @@ def dispatch(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("hw.program.dispatch", old, new, survives)
+    return Mutant("etalstm_hw.program.dispatch", old, new, survives)
 
 
 PROOFS = [
@@ -141,10 +141,10 @@ PROOFS = [
         method=pdr(),
         reach=12,
         small=(
-            Change("hw.contract.fields", "\nADDRESS_BITS = 28", f"\nADDRESS_BITS = {_ADDRESS}"),
-            Change("hw.contract.fields", "REGISTER_BITS = 4", f"REGISTER_BITS = {_REGISTER}"),
-            Change("hw.contract.fields", "TARGET_BITS = 20", f"TARGET_BITS = {_TARGET}"),
-            Change("hw.contract.fields", "WAIT_BITS = 8", f"WAIT_BITS = {_WAIT}"),
+            Change("etalstm_hw.contract.fields", "\nADDRESS_BITS = 28", f"\nADDRESS_BITS = {_ADDRESS}"),
+            Change("etalstm_hw.contract.fields", "REGISTER_BITS = 4", f"REGISTER_BITS = {_REGISTER}"),
+            Change("etalstm_hw.contract.fields", "TARGET_BITS = 20", f"TARGET_BITS = {_TARGET}"),
+            Change("etalstm_hw.contract.fields", "WAIT_BITS = 8", f"WAIT_BITS = {_WAIT}"),
         ),
         mutants=(
             _mutant("free.eq(~self.o.valid | self.o.ready)", "free.eq(1)"),

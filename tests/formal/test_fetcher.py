@@ -17,11 +17,15 @@ def fetcher(load):
     what the requests check. Fields of 1 to 5 bits, so that every verdict comes at once. A release comes only for a
     block that was handed over.
     """
-    unit = load("hw.broadcast.fetcher").BlockFetcher(
-        load("hw.contract").FloatFormat(0, 3), beat_words=_BEAT_WORDS, vector_beats=1, words=_WORDS, address_bits=6
+    unit = load("etalstm_hw.broadcast.fetcher").BlockFetcher(
+        load("etalstm_hw.contract").FloatFormat(0, 3),
+        beat_words=_BEAT_WORDS,
+        vector_beats=1,
+        words=_WORDS,
+        address_bits=6,
     )
     m = bench(unit)
-    i, o, status = unit.i, unit.o, load("hw.contract").Status
+    i, o, status = unit.i, unit.o, load("etalstm_hw.contract").Status
     stream_in(m, i, name="i")
     constant(m, unit.windows, unit.place)
     taken = stream_in(m, unit.data, name="data")
@@ -55,7 +59,7 @@ def fetcher(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("hw.broadcast.fetcher", old, new, survives)
+    return Mutant("etalstm_hw.broadcast.fetcher", old, new, survives)
 
 
 PROOFS = [
@@ -66,12 +70,12 @@ PROOFS = [
         method=pdr(),
         reach=24,
         small=(
-            Change("hw.contract.streams", "STREAM_BLOCK = 32", f"STREAM_BLOCK = {_WIDTH}"),
-            Change("hw.contract.floats", "if not 3 <= self.exponent", "if not 0 <= self.exponent"),
-            Change("hw.contract.fields", "\nADDRESS_BITS = 28", f"\nADDRESS_BITS = {_ADDRESS}"),
-            Change("hw.contract.fields", "\nCOUNT_BITS = 12", "\nCOUNT_BITS = 2"),
-            Change("hw.contract.fields", "TILE_BITS = 12", "TILE_BITS = 1"),
-            Change("hw.contract.fields", "CHANNEL_BITS = 8", "CHANNEL_BITS = 1"),
+            Change("etalstm_hw.contract.streams", "STREAM_BLOCK = 32", f"STREAM_BLOCK = {_WIDTH}"),
+            Change("etalstm_hw.contract.floats", "if not 3 <= self.exponent", "if not 0 <= self.exponent"),
+            Change("etalstm_hw.contract.fields", "\nADDRESS_BITS = 28", f"\nADDRESS_BITS = {_ADDRESS}"),
+            Change("etalstm_hw.contract.fields", "\nCOUNT_BITS = 12", "\nCOUNT_BITS = 2"),
+            Change("etalstm_hw.contract.fields", "TILE_BITS = 12", "TILE_BITS = 1"),
+            Change("etalstm_hw.contract.fields", "CHANNEL_BITS = 8", "CHANNEL_BITS = 1"),
         ),
         mutants=(
             _mutant("(plan.part != Part.INDEX) & (free != 0)", "(plan.part != Part.INDEX)"),

@@ -21,8 +21,8 @@ def indexed_reads(load):
     copied. The check is made of two words in place of five: each of
     them enters it in the same way. The surroundings answer each transfer of an index with one index, in order.
     """
-    status, indexed = load("hw.contract").Status, load("hw.dma.indexed")
-    part, extent = indexed.Part, load("hw.codec.decompress").Extent(_WORD)
+    status, indexed = load("etalstm_hw.contract").Status, load("etalstm_hw.dma.indexed")
+    part, extent = indexed.Part, load("etalstm_hw.codec.decompress").Extent(_WORD)
     plan = data.StructLayout({"verdict": status, "part": part, "extent": extent, "note": 1})
     unit = indexed.IndexedReads(plan, _WORD, _BEAT_WORDS, _ADDRESS, _BEATS)
     m = bench(unit)
@@ -54,7 +54,7 @@ def indexed_reads(load):
         "start": here.start, "elements": waiting.extent.elements, "beats": here.beats, "kept": here.kept, "place": place
     }  # fmt: skip
     check = 0
-    for name, turn in load("hw.contract").INDEX_CHECK.items():
+    for name, turn in load("etalstm_hw.contract").INDEX_CHECK.items():
         check = check ^ (words[name] << turn % _WORD) ^ (words[name] >> _WORD - turn % _WORD)
     fits = (
         (here.beats != 0)
@@ -100,7 +100,7 @@ def indexed_reads(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("hw.dma.indexed", old, new, survives)
+    return Mutant("etalstm_hw.dma.indexed", old, new, survives)
 
 
 PROOFS = [
@@ -111,8 +111,8 @@ PROOFS = [
         method=pdr(),
         reach=12,
         small=(
-            Change("hw.contract.streams", _CHECK, _SMALL_CHECK),
-            Change("hw.contract.fields", "\nADDRESS_BITS = 28", f"\nADDRESS_BITS = {_PLACE}"),
+            Change("etalstm_hw.contract.streams", _CHECK, _SMALL_CHECK),
+            Change("etalstm_hw.contract.fields", "\nADDRESS_BITS = 28", f"\nADDRESS_BITS = {_PLACE}"),
         ),
         mutants=(
             _mutant("Mux(indexed, waiting.w_rdy, ~waiting.r_rdy)", "Mux(indexed, waiting.w_rdy, 1)"),

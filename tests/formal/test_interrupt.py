@@ -8,7 +8,7 @@ from tests.formal.prove import Mutant, Proof, pdr
 
 def interrupt(load):
     """Owe the host a request from each rise until one begins; nothing is made small."""
-    unit = load("boards.interrupt").Interrupt()
+    unit = load("etalstm_boards.interrupt").Interrupt()
     m = bench(unit)
     owed, served, waiting = Signal(), Signal(), Signal(3)
     request = before(m, unit.request, name="request")
@@ -34,7 +34,7 @@ def interrupt(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("boards.interrupt", old, new, survives)
+    return Mutant("etalstm_boards.interrupt", old, new, survives)
 
 
 PROOFS = [

@@ -22,7 +22,7 @@ def isolator(load):
 
     Counts of 2 bits for up to 3 bursts in flight, 2 writes ahead, bursts of 2 beats: all limits are reached.
     """
-    unit = load("boards.isolate").Isolator(load("hw.axi").AXI4(2, 8))
+    unit = load("etalstm_boards.isolate").Isolator(load("etalstm_hw.axi").AXI4(2, 8))
     m = bench(unit)
     port, manager, stop = unit.port, unit.manager, unit.stop
     m.d.comb += Assume(~before(m, stop & ~unit.quiet, name="stopping") | stop)
@@ -105,7 +105,7 @@ def _data(bus):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("boards.isolate", old, new, survives)
+    return Mutant("etalstm_boards.isolate", old, new, survives)
 
 
 PROOFS = [
@@ -116,8 +116,8 @@ PROOFS = [
         method=pdr(),
         reach=14,
         small=(
-            Change("boards.isolate", "COUNT_BITS = 10", "COUNT_BITS = 2"),
-            Change("boards.isolate", "AHEAD = 32", f"AHEAD = {_AHEAD}"),
+            Change("etalstm_boards.isolate", "COUNT_BITS = 10", "COUNT_BITS = 2"),
+            Change("etalstm_boards.isolate", "AHEAD = 32", f"AHEAD = {_AHEAD}"),
         ),
         mutants=(
             _mutant('"ar", ~self.stop)', '"ar", 1)'),

@@ -41,7 +41,7 @@ def log(load):
     Bursts of 2 beats in place of 16: positions are compared with their multiples. Positions of 2 bits: a stream that
     passes the end of its log does so at every place. Beats are copied, so 2 bits of them may differ.
     """
-    unit = load("hw.dma.log").Log(_WORD, 4, _BITS + 2, _BITS, depth=_DEPTH)
+    unit = load("etalstm_hw.dma.log").Log(_WORD, 4, _BITS + 2, _BITS, depth=_DEPTH)
     m = bench(unit)
     i, beats, transfers, out, transfer = unit.i, unit.beats, unit.transfers, unit.data, unit.transfers.p
     begins, taken = stream_in(m, i, name="i"), stream_in(m, beats, name="beats")
@@ -66,7 +66,7 @@ def log(load):
     violation = before(m, unit.violation, name="violation")
     words = {"start": begin, "elements": job.elements, "beats": sent, "kept": streams.kept, "place": job.address}
     check = 0
-    for name, turn in load("hw.contract").INDEX_CHECK.items():
+    for name, turn in load("etalstm_hw.contract").INDEX_CHECK.items():
         check = check ^ (words[name] << turn % _WORD) ^ (words[name][:_WORD] >> _WORD - turn % _WORD)
     m.d.comb += [
         Assume(~beats.valid | (beats.p.kept[2:] == 0)),
@@ -108,7 +108,7 @@ def log(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("hw.dma.log", old, new, survives)
+    return Mutant("etalstm_hw.dma.log", old, new, survives)
 
 
 PROOFS = [
@@ -119,9 +119,9 @@ PROOFS = [
         method=pdr(),
         reach=24,
         small=(
-            Change("hw.axi", "BURST_BEATS = 16", f"BURST_BEATS = {_BURST}"),
+            Change("etalstm_hw.axi", "BURST_BEATS = 16", f"BURST_BEATS = {_BURST}"),
             Change(
-                "hw.dma.log",
+                "etalstm_hw.dma.log",
                 "import ADDRESS_BITS, KIND_BITS, LOG_BITS, STREAM_BITS, STREAM_INDEX",
                 f"import KIND_BITS, LOG_BITS, STREAM_INDEX\n\nADDRESS_BITS = STREAM_BITS = {_BITS}",
             ),

@@ -13,7 +13,7 @@ def lane_loop(load):
 
     Counts and addresses of 3 bits, modulo 8: sums of any width wrap like these, and counts run to their end.
     """
-    unit = load("hw.dma.loop").LaneLoop()
+    unit = load("etalstm_hw.dma.loop").LaneLoop()
     m = bench(unit)
     loop = Signal(unit.loop.shape(), reset_less=True)
     outer, inner, active = Signal(_BITS + 1), Signal(_BITS + 1), Signal()
@@ -39,7 +39,7 @@ def lane_loop(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("hw.dma.loop", old, new, survives)
+    return Mutant("etalstm_hw.dma.loop", old, new, survives)
 
 
 PROOFS = [
@@ -51,8 +51,8 @@ PROOFS = [
         reach=14,
         small=(
             Change(
-                "hw.dma.loop",
-                "from etalstm.hw.contract import COUNT_BITS, LANE_ADDRESS_BITS",
+                "etalstm_hw.dma.loop",
+                "from etalstm_hw.contract import COUNT_BITS, LANE_ADDRESS_BITS",
                 "COUNT_BITS = LANE_ADDRESS_BITS = 3",
             ),
         ),

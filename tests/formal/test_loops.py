@@ -24,7 +24,7 @@ class _Line:
     """
 
     def __init__(self, m, load, number):
-        contract, layout = load("hw.contract"), load("hw.stream").instruction_layout
+        contract, layout = load("etalstm_hw.contract"), load("etalstm_hw.stream").instruction_layout
         self.number, self._opcodes = number, contract.Opcode
         fields = Signal(layout(contract.Opcode.LOOP), name=f"line{number}")
         self.word, self.error = fields.as_value(), Signal(name=f"error{number}")
@@ -87,8 +87,8 @@ def loops(load):
     Any program of up to 4 lines, loops inside each other by two, up to 3 turns: a third level would be refused, as a
     fifth is by the machine. Indices and lengths of 3 bits are compared as those of 32 and 24 are.
     """
-    status = load("hw.contract").Status
-    unit = load("hw.program.loops").Loops()
+    status = load("etalstm_hw.contract").Status
+    unit = load("etalstm_hw.program.loops").Loops()
     m = Module()
     m.submodules.unit = unit
     free(m, unit)
@@ -151,7 +151,7 @@ def loops(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("hw.program.loops", old, new, survives)
+    return Mutant("etalstm_hw.program.loops", old, new, survives)
 
 
 PROOFS = [
@@ -162,10 +162,10 @@ PROOFS = [
         method=pdr(),
         reach=24,
         small=(
-            Change("hw.contract.fields", "LOOP_DEPTH = 4", f"LOOP_DEPTH = {_DEPTH}"),
-            Change("hw.contract.fields", "LOOP_BITS = 24", f"LOOP_BITS = {_LENGTH}"),
-            Change("hw.contract.fields", "TURN_BITS = 32", f"TURN_BITS = {_TURN}"),
-            Change("hw.program.buffer", "INDEX_BITS = 32", f"INDEX_BITS = {_INDEX}"),
+            Change("etalstm_hw.contract.fields", "LOOP_DEPTH = 4", f"LOOP_DEPTH = {_DEPTH}"),
+            Change("etalstm_hw.contract.fields", "LOOP_BITS = 24", f"LOOP_BITS = {_LENGTH}"),
+            Change("etalstm_hw.contract.fields", "TURN_BITS = 32", f"TURN_BITS = {_TURN}"),
+            Change("etalstm_hw.program.buffer", "INDEX_BITS = 32", f"INDEX_BITS = {_INDEX}"),
         ),
         mutants=(
             _mutant("inner.active & (self.index == inner.end)", "self.index == inner.end"),

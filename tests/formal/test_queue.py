@@ -16,9 +16,11 @@ def instruction_queue(load):
     Two wait and one more is taken: the queue beneath has depth 3, whose pointers wrap as those of any depth do. Targets
     have 3 bits and instructions 2 bits of fields; the unit compares the former by their sign and copies the latter.
     """
-    stream = load("hw.stream")
-    header = load("hw.contract").HEADER_BITS
-    unit = load("hw.queue").InstructionQueue(data.StructLayout({"header": header, "fields": 2}), _DEPTH, _RESERVE)
+    stream = load("etalstm_hw.stream")
+    header = load("etalstm_hw.contract").HEADER_BITS
+    unit = load("etalstm_hw.queue").InstructionQueue(
+        data.StructLayout({"header": header, "fields": 2}), _DEPTH, _RESERVE
+    )
     m = bench(unit)
     i, o = unit.i, unit.o
     enters, leaves = stream_in(m, i, name="i"), o.valid & o.ready
@@ -68,7 +70,7 @@ def instruction_queue(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("hw.queue", old, new, survives)
+    return Mutant("etalstm_hw.queue", old, new, survives)
 
 
 PROOFS = [
@@ -78,7 +80,7 @@ PROOFS = [
         claim="order, nothing lost or doubled; offered only after its waits were met, and 3 cycles later at most",
         method=pdr(),
         reach=16,
-        small=(Change("hw.contract.fields", "TARGET_BITS = 20", "TARGET_BITS = 3"),),
+        small=(Change("etalstm_hw.contract.fields", "TARGET_BITS = 20", "TARGET_BITS = 3"),),
         mutants=(
             _mutant("leaves = fifo.r_rdy & ~blocked.any()", "leaves = fifo.r_rdy"),
             _mutant("fifo.r_en.eq(leaves & ~self.hold)", "fifo.r_en.eq(leaves)"),
@@ -90,8 +92,12 @@ PROOFS = [
             _mutant("valid | (fifo.level != 0)", "fifo.level != 0"),
             _mutant("with m.If(~valid & fifo.r_rdy):", "with m.If(fifo.r_rdy):"),
             _mutant("with m.If(leaves):", "with m.If(fifo.r_rdy & ~valid):"),
-            Mutant("hw.stream", "return wait.wanted & (completed", "return (completed"),
-            Mutant("hw.stream", "- wait.target)[contract.TARGET_BITS - 1]", "- wait.target)[contract.TARGET_BITS - 2]"),
+            Mutant("etalstm_hw.stream", "return wait.wanted & (completed", "return (completed"),
+            Mutant(
+                "etalstm_hw.stream",
+                "- wait.target)[contract.TARGET_BITS - 1]",
+                "- wait.target)[contract.TARGET_BITS - 2]",
+            ),
         ),
     )
 ]

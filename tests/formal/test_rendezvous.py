@@ -15,7 +15,7 @@ def rendezvous(load):
     sooner than a cycle after the completion. Three channels with leads of 2 bits: each lead has a counter of its own,
     and 3 is the highest that fits in its bits, as no other lead would tell an overflow.
     """
-    unit = load("hw.rendezvous").Rendezvous(_CHANNELS, _AHEAD)
+    unit = load("etalstm_hw.rendezvous").Rendezvous(_CHANNELS, _AHEAD)
     m = bench(unit)
     ahead = [Signal(range(_AHEAD + 2), name=f"ahead{n}") for n in range(_CHANNELS)]
     total, late = Signal.like(unit.count), Signal.like(unit.count)
@@ -34,7 +34,7 @@ def rendezvous(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("hw.rendezvous", old, new, survives)
+    return Mutant("etalstm_hw.rendezvous", old, new, survives)
 
 
 PROOFS = [
@@ -45,7 +45,7 @@ PROOFS = [
         method=pdr(),
         reach=16,
         quick=True,
-        small=(Change("hw.contract.fields", "TARGET_BITS = 20", "TARGET_BITS = 3"),),
+        small=(Change("etalstm_hw.contract.fields", "TARGET_BITS = 20", "TARGET_BITS = 3"),),
         mutants=(
             _mutant("range(self._ahead + 1)", "range(self._ahead - 1)"),
             _mutant("with m.If(lead == 0):", "with m.If(lead == 1):"),

@@ -7,9 +7,9 @@ from tests.formal.prove import Change, Mutant, Proof, pdr
 
 _HOLD, _STOP, _DRAIN = 6, 3, 9
 _SMALL = (
-    Change("boards.reset", "HOLD_CYCLES = 64", f"HOLD_CYCLES = {_HOLD}"),
-    Change("boards.reset", "STOP_CYCLES = 16", f"STOP_CYCLES = {_STOP}"),
-    Change("boards.reset", "DRAIN_CYCLES = 1 << 14", f"DRAIN_CYCLES = {_DRAIN}"),
+    Change("etalstm_boards.reset", "HOLD_CYCLES = 64", f"HOLD_CYCLES = {_HOLD}"),
+    Change("etalstm_boards.reset", "STOP_CYCLES = 16", f"STOP_CYCLES = {_STOP}"),
+    Change("etalstm_boards.reset", "DRAIN_CYCLES = 1 << 14", f"DRAIN_CYCLES = {_DRAIN}"),
 )
 
 _CALL = "                with m.If(~ready | self.request):\n                    m.d.sync += self.stop"
@@ -24,7 +24,7 @@ def _since(m, level, most, *, name):
 
 def reset_sequencer(load):
     """Count cycles beside it; 6, 3 and 9 of them in place of 64, 16 and 16384, in the same order."""
-    unit = load("boards.reset").ResetSequencer()
+    unit = load("etalstm_boards.reset").ResetSequencer()
     m = bench(unit)
     started, tripped = after_reset(m), Signal()
     ready = unit.locked & unit.calibrated & ~unit.trip & ~tripped
@@ -62,7 +62,7 @@ def reset_sequencer(load):
 
 def gate(load):
     """Count cycles beside it; 6 and 3 of them in place of 64 and 16."""
-    unit = load("boards.reset").Gate()
+    unit = load("etalstm_boards.reset").Gate()
     m = bench(unit)
     started = after_reset(m)
     stopped = _since(m, unit.stop, _HOLD + 4, name="stopped")
@@ -86,7 +86,7 @@ def gate(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("boards.reset", old, new, survives)
+    return Mutant("etalstm_boards.reset", old, new, survives)
 
 
 PROOFS = [

@@ -14,7 +14,7 @@ def scatter(load):
     Offsets of 4 bits, counts and strides of 2: sums of any width wrap like these. The transfer that ends beyond the
     window is looked for at every place.
     """
-    unit = load("hw.dma.scatter").Scatter(5, 8, 2)
+    unit = load("etalstm_hw.dma.scatter").Scatter(5, 8, 2)
     m = bench(unit)
     i, o = unit.i, unit.o
     taken, given = stream_in(m, i, name="i"), stream_out(m, o, name="o")
@@ -45,7 +45,7 @@ def scatter(load):
 
 
 def _mutant(old, new):
-    return Mutant("hw.dma.scatter", old, new)
+    return Mutant("etalstm_hw.dma.scatter", old, new)
 
 
 PROOFS = [
@@ -56,8 +56,8 @@ PROOFS = [
         method=pdr(),
         reach=10,
         small=(
-            Change("hw.dma.scatter", "OFFSET_BITS = 34", f"OFFSET_BITS = {_BITS}"),
-            Change("hw.dma.scatter", "**{name: transpose[name] for name in", "**{name: 2 for name in"),
+            Change("etalstm_hw.dma.scatter", "OFFSET_BITS = 34", f"OFFSET_BITS = {_BITS}"),
+            Change("etalstm_hw.dma.scatter", "**{name: transpose[name] for name in", "**{name: 2 for name in"),
         ),
         mutants=(
             _mutant("next_row.eq(row + now.outer_beats)", "next_row.eq(now.offset + now.outer_beats)"),

@@ -13,12 +13,12 @@ def selector(load):
 
     Words of 8 bits, blocks of 8 of them, four to a beat: two of the unit's steps, and their order matters.
     """
-    format_ = load("hw.contract").FloatFormat(2, 5)
-    unit = load("hw.codec.select").Selector(format_, _WORDS)
+    format_ = load("etalstm_hw.contract").FloatFormat(2, 5)
+    unit = load("etalstm_hw.codec.select").Selector(format_, _WORDS)
     m = bench(unit)
     i, o, row = unit.i, unit.o, unit.o.p
     taken, given = stream_in(m, i, name="i"), stream_out(m, o, name="o")
-    round_to_half = load("hw.fp.format").round_to_half
+    round_to_half = load("etalstm_hw.fp.format").round_to_half
     keep, count = Signal(_WORDS), [0]
     words = [Signal(_WIDTH, name=f"kept{n}") for n in range(_WORDS)]
     for n in range(_WORDS):
@@ -51,7 +51,7 @@ def selector(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("hw.codec.select", old, new, survives)
+    return Mutant("etalstm_hw.codec.select", old, new, survives)
 
 
 PROOFS = [
@@ -62,8 +62,8 @@ PROOFS = [
         method=pdr(),
         reach=8,
         small=(
-            Change("hw.contract.streams", "STREAM_BLOCK = 32", "STREAM_BLOCK = 8"),
-            Change("hw.contract.floats", "if not 3 <= self.exponent", "if not 2 <= self.exponent"),
+            Change("etalstm_hw.contract.streams", "STREAM_BLOCK = 32", "STREAM_BLOCK = 8"),
+            Change("etalstm_hw.contract.floats", "if not 3 <= self.exponent", "if not 2 <= self.exponent"),
         ),
         mutants=(
             _mutant("(magnitude >= self.threshold[:-1])", "(magnitude > self.threshold[:-1])"),

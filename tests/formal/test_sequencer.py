@@ -18,7 +18,7 @@ def sequencer(load):
     Three quiet cycles in place of 7 and a watchdog of up to 3: both are counted to and compared. Numbers of
     instructions are copied.
     """
-    module, contract = load("hw.program.sequencer"), load("hw.contract")
+    module, contract = load("etalstm_hw.program.sequencer"), load("etalstm_hw.contract")
     status, halt, refusal, index = contract.Status, Signal(), Signal(4), Signal(_INDEX_BITS)
 
     class Bare(module.Sequencer):
@@ -94,7 +94,7 @@ def sequencer(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("hw.program.sequencer", old, new, survives)
+    return Mutant("etalstm_hw.program.sequencer", old, new, survives)
 
 
 PROOFS = [
@@ -105,14 +105,16 @@ PROOFS = [
         method=pdr(),
         reach=16,
         small=(
-            Change("hw.program.sequencer", "_QUIET_CYCLES = 7", f"_QUIET_CYCLES = {_QUIET}"),
+            Change("etalstm_hw.program.sequencer", "_QUIET_CYCLES = 7", f"_QUIET_CYCLES = {_QUIET}"),
             Change(
-                "hw.program.sequencer", "idle_cycles, quiet = Signal(32)", f"idle_cycles, quiet = Signal({_IDLE_BITS})"
+                "etalstm_hw.program.sequencer",
+                "idle_cycles, quiet = Signal(32)",
+                f"idle_cycles, quiet = Signal({_IDLE_BITS})",
             ),
-            Change("hw.program.sequencer", '"watchdog": In(32)', '"watchdog": In(2)'),
-            Change("hw.program.sequencer", '"instruction": Out(32)', f'"instruction": Out({_INDEX_BITS})'),
-            Change("hw.contract.fields", "COMPLETED_BITS = 32", f"COMPLETED_BITS = {_INDEX_BITS}"),
-            Change("hw.contract.fields", "TARGET_BITS = 20", f"TARGET_BITS = {_INDEX_BITS}"),
+            Change("etalstm_hw.program.sequencer", '"watchdog": In(32)', '"watchdog": In(2)'),
+            Change("etalstm_hw.program.sequencer", '"instruction": Out(32)', f'"instruction": Out({_INDEX_BITS})'),
+            Change("etalstm_hw.contract.fields", "COMPLETED_BITS = 32", f"COMPLETED_BITS = {_INDEX_BITS}"),
+            Change("etalstm_hw.contract.fields", "TARGET_BITS = 20", f"TARGET_BITS = {_INDEX_BITS}"),
         ),
         mutants=(
             _mutant("moved | ~self.running, 0", "moved, 0"),

@@ -10,7 +10,7 @@ _SLOTS = 8
 
 def slot_scheduler(load):
     """Count each kind's cycles in every round; rounds of 8 cycles: the count's bits are reversed, however many."""
-    unit = load("hw.shares").SlotScheduler()
+    unit = load("etalstm_hw.shares").SlotScheduler()
     m = bench(unit)
     shares = unit.shares
     constant(m, shares)
@@ -33,7 +33,7 @@ def slot_scheduler(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("hw.shares", old, new, survives)
+    return Mutant("etalstm_hw.shares", old, new, survives)
 
 
 PROOFS = [
@@ -44,7 +44,7 @@ PROOFS = [
         method=pdr(),
         reach=12,
         quick=True,
-        small=(Change("hw.contract.registers", "SLOTS = 32", f"SLOTS = {_SLOTS}"),),
+        small=(Change("etalstm_hw.contract.registers", "SLOTS = 32", f"SLOTS = {_SLOTS}"),),
         mutants=(
             _mutant("position = Cat(reversed(count))", "position = count"),
             _mutant("mac_position = position - self", "mac_position = position + 1 - self"),

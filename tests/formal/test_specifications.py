@@ -1,9 +1,11 @@
 """The specifications keep up with the hardware. This needs no solver, so it belongs to the ordinary tests."""
 
+from importlib.util import find_spec
+from pathlib import Path
+
 import pytest
 
 from tests.formal.page import PAGE, page, proofs
-from tests.formal.prove import ROOT
 
 PROOFS = [proof for _, proof in proofs()]
 _SURVIVORS = 0.1  # of all mutants
@@ -17,7 +19,7 @@ def test_elaborates(proof):
 @pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.name)
 def test_every_mutant_changes_a_text_that_is_there_once(proof):
     for mutant in proof.mutants:
-        mutant((ROOT / f"{mutant.module.replace('.', '/')}.py").read_text())
+        mutant(Path(find_spec(mutant.module).origin).read_text())
 
 
 def test_names_are_unique():

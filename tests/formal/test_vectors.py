@@ -15,8 +15,8 @@ def vector_reader(load):
     Words of 6 bits, the fewest that a format has; two beats to a vector and a FIFO of 3, so that credits for a whole
     vector run out. Counts of 2 bits: loops end.
     """
-    stream, contract = load("hw.stream"), load("hw.contract")
-    unit = load("hw.dma.vectors").VectorReader(contract.FloatFormat(3, 2), _LANES, _BEAT_WORDS, depth=_DEPTH)
+    stream, contract = load("etalstm_hw.stream"), load("etalstm_hw.contract")
+    unit = load("etalstm_hw.dma.vectors").VectorReader(contract.FloatFormat(3, 2), _LANES, _BEAT_WORDS, depth=_DEPTH)
     m = bench(unit)
     i, o, read = unit.i, unit.o, unit.read
     taken, given = stream_in(m, i, name="i"), stream_out(m, o, name="o")
@@ -65,7 +65,7 @@ def vector_reader(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("hw.dma.vectors", old, new, survives)
+    return Mutant("etalstm_hw.dma.vectors", old, new, survives)
 
 
 PROOFS = [
@@ -77,9 +77,9 @@ PROOFS = [
         reach=14,
         small=(
             Change(
-                "hw.dma.loop",
-                "from etalstm.hw.contract import COUNT_BITS, LANE_ADDRESS_BITS",
-                "from etalstm.hw.contract import LANE_ADDRESS_BITS\n\nCOUNT_BITS = 2",
+                "etalstm_hw.dma.loop",
+                "from etalstm_hw.contract import COUNT_BITS, LANE_ADDRESS_BITS",
+                "from etalstm_hw.contract import LANE_ADDRESS_BITS\n\nCOUNT_BITS = 2",
             ),
         ),
         mutants=(

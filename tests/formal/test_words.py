@@ -10,7 +10,7 @@ _WORD_BITS, _BEAT_WORDS = 2, 4
 
 def unpacker(load):
     """Count the words given of the beat at the input; words of 2 bits, four to a beat: words are copied."""
-    unit = load("hw.codec.words").Unpacker(_WORD_BITS, _BEAT_WORDS)
+    unit = load("etalstm_hw.codec.words").Unpacker(_WORD_BITS, _BEAT_WORDS)
     m = bench(unit)
     i, o, place = unit.i, unit.o, Signal(range(_BEAT_WORDS + 1))
     taken = stream_in(m, i, name="i")
@@ -30,7 +30,7 @@ def unpacker(load):
 
 def packer(load):
     """Collect the words anew; words of 2 bits, four to a beat: words are copied."""
-    unit = load("hw.codec.words").Packer(_WORD_BITS, _BEAT_WORDS)
+    unit = load("etalstm_hw.codec.words").Packer(_WORD_BITS, _BEAT_WORDS)
     m = bench(unit)
     i, o = unit.i, unit.o
     taken, given = stream_in(m, i, name="i"), stream_out(m, o, name="o")
@@ -53,7 +53,7 @@ def packer(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("hw.codec.words", old, new, survives)
+    return Mutant("etalstm_hw.codec.words", old, new, survives)
 
 
 PROOFS = [

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 
-PACKAGE = "etalstm"
+PACKAGES = ("etalstm", "etalstm_hw", "etalstm_sim", "etalstm_boards")
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Change:
 
     Members
     -------
-    module : without the package's name, as in ``hw.queue``
+    module : its full name, as in ``etalstm_hw.queue``
     """
 
     module: str
@@ -51,7 +51,7 @@ class _Finder:
         self._changes = changes
 
     def find_spec(self, name, path=None, target=None):
-        changes = [change for change in self._changes if f"{PACKAGE}.{change.module}" == name]
+        changes = [change for change in self._changes if change.module == name]
         if not changes:
             return None
         found = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
@@ -61,12 +61,12 @@ class _Finder:
 
 
 def _ours():
-    return [name for name in sys.modules if name == PACKAGE or name.startswith(f"{PACKAGE}.")]
+    return [name for name in sys.modules if name.partition(".")[0] in PACKAGES]
 
 
 @contextmanager
 def variant(changes):
-    """Import the package anew, with changes; afterwards everything is as it was.
+    """Import the packages anew, with changes; afterwards everything is as it was.
 
     Gives a function from a module's name to the module.
 
@@ -79,7 +79,7 @@ def variant(changes):
     finder = _Finder(tuple(changes))
     sys.meta_path.insert(0, finder)
     try:
-        yield lambda name: importlib.import_module(f"{PACKAGE}.{name}")
+        yield importlib.import_module
     finally:
         sys.meta_path.remove(finder)
         for name in _ours():

@@ -11,9 +11,9 @@ from etalstm.device import TrainingShape, open_device
 from etalstm.errors import HostMemoryError, PlanError
 from etalstm.host import capacity
 from etalstm.host.capacity import check_host_memory, host_bytes
-from etalstm.hw.config import preset
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.plan.plan import Plan
+from etalstm_hw.config import preset
 from tests.cells.two_stages import TWO_STAGES
 
 SHAPE = TrainingShape(NetworkShape(3, 5, 2), batch=2, steps=7)
@@ -114,6 +114,6 @@ def test_an_allocation_that_fails_is_one_line(capsys, monkeypatch, message, show
     def fail(*_, **__):
         raise MemoryError(message)
 
-    monkeypatch.setattr("etalstm.hw.generate.write", fail)
+    monkeypatch.setattr("etalstm_hw.generate.write", fail)
     assert run(["verilog", "--preset", "test", "-o", "nowhere"]) == 2
     assert capsys.readouterr().err == f"eta-lstm: this computer's memory is too small{shown}\n"

@@ -10,11 +10,11 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from etalstm.codec import index_words
-from etalstm.hw.config import preset
-from etalstm.hw.contract import BINARY32, COUNT_BITS, STREAM_INDEX, Opcode, Status, cast_sums, encode
-from etalstm.hw.stream import Place, Scalar
-from etalstm.sim.benches.axi_memory import AxiMemory
-from etalstm.sim.benches.unkindness import pauses
+from etalstm_hw.config import preset
+from etalstm_hw.contract import BINARY32, COUNT_BITS, STREAM_INDEX, Opcode, Status, cast_sums, encode
+from etalstm_hw.stream import Place, Scalar
+from etalstm_sim.benches.axi_memory import AxiMemory
+from etalstm_sim.benches.unkindness import pauses
 from tests.hw.cast import CastModel, random_memory
 from tests.hw.dispatched import dispatched, targets
 from tests.hw.stimulus import send

@@ -11,10 +11,10 @@ from cocotb.triggers import RisingEdge
 
 from etalstm import codec
 from etalstm.golden import activation, arithmetic
-from etalstm.hw.contract import BINARY32 as FORMAT
-from etalstm.hw.contract import SHARES, SLOTS, Cycle, Memory, Opcode, Source, Start, Status, VectorOp, encode
-from etalstm.hw.stream import CHANNEL_ENGINES, Completed, Place, Scalar, Shares
-from etalstm.sim.benches.axi_memory import AxiMemory
+from etalstm_hw.contract import BINARY32 as FORMAT
+from etalstm_hw.contract import SHARES, SLOTS, Cycle, Memory, Opcode, Source, Start, Status, VectorOp, encode
+from etalstm_hw.stream import CHANNEL_ENGINES, Completed, Place, Scalar, Shares
+from etalstm_sim.benches.axi_memory import AxiMemory
 from tests.hw.dispatched import dispatched, targets
 from tests.hw.stimulus import bits, send, words
 

@@ -7,9 +7,9 @@ from cocotb.task import bridge
 
 from etalstm.device.accelerator import Accelerator
 from etalstm.device.faults import BadFieldError, ProgramError
-from etalstm.hw.contract import Opcode, Traffic, encode
-from etalstm.hw.image import image_of
-from etalstm.sim.benches.cocotb_transport import CocotbTransport
+from etalstm_hw.contract import Opcode, Traffic, encode
+from etalstm_hw.image import image_of
+from etalstm_sim.benches.cocotb_transport import CocotbTransport
 from tests.hw.grouped import CONFIG, HALT, WINDOW_BYTES, program, words_of, wrong_programs
 from tests.plan.interpreter import Interpreter
 

@@ -9,7 +9,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 
 from etalstm.golden.arithmetic import add, multiply
-from etalstm.hw.pe import Operation, Output
+from etalstm_hw.pe import Operation, Output
 from tests.hw.stimulus import bits, words
 
 LANES = int(os.environ["LANES"])

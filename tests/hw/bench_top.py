@@ -15,22 +15,13 @@ from etalstm.device.accelerator import Accelerator
 from etalstm.device.faults import BadAddressError, BadFieldError, BadOpcodeError, ReadError, WriteError
 from etalstm.device.hardware import HardwareDevice
 from etalstm.errors import BusyError
-from etalstm.hw.config import preset
-from etalstm.hw.contract import (
-    ADDRESS_BITS,
-    PARAMETER_ONE,
-    PARAMETER_ZERO,
-    Memory,
-    Opcode,
-    Source,
-    VectorOp,
-    encode,
-)
-from etalstm.hw.image import image_of
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.plan.walk import walk
-from etalstm.sim.benches.cocotb_transport import CocotbTransport
 from etalstm.storage import Storage
+from etalstm_hw.config import preset
+from etalstm_hw.contract import ADDRESS_BITS, PARAMETER_ONE, PARAMETER_ZERO, Memory, Opcode, Source, VectorOp, encode
+from etalstm_hw.image import image_of
+from etalstm_sim.benches.cocotb_transport import CocotbTransport
 from tests.training import assert_same_training
 
 PRESET = os.environ["PRESET"]

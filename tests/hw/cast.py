@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from etalstm import codec
-from etalstm.hw.contract import LANE_ADDRESS_BITS, cast_sums
+from etalstm_hw.contract import LANE_ADDRESS_BITS, cast_sums
 
 _BEYOND = 1 << LANE_ADDRESS_BITS  # the largest offset that is sent: no lane memory has this address
 

@@ -7,10 +7,10 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
-from etalstm.hw import contract
-from etalstm.hw.compute import Compute
-from etalstm.hw.contract import Cycle, FloatFormat, Memory, Source, Start, VectorOp
-from etalstm.hw.fp.tables import PACK, SIGMOID, TANH
+from etalstm_hw import contract
+from etalstm_hw.compute import Compute
+from etalstm_hw.contract import Cycle, FloatFormat, Memory, Source, Start, VectorOp
+from etalstm_hw.fp.tables import PACK, SIGMOID, TANH
 
 FORMAT = FloatFormat(8, 7)
 LANES, BEAT_WORDS, UNITS = 4, 2, 2

@@ -1,7 +1,7 @@
 """Instructions as they leave the sequencer, made by hand."""
 
-from etalstm.hw.contract import TARGET_BITS, Opcode, encode
-from etalstm.hw.stream import Dispatched
+from etalstm_hw.contract import TARGET_BITS, Opcode, encode
+from etalstm_hw.stream import Dispatched
 
 
 def targets(everyone: int = 0, **counts: int) -> dict:

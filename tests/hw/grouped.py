@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from etalstm.hw.config import preset
-from etalstm.hw.contract import GROUP_BITS, Memory, Opcode, Source, Start, Traffic, VectorOp, encode
+from etalstm_hw.config import preset
+from etalstm_hw.contract import GROUP_BITS, Memory, Opcode, Source, Start, Traffic, VectorOp, encode
 
 CONFIG = replace(preset("test"), channels=4, broadcasters=4)
 WINDOW_BYTES = 8192  # 512 vectors of a beat each

@@ -3,7 +3,7 @@
 import numpy as np
 from cocotb.triggers import RisingEdge
 
-from etalstm.sim.benches.unkindness import pauses
+from etalstm_sim.benches.unkindness import pauses
 
 SPECIALS = (0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00000, 1, 0x807FFFFF, 0x3F800000)
 

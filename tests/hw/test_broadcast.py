@@ -9,17 +9,17 @@ from amaranth.hdl import Elaboratable, Module
 from amaranth.lib.wiring import connect
 from amaranth.sim import Simulator
 
-from etalstm.hw.broadcast.blocks import BlockBuffer
-from etalstm.hw.broadcast.broadcaster import Broadcaster
-from etalstm.hw.broadcast.emitter import ScalarEmitter
-from etalstm.hw.broadcast.fetcher import BlockFetcher
-from etalstm.hw.broadcast.masks import GroupSizes, NonzeroMasks
-from etalstm.hw.config import preset
-from etalstm.hw.contract import BINARY32, Opcode, Status
-from etalstm.hw.dma.reader import ReadBeat
-from etalstm.hw.stream import instruction_layout
-from etalstm.sim.benches.bench import run_bench
-from etalstm.sim.benches.identified import Identified
+from etalstm_hw.broadcast.blocks import BlockBuffer
+from etalstm_hw.broadcast.broadcaster import Broadcaster
+from etalstm_hw.broadcast.emitter import ScalarEmitter
+from etalstm_hw.broadcast.fetcher import BlockFetcher
+from etalstm_hw.broadcast.masks import GroupSizes, NonzeroMasks
+from etalstm_hw.config import preset
+from etalstm_hw.contract import BINARY32, Opcode, Status
+from etalstm_hw.dma.reader import ReadBeat
+from etalstm_hw.stream import instruction_layout
+from etalstm_sim.benches.bench import run_bench
+from etalstm_sim.benches.identified import Identified
 from tests.hw.cast import CastModel, random_memory
 
 LANES, BEAT_WORDS, WORDS, CHANNELS = 8, 4, 128, 2

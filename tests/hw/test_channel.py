@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from etalstm.hw.channel import Channel
-from etalstm.hw.config import preset
-from etalstm.sim.benches.bench import run_bench
-from etalstm.sim.benches.identified import Identified
+from etalstm_hw.channel import Channel
+from etalstm_hw.config import preset
+from etalstm_sim.benches.bench import run_bench
+from etalstm_sim.benches.identified import Identified
 
 SMALL = replace(
     preset("test"),

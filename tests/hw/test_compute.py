@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from etalstm.hw import contract
-from etalstm.hw.contract import Cycle, Memory, Source, Start, Status, VectorOp
+from etalstm_hw import contract
+from etalstm_hw.contract import Cycle, Memory, Source, Start, Status, VectorOp
 from tests.hw.compute import LANES, UNITS, WORDS, WRITTEN_AFTER, Bench, mac, scalar, vector
 
 

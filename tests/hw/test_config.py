@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from etalstm.hw.config import preset
+from etalstm_hw.config import preset
 
 
 def test_channels_share_the_memory_behind_their_port():

@@ -8,12 +8,12 @@ from amaranth.hdl import Elaboratable, Module
 from amaranth.lib.wiring import connect
 from amaranth.sim import Simulator
 
-from etalstm.hw import contract
-from etalstm.hw.broadcast.blocks import BlockBuffer, BlockLayout
-from etalstm.hw.broadcast.emitter import ScalarEmitter
-from etalstm.hw.broadcast.masks import GroupSizes, NonzeroMasks
-from etalstm.hw.config import PRESETS
-from etalstm.hw.contract import BINARY32, LANE_ADDRESS_BITS, Opcode
+from etalstm_hw import contract
+from etalstm_hw.broadcast.blocks import BlockBuffer, BlockLayout
+from etalstm_hw.broadcast.emitter import ScalarEmitter
+from etalstm_hw.broadcast.masks import GroupSizes, NonzeroMasks
+from etalstm_hw.config import PRESETS
+from etalstm_hw.contract import BINARY32, LANE_ADDRESS_BITS, Opcode
 from tests.hw.cast import random_memory
 
 SIZES = sorted({(c.lanes, c.beat_words, c.broadcast_words) for c in PRESETS.values()})

@@ -3,8 +3,8 @@
 import pytest
 from amaranth.sim import Simulator
 
-from etalstm.hw.contract import Engine, Status
-from etalstm.hw.faults import Faults
+from etalstm_hw.contract import Engine, Status
+from etalstm_hw.faults import Faults
 
 CHANNELS = 19
 LATENCY = 2

@@ -3,10 +3,10 @@ from functools import cache
 
 import pytest
 
-from etalstm.hw import contract, generate
-from etalstm.hw.config import PRESETS, preset
-from etalstm.hw.top import top_signature
-from etalstm.sim.compiled.lint import lint
+from etalstm_hw import contract, generate
+from etalstm_hw.config import PRESETS, preset
+from etalstm_hw.top import top_signature
+from etalstm_sim.compiled.lint import lint
 
 generate_verilog = generate.verilog
 

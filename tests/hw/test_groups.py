@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from etalstm.hw.config import PRESETS, preset
-from etalstm.hw.groups import branches, feeders, path_of
-from etalstm.hw.tree import FAN_OUT
-from etalstm.sim.benches.bench import run_bench
-from etalstm.sim.benches.identified import identified_machine
+from etalstm_hw.config import PRESETS, preset
+from etalstm_hw.groups import branches, feeders, path_of
+from etalstm_hw.tree import FAN_OUT
+from etalstm_sim.benches.bench import run_bench
+from etalstm_sim.benches.identified import identified_machine
 from tests.hw.grouped import CONFIG
 
 

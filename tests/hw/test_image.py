@@ -3,8 +3,8 @@
 import random
 from itertools import combinations
 
-from etalstm.hw.contract import CHECK_BITS, CHECK_OFFSET, Opcode, encode
-from etalstm.hw.image import check_masks, check_of, image_of, words_of
+from etalstm_hw.contract import CHECK_BITS, CHECK_OFFSET, Opcode, encode
+from etalstm_hw.image import check_masks, check_of, image_of, words_of
 
 WORDS = [encode(Opcode.LOAD, address=n, outer=1, inner=3) for n in range(300)]
 

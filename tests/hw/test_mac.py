@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 from amaranth.sim import Simulator
 
-from etalstm.hw.contract import FloatFormat, Start, Status
-from etalstm.hw.mac import MACEngine
+from etalstm_hw.contract import FloatFormat, Start, Status
+from etalstm_hw.mac import MACEngine
 
 LATENCY = 5
 DEPTHS = {"weight_depth": 64, "queue_depth": 32, "bias_depth": 8}

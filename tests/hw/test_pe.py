@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from amaranth.sim import Simulator
 
-from etalstm.hw.contract import BINARY32
-from etalstm.hw.fp.add import Adder
-from etalstm.hw.fp.multiply import Multiplier
-from etalstm.hw.pe import Operation, Output, PEArray
-from etalstm.sim.benches.bench import run_bench
+from etalstm_hw.contract import BINARY32
+from etalstm_hw.fp.add import Adder
+from etalstm_hw.fp.multiply import Multiplier
+from etalstm_hw.pe import Operation, Output, PEArray
+from etalstm_sim.benches.bench import run_bench
 from tests.hw.compute import FORMAT, LANES, SIGN, WORDS, Unit, add, multiply
 
 LATENCIES = {"product": 3, "sum": 7}

@@ -7,14 +7,14 @@ import pytest
 from amaranth.hdl import Fragment
 from amaranth.hdl._nir import Netlist
 
-from etalstm.hw.channel import Channel
-from etalstm.hw.config import PRESETS, Config
-from etalstm.hw.contract import BINARY32
-from etalstm.hw.fp.activation import Activation
-from etalstm.hw.fp.add import Adder
-from etalstm.hw.fp.multiply import Multiplier
-from etalstm.hw.generate import Instanced
-from etalstm.hw.top import Top
+from etalstm_hw.channel import Channel
+from etalstm_hw.config import PRESETS, Config
+from etalstm_hw.contract import BINARY32
+from etalstm_hw.fp.activation import Activation
+from etalstm_hw.fp.add import Adder
+from etalstm_hw.fp.multiply import Multiplier
+from etalstm_hw.generate import Instanced
+from etalstm_hw.top import Top
 from tests.netlist import netlist_of
 
 CLOCK = "clk"

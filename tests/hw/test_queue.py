@@ -4,10 +4,10 @@ import pytest
 from amaranth.lib import data
 from amaranth.sim import Simulator
 
-from etalstm.hw.contract import HEADER, TARGET_BITS
-from etalstm.hw.queue import InstructionQueue
-from etalstm.hw.stream import CHANNEL_ENGINES as ENGINES
-from etalstm.hw.stream import Dispatched
+from etalstm_hw.contract import HEADER, TARGET_BITS
+from etalstm_hw.queue import InstructionQueue
+from etalstm_hw.stream import CHANNEL_ENGINES as ENGINES
+from etalstm_hw.stream import Dispatched
 from tests.hw.dispatched import targets
 
 SHAPE = data.StructLayout(HEADER | {"number": 8})

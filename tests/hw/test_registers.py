@@ -5,9 +5,9 @@ import random
 import pytest
 from amaranth.sim import Simulator
 
-from etalstm.hw.config import preset
-from etalstm.hw.contract import MAGIC, Counter, Register, kept_words
-from etalstm.hw.registers import Registers
+from etalstm_hw.config import preset
+from etalstm_hw.contract import MAGIC, Counter, Register, kept_words
+from etalstm_hw.registers import Registers
 
 SEED = 5
 

@@ -3,7 +3,7 @@
 import pytest
 from amaranth.sim import Simulator
 
-from etalstm.hw.rendezvous import Rendezvous
+from etalstm_hw.rendezvous import Rendezvous
 
 
 def counts(pulses, ahead):

@@ -3,8 +3,8 @@
 import pytest
 from amaranth.sim import Simulator
 
-from etalstm.hw.contract import SHARES, SLOTS
-from etalstm.hw.shares import SlotScheduler
+from etalstm_hw.contract import SHARES, SLOTS
+from etalstm_hw.shares import SlotScheduler
 
 ROUNDS = 3
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from etalstm.hw.config import preset
-from etalstm.sim.benches.bench import run_bench
-from etalstm.sim.benches.identified import identified_machine
+from etalstm_hw.config import preset
+from etalstm_sim.benches.bench import run_bench
+from etalstm_sim.benches.identified import identified_machine
 
 
 def test_top(tmp_path):

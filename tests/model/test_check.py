@@ -4,7 +4,7 @@ import pytest
 
 from etalstm.commands.model_check import CONFIGURATIONS, Configuration, compare
 from etalstm.commands.modelled import measure
-from etalstm.hw.config import preset
+from etalstm_hw.config import preset
 
 EXACT = ("test dense", "test masked", "test layers", "test groups", "test narrow groups", "test tokens")
 CLOSE = ("test static", "test sparse", "test pruned", "test narrow", "test cells", "test changes rows")

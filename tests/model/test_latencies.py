@@ -1,12 +1,12 @@
 """The model's constants are those of the modules that they stand for."""
 
-from etalstm.hw.contract import BINARY32
-from etalstm.hw.fp.activation import Activation
-from etalstm.hw.fp.add import Adder
-from etalstm.hw.fp.multiply import Multiplier
-from etalstm.hw.pe import PEArray
 from etalstm.model import latencies
-from etalstm.sim.transport import LATENCY_CYCLES
+from etalstm_hw.contract import BINARY32
+from etalstm_hw.fp.activation import Activation
+from etalstm_hw.fp.add import Adder
+from etalstm_hw.fp.multiply import Multiplier
+from etalstm_hw.pe import PEArray
+from etalstm_sim.transport import LATENCY_CYCLES
 
 
 def test_latencies_of_the_arithmetic_are_the_modules():

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from etalstm.architecture import architecture
-from etalstm.hw.config import preset
-from etalstm.hw.contract import Counter
 from etalstm.model.iteration import count_program, of_all_channels
 from etalstm.model.machine import make_machine
 from etalstm.model.operands import Densities
@@ -15,6 +13,8 @@ from etalstm.model.table import tables, tables_of
 from etalstm.network import NetworkShape
 from etalstm.plan.plan import Plan
 from etalstm.storage import Storage
+from etalstm_hw.config import preset
+from etalstm_hw.contract import Counter
 
 MOST_WALKED = 10_000  # cycles of a forward pass, of 28,000 with 40 steps
 BEATS_WITHIN = 0.01  # of the program: those that were fetched and dropped where a loop goes back

@@ -3,14 +3,14 @@
 import pytest
 
 from etalstm.delta_inputs import DeltaInputs
-from etalstm.hw.config import preset
-from etalstm.hw.contract import Counter
 from etalstm.model.iteration import count_program
 from etalstm.model.operands import Densities
 from etalstm.model.rows import OFFERED
 from etalstm.network import NetworkShape
 from etalstm.plan.plan import Plan
 from etalstm.storage import Storage
+from etalstm_hw.config import preset
+from etalstm_hw.contract import Counter
 
 
 def test_more_loads_than_instructions_can_be_under_way_do_no_harm():

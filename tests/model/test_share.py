@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 from etalstm.commands.model_check import Configuration, compare
-from etalstm.hw.config import preset
 from etalstm.model import share
 from etalstm.model.reader import READER
 from etalstm.model.share import READ_PORT, WRITE_PORT
 from etalstm.model.state import CAST, DONE, NEVER, PARTS, STORE
 from etalstm.model.writer import WRITER
+from etalstm_hw.config import preset
 from tests.model.python import from_python
 
 step_read_port, step_write_port = from_python(share.step_read_port, share.step_write_port)

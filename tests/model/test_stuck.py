@@ -2,9 +2,9 @@
 
 import pytest
 
-from etalstm.hw.config import preset
-from etalstm.hw.contract import Opcode, encode
 from etalstm.model.iteration import ModelError, count_program
+from etalstm_hw.config import preset
+from etalstm_hw.contract import Opcode, encode
 
 
 @pytest.mark.parametrize("repeats", [True, False])

@@ -5,14 +5,14 @@ from collections import Counter as Tally
 import numpy as np
 import pytest
 
-from etalstm.hw.config import preset
-from etalstm.hw.contract import ENGINE_OF, Counter, Engine, Opcode
 from etalstm.model.iteration import count_program
 from etalstm.model.operands import Densities
 from etalstm.model.timeline import follow_program
 from etalstm.network import NetworkShape
 from etalstm.plan.plan import Plan
 from etalstm.plan.walk import walk
+from etalstm_hw.config import preset
+from etalstm_hw.contract import ENGINE_OF, Counter, Engine, Opcode
 
 CONFIG = preset("test")
 

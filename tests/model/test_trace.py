@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from etalstm.hw.contract import Opcode
 from etalstm.model.table import INSTRUCTION
 from etalstm.model.trace import Trace, boundaries_of
+from etalstm_hw.contract import Opcode
 
 
 def program(*instructions):

@@ -6,11 +6,11 @@ from numba import njit
 from etalstm import codec
 from etalstm.golden import activation
 from etalstm.golden.arithmetic import add, finish, multiply, plus, times
-from etalstm.hw import contract
-from etalstm.hw.contract import Engine, Memory, Opcode, Source, Start, Traffic, VectorOp
 from etalstm.plan.tiling import ceil_div
 from etalstm.plan.volume import blocks_of, rows_of_a_lane
 from etalstm.plan.walk import walk
+from etalstm_hw import contract
+from etalstm_hw.contract import Engine, Memory, Opcode, Source, Start, Traffic, VectorOp
 
 MINUS_ZERO = np.float32(-0.0)
 

@@ -7,9 +7,9 @@ from numpy.lib.stride_tricks import as_strided
 
 from etalstm.device.accelerator import LoadedProgram
 from etalstm.device.faults import LogFullError
-from etalstm.hw import contract
-from etalstm.hw.contract import Status
-from etalstm.hw.image import INSTRUCTION_BYTES, words_of
+from etalstm_hw import contract
+from etalstm_hw.contract import Status
+from etalstm_hw.image import INSTRUCTION_BYTES, words_of
 from tests.plan.interpreter import Interpreter
 
 MEMORY_BYTES = 1 << 26

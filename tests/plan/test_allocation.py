@@ -11,9 +11,9 @@ from etalstm.cells.lstm import LSTM
 from etalstm.cells.operation import equations
 from etalstm.errors import PlanError
 from etalstm.golden.cell import evaluate
-from etalstm.hw.config import PRESETS
 from etalstm.plan.allocation import CLOSED, share_of_lanes
 from etalstm.plan.plannable import check_plannable
+from etalstm_hw.config import PRESETS
 from tests.cells.two_stages import TWO_STAGES
 
 CONFIG = PRESETS["test"]

@@ -8,12 +8,12 @@ import pytest
 from etalstm.delta_inputs import DeltaInputs, changed
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.hardware import HardwareDevice
-from etalstm.hw.config import preset
-from etalstm.hw.contract import Opcode, decode
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.plan.plan import Plan
 from etalstm.storage import Storage
 from etalstm.weight_format import BF16
+from etalstm_hw.config import preset
+from etalstm_hw.contract import Opcode, decode
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training
 

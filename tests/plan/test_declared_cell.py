@@ -8,13 +8,13 @@ from etalstm.device import open_device
 from etalstm.device.windows import Windows
 from etalstm.golden.passes import active_steps
 from etalstm.golden.reference import cell_backward, cell_forward, column_norms, descend
-from etalstm.hw import contract
-from etalstm.hw.config import PRESETS
 from etalstm.network import NetworkShape
 from etalstm.optimizer import UpdateRule
 from etalstm.plan.needed import needed_scale
 from etalstm.plan.plan import Plan
 from etalstm.storage import LayerStorage, Storage
+from etalstm_hw import contract
+from etalstm_hw.config import PRESETS
 from tests.cells.two_stages import TWO_STAGES
 from tests.plan.machine import InterpretedAccelerator
 

@@ -8,11 +8,11 @@ from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import OffloadDevice, TrainingShape, open_device
 from etalstm.device.hardware import HardwareDevice
 from etalstm.errors import PlanError
-from etalstm.hw.config import preset
 from etalstm.network import NetworkShape
 from etalstm.plan.plan import Plan
 from etalstm.plan.sent import threshold_parameters
 from etalstm.storage import Storage
+from etalstm_hw.config import preset
 from tests.cells.two_stages import TWO_STAGES
 from tests.plan.hazards import Hazards
 from tests.plan.machine import InterpretedAccelerator

@@ -9,8 +9,6 @@ import pytest
 from etalstm.comparison import RandomRun, training_run
 from etalstm.device import OffloadDevice, TrainingShape, open_device
 from etalstm.device.hardware import HardwareDevice
-from etalstm.hw.config import preset
-from etalstm.hw.contract import Opcode
 from etalstm.network import NetworkShape
 from etalstm.plan.fit import plan_best_slices, plan_whole
 from etalstm.plan.groups import group_counts, step_cycles
@@ -19,6 +17,8 @@ from etalstm.plan.segments import divide
 from etalstm.plan.walk import walk
 from etalstm.slices import Parts
 from etalstm.storage import Storage
+from etalstm_hw.config import preset
+from etalstm_hw.contract import Opcode
 from tests.plan.hazards import Hazards
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training

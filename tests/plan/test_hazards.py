@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from etalstm.hw import contract
-from etalstm.hw.config import preset
-from etalstm.hw.contract import Opcode
 from etalstm.network import NetworkShape
 from etalstm.plan.plan import Plan
 from etalstm.storage import Storage
+from etalstm_hw import contract
+from etalstm_hw.config import preset
+from etalstm_hw.contract import Opcode
 from tests.plan.hazards import Hazards
 
 SHAPES = [

@@ -6,13 +6,13 @@ from itertools import islice
 import pytest
 
 from etalstm.errors import PlanError
-from etalstm.hw import contract
-from etalstm.hw.config import preset
-from etalstm.hw.contract import ENGINE_OF, Engine, Memory, Opcode
 from etalstm.plan.fold import FoldError
 from etalstm.plan.program import Program
 from etalstm.plan.tracker import Part
 from etalstm.plan.walk import disassemble, locate, streams_before, walk
+from etalstm_hw import contract
+from etalstm_hw.config import preset
+from etalstm_hw.contract import ENGINE_OF, Engine, Memory, Opcode
 
 LOAD = {"memory": Memory.SCRATCH, "kind": 0, "outer": 1, "inner": 1, "inner_stride": 1}
 

@@ -8,9 +8,9 @@ import pytest
 
 from etalstm.device.hardware import HardwareDevice
 from etalstm.device.shape import TrainingShape
-from etalstm.hw.config import preset
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.plan.placement import find, place
+from etalstm_hw.config import preset
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training
 

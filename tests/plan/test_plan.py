@@ -10,14 +10,14 @@ from etalstm.device import TrainingShape, open_device
 from etalstm.device.hardware import HardwareDevice
 from etalstm.errors import PlanError
 from etalstm.golden import arithmetic
-from etalstm.hw import contract
-from etalstm.hw.config import PRESETS, preset
-from etalstm.hw.contract import Memory, Opcode
 from etalstm.network import NetworkShape
 from etalstm.plan.needed import needed_scale
 from etalstm.plan.plan import Plan
 from etalstm.plan.walk import walk
 from etalstm.storage import Storage
+from etalstm_hw import contract
+from etalstm_hw.config import PRESETS, preset
+from etalstm_hw.contract import Memory, Opcode
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training
 

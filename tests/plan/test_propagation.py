@@ -7,8 +7,6 @@ import pytest
 
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.hardware import HardwareDevice
-from etalstm.hw.config import preset
-from etalstm.hw.contract import Counter, Memory, Opcode
 from etalstm.model.iteration import count_program
 from etalstm.model.operands import Densities
 from etalstm.network import NetworkShape
@@ -17,6 +15,8 @@ from etalstm.plan.segments import divide
 from etalstm.plan.tiling import Span
 from etalstm.plan.walk import walk
 from etalstm.storage import Storage
+from etalstm_hw.config import preset
+from etalstm_hw.contract import Counter, Memory, Opcode
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training
 

@@ -10,11 +10,11 @@ import pytest
 from etalstm.device import TrainingShape
 from etalstm.device.hardware import HardwareDevice
 from etalstm.errors import DeviceError, PlanError
-from etalstm.hw.config import PRESETS, preset
 from etalstm.network import NetworkShape
 from etalstm.plan.fit import plan_within
 from etalstm.plan.plan import Plan
 from etalstm.storage import Storage
+from etalstm_hw.config import PRESETS, preset
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from etalstm.hw.config import preset
 from etalstm.network import NetworkShape
 from etalstm.plan.memory import pack, unpack
 from etalstm.plan.plan import Plan
+from etalstm_hw.config import preset
 
 CONFIG = replace(preset("test"), channels=12, broadcasters=6)
 NETWORK = NetworkShape(5, 61, 2)

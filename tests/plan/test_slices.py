@@ -7,12 +7,12 @@ import pytest
 from etalstm.device import OffloadDevice, TrainingShape
 from etalstm.device.hardware import HardwareDevice
 from etalstm.errors import PlanError
-from etalstm.hw.config import preset
 from etalstm.network import NetworkShape
 from etalstm.plan.plan import Plan
 from etalstm.plan.tiling import BatchTiles, gradient_arrays
 from etalstm.slices import slice_ranges
 from etalstm.storage import Storage
+from etalstm_hw.config import preset
 from tests.plan.hazards import Hazards
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training

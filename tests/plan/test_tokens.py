@@ -7,8 +7,6 @@ import pytest
 
 from etalstm.device import OffloadDevice, TrainingShape, open_device
 from etalstm.device.hardware import HardwareDevice
-from etalstm.hw.config import preset
-from etalstm.hw.contract import Opcode
 from etalstm.network import NetworkShape, initial_parameters
 from etalstm.plan.plan import Plan
 from etalstm.plan.sharing import Words, best_room
@@ -16,6 +14,8 @@ from etalstm.plan.walk import walk
 from etalstm.plan.weights import staying
 from etalstm.storage import Storage
 from etalstm.weight_format import BF16
+from etalstm_hw.config import preset
+from etalstm_hw.contract import Opcode
 from tests.cells.two_stages import TWO_STAGES
 from tests.plan.hazards import Hazards
 from tests.plan.machine import InterpretedAccelerator

@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from etalstm.hw.config import preset
-from etalstm.hw.contract import ENGINE_OF, Engine, Memory, Opcode
 from etalstm.plan.program import Program
 from etalstm.plan.tracker import Part
 from etalstm.plan.walk import walk
+from etalstm_hw.config import preset
+from etalstm_hw.contract import ENGINE_OF, Engine, Memory, Opcode
 
 OPCODES = (Opcode.LOAD, Opcode.VECTOR, Opcode.STORE)
 TURNS = 40

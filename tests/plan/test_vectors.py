@@ -5,13 +5,13 @@ import pytest
 from etalstm.cells.cell import arrays
 from etalstm.cells.operation import equations
 from etalstm.errors import PlanError
-from etalstm.hw import contract
-from etalstm.hw.config import PRESETS
-from etalstm.hw.contract import Memory, Source, VectorOp
 from etalstm.plan.emit import Emitter
 from etalstm.plan.operands import Operand, Scratch
 from etalstm.plan.program import Program
 from etalstm.plan.vectors import Vectors
+from etalstm_hw import contract
+from etalstm_hw.config import PRESETS
+from etalstm_hw.contract import Memory, Source, VectorOp
 
 CONFIG = PRESETS["test"]
 TILES, SIZE = 2, 3

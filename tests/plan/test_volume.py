@@ -1,9 +1,9 @@
 """Bytes that instructions move."""
 
-from etalstm.hw.config import preset
-from etalstm.hw.contract import Opcode, Traffic
 from etalstm.plan.fold import Instruction
 from etalstm.plan.volume import Volume
+from etalstm_hw.config import preset
+from etalstm_hw.contract import Opcode, Traffic
 
 
 def test_each_lane_of_a_square_is_written_as_whole_beats():

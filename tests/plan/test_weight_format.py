@@ -10,12 +10,12 @@ from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import OffloadDevice, TrainingShape
 from etalstm.device.hardware import HardwareDevice
 from etalstm.errors import PlanError
-from etalstm.hw.config import preset
-from etalstm.hw.contract import Traffic
 from etalstm.network import LayerParameters, NetworkShape, initial_parameters
 from etalstm.plan.plan import Plan
 from etalstm.storage import Storage
 from etalstm.weight_format import BF16
+from etalstm_hw.config import preset
+from etalstm_hw.contract import Traffic
 from tests.cells.two_stages import TWO_STAGES
 from tests.plan.hazards import Hazards
 from tests.plan.machine import InterpretedAccelerator

@@ -3,9 +3,9 @@ import json
 import pytest
 
 from etalstm.errors import RunError
-from etalstm.hw.config import preset
 from etalstm.profile import profile as profiles
 from etalstm.profile.profile import Profile, load, model_digest, sizes_between
+from etalstm_hw.config import preset
 
 
 def profile(**changed):

@@ -11,10 +11,10 @@ import pytest
 
 from etalstm.cli import run
 from etalstm.commands.contract import FILES, render
-from etalstm.hw import contract
-from etalstm.hw.contract import Counter, Opcode, Register
-from etalstm.hw.image import check_of
 from etalstm.reference.contract import describe
+from etalstm_hw import contract
+from etalstm_hw.contract import Counter, Opcode, Register
+from etalstm_hw.image import check_of
 
 FOLDER = Path(__file__).parents[2] / "docs" / "contract"
 DESCRIBED = describe()
@@ -23,7 +23,7 @@ DESCRIBED = describe()
 @pytest.mark.parametrize("format", FILES)
 def test_the_committed_files_are_current(format):
     assert (FOLDER / FILES[format]).read_text() == render(format), (
-        "hw/contract has changed: run `eta-lstm contract` in the root of the repository, and commit docs/contract"
+        "etalstm_hw.contract has changed: run `eta-lstm contract` in the repository, and commit docs/contract"
     )
 
 
@@ -33,13 +33,13 @@ def test_every_field_is_explained_in_the_table_or_above_it():
         explained = {field["name"].partition("_")[0] for field in entry["fields"] if field["text"]}  # a_outer: a_inner
         for field in entry["fields"]:
             told = field["text"] or field["name"] in named or field["name"].partition("_")[0] in explained
-            assert told, f"{entry['name']}.{field['name']} is explained nowhere in hw/contract"
+            assert told, f"{entry['name']}.{field['name']} is explained nowhere in etalstm_hw.contract"
 
 
 @pytest.mark.parametrize("kind", ["registers", "counters"])
 def test_every_register_and_counter_is_explained(kind):
     for entry in DESCRIBED[kind]:
-        assert entry["text"], f"{entry['name']} has no comment in hw/contract"
+        assert entry["text"], f"{entry['name']} has no comment in etalstm_hw.contract"
 
 
 def test_registers_and_counters_are_all_there():

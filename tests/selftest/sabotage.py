@@ -4,9 +4,9 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
-from etalstm.hw.channel import Channel
-from etalstm.hw.fp.multiply import Multiplier
-from etalstm.hw.top import Top, top_signature
+from etalstm_hw.channel import Channel
+from etalstm_hw.fp.multiply import Multiplier
+from etalstm_hw.top import Top, top_signature
 
 SWITCHES = 0x3FC  # a register that the machine does not have
 STUCK_BIT, SWAPPED_PORTS, WRONG_MULTIPLIER = 1, 2, 4

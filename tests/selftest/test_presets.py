@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from etalstm.hw.config import PRESETS
 from etalstm.selftest import arithmetic, ports
 from etalstm.selftest.bench import Bench
+from etalstm_hw.config import PRESETS
 from tests.plan.machine import InterpretedAccelerator
 
 CHECKS = (

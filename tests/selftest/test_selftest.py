@@ -9,12 +9,12 @@ import pytest
 from etalstm.cli import run
 from etalstm.device.accelerator import Accelerator
 from etalstm.device.hardware import HardwareDevice
-from etalstm.hw.config import preset
-from etalstm.hw.contract import Register
 from etalstm.selftest.selftest import selftest
-from etalstm.sim.compiled.library import Design, build_library
-from etalstm.sim.simulation import Fault
-from etalstm.sim.transport import SimTransport
+from etalstm_hw.config import preset
+from etalstm_hw.contract import Register
+from etalstm_sim.compiled.library import Design, build_library
+from etalstm_sim.simulation import Fault
+from etalstm_sim.transport import SimTransport
 from tests.selftest.sabotage import (
     STUCK_BIT,
     SWAPPED_PORTS,
@@ -153,7 +153,7 @@ def test_the_command_passes_a_simulated_machine_in_well_under_a_minute(capsys, d
 
 
 def test_the_command_reports_a_failure_with_exit_code_1(capsys, monkeypatch):
-    monkeypatch.setattr("etalstm.sim.transport.SimTransport", Eventless)
+    monkeypatch.setattr("etalstm_sim.transport.SimTransport", Eventless)
     monkeypatch.setattr("etalstm.selftest.registers.EVENT_SECONDS", 0.1)
     monkeypatch.setattr("etalstm.device.accelerator._POLL_SECONDS", 0.01)
     assert run(["selftest", "--preset", "test", "--memory", str(MEMORY), "--json"]) == 1

@@ -3,11 +3,11 @@ from amaranth import Array, Cat, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from etalstm.hw.axi import AXI4, INCR, AXI4Lite, AXI4Read
-from etalstm.hw.config import Config
-from etalstm.hw.contract import Engine, Status
-from etalstm.hw.registers import Registers
-from etalstm.sim.compiled.library import Design, build_library
+from etalstm_hw.axi import AXI4, INCR, AXI4Lite, AXI4Read
+from etalstm_hw.config import Config
+from etalstm_hw.contract import Engine, Status
+from etalstm_hw.registers import Registers
+from etalstm_sim.compiled.library import Design, build_library
 
 BEATS = 16
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from etalstm.sim.compiled import toolchain
-from etalstm.sim.compiled.library import Options
-from etalstm.sim.compiled.sources import FOLDER
-from etalstm.sim.protocol import Driven, Shown
+from etalstm_sim.compiled import toolchain
+from etalstm_sim.compiled.library import Options
+from etalstm_sim.compiled.sources import FOLDER
+from etalstm_sim.protocol import Driven, Shown
 
 BEAT_BYTES = 4
 MEMORY_BYTES = 1 << 14

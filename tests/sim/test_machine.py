@@ -17,11 +17,11 @@ from etalstm.device.faults import (
     WriteError,
 )
 from etalstm.errors import BusyError
-from etalstm.hw import contract
-from etalstm.hw.contract import Memory, Opcode, Source, VectorOp
-from etalstm.hw.image import INSTRUCTION_BYTES, image_of
 from etalstm.network import NetworkShape, initial_parameters
-from etalstm.sim.simulation import Fault
+from etalstm_hw import contract
+from etalstm_hw.contract import Memory, Opcode, Source, VectorOp
+from etalstm_hw.image import INSTRUCTION_BYTES, image_of
+from etalstm_sim.simulation import Fault
 
 SHAPE = TrainingShape(NetworkShape(3, 5), batch=2, steps=2)
 WINDOW, PROGRAM = 1 << 20, 1 << 16  # bytes from the first window to the program, and of a window

@@ -6,11 +6,11 @@ import pytest
 
 from etalstm.cli import run
 from etalstm.device import open_device
-from etalstm.hw import contract
-from etalstm.hw.config import preset
-from etalstm.hw.contract import Opcode, Register
-from etalstm.hw.image import image_of
-from etalstm.sim.nodes import SimulatedNodes
+from etalstm_hw import contract
+from etalstm_hw.config import preset
+from etalstm_hw.contract import Opcode, Register
+from etalstm_hw.image import image_of
+from etalstm_sim.nodes import SimulatedNodes
 
 
 def test_trains_over_the_host_path_with_golden_bits(capsys):

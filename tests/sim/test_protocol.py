@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from etalstm.errors import DeviceError, ProtocolError
-from etalstm.sim.protocol import ADDRESS_FIRST, ALIGNED_BURSTS, WHOLE_BEATS, WHOLE_STROBES, rules
+from etalstm_sim.protocol import ADDRESS_FIRST, ALIGNED_BURSTS, WHOLE_BEATS, WHOLE_STROBES, rules
 from tests.sim.traces import IDLE, RESET, Trace, ar, aw, b, r, w
 
 ROOT = Path(__file__).parent.parent.parent

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from etalstm.errors import DeviceError, ProtocolError
-from etalstm.hw import contract
-from etalstm.hw.contract import Counter, Register, Status
-from etalstm.sim.simulation import Fault, Simulation, Stop
+from etalstm_hw import contract
+from etalstm_hw.contract import Counter, Register, Status
+from etalstm_sim.simulation import Fault, Simulation, Stop
 
 SOURCE, TARGET = 0x10000, 0x40000
 BURST_BYTES = 16 * 32

@@ -4,8 +4,8 @@ import pytest
 from etalstm.device.accelerator import Accelerator
 from etalstm.device.faults import DeviceTimeoutError, ReadError, WriteError
 from etalstm.errors import BusyError, DeviceError
-from etalstm.sim.simulation import Fault
-from etalstm.sim.transport import SimTransport
+from etalstm_sim.simulation import Fault
+from etalstm_sim.transport import SimTransport
 
 SOURCE, TARGET = 0x10000, 0x40000
 BURSTS = 16  # one per instruction, whose 32 bytes are a beat

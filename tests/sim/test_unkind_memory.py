@@ -9,13 +9,13 @@ from etalstm.device import TrainingShape
 from etalstm.device.accelerator import Accelerator
 from etalstm.device.faults import ProgramError
 from etalstm.device.hardware import HardwareDevice
-from etalstm.hw.config import preset
-from etalstm.hw.contract import Memory, Opcode, encode
-from etalstm.hw.image import image_of
 from etalstm.network import NetworkShape, initial_parameters
-from etalstm.sim.simulation import Fault
-from etalstm.sim.transport import SimTransport
 from etalstm.storage import Storage
+from etalstm_hw.config import preset
+from etalstm_hw.contract import Memory, Opcode, encode
+from etalstm_hw.image import image_of
+from etalstm_sim.simulation import Fault
+from etalstm_sim.transport import SimTransport
 
 SHAPE = TrainingShape(NetworkShape(3, 9, 2), batch=3, steps=3, storage=Storage("ms1", 0.2))
 MEMORY_BYTES = 1 << 20

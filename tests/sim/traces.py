@@ -2,7 +2,7 @@
 
 import ctypes
 
-from etalstm.sim.protocol import Checker, Driven, Rules, Shown
+from etalstm_sim.protocol import Checker, Driven, Rules, Shown
 
 BEAT_BYTES = 4
 ADDRESS = {"address": 0, "length": 0, "size": 2, "burst": 1, "id": 0}

@@ -7,11 +7,11 @@ from etalstm.cli import run
 from etalstm.data import Batches
 from etalstm.device import TrainingShape
 from etalstm.device.hardware import HardwareDevice
-from etalstm.hw.config import preset
 from etalstm.network import NetworkShape
 from etalstm.train.folder import CHECKPOINT
 from etalstm.train.settings import Settings
 from etalstm.train.sharing import choose_sharing
+from etalstm_hw.config import preset
 from tests.plan.machine import InterpretedAccelerator
 from tests.runs import DIGITS, log, train
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from etalstm import codec
-from etalstm.hw.codec.compress import Compressor
-from etalstm.hw.codec.narrow import NarrowCompressor, compressor
-from etalstm.hw.contract import BINARY32, STREAM_BLOCK, FloatFormat
+from etalstm_hw.codec.compress import Compressor
+from etalstm_hw.codec.narrow import NarrowCompressor, compressor
+from etalstm_hw.contract import BINARY32, STREAM_BLOCK, FloatFormat
 from tests.hw.codec.test_decompress import LENGTHS, SEED, SPECIAL, THRESHOLD, beats, bits, blocks, elements, run
 
 WORDS = [(4, 4), (8, 8), (8, 4), (8, 2), (4, 2)]

@@ -7,9 +7,9 @@ import pytest
 from amaranth.sim import Simulator
 
 from etalstm import codec
-from etalstm.hw.codec.decompress import Decompressor
-from etalstm.hw.codec.narrow import decompressor
-from etalstm.hw.contract import BINARY32, STREAM_BLOCK, FloatFormat
+from etalstm_hw.codec.decompress import Decompressor
+from etalstm_hw.codec.narrow import decompressor
+from etalstm_hw.contract import BINARY32, STREAM_BLOCK, FloatFormat
 
 SEED = 17
 THRESHOLD = 0.1

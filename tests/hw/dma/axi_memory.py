@@ -7,8 +7,8 @@ from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiBus, AxiRam
 
-from etalstm.sim.benches.unkindness import make_unkind
-from etalstm.sim.benches.watch import rules_of, start_watch
+from etalstm_sim.benches.unkindness import make_unkind
+from etalstm_sim.benches.watch import rules_of, start_watch
 
 LANES = int(os.environ["LANES"])
 BEAT_WORDS = int(os.environ["BEAT_WORDS"])
@@ -31,7 +31,7 @@ def window(channel):
 class FaultyRam(AxiRam):
     """An AxiRam with random stalls, extra latency and addresses that answer with an error.
 
-    A port that breaks AXI, on either side, fails the test, see :mod:`etalstm.sim.benches.watch`.
+    A port that breaks AXI, on either side, fails the test, see :mod:`etalstm_sim.benches.watch`.
 
     Parameters
     ----------

@@ -21,8 +21,8 @@ from axi_memory import (
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from etalstm import codec
-from etalstm.hw.contract import PARAMETERS, Memory, Opcode, Status, encode
-from etalstm.sim.benches.unkindness import pauses
+from etalstm_hw.contract import PARAMETERS, Memory, Opcode, Status, encode
+from etalstm_sim.benches.unkindness import pauses
 
 SEED = 21
 SCRATCH, QUEUE = int(Memory.SCRATCH), int(Memory.QUEUE)

@@ -23,8 +23,8 @@ from axi_memory import (
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from etalstm import codec
-from etalstm.hw.contract import LANE_ADDRESS_BITS, STREAM_INDEX, Memory, Opcode, Status, encode
-from etalstm.sim.benches.unkindness import pauses
+from etalstm_hw.contract import LANE_ADDRESS_BITS, STREAM_INDEX, Memory, Opcode, Status, encode
+from etalstm_sim.benches.unkindness import pauses
 
 SEED = 23
 DECOMPRESSOR_WORDS = int(os.environ["DECOMPRESSOR_WORDS"])

@@ -21,8 +21,8 @@ from axi_memory import (
 )
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from etalstm.hw.contract import LANE_ADDRESS_BITS, Memory, Opcode, Status, encode
-from etalstm.sim.benches.unkindness import pauses
+from etalstm_hw.contract import LANE_ADDRESS_BITS, Memory, Opcode, Status, encode
+from etalstm_sim.benches.unkindness import pauses
 
 SEED = 5
 SCRATCH, QUEUE = int(Memory.SCRATCH), int(Memory.QUEUE)

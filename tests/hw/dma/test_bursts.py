@@ -5,7 +5,7 @@ import random
 import pytest
 from amaranth.sim import Simulator
 
-from etalstm.hw.dma.bursts import Bursts
+from etalstm_hw.dma.bursts import Bursts
 
 BEAT_BYTES = 32
 SEED = 7

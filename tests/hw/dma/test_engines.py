@@ -7,12 +7,12 @@ from amaranth.hdl import Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from etalstm.hw.axi import AXI4, join
-from etalstm.hw.contract import BINARY32, INSTRUCTION_BITS, KIND_BITS, PARAMETERS, Opcode, Status
-from etalstm.hw.dma.load import LoadEngine
-from etalstm.hw.dma.store import StoreEngine
-from etalstm.hw.stream import LaneRead, LaneWrite, Windows, instruction_layout, vector_layout
-from etalstm.sim.benches.bench import run_bench
+from etalstm_hw.axi import AXI4, join
+from etalstm_hw.contract import BINARY32, INSTRUCTION_BITS, KIND_BITS, PARAMETERS, Opcode, Status
+from etalstm_hw.dma.load import LoadEngine
+from etalstm_hw.dma.store import StoreEngine
+from etalstm_hw.stream import LaneRead, LaneWrite, Windows, instruction_layout, vector_layout
+from etalstm_sim.benches.bench import run_bench
 
 ADDRESS_BITS = 24
 CHANNELS = 3

@@ -2,8 +2,8 @@
 
 from amaranth.sim import Simulator
 
-from etalstm.hw.contract import LANE_ADDRESS_BITS
-from etalstm.hw.dma.loop import LaneLoop
+from etalstm_hw.contract import LANE_ADDRESS_BITS
+from etalstm_hw.dma.loop import LaneLoop
 
 LOOPS = [
     {"lane_address": 5, "outer": 3, "inner": 4, "outer_stride": 100, "inner_stride": 7},

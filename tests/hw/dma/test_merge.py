@@ -8,8 +8,8 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.sim import Simulator
 
-from etalstm.hw.dma.merge import ReadMerge
-from etalstm.hw.dma.reader import Reader
+from etalstm_hw.dma.merge import ReadMerge
+from etalstm_hw.dma.reader import Reader
 
 SEED = 13
 BEAT_BYTES = 16

@@ -6,7 +6,7 @@ from collections import deque
 import pytest
 from amaranth.sim import Simulator
 
-from etalstm.hw.dma.reader import Reader
+from etalstm_hw.dma.reader import Reader
 
 BEAT_BYTES = 16
 SEED = 11

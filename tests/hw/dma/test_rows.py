@@ -7,9 +7,9 @@ from itertools import product
 import pytest
 from amaranth.sim import Simulator
 
-from etalstm.hw.contract import BINARY32, Opcode, Status, decode, encode
-from etalstm.hw.dma.rows import RowLoads
-from etalstm.hw.stream import Dispatched
+from etalstm_hw.contract import BINARY32, Opcode, Status, decode, encode
+from etalstm_hw.dma.rows import RowLoads
+from etalstm_hw.stream import Dispatched
 from tests.hw.dispatched import dispatched, targets
 
 SEED = 5

@@ -8,10 +8,10 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.sim import Simulator
 
-from etalstm.hw.axi import AXI4, join
-from etalstm.hw.dma.reader import Reader
-from etalstm.hw.dma.share import PortShare
-from etalstm.hw.dma.writer import Writer
+from etalstm_hw.axi import AXI4, join
+from etalstm_hw.dma.reader import Reader
+from etalstm_hw.dma.share import PortShare
+from etalstm_hw.dma.writer import Writer
 
 BEAT_BYTES = 16
 SEED = 17

@@ -3,8 +3,8 @@
 import pytest
 from amaranth.sim import Simulator
 
-from etalstm.hw.contract import BINARY32, Memory, Opcode, encode
-from etalstm.hw.dma.store import StoreEngine
+from etalstm_hw.contract import BINARY32, Memory, Opcode, encode
+from etalstm_hw.dma.store import StoreEngine
 
 STORE = {"memory": Memory.SCRATCH, "outer": 1, "inner": 1, "address": 8}
 STREAM = STORE | {"compressed": 1, "first": 1, "start": 100, "end": 200}

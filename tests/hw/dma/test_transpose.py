@@ -5,7 +5,7 @@ import random
 import pytest
 from amaranth.sim import Simulator
 
-from etalstm.hw.dma.transpose import Transposer
+from etalstm_hw.dma.transpose import Transposer
 
 SEED = 9
 WORD_BITS = 8

@@ -6,7 +6,7 @@ from collections import deque
 import pytest
 from amaranth.sim import Simulator
 
-from etalstm.hw.dma.writer import Writer
+from etalstm_hw.dma.writer import Writer
 
 BEAT_BYTES = 16
 SEED = 13

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
-from etalstm.hw.contract import BINARY32, FloatFormat
-from etalstm.hw.fp.activation import Activation
-from etalstm.hw.fp.add import Adder
-from etalstm.hw.fp.multiply import Multiplier
-from etalstm.sim.arithmetic.units import Units
+from etalstm_hw.contract import BINARY32, FloatFormat
+from etalstm_hw.fp.activation import Activation
+from etalstm_hw.fp.add import Adder
+from etalstm_hw.fp.multiply import Multiplier
+from etalstm_sim.arithmetic.units import Units
 
 SMALL, HALF, BRAIN = FloatFormat(4, 3), FloatFormat(5, 10), FloatFormat(8, 7)
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from etalstm.golden import arithmetic
-from etalstm.hw.contract import BINARY32, FloatFormat
-from etalstm.hw.fp.add import Adder
+from etalstm_hw.contract import BINARY32, FloatFormat
+from etalstm_hw.fp.add import Adder
 
 SIGN = 0x80000000
 ONE, MINUS_ONE, ZERO = 0x3F800000, 0xBF800000, 0

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from etalstm.hw.contract import BINARY32
-from etalstm.sim.arithmetic import exact as integers
-from etalstm.sim.arithmetic import prove_arithmetic as prove
+from etalstm_hw.contract import BINARY32
+from etalstm_sim.arithmetic import exact as integers
+from etalstm_sim.arithmetic import prove_arithmetic as prove
 
 
 class Fake:

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from etalstm.hw.fp import tables
+from etalstm_hw.fp import tables
 
 
 def test_coefficients_fit_their_fields():

@@ -6,9 +6,9 @@ from collections import deque
 from amaranth.hdl import ClockDomain, ClockSignal, Elaboratable, Module, ResetSignal
 from amaranth.sim import Simulator
 
-from etalstm.hw.contract import Status
-from etalstm.hw.image import image_of
-from etalstm.hw.program.sequencer import Sequencer
+from etalstm_hw.contract import Status
+from etalstm_hw.image import image_of
+from etalstm_hw.program.sequencer import Sequencer
 
 PROGRAM = 1 << 14  # byte address
 ADDRESS_BITS = 20

@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from etalstm.hw.contract import ADDRESS_BITS, ADVANCES, ENGINE_OF, HEADER, TARGET_BITS, Opcode, decode, encode
-from etalstm.hw.stream import CHANNEL_ENGINES
+from etalstm_hw.contract import ADDRESS_BITS, ADVANCES, ENGINE_OF, HEADER, TARGET_BITS, Opcode, decode, encode
+from etalstm_hw.stream import CHANNEL_ENGINES
 
 
 def walk(words):

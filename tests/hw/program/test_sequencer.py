@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from etalstm.hw.contract import (
+from etalstm_hw.contract import (
     ADDRESS_BITS,
     ADDRESS_REGISTERS,
     ADVANCES,
@@ -16,8 +16,8 @@ from etalstm.hw.contract import (
     Status,
     encode,
 )
-from etalstm.hw.image import INSTRUCTION_BYTES, image_of
-from etalstm.hw.program.sequencer import SEQUENCER_ENGINE
+from etalstm_hw.image import INSTRUCTION_BYTES, image_of
+from etalstm_hw.program.sequencer import SEQUENCER_ENGINE
 from tests.hw.program.machine import ADDRESS_BITS as PORT_BITS
 from tests.hw.program.machine import Run
 from tests.hw.program.reference import execute

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from etalstm.golden import activation
-from etalstm.sim.arithmetic.prove import STRIDE, prove_activation
+from etalstm_sim.arithmetic.prove import STRIDE, prove_activation
 
 
 class Fake:

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from etalstm.sim.arithmetic.units import Units
+from etalstm_sim.arithmetic.units import Units
 
 
 class Delayed(wiring.Component):

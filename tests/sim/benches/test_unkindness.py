@@ -6,9 +6,9 @@ import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
 
-from etalstm.sim.benches.axi_memory import AxiMemory
-from etalstm.sim.benches.bench import run_bench
-from etalstm.sim.benches.unkindness import pauses
+from etalstm_sim.benches.axi_memory import AxiMemory
+from etalstm_sim.benches.bench import run_bench
+from etalstm_sim.benches.unkindness import pauses
 from tests.sim.wire import BEATS, BURSTS, Wire, begin
 
 LIMIT_CYCLES = 60 * BEATS * BURSTS

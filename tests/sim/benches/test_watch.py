@@ -8,8 +8,8 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from etalstm.errors import ProtocolError
-from etalstm.sim.benches.bench import run_bench
-from etalstm.sim.benches.watch import rules_of, start_watch, watch
+from etalstm_sim.benches.bench import run_bench
+from etalstm_sim.benches.watch import rules_of, start_watch, watch
 from tests.sim.wire import Wire, begin
 
 # What is driven in one cycle after the other, and the breach that it is: rule, channel, cycle of those.

@@ -8,11 +8,11 @@ import pytest
 from etalstm.device import TrainingShape
 from etalstm.device.accelerator import Accelerator
 from etalstm.device.hardware import HardwareDevice
-from etalstm.hw.config import preset
-from etalstm.hw.contract import Register
 from etalstm.network import NetworkShape, initial_parameters
-from etalstm.sim.compiled.library import build_library, design, is_apart
-from etalstm.sim.transport import SimTransport
+from etalstm_hw.config import preset
+from etalstm_hw.contract import Register
+from etalstm_sim.compiled.library import build_library, design, is_apart
+from etalstm_sim.transport import SimTransport
 
 NAME = "test"
 CONFIG = preset(NAME)
@@ -60,7 +60,7 @@ def test_a_waveform_shows_the_channels_too(apart, tmp_path):
 def test_only_machines_of_many_channels_are_taken_apart(monkeypatch):
     assert not is_apart(preset("bench")) and is_apart(preset("vcu128"))
     assert design(CONFIG).channel is None
-    monkeypatch.setattr("etalstm.sim.compiled.library.APART_CHANNELS", CONFIG.channels)
+    monkeypatch.setattr("etalstm_sim.compiled.library.APART_CHANNELS", CONFIG.channels)
     many = design(CONFIG)
     assert many.channels == CONFIG.channels
     assert "module channel(" in many.channel.verilog

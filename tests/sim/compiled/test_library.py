@@ -2,13 +2,13 @@ from dataclasses import replace
 
 import pytest
 
-from etalstm.hw.config import preset
-from etalstm.hw.contract import Register
-from etalstm.sim.compiled import library
-from etalstm.sim.compiled.glue import glue
-from etalstm.sim.compiled.library import build_library, design, repeated_modules
-from etalstm.sim.compiled.toolchain import ToolchainError
-from etalstm.sim.simulation import Simulation
+from etalstm_hw.config import preset
+from etalstm_hw.contract import Register
+from etalstm_sim.compiled import library
+from etalstm_sim.compiled.glue import glue
+from etalstm_sim.compiled.library import build_library, design, repeated_modules
+from etalstm_sim.compiled.toolchain import ToolchainError
+from etalstm_sim.simulation import Simulation
 
 
 def test_builds_once(echo_design, echo_library):

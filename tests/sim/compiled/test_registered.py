@@ -1,5 +1,5 @@
-from etalstm.sim.compiled.lint import lint
-from etalstm.sim.compiled.registered import MODULE, registered
+from etalstm_sim.compiled.lint import lint
+from etalstm_sim.compiled.registered import MODULE, registered
 
 PORTS = [
     {"name": "clk", "direction": "input", "width": 1},

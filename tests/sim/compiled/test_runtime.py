@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from etalstm.sim.compiled import runtime
-from etalstm.sim.compiled.toolchain import run_tool
+from etalstm_sim.compiled import runtime
+from etalstm_sim.compiled.toolchain import run_tool
 
 MAKEFILE = """verilated.o: {root}/include/verilated.cpp
 	g++ {flags} -I. -I{root}/include -c -o verilated.o {root}/include/verilated.cpp

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from etalstm.sim.compiled import toolchain
-from etalstm.sim.compiled.toolchain import ToolchainError
+from etalstm_sim.compiled import toolchain
+from etalstm_sim.compiled.toolchain import ToolchainError
 
 
 def test_names_what_to_install(monkeypatch):

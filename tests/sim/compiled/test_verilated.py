@@ -2,8 +2,8 @@
 
 import pytest
 
-from etalstm.sim.compiled import runtime, verilated
-from etalstm.sim.compiled.toolchain import run_tool
+from etalstm_sim.compiled import runtime, verilated
+from etalstm_sim.compiled.toolchain import run_tool
 
 MAKE = "make: Entering directory 'objects'"
 COMPILATION = "c++  -I.  -MMD -DVERILATOR=1 -O3 -c -o one.o one.cpp"

@@ -9,19 +9,19 @@ import pytest
 from etalstm.architecture import ARCHITECTURES
 from etalstm.cli import run
 from etalstm.errors import DeviceError
-from etalstm.hw.config import preset
-from etalstm.hw.contract import PAGE_BYTES, Engine, Opcode, Status, encode
-from etalstm.hw.image import image_of
-from etalstm.sim.compiled.library import build_library, design
-from etalstm.sim.coverage import measure
-from etalstm.sim.coverage.bins import ANOTHER_CHANNEL, ANY, NO_OPCODE, STALLS, TWO_GROUPS, Bin, all_bins, impossible
-from etalstm.sim.coverage.cases import Case, cases
-from etalstm.sim.coverage.handmade import LOADED, PAGES, Program
-from etalstm.sim.coverage.measure import SETTINGS, Coverage
-from etalstm.sim.coverage.recorder import blamed, executed
-from etalstm.sim.coverage.runs import BASE, STALL, Machine
-from etalstm.sim.coverage.summary import Summary
-from etalstm.sim.simulation import Fault
+from etalstm_hw.config import preset
+from etalstm_hw.contract import PAGE_BYTES, Engine, Opcode, Status, encode
+from etalstm_hw.image import image_of
+from etalstm_sim.compiled.library import build_library, design
+from etalstm_sim.coverage import measure
+from etalstm_sim.coverage.bins import ANOTHER_CHANNEL, ANY, NO_OPCODE, STALLS, TWO_GROUPS, Bin, all_bins, impossible
+from etalstm_sim.coverage.cases import Case, cases
+from etalstm_sim.coverage.handmade import LOADED, PAGES, Program
+from etalstm_sim.coverage.measure import SETTINGS, Coverage
+from etalstm_sim.coverage.recorder import blamed, executed
+from etalstm_sim.coverage.runs import BASE, STALL, Machine
+from etalstm_sim.coverage.summary import Summary
+from etalstm_sim.simulation import Fault
 from tests.plan.machine import InterpretedAccelerator
 
 CONFIG = preset("test")

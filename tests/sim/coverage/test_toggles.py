@@ -5,17 +5,17 @@ from collections import Counter
 import pytest
 
 from etalstm.architecture import ARCHITECTURES
-from etalstm.hw.config import preset
-from etalstm.hw.contract import Register, Status
-from etalstm.sim.compiled.library import build_library, design
-from etalstm.sim.coverage.cases import Case
-from etalstm.sim.coverage.constants import constant_bits
-from etalstm.sim.coverage.excuses import excuse
-from etalstm.sim.coverage.handmade import Program
-from etalstm.sim.coverage.observed import is_left_out, observed
-from etalstm.sim.coverage.runs import Machine
-from etalstm.sim.coverage.toggles import CONSTANT, add_toggles, control_modules, module_toggles, read_toggles
-from etalstm.sim.simulation import Simulation
+from etalstm_hw.config import preset
+from etalstm_hw.contract import Register, Status
+from etalstm_sim.compiled.library import build_library, design
+from etalstm_sim.coverage.cases import Case
+from etalstm_sim.coverage.constants import constant_bits
+from etalstm_sim.coverage.excuses import excuse
+from etalstm_sim.coverage.handmade import Program
+from etalstm_sim.coverage.observed import is_left_out, observed
+from etalstm_sim.coverage.runs import Machine
+from etalstm_sim.coverage.toggles import CONSTANT, add_toggles, control_modules, module_toggles, read_toggles
+from etalstm_sim.simulation import Simulation
 
 CONFIG = preset("test")
 POINT = "C '\x01f\x02top.v\x01t\x02toggle\x01page\x02v_toggle/{}\x01o\x02{}\x01h\x02TOP' {}\n"

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from etalstm.cli import run
-from etalstm.sim.faults import campaign
-from etalstm.sim.faults.campaign import Bench, Outcome
-from etalstm.sim.faults.faulty import Hang, Kind, Moment
-from etalstm.sim.simulation import Glitch
+from etalstm_sim.faults import campaign
+from etalstm_sim.faults.campaign import Bench, Outcome
+from etalstm_sim.faults.faulty import Hang, Kind, Moment
+from etalstm_sim.simulation import Glitch
 
 AT_ONCE = Moment(0, 0, 0)
 

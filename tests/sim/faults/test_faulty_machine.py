@@ -6,10 +6,10 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
 from etalstm.errors import ProtocolError
-from etalstm.hw import contract
-from etalstm.hw.contract import Register
-from etalstm.sim.compiled.library import Design, build_library
-from etalstm.sim.simulation import Simulation, Stop
+from etalstm_hw import contract
+from etalstm_hw.contract import Register
+from etalstm_sim.compiled.library import Design, build_library
+from etalstm_sim.simulation import Simulation, Stop
 from tests.sim.conftest import BEATS, ECHO_CONFIG, Echo
 
 SOURCE, TARGET = 0x10000, 0x40000

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from etalstm.hw.config import preset
-from etalstm.hw.contract import Engine, Memory, Opcode, Source, Status, VectorOp, encode
-from etalstm.sim import checks
-from etalstm.sim.checks.model import Model
-from etalstm.sim.programs.refusals import Sizes
+from etalstm_hw.config import preset
+from etalstm_hw.contract import Engine, Memory, Opcode, Source, Status, VectorOp, encode
+from etalstm_sim import checks
+from etalstm_sim.checks.model import Model
+from etalstm_sim.programs.refusals import Sizes
 
 SIZES = Sizes(preset("test"), 100, 1)
 HALT = encode(Opcode.HALT)
@@ -30,13 +30,13 @@ def ends(*words, sizes=SIZES, **options):
 def test_shares_with_the_hardware_what_it_says_and_nothing_else():
     parsed = [ast.parse(path.read_text()) for path in Path(checks.__file__).parent.glob("*.py")]
     found = {
-        f"{node.module}.{name.name}" if node.module == "etalstm.hw" else node.module
+        f"{node.module}.{name.name}" if node.module == "etalstm_hw" else node.module
         for node in (node for tree in parsed for node in ast.walk(tree))
         if isinstance(node, ast.ImportFrom) and node.module.startswith("etalstm")
         for name in node.names
     }
-    others = {module for module in found if not module.startswith("etalstm.sim.checks.")}
-    assert others == {"etalstm.hw.contract", "etalstm.hw.config", "etalstm.sim.programs.refusals"}
+    others = {module for module in found if not module.startswith("etalstm_sim.checks.")}
+    assert others == {"etalstm_hw.contract", "etalstm_hw.config", "etalstm_sim.programs.refusals"}
     assert not any(isinstance(node, ast.Import) and "etalstm" in ast.unparse(node) for t in parsed for node in t.body)
 
 

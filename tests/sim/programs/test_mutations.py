@@ -7,10 +7,10 @@ import pytest
 
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.faults import ProgramError, StuckError
-from etalstm.hw import contract
-from etalstm.hw.contract import FIELDS, Opcode, Register
-from etalstm.hw.image import image_of, words_of
 from etalstm.network import NetworkShape, initial_parameters
+from etalstm_hw import contract
+from etalstm_hw.contract import FIELDS, Opcode, Register
+from etalstm_hw.image import image_of, words_of
 
 SHAPE = TrainingShape(NetworkShape(3, 5, 2), batch=3, steps=2)
 MEMORY_BYTES = 1 << 20

@@ -9,19 +9,19 @@ import pytest
 
 from etalstm.cli import run
 from etalstm.errors import DeviceError
-from etalstm.hw import contract
-from etalstm.hw.config import preset
-from etalstm.hw.contract import Engine, Memory, Opcode, Source, Status, VectorOp, encode
-from etalstm.sim.checks import engines, model
-from etalstm.sim.checks.control import Control, Refusal
-from etalstm.sim.checks.model import Ending
-from etalstm.sim.checks.pairs import Pairs
-from etalstm.sim.checks.streams import Reading, Room, Streams
-from etalstm.sim.programs import near_valid
-from etalstm.sim.programs.changes import NETWORKS, Cases
-from etalstm.sim.programs.near_valid import MACHINE, MODEL, NearValid
-from etalstm.sim.programs.outcome import Run
-from etalstm.sim.programs.refusals import ENDS, Change, Expected, Sizes, expected
+from etalstm_hw import contract
+from etalstm_hw.config import preset
+from etalstm_hw.contract import Engine, Memory, Opcode, Source, Status, VectorOp, encode
+from etalstm_sim.checks import engines, model
+from etalstm_sim.checks.control import Control, Refusal
+from etalstm_sim.checks.model import Ending
+from etalstm_sim.checks.pairs import Pairs
+from etalstm_sim.checks.streams import Reading, Room, Streams
+from etalstm_sim.programs import near_valid
+from etalstm_sim.programs.changes import NETWORKS, Cases
+from etalstm_sim.programs.near_valid import MACHINE, MODEL, NearValid
+from etalstm_sim.programs.outcome import Run
+from etalstm_sim.programs.refusals import ENDS, Change, Expected, Sizes, expected
 
 HALT, SIZES = encode(Opcode.HALT), Sizes(preset("test"), 100, 1)
 LOAD = encode(Opcode.LOAD, outer=2, inner=2, memory=Memory.SCRATCH, address=10, wait_vector=3)

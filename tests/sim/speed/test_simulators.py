@@ -7,8 +7,8 @@ import pytest
 
 from etalstm.cli import run
 from etalstm.errors import DeviceError
-from etalstm.sim.compiled.library import build_library
-from etalstm.sim.speed import builds, protocol_cost
+from etalstm_sim.compiled.library import build_library
+from etalstm_sim.speed import builds, protocol_cost
 
 
 def test_both_simulators_run_the_same_pass(capsys):

@@ -1,0 +1,98 @@
+"""Takes a memory port away from its manager without leaving the memory with half a transaction."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out
+
+from etalstm_boards.crossing import channels_of
+
+COUNT_BITS = 10  # bursts under way: far above what the queues and the memory hold
+AHEAD = 32  # write bursts whose addresses are out before their data
+
+
+class Isolator(wiring.Component):
+    """Passes a bus through; on request, ends what is under way on its own and lets nothing more out.
+
+    While ``stop`` is set, no address enters. Write data that an address has promised are made up, with no byte enabled.
+    A memory with check bits may write them all the same: an interrupted write may leave any bytes at its addresses.
+    Answers are taken and dropped. ``quiet`` tells that nothing is under way any more. The manager may be reset, even
+    asynchronously, while ``stop`` is set: what the memory was offered is in registers here. Addresses and write data
+    are delayed by a cycle, answers not; a beat passes in every cycle.
+
+    Parameters
+    ----------
+    bus : wiring.Signature
+        An AXI4 or AXI4Read manager.
+
+    Members
+    -------
+    manager : :py:`In(bus)`
+    port : :py:`Out(bus)`
+    stop : :py:`In(1)`
+    quiet : :py:`Out(1)`
+    """
+
+    def __init__(self, bus: wiring.Signature):
+        self._bus = bus
+        super().__init__({"manager": In(bus), "port": Out(bus), "stop": In(1), "quiet": Out(1)})
+
+    def elaborate(self, platform):
+        """Count bursts that are not answered, and write bursts whose data are not out."""
+        m = Module()
+        port = self.port
+        begins = self._register(m, "ar", ~self.stop)
+        quiet = self._answers(m, "r", begins, port.rvalid & port.rready & port.rlast)
+        if "awvalid" in self._bus.members:
+            m.submodules.lengths = lengths = SyncFIFO(width=len(port.awlen), depth=AHEAD)
+            begins = self._register(m, "aw", ~self.stop & lengths.w_rdy)
+            m.d.comb += [lengths.w_data.eq(self.manager.awlen), lengths.w_en.eq(begins)]
+            quiet &= self._answers(m, "b", begins, port.bvalid & port.bready)  # that is after a burst's last beat
+            self._data(m, lengths)
+        m.d.comb += self.quiet.eq(self.stop & quiet)
+        return m
+
+    def _register(self, m, channel, go):
+        """Pass a channel through a register while `go`; give when something enters."""
+        valid, ready = f"{channel}valid", f"{channel}ready"
+        port, manager = self.port, self.manager
+        enters = Signal(name=f"{channel}_enters")
+        m.d.comb += [
+            getattr(manager, ready).eq(go & (~getattr(port, valid) | getattr(port, ready))),
+            enters.eq(getattr(manager, valid) & getattr(manager, ready)),
+        ]
+        with m.If(getattr(port, ready)):
+            m.d.sync += getattr(port, valid).eq(0)
+        with m.If(enters):
+            m.d.sync += getattr(port, valid).eq(1)
+            m.d.sync += [getattr(port, name).eq(getattr(manager, name)) for name in channels_of(self._bus)[channel]]
+        return enters
+
+    def _answers(self, m, channel, begins, ends):
+        """Pass answers on, or take them while stopped; give whether no burst waits for one."""
+        port, manager = self.port, self.manager
+        valid, ready = f"{channel}valid", f"{channel}ready"
+        count = Signal(COUNT_BITS, name=f"{channel}_count")
+        m.d.sync += count.eq(count + begins - ends)
+        m.d.comb += [
+            getattr(port, ready).eq(getattr(manager, ready) | self.stop),
+            getattr(manager, valid).eq(getattr(port, valid) & ~self.stop),
+            *(getattr(manager, name).eq(getattr(port, name)) for name in channels_of(self._bus)[channel]),
+        ]
+        return count == 0
+
+    def _data(self, m, lengths):
+        """Give every burst its beats, after its address: real ones, or made up ones while stopped."""
+        port = self.port
+        left, middle = Signal(len(port.awlen)), Signal()  # beats after this one, inside of a burst
+        last, made_up = Signal(), Signal()
+        beat = self._register(m, "w", ~self.stop & lengths.r_rdy) | made_up
+        m.d.comb += [
+            last.eq(Mux(middle, left, lengths.r_data) == 0),
+            made_up.eq(self.stop & lengths.r_rdy & (~port.wvalid | port.wready)),
+            lengths.r_en.eq(beat & last),
+        ]
+        with m.If(made_up):
+            m.d.sync += [port.wvalid.eq(1), port.wstrb.eq(0), port.wlast.eq(last)]
+        with m.If(beat):
+            m.d.sync += [middle.eq(~last), left.eq(Mux(middle, left, lengths.r_data) - 1)]

@@ -1,0 +1,88 @@
+"""Which port of the memory, and which part of the chip, each port of the accelerator gets: decided here only.
+
+The memory of the cards is 32 pseudo channels of 256 MiB, each with a port of its own; through the controller's switch
+every port reaches all of it, its own part with the least delay. A configuration whose ``port_bytes`` is that size has
+its channels' windows behind their ports, which are therefore the first ones, and its programs behind the next, which is
+the sequencer's. The host sees the memory at address 0 of its DMA.
+"""
+
+from dataclasses import dataclass
+
+from etalstm_boards.axi3 import ADDRESS_BITS, DATA_BITS
+from etalstm_hw.config import Config
+
+PORTS = 32
+PORT_BYTES = 1 << 28  # of the pseudo channel behind a port
+MEMORY_BYTES = PORTS * PORT_BYTES
+REGIONS = 3  # of the chip (SLRs); memory and PCIe are in the first
+
+
+@dataclass(frozen=True)
+class PortMap:
+    """Ports of the memory by their users.
+
+    Members
+    -------
+    channels : tuple of int
+        For each port that channels share, in the order of :class:`etalstm_hw.top.Top`.
+    broadcasters : tuple of int
+        Likewise.
+    sequencer, host : int
+    """
+
+    channels: tuple[int, ...]
+    broadcasters: tuple[int, ...]
+    sequencer: int
+    host: int
+
+    @property
+    def accelerator(self) -> tuple[int, ...]:
+        """The port of the memory for each of the accelerator's, in its order."""
+        return (*self.channels, *self.broadcasters, self.sequencer)
+
+    @property
+    def used(self) -> tuple[int, ...]:
+        """All that are connected, in ascending order."""
+        return tuple(sorted((*self.accelerator, self.host)))
+
+
+def port_map(config: Config) -> PortMap:
+    """Give the first ports to the channels, in order, the next to sequencer and broadcasters, and the last to the host.
+
+    So each of the controller's two halves has a port that is used, from which it takes its clock.
+
+    Raises
+    ------
+    ValueError
+        If there are more users than ports, or the accelerator's are not as wide as the memory's, or take another part
+        of the memory for their own.
+    """
+    if (config.beat_bits, config.address_bits) != (DATA_BITS, ADDRESS_BITS):
+        raise ValueError(
+            f"the card's memory ports have {DATA_BITS} bits of data and {ADDRESS_BITS} of address, the accelerator's "
+            f"{config.beat_bits} and {config.address_bits}"
+        )
+    if config.port_bytes != PORT_BYTES:
+        raise ValueError(f"behind each of the card's memory ports are {PORT_BYTES} bytes, not {config.port_bytes}")
+    if config.ports + 1 > PORTS:
+        raise ValueError(
+            f"{config.channels} channels, {config.channels_per_port} to a port, {config.broadcasters} broadcasters, "
+            f"the sequencer and the host need {config.ports + 1} memory ports, the card has {PORTS}"
+        )
+    sequencer = config.channel_ports
+    return PortMap(
+        channels=tuple(range(sequencer)),
+        broadcasters=tuple(range(sequencer + 1, config.ports)),
+        sequencer=sequencer,
+        host=PORTS - 1,
+    )
+
+
+def region_of_channel(config: Config, channel: int) -> int:
+    """Give the region of the chip (SLR) where a channel lies: equal shares, the channels of a port together.
+
+    The first region holds the controllers of memory and host link besides, so it gets the smallest share.
+    """
+    shared = config.channel_ports
+    port = channel // config.channels_per_port
+    return REGIONS - 1 - (shared - 1 - port) * REGIONS // shared

@@ -1,0 +1,67 @@
+"""Pairs small LUTs: each LUT of the part has six inputs, or two outputs of five inputs."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from etalstm_boards.resources.synthesis import Cell
+
+PAIRED_INPUTS = 5
+_COMMON_ENOUGH = 64  # a net of more readers, a select of a wide multiplexer, is tried with its nearest readers only
+
+
+def pairs(cells: Iterable[Cell]) -> int:
+    """Count the pairs of LUTs that fit one LUT of the part.
+
+    Two LUTs are paired if they share an input and have no more than five different ones between them. Those that feed a
+    carry chain stay alone, since the chain takes both outputs. Shift registers of up to 16 bits go in pairs where the
+    taps are the same. Greedy, those that share most first: a vendor's tool, which also pairs what shares nothing where
+    room is short, finds more.
+    """
+    cells = list(cells)
+    chained = {bit for cell in cells if cell.type == "CARRY4" for port in ("S", "DI") for bit in cell.inputs[port]}
+    inputs, readers = [], defaultdict(list)
+    for cell in cells:
+        nets = frozenset(bit for bits in cell.inputs.values() for bit in bits if isinstance(bit, int))
+        if cell.type.startswith("LUT") and len(nets) <= PAIRED_INPUTS and not chained & set(cell.outputs["O"]):
+            for net in nets:
+                readers[net].append(len(inputs))
+            inputs.append(nets)
+    return _match(inputs, readers) + _shift_registers(cells)
+
+
+def _match(inputs: list[frozenset], readers: dict[int, list[int]]) -> int:
+    """Match greedily: first those that share four inputs or more, at last those that share one."""
+    free, found = set(range(len(inputs))), 0
+    for least in range(PAIRED_INPUTS - 1, 0, -1):
+        for one in sorted(free):
+            if one not in free:
+                continue
+            other = _partner(one, least, inputs, readers, free)
+            if other is not None:
+                free -= {one, other}
+                found += 1
+    return found
+
+
+def _partner(
+    one: int, least: int, inputs: list[frozenset], readers: dict[int, list[int]], free: set[int]
+) -> int | None:
+    for net in sorted(inputs[one], key=lambda net: len(readers[net])):
+        tried = 0
+        for other in readers[net]:
+            if other <= one or other not in free:
+                continue
+            if len(inputs[one] & inputs[other]) >= least and len(inputs[one] | inputs[other]) <= PAIRED_INPUTS:
+                return other
+            tried += 1
+            if tried == _COMMON_ENOUGH:
+                break
+    return None
+
+
+def _shift_registers(cells: Iterable[Cell]) -> int:
+    taps = defaultdict(int)
+    for cell in cells:
+        if cell.type == "SRL16E":
+            taps[tuple(bit for port, bits in sorted(cell.inputs.items()) if port != "D" for bit in bits)] += 1
+    return sum(number // 2 for number in taps.values())

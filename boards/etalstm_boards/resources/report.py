@@ -1,0 +1,121 @@
+"""Counts what a design takes of a part, unit by unit."""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+
+from etalstm_boards.part import Resources
+from etalstm_boards.resources.count import count
+from etalstm_boards.resources.depth import Path, timing
+from etalstm_boards.resources.packing import pairs
+from etalstm_boards.resources.synthesis import Netlist, synthesise
+from etalstm_boards.resources.units import Hierarchy, Unit
+
+
+@dataclass(frozen=True)
+class Row:
+    """A unit of the design.
+
+    Members
+    -------
+    name : the module
+    instances : of it in the design
+    each : what one takes, without the units that it uses, LUTs in pairs where they fit
+    unpaired : LUTs of one if each were alone: an upper bound
+    deepest : the deepest path that ends in it or meets in it; none if it has no logic between registers
+    memories : for each memory what it became, in one instance
+    """
+
+    name: str
+    instances: int
+    each: Resources
+    unpaired: int
+    deepest: Path | None
+    memories: Mapping[str, str]
+
+    @property
+    def total(self) -> Resources:
+        """What all instances take."""
+        return self.each * self.instances
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a design takes, the unit that takes most LUTs first."""
+
+    rows: list[Row]
+
+    @property
+    def total(self) -> Resources:
+        """What the design takes."""
+        return sum((row.total for row in self.rows), Resources())
+
+    @property
+    def unpaired(self) -> int:
+        """LUTs of the design if each were alone."""
+        return sum(row.unpaired * row.instances for row in self.rows)
+
+    @property
+    def deepest(self) -> Row:
+        """The row with the deepest path."""
+        return max(self.rows, key=lambda row: row.deepest.weight if row.deepest else -1)
+
+
+def report(verilog: str, top: str, progress: Callable[[str], None] = lambda _: None) -> Report:
+    """Synthesise every unit of a design once, on all cores, and multiply by its instances.
+
+    Parameters
+    ----------
+    verilog : str
+        As :func:`etalstm_hw.generate.verilog` gives it.
+    top : str
+        The outermost module.
+    progress : function
+        Told the name of each unit before it is synthesised; called by several threads.
+
+    Raises
+    ------
+    SynthesisError
+        If there is no Yosys, or it fails.
+    """
+    units = Hierarchy(verilog, top).units()
+    instances = _instances(units)
+    netlists = _synthesise(units, progress)
+    rows, timings = [], {}
+    for key, unit in units.items():
+        netlist = netlists[key]
+        stubs = {stub: (timings[child], units[child].name, ports) for stub, (child, ports) in unit.stubs.items()}
+        last = key == next(reversed(units))
+        timings[key] = timing(netlist, unit.ports, stubs, outermost=last)
+        alone = count(netlist.cells, stubs)
+        each = replace(alone, lut=alone.lut - pairs(netlist.cells))
+        rows.append(Row(unit.name, instances[key], each, alone.lut, timings[key].deepest, netlist.memories))
+    return Report(sorted(rows, key=lambda row: -row.total.lut))
+
+
+def _synthesise(units: Mapping[str, Unit], progress: Callable[[str], None]) -> dict[str, Netlist]:
+    """Give the netlist of each unit. Those with most text are begun first; the first that fails ends it."""
+
+    def build(unit: Unit) -> Netlist:
+        progress(unit.name)
+        return synthesise(unit)
+
+    order = sorted(units, key=lambda key: -len(units[key].text))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # Yosys is a process of its own, so threads suffice
+        netlists = {pool.submit(build, units[key]): key for key in order}
+        try:
+            return {netlists[netlist]: netlist.result() for netlist in as_completed(netlists)}
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _instances(units: Mapping[str, Unit]) -> Counter:
+    """Count the instances of each unit in the outermost one, which is the last."""
+    counts = Counter({next(reversed(units)): 1})
+    for key, unit in reversed(units.items()):
+        for child, times in unit.uses.items():
+            counts[child] += counts[key] * times
+    return counts

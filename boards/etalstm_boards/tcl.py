@@ -1,0 +1,159 @@
+"""The Tcl that a build sources: IP, constraints, places, and checks that stop it."""
+
+import textwrap
+
+from etalstm_boards.clocking import Clocking
+from etalstm_boards.hbm import MODULE as HBM
+from etalstm_boards.hbm import properties as hbm_properties
+from etalstm_boards.part import Resources
+from etalstm_boards.pcie import MODULE as XDMA
+from etalstm_boards.pcie import Link
+from etalstm_boards.ports import REGIONS, port_map, region_of_channel
+from etalstm_hw.config import Config
+from etalstm_hw.groups import path_of
+
+MINIMUM_VIVADO = (2020, 2)  # the oldest of the public designs for this part that use these settings of the IPs
+
+# Messages that mean a bitstream which does not do what was meant.
+FATAL_MESSAGES = {
+    "Synth 8-3352": "a net has several drivers",
+    "Synth 8-439": "a module is missing",
+    "Project 1-486": "a black box was not resolved",
+    "Vivado 12-4739": "a constraint matches nothing",
+    "Common 17-55": "a constraint matches nothing",
+    "Designutils 20-1307": "a command is not allowed in constraints",
+    "IP_Flow 19-3374": "a setting of an IP is invalid",
+    "IP_Flow 19-3461": "a setting of an IP is out of range",
+    "Place 30-574": "a clock pin cannot reach its buffer",
+    "DRC NSTD-1": "a pin has no standard",
+    "DRC UCIO-1": "a pin has no place",
+}
+
+# Rows of Vivado's utilisation report, by the field of Resources.
+UTILIZATION_ROWS = {
+    "lut": "CLB LUTs",
+    "ff": "CLB Registers",
+    "dsp": "DSPs",
+    "bram": "Block RAM Tile",
+    "uram": "URAM",
+}
+
+
+def _tcl(text: str) -> str:
+    return textwrap.dedent(text).strip() + "\n"
+
+
+def setup(config: Config, link: Link, settings: Clocking) -> str:
+    """Write what comes before synthesis: the version, which messages are errors, the two IPs."""
+    version = ".".join(map(str, MINIMUM_VIVADO))
+    fatal = "\n".join(f"set_msg_config -id {{{name}}} -new_severity ERROR" for name in FATAL_MESSAGES)
+    check = _tcl(f"""
+        if {{![regexp {{^[0-9]+\\.[0-9]+}} [version -short] found] || [package vcompare $found {version}] < 0}} {{
+            error "Vivado {version} or later is needed, this is [version -short]"
+        }}
+        """)
+    hbm = hbm_properties(port_map(config).used, settings.hbm_mhz)
+    return "\n".join([check, fatal, "", _ip("xdma", XDMA, link.properties()), _ip("hbm", HBM, hbm)])
+
+
+def _ip(name: str, module: str, properties: dict[str, str]) -> str:
+    """Write the creation of an IP, in the newest version that Vivado has, synthesised with the rest of the design.
+
+    A netlist of its own would be an empty box, without clocks, until the design is linked.
+    """
+    lines = "".join(f"    CONFIG.{key} {{{value}}} \\\n" for key, value in properties.items())
+    return (
+        f"create_ip -name {name} -vendor xilinx.com -library ip -module_name {module}\n"
+        f"set_property -dict [list \\\n{lines}] [get_ips {module}]\n"
+        f"set_property generate_synth_checkpoint false [get_files {module}.xci]\n"
+        f"generate_target all [get_ips {module}]\n"
+    )
+
+
+def timing() -> str:
+    """Write the constraints between clocks that have nothing to do with each other.
+
+    All that crosses goes through synchronisers and queues with Gray counters, so a bound on the delay is what is
+    needed: at most a period, without regard to phases. Amaranth's script takes the synchronisers out of timing; that
+    is undone, or the bits of a Gray counter could arrive in any order.
+    """
+    return _tcl("""
+        foreach cell [get_cells -quiet -hier -filter {amaranth.vivado.false_path == "TRUE"}] {
+            reset_path -to $cell
+        }
+        proc clock_of {pin} {
+            set clocks [get_clocks -of_objects [get_pins $pin]]
+            if {[llength $clocks] != 1} {
+                error "$pin carries [llength $clocks] clocks, not 1"
+            }
+            return $clocks
+        }
+        set domains [list \\
+            [clock_of board_buffer/O] \\
+            [clock_of clocks/accelerator_buffer/O] \\
+            [clock_of clocks/hbm_buffer/O] \\
+            [clock_of xdma/ip/axi_aclk] \\
+        ]
+        foreach from $domains {
+            foreach to $domains {
+                if {$from ne $to} {
+                    set period [expr {min([get_property PERIOD $from], [get_property PERIOD $to])}]
+                    set_max_delay -datapath_only -from $from -to $to $period
+                }
+            }
+        }
+        """)
+
+
+def floorplan(config: Config) -> str:
+    """Write the places of the channels: each whole in one region of the chip, those of a port in the same."""
+    lines = []
+    for region in range(REGIONS):
+        cells = [
+            f"shell/accelerator/{path_of(config, channel)}"
+            for channel in range(config.channels)
+            if region_of_channel(config, channel) == region
+        ]
+        if cells:
+            lines += [
+                f"create_pblock region{region}",
+                f"resize_pblock [get_pblocks region{region}] -add SLR{region}",
+                f"add_cells_to_pblock [get_pblocks region{region}] [get_cells [list \\",
+                *(f"    {cell} \\" for cell in cells),
+                "]]",
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def size_check(part: Resources) -> str:
+    """Write the check, after synthesis, that the part has as much of everything as is needed."""
+    rows = "\n".join(f"    {{{row}}} {getattr(part, kind)}" for kind, row in UTILIZATION_ROWS.items())
+    procedure = _tcl(r"""
+        set report [report_utilization -return_string]
+        foreach {row limit} $limits {
+            if {![regexp "\\| *$row\\*? *\\| *(\[0-9.\]+) *\\|" $report -> used]} {
+                error "the utilisation report has no row $row"
+            }
+            if {$used > $limit} {
+                error "$row: $used are needed, the part has $limit"
+            }
+        }
+        """)
+    return f"set limits {{\n{rows}\n}}\n{procedure}"
+
+
+def timing_check() -> str:
+    """Write the check, before the bitstream, that every path is as fast as it must be."""
+    return _tcl("""
+        foreach {kind name} {-setup WNS -hold WHS} {
+            set paths [get_timing_paths $kind -max_paths 1 -nworst 1]
+            if {[llength $paths] == 0} {
+                error "no timing path was found: the clocks are not constrained"
+            }
+            set slack [get_property SLACK $paths]
+            puts "eta-lstm: $name $slack ns"
+            if {$slack < 0} {
+                error "timing is not met: $name is $slack ns; lower clock_mhz, or look at the timing report"
+            }
+        }
+        """)

@@ -1,0 +1,127 @@
+"""The broadcaster as one component: CAST instructions in, scalars out, a memory port of its own."""
+
+from amaranth.hdl import Module
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from etalstm_hw import contract
+from etalstm_hw.axi import AXI4Read
+from etalstm_hw.broadcast.blocks import BlockBuffer
+from etalstm_hw.broadcast.emitter import ScalarEmitter
+from etalstm_hw.broadcast.fetcher import BlockFetcher
+from etalstm_hw.broadcast.masks import GroupSizes, NonzeroMasks
+from etalstm_hw.config import Config
+from etalstm_hw.contract import BINARY32, Opcode, Status
+from etalstm_hw.dma.reader import Reader
+from etalstm_hw.queue import InstructionQueue
+from etalstm_hw.stream import Dispatched, Place, Scalar, Windows, instruction_layout
+
+
+class Broadcaster(wiring.Component):
+    """Executes CAST instructions in order: reads blocks ahead, sends their nonzero scalars, one a cycle at most.
+
+    Members
+    -------
+    i : :py:`In(stream.Signature(Dispatched()))`      CAST instructions
+    o : :py:`Out(stream.Signature(Scalar(BINARY32)))`   scalars, for all channels of a group at once
+    axi : :py:`Out(AXI4Read(...))`                    memory port
+    windows : :py:`In(Windows(...))`                  where the channels' windows are
+    place : :py:`In(Place(...))`                      the group that is served
+    send_zeros : :py:`In(1)`                          zeros are sent too, as scalars that are no terms
+    stored_by_all : :py:`In(TARGET_BITS)`             what waits are compared with
+    abort, dma_busy, busy, progress                   as in a channel
+    status, completed : :py:`Out`                     first error; how many instructions were begun before it
+    beat, kind, seen, skipped : :py:`Out`             for the counters: words that came in to be sent, and that are zero
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(Dispatched())),
+                "o": Out(stream.Signature(Scalar(BINARY32))),
+                "axi": Out(AXI4Read(config.address_bits, config.beat_bits)),
+                "windows": In(Windows(config.address_bits)),
+                "place": In(Place(config.address_bits)),
+                "send_zeros": In(1),
+                "stored_by_all": In(contract.TARGET_BITS),
+                "abort": In(1),
+                "dma_busy": Out(1),
+                "busy": Out(1),
+                "progress": Out(1),
+                "status": Out(Status),
+                "completed": Out(contract.COMPLETED_BITS),
+                "beat": Out(1),
+                "kind": Out(contract.KIND_BITS),
+                "seen": Out(range(config.beat_words + 1)),
+                "skipped": Out(range(config.beat_words + 1)),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Queue, fetcher, reader, buffer and masks, emitter."""
+        m = Module()
+        config = self.config
+        layout = instruction_layout(Opcode.CAST)
+        m.submodules.queue = queue = InstructionQueue(layout, config.instruction_queue)
+        m.submodules.fetcher = fetcher = BlockFetcher(
+            BINARY32,
+            beat_words=config.beat_words,
+            vector_beats=config.vector_beats,
+            words=config.broadcast_words,
+            address_bits=config.address_bits,
+        )
+        m.submodules.reader = reader = Reader(
+            config.address_bits, config.beat_bits, contract.ADDRESS_BITS, outstanding=config.outstanding_bursts
+        )
+        m.submodules.buffer = buffer = BlockBuffer(
+            beat_bits=config.beat_bits, words=config.broadcast_words, beat_words=config.beat_words
+        )
+        m.submodules.masks = masks = NonzeroMasks(
+            BINARY32, GroupSizes(config.lanes, config.beat_words, config.broadcast_words)
+        )
+        m.submodules.emitter = emitter = ScalarEmitter(
+            BINARY32, lanes=config.lanes, beat_words=config.beat_words, words=config.broadcast_words
+        )
+        connect(m, queue.o, fetcher.i)
+        connect(m, fetcher.o, emitter.i)
+        connect(m, emitter.masks, masks.read)
+        connect(m, emitter.o, flipped(self.o))
+        connect(m, fetcher.command, reader.i)
+        connect(m, reader.o, fetcher.data)
+        connect(m, reader.axi, flipped(self.axi))
+        failed = fetcher.status != Status.IDLE
+        m.d.comb += [
+            queue.i.p.eq(self.i.p),
+            queue.i.p.waits.everyone.eq(1),
+            queue.i.valid.eq(self.i.valid),
+            self.i.ready.eq(queue.i.ready),
+            queue.stored_by_all.eq(self.stored_by_all),
+            queue.hold.eq(self.abort | failed),
+            reader.abort.eq(self.abort | failed),
+            fetcher.stop.eq(self.abort),
+            fetcher.windows.eq(self.windows),
+            fetcher.place.eq(self.place),
+            fetcher.release.eq(emitter.release),
+            buffer.write_address.eq(fetcher.write_address),
+            buffer.write_data.eq(fetcher.write_data),
+            buffer.write_enable.eq(fetcher.write_enable),
+            buffer.read_address.eq(emitter.read_address),
+            buffer.read_enable.eq(emitter.read_enable),
+            emitter.read_data.eq(buffer.read_data),
+            masks.block.eq(fetcher.block),
+            masks.send_zeros.eq(self.send_zeros),
+            masks.write_data.eq(fetcher.write_data),
+            masks.write_enable.eq(fetcher.write_enable),
+            self.dma_busy.eq(reader.busy),
+            self.busy.eq(queue.busy | fetcher.busy | reader.busy | emitter.busy),
+            self.beat.eq(reader.o.valid & reader.o.ready),
+            self.kind.eq(fetcher.kind),
+            self.seen.eq(masks.seen),
+            self.skipped.eq(masks.skipped),
+            self.status.eq(fetcher.status),
+            # the instruction at fault is begun, not completed
+            self.completed.eq(fetcher.begun - (fetcher.begun != 0)),
+        ]
+        m.d.sync += self.progress.eq(self.beat | fetcher.write_enable | (self.o.valid & self.o.ready))
+        return m

@@ -1,0 +1,161 @@
+"""Brings the blocks of CAST instructions into the buffers."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from etalstm_hw import contract
+from etalstm_hw.broadcast.blocks import BlockLayout, BlockPlan
+from etalstm_hw.broadcast.requests import BlockRequests
+from etalstm_hw.codec.decompress import Decompressor
+from etalstm_hw.contract import STREAM_INDEX, FloatFormat, Opcode, Status
+from etalstm_hw.dma.bursts import Transfer
+from etalstm_hw.dma.indexed import Part
+from etalstm_hw.dma.reader import ReadBeat
+from etalstm_hw.stream import Place, Windows, instruction_layout
+
+_PLANS = 4  # transfers asked for ahead
+
+
+class BlockFetcher(wiring.Component):
+    """Turns CAST instructions into blocks that lie in one of two buffers.
+
+    ::
+
+        i ── BlockRequests ── command            (reader)             data ──┬─────────── write
+                  │   index ──────────────────────────────────────────────── ┤              │
+                  └── plans ─────────────────────────────────────────────── Decompressor ───┘
+
+    Blocks are asked for ahead, up to four transfers or what the reader has room for, those of the next instruction
+    too. A beat of words a cycle goes into the buffer, whether it was read or is made of a compressed stream. A buffer
+    is filled again only after ``release``; between two blocks a cycle is lost, between two streams 4.
+
+    Errors are precise: blocks of instructions before the refused one are handed over.
+
+    Parameters
+    ----------
+    format : FloatFormat
+    beat_words, vector_beats : int
+        Words of a beat, beats of a vector.
+    words : int
+        Size of one buffer in words.
+    address_bits : int
+        Bits of a byte address.
+
+    Members
+    -------
+    i : :py:`In(stream)`                 CAST instructions whose waits are over
+    command : :py:`Out(stream.Signature(Transfer(...)))`     to the reader
+    data : :py:`In(stream.Signature(ReadBeat(...)))`         from the reader
+    o : :py:`Out(stream)`                blocks (:class:`BlockLayout`) that lie in a buffer
+    release : :py:`In(1)`                the oldest block has been sent
+    write : :py:`Out`                    address, data and enable of the buffers' write port
+    windows, place : :py:`In`            where the channels' windows are, and which group's are read
+    block                                the block that is being written
+    kind : :py:`Out(2)`                  what the beat that is taken counts as
+    begun : :py:`Out(COMPLETED_BITS)`    how many instructions have had a block begun or refused
+    status : :py:`Out(Status)`           BAD_ADDRESS, BAD_FIELD, READ_ERROR, or BAD_STREAM for an index beat or a stream
+                                         that no compressed STORE writes; nothing is taken any more, until reset
+    stop : :py:`In(1)`                   ask for nothing more
+    busy : :py:`Out(1)`                  an instruction or a read is under way
+    """
+
+    def __init__(self, format: FloatFormat, *, beat_words, vector_beats, words, address_bits):
+        self._format, self._beat_words = format, beat_words
+        self._words, self._rows, self._plan = words, words // beat_words, BlockPlan(words, format.width)
+        self._shape = {
+            "beat_words": beat_words, "vector_beats": vector_beats, "width": format.width, "words": words,
+            "address_bits": address_bits,
+        }  # fmt: skip
+        beat_bits = beat_words * format.width
+        super().__init__(
+            {
+                "i": In(stream.Signature(instruction_layout(Opcode.CAST))),
+                "command": Out(stream.Signature(Transfer(address_bits, contract.ADDRESS_BITS))),
+                "data": In(stream.Signature(ReadBeat(beat_bits))),
+                "o": Out(stream.Signature(BlockLayout(words))),
+                "release": In(1),
+                "write_address": Out(range(2 * self._rows)),
+                "write_data": Out(beat_bits),
+                "write_enable": Out(1),
+                "block": Out(BlockLayout(words)),
+                "windows": In(Windows(address_bits)),
+                "place": In(Place(address_bits)),
+                "kind": Out(contract.KIND_BITS),
+                "begun": Out(contract.COMPLETED_BITS),
+                "status": Out(Status),
+                "stop": In(1),
+                "busy": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Plans wait in a FIFO for their beats; the one at hand says where these go."""
+        m = Module()
+        m.submodules.requests = requests = BlockRequests(**self._shape)
+        m.submodules.plans = plans = SyncFIFO(width=self._plan.size, depth=_PLANS)
+        m.submodules.decompressor = decompressor = Decompressor(self._format, self._beat_words, halves=False)
+        connect(m, flipped(self.i), requests.i)
+        connect(m, requests.transfers, flipped(self.command))
+        plan, filling, streaming, free = self._plan(plans.r_data), Signal(), Signal(), Signal(2, init=2)
+        here, indexing, begins = Signal(), Signal(), Signal()
+        stopped = self.status != Status.IDLE
+        m.d.comb += [
+            requests.windows.eq(self.windows),
+            requests.place.eq(self.place),
+            requests.stop.eq(self.stop | stopped),
+            plans.w_data.eq(requests.plans.p),
+            plans.w_en.eq(requests.plans.valid),
+            requests.plans.ready.eq(plans.w_rdy),
+            here.eq(plans.r_rdy & ~filling & ~stopped & (plan.verdict == Status.IDLE)),
+            indexing.eq(here & (plan.part == Part.INDEX)),
+            begins.eq(here & (plan.part != Part.INDEX) & (free != 0)),
+            requests.index.valid.eq(indexing & self.data.valid),
+            requests.index.p.eq(self.data.p.data[: len(STREAM_INDEX) * self._format.width]),
+            requests.index.p.error.eq(self.data.p.error),
+            plans.r_en.eq(begins | requests.index.valid),
+            decompressor.extent.valid.eq(begins & (plan.part == Part.STREAM)),
+            decompressor.extent.p.eq(plan.extent),
+            self.busy.eq(requests.busy | plans.r_rdy | filling | (free != 2)),
+        ]
+        fill, handed, kind = self._file(m, decompressor, filling, streaming, indexing)
+        m.d.comb += self.kind.eq(Mux(filling, kind, plan.kind))
+        m.d.sync += free.eq(free + self.release - handed)
+        with m.If(begins):
+            m.d.sync += [self.block.eq(plan.block), self.block.bank.eq(fill), kind.eq(plan.kind)]
+            m.d.sync += [filling.eq(1), streaming.eq(plan.part == Part.STREAM), self.begun.eq(self.begun + plan.fresh)]
+        with m.If(self.data.valid & self.data.ready & self.data.p.error & filling):
+            m.d.sync += self.status.eq(Status.READ_ERROR)
+        with m.Elif(decompressor.error):
+            m.d.sync += self.status.eq(Status.BAD_STREAM)
+        with m.Elif(plans.r_rdy & ~filling & ~stopped & (plan.verdict != Status.IDLE)):
+            m.d.sync += [self.status.eq(plan.verdict), self.begun.eq(self.begun + plan.fresh)]
+        return m
+
+    def _file(self, m, decompressor, filling, streaming, indexing):
+        """Put beats into a buffer, one after the other; give its number, when it is handed over, and its kind."""
+        row, fill, kind = Signal(range(self._rows)), Signal(), Signal.like(self.kind)
+        full = Signal()  # all beats of the block are in, it could not be handed over with the last of them
+        direct, handed, last = Signal(), self.o.valid & self.o.ready, Signal()
+        m.d.comb += [
+            direct.eq(filling & ~streaming & ~full),
+            decompressor.i.valid.eq(filling & streaming & self.data.valid),
+            decompressor.i.p.data.eq(self.data.p.data),
+            decompressor.i.p.last.eq(self.data.p.last),
+            decompressor.o.ready.eq(1),
+            self.data.ready.eq(indexing | direct | (filling & streaming & decompressor.i.ready)),
+            self.write_enable.eq((direct & self.data.valid) | decompressor.o.valid),
+            self.write_address.eq(Cat(row, fill)),
+            self.write_data.eq(Mux(streaming, decompressor.o.p.data, self.data.p.data)),
+            last.eq(Mux(streaming, decompressor.o.p.last, self.data.p.last)),
+            self.o.valid.eq(full | (self.write_enable & last)),
+            self.o.payload.eq(self.block),
+        ]
+        with m.If(self.write_enable):
+            m.d.sync += row.eq(row + 1)
+            with m.If(last):
+                m.d.sync += [row.eq(0), full.eq(1)]
+        with m.If(handed):
+            m.d.sync += [full.eq(0), filling.eq(0), fill.eq(~fill)]
+        return fill, handed, kind

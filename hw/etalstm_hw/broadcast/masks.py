@@ -1,0 +1,212 @@
+"""Remembers which words of a block are not zero, so that nobody has to look at the others."""
+
+from dataclasses import dataclass
+
+from amaranth.hdl import Array, C, Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from etalstm_hw.broadcast.blocks import BlockLayout
+from etalstm_hw.contract import MOST_GATES, FloatFormat, cast_sums
+
+_WIDEST = 32  # bits of a mask by rows: more would save nothing, a mask holds several scalars even if few are kept
+
+
+@dataclass(frozen=True)
+class GroupSizes:
+    """How the words of a block are grouped; each group has one mask.
+
+    By rows, a group is one (lane, gate) and up to ``chunk`` sequences; by batch it is one sequence and one beat of
+    lanes, all gates, bit ``4·word + gate``.
+
+    Parameters
+    ----------
+    lanes, beat_words, words : int
+        Words of a vector, of a beat, and of a block at most.
+    """
+
+    lanes: int
+    beat_words: int
+    words: int
+
+    @property
+    def vector_beats(self) -> int:
+        """Beats of a vector."""
+        return self.lanes // self.beat_words
+
+    @property
+    def rows(self) -> int:
+        """Beats of a block at most."""
+        return self.words // self.beat_words
+
+    @property
+    def chunk(self) -> int:
+        """Sequences of a group by rows: all of a block with four gates, if they are not too many."""
+        return min(_WIDEST, self.words // (MOST_GATES * self.lanes))
+
+    @property
+    def slots(self) -> int:
+        """Chunks that a lane's share of a block has, over all gates, a power of two."""
+        vectors = self.words // self.lanes
+        most = max(gates * -(-(vectors // gates) // self.chunk) for gates in range(1, MOST_GATES + 1))
+        return 1 << (most - 1).bit_length()
+
+    @property
+    def mask_bits(self) -> int:
+        """Bits of a mask."""
+        return max(self.chunk, MOST_GATES * self.beat_words)
+
+    @property
+    def sums(self) -> int:
+        """Inner indices that there are, a power of two."""
+        return cast_sums(self.lanes, self.words)
+
+
+class MaskRead(wiring.Signature):
+    """A read of a group's mask, seen from the reader: ``mask`` follows ``enable`` by a cycle, and stays without it.
+
+    Members
+    -------
+    by_batch : which of the two orders
+    rows_address : by rows, the group: bank, slot, beat of the vector
+    word : by rows, which lane of that beat
+    batch_address : by batch, the group: bank, beat of its gate
+    nonzero : how many words of the block are to be sent that is being written, of its beats so far with the present one
+    """
+
+    def __init__(self, sizes: GroupSizes):
+        super().__init__(
+            {
+                "enable": Out(1),
+                "by_batch": Out(1),
+                "rows_address": Out(range(2 * sizes.slots * sizes.vector_beats)),
+                "word": Out(range(sizes.beat_words)),
+                "batch_address": Out(range(2 * sizes.rows)),
+                "mask": In(sizes.mask_bits),
+                "nonzero": In(range(sizes.words + 1)),
+            }
+        )
+
+
+class NonzeroMasks(wiring.Component):
+    """Takes the same beats as the block buffer and gives a mask for each group of either order.
+
+    There are memories for both orders; every beat writes a bit for each of its words into both. The first beat of a
+    mask clears what the later ones add to, so nothing has to be emptied. Words of lanes that are not sent are zeros.
+
+    Parameters
+    ----------
+    format : FloatFormat
+    sizes : GroupSizes
+
+    Members
+    -------
+    block : :py:`In(BlockLayout())`            the block whose beats arrive
+    write_data, write_enable : :py:`In`        a beat of it
+    send_zeros : :py:`In(1)`                   zeros are to be sent too: a mask has a bit for every word of its lanes
+    seen, skipped : :py:`Out`                  words of this beat that could be sent; and that are left out
+    read : :py:`In(MaskRead(sizes))`
+    """
+
+    def __init__(self, format: FloatFormat, sizes: GroupSizes):
+        self._format, self._sizes = format, sizes
+        words = sizes.beat_words
+        super().__init__(
+            {
+                "block": In(BlockLayout(sizes.words)),
+                "write_data": In(data.ArrayLayout(format.width, words)),
+                "write_enable": In(1),
+                "send_zeros": In(1),
+                "seen": Out(range(words + 1)),
+                "skipped": Out(range(words + 1)),
+                "read": In(MaskRead(sizes)),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Place each beat in the block, count and write its bits, read."""
+        m = Module()
+        sizes, block, read = self._sizes, self.block, self.read
+        beat = Signal(range(max(2, sizes.vector_beats)))  # Verilog has no signals of no bits
+        row, batch, gate = Signal(range(sizes.rows)), Signal.like(block.batch), Signal(range(MOST_GATES))
+        by_rows_enable, by_batch_enable = Signal(), Signal()
+        slot, bit = Signal(range(sizes.slots)), Signal(range(max(2, sizes.chunk)))
+
+        vector_ends, batch_ends = beat == sizes.vector_beats - 1, batch == block.batch - 1
+        chunk_ends = (bit == sizes.chunk - 1) | batch_ends
+        block_ends = batch_ends & (gate == block.gates - 1)
+        with m.If(self.write_enable):
+            m.d.sync += [row.eq(row + 1), beat.eq(Mux(vector_ends, 0, beat + 1))]
+            with m.If(vector_ends):
+                m.d.sync += [batch.eq(batch + 1), bit.eq(Mux(chunk_ends, 0, bit + 1)), slot.eq(slot + chunk_ends)]
+                with m.If(batch_ends):
+                    m.d.sync += [batch.eq(0), row.eq(0), gate.eq(gate + 1)]
+                with m.If(block_ends):
+                    m.d.sync += [slot.eq(0), gate.eq(0)]
+
+        kept = self._count(m, beat, first=(gate == 0) & (row == 0))
+        with m.If(read.by_batch):
+            m.d.comb += by_batch_enable.eq(read.enable)
+        with m.Else():
+            m.d.comb += by_rows_enable.eq(read.enable)
+        row_address = Cat(beat[: (sizes.vector_beats - 1).bit_length()], slot, block.bank)
+        of_rows = self._by_rows(m, kept, bit, row_address, by_rows_enable)
+        of_batch = self._by_batch(m, kept, gate, Cat(row, block.bank), by_batch_enable)
+        by_batch, word = Signal(), Signal.like(read.word)
+        with m.If(read.enable):
+            m.d.sync += [by_batch.eq(read.by_batch), word.eq(read.word)]
+        m.d.comb += read.mask.eq(Mux(by_batch, of_batch, Array(of_rows)[word]))
+        return m
+
+    def _count(self, m, beat, first):
+        """Find the beat's words to be sent, and count them."""
+        sizes, block = self._sizes, self.block
+        every, last = C((1 << sizes.lanes) - 1, sizes.lanes), block.lane + block.lanes
+        lanes, asked, kept = Signal(sizes.lanes), Signal(sizes.beat_words), Signal(sizes.beat_words)
+        exponent = slice(self._format.mantissa, self._format.width - 1)
+        before, added = Signal.like(self.read.nonzero), Signal(range(sizes.beat_words + 1))
+        m.d.comb += lanes.eq((every >> (sizes.lanes - last)[:7]) & ~(every >> (sizes.lanes - block.lane)[:7]))
+        with m.If(self.write_enable):
+            m.d.comb += asked.eq(lanes.word_select(beat, sizes.beat_words))
+        m.d.comb += [
+            kept.eq(Cat(word[exponent].any() | self.send_zeros for word in self.write_data) & asked),
+            added.eq(sum(kept)),
+            self.read.nonzero.eq(Mux(self.write_enable & first, 0, before) + added),
+            self.seen.eq(sum(asked)),
+            self.skipped.eq(self.seen - added),
+        ]
+        m.d.sync += before.eq(self.read.nonzero)
+        return kept
+
+    def _by_rows(self, m, kept, bit, address, enable):
+        """Add a bit to each lane's mask, one memory for each place in a beat."""
+        sizes, masks = self._sizes, []
+        for n in range(sizes.beat_words):
+            m.submodules[f"rows{n}"] = memory = Memory(shape=sizes.chunk, depth=1 << len(address), init=[])
+            write_port, read_port, old = memory.write_port(), memory.read_port(), memory.read_port(domain="comb")
+            m.d.comb += [
+                old.addr.eq(address),
+                write_port.addr.eq(address),
+                write_port.data.eq(Mux(bit == 0, kept[n], old.data | kept[n] << bit)),
+                write_port.en.eq(self.write_enable),
+                read_port.addr.eq(self.read.rows_address),
+                read_port.en.eq(enable),
+            ]
+            masks.append(read_port.data)
+        return masks
+
+    def _by_batch(self, m, kept, gate, address, enable):
+        """Write a gate's bits into a mask, the first gate zeros into the others' places; a mask's bits in order."""
+        shape = data.ArrayLayout(len(kept), MOST_GATES)
+        m.submodules.batch = memory = Memory(shape=shape, depth=1 << len(address), init=[])
+        write_port, read_port = memory.write_port(granularity=1), memory.read_port()
+        rest = Mux(gate == 0, 0, kept)
+        m.d.comb += [
+            write_port.addr.eq(address),
+            write_port.data.eq(Cat(kept, rest, rest, rest)),
+            write_port.en.eq(Mux(self.write_enable, Mux(gate == 0, (1 << MOST_GATES) - 1, 1 << gate), 0)),
+            read_port.addr.eq(self.read.batch_address),
+            read_port.en.eq(enable),
+        ]
+        return Cat(Cat(read_port.data[gate][n] for gate in range(MOST_GATES)) for n in range(len(kept)))

@@ -1,0 +1,188 @@
+"""Puts the elements of a compressed stream back where they were, a beat of them at a time."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from etalstm_hw.codec.select import mask_is_a_word
+from etalstm_hw.codec.words import Beat
+from etalstm_hw.contract import STREAM_BLOCK, FloatFormat
+
+
+class Extent(data.StructLayout):
+    """What must be known of a stream before its first word.
+
+    Members
+    -------
+    elements : how many there are, at least 1
+    kept : how many of them are kept
+    bf16 : kept elements are half words, packed by two
+    """
+
+    def __init__(self, word_bits: int):
+        super().__init__({"elements": word_bits, "kept": word_bits, "bf16": 1})
+
+
+def decompressor_ports(format: FloatFormat, beat_words: int) -> dict:
+    """Give the ports of every decompressor; :class:`Decompressor` says what they are."""
+    beat = stream.Signature(Beat(format.width * beat_words))
+    extent = stream.Signature(Extent(format.width))
+    return {"extent": In(extent), "i": In(beat), "o": Out(beat), "error": Out(1)}
+
+
+class Decompressor(wiring.Component):
+    """Turns the beats of a compressed stream into beats of its elements, zeros where nothing was kept.
+
+    ::
+
+        i ── window: two beats, used up to `place` ─┬─ mask ── its lowest bits say which words the next beat keeps
+                                                    └─ a multiplexer for each word of a beat ── o
+
+    A beat of elements a cycle, as long as the stream keeps up: where everything was kept, 32 elements are 33 words. The
+    first comes out 3 cycles after the stream's first beat went in; between two streams 3 cycles are lost. A stalled
+    output stalls the input.
+
+    A stream ends with its beat marked ``last``; up to ``padding`` beats may follow the one with its last word. The last
+    elements come out only if it has ended as it should. A mask bit beyond the last element, a stream that is too short
+    or too long, a fill that is not 0 and a number of kept elements that is not the one announced set ``error``: from
+    then on no beat is taken or made, until reset.
+
+    Parameters
+    ----------
+    format : FloatFormat
+        Of 32 bits.
+    beat_words : int
+        Words of a beat: 2, 4, 8, 16 or 32.
+    padding : int
+        Beats, less one, to whose multiple streams are filled up.
+    halves : bool
+        Streams may be bf16; without, ``bf16`` of an extent is not looked at.
+
+    Members
+    -------
+    extent : :py:`In(stream.Signature(Extent(32)))`
+        Taken when the stream before has ended. ``elements`` is a multiple of ``beat_words``.
+    i, o : stream of :py:`Beat(32 * beat_words)`
+    error : :py:`Out(1)`
+    """
+
+    def __init__(self, format: FloatFormat, beat_words: int, padding: int = 0, halves: bool = True):
+        mask_is_a_word(format)
+        self._width, self._words, self._padding = format.width, beat_words, padding
+        self._rows = STREAM_BLOCK // beat_words  # of a mask; a row is a beat of elements
+        self._units = 2 if halves else 1  # places are counted in them: how many a word has
+        super().__init__(decompressor_ports(format, beat_words))
+
+    def elaborate(self, platform):
+        """The row at hand is made of the window; with a mask's last row the next mask is taken out of it too."""
+        m = Module()
+        words, units = self._words, self._units
+        half, beat = units.bit_length() - 1, (units * words).bit_length() - 1  # shifts: units to words, and to beats
+        window, have, place = Signal(data.ArrayLayout(self._width, 2 * words)), Signal(range(3)), Signal(beat)
+        mask, mask_rows = Signal(STREAM_BLOCK), Signal(range(self._rows + 1))  # what is left of a mask
+        rows, kept = (Signal(self._width, name=name) for name in ("rows", "kept"))  # what is left of the stream
+        active, ended, bf16 = Signal(), Signal(), Signal() if units > 1 else 0
+        needed, behind, after, used = (Signal(range(2 * units * words + 1)) for _ in range(4))
+        level, end = Signal(range(2 * words + 1)), Signal(range(2 * words + 1))
+        masked, row_there, mask_there, last, odd = (Signal() for _ in range(5))
+        takes, fetches, closes = Signal(), Signal(), Signal()
+        m.d.comb += [
+            masked.eq(mask_rows != 0),
+            last.eq(rows == 1),
+            needed.eq(sum(mask[:words])),
+            level.eq(have * words),
+            behind.eq(place + Mux(bf16, needed, needed << half)),
+            odd.eq(bf16 & behind[0] & ((mask_rows == 1) | last)),  # a block's last word is filled up
+            after.eq(behind + odd),
+            end.eq(after >> half),
+            row_there.eq(masked & ((after + units - 1) >> half <= level)),
+            mask_there.eq(end < level),
+            fetches.eq(mask_there & ~self.error & Mux(masked, takes & (mask_rows == 1) & ~last, rows != 0)),
+            used.eq(Mux(takes, after, place) + (fetches << half)),
+            closes.eq(takes & last),
+            self.extent.ready.eq(~active),
+        ]
+        with m.If(takes):
+            m.d.sync += [rows.eq(rows - 1), kept.eq(kept - needed)]
+            m.d.sync += [mask.eq(mask >> words), mask_rows.eq(mask_rows - 1)]
+        with m.If(fetches):
+            m.d.sync += [mask.eq(Array(window)[end[: words.bit_length()]]), mask_rows.eq(self._rows)]
+        with m.If(closes):
+            m.d.sync += [active.eq(0), mask.eq(0), mask_rows.eq(0)]
+        with m.If(self.extent.valid & self.extent.ready):
+            extent = self.extent.p
+            m.d.sync += [active.eq(1), rows.eq(extent.elements >> (words.bit_length() - 1)), kept.eq(extent.kept)]
+            if units > 1:
+                m.d.sync += bf16.eq(extent.bf16)
+
+        pieces = Array(window.as_value().word_select(n, self._width // units) for n in range(2 * units * words))
+        final, unpaired = row_there & last, odd & pieces[behind[: beat + 1]].any()
+        drained, long = self._fill(m, window, have, place, used, beat, ended, active, final, closes)
+        good = self._exact(window, end, level, drained) & (kept == needed) & ~unpaired
+        short = ended & ~Mux(masked, row_there, mask_there)
+        whole = self._judge(m, mask, rows, short | long | (takes & unpaired), final & ended, good)
+        m.d.comb += takes.eq(row_there & whole & ~self.error & (~self.o.valid | self.o.ready))
+        self._give(m, window, pieces, bf16, mask, place, takes, last)
+        return m
+
+    def _fill(self, m, window, have, place, used, beat, ended, active, final, closes):
+        """Drop the beats that are used up, take the next one in behind the others.
+
+        Once all words are there, what comes is dropped. Give how many beats were, and whether one must not have come.
+        """
+        bits = len(self.i.p.data)
+        rest, drained = Signal(range(3)), Signal(range(self._padding + 2))
+        lower, upper = window.as_value()[:bits], window.as_value()[bits:]
+        taken = self.i.valid & self.i.ready
+        m.d.comb += [
+            rest.eq(have - (used >> beat)),
+            self.i.ready.eq(active & ~ended & ~self.error & (final | (rest != 2))),
+        ]
+        m.d.sync += [have.eq(Mux(closes, 0, rest)), place.eq(Mux(closes, 0, used[:beat]))]
+        with m.If(used >> beat):
+            m.d.sync += lower.eq(upper)
+        with m.If(closes):
+            m.d.sync += [ended.eq(0), drained.eq(0)]
+        with m.If(taken):
+            m.d.sync += ended.eq(self.i.p.last)
+            with m.If(final):
+                m.d.sync += drained.eq(drained + 1)
+            with m.Else():
+                m.d.sync += have.eq(rest + 1)
+                with m.If(rest == 0):
+                    m.d.sync += lower.eq(self.i.p.data)
+                with m.Else():
+                    m.d.sync += upper.eq(self.i.p.data)
+        return drained, taken & final & ((drained == self._padding) | self.i.p.data.any())
+
+    def _exact(self, window, end, level, drained):
+        """Give whether only zeros follow word `end` of the window, no more than fill the last beats up."""
+        fill = Cat(word.any() & (end <= n) & (n < level) for n, word in enumerate(window))
+        return ~fill.any() & (level - end + drained * self._words < (self._padding + 1) * self._words)
+
+    def _judge(self, m, mask, rows, misfit, final, good):
+        """Find faults; give whether the row at hand is allowed: the last one a cycle after it was found good."""
+        beyond = Cat(mask.word_select(n, self._words).any() & (rows <= n) for n in range(self._rows)).any()
+        fits = Signal()
+        m.d.sync += fits.eq(final & good)
+        with m.If(beyond | misfit | (final & ~good)):
+            m.d.sync += self.error.eq(1)
+        return ~beyond & ((rows != 1) | (final & fits))
+
+    def _give(self, m, window, pieces, bf16, mask, place, takes, last):
+        """Put the row at hand into the output register."""
+        with m.If(self.o.ready):
+            m.d.sync += self.o.valid.eq(0)
+        with m.If(takes):
+            m.d.sync += [self.o.valid.eq(1), self.o.p.last.eq(last)]
+            for n in range(self._words):
+                before = sum(mask[:n], start=0)
+                source = Signal(range(2 * self._words), name=f"source{n}")
+                m.d.comb += source.eq((place >> (self._units.bit_length() - 1)) + before)
+                element = Array(window)[source]
+                if self._units > 1:
+                    piece = Signal(range(3 * self._words), name=f"piece{n}")
+                    m.d.comb += piece.eq(place + before)
+                    element = Mux(bf16, pieces[piece] << self._width // 2, element)
+                word = self.o.p.data.word_select(n, self._width)
+                m.d.sync += word.eq(Mux(mask[n], element, 0))

@@ -1,0 +1,126 @@
+"""A compressor and a decompressor of some words of a beat at a time: LUTs grow faster than words."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import connect, flipped
+
+from etalstm_hw.codec.compress import Compressor, compressor_ports
+from etalstm_hw.codec.decompress import Decompressor, decompressor_ports
+from etalstm_hw.codec.words import Packer, Unpacker
+from etalstm_hw.contract import FloatFormat
+
+
+class NarrowCompressor(wiring.Component):
+    """Does what :class:`Compressor` does, ``words`` elements a cycle.
+
+    ::
+
+        i ── Unpacker ── Compressor ── Packer ── o
+
+    Parameters
+    ----------
+    format : FloatFormat
+        Of 32 bits.
+    beat_words, words : int
+        Words of a beat, and those taken in a cycle: fewer, and at least 2.
+
+    Members
+    -------
+    i, threshold, bf16, o
+        As of :class:`Compressor`.
+    """
+
+    def __init__(self, format: FloatFormat, beat_words: int, words: int):
+        self._parts = _parts(format, beat_words, words)
+        self._compressor = Compressor(format, words)
+        super().__init__(compressor_ports(format, beat_words))
+
+    def elaborate(self, platform):
+        """The number of kept elements waits beside the packer for its last beat."""
+        m = Module()
+        m.submodules.compressor = compressor = self._compressor
+        packer, row = _in_parts(m, self.i, compressor, self._parts), compressor.o
+        kept = Signal.like(self.o.p.kept, reset_less=True)
+        m.d.comb += [
+            compressor.threshold.eq(self.threshold),
+            compressor.bf16.eq(self.bf16),
+            self.o.p.data.eq(packer.o.p.data),
+            self.o.p.last.eq(packer.o.p.last),
+            self.o.p.kept.eq(kept),
+            self.o.valid.eq(packer.o.valid),
+            packer.o.ready.eq(self.o.ready),
+        ]
+        with m.If(row.valid & row.ready):
+            m.d.sync += kept.eq(row.p.kept)
+        return m
+
+
+class NarrowDecompressor(wiring.Component):
+    """Does what :class:`Decompressor` does, ``words`` elements a cycle.
+
+    ::
+
+        i ── Unpacker ── Decompressor ── Packer ── o
+
+    Parameters
+    ----------
+    format : FloatFormat
+        Of 32 bits.
+    beat_words, words : int
+        Words of a beat, and those given in a cycle: fewer, and at least 2.
+
+    Members
+    -------
+    extent, i, o, error
+        As of :class:`Decompressor`.
+    """
+
+    def __init__(self, format: FloatFormat, beat_words: int, words: int):
+        self._parts = _parts(format, beat_words, words)
+        self._decompressor = Decompressor(format, words, padding=beat_words // words - 1)
+        super().__init__(decompressor_ports(format, beat_words))
+
+    def elaborate(self, platform):
+        """Elements come in whole beats, so every beat is full when the packer gives it."""
+        m = Module()
+        m.submodules.decompressor = decompressor = self._decompressor
+        packer = _in_parts(m, self.i, decompressor, self._parts)
+        connect(m, flipped(self.extent), decompressor.extent)
+        connect(m, packer.o, flipped(self.o))
+        m.d.comb += self.error.eq(decompressor.error)
+        return m
+
+
+def compressor(format: FloatFormat, beat_words: int, words: int) -> Compressor | NarrowCompressor:
+    """Make a compressor of ``words`` elements a cycle, or of a beat if that is less."""
+    return NarrowCompressor(format, beat_words, words) if words < beat_words else Compressor(format, beat_words)
+
+
+def decompressor(format: FloatFormat, beat_words: int, words: int) -> Decompressor | NarrowDecompressor:
+    """Make a decompressor of ``words`` elements a cycle, or of a beat if that is less."""
+    return NarrowDecompressor(format, beat_words, words) if words < beat_words else Decompressor(format, beat_words)
+
+
+def _in_parts(m: Module, i, codec, parts: tuple[int, int]) -> Packer:
+    """Feed the beats of `i` to a codec in parts; give what packs its own parts to beats."""
+    m.submodules.unpacker = unpacker = Unpacker(*parts)
+    m.submodules.packer = packer = Packer(*parts)
+    connect(m, flipped(i), unpacker.i)
+    m.d.comb += [
+        codec.i.p.data.eq(unpacker.o.p.word),
+        codec.i.p.last.eq(unpacker.o.p.last),
+        codec.i.valid.eq(unpacker.o.valid),
+        unpacker.o.ready.eq(codec.i.ready),
+        packer.i.p.word.eq(codec.o.p.data),
+        packer.i.p.last.eq(codec.o.p.last),
+        packer.i.valid.eq(codec.o.valid),
+        codec.o.ready.eq(packer.i.ready),
+    ]
+    return packer
+
+
+def _parts(format: FloatFormat, beat_words: int, words: int) -> tuple[int, int]:
+    """Give the bits of a part of a beat, and the number of parts."""
+    if not words < beat_words or beat_words % words:
+        raise ValueError(f"words must divide beat_words ({beat_words}) and be fewer, got {words}")
+    return words * format.width, beat_words // words

@@ -1,0 +1,149 @@
+"""Asks for vectors, and for compressed streams by way of their index beats."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out
+
+from etalstm_hw.contract import ADDRESS_BITS, Status
+from etalstm_hw.dma.bursts import Transfer
+from etalstm_hw.dma.index import Index, index_check
+
+_AHEAD = 2  # streams whose index has been asked for
+
+
+class Part(enum.Enum, shape=2):
+    """What the beats of a transfer are."""
+
+    VECTORS = 0
+    INDEX = 1
+    STREAM = 2
+
+
+class Request(data.StructLayout):
+    """Vectors, or the index beat of a stream.
+
+    Members
+    -------
+    transfer : where they lie
+    window : byte address of the window that the index counts from
+    place : beat of the window where the transfer begins
+    plan : goes with the transfer
+    """
+
+    def __init__(self, address_bits: int, beats_bits: int, plan: data.StructLayout):
+        members = {"window": address_bits, "place": ADDRESS_BITS, "plan": plan}
+        super().__init__({"transfer": Transfer(address_bits, beats_bits), **members})
+
+
+class IndexedReads(wiring.Component):
+    """Turns each request into a transfer and its plan; that of an index into two, the index and its stream.
+
+    A stream is asked for 2 cycles after its index has come. The indices of up to two streams are asked for ahead of
+    them, so that one is here when the stream before it has been asked for; other requests, and those with a verdict,
+    wait until no stream is outstanding: plans are in the order of the requests, but for those of indices, and so is
+    what they refuse.
+
+    Parameters
+    ----------
+    plan : StructLayout
+        Has members ``verdict`` (a :class:`Status`; nothing is read for it unless it is IDLE), ``part`` (a
+        :class:`Part`) and ``extent`` (what is known of the stream).
+    word_bits, beat_words : int
+        Sizes of a word and of a beat.
+    address_bits, beats_bits : int
+        Of the transfers.
+
+    Members
+    -------
+    i : :py:`In(stream.Signature(Request(address_bits, beats_bits, plan)))`
+    size : :py:`In(address_bits)`
+        Of a window, in beats; constant.
+    index : :py:`In(stream.Signature(Index(word_bits)))`
+        The indices that were asked for, in order; always ready for them.
+    transfers : :py:`Out(stream.Signature(Transfer(address_bits, beats_bits)))`
+    plans : :py:`Out(stream.Signature(plan))`
+        One for each transfer, in the same cycle, and one for each refusal. A stream whose index does not fit the
+        request or the window is refused with BAD_STREAM.
+    stop : :py:`In(1)`
+        Offer nothing more.
+    busy : :py:`Out(1)`
+        A stream has not been asked for yet.
+    """
+
+    def __init__(self, plan: data.StructLayout, word_bits: int, beat_words: int, address_bits: int, beats_bits: int):
+        self._plan, self._word_bits, self._beats_bits = plan, word_bits, beats_bits
+        self._shift = (word_bits * beat_words // 8).bit_length() - 1
+        self._waiting = data.StructLayout({"window": address_bits, "place": ADDRESS_BITS, "plan": plan})
+        super().__init__(
+            {
+                "i": In(stream.Signature(Request(address_bits, beats_bits, plan))),
+                "size": In(address_bits),
+                "index": In(stream.Signature(Index(word_bits))),
+                "transfers": Out(stream.Signature(Transfer(address_bits, beats_bits))),
+                "plans": Out(stream.Signature(plan)),
+                "stop": In(1),
+                "busy": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Requests come before streams: an index read early is what hides its latency."""
+        m = Module()
+        m.submodules.waiting = waiting = SyncFIFO(width=self._waiting.size, depth=_AHEAD)
+        request, plans, transfers = self.i.p, self.plans, self.transfers
+        stream_plan, stream_transfer = Signal(self._plan), Signal(transfers.p.shape())
+        stream_offers = self._stream(m, stream_plan, stream_transfer, waiting)
+        readable, indexed, own_offers, offers, taken = (Signal() for _ in range(5))
+        m.d.comb += [
+            indexed.eq((request.plan.part == Part.INDEX) & (request.plan.verdict == Status.IDLE)),
+            own_offers.eq(self.i.valid & Mux(indexed, waiting.w_rdy, ~waiting.r_rdy)),
+            plans.p.eq(Mux(own_offers, request.plan, stream_plan)),
+            transfers.p.eq(Mux(own_offers, request.transfer, stream_transfer)),
+            readable.eq(plans.p.verdict == Status.IDLE),
+            offers.eq((own_offers | stream_offers) & ~self.stop),
+            transfers.valid.eq(offers & readable & plans.ready),
+            plans.valid.eq(offers & (transfers.ready | ~readable)),
+            taken.eq(plans.valid & plans.ready),
+            self.i.ready.eq(taken & own_offers),
+            self._waiting(waiting.w_data).window.eq(request.window),
+            self._waiting(waiting.w_data).place.eq(request.place),
+            self._waiting(waiting.w_data).plan.eq(request.plan),
+            waiting.w_en.eq(taken & own_offers & indexed),
+            waiting.r_en.eq((taken & ~own_offers) | self.stop),
+            self.busy.eq(waiting.r_rdy),
+        ]
+        return m
+
+    def _stream(self, m, plan, transfer, waiting):
+        """Check an index against its request and the window, then ask for its stream."""
+        m.submodules.indices = indices = SyncFIFO(width=Index(self._word_bits).size, depth=_AHEAD)
+        index, asked = Index(self._word_bits)(indices.r_data), self._waiting(waiting.r_data)
+        verdict, checked, there = Signal(Status, reset_less=True), Signal(), Signal()
+        check = index_check(
+            self._word_bits, start=index.start, beats=index.beats, elements=asked.plan.extent.elements, kept=index.kept,
+            place=asked.place,
+        )  # fmt: skip
+        wrong = (
+            (index.beats == 0)
+            | index.beats[self._beats_bits :].any()
+            | (index.start + index.beats > self.size)
+            | (index.check != check)
+        )
+        m.d.comb += [
+            self.index.ready.eq(1),
+            indices.w_data.eq(self.index.p),
+            indices.w_en.eq(self.index.valid),
+            indices.r_en.eq(waiting.r_en),
+            there.eq(indices.r_rdy & waiting.r_rdy),
+            plan.eq(asked.plan),
+            plan.part.eq(Part.STREAM),
+            plan.verdict.eq(verdict),
+            plan.extent.kept.eq(index.kept),
+            transfer.address.eq(asked.window + (index.start << self._shift)),
+            transfer.beats.eq(index.beats),
+        ]
+        with m.If(there & ~checked):
+            m.d.sync += verdict.eq(Mux(index.error, Status.READ_ERROR, Mux(wrong, Status.BAD_STREAM, Status.IDLE)))
+        m.d.sync += checked.eq(there & ~waiting.r_en)
+        return checked

@@ -1,0 +1,147 @@
+"""Unrolls VECTOR instructions into single elements."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from etalstm_hw.contract import COUNT_BITS, LANE_ADDRESS_BITS, PARAMETERS, Opcode, Source, Status, VectorOp
+from etalstm_hw.stream import instruction_layout
+
+
+class Element(data.StructLayout):
+    """One operation of all lanes.
+
+    Members
+    -------
+    op : what to do, a :class:`VectorOp`
+    a_source, b_source : where the operands come from, each a :class:`Source`
+    a, b, d : addresses of operands and result
+    after : it may be issued only when every result before it is written
+    end : the last of an instruction
+    """
+
+    def __init__(self):
+        addresses = {name: LANE_ADDRESS_BITS for name in ("a", "b", "d")}
+        super().__init__({"op": 4, "a_source": 2, "b_source": 2} | addresses | {"after": 1, "end": 1})
+
+
+def is_function(op):
+    """Tell whether an operation is a function of one operand, σ or tanh."""
+    return (op == VectorOp.SIGMOID) | (op == VectorOp.TANH)
+
+
+class ElementLoop(wiring.Component):
+    """Runs through the two loops of VECTOR instructions, one element per cycle.
+
+    Strides count from 0 up and addresses wrap around at the size of an address. An element is at ``o`` one cycle
+    after its instruction at ``i``, and stays until taken; the elements of the next instruction follow without a gap.
+    Reset forgets the instruction.
+
+    Parameters
+    ----------
+    scratch_depth, queue_depth : int
+        Vectors of the memories.
+
+    Members
+    -------
+    i : :py:`In(stream.Signature(instruction_layout(Opcode.VECTOR)))`
+        Instructions, taken with their last element.
+    o : :py:`Out(stream.Signature(Element()))`
+        Elements.
+    status : :py:`Out(Status)`
+        ``BAD_FIELD`` or ``BAD_ADDRESS`` from the first element that may not be executed until reset, otherwise
+        ``IDLE``. That element is not given out, nor is any after it.
+    """
+
+    def __init__(self, *, scratch_depth, queue_depth):
+        self.scratch_depth, self.queue_depth = scratch_depth, queue_depth
+        super().__init__(
+            {
+                "i": In(stream.Signature(instruction_layout(Opcode.VECTOR))),
+                "o": Out(stream.Signature(Element())),
+                "status": Out(Status),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Compute the element that follows and check it; give out the one that waits."""
+        m = Module()
+        element, valid = Signal(Element(), reset_less=True), Signal()
+        following = Signal(Element())
+        advance = Signal()
+        i = self.i.p
+        m.d.comb += [
+            advance.eq(self.i.valid & (~valid | (self.o.valid & self.o.ready)) & (self.status == Status.IDLE)),
+            following.op.eq(i.op),
+            following.a_source.eq(i.a_source),
+            following.b_source.eq(i.b_source),
+            self.i.ready.eq(advance & following.end),
+            self.o.p.eq(element),
+        ]
+        self._run_loops(m, following, advance)
+        # The check of an element takes as many levels of logic as its issue. So it is made before the register.
+        verdict = Signal(Status, reset_less=True)
+        with m.If(advance):
+            m.d.sync += [element.eq(following), verdict.eq(self._check(m, following)), valid.eq(1)]
+        with m.Elif(self.o.ready & self.o.valid):
+            m.d.sync += valid.eq(0)
+
+        m.d.comb += self.o.valid.eq(valid & (verdict == Status.IDLE) & (self.status == Status.IDLE))
+        with m.If(self.status == Status.IDLE):
+            with m.If(self.i.valid & ((i.outer == 0) | (i.inner == 0))):
+                m.d.comb += advance.eq(0)
+                m.d.sync += self.status.eq(Status.BAD_FIELD)
+            with m.If(valid):
+                m.d.sync += self.status.eq(verdict)
+        return m
+
+    def _run_loops(self, m, following, advance):
+        """Two counters, and for each address where it is and where its inner loop began."""
+        i = self.i.p
+        fresh = Signal(init=1)
+        inner, outer = (Signal(COUNT_BITS, name=name, reset_less=True) for name in ("inner", "outer"))
+        inner_now, outer_now = (Signal(COUNT_BITS, name=f"{name}_now") for name in ("inner", "outer"))
+        inner_ends = Signal()
+        m.d.comb += [
+            inner_now.eq(Mux(fresh, 0, inner)),
+            outer_now.eq(Mux(fresh, 0, outer)),
+            inner_ends.eq(inner_now + 1 == i.inner),
+            following.after.eq(i.serial & (inner_now == 0) & (outer_now != 0)),
+            following.end.eq(inner_ends & (outer_now + 1 == i.outer)),
+        ]
+        with m.If(advance):
+            m.d.sync += fresh.eq(following.end)
+            m.d.sync += inner.eq(Mux(inner_ends, 0, inner_now + 1))
+            m.d.sync += outer.eq(outer_now + inner_ends)
+        for name in ("a", "b", "d"):
+            address, row = (Signal(LANE_ADDRESS_BITS, name=f"{name}_{n}", reset_less=True) for n in ("address", "row"))
+            row_now, next_row = (Signal(LANE_ADDRESS_BITS, name=f"{name}_{n}") for n in ("row_now", "next_row"))
+            m.d.comb += [
+                following[name].eq(Mux(fresh, i[name], address)),
+                row_now.eq(Mux(fresh, i[name], row)),
+                next_row.eq(row_now + i[f"{name}_outer"]),
+            ]
+            with m.If(advance):
+                m.d.sync += row.eq(Mux(inner_ends, next_row, row_now))
+                m.d.sync += address.eq(Mux(inner_ends, next_row, following[name] + i[f"{name}_inner"]))
+
+    def _check(self, m, element):
+        """Give the verdict on an element."""
+        has_b = ~is_function(element.op)
+        depths = {Source.SCRATCH: self.scratch_depth, Source.QUEUE: self.queue_depth, Source.PARAMETER: PARAMETERS}
+
+        def beyond(name):
+            return sum((element[f"{name}_source"] == s) & (element[name] >= depth) for s, depth in depths.items())
+
+        verdict = Signal(Status)
+        with m.If(
+            (element.op > max(VectorOp))
+            | (element.a_source > max(Source))
+            | (has_b & (element.b_source != Source.SCRATCH) & (element.b_source != Source.PARAMETER))
+        ):
+            m.d.comb += verdict.eq(Status.BAD_FIELD)
+        with m.Elif((beyond("a") != 0) | (has_b & (beyond("b") != 0)) | (element.d >= self.scratch_depth)):
+            m.d.comb += verdict.eq(Status.BAD_ADDRESS)
+        with m.Else():
+            m.d.comb += verdict.eq(Status.IDLE)
+        return verdict

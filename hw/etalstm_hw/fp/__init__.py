@@ -1,0 +1,1 @@
+"""Floating-point units over a :class:`~etalstm_hw.fp.format.FloatFormat`."""

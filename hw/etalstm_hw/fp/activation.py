@@ -1,0 +1,189 @@
+"""Sigmoid and hyperbolic tangent, and two words packed into one."""
+
+from amaranth.hdl import C, Cat, Const, Module, Mux, Signal, signed, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from etalstm_hw.contract import BINARY32
+from etalstm_hw.fp.format import Float, round_to_half
+from etalstm_hw.fp.normalise import normalise
+from etalstm_hw.fp.pipeline import register
+from etalstm_hw.fp.tables import (
+    COEFFICIENT_BITS,
+    FIRST,
+    FRACTION_BITS,
+    LAST,
+    OFFSET_BITS,
+    PACK,
+    SEGMENT_BITS,
+    TANH,
+    coefficients,
+)
+
+ROW = data.StructLayout({f"c{n}": bits for n, bits in enumerate(COEFFICIENT_BITS)})
+"""A row of the coefficient memory."""
+
+COURSE = data.StructLayout(
+    {
+        "fraction": BINARY32.mantissa,
+        "exponent": BINARY32.exponent,  # 2 more than that of a result whose fixed-point value is 1
+        "shift": 5,  # places from the table's scale to that of the sigmoid
+        "half": 1,  # add 1, for (1 ± tanh) / 2
+        "negate": 1,
+        "identity": 1,  # too small for the table: tanh(y) = y
+        "saturated": 1,  # too large for it: tanh(y) = 1
+        "sign": 1,
+        "zero": 1,
+        "nan": 1,
+        "pack": 1,  # the result is `fraction`, `exponent` and `sign` as they are
+    }
+)
+"""What rank 1 knows about a word, and the ranks after it carry along."""
+
+
+class Activation(wiring.Component):
+    """Sigmoid or hyperbolic tangent of a word, or two words rounded to bfloat16 and packed into one.
+
+    One result per cycle, free running: ``z`` belongs to the inputs of ``LATENCY`` cycles ago. There is no stall and no
+    reset. The result is within 2 ulp or 2^-23 of the function, whichever is larger, and tanh within a relative 2^-20;
+    :mod:`.tables` says how it comes about and :mod:`etalstm.golden.activation` computes the same integers. A subnormal
+    is a zero; a NaN gives ``format.nan``.
+
+    Packed words are rounded by :func:`~etalstm_hw.fp.format.round_to_half`. They take the way of what the other
+    functions carry along, which has as many bits: so a unit that packs costs little more than its two rounders.
+    ::
+
+        a ─► address ─│─► ROM ─│─► c2·d ─│─► c1 - ─│─► ·d ─│─► c0 + ─│─► v or (1 ± v)/2 ─│─► normalise ─│─► round ─│─► z
+                      1        2         3         4       5         6                   7              8          9
+
+    Two multipliers (16 × 17 and 23 × 17 bits: a DSP slice each) and a ROM of 1024 × 69 bits, two block RAMs.
+
+    Parameters
+    ----------
+    format : FloatFormat
+        Number format. The tables are those of BINARY32, and any other raises ValueError.
+
+    Members
+    -------
+    a : :py:`In(format.width)`
+        Operand.
+    b : :py:`In(format.width)`
+        Second operand of ``tables.PACK``, which goes to the upper half of the result.
+    function : :py:`In(2)`
+        ``tables.SIGMOID``, ``tables.TANH`` or ``tables.PACK``, a new choice every cycle.
+    z : :py:`Out(format.width)`
+        Result.
+    """
+
+    LATENCY = 9
+
+    def __init__(self, format):
+        if format != BINARY32:
+            raise ValueError(f"activation tables exist for {BINARY32}, got {format}")
+        self.format = format
+        super().__init__({"a": In(format.width), "b": In(format.width), "function": In(2), "z": Out(format.width)})
+
+    def elaborate(self, platform):
+        """Lay out the ranks of the pipeline, top to bottom."""
+        m = Module()
+        rows = [ROW.const({"c0": c0, "c1": c1, "c2": c2}) for c0, c1, c2 in coefficients()]
+        m.submodules.rom = rom = Memory(shape=ROW, depth=len(rows), init=rows)
+        read = rom.read_port()
+
+        # Ranks 1 and 2
+        course, address = self.classify(m)
+        course = register(m, "course_1", course, COURSE)
+        m.d.comb += read.addr.eq(register(m, "address", address))
+        course = register(m, "course_2", self.round(m, course, register(m, "b_1", self.b)), COURSE)
+        row = read.data
+
+        # Ranks 3 to 6: Horner's rule.
+        bend = register(m, "bend", (row.c2 * course.fraction[:OFFSET_BITS]) >> OFFSET_BITS)
+        c0, c1 = register(m, "c0_3", row.c0), register(m, "c1_3", row.c1)
+        course = register(m, "course_3", course, COURSE)
+
+        slope = register(m, "slope", c1 - bend, unsigned(len(c1)))
+        c0 = register(m, "c0_4", c0)
+        course = register(m, "course_4", course, COURSE)
+
+        rise = register(m, "rise", (slope * course.fraction[:OFFSET_BITS]) >> OFFSET_BITS)
+        c0 = register(m, "c0_5", c0)
+        course = register(m, "course_5", course, COURSE)
+
+        one = 1 << FRACTION_BITS
+        identity = Cat(C(0, FRACTION_BITS - len(course.fraction)), course.fraction, 1)
+        value = Mux(course.identity, identity, Mux(course.saturated, one, c0 + rise))
+        value = register(m, "value", value, unsigned(FRACTION_BITS + 1))
+        course = register(m, "course_6", course, COURSE)
+
+        # Rank 7: for the tangent neither shifted nor added to.
+        aligned = Signal(FRACTION_BITS + 2)
+        m.d.comb += aligned.eq(value >> course.shift)
+        number = Mux(course.half, one, 0) + Mux(course.negate, ~aligned, aligned) + course.negate
+        number = register(m, "number", number, unsigned(FRACTION_BITS + 2))
+        course = register(m, "course_7", course, COURSE)
+
+        # Rank 8
+        normal, zeros = (register(m, f"normal_{n}", word) for n, word in enumerate(normalise(m, number)))
+        course = register(m, "course_8", course, COURSE)
+
+        # Rank 9: adding ~zeros takes zeros + 1 away from the exponent. No result is subnormal and none overflows.
+        mantissa, exponent_bits = self.format.mantissa, self.format.exponent
+        kept, guard, sticky = normal[-1 - mantissa : -1], normal[-2 - mantissa], normal[: -2 - mantissa].any()
+        rounded = Signal(self.format.width - 1)
+        correction = Cat(~zeros, Const(-1, exponent_bits - len(zeros)))
+        up = Cat(guard & (sticky | kept[0]), C(0, mantissa - 1), correction)
+        m.d.comb += rounded.eq(Cat(kept, course.exponent) + up)
+        zero = course.zero | ~normal[-1]
+        computed = Mux(course.nan, self.format.nan, Cat(Mux(zero, 0, rounded), course.sign))
+        result = Mux(course.pack, word_of(course), computed)
+        m.d.comb += self.z.eq(register(m, "result", result))
+        return m
+
+    def classify(self, m):
+        """Decide what becomes of the operand: tanh(y) of y = ``|a|``, or of ``|a| / 2`` for the sigmoid.
+
+        Returns
+        -------
+        View of COURSE, and the address of the coefficients; both combinational.
+        """
+        a, bias = Float(self.format)(self.a), self.format.bias
+        tangent, pack = self.function == TANH, self.function == PACK
+        binade = Signal(signed(self.format.exponent + 2))
+        course = Signal(COURSE)
+        places = (bias + 1) - a.exponent  # the binade of y is 2^-places
+        longest = (1 << len(course.shift)) - 1
+        below_one = a.exponent < bias + 1
+        shift = Mux(places > longest, longest, places[: len(course.shift)])
+        m.d.comb += [
+            binade.eq(a.exponent - Mux(tangent, bias + FIRST, bias + FIRST + 1)),
+            course.fraction.eq(a.fraction),
+            course.exponent.eq(Mux(pack, a.exponent, Mux(tangent, Mux(below_one, a.exponent, bias), bias - 1) + 2)),
+            course.shift.eq(Mux(~tangent & below_one, shift, 0)),
+            course.half.eq(~tangent),
+            course.negate.eq(~tangent & a.sign),
+            course.identity.eq(binade < 0),
+            course.saturated.eq(binade > LAST - FIRST),
+            course.sign.eq((tangent | pack) & a.sign),
+            course.zero.eq(tangent & a.is_zero),  # the sigmoid shifts a zero's fraction out
+            course.nan.eq(a.is_nan),
+            course.pack.eq(pack),
+        ]
+        binades = (LAST - FIRST).bit_length()
+        return course, Cat(a.fraction[-SEGMENT_BITS:], binade[:binades])
+
+    def round(self, m, course, b):
+        """Give what is known of the first operand, its word replaced by both operands' halves if they are packed."""
+        halves = Signal(self.format.width)
+        m.d.comb += halves.eq(Cat(round_to_half(self.format, word) for word in (word_of(course), b)))
+        packed, rounded = Float(self.format)(halves), Signal(COURSE)
+        m.d.comb += rounded.eq(course)
+        with m.If(course.pack):
+            m.d.comb += [rounded[name].eq(packed[name]) for name in ("fraction", "exponent", "sign")]
+        return rounded
+
+
+def word_of(course):
+    """Put fraction, exponent and sign together."""
+    return Cat(course.fraction, course.exponent, course.sign)

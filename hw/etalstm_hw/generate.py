@@ -1,0 +1,148 @@
+"""Writes the Verilog of a configuration, and the manifest that says what the Verilog is."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+from amaranth.back import verilog as amaranth_verilog
+from amaranth.hdl import ClockSignal, Instance, ResetSignal, Value
+from amaranth.lib import wiring
+
+from etalstm.host.durable import write_whole
+from etalstm.host.garbage import seldom_collected
+from etalstm_hw import contract
+from etalstm_hw.broadcast.broadcaster import Broadcaster
+from etalstm_hw.channel import Channel
+from etalstm_hw.config import Config, preset
+from etalstm_hw.contract import BINARY32
+from etalstm_hw.fp.activation import Activation
+from etalstm_hw.fp.add import Adder
+from etalstm_hw.fp.multiply import Multiplier
+from etalstm_hw.top import Top, top_signature
+
+
+@seldom_collected()
+def component_verilog(component: wiring.Component, name: str = "top") -> str:
+    """Convert a component to Verilog.
+
+    Equal components give equal text on every machine: source locations and paths are left out.
+    """
+    return amaranth_verilog.convert(component, name=name, emit_src=False, strip_internal_attrs=True)
+
+
+class Instanced(wiring.Component):
+    """Stands for a component whose Verilog is written once, however often it is used.
+
+    Parameters
+    ----------
+    name : str
+        The Verilog module.
+    signature : wiring.Signature
+        Its members.
+    latency : int, optional
+        Its ``LATENCY``.
+    """
+
+    def __init__(self, name: str, signature: wiring.Signature, latency: int | None = None):
+        self._name = name
+        self.LATENCY = latency
+        super().__init__(signature)
+
+    @classmethod
+    def of(cls, name: str, component: wiring.Component) -> "Instanced":
+        """Stand for a component, of which only the signature and the ``LATENCY``, if any, are looked at."""
+        return cls(name, component.signature, getattr(component, "LATENCY", None))
+
+    def elaborate(self, platform):
+        """An instance in the domain ``sync``."""
+        ports = {"i_clk": ClockSignal(), "i_rst": ResetSignal()}
+        for path, member, value in self.signature.flatten(self):
+            direction = "i" if member.flow == wiring.In else "o"
+            ports[f"{direction}_{'__'.join(map(str, path))}"] = value
+        return Instance(self._name, **ports)
+
+
+def verilog(config: Config, name: str = "top", *, build: int = 0) -> str:
+    """Give the Verilog of the whole accelerator; equal configurations give equal text.
+
+    What there are many of is written once each: a channel, its arithmetic units, a broadcaster. So the time that this
+    takes, and the size of the text, hardly grow with the number of channels.
+
+    Parameters
+    ----------
+    config : Config
+    name : str
+        Name of the outermost module.
+    build : int
+        What the BUILD register reads as.
+    """
+    modules = channel_modules(config)
+    modules["broadcaster"] = broadcaster = Broadcaster(config)
+    channel = modules["channel"]
+    modules[name] = Top(
+        config,
+        channel=lambda _: Instanced.of("channel", channel),
+        broadcaster=lambda _: Instanced.of("broadcaster", broadcaster),
+        build=build,
+    )
+    return modules_verilog(modules)
+
+
+def channel_modules(config: Config) -> dict[str, wiring.Component]:
+    """Give the components of a channel's Verilog by the names of their modules; the last is ``channel``."""
+    units = {"multiplier": Multiplier, "adder": Adder, "activation": Activation}
+    modules = {unit_name: unit(BINARY32) for unit_name, unit in units.items()}
+    instances = {unit_name: partial(Instanced.of, unit_name, unit) for unit_name, unit in modules.items()}
+    return modules | {"channel": Channel(config, **{n: lambda _, make=make: make() for n, make in instances.items()})}
+
+
+def modules_verilog(modules: dict[str, wiring.Component]) -> str:
+    """Give one text with a module for each component, named by its key; the last one comes first."""
+    return "\n".join(component_verilog(component, module) for module, component in reversed(modules.items()))
+
+
+def ports(signature: wiring.Signature) -> list[dict]:
+    """List the Verilog ports of a component with a signature: name, direction and width in bits."""
+    members = [{"name": name, "direction": "input", "width": 1} for name in ("clk", "rst")]
+    for path, member, value in signature.flatten(signature.create()):
+        direction = "input" if member.flow == wiring.In else "output"
+        members.append({"name": "__".join(map(str, path)), "direction": direction, "width": len(Value.cast(value))})
+    return members
+
+
+def manifest(config: Config, preset_name: str | None = None) -> dict:
+    """Describe the Verilog of a configuration.
+
+    Returns
+    -------
+    dict
+        ``preset``, ``digest`` (the PRESET register), ``contract_version``, ``configuration``, ``ports``: plain values.
+    """
+    return {
+        "preset": preset_name,
+        "digest": f"{config.digest:#010x}",
+        "contract_version": contract.VERSION,
+        "configuration": config.as_dict(),
+        "ports": ports(top_signature(config)),
+    }
+
+
+def write(preset_name: str, directory: Path) -> list[Path]:
+    """Write ``top.v`` and ``manifest.json`` of a preset into a folder, which is created.
+
+    Raises
+    ------
+    ValueError
+        If there is no such preset.
+    OSError
+        Naming the file that cannot be written; an older one is as it was.
+    """
+    config = preset(preset_name)
+    directory.mkdir(parents=True, exist_ok=True)
+    texts = {
+        "top.v": verilog(config),
+        "manifest.json": json.dumps(manifest(config, preset_name), indent=2) + "\n",
+    }
+    for name, text in texts.items():
+        write_whole(directory / name, text)
+    return [directory / name for name in texts]

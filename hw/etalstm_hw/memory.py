@@ -1,0 +1,97 @@
+"""The memories of a channel's lanes."""
+
+from amaranth.hdl import Const, Module
+from amaranth.lib import memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from etalstm_hw.contract import LANE_ADDRESS_BITS, Memory
+from etalstm_hw.stream import LaneWrite, vector_layout
+
+
+class LaneMemories(wiring.Component):
+    """Weights, biases, scratch words and partial sums of all lanes of a channel.
+
+    Each memory is one wide word per address, the lanes side by side. A vector follows its address by one cycle and
+    stays until the port is enabled again; a vector written in the cycle in which it is read is read as it was before.
+    Nothing is reset. The scratch memory may exist twice, which gives it two read ports.
+
+    Parameters
+    ----------
+    format : FloatFormat
+        Format of a word.
+    lanes, beat_words : int
+        Words of a vector, and of a beat of ``load``.
+    weight_depth, bias_depth, scratch_depth, queue_depth : int
+        Vectors of each memory, powers of two.
+    scratch_reads : int
+        Read ports of the scratch memory, 1 or 2; with one there is no ``scratch_b``.
+
+    Members
+    -------
+    weights, bias, scratch_a, scratch_b, queue : :py:`Out(memory.ReadPort.Signature(...))`
+        Read ports.
+    scratch : :py:`Out(memory.WritePort.Signature(...))`
+        Write port of the scratch memory, with an enable for each lane.
+    sums : :py:`Out(memory.WritePort.Signature(...))`
+        Partial sums for the queue.
+    load : :py:`In(stream.Signature(LaneWrite(format, lanes, beat_words)))`
+        Weights and biases. A write to another memory or beyond the end of one is taken and dropped.
+    no_memory, no_address : :py:`Out(1)`
+        A write of ``load`` was dropped in this cycle, because of what it names.
+    """
+
+    def __init__(
+        self, format, lanes, beat_words, *, weight_depth, bias_depth, scratch_depth, queue_depth, scratch_reads=2
+    ):
+        self.beat_words = beat_words
+        self.vector = vector = vector_layout(format, lanes)
+        depths = {"weights": weight_depth, "bias": bias_depth, "scratch_a": scratch_depth, "queue": queue_depth}
+        self.depths = depths | ({"scratch_b": scratch_depth} if scratch_reads == 2 else {})
+        self.memories = {name: memory.Memory(shape=vector, depth=depth, init=[]) for name, depth in self.depths.items()}
+
+        def read_port(depth):
+            return Out(memory.ReadPort.Signature(addr_width=(depth - 1).bit_length(), shape=vector))
+
+        def write_port(depth, granularity):
+            width = (depth - 1).bit_length()
+            return Out(memory.WritePort.Signature(addr_width=width, shape=vector, granularity=granularity))
+
+        super().__init__(
+            {name: read_port(depth) for name, depth in self.depths.items()}
+            | {
+                "scratch": write_port(scratch_depth, 1),
+                "sums": write_port(queue_depth, None),
+                "load": In(stream.Signature(LaneWrite(format, lanes, beat_words))),
+                "no_memory": Out(1),
+                "no_address": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Put the writers in front of each memory."""
+        m = Module()
+        load, request = self.load, self.load.p
+        for name, storage in self.memories.items():
+            m.submodules[name] = storage
+            port, mine = storage.read_port(), getattr(self, name)
+            m.d.comb += [port.addr.eq(mine.addr), port.en.eq(mine.en), mine.data.eq(port.data)]
+
+        m.d.comb += load.ready.eq(1)
+        with m.If(load.valid & (request.memory != Memory.WEIGHTS) & (request.memory != Memory.BIAS)):
+            m.d.comb += self.no_memory.eq(1)
+        for name, number in (("weights", Memory.WEIGHTS), ("bias", Memory.BIAS)):
+            depth, port = self.depths[name], self.memories[name].write_port(granularity=self.beat_words)
+            refused = request.address >= depth if depth < 1 << LANE_ADDRESS_BITS else Const(0)
+            m.d.comb += [port.addr.eq(request.address), port.data.eq(request.data)]
+            with m.If(load.valid & (request.memory == number)):
+                m.d.comb += self.no_address.eq(refused)
+                with m.If(~refused):
+                    m.d.comb += port.en.eq(request.enable)
+
+        scratches = [storage for name, storage in self.memories.items() if name.startswith("scratch")]
+        for port in [storage.write_port(granularity=1) for storage in scratches]:
+            m.d.comb += [port.addr.eq(self.scratch.addr), port.data.eq(self.scratch.data), port.en.eq(self.scratch.en)]
+
+        sums = self.memories["queue"].write_port()
+        m.d.comb += [sums.addr.eq(self.sums.addr), sums.data.eq(self.sums.data), sums.en.eq(self.sums.en)]
+        return m

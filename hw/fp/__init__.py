@@ -1,1 +1,0 @@
-"""Floating-point units over a :class:`~etalstm.hw.fp.format.FloatFormat`."""

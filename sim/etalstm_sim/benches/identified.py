@@ -1,0 +1,65 @@
+"""Gives the memory ports of a design the ID signals that memory models insist on."""
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
+
+from etalstm_hw import generate
+from etalstm_hw.axi import AXI4, AXI4Read, AXI4Write, join
+from etalstm_hw.config import Config
+from etalstm_hw.top import top_signature
+
+_MANAGERS = (AXI4, AXI4Read, AXI4Write)
+
+
+class Identified(wiring.Component):
+    """A component whose AXI4 ports have IDs of at least one bit; nothing else is different.
+
+    Parameters
+    ----------
+    component : Component
+        With members that are AXI4 managers (:class:`AXI4`, :class:`AXI4Read`, :class:`AXI4Write`) or anything else.
+
+    Members
+    -------
+    Those of the component. IDs that it does not have are 0.
+    """
+
+    def __init__(self, component: wiring.Component):
+        self._component = component
+        super().__init__({name: self._with_id(member) for name, member in component.signature.members.items()})
+
+    @staticmethod
+    def _lacks_id(member) -> bool:
+        return member.is_signature and isinstance(member.signature, _MANAGERS) and not member.signature.id_bits
+
+    @classmethod
+    def _with_id(cls, member):
+        if not cls._lacks_id(member):
+            return member
+        bus = member.signature
+        return Out(type(bus)(bus.address_bits, bus.data_bits, id_bits=1))
+
+    def elaborate(self, platform):
+        """Connect every member to its like."""
+        m = Module()
+        m.submodules.component = component = self._component
+        for name, member in component.signature.members.items():
+            outer, inner = getattr(self, name), getattr(component, name)
+            if self._lacks_id(member):
+                join(m, outer, inner)
+            elif member.is_signature:
+                wiring.connect(m, wiring.flipped(outer), inner)
+            else:
+                m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)
+        return m
+
+
+def identified_machine(config: Config, name: str) -> str:
+    """Give the Verilog of the whole accelerator, its memory ports with IDs, in a module of a name.
+
+    As in :func:`etalstm_hw.generate.verilog`, what there are many of is written, and so compiled, once each.
+    """
+    inner = f"{name}_inside"
+    outer = Identified(generate.Instanced(inner, top_signature(config)))
+    return "\n".join([generate.component_verilog(outer, name), generate.verilog(config, inner)])

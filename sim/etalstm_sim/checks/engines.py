@@ -1,0 +1,224 @@
+"""What the engines check of a single instruction: fields, lane addresses, windows."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from etalstm_hw import contract
+from etalstm_hw.contract import Memory, Opcode, Source, Status, VectorOp
+from etalstm_sim.checks.instruction import Instruction
+from etalstm_sim.checks.lanes import depth_of, leaves, source_depth
+from etalstm_sim.programs.refusals import Sizes
+
+_FUNCTIONS = (VectorOp.SIGMOID, VectorOp.TANH)  # they have one operand
+_ROWS = 4  # of a lane, in a LOAD_ROWS that is not `single`
+NOTHING = frozenset[Status]()
+
+
+@dataclass(frozen=True)
+class Check:
+    """What an engine finds of an instruction.
+
+    Members
+    -------
+    refusal : Status or None
+        It is refused, whatever the data.
+    possible : frozenset of Status
+        The data decide whether it is refused with these.
+    by_sequencer : bool
+        A refusal is the sequencer's.
+    is_late : bool
+        It is refused while other instructions of the engine are under way.
+    work : int
+        Vectors, or beats, that the engine moves.
+    reads : tuple of int
+        Beats with the indices of the streams that are read, in order.
+    elements : int
+        Of each of these streams.
+    writes : tuple of range
+        Beats of a window that are overwritten.
+    """
+
+    refusal: Status | None = None
+    possible: frozenset[Status] = NOTHING
+    by_sequencer: bool = False
+    is_late: bool = False
+    work: int = 0
+    reads: tuple[int, ...] = ()
+    elements: int = 0
+    writes: tuple[range, ...] = ()
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a CAST, or of the map of a LOAD_ROWS."""
+
+    channel: int
+    tile: int
+    lanes: int
+
+
+class Engines:
+    """Checks instructions that have passed the sequencer.
+
+    Parameters
+    ----------
+    sizes : Sizes
+    """
+
+    def __init__(self, sizes: Sizes):
+        self._sizes, self._config = sizes, sizes.config
+        self._channels = sizes.config.channels // sizes.groups  # of a group
+        self._of = {
+            Opcode.LOAD: self._load,
+            Opcode.LOAD_ROWS: self._load_rows,
+            Opcode.STORE: self._store,
+            Opcode.TRANSPOSE: self._transpose,
+            Opcode.VECTOR: self._vector,
+            Opcode.CAST: self._cast,
+            Opcode.MAC: lambda fields, address: Check(),  # it depends on the CAST
+        }
+
+    def check(self, instruction: Instruction, address: int) -> Check:
+        """Check an instruction with its effective address."""
+        return self._of[instruction.opcode](instruction.fields, address)
+
+    def _load(self, fields: dict[str, int], address: int) -> Check:
+        beats = fields["outer"] * fields["inner"] * self._config.vector_beats
+        read = 1 if fields["compressed"] else beats
+        starts = [address + group * fields["group_stride"] for group in range(self._sizes.groups)]
+        if fields["group"] > self._sizes.groups:
+            return Check(Status.BAD_FIELD)
+        if max(starts) + read > self._sizes.window_beats:
+            return Check(Status.BAD_ADDRESS)
+        refusal = self._lanes(fields, written=True)
+        reads = tuple(sorted(set(starts))) if fields["compressed"] else ()
+        return Check(refusal, work=beats, reads=reads, elements=beats * self._config.beat_words)
+
+    def _store(self, fields: dict[str, int], address: int) -> Check:
+        beats, size = fields["outer"] * fields["inner"] * self._config.vector_beats, self._sizes.window_beats
+        refusal = self._lanes(fields, written=False)
+        if refusal == Status.BAD_FIELD:
+            return Check(refusal)
+        outside = address >= size or fields["end"] > size if fields["compressed"] else address + beats > size
+        if outside:
+            return Check(Status.BAD_ADDRESS, is_late=refusal is not None)
+        writes = () if fields["compressed"] else (range(address, address + beats),)
+        elements = beats * self._config.beat_words
+        return Check(refusal, is_late=True, work=beats, elements=elements, writes=writes)
+
+    def _lanes(self, fields: dict[str, int], *, written: bool) -> Status | None:
+        """Check the lane side of a LOAD or a STORE."""
+        memory = Memory(fields["memory"])
+        if memory == Memory.QUEUE if written else memory in (Memory.WEIGHTS, Memory.BIAS):
+            return Status.BAD_FIELD
+        outer, inner = ((fields[name], fields[f"{name}_stride"]) for name in ("outer", "inner"))
+        beyond = leaves(depth_of(self._config, memory), fields["lane_address"], outer, inner)
+        return Status.BAD_ADDRESS if beyond else None
+
+    def _load_rows(self, fields: dict[str, int], address: int) -> Check:
+        """Check the maps, which the sequencer reads, and the rows, of which the maps choose some."""
+        per_lane = 1 if fields["single"] else _ROWS
+        left, beats = fields["outer"], per_lane * self._config.vector_beats
+        for block in blocks(fields):
+            if not left:
+                break
+            if block.lanes > self._config.lanes or block.lanes * per_lane > left:
+                return Check(Status.BAD_FIELD, by_sequencer=True)
+            end = fields["map"] + (block.tile + 1) * beats
+            if block.channel >= self._channels or end > self._sizes.window_beats:
+                return Check(Status.BAD_ADDRESS, by_sequencer=True)
+            left -= block.lanes * per_lane
+        return self._rows(fields, address)
+
+    def _rows(self, fields: dict[str, int], address: int) -> Check:
+        row, memory = fields["inner"] * self._config.vector_beats, Memory(fields["memory"])
+        work = fields["outer"] * row
+        if memory == Memory.QUEUE:
+            return Check(Status.BAD_FIELD, is_late=True)
+        depth, inner = depth_of(self._config, memory), (fields["inner"], fields["inner_stride"])
+        lane = [fields["lane_address"] + n * fields["outer_stride"] for n in range(fields["outer"])]
+        bad = [
+            address + (n + 1) * row > self._sizes.window_beats
+            or leaves(depth, first % (1 << contract.LANE_ADDRESS_BITS), (1, 0), inner)
+            for n, first in enumerate(lane)
+        ]
+        if all(bad):  # one row at least is read
+            return Check(Status.BAD_ADDRESS, is_late=True, work=work)
+        return Check(possible=frozenset({Status.BAD_ADDRESS}) if any(bad) else NOTHING, work=work)
+
+    def _transpose(self, fields: dict[str, int], address: int) -> Check:
+        lanes, config = self._config.lanes, self._config
+        if max(fields["rows"], fields["lanes"]) > lanes:
+            return Check(Status.BAD_FIELD)
+        beats = -(-fields["rows"] // config.beat_words)
+        furthest = address + (self._channels - 1) * fields["channel_beats"] + beats
+        furthest += (fields["outer"] - 1) * fields["outer_beats"] + (fields["lanes"] - 1) * fields["lane_beats"]
+        outer, inner = (fields["outer"], fields["outer_stride"]), (fields["rows"], fields["inner_stride"])
+        beyond = leaves(config.scratch_depth, fields["lane_address"], outer, inner)
+        if fields["target"] >= self._channels or furthest > self._sizes.window_beats or beyond:
+            return Check(Status.BAD_ADDRESS, is_late=beyond)
+        writes = tuple(
+            range(start, start + beats)
+            for n in range(self._channels)
+            for q in range(fields["outer"])
+            for lane in range(fields["lanes"])
+            for start in [
+                address + n * fields["channel_beats"] + q * fields["outer_beats"] + lane * fields["lane_beats"]
+            ]
+        )
+        return Check(work=fields["outer"] * (fields["rows"] + fields["lanes"] * beats), writes=writes)
+
+    def _vector(self, fields: dict[str, int], address: int) -> Check:
+        has_b, config = fields["op"] not in _FUNCTIONS, self._config
+        if fields["op"] > max(VectorOp) or fields["a_source"] > max(Source):
+            return Check(Status.BAD_FIELD, is_late=True)
+        if has_b and fields["b_source"] not in (Source.SCRATCH, Source.PARAMETER):
+            return Check(Status.BAD_FIELD, is_late=True)
+        depths = {"a": source_depth(config, Source(fields["a_source"])), "d": config.scratch_depth}
+        if has_b:
+            depths["b"] = source_depth(config, Source(fields["b_source"]))
+        for name, depth in depths.items():
+            outer, inner = ((fields[loop], fields[f"{name}_{loop}"]) for loop in ("outer", "inner"))
+            if leaves(depth, fields[name], outer, inner):
+                return Check(Status.BAD_ADDRESS, is_late=True)
+        return Check(work=fields["outer"] * fields["inner"])
+
+    def _cast(self, fields: dict[str, int], address: int) -> Check:
+        """Check the blocks in order; those before a refused one are read."""
+        config, vectors = self._config, fields["gates"] * fields["batch"]
+        beats, compressed = vectors * config.vector_beats, fields["compressed"]
+        most_sums = contract.cast_sums(config.lanes, config.broadcast_words)
+        reads, refusal = [], None
+        for block in islice(blocks(fields), fields["blocks"]):
+            first = address + block.tile * (config.vector_beats if compressed else beats)
+            end_of_sums = fields["first_sum"] + inner_indices(fields, block.lanes)
+            if (
+                fields["gates"] > contract.MOST_GATES
+                or vectors * config.lanes > config.broadcast_words
+                or fields["lane"] + block.lanes > config.lanes
+                or end_of_sums > most_sums
+            ):
+                refusal = Status.BAD_FIELD
+            elif block.channel >= self._channels or first + (1 if compressed else beats) > self._sizes.window_beats:
+                refusal = Status.BAD_ADDRESS
+            if refusal:
+                break
+            reads.append(first)
+        elements = beats * config.beat_words
+        return Check(refusal, work=len(reads) * beats, reads=tuple(reads) if compressed else (), elements=elements)
+
+
+def blocks(fields: dict[str, int]) -> Iterator[Block]:
+    """Give the blocks of a CAST or a LOAD_ROWS, without end."""
+    channel, tile, tiles = fields["channel"], fields["tile"], fields["tiles_per_channel"]
+    while True:
+        last = tile == tiles - 1
+        yield Block(channel, tile, fields["last_lanes"] if last else fields["lanes"])
+        tile = 0 if last else (tile + 1) % (1 << contract.TILE_BITS)
+        channel += last
+
+
+def inner_indices(fields: dict[str, int], lanes: int) -> int:
+    """Give how many inner indices a block of a CAST has from its first sum on."""
+    return fields["gates"] * lanes if fields["batch_outer"] else fields["batch"]

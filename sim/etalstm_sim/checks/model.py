@@ -1,0 +1,213 @@
+"""How a program ends, as far as its instructions tell."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from etalstm_hw.contract import Engine, Opcode, Status
+from etalstm_sim.checks.control import Control, Refusal
+from etalstm_sim.checks.engines import NOTHING, Check, Engines
+from etalstm_sim.checks.instruction import Instruction
+from etalstm_sim.checks.pairs import Pairs
+from etalstm_sim.checks.streams import Reading, Room, Stream, Streams
+from etalstm_sim.programs.refusals import Sizes
+
+MOST_STEPS = 50_000
+"""Executed instructions: more than a machine executes in the cycles that a case has."""
+
+_REMEMBERED = 1 << 16
+_READINGS = {Reading.REFUSED: (Status.BAD_STREAM, NOTHING), Reading.UNKNOWN: (None, frozenset({Status.BAD_STREAM}))}
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a program ends.
+
+    Members
+    -------
+    refusals : frozenset of Refusal
+        Of each engine the first instruction that it refuses, and that of the sequencer. The program ends with one of
+        them. Which one depends on time if there are several.
+    possible : frozenset of Status
+        Further ends, which depend on data or on time.
+    work : int
+        Vectors and scalars that the engines move at most.
+    is_cut : bool
+        The program was longer than :data:`MOST_STEPS`; nothing is said of the rest.
+    """
+
+    refusals: frozenset[Refusal]
+    possible: frozenset[Status]
+    work: int
+    is_cut: bool = False
+
+    @property
+    def statuses(self) -> frozenset[Status]:
+        """All statuses that the program may end with."""
+        refused = frozenset(refusal.status for refusal in self.refusals)
+        return self.possible | (refused or frozenset({Status.DONE}))
+
+    @property
+    def promised(self) -> Status | None:
+        """The one status that the program ends with, if it is certain."""
+        return next(iter(self.statuses)) if len(self.statuses) == 1 and not self.is_cut else None
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """The one refusal that ends the program, if it is certain."""
+        return next(iter(self.refusals)) if len(self.refusals) == 1 and not self.possible and not self.is_cut else None
+
+
+class Model:
+    """The checks of a machine, and the streams that are in its windows.
+
+    Parameters
+    ----------
+    sizes : Sizes
+    most_steps : int
+        Executed instructions after which a program is given up.
+    """
+
+    def __init__(self, sizes: Sizes, most_steps: int = MOST_STEPS):
+        self._sizes, self._engines, self._most_steps = sizes, Engines(sizes), most_steps
+        self._checks: dict[tuple[int, int], Check] = {}
+        self._streams = Streams(sizes.config.beat_words)
+
+    def run(self, words: Iterable[int]) -> Ending:
+        """Tell how a program ends; what it writes is in the windows from then on."""
+        walk = self._walked(words)
+        self._streams = walk.streams
+        return walk.ending
+
+    def ending(self, words: Iterable[int], *, unordered: int | None = None) -> Ending:
+        """Tell how a program ends that is right but for one field.
+
+        Parameters
+        ----------
+        words : iterable of int
+        unordered : int, optional
+            Number of an instruction that may make others begin too early: streams may be read while they are written.
+        """
+        walk = self._walked(words)
+        refusal = walk.refusals.get(None)
+        if unordered is not None and walk.reads_streams and not (refusal and refusal.number == unordered):
+            walk.possible.add(Status.BAD_STREAM)
+        return walk.ending
+
+    def check(self, instruction: Instruction, address: int) -> Check:
+        """Check an instruction by itself."""
+        key = instruction.word, address
+        if key not in self._checks:
+            if len(self._checks) >= _REMEMBERED:
+                self._checks.clear()
+            self._checks[key] = self._engines.check(instruction, address)
+        return self._checks[key]
+
+    def _walked(self, words: Iterable[int]) -> "_Walk":
+        walk = _Walk(self, self._sizes, self._streams.copy())
+        walk.run(Control(words, self._most_steps))
+        return walk
+
+
+class _Walk:
+    """Goes through a program, and collects what is found.
+
+    Members
+    -------
+    refusals : dict
+        The first refusal of each engine; of the sequencer under None.
+    possible : set of Status
+    streams : Streams
+    reads_streams, is_cut : bool
+    work : int
+    """
+
+    def __init__(self, model: Model, sizes: Sizes, streams: Streams):
+        self._model, self._sizes, self.streams = model, sizes, streams
+        self._pairs = Pairs(sizes.config)
+        self._given = dict.fromkeys(Engine, 0)  # instructions of each engine
+        self._parts = 0  # LOADs that are completed and counted with the next one only
+        self.refusals: dict[Engine | None, Refusal] = {}
+        self.possible: set[Status] = set()
+        self.reads_streams = self.is_cut = False
+        self.work = 0
+
+    @property
+    def ending(self) -> Ending:
+        """What was found."""
+        return Ending(frozenset(self.refusals.values()), frozenset(self.possible), self.work, self.is_cut)
+
+    def run(self, control: Control) -> None:
+        """Walk through the whole program, or up to what the sequencer refuses."""
+        for number, instruction, address in control:
+            self._take(number, instruction, address)
+            if None in self.refusals:
+                return
+        self.is_cut = control.is_cut
+        if control.refusal:
+            self.refusals[None] = control.refusal
+        elif not self._pairs.are_whole and not self.is_cut and not self.refusals:
+            self.refusals[None] = Refusal(Status.STUCK, None, control.end)
+        if self._pairs.may_block:
+            self.possible.add(Status.STUCK)
+
+    def _take(self, number: int, instruction: Instruction, address: int) -> None:
+        """Check an instruction: its streams first, as an engine does."""
+        engine, fields = instruction.engine, instruction.fields
+        if fields["wait_load"] and self._parts >= fields["wait_load"]:
+            self.possible.add(Status.STUCK)
+        check = self._model.check(instruction, address)
+        if check.reads:
+            self._read(number, engine, check, bf16=instruction.opcode == Opcode.LOAD and bool(fields["bf16"]))
+        stopped = engine in self.refusals
+        self._find(number, engine, check)
+        if engine in (Engine.CAST, Engine.MAC):
+            self._pair(number, engine, fields)
+        elif instruction.opcode == Opcode.LOAD:
+            self._parts += fields["more"]
+        elif engine == Engine.STORE and not stopped:
+            self._store(number, instruction, address, check)
+        self._given[engine] += 1
+
+    def _find(self, number: int, engine: Engine, check: Check) -> None:
+        """Note what is said of an instruction, unless its engine has stopped before."""
+        refuses = None if check.by_sequencer else engine
+        if engine in self.refusals:
+            return
+        self.work += check.work
+        self.possible |= check.possible
+        if check.refusal:
+            before = self._given[engine] - (self._parts if engine == Engine.LOAD else 0)
+            self.refusals[refuses] = Refusal(check.refusal, refuses, number, before, check.is_late)
+
+    def _pair(self, number: int, engine: Engine, fields: dict[str, int]) -> None:
+        if Engine.CAST in self.refusals:
+            return  # no MAC from here on gets all of its scalars
+        found = self._pairs.cast(fields) if engine == Engine.CAST else self._pairs.mac(number, fields)
+        if found:
+            self._find(found[0], Engine.MAC, found[1])
+
+    def _read(self, number: int, engine: Engine, check: Check, *, bf16: bool) -> None:
+        """Read streams in order; those before a refused one are read."""
+        self.reads_streams = True
+        if Engine.STORE in self.refusals:
+            return  # who reads what would have been written waits for it
+        for index in check.reads:
+            reading = self.streams.read(index, check.elements, bf16=bf16)
+            if reading is not Reading.WHOLE:
+                refusal, possible = _READINGS[reading]
+                self._find(number, engine, Check(refusal, possible))
+
+    def _store(self, number: int, instruction: Instruction, address: int, check: Check) -> None:
+        """Write beats or a stream. A stream may outgrow its log before a lane address is refused."""
+        fields = instruction.fields
+        for beats in check.writes:
+            self.streams.write(beats)
+        if instruction.opcode != Opcode.STORE or not fields["compressed"] or not check.elements:
+            return
+        begins = range(fields["start"], fields["start"])
+        stream = Stream(check.elements, bool(fields["bf16"]), fields["log"], begins)
+        room = self.streams.append(address, stream, first=bool(fields["first"]), end=fields["end"])
+        if room is Room.TOO_LITTLE and not check.refusal:
+            self._find(number, Engine.STORE, Check(Status.OVERFLOW))
+        elif room is not Room.ENOUGH:
+            self.possible.add(Status.OVERFLOW)

@@ -1,0 +1,219 @@
+"""A simulated machine to which one fault happens: where, when and which is drawn from a number."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from etalstm.device.transport import Transport
+from etalstm_hw import contract
+from etalstm_hw.contract import PAGE_BYTES, Register, kept_words
+from etalstm_sim.simulation import Fault, Glitch, Stop
+from etalstm_sim.transport import SimTransport
+
+PATIENCE_CYCLES = 1_000_000  # of a case; many times what its programs take
+POLL_CYCLES = 10_000  # until the driver may look what the machine is doing
+ANSWERS = 12  # a glitch hits one of so many beats of read data,
+RESPONSES = 3  # or of so many responses to writes, which are fewer
+
+
+class Kind(StrEnum):
+    """What happens."""
+
+    BIT = "a bit of the memory turns over"
+    REGISTER = "a bit of a register turns over"
+    ERROR = "a part of the memory answers with an error, in one program"
+    SILENCE = "a part of the memory never answers, in one program"
+    LOST_DATA = "a beat of read data does not come"
+    DOUBLED_DATA = "a beat of read data comes twice"
+    TURNED_DATA = "a bit of read data turns over on its way"
+    LOST_RESPONSE = "the response of a write does not come"
+    DOUBLED_RESPONSE = "the response of a write comes twice"
+    LOST = "half of a transfer of the host's never arrives"
+    ABORT = "the program is aborted"
+    RESET = "the machine is reset"
+
+
+class Hang(Exception):
+    """The machine went on for far longer than its programs take: nothing has stopped it."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When a fault happens.
+
+    Members
+    -------
+    program, cycle : int
+        Cycles after the start of the run's program of this number, the first one 0.
+    transfer : int
+        Number of the transfer to the machine, for :attr:`Kind.LOST`.
+    """
+
+    program: int
+    cycle: int
+    transfer: int
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What a fault can hit.
+
+    Members
+    -------
+    addresses : list of range
+        Of the memory.
+    readers, writers : list of int
+        Ports over which the machine reads and writes.
+    """
+
+    addresses: list[range]
+    readers: list[int]
+    writers: list[int]
+
+
+class FaultyTransport(Transport):
+    """A simulated machine with one fault in its life.
+
+    Parameters
+    ----------
+    machine : SimTransport
+        One whose buses are not checked.
+
+    Members
+    -------
+    cycles : list of int
+        Of each program since :meth:`arm`.
+    transfers : int
+        From the host to the machine's memory since then.
+    struck : str
+        The kind of the fault, or the register that it hit; empty if it has not happened.
+    address : int or None
+        The byte that it hit.
+    """
+
+    def __init__(self, machine: SimTransport):
+        self._machine, self.memory_bytes = machine, machine.memory_bytes
+        self.disarm()
+
+    def disarm(self) -> None:
+        """Count anew; nothing will happen."""
+        self.arm(None, None, None, None)
+
+    def arm(
+        self, kind: Kind | None, moment: Moment | None, targets: Targets | None, draw: np.random.Generator | None
+    ) -> None:
+        """Count anew; let a fault happen to one of some targets."""
+        self._kind, self._moment, self._targets, self._draw = kind, moment, targets, draw
+        self.cycles, self.transfers, self.address = [], 0, None
+        self._struck, self._port = "", None
+
+    @property
+    def struck(self) -> str:
+        """What has happened."""
+        came = self._port is None or self._machine.simulation.was_upset(self._port)
+        return self._struck if came else ""
+
+    def ports(self, count: int) -> tuple[list[int], list[int]]:
+        """List those of the machine's ports over which it has read, and has written."""
+        beats = self._machine.simulation.beats
+        return tuple([port for port in range(count) if beats(port, writes)] for writes in (False, True))
+
+    def read_register(self, register):
+        """Read a register of the machine."""
+        return self._machine.read_register(register)
+
+    def write_register(self, register, value):
+        """Write a register of the machine; one that starts a program is counted."""
+        if register == Register.CONTROL and value & contract.CONTROL_START:
+            self._machine.simulation.clear_faults()
+            self.cycles.append(0)
+        self._machine.write_register(register, value)
+
+    def wait(self, seconds):
+        """Clock the machine until its interrupt; the fault happens on the way."""
+        done = False
+        if self._is_due():
+            done = self._run(self._moment.cycle)
+            self._strike()
+        return done or self._run(POLL_CYCLES)
+
+    def reset(self):
+        """Reset the machine."""
+        self._machine.reset()
+
+    def close(self):
+        """Close the machine."""
+        self._struck, self._port = self.struck, None
+        self._machine.close()
+
+    def _is_due(self) -> bool:
+        happens = self._kind not in (None, Kind.LOST) and not self._struck
+        return happens and len(self.cycles) == self._moment.program + 1
+
+    def _run(self, cycles: int) -> bool:
+        if sum(self.cycles) >= PATIENCE_CYCLES:
+            raise Hang(f"{PATIENCE_CYCLES} cycles went by")
+        simulation = self._machine.simulation
+        began = simulation.cycle
+        stop = simulation.run(max(cycles, 1))
+        self.cycles[-1] += simulation.cycle - began
+        return stop is Stop.INTERRUPT
+
+    def _strike(self) -> None:
+        kind = self._kind
+        self._struck = kind.name
+        if kind is Kind.REGISTER:
+            self._turn_register()
+        elif kind is Kind.ABORT:
+            self._machine.write_register(Register.CONTROL, contract.CONTROL_ABORT)
+        elif kind is Kind.RESET:
+            self._machine.reset()
+        elif kind.name in Glitch.__members__:
+            self._upset(Glitch[kind.name])
+        else:
+            self._strike_memory()
+
+    def _upset(self, glitch: Glitch) -> None:
+        writes = glitch in (Glitch.LOST_RESPONSE, Glitch.DOUBLED_RESPONSE)
+        ports, answers = (self._targets.writers, RESPONSES) if writes else (self._targets.readers, ANSWERS)
+        number, count, bit = map(int, self._draw.integers((len(ports), answers, 1 << 12)))
+        self._port = ports[number]
+        self._machine.simulation.upset(self._port, glitch, count + 1, bit)
+
+    def _turn_register(self) -> None:
+        words = kept_words()
+        register = int(self._draw.choice(list(words)))
+        self._struck = words[register]
+        bit = 1 << int(self._draw.integers(32))
+        self._machine.write_register(register, self._machine.read_register(register) ^ bit)
+
+    def _strike_memory(self) -> None:
+        simulation = self._machine.simulation
+        self.address = self._drawn_address()
+        if self._kind is Kind.BIT:
+            simulation.memory[self.address] ^= np.uint8(1 << int(self._draw.integers(8)))
+            return
+        errors = Fault.SUBORDINATE_ERROR, Fault.DECODE_ERROR
+        fault = Fault.NEVER if self._kind is Kind.SILENCE else errors[self._draw.integers(2)]
+        begin = self.address // PAGE_BYTES * PAGE_BYTES
+        simulation.inject(begin, begin + PAGE_BYTES, fault)
+
+    def _drawn_address(self) -> int:
+        number = int(self._draw.integers(sum(map(len, self._targets.addresses))))
+        for part in self._targets.addresses:
+            if number < len(part):
+                return part[number]
+            number -= len(part)
+        raise AssertionError("a number below the sum lies in one of the parts")
+
+    def _read_memory(self, address, size):
+        return self._machine.read_memory(address, size)
+
+    def _write_memory(self, address, data):
+        if self._kind is Kind.LOST and self.transfers == self._moment.transfer:
+            self._struck, self.address = self._kind.name, address
+            data = data[: data.size // 8 * 4]
+        self.transfers += 1
+        if data.size:
+            self._machine.write_memory(address, data)

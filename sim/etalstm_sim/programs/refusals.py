@@ -1,0 +1,226 @@
+"""What docs/contract/contract.md says of a valid program of which one field has another value.
+
+The tables are written from that text, not taken from the hardware: they are what the hardware is compared with.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from etalstm_hw import contract
+from etalstm_hw.config import Config
+from etalstm_hw.contract import Memory, Opcode, Source, Status, VectorOp
+
+OPCODES = (1 << contract.OPCODE_BITS) - 1
+_KNOWN = frozenset(Opcode)
+ENDS = frozenset({Status.DONE, Status.STUCK, Status.BAD_FIELD, Status.BAD_ADDRESS, Status.BAD_STREAM, Status.OVERFLOW})
+"""How a program may end of which the text says no more."""
+
+_REMEMBERED = 1 << 14  # decoded instructions: the same ones come in every case
+COUNTS = {
+    Opcode.LOAD: ("outer", "inner"),
+    Opcode.LOAD_ROWS: ("outer", "inner", "lanes", "last_lanes", "tiles_per_channel"),
+    Opcode.STORE: ("outer", "inner"),
+    Opcode.VECTOR: ("outer", "inner"),
+    Opcode.TRANSPOSE: ("outer", "rows", "lanes"),
+    Opcode.MAC: ("tiles",),
+    Opcode.CAST: ("blocks", "gates", "batch", "lanes", "last_lanes", "tiles", "tiles_per_channel"),
+}
+WAITS = ("wait_load", "wait_mac", "wait_vector", "wait_store")
+_OF_STREAMS = {
+    Opcode.LOAD: {"bf16"},
+    Opcode.STORE: {"bf16", "threshold", "log", "first", "start", "end"},
+}
+_FUNCTIONS = (VectorOp.SIGMOID, VectorOp.TANH)  # they have one operand
+_NOT_LOADED, _NOT_STORED = {Memory.QUEUE}, {Memory.WEIGHTS, Memory.BIAS}
+
+
+@dataclass(frozen=True)
+class Change:
+    """A field of an instruction that gets another value.
+
+    Members
+    -------
+    program : str
+    number : int
+        Of the instruction in the program.
+    field : str
+    before, value : int
+    """
+
+    program: str
+    number: int
+    field: str
+    before: int
+    value: int
+
+    def of(self, words: Sequence[int]) -> list[int]:
+        """Give a program with the change."""
+        opcode = Opcode(words[self.number] & OPCODES)
+        offset, _ = contract.layout(opcode)[self.field]
+        changed = list(words)
+        changed[self.number] += (self.value - self.before) << offset
+        return changed
+
+
+@dataclass(frozen=True)
+class Expected:
+    """How a program may end.
+
+    Members
+    -------
+    statuses : set of Status
+    same : bool
+        If it is DONE, all results have the bits of the valid program.
+    """
+
+    statuses: frozenset[Status]
+    same: bool = False
+
+    @property
+    def is_said(self) -> bool:
+        """The text says it of this case; otherwise it only has to end."""
+        return self.same or len(self.statuses) == 1
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the text calls a vector, a window, groups and the broadcaster's buffer.
+
+    Members
+    -------
+    config : Config
+    window_beats : int
+    groups : int
+    """
+
+    config: Config
+    window_beats: int
+    groups: int
+
+
+def expected(words: Sequence[int], change: Change, addresses: Iterable[int], sizes: Sizes) -> Expected:
+    """Say how a program may end.
+
+    Parameters
+    ----------
+    words : sequence of int
+        Of the valid program.
+    change : Change
+    addresses : iterable of int
+        Effective addresses of the changed instruction, in beats, in all its executions.
+    sizes : Sizes
+    """
+    opcode = Opcode(words[change.number] & OPCODES)
+    status = refused(change.of(words), sizes.config.lanes)
+    if status:
+        # What a loop repeats too often may end the program before that.
+        return Expected(ENDS | {status} if opcode == Opcode.LOOP else frozenset({status}))
+    if change.field == "opcode":
+        return Expected(ENDS)
+    _, fields = contract.decode(change.of(words)[change.number])
+    if change.field in ("tiles",) or _bad_field(opcode, fields, sizes):
+        return Expected(frozenset({Status.BAD_FIELD}))
+    if _bad_address(opcode, fields, addresses, sizes):
+        return Expected(frozenset({Status.BAD_ADDRESS}))
+    if _is_without_effect(opcode, fields, change):
+        return Expected(frozenset({Status.DONE}), same=True)
+    if change.field in WAITS and _is_stricter(change):
+        return Expected(frozenset({Status.DONE, Status.STUCK}), same=True)
+    return Expected(ENDS)
+
+
+def refused(words: Sequence[int], vector_words: int) -> Status | None:
+    """Tell why the sequencer refuses a program, if it does."""
+    ends: list[int] = []
+    for number, word in enumerate(words):
+        while ends and ends[-1] == number:
+            ends.pop()
+        if word & OPCODES not in _KNOWN:
+            return Status.BAD_OPCODE
+        opcode, fields = _decoded(word)
+        if opcode == Opcode.HALT:
+            return Status.BAD_FIELD if ends else None
+        if opcode == Opcode.LOOP:
+            end, limit = number + 1 + fields["length"], ends[-1] if ends else len(words)
+            if not fields["turns"] or not fields["length"] or end > limit or len(ends) == contract.LOOP_DEPTH:
+                return Status.BAD_FIELD
+            ends.append(end)
+        if _is_refused(word, vector_words):
+            return Status.BAD_FIELD
+    return Status.TRUNCATED
+
+
+_decoded = lru_cache(_REMEMBERED)(contract.decode)
+
+
+@lru_cache(_REMEMBERED)
+def _is_refused(word: int, vector_words: int) -> bool:
+    opcode, fields = _decoded(word)
+    if any(not fields[name] for name in COUNTS.get(opcode, ())):
+        return True
+    if opcode == Opcode.CAST:
+        return any(fields[name] for name in WAITS[:3])
+    return opcode == Opcode.LOAD_ROWS and max(fields["lanes"], fields["last_lanes"]) > vector_words
+
+
+def _bad_field(opcode: Opcode, fields: dict[str, int], sizes: Sizes) -> bool:
+    """Tell whether an engine refuses an instruction's fields."""
+    lanes = sizes.config.lanes
+    match opcode:
+        case Opcode.VECTOR:
+            has_b = fields["op"] not in _FUNCTIONS
+            return (
+                fields["op"] > max(VectorOp)
+                or fields["a_source"] > max(Source)
+                or (has_b and fields["b_source"] not in (Source.SCRATCH, Source.PARAMETER))
+            )
+        case Opcode.TRANSPOSE:
+            return max(fields["rows"], fields["lanes"]) > lanes
+        case Opcode.LOAD:
+            return fields["group"] > sizes.groups or fields["memory"] in _NOT_LOADED
+        case Opcode.STORE:
+            return fields["memory"] in _NOT_STORED
+        case Opcode.CAST:
+            vectors = fields["gates"] * fields["batch"]
+            return fields["gates"] > contract.MOST_GATES or vectors * lanes > sizes.config.broadcast_words
+    return False
+
+
+def _bad_address(opcode: Opcode, fields: dict[str, int], addresses: Iterable[int], sizes: Sizes) -> bool:
+    """Tell whether a transfer of whole vectors leaves its window."""
+    if opcode not in (Opcode.LOAD, Opcode.STORE) or fields["compressed"]:
+        return False
+    beats = fields["outer"] * fields["inner"] * sizes.config.vector_beats
+    return any(address + beats > sizes.window_beats for address in addresses)
+
+
+def _is_without_effect(opcode: Opcode, fields: dict[str, int], change: Change) -> bool:
+    """Tell whether nobody looks at a field, or only those who count cycles and bytes."""
+    field, of_header = change.field, change.field in contract.HEADER
+    if opcode in (Opcode.LOOP, Opcode.ADVANCE, Opcode.HALT):
+        return of_header
+    if field == "register":
+        return "address" not in fields
+    if field == "everyone":
+        return opcode in (Opcode.CAST, Opcode.LOAD_ROWS) or not fields["wait_store"]
+    if field in _OF_STREAMS.get(opcode, ()):
+        return not fields["compressed"]
+    return field in ("kind", "backward") or (field == "serial" and change.value == 1)
+
+
+def is_weaker(change: Change) -> bool:
+    """Tell whether instructions may begin earlier than in the valid program.
+
+    A wait counts the instructions of an engine, so a change of what is dispatched moves what the later ones wait for.
+    """
+    if change.field in ("opcode", "more", "turns", "length"):
+        return True
+    if change.field == "everyone":
+        return not change.value
+    return change.field in WAITS and not _is_stricter(change)
+
+
+def _is_stricter(change: Change) -> bool:
+    """Tell whether a wait is for a later instruction than before."""
+    return change.value > 0 and (change.before == 0 or change.value < change.before)

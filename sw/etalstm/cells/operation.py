@@ -1,0 +1,81 @@
+"""Element-wise operations on named vectors, written as equations."""
+
+import re
+from dataclasses import dataclass
+
+from etalstm_hw.contract import VectorOp
+
+CONSTANTS = ("0", "-0", "1")
+"""Operands that are numbers; every other name is a vector."""
+
+CONDITIONAL = (VectorOp.SELECT, VectorOp.ADD_POSITIVE)
+"""Operations that write only some elements; the others are +0."""
+
+_BINARY = {"*": VectorOp.MULTIPLY, "+": VectorOp.ADD, "-": VectorOp.SUBTRACT}
+_UNARY = {"sigmoid": VectorOp.SIGMOID, "tanh": VectorOp.TANH}
+_RELU = "relu"
+_NAME = r"([a-z_]\w*|[01])"
+_EQUATION = re.compile(
+    rf"([a-z_]\w*) = (?:{_NAME} ([*+-]) {_NAME}|(\w+)\({_NAME}\)|{_NAME} where {_NAME})", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation on every element of one or two vectors; the result is rounded once.
+
+    Members
+    -------
+    op : VectorOp
+    d : str
+        Name of the result.
+    operands : tuple of str
+        Names of vectors, or ``CONSTANTS``.
+
+    ``SELECT`` and ``ADD_POSITIVE`` leave some elements out. These are +0.
+    """
+
+    op: VectorOp
+    d: str
+    operands: tuple[str, ...]
+
+
+def equations(text: str) -> tuple[Operation, ...]:
+    """Read operations, one on each line.
+
+    They are ``d = a * b`` (or +, -), ``d = sigmoid(a)``, ``d = tanh(a)``, ``d = relu(a)``, and ``d = b where a``: b
+    where a is not 0, else +0.
+
+    Raises
+    ------
+    ValueError
+        If a line is no such equation; the message gives the line.
+    """
+    return tuple(_equation(line.strip()) for line in text.splitlines() if line.strip())
+
+
+def _equation(line: str) -> Operation:
+    match = _EQUATION.fullmatch(line)
+    if not match or (match[5] and match[5] not in (*_UNARY, _RELU)):
+        raise ValueError(f"expected an equation such as 'd = a * b' or 'd = tanh(a)', got {line!r}")
+    d, a, sign, b, function, x, chosen, condition = match.groups()
+    if chosen:
+        return Operation(VectorOp.SELECT, d, (condition, chosen))
+    if function == _RELU:
+        return Operation(VectorOp.ADD_POSITIVE, d, (x, "-0"))
+    return Operation(_UNARY[function], d, (x,)) if function else Operation(_BINARY[sign], d, (a, b))
+
+
+def reads(operations: tuple[Operation, ...]) -> frozenset[str]:
+    """Give the vectors that operations take from elsewhere: those read before they are written."""
+    written, found = set(CONSTANTS), set()
+    for operation in operations:
+        found |= set(operation.operands) - written
+        written.add(operation.d)
+    return frozenset(found)
+
+
+def split_after(operations: tuple[Operation, ...], names) -> tuple[tuple[Operation, ...], tuple[Operation, ...]]:
+    """Split operations after the last one that writes one of `names`."""
+    last = max((n for n, operation in enumerate(operations) if operation.d in names), default=-1)
+    return operations[: last + 1], operations[last + 1 :]

@@ -1,0 +1,146 @@
+"""The golden trainer as a device: the bits every other device must give."""
+
+import math
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from etalstm.device.api import Session
+from etalstm.device.device import Device
+from etalstm.device.results import Outputs
+from etalstm.device.shape import TrainingShape
+from etalstm.golden.declared import ProductGradients
+from etalstm.golden.passes import LayerBackward
+from etalstm.golden.totals import column_norms
+from etalstm.golden.trainer import Rows, network_backward, network_forward, network_outputs, network_update
+from etalstm.golden.usage import layer_usage
+from etalstm.network import LayerGradients, canonical_rows, pytorch_rows
+from etalstm.storage import KINDS
+from etalstm.weight_format import FLOAT32
+from etalstm_hw import config
+
+GOLDEN = "golden"
+
+
+class GoldenSession(Session):
+    """A session on the compiled golden trainer. It has no clock: ``cycles`` is 0."""
+
+    reduces = True
+
+    @staticmethod
+    def _host_words(shape):
+        """Count also gradients, weights and velocities after an update, and of every cell h, c and local gradients.
+
+        Of a cell of several stages: also what the stages before the last give.
+
+        With delta inputs: also x and h of every layer as they were sent. With weights in bf16: also these.
+        """
+        network = shape.network
+        cells = network.layers * shape.steps * shape.batch * network.hidden_size
+        tensors = len(KINDS) + 2 + sum(len(stage.outputs) for stage in network.declared.stages[:-1])
+        sent = 0 if shape.inputs.off else 2 * cells + math.prod(shape.x_shape)
+        copies = 3 if shape.weight_format == FLOAT32 else 4
+        return Session._host_words(shape) + copies * network.weights() + tensors * cells + sent
+
+    def _load(self, parameters, velocities):
+        self._take([Rows.of(entry) for entry in parameters])
+        self._speeds = [Rows.of(entry) for entry in velocities]
+
+    def _take(self, layers: list[Rows]) -> None:
+        """Take new weights, and what the passes read of them."""
+        self._layers = layers
+        self._read = [rows.read_as(self.shape.weight_format) for rows in layers]
+
+    def _parameters(self):
+        return [rows.parameters() for rows in self._layers]
+
+    def _velocities(self):
+        return [rows.parameters() for rows in self._speeds]
+
+    def _forward(self, x, lengths, h0, c0):
+        shape = self.shape
+        options = {"storage": shape.storage, "skipped_cells": self._skipped, "inputs": shape.inputs}
+        options |= {"shared": self._shared, "cell": shape.network.declared}
+        self._passes = network_forward(self._read, x, lengths, h0, c0, **options)
+        return Outputs(*network_outputs(self._passes))
+
+    def _backward(self, dy, dh, dc, delta_threshold):
+        products = len(self.shape.network.declared.products)
+
+        def whole(layer, result):
+            for number, product in enumerate(result.products if self.when_whole else (), layer * products):
+                self.when_whole(number, _gradients_of(product))
+
+        self._results = network_backward(
+            self._read, self._passes, dy, dh, dc, delta_threshold=delta_threshold, slices=self.shape.slices,
+            whole=whole, cell=self.shape.network.declared,
+        )  # fmt: skip
+        self._products = [product for layer in self._results for product in layer.products]
+
+    def _dx(self):
+        return self._results[0].dx
+
+    def _initial_state_gradients(self):
+        return np.stack([layer.dh0 for layer in self._results]), np.stack([layer.dc0 for layer in self._results])
+
+    def _norm_terms(self):
+        return [column_norms(product.weights) for product in self._products], [p.bias for p in self._products]
+
+    def _gradients(self):
+        return list(map(_gradients_of, self._products))
+
+    def _take_gradients(self, gradients):
+        self._products = [
+            replace(
+                product,
+                weights=canonical_rows(taken.weights, product.gates),
+                bias=canonical_rows(taken.bias, product.gates),
+            )
+            for product, taken in zip(self._products, gradients, strict=True)
+        ]
+
+    def _update(self, rule):
+        layers, self._speeds = network_update(self._layers, self._speeds, self._products, rule)
+        self._take(layers)
+
+    def _usage(self):
+        layers = enumerate(zip(self._passes, self._results, strict=True))
+        return [layer_usage(forward, back, self.shape.storage.layer(n)) for n, (forward, back) in layers]
+
+    def _factors(self):
+        """Give what the last passes have sent."""
+        layers = zip(self._passes, self._results, strict=True)
+        return [(back.delta, np.concatenate([p.x_sent, p.h_sent], axis=2)) for p, back in layers]
+
+    def _counters(self):
+        return {"cycles": 0}
+
+
+def _gradients_of(product: LayerBackward | ProductGradients) -> LayerGradients:
+    return LayerGradients(product.weights, product.bias, partial(pytorch_rows, gates=product.gates))
+
+
+class GoldenDevice(Device):
+    """The golden trainer on this machine's processor.
+
+    Parameters
+    ----------
+    preset : str
+        Kept as a name only: the bits do not depend on the configuration.
+
+    Raises
+    ------
+    ValueError
+        If there is no such preset.
+    """
+
+    plans_steps = False
+
+    def __init__(self, preset: str = "sim"):
+        config.preset(preset)  # refuses what the other devices would refuse
+        super().__init__(GOLDEN, preset)
+
+    def _create(self, shape: TrainingShape) -> GoldenSession:
+        """Make a session; any network fits."""
+        return GoldenSession(shape)

@@ -1,0 +1,186 @@
+"""The character devices of a card, as the XDMA driver for Linux makes them, and all that is asked of them."""
+
+import fcntl
+import io
+import mmap
+import os
+import re
+import select
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+import numpy as np
+
+from etalstm_hw.contract import BOARD_SPACE_BYTES
+
+_NAME = re.compile(r"xdma(\d+)_(h2c_\d+|c2h_\d+|user|events_\d+)")
+
+
+class LockedError(Exception):
+    """Another process has the card.
+
+    Members
+    -------
+    pid : int or None
+        That process, if it can be told.
+    """
+
+    def __init__(self, pid: int | None):
+        super().__init__(pid)
+        self.pid = pid
+
+
+class Node(ABC):
+    """One open character device. Every call may raise ``OSError``, as the system call behind it does.
+
+    ``read`` and ``write`` are for ``h2c`` and ``c2h``, ``load``, ``store`` and ``lock`` for ``user``, ``poll`` for
+    ``events``.
+    """
+
+    @abstractmethod
+    def read(self, address: int, buffer: memoryview) -> int:
+        """Copy from the card's memory at `address`; block until some bytes are there and give their number."""
+
+    @abstractmethod
+    def write(self, address: int, data: memoryview) -> int:
+        """Copy to the card's memory at `address`; block until some bytes are there and give their number."""
+
+    @abstractmethod
+    def load(self, register: int) -> int:
+        """Read a mapped 32-bit register; all ones when the card has left the bus."""
+
+    @abstractmethod
+    def store(self, register: int, value: int) -> None:
+        """Write a mapped 32-bit register."""
+
+    @abstractmethod
+    def poll(self, seconds: float) -> bool:
+        """Wait for an interrupt for at most so long; take it, and say whether there was one."""
+
+    @abstractmethod
+    def lock(self) -> None:
+        """Keep other processes away until the node is closed; raise :class:`LockedError` if one has it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the node."""
+
+
+class Nodes(ABC):
+    """Where the character devices are found."""
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """List the nodes of all cards by name: ``xdma0_user``, ``xdma0_h2c_0`` …"""
+
+    @abstractmethod
+    def driver_loaded(self) -> bool:
+        """Say whether the kernel module is there."""
+
+    @abstractmethod
+    def open(self, name: str) -> Node:
+        """Open a node; raise ``OSError`` if that is not possible."""
+
+    def cards(self) -> dict[int, list[str]]:
+        """Give the nodes of each card, by its number, each without the card's prefix."""
+        found: dict[int, list[str]] = {}
+        for name in self.names():
+            if match := _NAME.fullmatch(name):
+                found.setdefault(int(match[1]), []).append(match[2])
+        return {number: sorted(found[number]) for number in sorted(found)}
+
+
+class CharacterNode(Node):
+    """A node below ``/dev``.
+
+    Parameters
+    ----------
+    path : Path
+    """
+
+    def __init__(self, path: Path):
+        self._file = io.FileIO(path, "r+")
+        self._map: mmap.mmap | None = None
+        self._words: np.ndarray | None = None
+
+    def read(self, address, buffer):
+        """Seek, then read(2): with preadv(2) the driver takes its path for asynchronous transfers."""
+        self._file.seek(address)
+        return self._file.readinto(buffer)
+
+    def write(self, address, data):
+        """Write with pwrite(2)."""
+        return os.pwrite(self._file.fileno(), data, address)
+
+    def load(self, register):
+        """Read one element of an array of words, which is one load of 32 bits."""
+        return int(self._registers[register // 4])
+
+    def store(self, register, value):
+        """Write one element of an array of words, which is one store of 32 bits."""
+        self._registers[register // 4] = value
+
+    def poll(self, seconds):
+        """Poll, then read the four bytes that tell how many events there were and clear them."""
+        poller = select.poll()
+        poller.register(self._file, select.POLLIN)
+        if not poller.poll(seconds * 1000):
+            return False
+        os.read(self._file.fileno(), 4)
+        return True
+
+    def lock(self):
+        """Take the advisory lock of the node itself: it ends with the process, however that ends."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LockedError(self._holder()) from None
+
+    def close(self):
+        """Unmap and close."""
+        self._words = None
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+        self._file.close()
+
+    @property
+    def _registers(self) -> np.ndarray:
+        if self._words is None:
+            self._map = mmap.mmap(self._file.fileno(), BOARD_SPACE_BYTES)
+            self._words = np.frombuffer(self._map, "<u4")
+        return self._words
+
+    def _holder(self) -> int | None:
+        """Look up who has the lock in the kernel's list."""
+        node = os.fstat(self._file.fileno())
+        device = f"{os.major(node.st_dev):02x}:{os.minor(node.st_dev):02x}:{node.st_ino}"
+        for line in Path("/proc/locks").read_text().splitlines():
+            words = line.split()
+            if words[1] == "FLOCK" and words[5] == device:
+                return int(words[4])
+        return None
+
+
+class CharacterNodes(Nodes):
+    """The nodes below ``/dev``, or wherever udev has been told to put them.
+
+    Parameters
+    ----------
+    directory : Path
+    """
+
+    def __init__(self, directory: Path = Path("/dev")):
+        self._directory = directory
+
+    def names(self):
+        """List the directory."""
+        return [path.name for path in self._directory.glob("xdma*")]
+
+    def driver_loaded(self):
+        """Look for the module; it may be called xdma or, built into a vendor's package, xdma_driver."""
+        return any(Path("/sys/module", name).exists() for name in ("xdma", "xdma_driver"))
+
+    def open(self, name):
+        """Open the file."""
+        return CharacterNode(self._directory / name)

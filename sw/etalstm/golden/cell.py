@@ -1,0 +1,67 @@
+"""A cell's element-wise work in the machine's float32: what the element-wise engine computes, equation by equation."""
+
+import numpy as np
+
+from etalstm.cells.operation import CONSTANTS, Operation
+from etalstm.codec import round_bf16
+from etalstm.golden.activation import sigmoid, tanh
+from etalstm.golden.arithmetic import add, multiply
+from etalstm.storage import LayerStorage
+from etalstm_hw.contract import VectorOp
+
+_COMPUTE = {
+    VectorOp.MULTIPLY: multiply,
+    VectorOp.ADD: add,
+    VectorOp.SUBTRACT: lambda a, b: add(a, -b),
+    VectorOp.SIGMOID: sigmoid,
+    VectorOp.TANH: tanh,
+    VectorOp.SELECT: lambda a, b: np.where(a != 0, b, np.float32(0)),
+    VectorOp.ADD_POSITIVE: lambda a, b: np.where((a != 0) & ~np.signbit(a), add(a, b), np.float32(0)),
+}
+
+
+def evaluate(operations: tuple[Operation, ...], values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Run a cell's operations, one after the other.
+
+    Parameters
+    ----------
+    operations : tuple of Operation
+    values : dict from name to array, float32, all of one shape
+
+    Returns
+    -------
+    dict from name to array: `values`, and the last result of each name
+
+    Exactness: every result is rounded once; bit-identical to the element-wise engine.
+    """
+    values = values | {name: np.float32(name) for name in CONSTANTS}
+    for operation in operations:
+        values[operation.d] = _COMPUTE[operation.op](*(values[name] for name in operation.operands))
+    return values
+
+
+def stored(intermediates, storage: LayerStorage):
+    """Give the local gradients as the backward pass finds them: through a stream and back, or untouched if dense.
+
+    Parameters
+    ----------
+    intermediates : arrays, float32, one for each kind
+    storage : LayerStorage
+
+    Returns
+    -------
+    tuple of arrays, float32
+        With compressed storage zeros, -0 too, and what is below its kind's threshold are +0; with bf16 the rest is
+        rounded.
+
+    Exactness: what :func:`etalstm.codec.decode` makes of :func:`etalstm.codec.encode`.
+    """
+    if not storage.compressed:
+        return tuple(intermediates)
+    kept = [pruned(p, threshold) for p, threshold in zip(intermediates, storage.thresholds, strict=True)]
+    return tuple(map(round_bf16, kept) if storage.bf16 else kept)
+
+
+def pruned(x, threshold):
+    """Give an array with +0 for its zeros and for what is below the threshold; NaNs stay."""
+    return np.where((x != 0) & ~(np.abs(x) < np.float32(threshold)), x, np.float32(0))

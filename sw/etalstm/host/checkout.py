@@ -1,0 +1,34 @@
+"""Names the version of the code that runs."""
+
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def commit(root: Path = ROOT) -> str | None:
+    """Give the commit of a Git checkout.
+
+    Parameters
+    ----------
+    root : Path
+        The checkout's outermost folder. Default: the one that this package is in.
+
+    Returns
+    -------
+    str or None
+        The first digits of the commit's name, and ``+`` if files have been changed since. None if the folder is no
+        checkout, or Git is not installed.
+    """
+    try:
+        if Path(_git(root, "rev-parse", "--show-toplevel")) != root:  # installed inside somebody else's checkout
+            return None
+        changed = _git(root, "status", "--porcelain", "--untracked-files=no")
+        return _git(root, "rev-parse", "--short=10", "HEAD") + ("+" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _git(root, *words):
+    found = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=True)
+    return found.stdout.strip()

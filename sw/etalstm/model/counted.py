@@ -1,0 +1,167 @@
+"""Operands counted from the memory that a program has worked on: exactly which scalars are zero."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from etalstm.codec import decode
+from etalstm.delta_inputs import changed
+from etalstm.model.state import sizes_of
+from etalstm.model.table import Tables
+from etalstm.plan.sent import SentOperand
+from etalstm.plan.volume import blocks_of
+from etalstm.plan.walk import Step, walk
+from etalstm_hw.config import Config
+from etalstm_hw.contract import MOST_GATES, Opcode
+
+Read = Callable[[int, int, int], np.ndarray]
+"""Gives words (uint32) of a channel's window: from its number, the first beat, and how many beats."""
+
+_MAGNITUDE = np.uint32(0x7F80_0000)  # a scalar with an exponent of 0 counts as zero
+
+
+class Counted:
+    """What a program moves, read from memory after it: every array that it broadcast, and every index, must be there.
+
+    Parameters
+    ----------
+    config : Config
+    read : Read
+    groups : int
+        Groups that the channels work in: the first is looked at, but where maps of rows are of all.
+    sent : sequence of SentOperand
+        Operands whose changes are broadcast. Their streams are overwritten, but the changes follow from what was sent.
+    """
+
+    def __init__(self, config: Config, read: Read, groups: int = 1, sent: Sequence[SentOperand] = ()):
+        self._config, self._read, self._channels = config, read, config.channels // groups
+        self._sent = sent
+        self._chunk = sizes_of(config).chunk
+
+    def fill(self, words: Iterable[int], tables: Tables) -> Tables:
+        """Put into a program's tables what is found, in the order in which the program is executed."""
+        masks, places, block_streams, streams, rows, total = [], [], [], [], [], 0
+        last_cast, steps = 0, list(walk(words))
+        for number, step in enumerate(steps):
+            fields = step.fields
+            if step.opcode == Opcode.CAST:
+                last_cast = number
+                for channel, tile, lanes in _blocks_of(fields):
+                    nonzero, stream = self._block(step, channel, tile)
+                    masks.append(self._masks(fields, nonzero, lanes))
+                    places.append(total)
+                    block_streams.append(stream)
+                    total += len(masks[-1])
+            elif step.opcode == Opcode.LOAD_ROWS:
+                # Rows of a single one for each lane are those of a CAST of x or h, which shares no load.
+                casts = [steps[last_cast]] if fields["single"] else _sharing(steps, last_cast)
+                rows += self._rows(fields, casts)
+            elif step.opcode in (Opcode.LOAD, Opcode.STORE) and fields["compressed"]:
+                indices = [self._index(channel, step.address) for channel in range(self._channels)]
+                streams.append(max(indices))
+        none = np.zeros((0, 3), np.int64)
+        return tables._replace(
+            masks=np.concatenate(masks) if masks else np.zeros(0, np.uint32),
+            places=np.array(places, np.int64),
+            block_streams=np.array(block_streams, np.int64).reshape(-1, 3) if places else none,
+            streams=np.array(streams, np.int64).reshape(-1, 3),
+            rows=np.array(rows, np.int64),
+        )
+
+    def _index(self, channel: int, beat: int) -> tuple[int, int, int]:
+        """Give kept elements, first beat and beats of a stream."""
+        start, beats, _, kept = (int(word) for word in self._read(channel, beat, 1)[:4])
+        return kept, start, beats
+
+    def _block(self, cast: Step, channel: int, tile: int) -> tuple[np.ndarray, tuple[int, int, int]]:
+        """Tell which words of a block are not zero, (gate, b, lane); and what is known of its stream."""
+        config, fields = self._config, cast.fields
+        shape = fields["gates"], fields["batch"], config.lanes
+        beats = shape[0] * shape[1] * config.vector_beats
+        if not fields["compressed"]:
+            words = self._read(channel, cast.address + tile * beats, beats)
+            return (words & _MAGNITUDE != 0).reshape(shape), (0, 0, 0)
+        beat = cast.address + tile * config.vector_beats
+        index = self._index(channel, beat)
+        for operand in self._sent:
+            if beat // config.vector_beats in range(operand.index.first, operand.index.first + operand.index.vectors):
+                return self._changes(operand, channel, beat // config.vector_beats, shape[1]).reshape(shape), index
+        words = self._read(channel, index[1], index[2])
+        values = decode(words, int(np.prod(shape)), beat_words=config.beat_words).view(np.uint32)
+        return (values & _MAGNITUDE != 0).reshape(shape), index
+
+    def _changes(self, operand: SentOperand, channel: int, vector: int, size: int) -> np.ndarray:
+        """Tell which elements of a tile have changed, (b, lane), from the place of its stream's index."""
+        tiles, beats = operand.share.tiles, self._config.vector_beats
+        part, tile = divmod(vector - operand.index.first, tiles)
+        step, batch_tile = divmod(part, operand.sent.batch.count)
+        now, before = (operand.sent.part(number, batch_tile, tile) for number in (step, step - 1))
+        words = [self._read(channel, (p.array.first + p.vector) * beats, size * beats) for p in (now, before)]
+        return changed(*(array.view(np.float32) for array in words))
+
+    def _masks(self, cast: dict, nonzero: np.ndarray, lanes: int) -> np.ndarray:
+        """Give a block's masks in the order in which its groups are sent."""
+        if cast["batch_outer"]:
+            return self._masks_by_batch(cast, nonzero, lanes)
+        gates, batch, _ = nonzero.shape
+        chunks = -(-batch // self._chunk)
+        bits = np.zeros((lanes, gates, chunks * self._chunk), np.uint64)
+        bits[:, :, :batch] = nonzero[:, :, cast["lane"] : cast["lane"] + lanes].transpose(2, 0, 1)
+        weights = np.uint64(1) << np.arange(self._chunk, dtype=np.uint64)
+        return (bits.reshape(-1, self._chunk) * weights).sum(axis=1).astype(np.uint32)
+
+    def _masks_by_batch(self, cast: dict, nonzero: np.ndarray, lanes: int) -> np.ndarray:
+        words, first = self._config.beat_words, cast["lane"] // self._config.beat_words
+        last = (cast["lane"] + lanes - 1) // words
+        sent = np.zeros_like(nonzero)
+        lane = slice(cast["lane"], cast["lane"] + lanes)
+        sent[:, :, lane] = nonzero[:, :, lane]
+        gates, batch, _ = nonzero.shape
+        bits = np.zeros((batch, last - first + 1, words, MOST_GATES), np.uint64)
+        part = sent[:, :, first * words : (last + 1) * words].reshape(gates, batch, last - first + 1, words)
+        bits[..., :gates] = part.transpose(1, 2, 3, 0)
+        weights = np.uint64(1) << np.arange(words * MOST_GATES, dtype=np.uint64)
+        return (bits.reshape(-1, words * MOST_GATES) * weights).sum(axis=1).astype(np.uint32)
+
+    def _rows(self, rows: dict, casts: list[Step]) -> list[int]:
+        """Give a bit for each row that some group needs, of every lane of the blocks of a LOAD_ROWS.
+
+        Parameters
+        ----------
+        rows : dict
+            Its fields.
+        casts : list of Step
+            Those whose products take the rows.
+        """
+        needed, values = [], 1 << np.arange(MOST_GATES)
+        for channel, tile, lanes in blocks_of(rows):
+            windows = range(channel, self._config.channels, self._channels)  # that of every group
+            blocks = [self._block(cast, window, tile)[0].any(axis=1) for cast in casts for window in windows]
+            bits = np.any(blocks, axis=0)  # (gate, lane)
+            needed += (values[: len(bits)] @ bits[:, :lanes]).tolist()
+        return needed
+
+
+def _sharing(steps: list[Step], first: int) -> list[Step]:
+    """Give the CASTs that share a load of rows with the one that comes before it.
+
+    They broadcast the same blocks of other arrays, and their sums begin and end together.
+    """
+    begun, blocks = steps[first], ("channel", "tile", "blocks")
+    casts = [begun]
+    for step in steps[first + 1 :]:
+        if step.opcode != Opcode.CAST:
+            continue
+        if step.fields["start"] or any(step.fields[name] != begun.fields[name] for name in blocks):
+            break
+        casts.append(step)
+    return casts
+
+
+def _blocks_of(fields: dict):
+    """Go through blocks: channel, tile, lanes."""
+    channel, tile = fields["channel"], fields["tile"]
+    for _ in range(fields["blocks"]):
+        last = tile == fields["tiles_per_channel"] - 1
+        yield channel, tile, fields["last_lanes" if last else "lanes"]
+        channel, tile = channel + last, 0 if last else tile + 1

@@ -1,0 +1,175 @@
+"""States of the machine that go on alike, though they come at different times.
+
+Two states behave alike if they differ only in what no part looks at: when they come, how often each FIFO has gone
+round, which numbers instructions have, and where operands lie in memory, but for the place within a burst. The
+fingerprint of a state is made of everything else.
+
+How far the program is fetched ahead, and in which bursts, is kept apart. It matters only where the sequencer runs out
+of instructions, and it differs where all else comes again: a part of the program begins anywhere in a burst.
+
+Fields of records are compared as they are unless one of the tables below says otherwise. So a new field that is
+forgotten here can only keep equal states apart.
+"""
+
+from hashlib import blake2b
+from typing import NamedTuple
+
+import numpy as np
+
+from etalstm.model.latencies import MAC_SUM, PROGRAM_RING
+from etalstm.model.machine import Machine
+from etalstm.model.rings import ELSEWHERE, collect_rings
+from etalstm.model.state import BURST_BEATS, FETCH, NEVER, SEQUENCER, Sizes
+from etalstm_hw.contract import SLOTS
+
+PAST = 256  # cycles after which no part asks any more when something was
+_AHEAD = 1 << 40
+
+_TIMES = {
+    "queues": "valid_from",
+    "sequencer": "halted_at sent_at",
+    "readers": "active_from address_from offered",
+    "ports": "free accepted",
+    "read_port": "free accepted",
+    "asked": "checked_at",
+    "fetcher": "filling_from",
+    "vector": "last_write units_free pe_at scratch_at queue_at waiting_at",
+    "mac": "issued_at since",
+    "load": "prepared_at",
+    "store": "prepared_at cut_from scatter_from queue_at",
+    "writer": "active_from offered shown_from",
+    "rows": "map_at asked gone first",
+}
+"""Fields that are cycles."""
+
+_PLACES = {
+    "sequencer": "index registers",
+    "readers": "beat",
+    "log": "position positions",
+    "writer": "beat",
+}
+"""Fields that are beats of the memory, or that such beats follow from."""
+
+_FETCHED_FIELDS = ("asking", "asked_count", "ready", "pending", "dropped", "beats", "index")
+_FETCHED_ARRAYS = ("readers", "ports")
+"""What belongs to the program's fetch: fields of the sequencer, and the entry ``FETCH`` of arrays."""
+
+_ENOUGH = PROGRAM_RING // 4  # instructions that are ready where the fetch does not matter
+
+_WHOLE = ("begun",)
+_NOT_AT_ALL = ("instances", "stack", "counted", "random", "masks", "values", "sums", "wakes", "words")
+"""Arrays that are compared as they are, and those that are not: masks follow from their bank."""
+
+
+class State(NamedTuple):
+    """A state of the machine.
+
+    Members
+    -------
+    exact : bytes
+        States that share it go on alike.
+    supplied : bytes
+        The same of states in which enough of the program is ready, however it is fetched, as long as the sequencer does
+        not run out of instructions. Where little is ready it is `exact`.
+    """
+
+    exact: bytes
+    supplied: bytes
+
+
+class Fingerprints:
+    """Takes fingerprints of one machine.
+
+    Parameters
+    ----------
+    machine : Machine
+    sizes : Sizes
+    """
+
+    def __init__(self, machine: Machine, sizes: Sizes):
+        self._machine = machine
+        self._words, self._words_of_fetch = _divide(machine)
+        self._rings = np.zeros(1 << 16, np.int64)
+        self._fixed = sizes.elementwise + sizes.forward + sizes.backward > 0
+
+    def take(self, table: np.ndarray) -> State:
+        """Give the fingerprint of the machine as it is now, with a program's `table`."""
+        machine = self._machine
+        cycle = int(machine.sequencer["cycle"][0])
+        sums = machine.sums.ravel()
+        recent = np.flatnonzero(sums >= cycle - 2 * MAC_SUM)
+        without, length = collect_rings(cycle, machine, table, self._rings)
+        supplied = _digest(
+            *self._compared(self._words, cycle),
+            relative(machine.wakes[:, SEQUENCER + 1 :].ravel(), cycle),
+            recent,
+            sums[recent] - cycle,
+            self._rings[:without],
+            [cycle % SLOTS if self._fixed else 0],
+        )
+        exact = _digest(
+            np.frombuffer(supplied, np.int64),
+            *self._compared(self._words_of_fetch, cycle),
+            relative(machine.wakes[:, SEQUENCER], cycle),
+            self._rings[without:length],
+        )
+        return State(exact, supplied if machine.sequencer["ready"][0] >= _ENOUGH else exact)
+
+    def _compared(self, words: "_Words", cycle: int) -> tuple[np.ndarray, ...]:
+        """Give what the machine holds, as it is compared."""
+        held = self._machine.words
+        return held[words.plain], held[words.places] % BURST_BEATS, relative(held[words.times], cycle)
+
+
+def _digest(*arrays) -> bytes:
+    return blake2b(np.concatenate(arrays).tobytes(), digest_size=16).digest()
+
+
+def relative(times: np.ndarray, cycle: int) -> np.ndarray:
+    """Give cycles from now on; those long ago, and those that never come, are alike."""
+    return np.where(times >= NEVER, _AHEAD, np.maximum(times - cycle, -PAST))
+
+
+class _Words(NamedTuple):
+    """Which of the machine's words are times, places, and compared as they are."""
+
+    times: list[int]
+    places: list[int]
+    plain: list[int]
+
+
+def _divide(machine: Machine) -> tuple[_Words, _Words]:
+    """Find how the machine's words are compared: all but those of the program's fetch, and those."""
+    rest, fetch, first = _Words([], [], []), _Words([], [], []), 0
+    for name, array in zip(machine._fields[:-1], machine[:-1], strict=True):
+        if array.dtype.names:
+            for entry in range(array.size):
+                _divide_record(name, entry, array.dtype, first + entry * array.dtype.itemsize // 8, rest, fetch)
+        elif name in _WHOLE:
+            rest.plain.extend(range(first, first + array.size))
+        elif name not in _NOT_AT_ALL:
+            raise ValueError(f"no rule says how the array {name} is compared")
+        first += array.nbytes // 8
+    return tuple(_Words(*(np.array(places, np.int64) for places in words)) for words in (rest, fetch))
+
+
+def _divide_record(name: str, entry: int, dtype: np.dtype, first: int, rest: _Words, fetch: _Words) -> None:
+    if name in _NOT_AT_ALL:
+        return
+    times, places = _TIMES.get(name, "").split(), _PLACES.get(name, "").split()
+    elsewhere = ELSEWHERE.get(name, "").split()
+    for field in dtype.names:
+        found = fetch if _is_fetched(name, entry, field) else rest
+        shape, offset = dtype.fields[field][:2]
+        where = range(first + offset // 8, first + (offset + shape.itemsize) // 8)
+        if field in times:
+            found.times.extend(where)
+        elif field in places:
+            found.places.extend(where)
+        elif field not in elsewhere:
+            found.plain.extend(where)
+
+
+def _is_fetched(name: str, entry: int, field: str) -> bool:
+    """Tell whether a field belongs to the program's fetch."""
+    return field in _FETCHED_FIELDS if name == "sequencer" else name in _FETCHED_ARRAYS and entry == FETCH

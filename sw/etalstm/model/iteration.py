@@ -1,0 +1,129 @@
+"""The cycles of a training iteration: every program of a plan through the model."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from etalstm.architecture import SWING, Architecture
+from etalstm.counters import named_counters
+from etalstm.model.counted import Counted
+from etalstm.model.machine import Machine, make_machine
+from etalstm.model.operands import Densities
+from etalstm.model.repeats import Repeats
+from etalstm.model.run import STUCK, run
+from etalstm.model.state import Sizes, sizes_of
+from etalstm.model.stuck import describe
+from etalstm.model.table import Tables, tables, tables_of
+from etalstm.plan.plan import Plan
+from etalstm_hw.config import Config
+from etalstm_hw.contract import Counter, Traffic
+
+
+class ModelError(ValueError):
+    """A program that comes to no end."""
+
+
+def count_program(
+    config: Config,
+    words: Sequence[int],
+    operands: Densities,
+    architecture: Architecture = SWING,
+    *,
+    counted: Counted | None = None,
+    groups: int = 1,
+    repeats: bool = True,
+) -> np.ndarray:
+    """Give the counters that the machine would have after a program.
+
+    Parameters
+    ----------
+    config : Config
+    words : sequence of int
+        Instructions.
+    operands : Densities
+        What is not zero, where it is not counted.
+    architecture : Architecture
+    counted : Counted, optional
+        What the program has moved.
+    groups : int
+        Groups that the channels work in.
+    repeats : bool
+        Leave out what was gone through before, see :mod:`etalstm.model.repeats`; the counters are the same. Where
+        something was counted, everything is gone through.
+
+    Returns
+    -------
+    array of int64, in the order of :class:`Counter`
+
+    Raises
+    ------
+    ModelError
+        If the program comes to no end.
+    """
+    machine, program, sizes = machine_with(config, words, operands, architecture, groups)
+    if counted is not None:
+        program = counted.fill(words, program)
+    if repeats and counted is None:
+        ended = Repeats(machine, program, sizes).run()
+    else:
+        ended = run(machine, program, sizes) != STUCK
+        machine.counted[Counter.CYCLES] = machine.sequencer["cycle"][0]
+    if not ended:
+        raise ModelError(f"the model has come to a stop before the HALT: {describe(machine, program.table)}")
+    return of_all_channels(machine, sizes)
+
+
+def machine_with(
+    config: Config, words: Sequence[int], operands: Densities, architecture: Architecture, groups: int
+) -> tuple[Machine, Tables, Sizes]:
+    """Give a machine that is reset, and the program that it is to run: see :func:`count_program`."""
+    division = architecture.division
+    shares = (division.elementwise, division.forward, division.backward) if division else (0, 0, 0)
+    sizes = sizes_of(config, skips=architecture.skips, shares=shares, batch_groups=groups)
+    program = tables_of(*tables(config, words, operands))
+    return make_machine(sizes, config.queue_depth, len(program.table)), program, sizes
+
+
+def of_all_channels(machine, sizes: Sizes) -> np.ndarray:
+    """Add what every channel counts, and every group."""
+    counters, ports = machine.counted.copy(), sizes.channels * sizes.batch_groups // sizes.managers
+    counters[Counter.CYCLE_KINDS : Counter.SCALARS_SEEN] *= ports
+    counters[Counter.SCALARS_SEEN : Counter.SCALARS_SKIPPED + 1] *= sizes.batch_groups
+    counters[Counter.READ_BEATS : Counter.READ_BEATS + len(Traffic)] *= sizes.batch_groups
+    counters[Counter.WRITE_BEATS : Counter.WRITE_BEATS + len(Traffic)] *= ports
+    return counters
+
+
+def count_iteration(
+    config: Config,
+    plan: Plan,
+    operands: Densities,
+    architecture: Architecture = SWING,
+    *,
+    skipped: np.ndarray | None = None,
+    only: str = "",
+    repeats: bool = True,
+) -> dict[str, dict]:
+    """Give the counters of an iteration's programs, or of those whose name begins with `only`, by their names.
+
+    Parameters
+    ----------
+    skipped : array, bool, (L, T), optional
+        Cells that keep nothing and have no backward pass; without it there are none.
+    """
+    programs = plan.programs
+    if skipped is not None and skipped.any():
+        programs = programs | plan.named(*plan.passes(skipped))
+    return {
+        name: named_counters(
+            [
+                int(word)
+                for word in count_program(
+                    config, program.words, operands, architecture, groups=plan.groups, repeats=repeats
+                )
+            ],
+            config.beat_bytes,
+        )
+        for name, program in programs.items()
+        if name.startswith(only)
+    }

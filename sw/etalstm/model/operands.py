@@ -1,0 +1,135 @@
+"""What the model knows of the numbers that a program moves: which of them are zero."""
+
+from functools import cache
+
+import numpy as np
+
+from etalstm.plan.plan import Plan
+from etalstm.plan.tiling import Span
+from etalstm_hw import contract
+from etalstm_hw.config import Config
+from etalstm_hw.contract import STREAM_BLOCK
+
+CERTAIN = 1 << 32  # a threshold of 32 random bits below which an element is kept: all
+
+
+class Densities:
+    """Operands of which a share is not zero, at places drawn at random; what is padding is zero.
+
+    Every block of δ that is broadcast has this share of nonzero scalars, to the nearest scalar. Equal instructions draw
+    equal places.
+
+    Parameters
+    ----------
+    config : Config
+    plan : Plan
+        Whose programs run.
+    delta, local, inputs : float
+        Shares of the gates' gradients, of the local gradients, and of the changes of x and h that are not zero.
+    """
+
+    def __init__(self, config: Config, plan: Plan, *, delta: float = 1.0, local: float = 1.0, inputs: float = 1.0):
+        self._config = config
+        self._kept = {
+            contract.Traffic.DELTAS: delta,
+            contract.Traffic.INTERMEDIATES: local,
+            contract.Traffic.ACTIVATIONS: inputs,
+        }
+        self._batch = plan.map.batch.size * plan.groups  # of which any may need a row
+        self._shares = sorted(self._arrays(plan))
+        self._ones = [product.tokens for product in plan.map.products if product.tokens]
+        self._indices = sorted(self._index_arrays(plan))
+
+    def _index_arrays(self, plan: Plan):
+        """Give first and last beat of every array of indices, its streams' tiles, and the layer's tiling."""
+        beats = self._config.vector_beats
+        for layer in plan.map.products:
+            tiling, kinds = layer.tiling, len(layer.stage.kept)
+            groups = [group for group in tiling.unit_groups for _ in range(kinds)]
+            tiles = [Span(tile, 1) for tile in range(tiling.units.tiles)]
+            indices = [(layer.index, groups, tiling.units), (layer.delta_index, tiles, tiling.units)]
+            for operand in layer.sent:
+                each = [Span(tile, 1) for tile in range(operand.share.tiles)]
+                indices.append((operand.index, each, operand.share))
+            for array, streams, share in indices:
+                if array is not None:
+                    yield array.first * beats, (array.first + array.vectors) * beats, streams, share
+
+    def _occupied(self, address: int, elements: int) -> int:
+        """Give how many elements of a stream are no padding, from the beat of its index."""
+        beats = self._config.vector_beats
+        for first, last, streams, share in self._indices:
+            if first <= address < last:
+                group = streams[(address - first) // beats % len(streams)]
+                lanes = sum(share.lanes_of(tile) for tile in range(group.first, group.first + group.count))
+                return elements * lanes // (group.count * self._config.lanes)
+        raise ValueError(f"no index of a stream lies at beat {address}")
+
+    def _arrays(self, plan: Plan):
+        """Give first beat, last beat and share of every array that is broadcast."""
+        beats = self._config.vector_beats
+        for layer in plan.map.products:
+            units, inputs = layer.tiling.units, layer.tiling.inputs
+            arrays = [(layer.operand.array, units), *([(layer.x.array, inputs)] if layer.x else [])]
+            arrays += [(layer.delta.array, units)] if layer.delta else [(layer.delta_index, units)]
+            arrays += [(operand.index, operand.share) for operand in layer.sent]
+            if tokens := layer.tokens:
+                arrays += [(tokens.x.array, inputs), (tokens.chosen.array, tokens.columns)]
+            for array, share in arrays:
+                yield array.first * beats, (array.first + array.vectors) * beats, share.share, share.size
+
+    def _real_lanes(self, cast: dict, channel: int, tile: int) -> int:
+        """Give how many lanes of a tile hold elements of the network."""
+        for first, last, share, size in self._shares:
+            if first <= cast["address"] < last:
+                lanes = self._config.lanes
+                return max(0, min(lanes, share - tile * lanes, size - channel * share - tile * lanes))
+        raise ValueError(f"no array that is broadcast lies at beat {cast['address']}")
+
+    def block(self, cast: dict, channel: int, tile: int) -> tuple:
+        """Describe a block of a CAST: lanes with elements, its masks' threshold; kept elements, its stream's place."""
+        occupied = self._real_lanes(cast, channel, tile)
+        changes = cast["compressed"] or cast["kind"] == contract.Traffic.DELTAS
+        threshold = round((self._kept[cast["kind"]] if changes else self._share_of_ones(cast)) * CERTAIN)
+        if not cast["compressed"]:
+            return occupied, threshold, 0, 0, 0
+        elements = cast["gates"] * cast["batch"] * self._config.lanes
+        beats, kept = self._size(cast["address"] + tile * self._config.vector_beats, elements, cast["kind"], False)
+        return occupied, threshold, kept, 0, beats
+
+    def _share_of_ones(self, cast: dict) -> float:
+        """Give the share of what is sent whole that is not zero: 1, but where a row has a 1 in its token's column."""
+        vector = cast["address"] // self._config.vector_beats
+        for tokens in self._ones:
+            array = tokens.chosen.array
+            if array.first <= vector < array.first + array.vectors:
+                return 1 / tokens.columns.size
+        return 1.0
+
+    def stream(self, fields: dict, elements: int) -> tuple[int, int, int]:
+        """Give kept elements, first beat and beats of the stream that an instruction writes or reads.
+
+        Where a stream begins is not known: they follow each other.
+        """
+        beats, kept = self._size(fields["address"], elements, fields["kind"], bool(fields["bf16"]))
+        return kept, 0, beats
+
+    def row_threshold(self, rows: dict) -> int:
+        """Give the probability, in 2^32, that a row of a LOAD_ROWS has a scalar that is not zero."""
+        kept = self._kept[contract.Traffic.ACTIVATIONS if rows["single"] else contract.Traffic.DELTAS]
+        return round((1 - (1 - kept) ** self._batch) * CERTAIN)
+
+    def _size(self, address: int, elements: int, kind: int, bf16: bool) -> tuple[int, int]:
+        kept = round(self._occupied(address, elements) * self._kept[kind])
+        return -(-count_words(elements, kept, bf16) // self._config.beat_words), kept
+
+
+@cache
+def count_words(elements: int, kept: int, bf16: bool) -> int:
+    """Count the words of a stream whose kept elements are spread evenly, as in :mod:`etalstm.model.codec`.
+
+    Each block has a mask. A block of halves fills its last word.
+    """
+    places = np.minimum(np.arange(0, elements + STREAM_BLOCK, STREAM_BLOCK), elements)
+    of_block = np.diff(places * kept // elements)
+    return len(of_block) + int(((of_block + 1) // 2 if bf16 else of_block).sum())

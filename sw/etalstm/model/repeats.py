@@ -1,0 +1,134 @@
+"""A program's cycles, where what repeats is gone through once.
+
+At every boundary of the program the machine is in some state. What it does until the next boundary depends on nothing
+but that state and the part of the program in between. So the effect of a part in a state is remembered, and where the
+same part comes in the same state again, it is applied: cycles and counters are added, and the state behind it is the
+one that was found before. This is exact: whatever is left out would have taken these cycles (memoized simulation, as in
+Schnarr and Larus, "Fast Out-Of-Order Processor Simulation Using Memoization", ASPLOS 1998).
+
+It holds for turns of loops as for parts that are written out several times. How far the program was fetched ahead is no
+part of the state as long as the sequencer does not run out of instructions: it has no influence then. Only the beats of
+the program that are fetched in vain, where a loop goes back, are counted as they came when the part was gone through.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from etalstm.model.fingerprint import Fingerprints, State
+from etalstm.model.machine import Machine
+from etalstm.model.run import AT_BOUNDARY, STUCK, run
+from etalstm.model.state import Sizes
+from etalstm.model.table import Tables
+from etalstm.model.trace import Trace, boundaries_of
+from etalstm_hw.contract import Counter
+
+
+class _Effect(NamedTuple):
+    """What a part of a program did: the state behind it, and what was counted."""
+
+    state: State
+    cycles: int
+    counted: np.ndarray
+
+
+class _Saved(NamedTuple):
+    """A machine as it was in a state that it may have to go on from, and where its program stood."""
+
+    words: np.ndarray
+    index: int
+
+
+class Repeats:
+    """Runs a program and leaves out what was gone through before.
+
+    Parameters
+    ----------
+    machine : Machine
+        As it was made.
+    tables : Tables
+        Of the program; nothing in it was counted from data.
+    sizes : Sizes
+
+    Members
+    -------
+    walked : int
+        Cycles that were gone through.
+    """
+
+    def __init__(self, machine: Machine, tables: Tables, sizes: Sizes):
+        boundaries = boundaries_of(tables.table)
+        self._machine, self._sizes = machine, sizes
+        self._tables = tables._replace(boundaries=boundaries)
+        self._trace = Trace(tables.table, boundaries)
+        self._fingerprints = Fingerprints(machine, sizes)
+        self._saved: dict[bytes, _Saved] = {}
+        self._effects: dict[tuple, _Effect] = {}
+        self._counted = np.zeros_like(machine.counted)
+        self._cycles = self.walked = 0
+
+    def run(self) -> bool:
+        """Run the program to its end; tell whether it came there. The machine's counters are the program's then."""
+        state, status, left_out = self._save(), AT_BOUNDARY, False
+        while status == AT_BOUNDARY:
+            known = self._known(state)
+            if known is not None:
+                self._cycles += known.cycles
+                self._counted += known.counted
+                self._trace.advance()
+                state, left_out = known.state, True
+                continue
+            if left_out:
+                self._restore(state)
+            status, state = self._walk(state)
+            left_out = False
+        self._machine.counted[:] = self._counted
+        self._machine.counted[Counter.CYCLES] = self._cycles
+        return status != STUCK
+
+    def _known(self, state: State) -> _Effect | None:
+        """Give what the next part does in a state, if it was gone through."""
+        part = self._trace.part
+        return self._effects.get((state.supplied, part)) or self._effects.get((state.exact, part))
+
+    def _walk(self, state: State) -> tuple[int, State]:
+        """Go through the next part of the program; give how it ended, and the state behind it."""
+        machine, part = self._machine, self._trace.part
+        begun, counted = int(machine.sequencer["cycle"][0]), self._count_taken()
+        status = run(machine, self._tables, self._sizes)
+        cycles = int(machine.sequencer["cycle"][0]) - begun
+        counted = (self._count_taken() if status == AT_BOUNDARY else machine.counted) - counted
+        self._cycles += cycles
+        self.walked += cycles
+        self._counted += counted
+        if status == AT_BOUNDARY:
+            self._trace.advance()
+            behind = self._save()
+            starved = machine.sequencer["starved"][0]
+            self._effects[state.exact if starved else state.supplied, part] = _Effect(behind, cycles, counted)
+            state = behind
+        return status, state
+
+    def _count_taken(self) -> np.ndarray:
+        """Give the machine's counters, without those beats of the program that no instruction was taken of yet."""
+        counted, engine = self._machine.counted.copy(), self._machine.sequencer[0]
+        counted[Counter.PROGRAM_BEATS] -= engine["ready"] * self._sizes.instruction_beats + engine["beats"]
+        return counted
+
+    def _save(self) -> State:
+        """Give the fingerprint of the machine's state; a machine that was not in it before is saved."""
+        state = self._fingerprints.take(self._tables.table)
+        if state.exact not in self._saved:
+            self._saved[state.exact] = _Saved(self._machine.words.copy(), self._trace.index)
+        return state
+
+    def _restore(self, state: State) -> None:
+        """Put the machine into a state, at the place where the program stands."""
+        saved, machine = self._saved[state.exact], self._machine
+        machine.words[:] = saved.words
+        engine, loops = machine.sequencer[0], self._trace.loops
+        engine["index"] += self._trace.index - saved.index
+        engine["following"] += self._trace.index - saved.index
+        engine["depth"] = len(loops)
+        for level, loop in enumerate(loops):
+            machine.stack[level] = tuple(loop)

@@ -1,0 +1,264 @@
+"""Running the machine: parts that act cycle by cycle, and cycles left out in which none does."""
+
+from pathlib import Path
+
+from etalstm.host.stale import drop_older_code
+from etalstm.model import emitter, fetcher, load, mac, queues, sequencer, share, store
+from etalstm.model import vector as vectors
+from etalstm.model.classify import idle_kind, kind
+from etalstm.model.latencies import DRAIN, QUIET
+from etalstm.model.queues import offered
+from etalstm.model.state import (
+    CAST,
+    EMITTER,
+    FETCHER,
+    LOAD,
+    LOADS,
+    MAC,
+    MACS,
+    NEVER,
+    PORT_READS,
+    PORT_WRITES,
+    QUEUES,
+    SEQUENCER,
+    STORE,
+    STORES,
+    VECTOR,
+    VECTORS,
+    compiled,
+    entry_point,
+)
+from etalstm.model.stretch import others, shift, skip_scalars
+from etalstm_hw import contract, distance
+from etalstm_hw.contract import Counter, Cycle
+from etalstm_hw.distance import ROUND_TRIP, STAGES
+
+AT_BOUNDARY, ENDED, STUCK = range(3)
+"""Why :func:`run` came back: a part of the program begins, its end was reached, nothing happens any more."""
+
+_CYCLES, _KINDS, _PHASE = int(Counter.CYCLES), int(Counter.CYCLE_KINDS), int(Counter.MAC_PHASE)
+_MAC = int(Cycle.MAC)
+_MOVED = int(Counter.SCALARS_SEEN)  # the first of the counters that stand still with the machine
+_STRETCH = 64  # cycles without anything but MACs that are worth a look
+_PATIENCE = 1 << 18  # turns of `run` without any progress before it gives up
+
+drop_older_code(Path(__file__).parent.glob("*.py"), (*contract.PARTS, distance))
+
+
+@compiled
+def _soonest(wakes, part):
+    """Give the next cycle in which a part has something to do, in any channel."""
+    soonest = NEVER
+    for channel in range(len(wakes)):
+        soonest = min(soonest, wakes[channel, part])
+    return soonest
+
+
+@compiled
+def _turn(cycle, wakes, part):
+    """Tell whether a part that there is once has something to do; it is to say itself when to ask again."""
+    if _soonest(wakes, part) > cycle:
+        return False
+    for channel in range(len(wakes)):
+        wakes[channel, part] = NEVER
+    return True
+
+
+@compiled
+def step(cycle, m, p, sizes):
+    """Ask every part that has something to do."""
+    wakes, table = m.wakes, m.instances
+    if _turn(cycle, wakes, SEQUENCER):
+        sequencer.step_sequencer(cycle, m, p, sizes)
+    if _turn(cycle, wakes, FETCHER):
+        fetcher.step_fetcher(
+            cycle, m.fetcher[0], m.queues[0, CAST], m.asked[0], m.readers[1], m.ports[1], m.decompressors[0], table,
+            p.blocks, m.banks, m.masks, m.values, p, m.random, sizes, m.counted, wakes[0],
+        )  # fmt: skip
+    if _turn(cycle, wakes, EMITTER):
+        emitter.step_emitter(
+            cycle, m.emitter[0], m.banks, m.masks, m.values, m.scalars, m.begun, m.fetcher[0], sizes, wakes
+        )
+    if _turn(cycle, wakes, PORT_READS):
+        share.step_read_port(cycle, m.read_port[0], m.readers[2:], sizes.outstanding, sizes.latency, wakes)
+    if _turn(cycle, wakes, PORT_WRITES):
+        share.step_write_port(cycle, m.write_port[0], m.writer, m.done, wakes, sizes.latency)
+    for channel in range(sizes.managers):
+        _step_channel(cycle, channel, m, table, sizes)
+
+
+@compiled
+def _step_channel(cycle, channel, m, table, sizes):
+    """Ask those parts of a channel that have something to do."""
+    wakes, queues_of, vector, done = m.wakes[channel], m.queues[channel], m.vector[channel], m.done[channel]
+    if wakes[VECTORS] <= cycle:
+        vectors.step_vector(cycle, vector, queues_of[VECTOR], table, sizes, done, m.counted, wakes)
+    if wakes[STORES] <= cycle:
+        store.step_store(
+            cycle, m.store[channel], queues_of[STORE], m.transposer[channel], m.log[channel], m.compressor[channel],
+            m.writer[channel], table, vector, sizes, m.counted, wakes,
+        )  # fmt: skip
+    if wakes[LOADS] <= cycle:
+        load.step_load(
+            cycle, m.load[channel], queues_of[LOAD], m.asked[1 + channel], m.readers[2 + channel],
+            m.decompressors[1 + channel], table, vector, sizes, done, m.counted, wakes,
+        )  # fmt: skip
+    if wakes[MACS] <= cycle:
+        mac.step_mac(
+            cycle, m.mac[channel], queues_of[MAC], m.scalars[channel], table, vector, m.store[channel],
+            m.sums[channel], sizes, done, wakes,
+        )  # fmt: skip
+    if wakes[QUEUES] <= cycle:
+        queues.step_queues(cycle, m.queues, channel, table, m.done, m.wakes)
+
+
+@compiled
+def _pass_tiles(cycle, until, m, sizes):
+    """Issue tiles of the scalars at hand in every channel while nothing else acts; give how many."""
+    tiles = until - cycle - 1
+    for channel in range(sizes.managers):
+        if m.wakes[channel, MACS] != cycle + 1:
+            return 0
+        queue = m.queues[channel, MAC]
+        coming = mac.coming_tiles(cycle, until, m.mac[channel], queue, m.instances, m.sums[channel], sizes)
+        tiles = min(tiles, coming)
+        if tiles <= 0:
+            return 0
+    for channel in range(sizes.managers):
+        mac.pass_tiles(cycle, tiles, m.mac[channel], m.sums[channel])
+    return tiles
+
+
+@compiled
+def _all_issue(cycle, m, sizes):
+    """Tell whether every channel has issued a MAC."""
+    issued = 0
+    for channel in range(sizes.managers):
+        issued += m.mac[channel].issued_at == cycle
+    return issued == sizes.managers
+
+
+@compiled
+def _may_skip(cycle, m, sizes):
+    """Tell whether every channel works on MACs of the same instruction."""
+    current = m.queues[0, MAC].current
+    for channel in range(sizes.managers):
+        queue = m.queues[channel, MAC]
+        if not m.mac[channel].mac or not offered(queue, cycle) or queue.current != current:
+            return False
+    return True
+
+
+@compiled
+def _in_mac_phase(cycle, engine, queue):
+    """Tell whether an instruction has MACs to issue."""
+    return engine.valid != 0 or (queue.current >= 0 and queue.valid_from <= cycle)
+
+
+@compiled
+def _count(cycle, until, m, sizes):
+    """Count the cycles from one in which something was done to the next."""
+    for channel in range(sizes.managers):
+        m.counted[_KINDS + kind(cycle, channel, m, m.instances, sizes)] += 1
+        if _in_mac_phase(cycle, m.mac[channel], m.queues[channel, MAC]):
+            m.counted[_PHASE] += until - cycle
+        if until > cycle + 1:
+            m.counted[_KINDS + idle_kind(cycle + 1, channel, m, m.instances, sizes)] += until - cycle - 1
+
+
+@entry_point
+def run(m, p, sizes):
+    """Run a program until the sequencer comes to a boundary, if there are any, or to the program's end.
+
+    Returns
+    -------
+    int
+        AT_BOUNDARY, ENDED or STUCK. ``m.sequencer[0].cycle`` is the machine's time then.
+    """
+    cycle, turns, moved = m.sequencer[0].cycle, 0, 0
+    fixed = sizes.elementwise + sizes.forward + sizes.backward > 0  # shares of the PEs
+    m.sequencer[0].arrived = m.sequencer[0].starved = 0
+    while True:
+        step(cycle, m, p, sizes)
+        rest = others(m.wakes)
+        soonest = min(rest, _soonest(m.wakes, EMITTER))
+        tiles = _pass_tiles(cycle, soonest, m, sizes)
+        following = max(min(soonest, max(_soonest(m.wakes, MACS), cycle + 1 + tiles)), cycle + 1)
+        if following == NEVER:
+            if m.sequencer[0].halted_at < NEVER:
+                _count(cycle, _end(m), m, sizes)
+            m.sequencer[0].cycle = cycle
+            break
+        if tiles:
+            _count(cycle, cycle + 1, m, sizes)
+            m.counted[_KINDS + _MAC] += tiles * sizes.managers
+            m.counted[_PHASE] += tiles * sizes.managers
+        elif following == cycle + 1 and _all_issue(cycle, m, sizes):  # the most frequent case
+            for channel in range(sizes.managers):
+                m.counted[_KINDS + _MAC] += 1
+                m.counted[_PHASE] += _in_mac_phase(cycle, m.mac[channel], m.queues[channel, MAC])
+        else:
+            _count(cycle, following, m, sizes)
+        if rest > following + _STRETCH and not fixed and _may_skip(cycle, m, sizes):
+            tiles = m.instances[m.queues[0, MAC].current].tiles
+            scalars = skip_scalars(rest - following, m.emitter[0], m.banks, m.masks, m.scalars, tiles, sizes)
+            if scalars:
+                shift(following, scalars * tiles, m.scalars, m.sums, m.wakes)
+                m.counted[_KINDS + _MAC] += scalars * tiles * sizes.managers
+                m.counted[_PHASE] += scalars * tiles * sizes.managers
+                following += scalars * tiles
+        cycle = m.sequencer[0].cycle = following
+        if m.sequencer[0].arrived and len(p.boundaries) > 1:
+            return AT_BOUNDARY
+        turns += 1
+        if turns % _PATIENCE == 0:
+            now = _progress(m)
+            if now == moved:
+                return STUCK
+            moved = now
+    if m.sequencer[0].halted_at == NEVER or not _at_rest(m):
+        return STUCK
+    m.sequencer[0].cycle = _end(m)
+    return ENDED
+
+
+@compiled
+def _at_rest(m):
+    """Tell whether every engine has taken all of its instructions."""
+    for channel in range(len(m.queues)):
+        for engine in range(CAST + 1):
+            queue = m.queues[channel, engine]
+            if queue.current >= 0 or queue.head < queue.tail:
+                return False
+    return True
+
+
+@compiled
+def _progress(m):
+    """Give a sum that grows as long as instructions, scalars or beats move."""
+    moved = 0
+    for engine in range(CAST + 1):
+        moved += m.sequencer[0].dispatched[engine]
+    for channel in range(len(m.queues)):
+        moved += m.scalars[channel].head + m.writer[channel].head
+        for engine in range(CAST + 1):
+            moved += m.done[channel, engine].count + m.queues[channel, engine].head
+    for counter in range(_MOVED, len(m.counted)):
+        moved += m.counted[counter]
+    return moved
+
+
+@compiled
+def _end(m):
+    """Give the cycles of a program whose parts have all come to rest."""
+    busy = 0
+    for channel in range(len(m.done)):
+        done = m.done[channel]
+        for engine in (LOAD, STORE):
+            if done[engine].count:
+                busy = max(busy, queues.completed_at(done, engine, done[engine].count) - 1)
+        for engine in (MAC, VECTOR):
+            if done[engine].count:
+                busy = max(busy, queues.completed_at(done, engine, done[engine].count))
+    busy = max(busy + STAGES, m.sequencer[0].halted_at, m.sequencer[0].sent_at + ROUND_TRIP)
+    return busy + QUIET + 4 + DRAIN

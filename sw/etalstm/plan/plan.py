@@ -1,0 +1,336 @@
+"""The plan of a network on a machine: memory map, programs, and what they cost."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+
+import numpy as np
+
+from etalstm.cells.cell import Cell
+from etalstm.delta_inputs import DeltaInputs
+from etalstm.errors import PlanError
+from etalstm.network import WORD_BYTES, NetworkShape
+from etalstm.plan.accumulate import AccumulateLayer, Accumulation, TotalLayer
+from etalstm.plan.backward import BackwardLayer
+from etalstm.plan.emit import Emitter
+from etalstm.plan.forward import ForwardLayer
+from etalstm.plan.gradient import GradientLayer
+from etalstm.plan.groups import machine_of_group
+from etalstm.plan.held import whole
+from etalstm.plan.network import NetworkMap
+from etalstm.plan.placement import Placement, place, region_bytes
+from etalstm.plan.program import Program
+from etalstm.plan.segments import Segment, up_to
+from etalstm.plan.spread import SharedUpdate
+from etalstm.plan.streams import NO_STEPS
+from etalstm.plan.update import UpdateLayer
+from etalstm.slices import Parts
+from etalstm.storage import Storage
+from etalstm.weight_format import BF16, FLOAT32
+from etalstm_hw import contract
+from etalstm_hw.config import Config
+
+WEIGHT_COPIES = 4  # at least: weights by rows and by columns, velocities, gradients
+_REMEMBERED_PASSES = 256  # each pattern of skipped cells, and each number of steps, has two
+
+
+class Plan:
+    """Everything that a device needs to train a network.
+
+    Parameters
+    ----------
+    config : Config
+    network : NetworkShape
+    batch, steps : int
+    masked : bool
+        Sequences may be shorter than `steps`.
+    storage : Storage
+        What is kept for the backward pass.
+    share, segments, every_delta
+        Room of the logs, which cells share a region of memory, and which δ stay: see :class:`NetworkMap`.
+    density : float
+        Share of elements that compressed streams are taken to keep, for :meth:`traffic`.
+    skips : bool
+        The machine sends no zeros: weights that only they would meet need not be read.
+    memory_bytes : int, optional
+        Memory of the device.
+    program_room : dict, optional
+        Bytes that programs are given at least, by name.
+    slices, parts : int
+        Slices of the batch; and parts of a larger batch that are worked on one after the other, of which this is one.
+    groups : int
+        Groups of channels that work on equal parts of the batch at once, see :mod:`etalstm.plan.groups`.
+    cell : Cell, optional
+        Of all layers. Default: the network's.
+    inputs : DeltaInputs
+        Which elements of what layers read are broadcast.
+    weight_format : str
+        See :mod:`etalstm.weight_format`.
+    shared_tokens : int, optional
+        Distinct tokens of a batch at most, see :mod:`etalstm.shared_tokens`. Not for delta inputs.
+    layers_apart : bool
+        The backward pass has a program for each layer, where there is one segment.
+
+    Raises
+    ------
+    PlanError
+        If the network does not fit; the message says how much is needed and had.
+    ValueError
+        If the channels cannot be divided into so many groups, or tokens are shared and the network's cell is no LSTM.
+
+    Members
+    -------
+    map : NetworkMap
+    groups : int
+    layers_apart : bool
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        network: NetworkShape,
+        batch: int,
+        steps: int,
+        *,
+        masked: bool = False,
+        storage: Storage = Storage(),  # noqa: B008  frozen
+        share: Callable[[int], float] = whole,
+        segments: list[Segment] | None = None,
+        density: float = 1.0,
+        skips: bool = True,
+        memory_bytes: int | None = None,
+        program_room: Mapping[str, int] = MappingProxyType({}),
+        every_delta: bool = True,
+        slices: int = 1,
+        parts: int = 1,
+        groups: int = 1,
+        cell: Cell | None = None,
+        inputs: DeltaInputs = DeltaInputs(),  # noqa: B008  frozen
+        weight_format: str = FLOAT32,
+        shared_tokens: int | None = None,
+        layers_apart: bool = False,
+    ):
+        self._had, cell = memory_bytes, cell or network.declared
+        self._check_weights(config, network, cell)
+        if shared_tokens is not None:
+            network.require_lstm("shared tokens")
+        self.config, self.network, self._density, self._skips = config, network, density, skips
+        self.groups, division = groups, Parts(batch, slices, groups)
+        self.layers_apart = layers_apart and network.layers > 1 and len(segments or [()]) == 1
+        self.map = NetworkMap(
+            machine_of_group(config, groups), network, division, steps, masked, storage, share, segments, every_delta,
+            parts, cell, inputs, weight_format == BF16, shared_tokens, self.layers_apart,
+        )  # fmt: skip
+        self._room = dict(program_room)
+        self._check_fits(self.windows_bytes)
+        self._check_addresses()
+        self._kept = {}
+
+    @cached_property
+    def programs(self) -> dict[str, Program]:
+        """All programs by name. They are made when they are first asked for.
+
+        A pass for each segment, and ``update``. Where the batch has parts, also: ``keep 0`` puts the gradients aside,
+        ``add 0`` adds those that were put aside to the present ones, ``restore 0`` brings them back. Each number is a
+        place of its own.
+
+        Raises
+        ------
+        PlanError
+            If a layer does not fit the lane memories, or the programs do not fit the memory.
+        """
+        nothing = np.zeros((self.network.layers, self.map.steps), bool)
+        programs = self.named(*self.passes(nothing)) | {"update": self._update()} | self._accumulation()
+        self._check_fits(self.windows_bytes + region_bytes(self._extents(programs)))
+        return programs
+
+    def _accumulation(self) -> dict[str, Program]:
+        programs = {}
+        for number in range(len(self.map.layers[0].partial)):
+            for how in Accumulation:
+                program = programs[f"{how.value} {number}"] = self._program()
+                for arrays in self.map.products:
+                    AccumulateLayer(self.config, Emitter(self.config, program), arrays, number, how).emit()
+                program.halt()
+        return programs
+
+    @staticmethod
+    def named(forward: list[Program], backward: list[Program]) -> dict[str, Program]:
+        """Name the passes' programs: ``forward`` and ``backward``, with a number if there are several."""
+        passes = {"forward": forward, "backward": backward}
+        return {
+            name if len(programs) == 1 else f"{name} {number}": program
+            for name, programs in passes.items()
+            for number, program in enumerate(programs)
+        }
+
+    @cached_property
+    def program_extents(self) -> dict[str, int]:
+        """Bytes that each program has room for; one that skips cells may be longer than one that skips none."""
+        return self._extents(self.programs)
+
+    def _extents(self, programs: dict[str, Program]) -> dict[str, int]:
+        return {name: max(program.bytes, self._room.get(name, 0)) for name, program in programs.items()}
+
+    @property
+    def program_bytes(self) -> int:
+        """Bytes of all programs."""
+        return sum(program.bytes for program in self.programs.values())
+
+    @property
+    def windows_bytes(self) -> int:
+        """Bytes of memory that the windows take."""
+        return self.map.memory.window_bytes * self.config.channels
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of memory that the windows and the programs take."""
+        return self.windows_bytes + region_bytes(self.program_extents)
+
+    def place(self, memory_bytes: int | None = None, taken: Sequence[range] = ()) -> Placement | None:
+        """Find room for windows and programs: see :func:`etalstm.plan.placement.place`."""
+        sizes = self.map.memory.window_bytes, region_bytes(self.program_extents)
+        return place(self.config, *sizes, memory_bytes=memory_bytes, taken=taken)
+
+    def footprint(self) -> dict[str, int]:
+        """Bytes of memory by kind, padding included."""
+        return self.map.memory.footprint() | {"program": self.program_bytes}
+
+    def traffic(self) -> dict[str, dict[str, int]]:
+        """Bytes that one iteration moves between memory and machine, by kind, read and written.
+
+        Compressed streams count as what they are made of: what they drop is not known before. Nor is which rows of
+        weights are needed that do not stay in the lanes: :attr:`spareable_bytes` are read at most.
+        """
+        kinds = {
+            kind.name.lower(): {
+                "read": sum(program.volume.read_bytes[kind] for program in self.programs.values()),
+                "written": sum(program.volume.write_bytes[kind] for program in self.programs.values()),
+            }
+            for kind in contract.Traffic
+        }
+        return kinds | {"program": {"read": self.program_bytes, "written": 0}}
+
+    @property
+    def spareable_bytes(self) -> int:
+        """Bytes of weights in :meth:`traffic` that need not be read if all sequences that share a load send zeros."""
+        return sum(program.volume.spareable_bytes for program in self.programs.values())
+
+    def product_programs(self) -> dict[str, Program]:
+        """Make programs of the top layer's two products with δ alone: what a bench of the broadcast runs."""
+        programs = {name: self._program() for name in ("backward", "gradient")}
+        emitters = {name: Emitter(self.config, program) for name, program in programs.items()}
+        BackwardLayer(self.config, emitters["backward"], self.map, self.map.layers[-1]).emit_products()
+        GradientLayer(self.config, emitters["gradient"], self.map, self.map.layers[-1]).emit()
+        for program in programs.values():
+            program.halt()
+        return programs
+
+    def stream_programs(self) -> dict[str, Program]:
+        """Make programs of the bottom layer's products with x, of its streams, and of both, for a bench of the codec.
+
+        The layer's storage must be compressed.
+        """
+        parts = {"products": (True, False), "streams": (False, True), "both": (True, True)}
+        programs = {name: self._program() for name in parts}
+        for name, (products, streams) in parts.items():
+            layer = ForwardLayer(self.config, Emitter(self.config, programs[name]), self.map, self.map.layers[0])
+            layer.emit_parts(range(self.map.steps), products=products, streams=streams)
+            programs[name].halt()
+        return programs
+
+    def passes(self, skipped: np.ndarray, shares: bool = True) -> tuple[list[Program], list[Program]]:
+        """Give the programs of forward and backward pass that leave out some cells' backward part.
+
+        There is one for each segment. Where layers are apart, the backward pass has one for each layer.
+
+        What is left between skipped cells is written run by run, so they may be longer than those that skip nothing.
+        The last few are remembered.
+
+        Parameters
+        ----------
+        skipped : array, bool, (L, T)
+            T may be less than the steps of the plan: the passes then run the first T of these.
+        shares : bool
+            The batch has no more distinct tokens than the plan has room for. Of no effect where none are shared.
+        """
+        steps = skipped.shape[1]
+        pattern = steps, skipped.tobytes()
+        shares = shares and any(product.tokens for product in self.map.layers[0].products)
+        network, cells = self.map.of_fewer_steps(steps), [frozenset(np.flatnonzero(of).tolist()) for of in skipped]
+        segments = [up_to(held.segment, steps) for held in self.map.kept.held]
+        forward = self._remembered(
+            (pattern, shares), lambda: [self._forward(network, segment, cells, shares) for segment in segments]
+        )
+        apart = [(piece,) for piece in segments[0]] if self.layers_apart else segments
+        return forward, self._remembered(pattern, lambda: [self._backward(network, each, cells) for each in apart])
+
+    def _remembered(self, key: Hashable, make: Callable[[], list[Program]]) -> list[Program]:
+        if key not in self._kept:
+            if len(self._kept) >= _REMEMBERED_PASSES:
+                del self._kept[next(iter(self._kept))]
+            self._kept[key] = make()
+        return self._kept[key]
+
+    def _forward(self, network: NetworkMap, segment: Segment, skipped, shares: bool) -> Program:
+        program = self._program()
+        emitter = Emitter(self.config, program)
+        for piece in segment:
+            layer = network.layers[piece.layer]
+            how = skipped[piece.layer], shares, self._skips
+            ForwardLayer(self.config, emitter, network, layer, *how).emit(piece.steps)
+        program.halt()
+        return program
+
+    def _backward(self, network: NetworkMap, segment: Segment, skipped) -> Program:
+        """Emit a segment's backward pass, and the weights' gradient of the layers whose first step it has."""
+        program = self._program()
+        emitter = Emitter(self.config, program)
+        for piece in reversed(segment):
+            layer, steps = network.layers[piece.layer], skipped[piece.layer]
+            above = skipped[piece.layer + 1] if piece.layer + 1 < len(skipped) else NO_STEPS
+            BackwardLayer(self.config, emitter, network, layer, steps, above, self._skips).emit(piece.steps)
+            if piece.steps.start == 0:
+                for arrays in layer.products:
+                    gradient = GradientLayer(self.config, emitter, network, arrays, steps)
+                    if self.groups > 1:
+                        TotalLayer(self.config, emitter, arrays).emit_behind(gradient.column_groups())
+                    else:
+                        gradient.emit()
+        program.halt()
+        return program
+
+    def _update(self) -> Program:
+        program = self._program()
+        emitter = Emitter(self.config, program)
+        if self.groups > 1:
+            SharedUpdate(self.config, emitter, self.map.products).emit()
+        else:
+            for arrays in self.map.products:
+                UpdateLayer(self.config, emitter, arrays).emit()
+        program.halt()
+        return program
+
+    def _program(self) -> Program:
+        return Program(self.config, self._density, self.groups)
+
+    def _check_addresses(self) -> None:
+        beats, most = self.map.memory.window_bytes // self.config.beat_bytes, 1 << contract.ADDRESS_BITS
+        if beats > most:
+            raise PlanError(
+                f"each channel's window takes {beats:,} beats, an address counts {most:,}: fewer sequences or steps, "
+                "compressed storage or a memory budget take less"
+            )
+
+    def _check_weights(self, config: Config, network: NetworkShape, cell: Cell) -> None:
+        """Refuse a network whose weights alone do not fit, before any layer is laid out."""
+        needed = WEIGHT_COPIES * WORD_BYTES * network.weights(cell)
+        there = 1 << config.address_bits if self._had is None else self._had
+        if needed > there:
+            raise PlanError(
+                f"weights, velocities and gradients alone need {needed:,} bytes of memory, the device has {there:,}"
+            )
+
+    def _check_fits(self, needed: int) -> None:
+        if self._had is not None and needed > self._had:
+            raise PlanError(f"the network needs {needed:,} bytes of memory, the device has {self._had:,}")
