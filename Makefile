@@ -7,8 +7,8 @@ VENV_TORCH ?= .venv-torch
 BIN = $(VENV)/bin
 WORKERS = -n 2 --dist worksteal
 # What other programs take part in, or are compared with.
-OTHERS = tests/nn tests/models tests/compress tests/interchange tests/studies tests/train/test_events.py tests/train/test_reports.py tests/commands/test_plot.py \
-	tests/commands/test_scaling.py tests/commands/test_paper.py tests/paper/test_page.py
+OTHERS = tests/nn tests/research tests/formats/interchange tests/train/test_events.py tests/train/test_reports.py tests/cli/test_plot.py \
+	tests/cli/test_scaling.py tests/cli/test_paper.py
 
 .PHONY: help setup train test test-torch formal coverage campaign lint verilog contract bench resources
 
@@ -37,8 +37,8 @@ campaign: formal ## the long part of docs/trust.md: proofs, arithmetic, faults, 
 	$(BIN)/eta-lstm bench faults --count 105500 && $(BIN)/eta-lstm bench faults --count 10000 --scrub && $(BIN)/eta-lstm bench coverage
 	$(BIN)/eta-lstm bench endurance --device golden && $(BIN)/eta-lstm bench endurance --device sim
 
-lint: setup ## check the style
-	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+lint: setup ## check the style, and who imports whom
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports
 
 verilog: setup ## write the Verilog of PRESET (vcu128) to build/PRESET
 	$(BIN)/eta-lstm verilog --preset $(PRESET) -o build/$(PRESET)

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
-from etalstm.codec import encode
 from etalstm.data.own import open_own
 from etalstm.data.reading import Reading
 from etalstm.errors import EtaLstmError
-from etalstm.stream import Encoding, StreamHeader, seal, unseal
+from etalstm.formats.codec import encode
+from etalstm.formats.sealed_stream import Encoding, StreamHeader, seal, unseal
 from etalstm.train.checkpoint import KEY, digest, read
 from tests.fuzzing import FUZZ
 from tests.fuzzing import little_memory as little_memory

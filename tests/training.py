@@ -1,7 +1,7 @@
 """The same random training run on a device and on golden, compared word by word."""
 
-from etalstm.comparison import RandomRun, compare
 from etalstm.device import open_device
+from etalstm.device.comparison import RandomRun, compare
 
 
 def assert_same_training(device, shape, iterations, seed, loss="per-step", skip_cells=0.0, delta_threshold=0.0):

@@ -14,7 +14,7 @@ from etalstm_boards.ports import port_map
 from etalstm_boards.shell import Shell, hbm_name
 from etalstm_hw.config import Config
 from etalstm_hw.generate import Instanced
-from etalstm_hw.top import top_signature
+from etalstm_hw.machine.top import top_signature
 
 BOARD_HZ = 100_000_000  # of the domain `board`
 BAUD = 115_200  # of the console: eight bits, no parity, one stop bit

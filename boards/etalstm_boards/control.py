@@ -5,9 +5,9 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm_hw import contract
-from etalstm_hw.axi import AXI4Lite
+from etalstm_hw.axi.axi import AXI4Lite
 from etalstm_hw.contract import BoardRegister
-from etalstm_hw.registers import REGISTER_ADDRESS_BITS
+from etalstm_hw.machine.registers import REGISTER_ADDRESS_BITS
 
 HOST_ADDRESS_BITS = 32
 _SPACE_BITS = (contract.BOARD_SPACE_BYTES - 1).bit_length()

@@ -6,7 +6,7 @@ from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from etalstm_boards.axi3 import ADDRESS_BITS, DATA_BITS
-from etalstm_hw.axi import AXI4, BURST_BEATS, INCR
+from etalstm_hw.axi.axi import AXI4, BURST_BEATS, INCR
 
 HOST_ADDRESS_BITS = 64
 HOST_ID_BITS = 4

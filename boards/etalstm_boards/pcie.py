@@ -11,7 +11,7 @@ from etalstm_boards.dma import HOST_ADDRESS_BITS as DMA_ADDRESS_BITS
 from etalstm_boards.dma import HOST_ID_BITS
 from etalstm_boards.shell import INTERRUPTS
 from etalstm_hw import contract
-from etalstm_hw.axi import AXI4, AXI4Lite
+from etalstm_hw.axi.axi import AXI4, AXI4Lite
 
 MODULE = "card_xdma"
 VENDOR_ID = 0x10EE  # the IP's default

@@ -24,7 +24,7 @@ class PortMap:
     Members
     -------
     channels : tuple of int
-        For each port that channels share, in the order of :class:`etalstm_hw.top.Top`.
+        For each port that channels share, in the order of :class:`etalstm_hw.machine.top.Top`.
     broadcasters : tuple of int
         Likewise.
     sequencer, host : int

@@ -14,7 +14,7 @@ from etalstm_boards.interrupt import Interrupt
 from etalstm_boards.isolate import Isolator
 from etalstm_boards.ports import port_map
 from etalstm_boards.reset import Gate, ResetSequencer
-from etalstm_hw.axi import AXI4, AXI4Lite
+from etalstm_hw.axi.axi import AXI4, AXI4Lite
 from etalstm_hw.config import Config
 from etalstm_hw.contract import BoardStatus
 
@@ -40,7 +40,7 @@ class Shell(wiring.Component):
     ----------
     config : Config
     machine : Component
-        With the members of :class:`etalstm_hw.top.Top` and everything in domain ``sync``.
+        With the members of :class:`etalstm_hw.machine.top.Top` and everything in domain ``sync``.
     host_bits : int
         Width of the host's way into the memory, 256 or 512.
 

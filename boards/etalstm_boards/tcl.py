@@ -10,7 +10,7 @@ from etalstm_boards.pcie import MODULE as XDMA
 from etalstm_boards.pcie import Link
 from etalstm_boards.ports import REGIONS, port_map, region_of_channel
 from etalstm_hw.config import Config
-from etalstm_hw.groups import path_of
+from etalstm_hw.machine.groups import path_of
 
 MINIMUM_VIVADO = (2020, 2)  # the oldest of the public designs for this part that use these settings of the IPs
 

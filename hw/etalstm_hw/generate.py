@@ -12,13 +12,13 @@ from etalstm.host.durable import write_whole
 from etalstm.host.garbage import seldom_collected
 from etalstm_hw import contract
 from etalstm_hw.broadcast.broadcaster import Broadcaster
-from etalstm_hw.channel import Channel
 from etalstm_hw.config import Config, preset
 from etalstm_hw.contract import BINARY32
 from etalstm_hw.fp.activation import Activation
 from etalstm_hw.fp.add import Adder
 from etalstm_hw.fp.multiply import Multiplier
-from etalstm_hw.top import Top, top_signature
+from etalstm_hw.machine.channel import Channel
+from etalstm_hw.machine.top import Top, top_signature
 
 
 @seldom_collected()

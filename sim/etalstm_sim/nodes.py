@@ -6,9 +6,9 @@ import time
 
 import numpy as np
 
-from etalstm.device.nodes import LockedError, Node, Nodes
-from etalstm.device.transfers import CHUNK_BYTES, TIMEOUT_SECONDS
-from etalstm.device.xdma import XdmaTransport
+from etalstm.device.cards.nodes import LockedError, Node, Nodes
+from etalstm.device.cards.transfers import CHUNK_BYTES, TIMEOUT_SECONDS
+from etalstm.device.cards.xdma import XdmaTransport
 from etalstm_hw import contract
 from etalstm_hw.config import Config
 from etalstm_hw.contract import BoardRegister, BoardStatus, Register

@@ -6,9 +6,9 @@ from functools import cache
 from pathlib import Path
 
 from etalstm.errors import ProtocolError
-from etalstm_hw.axi import BURST_BEATS
+from etalstm_hw.axi.axi import BURST_BEATS
 from etalstm_sim.compiled.sources import cpp_source
-from etalstm_sim.compiled.toolchain import cached_build, run_tool
+from etalstm_sim.compiled.toolchain import compiled_build, run_tool
 
 WHOLE_BEATS, ALIGNED_BURSTS, WHOLE_STROBES, ADDRESS_FIRST = 1, 2, 4, 8  # what a manager may promise
 ALL_PROMISES = WHOLE_BEATS | ALIGNED_BURSTS | WHOLE_STROBES | ADDRESS_FIRST
@@ -127,7 +127,7 @@ def _library() -> ctypes.CDLL:
             (directory / name).write_text(text)
         run_tool(["g++", "-std=c++17", "-O2", "-shared", "-fPIC", "protocol.cpp", "-o", "protocol.so"], directory)
 
-    directory, _ = cached_build("protocol", list(texts.values()), build)
+    directory, _ = compiled_build("protocol", list(texts.values()), build)
     library = ctypes.CDLL(str(directory / "protocol.so"))
     handle, text = ctypes.c_void_p, ctypes.c_char_p
     signatures = {

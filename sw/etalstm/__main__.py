@@ -1,5 +1,5 @@
 """``python -m etalstm``: the command line."""
 
-from etalstm.cli import main
+from etalstm.cli.main import main
 
 main()

@@ -109,3 +109,11 @@ class DataError(EtaLstmError):
 
 class RunError(EtaLstmError):
     """A run's folder or settings cannot be used: in use, of another run, or holding a run that would be lost."""
+
+
+class ToolchainError(DeviceError):
+    """Verilator or the C++ compiler is missing or failed; the message says what to install, `log` has the log's end."""
+
+    def __init__(self, message: str, log: str = ""):
+        super().__init__(message)
+        self.log = log

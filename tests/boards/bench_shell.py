@@ -7,15 +7,15 @@ from cocotb.task import bridge
 from cocotb.triggers import ClockCycles
 
 from etalstm.device import TrainingShape
-from etalstm.device.accelerator import Accelerator
-from etalstm.device.faults import BadOpcodeError
-from etalstm.device.hardware import HardwareDevice
-from etalstm.network import NetworkShape
+from etalstm.device.machine.accelerator import Accelerator
+from etalstm.device.machine.faults import BadOpcodeError
+from etalstm.device.machine.hardware import HardwareDevice
+from etalstm.network.shape import NetworkShape
 from etalstm_boards.ports import PORT_BYTES
 from etalstm_boards.shell import hbm_name
 from etalstm_hw import contract
 from etalstm_hw.contract import MAGIC, BoardRegister, BoardStatus, Memory, Opcode, Register, Status, encode
-from etalstm_hw.image import image_of
+from etalstm_hw.contract.image import image_of
 from tests.boards.card import CardTransport
 from tests.boards.machines import SMALL
 from tests.training import assert_same_training

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 from etalstm_boards.card import ACCELERATOR
 from etalstm_boards.shell import Shell
 from etalstm_hw.generate import Instanced
-from etalstm_hw.top import top_signature
+from etalstm_hw.machine.top import top_signature
 from tests.boards.machines import SMALL
 from tests.netlist import netlist_of
 

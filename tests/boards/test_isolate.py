@@ -6,7 +6,7 @@ import pytest
 from amaranth.sim import Simulator
 
 from etalstm_boards.isolate import Isolator
-from etalstm_hw.axi import AXI4
+from etalstm_hw.axi.axi import AXI4
 
 BUS = AXI4(16, 32, 1)
 PAYLOAD = {"aw": ("awaddr", "awlen"), "w": ("wdata", "wstrb", "wlast"), "ar": ("araddr", "arlen")}

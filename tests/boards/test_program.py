@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from etalstm.cli import run
+from etalstm.cli.main import run
 from etalstm.errors import BuildError
 from etalstm_boards.bitstream import check_bitstream, read_bitstream
 from etalstm_boards.build import platform

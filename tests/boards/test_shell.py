@@ -10,9 +10,9 @@ from etalstm_boards.axi3 import ADDRESS_BITS, AXI3, DATA_BITS, ID_BITS, narrow
 from etalstm_boards.card import ACCELERATOR
 from etalstm_boards.shell import Shell
 from etalstm_hw import generate
-from etalstm_hw.axi import AXI4
+from etalstm_hw.axi.axi import AXI4
 from etalstm_hw.generate import Instanced
-from etalstm_hw.top import top_signature
+from etalstm_hw.machine.top import top_signature
 from etalstm_sim.benches.bench import run_bench
 from tests.boards.machines import SMALL
 

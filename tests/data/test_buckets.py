@@ -9,7 +9,7 @@ from etalstm.data import Sequences, open_dataset
 from etalstm.data.buckets import NONE, cut_by_bucket, greedy_bounds, read_buckets
 from etalstm.data.dataset import padding
 from etalstm.data.sequences import Example
-from etalstm.slices import AUTO
+from etalstm.network.slices import AUTO
 from tests.data.test_datasets import write_ptb
 
 BATCH = 4

@@ -9,7 +9,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from etalstm.cli import run
+from etalstm.cli.main import run
 from etalstm.data import DATASETS, SPLITS, open_dataset
 from etalstm.data.dataset import REGRESS
 from etalstm.data.trajectories import TEST, TRAIN

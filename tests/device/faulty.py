@@ -5,7 +5,7 @@ import os
 import threading
 import time
 
-from etalstm.device.nodes import LockedError, Node, Nodes
+from etalstm.device.cards.nodes import LockedError, Node, Nodes
 
 
 class FaultyNodes(Nodes):

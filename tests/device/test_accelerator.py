@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-from etalstm.architecture import ARCHITECTURES, architecture
-from etalstm.device.accelerator import Accelerator
-from etalstm.device.faults import (
+from etalstm.device.machine.accelerator import Accelerator
+from etalstm.device.machine.faults import (
     AbortedError,
     BadAddressError,
     BadFieldError,
@@ -19,10 +18,11 @@ from etalstm.device.faults import (
 )
 from etalstm.device.transport import Transport
 from etalstm.errors import BusyError, DeviceError
+from etalstm.network.architecture import ARCHITECTURES, architecture
 from etalstm_hw import contract
 from etalstm_hw.config import preset
 from etalstm_hw.contract import Counter, Engine, Opcode, Register, Status
-from etalstm_hw.image import image_of
+from etalstm_hw.contract.image import image_of
 
 CONFIG = preset("test")
 SEQUENCER = len(Engine)
@@ -230,7 +230,7 @@ def test_ctrl_c_stops_the_program(machine, accelerator):
 
 
 def test_a_machine_that_ignores_abort_is_reset(monkeypatch, machine, accelerator):
-    monkeypatch.setattr("etalstm.device.accelerator._DRAIN_SECONDS", 0.01)
+    monkeypatch.setattr("etalstm.device.machine.accelerator._DRAIN_SECONDS", 0.01)
     machine.answers_abort, machine.polls = False, 1 << 60
     accelerator.start(accelerator.load(PROGRAM, 0))
     accelerator.abort()

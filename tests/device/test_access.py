@@ -12,7 +12,7 @@ import pytest
 from etalstm.device import Device, OffloadDevice, Session, TrainingShape, open_device
 from etalstm.device.access import Access
 from etalstm.errors import BusyError, DeviceError
-from etalstm.network import NetworkShape, initial_parameters
+from etalstm.network.shape import NetworkShape, initial_parameters
 
 SHAPE = TrainingShape(NetworkShape(3, 5), batch=2, steps=3)
 X = np.random.default_rng(1).standard_normal(SHAPE.x_shape, np.float32)

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import OffloadDevice, TrainingShape, open_device
-from etalstm.network import LayerParameters, NetworkShape, check_parameters, initial_parameters
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import LayerParameters, NetworkShape, check_parameters, initial_parameters
+from etalstm.network.storage import Storage
 from etalstm.plan.plan import Plan
-from etalstm.storage import Storage
 from etalstm_hw.config import PRESETS
 from tests.training import assert_same_training
 

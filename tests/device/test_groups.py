@@ -3,8 +3,8 @@
 import pytest
 
 from etalstm.device import OffloadDevice, TrainingShape, open_device
-from etalstm.network import NetworkShape
-from etalstm.storage import Storage
+from etalstm.network.shape import NetworkShape
+from etalstm.network.storage import Storage
 from tests.training import assert_same_training
 
 SHAPE = {"network": NetworkShape(3, 4, 2), "steps": 3}
@@ -31,7 +31,7 @@ def test_groups_take_the_cycles_of_fewer_sequences(monkeypatch):
     """Units that fill the lanes of one channel leave half of those of two idle."""
     cycles = {}
     for groups in (1, 2):
-        monkeypatch.setattr("etalstm.device.planning.group_counts", lambda *_, count=groups: [count])
+        monkeypatch.setattr("etalstm.device.machine.planning.group_counts", lambda *_, count=groups: [count])
         with open_device("sim", "test") as device:
             shape = TrainingShape(NetworkShape(4, 4), 8, 4, slices=2)
             cycles[groups] = assert_same_training(device, shape, iterations=1, seed=1).counters()["cycles"]

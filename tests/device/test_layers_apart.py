@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from etalstm.comparison import RandomRun, compare
-from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import TrainingShape, open_device
-from etalstm.network import NetworkShape, initial_parameters
+from etalstm.device.comparison import RandomRun, compare
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import NetworkShape, initial_parameters
+from etalstm.network.storage import Storage
+from etalstm.plan.memory.segments import divide
 from etalstm.plan.plan import Plan
-from etalstm.plan.segments import divide
-from etalstm.storage import Storage
 from etalstm_hw.config import preset
 
 NETWORK = NetworkShape(3, 9, 3)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from etalstm.device import TrainingShape, open_device
-from etalstm.network import NetworkShape, initial_parameters
+from etalstm.network.shape import NetworkShape, initial_parameters
 
 SHAPE = TrainingShape(NetworkShape(4, 8, 2), batch=3, steps=5, masked=True)
 

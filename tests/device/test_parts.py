@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from etalstm.device import OffloadDevice, TrainingShape, open_device
-from etalstm.device.hardware import HardwareDevice
-from etalstm.device.parts import PartedSession, shape_of_part
-from etalstm.device.session import HardwareSession
+from etalstm.device.machine.hardware import HardwareDevice
+from etalstm.device.machine.parts import PartedSession, shape_of_part
+from etalstm.device.machine.session import HardwareSession
 from etalstm.errors import DeviceError, PlanError
-from etalstm.network import NetworkShape, initial_parameters
+from etalstm.network.shape import NetworkShape, initial_parameters
+from etalstm.network.slices import Parts
+from etalstm.network.storage import Storage
+from etalstm.plan.memory.segments import divide
 from etalstm.plan.plan import Plan
-from etalstm.plan.segments import divide
-from etalstm.slices import Parts
-from etalstm.storage import Storage
 from etalstm.train.folder import CHECKPOINT
 from etalstm.train.loop import Trainer
 from etalstm.train.settings import Settings
@@ -39,7 +39,7 @@ def always(monkeypatch):
     """Makes all devices divide batches into so many parts, whatever memory they have."""
 
     def divide(count):
-        monkeypatch.setattr("etalstm.device.hardware.part_counts", lambda slices: [count])
+        monkeypatch.setattr("etalstm.device.machine.hardware.part_counts", lambda slices: [count])
         return device_of()
 
     return divide
@@ -78,7 +78,7 @@ def test_parts_whose_cells_go_to_the_host_keep_golden_bits(always, monkeypatch):
         whole = make().map
         return make(segments=divide(whole.kept.needs(), whole.steps, 3))
 
-    monkeypatch.setattr("etalstm.device.planning.plan_within", in_three_segments)
+    monkeypatch.setattr("etalstm.device.machine.planning.plan_within", in_three_segments)
     shape = replace(SHAPE, storage=PRUNED, log_share=1.0, memory_budget=1)
     session = assert_same_in_parts(always(2), shape, 2, skip_cells=0.2)
     memory = session.memory()

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from etalstm.device import programs
-from etalstm.device.accelerator import LoadedProgram
-from etalstm.device.programs import ProgramMemory, ProgramRegion
+from etalstm.device.machine import programs
+from etalstm.device.machine.accelerator import LoadedProgram
+from etalstm.device.machine.programs import ProgramMemory, ProgramRegion
 from etalstm_hw.contract import PAGE_BYTES
 
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from etalstm.device import TrainingShape, open_device
-from etalstm.device.hardware import HardwareDevice
-from etalstm.device.room import PATIENCE, SPARE, Room
+from etalstm.device.machine.hardware import HardwareDevice
+from etalstm.device.machine.room import PATIENCE, SPARE, Room
 from etalstm.errors import PlanError
-from etalstm.network import NetworkShape, initial_parameters
-from etalstm.plan.walk import streams_before
-from etalstm.storage import Storage
+from etalstm.network.shape import NetworkShape, initial_parameters
+from etalstm.network.storage import Storage
+from etalstm.plan.program.walk import streams_before
 from etalstm_hw.config import preset
 from etalstm_hw.contract import Opcode, encode
 from tests.plan.machine import InterpretedAccelerator

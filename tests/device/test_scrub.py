@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import OffloadDevice, ParanoidDevice, TrainingShape, open_device
-from etalstm.device.windows import Windows
+from etalstm.device.machine.windows import Windows
 from etalstm.errors import CallOrderError, DamagedMemoryError
-from etalstm.network import NetworkShape, initial_parameters
-from etalstm.storage import Storage
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import NetworkShape, initial_parameters
+from etalstm.network.storage import Storage
 
 SHAPE = TrainingShape(NetworkShape(3, 5, 2), 7, 3)
 TOKENS = np.array([[1, 2, 1, 0, 2, 2, 1]] * 3)
@@ -207,7 +207,7 @@ def test_what_is_lost_while_arrays_move_is_found(monkeypatch):
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("wrap", [lambda device: device, OffloadDevice, lambda device: ParanoidDevice(device, 2)])
 def test_a_session_before_another_one_has_it_scrubbed(monkeypatch, wrap, count):
-    monkeypatch.setattr("etalstm.device.hardware.part_counts", lambda slices: [count])
+    monkeypatch.setattr("etalstm.device.machine.hardware.part_counts", lambda slices: [count])
     shape, found = replace(SHAPE, slices=2), []
     for scrubs in (True, False):
         with open_device("sim", "test") as device:

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import OffloadDevice, TrainingShape, open_device
 from etalstm.errors import CallOrderError, PlanError
-from etalstm.network import NetworkShape, initial_parameters
-from etalstm.storage import Storage
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import NetworkShape, initial_parameters
+from etalstm.network.storage import Storage
 
 NETWORK = NetworkShape(5, 9, 2)
 SHAPE = TrainingShape(NETWORK, 4, 5, True, Storage("ms1", 0.026), slices=2)
@@ -48,7 +48,7 @@ def expected():
 @pytest.mark.parametrize("kind", ["whole", "in parts", "offloaded"])
 def test_machines_have_the_bits_of_golden_and_plan_only_what_is_another_program(expected, monkeypatch, kind):
     if kind == "in parts":
-        monkeypatch.setattr("etalstm.device.hardware.part_counts", lambda slices: [2])
+        monkeypatch.setattr("etalstm.device.machine.hardware.part_counts", lambda slices: [2])
     with open_device("sim", "test") as machine:
         actual, kept = passes(OffloadDevice(machine) if kind == "offloaded" else machine)
     for number, (a, b) in enumerate(zip(expected, actual, strict=True)):

@@ -5,7 +5,7 @@ import pytest
 
 from etalstm.device import TrainingShape, open_device
 from etalstm.errors import CallOrderError, DeviceError, DivergedError
-from etalstm.network import LayerParameters, NetworkShape, initial_parameters
+from etalstm.network.shape import LayerParameters, NetworkShape, initial_parameters
 
 SHAPE = TrainingShape(NetworkShape(3, 4, 2), batch=2, steps=5, masked=True)
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from etalstm.device import TrainingShape, open_device
-from etalstm.device.hardware import HardwareDevice
+from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.errors import PlanError, StreamError
-from etalstm.network import NetworkShape, initial_parameters
-from etalstm.plan.segments import Piece, cut, divide, everything
-from etalstm.storage import Storage
+from etalstm.network.shape import NetworkShape, initial_parameters
+from etalstm.network.storage import Storage
+from etalstm.plan.memory.segments import Piece, cut, divide, everything
 from etalstm_hw.config import preset
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training
@@ -41,7 +41,7 @@ def train_beside_golden(device, shape, skip_cells=0.0):
     return assert_same_training(device, shape, iterations=2, seed=7, skip_cells=skip_cells)
 
 
-# tests/commands/test_compare.py has every storage by itself
+# tests/cli/test_compare.py has every storage by itself
 @pytest.mark.parametrize(("policy", "stall"), [("ms1-bf16", 0.0), (("dense", "ms1"), 0.5)], ids=str)
 def test_spilled_segments_keep_golden_bits(policy, stall):
     options = {"masked": True, "share": 1.0, "sizes": LONG}

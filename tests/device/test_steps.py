@@ -6,15 +6,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from etalstm.comparison import RandomRun, compare
-from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import OffloadDevice, TrainingShape, open_device
-from etalstm.device.hardware import HardwareDevice
-from etalstm.device.parts import PartedSession
+from etalstm.device.comparison import RandomRun, compare
+from etalstm.device.machine.hardware import HardwareDevice
+from etalstm.device.machine.parts import PartedSession
 from etalstm.errors import StreamError
-from etalstm.network import NetworkShape, initial_parameters
-from etalstm.plan.segments import divide
-from etalstm.storage import Storage
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import NetworkShape, initial_parameters
+from etalstm.network.storage import Storage
+from etalstm.plan.memory.segments import divide
 from etalstm_hw.config import preset
 from tests.plan.machine import InterpretedAccelerator
 
@@ -77,7 +77,7 @@ def test_segments_of_which_some_have_no_steps_keep_golden_bits(monkeypatch, stor
         whole = make().map
         return make(segments=divide(whole.kept.needs(), whole.steps, 3))
 
-    monkeypatch.setattr("etalstm.device.planning.plan_within", in_three_segments)
+    monkeypatch.setattr("etalstm.device.machine.planning.plan_within", in_three_segments)
     shape = replace(SHAPE, storage=storage, memory_budget=1 << 24, log_share=1.0)
     session = interpreted(early=early).create(shape)
     assert_same(session, shape, skip_cells=0.2)
@@ -85,7 +85,7 @@ def test_segments_of_which_some_have_no_steps_keep_golden_bits(monkeypatch, stor
 
 
 def test_parts_pass_fewer_steps_on(monkeypatch):
-    monkeypatch.setattr("etalstm.device.hardware.part_counts", lambda slices: [3])
+    monkeypatch.setattr("etalstm.device.machine.hardware.part_counts", lambda slices: [3])
     shape = replace(SHAPE, slices=3, storage=Storage(("ms1", "dense"), 0.05))
     session = interpreted().create(shape)
     assert isinstance(session, PartedSession)
@@ -93,7 +93,7 @@ def test_parts_pass_fewer_steps_on(monkeypatch):
 
 
 def test_groups_of_channels_keep_golden_bits(monkeypatch):
-    monkeypatch.setattr("etalstm.device.planning.group_counts", lambda *_: [2])
+    monkeypatch.setattr("etalstm.device.machine.planning.group_counts", lambda *_: [2])
     shape = replace(SHAPE, batch=7, slices=2, storage=Storage("ms1", 0.05))
     session = interpreted().create(shape)
     assert session.plan.groups == 2

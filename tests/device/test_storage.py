@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from etalstm.codec import encode
-from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.golden import GoldenSession
 from etalstm.errors import DeviceError
-from etalstm.network import NetworkShape, initial_parameters
-from etalstm.storage import Storage, Usage
+from etalstm.formats.codec import encode
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import NetworkShape, initial_parameters
+from etalstm.network.storage import Storage, Usage
 
 OFF = DeltaInputs()
 STORED = [("dense", 0.0), ("ms1", 0.1), ("ms1-bf16", 0.1)]

@@ -13,7 +13,7 @@ def bursts(load):
 
     Bursts of 4 beats of 2 bytes, a boundary of 8 bytes: the unit only compares and adds, in widths that it is given.
     """
-    unit = load("etalstm_hw.dma.bursts").Bursts(_ADDRESS_BITS, 16, _BEATS_BITS, tag=2)
+    unit = load("etalstm_hw.axi.bursts").Bursts(_ADDRESS_BITS, 16, _BEATS_BITS, tag=2)
     m = bench(unit)
     i, o, clear = unit.i, unit.o, unit.clear
     taken = stream_in(m, i, name="i")
@@ -44,7 +44,7 @@ def bursts(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("etalstm_hw.dma.bursts", old, new, survives)
+    return Mutant("etalstm_hw.axi.bursts", old, new, survives)
 
 
 PROOFS = [
@@ -55,8 +55,8 @@ PROOFS = [
         method=pdr(),
         quick=True,
         small=(
-            Change("etalstm_hw.axi", "BURST_BEATS = 16", "BURST_BEATS = 4"),
-            Change("etalstm_hw.axi", "BOUNDARY_BYTES = 4096", "BOUNDARY_BYTES = 8"),
+            Change("etalstm_hw.axi.axi", "BURST_BEATS = 16", "BURST_BEATS = 4"),
+            Change("etalstm_hw.axi.axi", "BOUNDARY_BYTES = 4096", "BOUNDARY_BYTES = 8"),
         ),
         mutants=(
             _mutant("last.eq(left <= to_boundary)", "last.eq(left < to_boundary)"),

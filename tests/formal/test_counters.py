@@ -8,7 +8,7 @@ from tests.formal.prove import Change, Mutant, Proof, induction
 
 def counters(load):
     """Count the enabled cycles' amounts of one counter, whichever the solver picks; 64-bit counters as they are."""
-    unit = load("etalstm_hw.counters").Counters(1)
+    unit = load("etalstm_hw.machine.counters").Counters(1)
     count = load("etalstm_hw.contract").Counter.COUNT
     m = bench(unit)
     total, amount, enable = (Signal(64, name=f"total{n}") for n in range(count)), [], Signal()
@@ -26,7 +26,7 @@ def counters(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("etalstm_hw.counters", old, new, survives)
+    return Mutant("etalstm_hw.machine.counters", old, new, survives)
 
 
 PROOFS = [
@@ -37,7 +37,7 @@ PROOFS = [
         method=induction(3),
         reach=6,
         quick=True,
-        small=(Change("etalstm_hw.counters", "range(32 * channels + 2)", "range(4 * channels + 2)"),),
+        small=(Change("etalstm_hw.machine.counters", "range(32 * channels + 2)", "range(4 * channels + 2)"),),
         mutants=(
             _mutant("with m.Elif(enable):", "with m.Elif(self.enable):"),
             _mutant("with m.If(self.clear):", "with m.If(self.clear & enable):"),

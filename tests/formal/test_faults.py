@@ -14,7 +14,7 @@ def faults(load):
     Five channels in groups of two: full groups, a later one and one that is not full. Counts of 2 bits are copied.
     """
     contract = load("etalstm_hw.contract")
-    unit = load("etalstm_hw.faults").Faults(_CHANNELS)
+    unit = load("etalstm_hw.machine.faults").Faults(_CHANNELS)
     m = bench(unit)
     idle, engines = contract.Status.IDLE, [contract.Engine.LOAD, contract.Engine.MAC, contract.Engine.VECTOR]
     fault = {name: Signal.like(unit.fault[name], name=f"first_{name}") for name in ("status", "engine", "instruction")}
@@ -45,7 +45,7 @@ def faults(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("etalstm_hw.faults", old, new, survives)
+    return Mutant("etalstm_hw.machine.faults", old, new, survives)
 
 
 PROOFS = [
@@ -56,7 +56,7 @@ PROOFS = [
         method=induction(6),
         reach=8,
         small=(
-            Change("etalstm_hw.faults", "_GROUP = 8", "_GROUP = 2"),
+            Change("etalstm_hw.machine.faults", "_GROUP = 8", "_GROUP = 2"),
             Change("etalstm_hw.contract.fields", "COMPLETED_BITS = 32", "COMPLETED_BITS = 2"),
             Change("etalstm_hw.contract.fields", "TARGET_BITS = 20", "TARGET_BITS = 2"),
         ),

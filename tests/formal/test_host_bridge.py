@@ -120,7 +120,7 @@ PROOFS = [
             Change("etalstm_boards.axi3", "DATA_BITS = 256", "DATA_BITS = 8"),
             Change("etalstm_boards.axi3", "ADDRESS_BITS = 33", f"ADDRESS_BITS = {_ADDRESS_BITS}"),
             Change("etalstm_boards.dma", "_AHEAD = 32", f"_AHEAD = {_AHEAD}"),
-            Change("etalstm_hw.axi", "BURST_BEATS = 16", "BURST_BEATS = 4"),
+            Change("etalstm_hw.axi.axi", "BURST_BEATS = 16", "BURST_BEATS = 4"),
         ),
         mutants=(
             _mutant(

@@ -22,7 +22,7 @@ def isolator(load):
 
     Counts of 2 bits for up to 3 bursts in flight, 2 writes ahead, bursts of 2 beats: all limits are reached.
     """
-    unit = load("etalstm_boards.isolate").Isolator(load("etalstm_hw.axi").AXI4(2, 8))
+    unit = load("etalstm_boards.isolate").Isolator(load("etalstm_hw.axi.axi").AXI4(2, 8))
     m = bench(unit)
     port, manager, stop = unit.port, unit.manager, unit.stop
     m.d.comb += Assume(~before(m, stop & ~unit.quiet, name="stopping") | stop)

@@ -119,7 +119,7 @@ PROOFS = [
         method=pdr(),
         reach=24,
         small=(
-            Change("etalstm_hw.axi", "BURST_BEATS = 16", f"BURST_BEATS = {_BURST}"),
+            Change("etalstm_hw.axi.axi", "BURST_BEATS = 16", f"BURST_BEATS = {_BURST}"),
             Change(
                 "etalstm_hw.dma.log",
                 "import ADDRESS_BITS, KIND_BITS, LOG_BITS, STREAM_BITS, STREAM_INDEX",

@@ -13,7 +13,7 @@ def read_merge(load):
 
     Two reads in flight: the limit is reached and the queue of owners wraps. Addresses and data are copied.
     """
-    unit = load("etalstm_hw.dma.merge").ReadMerge(2, 8, outstanding=_OUTSTANDING)
+    unit = load("etalstm_hw.axi.merge").ReadMerge(2, 8, outstanding=_OUTSTANDING)
     m = bench(unit)
     port, readers = unit.port, unit.readers
     for n, reader in enumerate(readers):
@@ -64,7 +64,7 @@ def _choose(m, condition, one, other):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("etalstm_hw.dma.merge", old, new, survives)
+    return Mutant("etalstm_hw.axi.merge", old, new, survives)
 
 
 PROOFS = [

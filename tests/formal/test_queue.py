@@ -18,7 +18,7 @@ def instruction_queue(load):
     """
     stream = load("etalstm_hw.stream")
     header = load("etalstm_hw.contract").HEADER_BITS
-    unit = load("etalstm_hw.queue").InstructionQueue(
+    unit = load("etalstm_hw.program.queue").InstructionQueue(
         data.StructLayout({"header": header, "fields": 2}), _DEPTH, _RESERVE
     )
     m = bench(unit)
@@ -70,7 +70,7 @@ def instruction_queue(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("etalstm_hw.queue", old, new, survives)
+    return Mutant("etalstm_hw.program.queue", old, new, survives)
 
 
 PROOFS = [

@@ -24,7 +24,7 @@ def reader(load):
     Bursts of 2 beats of 1 byte and a FIFO of 3: room for a burst and a half, so that
     credits run out and come back. Two bursts in flight: fewer than fit the FIFO, so that this limit is reached too.
     """
-    unit = load("etalstm_hw.dma.reader").Reader(_ADDRESS_BITS, 8, _BEATS_BITS, depth=_DEPTH, outstanding=_OUTSTANDING)
+    unit = load("etalstm_hw.axi.reader").Reader(_ADDRESS_BITS, 8, _BEATS_BITS, depth=_DEPTH, outstanding=_OUTSTANDING)
     m = bench(unit)
     i, o, axi, abort = unit.i, unit.o, unit.axi, unit.abort
     taken, given = stream_in(m, i, name="i"), o.valid & o.ready
@@ -74,7 +74,7 @@ def reader(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("etalstm_hw.dma.reader", old, new, survives)
+    return Mutant("etalstm_hw.axi.reader", old, new, survives)
 
 
 PROOFS = [
@@ -85,8 +85,8 @@ PROOFS = [
         method=pdr(),
         reach=16,
         small=(
-            Change("etalstm_hw.axi", "BURST_BEATS = 16", f"BURST_BEATS = {_BEATS}"),
-            Change("etalstm_hw.axi", "BOUNDARY_BYTES = 4096", f"BOUNDARY_BYTES = {_BEATS}"),
+            Change("etalstm_hw.axi.axi", "BURST_BEATS = 16", f"BURST_BEATS = {_BEATS}"),
+            Change("etalstm_hw.axi.axi", "BOUNDARY_BYTES = 4096", f"BOUNDARY_BYTES = {_BEATS}"),
         ),
         mutants=(
             _mutant("(free > burst.length)", "(free != 0)"),

@@ -13,7 +13,7 @@ def registers(load):
     All is as wide as it is: words are copied. The machine's sizes only show in constants.
     """
     contract = load("etalstm_hw.contract")
-    unit = load("etalstm_hw.registers").Registers(load("etalstm_hw.config").preset("test"))
+    unit = load("etalstm_hw.machine.registers").Registers(load("etalstm_hw.config").preset("test"))
     m = bench(unit)
     bus, register = unit.bus, contract.Register
     patient_input(m, bus.awvalid, bus.awready, bus.awaddr, name="aw")
@@ -73,7 +73,7 @@ def registers(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("etalstm_hw.registers", old, new, survives)
+    return Mutant("etalstm_hw.machine.registers", old, new, survives)
 
 
 PROOFS = [

@@ -15,7 +15,7 @@ def rendezvous(load):
     sooner than a cycle after the completion. Three channels with leads of 2 bits: each lead has a counter of its own,
     and 3 is the highest that fits in its bits, as no other lead would tell an overflow.
     """
-    unit = load("etalstm_hw.rendezvous").Rendezvous(_CHANNELS, _AHEAD)
+    unit = load("etalstm_hw.machine.rendezvous").Rendezvous(_CHANNELS, _AHEAD)
     m = bench(unit)
     ahead = [Signal(range(_AHEAD + 2), name=f"ahead{n}") for n in range(_CHANNELS)]
     total, late = Signal.like(unit.count), Signal.like(unit.count)
@@ -34,7 +34,7 @@ def rendezvous(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("etalstm_hw.rendezvous", old, new, survives)
+    return Mutant("etalstm_hw.machine.rendezvous", old, new, survives)
 
 
 PROOFS = [

@@ -13,7 +13,7 @@ def port_share(load):
 
     Three managers: the fewest in which one can be passed over. Two reads, two writes ahead: both limits are reached.
     """
-    unit = load("etalstm_hw.dma.share").PortShare(2, 8, _MANAGERS, outstanding=_OUTSTANDING, ahead=_AHEAD)
+    unit = load("etalstm_hw.axi.share").PortShare(2, 8, _MANAGERS, outstanding=_OUTSTANDING, ahead=_AHEAD)
     m = bench(unit)
     port, managers = unit.port, unit.managers
     one = managers[0]
@@ -86,7 +86,7 @@ def _turns(m, managers, channel):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("etalstm_hw.dma.share", old, new, survives)
+    return Mutant("etalstm_hw.axi.share", old, new, survives)
 
 
 PROOFS = [

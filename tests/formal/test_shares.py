@@ -10,7 +10,7 @@ _SLOTS = 8
 
 def slot_scheduler(load):
     """Count each kind's cycles in every round; rounds of 8 cycles: the count's bits are reversed, however many."""
-    unit = load("etalstm_hw.shares").SlotScheduler()
+    unit = load("etalstm_hw.compute.shares").SlotScheduler()
     m = bench(unit)
     shares = unit.shares
     constant(m, shares)
@@ -33,7 +33,7 @@ def slot_scheduler(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("etalstm_hw.shares", old, new, survives)
+    return Mutant("etalstm_hw.compute.shares", old, new, survives)
 
 
 PROOFS = [

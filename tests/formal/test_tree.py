@@ -12,7 +12,7 @@ _STAGES, _CYCLES = 3, 5
 
 def tree(load):
     """Remember the last values, and count cycles; three stages, five cycles: all stages and counts are alike."""
-    functions = load("etalstm_hw.tree")
+    functions = load("etalstm_hw.machine.tree")
 
     class Tree(wiring.Component):
         value: In(2)
@@ -42,7 +42,7 @@ def tree(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("etalstm_hw.tree", old, new, survives)
+    return Mutant("etalstm_hw.machine.tree", old, new, survives)
 
 
 PROOFS = [

@@ -23,7 +23,7 @@ def writer(load):
 
     Bursts of 2 beats of 1 byte, three of them outstanding and two ahead of their data: both limits are reached.
     """
-    unit = load("etalstm_hw.dma.writer").Writer(_ADDRESS_BITS, 8, _BEATS_BITS, outstanding=_OUTSTANDING, ahead=_AHEAD)
+    unit = load("etalstm_hw.axi.writer").Writer(_ADDRESS_BITS, 8, _BEATS_BITS, outstanding=_OUTSTANDING, ahead=_AHEAD)
     m = bench(unit)
     i, axi, abort = unit.i, unit.axi, unit.abort
     taken, given = stream_in(m, i, name="i"), stream_in(m, unit.data, name="data")
@@ -93,7 +93,7 @@ def writer(load):
 
 
 def _mutant(old, new, survives=""):
-    return Mutant("etalstm_hw.dma.writer", old, new, survives)
+    return Mutant("etalstm_hw.axi.writer", old, new, survives)
 
 
 PROOFS = [
@@ -104,8 +104,8 @@ PROOFS = [
         method=pdr(),
         reach=16,
         small=(
-            Change("etalstm_hw.axi", "BURST_BEATS = 16", f"BURST_BEATS = {_BEATS}"),
-            Change("etalstm_hw.axi", "BOUNDARY_BYTES = 4096", f"BOUNDARY_BYTES = {_BEATS}"),
+            Change("etalstm_hw.axi.axi", "BURST_BEATS = 16", f"BURST_BEATS = {_BEATS}"),
+            Change("etalstm_hw.axi.axi", "BOUNDARY_BYTES = 4096", f"BOUNDARY_BYTES = {_BEATS}"),
         ),
         mutants=(
             _mutant("commitments.w_rdy & finals.w_rdy", "finals.w_rdy"),

@@ -15,7 +15,7 @@ class Change:
 
     Members
     -------
-    module : its full name, as in ``etalstm_hw.queue``
+    module : its full name, as in ``etalstm_hw.program.queue``
     """
 
     module: str

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from etalstm.cells.hlstm import HLSTM
-from etalstm.cells.lstm import LSTM
-from etalstm.golden import declared, reference
+from etalstm.golden import reference
+from etalstm.golden.fast import declared
 from etalstm.golden.passes import active_steps
-from etalstm.storage import LayerStorage
-from tests.cells.two_stages import TWO_STAGES
+from etalstm.network.cells.hlstm import HLSTM
+from etalstm.network.cells.lstm import LSTM
+from etalstm.network.storage import LayerStorage
+from tests.network.cells.two_stages import TWO_STAGES
 
 STEPS, BATCH, INPUTS, UNITS, SLICES = 4, 5, 3, 7, 3
 

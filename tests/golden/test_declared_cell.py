@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from etalstm.cells.hlstm import HLSTM
 from etalstm.golden.passes import active_steps
 from etalstm.golden.reference import cell_backward, cell_forward
-from tests.cells.two_stages import TWO_STAGES
+from etalstm.network.cells.hlstm import HLSTM
+from tests.network.cells.two_stages import TWO_STAGES
 
 STEPS, BATCH, INPUTS, UNITS = 4, 3, 3, 5
 STEP = 1e-6

@@ -3,16 +3,17 @@
 import numpy as np
 import pytest
 
-from etalstm.delta_inputs import OFF, LayerInputs
-from etalstm.golden import compiled, reference
+from etalstm.golden import reference
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.golden.broadcast import GateSums
+from etalstm.golden.fast import compiled
 from etalstm.golden.float64 import FLOAT32_GRADIENT_BOUND
 from etalstm.golden.passes import active_steps
 from etalstm.golden.reference import cell_forward
-from etalstm.storage import Storage
-from tests.cells.two_stages import TWO_STAGES
+from etalstm.network.delta_inputs import OFF, LayerInputs
+from etalstm.network.storage import Storage
 from tests.golden.test_passes import POLICIES, arrays_of, assert_same_bits, layer, scalar_sum
+from tests.network.cells.two_stages import TWO_STAGES
 
 MINUS_ZERO = np.float32(-0.0)
 

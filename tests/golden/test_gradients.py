@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from etalstm.delta_inputs import DeltaInputs
-from etalstm.golden import compiled, float64
+from etalstm.golden import float64
+from etalstm.golden.fast import compiled
 from etalstm.golden.float64 import FLOAT32_GRADIENT_BOUND
 from etalstm.golden.trainer import Rows, network_backward, network_forward
-from etalstm.network import NetworkShape, initial_parameters
-from etalstm.storage import Storage
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import NetworkShape, initial_parameters
+from etalstm.network.storage import Storage
 
 OFF = DeltaInputs()
 PRUNED = Storage("ms1", 0.1).layer(0)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from etalstm.golden.packing import ACROSS, TERMS, magnitudes, matrix_of, matrix_of_rows, survey
-from etalstm.golden.tile import WIDTH
+from etalstm.golden.fast.packing import ACROSS, TERMS, magnitudes, matrix_of, matrix_of_rows, survey
+from etalstm.golden.fast.tile import WIDTH
 
 SHAPES = [(1, 1), (3, WIDTH), (TERMS + 5, 2 * WIDTH + ACROSS + 1), (2 * TERMS, 3 * WIDTH - 1)]
 ORDERS = {"C": np.ascontiguousarray, "F": np.asfortranarray, "part": lambda a: np.pad(a, 1)[1:-1, 1:-1]}

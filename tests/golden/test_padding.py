@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from etalstm.golden import compiled, reference
+from etalstm.golden import reference
+from etalstm.golden.fast import compiled
 from etalstm.golden.passes import active_steps
 from tests.golden.test_passes import arrays_of
 

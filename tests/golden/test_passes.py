@@ -9,12 +9,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from etalstm import codec
-from etalstm.golden import cache, compiled, packing, reference, sums, tile, totals
+from etalstm.formats import codec
+from etalstm.golden import cache, reference
 from etalstm.golden.arithmetic import add, multiply
+from etalstm.golden.fast import compiled, packing, sums, tile, totals
 from etalstm.golden.passes import active_steps
-from etalstm.network import flush_subnormals
-from etalstm.storage import Storage
+from etalstm.network.shape import flush_subnormals
+from etalstm.network.storage import Storage
 
 PRUNING = (0.02, 0.01, 0.02, 0.01, 0.05, 0.1)
 POLICIES = [Storage(policy, PRUNING) for policy in ("ms1", "ms1-bf16")]

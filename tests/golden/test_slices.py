@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from etalstm.golden import compiled, float64, reference
+from etalstm.golden import float64, reference
 from etalstm.golden.arithmetic import add
+from etalstm.golden.fast import compiled
 from etalstm.golden.float64 import FLOAT32_GRADIENT_BOUND
-from etalstm.slices import slice_ranges
-from etalstm.storage import Storage
+from etalstm.network.slices import slice_ranges
+from etalstm.network.storage import Storage
 from tests.golden.test_passes import assert_engines_agree, assert_same_bits, layer, train
 
 BATCH = 8

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from etalstm.golden import compiled, reference
+from etalstm.golden import reference
 from etalstm.golden.arithmetic import add, multiply
+from etalstm.golden.fast import compiled
 from etalstm.golden.trainer import Rows, descend, network_backward, network_forward
-from etalstm.network import NetworkShape, initial_parameters
-from etalstm.optimizer import UpdateRule
+from etalstm.network.shape import NetworkShape, initial_parameters
+from etalstm.network.update_rule import UpdateRule
 
 
 @pytest.mark.parametrize("shape", [NetworkShape(3, 5, 1), NetworkShape(4, 6, 3)])

@@ -4,17 +4,17 @@ import time
 
 import pytest
 
-from etalstm.cells.hlstm import HLSTM
-from etalstm.cells.lstm import LSTM
-from etalstm.cli import run
+from etalstm.cli.main import run
 from etalstm.device import TrainingShape, open_device
 from etalstm.errors import HostMemoryError, PlanError
 from etalstm.host import capacity
 from etalstm.host.capacity import check_host_memory, host_bytes
-from etalstm.network import NetworkShape, initial_parameters
+from etalstm.network.cells.hlstm import HLSTM
+from etalstm.network.cells.lstm import LSTM
+from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.plan.plan import Plan
 from etalstm_hw.config import preset
-from tests.cells.two_stages import TWO_STAGES
+from tests.network.cells.two_stages import TWO_STAGES
 
 SHAPE = TrainingShape(NetworkShape(3, 5, 2), batch=2, steps=7)
 

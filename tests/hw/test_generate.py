@@ -5,7 +5,7 @@ import pytest
 
 from etalstm_hw import contract, generate
 from etalstm_hw.config import PRESETS, preset
-from etalstm_hw.top import top_signature
+from etalstm_hw.machine.top import top_signature
 from etalstm_sim.compiled.lint import lint
 
 generate_verilog = generate.verilog

@@ -3,7 +3,7 @@
 import pytest
 
 from etalstm.model.boards import Links, activations_seconds, gradients_seconds, iteration
-from etalstm.network import NetworkShape
+from etalstm.network.shape import NetworkShape
 
 NETWORK = NetworkShape(3, 5, 2)
 LINKS = Links(pcie=100, network=10, host=1000, latency=0.5)

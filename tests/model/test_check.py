@@ -2,8 +2,8 @@
 
 import pytest
 
-from etalstm.commands.model_check import CONFIGURATIONS, Configuration, compare
-from etalstm.commands.modelled import measure
+from etalstm.cli.model_check import CONFIGURATIONS, Configuration, compare
+from etalstm.cli.modelled import measure
 from etalstm_hw.config import preset
 
 EXACT = ("test dense", "test masked", "test layers", "test groups", "test narrow groups", "test tokens")

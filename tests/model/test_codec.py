@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from etalstm.model import codec as model
+from etalstm.model.machine import codec as model
 from etalstm.model.operands import count_words
 from tests.model.python import from_python
 

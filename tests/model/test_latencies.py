@@ -1,11 +1,11 @@
 """The model's constants are those of the modules that they stand for."""
 
-from etalstm.model import latencies
+from etalstm.model.machine import latencies
+from etalstm_hw.compute.pe import PEArray
 from etalstm_hw.contract import BINARY32
 from etalstm_hw.fp.activation import Activation
 from etalstm_hw.fp.add import Adder
 from etalstm_hw.fp.multiply import Multiplier
-from etalstm_hw.pe import PEArray
 from etalstm_sim.transport import LATENCY_CYCLES
 
 

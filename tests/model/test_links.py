@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from etalstm.model import links
-from etalstm.model.latencies import NEWS
-from etalstm.model.state import NEVER, record
-from etalstm_hw.distance import STAGES
+from etalstm.model.machine import links
+from etalstm.model.machine.latencies import NEWS
+from etalstm.model.machine.state import NEVER, record
+from etalstm_hw.contract.distance import STAGES
 from tests.model.python import from_python
 
 all_show_room, record_pop, room_at, shows_room = from_python(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from etalstm.model import masks as model
+from etalstm.model.machine import masks as model
 from etalstm.model.operands import CERTAIN
 from tests.model.python import from_python
 

@@ -4,8 +4,8 @@ import pytest
 
 from etalstm.model.boards import Links, exchange_seconds
 from etalstm.model.pipeline import Durations, StageTimes, durations, last_additions, pipeline_bytes, pipeline_seconds
-from etalstm.network import NetworkShape
-from etalstm.pipelines import Grid
+from etalstm.network.pipeline_grid import Grid
+from etalstm.network.shape import NetworkShape
 
 LINKS = Links(pcie=100, network=10, host=1000, latency=0.5)
 STAGES = (range(1), range(1, 2), range(2, 3))

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from etalstm.architecture import architecture
 from etalstm.model.iteration import count_program, of_all_channels
-from etalstm.model.machine import make_machine
+from etalstm.model.machine.machine import make_machine
+from etalstm.model.machine.state import sizes_of
+from etalstm.model.machine.table import tables, tables_of
 from etalstm.model.operands import Densities
 from etalstm.model.repeats import Repeats
-from etalstm.model.state import sizes_of
-from etalstm.model.table import tables, tables_of
-from etalstm.network import NetworkShape
+from etalstm.network.architecture import architecture
+from etalstm.network.shape import NetworkShape
+from etalstm.network.storage import Storage
 from etalstm.plan.plan import Plan
-from etalstm.storage import Storage
 from etalstm_hw.config import preset
 from etalstm_hw.contract import Counter
 

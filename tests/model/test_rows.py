@@ -2,13 +2,13 @@
 
 import pytest
 
-from etalstm.delta_inputs import DeltaInputs
 from etalstm.model.iteration import count_program
+from etalstm.model.machine.rows import OFFERED
 from etalstm.model.operands import Densities
-from etalstm.model.rows import OFFERED
-from etalstm.network import NetworkShape
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import NetworkShape
+from etalstm.network.storage import Storage
 from etalstm.plan.plan import Plan
-from etalstm.storage import Storage
 from etalstm_hw.config import preset
 from etalstm_hw.contract import Counter
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from etalstm.commands.model_check import Configuration, compare
-from etalstm.model import share
-from etalstm.model.reader import READER
-from etalstm.model.share import READ_PORT, WRITE_PORT
-from etalstm.model.state import CAST, DONE, NEVER, PARTS, STORE
-from etalstm.model.writer import WRITER
+from etalstm.cli.model_check import Configuration, compare
+from etalstm.model.machine import share
+from etalstm.model.machine.reader import READER
+from etalstm.model.machine.share import READ_PORT, WRITE_PORT
+from etalstm.model.machine.state import CAST, DONE, NEVER, PARTS, STORE
+from etalstm.model.machine.writer import WRITER
 from etalstm_hw.config import preset
 from tests.model.python import from_python
 

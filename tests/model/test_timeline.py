@@ -8,9 +8,9 @@ import pytest
 from etalstm.model.iteration import count_program
 from etalstm.model.operands import Densities
 from etalstm.model.timeline import follow_program
-from etalstm.network import NetworkShape
+from etalstm.network.shape import NetworkShape
 from etalstm.plan.plan import Plan
-from etalstm.plan.walk import walk
+from etalstm.plan.program.walk import walk
 from etalstm_hw.config import preset
 from etalstm_hw.contract import ENGINE_OF, Counter, Engine, Opcode
 

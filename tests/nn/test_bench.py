@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from etalstm.cli import run
+from etalstm.cli.main import run
 
 SMALL = ["--hidden", "4", "--batch", "3", "--steps", "5", "--longest", "6", "--runs", "2"]
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from etalstm.delta_inputs import DeltaInputs
 from etalstm.golden import float64
 from etalstm.golden.passes import active_steps
 from etalstm.golden.trainer import Rows, network_backward, network_forward
+from etalstm.network.delta_inputs import DeltaInputs
 
 STEPS, BATCH, INPUTS, UNITS, LAYERS = 9, 4, 5, 6, 2
 LENGTHS = np.array([9, 4, 7, 1])

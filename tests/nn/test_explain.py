@@ -6,9 +6,9 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import etalstm.nn
-from etalstm.models.translate.attention import AdditiveAttention
 from etalstm.nn.pool import LayerSession
 from etalstm.nn.recompute import recompute
+from etalstm.research.translate.attention import AdditiveAttention
 
 LENGTHS = [6, 5, 3, 2]
 

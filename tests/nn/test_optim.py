@@ -1,14 +1,15 @@
-"""``etalstm.optim.SGD``: the machine's update, on the device and in the module's parameters."""
+"""``etalstm.nn.optim.SGD``: the machine's update, on the device and in the module's parameters."""
 
 import numpy as np
 import pytest
 import torch
 
 import etalstm.nn
+import etalstm.optim
 from etalstm.device import TrainingShape, open_device
 from etalstm.errors import DeviceError, DivergedError
-from etalstm.network import LayerParameters, NetworkShape
-from etalstm.optim import SGD
+from etalstm.network.shape import LayerParameters, NetworkShape
+from etalstm.nn.optim import SGD
 from tests.nn.watched import WatchedDevice
 
 INPUTS, UNITS, STEPS, BATCH = 3, 4, 5, 2
@@ -316,3 +317,7 @@ def test_a_normed_weight_is_updated_without_a_warning(recwarn):
     before = one.parametrizations.weight_hh_l0.original1.detach().clone()
     train(one, SGD(one.parameters(), lr=0.1), 1)
     assert not torch.equal(one.parametrizations.weight_hh_l0.original1, before) and not recwarn.list
+
+
+def test_the_optimizer_has_its_old_name_too():
+    assert etalstm.optim.SGD is SGD

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 import etalstm.nn
-from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import TrainingShape, open_device
-from etalstm.network import LayerParameters, NetworkShape
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import LayerParameters, NetworkShape
+from etalstm.network.storage import Storage
 from etalstm.nn.notes import counting
-from etalstm.storage import Storage
 from tests.nn.parity import run
 
 STEPS, BATCH, INPUTS, UNITS = 9, 3, 5, 6

@@ -4,9 +4,9 @@ from collections import defaultdict
 
 import numpy as np
 
-from etalstm.plan.tiling import weight_vectors
-from etalstm.plan.volume import rows_of_a_lane
-from etalstm.plan.walk import walk
+from etalstm.plan.memory.tiling import weight_vectors
+from etalstm.plan.program.volume import rows_of_a_lane
+from etalstm.plan.program.walk import walk
 from etalstm_hw.contract import ENGINE_OF, Engine, Memory, Opcode, Source, VectorOp
 
 

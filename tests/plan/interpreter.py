@@ -3,12 +3,12 @@
 import numpy as np
 from numba import njit
 
-from etalstm import codec
+from etalstm.formats import codec
 from etalstm.golden import activation
 from etalstm.golden.arithmetic import add, finish, multiply, plus, times
-from etalstm.plan.tiling import ceil_div
-from etalstm.plan.volume import blocks_of, rows_of_a_lane
-from etalstm.plan.walk import walk
+from etalstm.plan.memory.tiling import ceil_div
+from etalstm.plan.program.volume import blocks_of, rows_of_a_lane
+from etalstm.plan.program.walk import walk
 from etalstm_hw import contract
 from etalstm_hw.contract import Engine, Memory, Opcode, Source, Start, Traffic, VectorOp
 

@@ -5,11 +5,11 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from etalstm.device.accelerator import LoadedProgram
-from etalstm.device.faults import LogFullError
+from etalstm.device.machine.accelerator import LoadedProgram
+from etalstm.device.machine.faults import LogFullError
 from etalstm_hw import contract
 from etalstm_hw.contract import Status
-from etalstm_hw.image import INSTRUCTION_BYTES, words_of
+from etalstm_hw.contract.image import INSTRUCTION_BYTES, words_of
 from tests.plan.interpreter import Interpreter
 
 MEMORY_BYTES = 1 << 26
@@ -32,7 +32,7 @@ class InterpretedMemory:
 
 
 class InterpretedAccelerator:
-    """What :class:`etalstm.device.accelerator.Accelerator` offers to a session.
+    """What :class:`etalstm.device.machine.accelerator.Accelerator` offers to a session.
 
     Members
     -------

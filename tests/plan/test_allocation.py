@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from etalstm.cells.cell import Cell, Product, Stage, arrays
-from etalstm.cells.hlstm import HLSTM
-from etalstm.cells.lstm import LSTM
-from etalstm.cells.operation import equations
 from etalstm.errors import PlanError
 from etalstm.golden.cell import evaluate
-from etalstm.plan.allocation import CLOSED, share_of_lanes
-from etalstm.plan.plannable import check_plannable
+from etalstm.network.cells.cell import Cell, Product, Stage, arrays
+from etalstm.network.cells.hlstm import HLSTM
+from etalstm.network.cells.lstm import LSTM
+from etalstm.network.cells.operation import equations
+from etalstm.plan.memory.allocation import CLOSED, share_of_lanes
+from etalstm.plan.memory.plannable import check_plannable
 from etalstm_hw.config import PRESETS
-from tests.cells.two_stages import TWO_STAGES
+from tests.network.cells.two_stages import TWO_STAGES
 
 CONFIG = PRESETS["test"]
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from etalstm.delta_inputs import DeltaInputs, changed
 from etalstm.device import TrainingShape, open_device
-from etalstm.device.hardware import HardwareDevice
-from etalstm.network import NetworkShape, initial_parameters
+from etalstm.device.machine.hardware import HardwareDevice
+from etalstm.network.delta_inputs import DeltaInputs, changed
+from etalstm.network.shape import NetworkShape, initial_parameters
+from etalstm.network.storage import Storage
+from etalstm.network.weight_format import BF16
 from etalstm.plan.plan import Plan
-from etalstm.storage import Storage
-from etalstm.weight_format import BF16
 from etalstm_hw.config import preset
 from etalstm_hw.contract import Opcode, decode
 from tests.plan.machine import InterpretedAccelerator

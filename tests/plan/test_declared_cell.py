@@ -3,19 +3,19 @@
 import numpy as np
 import pytest
 
-from etalstm.cells.hlstm import HLSTM
 from etalstm.device import open_device
-from etalstm.device.windows import Windows
+from etalstm.device.machine.windows import Windows
 from etalstm.golden.passes import active_steps
 from etalstm.golden.reference import cell_backward, cell_forward, column_norms, descend
-from etalstm.network import NetworkShape
-from etalstm.optimizer import UpdateRule
-from etalstm.plan.needed import needed_scale
+from etalstm.network.cells.hlstm import HLSTM
+from etalstm.network.shape import NetworkShape
+from etalstm.network.storage import LayerStorage, Storage
+from etalstm.network.update_rule import UpdateRule
+from etalstm.plan.passes.needed import needed_scale
 from etalstm.plan.plan import Plan
-from etalstm.storage import LayerStorage, Storage
 from etalstm_hw import contract
 from etalstm_hw.config import PRESETS
-from tests.cells.two_stages import TWO_STAGES
+from tests.network.cells.two_stages import TWO_STAGES
 from tests.plan.machine import InterpretedAccelerator
 
 CONFIG = PRESETS["test"]

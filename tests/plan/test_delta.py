@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import OffloadDevice, TrainingShape, open_device
-from etalstm.device.hardware import HardwareDevice
+from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.errors import PlanError
-from etalstm.network import NetworkShape
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import NetworkShape
+from etalstm.network.storage import Storage
+from etalstm.plan.memory.sent import threshold_parameters
 from etalstm.plan.plan import Plan
-from etalstm.plan.sent import threshold_parameters
-from etalstm.storage import Storage
 from etalstm_hw.config import preset
-from tests.cells.two_stages import TWO_STAGES
+from tests.network.cells.two_stages import TWO_STAGES
 from tests.plan.hazards import Hazards
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training

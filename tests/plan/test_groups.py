@@ -6,17 +6,17 @@ from functools import partial
 import numpy as np
 import pytest
 
-from etalstm.comparison import RandomRun, training_run
 from etalstm.device import OffloadDevice, TrainingShape, open_device
-from etalstm.device.hardware import HardwareDevice
-from etalstm.network import NetworkShape
-from etalstm.plan.fit import plan_best_slices, plan_whole
-from etalstm.plan.groups import group_counts, step_cycles
+from etalstm.device.comparison import RandomRun, training_run
+from etalstm.device.machine.hardware import HardwareDevice
+from etalstm.network.shape import NetworkShape
+from etalstm.network.slices import Parts
+from etalstm.network.storage import Storage
+from etalstm.plan.choose.fit import plan_best_slices, plan_whole
+from etalstm.plan.memory.groups import group_counts, step_cycles
+from etalstm.plan.memory.segments import divide
 from etalstm.plan.plan import Plan
-from etalstm.plan.segments import divide
-from etalstm.plan.walk import walk
-from etalstm.slices import Parts
-from etalstm.storage import Storage
+from etalstm.plan.program.walk import walk
 from etalstm_hw.config import preset
 from etalstm_hw.contract import Opcode
 from tests.plan.hazards import Hazards
@@ -33,7 +33,7 @@ def grouped(monkeypatch):
     """Gives a device on which sessions have so many groups, whatever is fastest."""
 
     def device(groups, config=TWO):
-        monkeypatch.setattr("etalstm.device.planning.group_counts", lambda *_: [groups])
+        monkeypatch.setattr("etalstm.device.machine.planning.group_counts", lambda *_: [groups])
         return HardwareDevice("interpreter", "test", InterpretedAccelerator(config))
 
     return device
@@ -87,7 +87,7 @@ def test_groups_keep_golden_bits_when_cells_go_to_the_host_and_back(grouped, mon
         whole = make().map
         return make(segments=divide(whole.kept.needs(), whole.steps, 3))
 
-    monkeypatch.setattr("etalstm.device.planning.plan_within", in_three_segments)
+    monkeypatch.setattr("etalstm.device.machine.planning.plan_within", in_three_segments)
     shape = replace(SHAPE, batch=7, slices=2, storage=Storage("ms1"), memory_budget=1)
     session = assert_same(grouped(2), shape, 2, skip_cells=0.2)
     assert session.memory()["segments"] == 3 and session.memory()["host"]["read"]["intermediates"] > 0
@@ -100,7 +100,7 @@ def test_groups_keep_golden_bits_when_the_host_runs_the_forward_pass(grouped):
 
 
 def test_groups_keep_golden_bits_in_parts_that_follow_one_another(grouped, monkeypatch):
-    monkeypatch.setattr("etalstm.device.hardware.part_counts", lambda slices: [2])
+    monkeypatch.setattr("etalstm.device.machine.hardware.part_counts", lambda slices: [2])
     session = assert_same_training(grouped(2), replace(SHAPE, slices=4), iterations=2, seed=3)
     assert session.memory()["parts"] == 2 and session._inner.plan.groups == 2
 

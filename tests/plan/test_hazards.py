@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from etalstm.network import NetworkShape
+from etalstm.network.shape import NetworkShape
+from etalstm.network.storage import Storage
 from etalstm.plan.plan import Plan
-from etalstm.storage import Storage
 from etalstm_hw import contract
 from etalstm_hw.config import preset
 from etalstm_hw.contract import Opcode

@@ -6,10 +6,10 @@ from itertools import islice
 import pytest
 
 from etalstm.errors import PlanError
-from etalstm.plan.fold import FoldError
-from etalstm.plan.program import Program
-from etalstm.plan.tracker import Part
-from etalstm.plan.walk import disassemble, locate, streams_before, walk
+from etalstm.plan.memory.operands import Part
+from etalstm.plan.program.fold import FoldError
+from etalstm.plan.program.program import Program
+from etalstm.plan.program.walk import disassemble, locate, streams_before, walk
 from etalstm_hw import contract
 from etalstm_hw.config import preset
 from etalstm_hw.contract import ENGINE_OF, Engine, Memory, Opcode

@@ -6,10 +6,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from etalstm.device.hardware import HardwareDevice
+from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.device.shape import TrainingShape
-from etalstm.network import NetworkShape, initial_parameters
-from etalstm.plan.placement import find, place
+from etalstm.network.shape import NetworkShape, initial_parameters
+from etalstm.plan.memory.placement import find, place
 from etalstm_hw.config import preset
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training

@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from etalstm.comparison import RandomRun, training_run
 from etalstm.device import TrainingShape, open_device
-from etalstm.device.hardware import HardwareDevice
+from etalstm.device.comparison import RandomRun, training_run
+from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.errors import PlanError
 from etalstm.golden import arithmetic
-from etalstm.network import NetworkShape
-from etalstm.plan.needed import needed_scale
+from etalstm.network.shape import NetworkShape
+from etalstm.network.storage import Storage
+from etalstm.plan.passes.needed import needed_scale
 from etalstm.plan.plan import Plan
-from etalstm.plan.walk import walk
-from etalstm.storage import Storage
+from etalstm.plan.program.walk import walk
 from etalstm_hw import contract
 from etalstm_hw.config import PRESETS, preset
 from etalstm_hw.contract import Memory, Opcode

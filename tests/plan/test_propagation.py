@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from etalstm.device import TrainingShape, open_device
-from etalstm.device.hardware import HardwareDevice
+from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.model.iteration import count_program
 from etalstm.model.operands import Densities
-from etalstm.network import NetworkShape
+from etalstm.network.shape import NetworkShape
+from etalstm.network.storage import Storage
+from etalstm.plan.memory.segments import divide
+from etalstm.plan.memory.tiling import Span
 from etalstm.plan.plan import Plan
-from etalstm.plan.segments import divide
-from etalstm.plan.tiling import Span
-from etalstm.plan.walk import walk
-from etalstm.storage import Storage
+from etalstm.plan.program.walk import walk
 from etalstm_hw.config import preset
 from etalstm_hw.contract import Counter, Memory, Opcode
 from tests.plan.machine import InterpretedAccelerator

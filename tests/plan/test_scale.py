@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from etalstm.device import TrainingShape
-from etalstm.device.hardware import HardwareDevice
+from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.errors import DeviceError, PlanError
-from etalstm.network import NetworkShape
-from etalstm.plan.fit import plan_within
+from etalstm.network.shape import NetworkShape
+from etalstm.network.storage import Storage
+from etalstm.plan.choose.fit import plan_within
 from etalstm.plan.plan import Plan
-from etalstm.storage import Storage
 from etalstm_hw.config import PRESETS, preset
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from etalstm.network import NetworkShape
-from etalstm.plan.memory import pack, unpack
+from etalstm.network.shape import NetworkShape
+from etalstm.plan.memory.memory_map import pack, unpack
 from etalstm.plan.plan import Plan
 from etalstm_hw.config import preset
 

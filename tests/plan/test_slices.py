@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from etalstm.device import OffloadDevice, TrainingShape
-from etalstm.device.hardware import HardwareDevice
+from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.errors import PlanError
-from etalstm.network import NetworkShape
+from etalstm.network.shape import NetworkShape
+from etalstm.network.slices import slice_ranges
+from etalstm.network.storage import Storage
+from etalstm.plan.memory.tiling import BatchTiles, gradient_arrays
 from etalstm.plan.plan import Plan
-from etalstm.plan.tiling import BatchTiles, gradient_arrays
-from etalstm.slices import slice_ranges
-from etalstm.storage import Storage
 from etalstm_hw.config import preset
 from tests.plan.hazards import Hazards
 from tests.plan.machine import InterpretedAccelerator

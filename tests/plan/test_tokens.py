@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from etalstm.device import OffloadDevice, TrainingShape, open_device
-from etalstm.device.hardware import HardwareDevice
-from etalstm.network import NetworkShape, initial_parameters
+from etalstm.device.machine.hardware import HardwareDevice
+from etalstm.network.shape import NetworkShape, initial_parameters
+from etalstm.network.storage import Storage
+from etalstm.network.weight_format import BF16
+from etalstm.plan.choose.sharing import Words, best_room
+from etalstm.plan.passes.weights import staying
 from etalstm.plan.plan import Plan
-from etalstm.plan.sharing import Words, best_room
-from etalstm.plan.walk import walk
-from etalstm.plan.weights import staying
-from etalstm.storage import Storage
-from etalstm.weight_format import BF16
+from etalstm.plan.program.walk import walk
 from etalstm_hw.config import preset
 from etalstm_hw.contract import Opcode
-from tests.cells.two_stages import TWO_STAGES
+from tests.network.cells.two_stages import TWO_STAGES
 from tests.plan.hazards import Hazards
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training
@@ -64,7 +64,7 @@ def test_a_pass_that_is_run_again_shares_the_same():
 
 
 def test_each_group_of_channels_has_tokens_of_its_own(monkeypatch):
-    monkeypatch.setattr("etalstm.device.planning.group_counts", lambda *_: [2])
+    monkeypatch.setattr("etalstm.device.machine.planning.group_counts", lambda *_: [2])
     config = replace(preset("test"), channels=4, broadcasters=4)
     shape = replace(SMALL, slices=2, masked=True)
     session = assert_same_training(interpreted(config), shape, 2, 1)
@@ -74,7 +74,7 @@ def test_each_group_of_channels_has_tokens_of_its_own(monkeypatch):
 
 
 def test_parts_of_a_batch_share_tokens(monkeypatch):
-    monkeypatch.setattr("etalstm.device.hardware.part_counts", lambda slices: [2])
+    monkeypatch.setattr("etalstm.device.machine.hardware.part_counts", lambda slices: [2])
     session = assert_same_training(interpreted(), replace(SMALL, slices=2), 2, 1)
     assert session.memory()["parts"] == 2
 

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from etalstm.plan.program import Program
-from etalstm.plan.tracker import Part
-from etalstm.plan.walk import walk
+from etalstm.plan.memory.operands import Part
+from etalstm.plan.program.program import Program
+from etalstm.plan.program.walk import walk
 from etalstm_hw.config import preset
 from etalstm_hw.contract import ENGINE_OF, Engine, Memory, Opcode
 

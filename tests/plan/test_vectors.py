@@ -2,13 +2,13 @@
 
 import pytest
 
-from etalstm.cells.cell import arrays
-from etalstm.cells.operation import equations
 from etalstm.errors import PlanError
-from etalstm.plan.emit import Emitter
-from etalstm.plan.operands import Operand, Scratch
-from etalstm.plan.program import Program
-from etalstm.plan.vectors import Vectors
+from etalstm.network.cells.cell import arrays
+from etalstm.network.cells.operation import equations
+from etalstm.plan.memory.operands import Operand, Scratch
+from etalstm.plan.passes.vectors import Vectors
+from etalstm.plan.program.emit import Emitter
+from etalstm.plan.program.program import Program
 from etalstm_hw import contract
 from etalstm_hw.config import PRESETS
 from etalstm_hw.contract import Memory, Source, VectorOp

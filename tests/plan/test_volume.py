@@ -1,7 +1,7 @@
 """Bytes that instructions move."""
 
-from etalstm.plan.fold import Instruction
-from etalstm.plan.volume import Volume
+from etalstm.plan.program.fold import Instruction
+from etalstm.plan.program.volume import Volume
 from etalstm_hw.config import preset
 from etalstm_hw.contract import Opcode, Traffic
 

@@ -5,18 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from etalstm.codec import round_bf16
-from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import OffloadDevice, TrainingShape
-from etalstm.device.hardware import HardwareDevice
+from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.errors import PlanError
-from etalstm.network import LayerParameters, NetworkShape, initial_parameters
+from etalstm.formats.codec import round_bf16
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import LayerParameters, NetworkShape, initial_parameters
+from etalstm.network.storage import Storage
+from etalstm.network.weight_format import BF16
 from etalstm.plan.plan import Plan
-from etalstm.storage import Storage
-from etalstm.weight_format import BF16
 from etalstm_hw.config import preset
 from etalstm_hw.contract import Traffic
-from tests.cells.two_stages import TWO_STAGES
+from tests.network.cells.two_stages import TWO_STAGES
 from tests.plan.hazards import Hazards
 from tests.plan.machine import InterpretedAccelerator
 from tests.training import assert_same_training
@@ -75,7 +75,7 @@ def test_cells_that_spill_keep_golden_bits():
 
 
 def test_parts_of_a_batch_keep_golden_bits(monkeypatch):
-    monkeypatch.setattr("etalstm.device.hardware.part_counts", lambda slices: [2])
+    monkeypatch.setattr("etalstm.device.machine.hardware.part_counts", lambda slices: [2])
     shape = narrow((5, 19, 2), 12, 6, storage=Storage("ms1", 0.1), slices=4)
     assert assert_same_training(interpreted(), shape, iterations=2, seed=6).memory()["parts"] == 2
 
@@ -83,7 +83,7 @@ def test_parts_of_a_batch_keep_golden_bits(monkeypatch):
 @pytest.mark.parametrize(("groups", "slices"), [(2, 2), (4, 8)])
 @pytest.mark.parametrize("network", [(3, 5, 2), (30, 33, 1)], ids=str)
 def test_groups_keep_golden_bits_and_have_a_shard_of_the_weights(monkeypatch, groups, slices, network):
-    monkeypatch.setattr("etalstm.device.planning.group_counts", lambda *_: [groups])
+    monkeypatch.setattr("etalstm.device.machine.planning.group_counts", lambda *_: [groups])
     config = replace(preset("test"), channels=4, broadcasters=4)
     session = assert_same_training(interpreted(config=config), narrow(network, 8, 4, slices=slices), 2, seed=1)
     assert session.plan.groups == groups

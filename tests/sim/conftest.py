@@ -3,10 +3,10 @@ from amaranth import Array, Cat, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from etalstm_hw.axi import AXI4, INCR, AXI4Lite, AXI4Read
+from etalstm_hw.axi.axi import AXI4, INCR, AXI4Lite, AXI4Read
 from etalstm_hw.config import Config
 from etalstm_hw.contract import Engine, Status
-from etalstm_hw.registers import Registers
+from etalstm_hw.machine.registers import Registers
 from etalstm_sim.compiled.library import Design, build_library
 
 BEATS = 16

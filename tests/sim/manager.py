@@ -31,7 +31,7 @@ def _library():
         sources = [name for name in texts if name.endswith(".cpp")]
         toolchain.run_tool(["g++", "-std=c++17", "-O1", "-shared", "-fPIC", *sources, "-o", "port.so"], directory)
 
-    directory, _ = toolchain.cached_build("port", list(texts.values()), build)
+    directory, _ = toolchain.compiled_build("port", list(texts.values()), build)
     library = ctypes.CDLL(str(directory / "port.so"))
     library.port_create.restype = ctypes.c_void_p
     word = ctypes.c_uint32

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from etalstm.device import TrainingShape, open_device
-from etalstm.device.faults import (
+from etalstm.device.machine.faults import (
     BadAddressError,
     BadFieldError,
     BadOpcodeError,
@@ -17,10 +17,10 @@ from etalstm.device.faults import (
     WriteError,
 )
 from etalstm.errors import BusyError
-from etalstm.network import NetworkShape, initial_parameters
+from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm_hw import contract
 from etalstm_hw.contract import Memory, Opcode, Source, VectorOp
-from etalstm_hw.image import INSTRUCTION_BYTES, image_of
+from etalstm_hw.contract.image import INSTRUCTION_BYTES, image_of
 from etalstm_sim.simulation import Fault
 
 SHAPE = TrainingShape(NetworkShape(3, 5), batch=2, steps=2)

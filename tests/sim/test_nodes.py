@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from etalstm.cli import run
+from etalstm.cli.main import run
 from etalstm.device import open_device
 from etalstm_hw import contract
 from etalstm_hw.config import preset
 from etalstm_hw.contract import Opcode, Register
-from etalstm_hw.image import image_of
+from etalstm_hw.contract.image import image_of
 from etalstm_sim.nodes import SimulatedNodes
 
 

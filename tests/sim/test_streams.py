@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from etalstm.device import open_device
-from etalstm.device.faults import BadStreamError, LogFullError
+from etalstm.device.machine.faults import BadStreamError, LogFullError
 from etalstm_hw.config import preset
 from etalstm_hw.contract import PARAMETER_THRESHOLDS, PARAMETERS, Memory, Opcode, Traffic, encode
-from etalstm_hw.image import image_of
+from etalstm_hw.contract.image import image_of
 from tests.plan.machine import InterpretedAccelerator
 
 WINDOW, WINDOW_BYTES, PROGRAM = 1 << 20, 1 << 16, 1 << 16

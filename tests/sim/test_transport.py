@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from etalstm.device.accelerator import Accelerator
-from etalstm.device.faults import DeviceTimeoutError, ReadError, WriteError
+from etalstm.device.machine.accelerator import Accelerator
+from etalstm.device.machine.faults import DeviceTimeoutError, ReadError, WriteError
 from etalstm.errors import BusyError, DeviceError
 from etalstm_sim.simulation import Fault
 from etalstm_sim.transport import SimTransport
@@ -47,7 +47,7 @@ def test_an_error_leaves_the_machine_usable(accelerator, side, error):
 
 
 def test_a_memory_that_never_answers_ends_in_a_timeout(monkeypatch, accelerator):
-    monkeypatch.setattr("etalstm.device.accelerator._DRAIN_SECONDS", 0.1)
+    monkeypatch.setattr("etalstm.device.machine.accelerator._DRAIN_SECONDS", 0.1)
     accelerator.transport.simulation.inject(SOURCE, SOURCE + 1, Fault.NEVER)
     with pytest.raises(DeviceTimeoutError):
         accelerator.run(load(accelerator), timeout_seconds=0.1)

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from etalstm.device import TrainingShape
-from etalstm.device.accelerator import Accelerator
-from etalstm.device.faults import ProgramError
-from etalstm.device.hardware import HardwareDevice
-from etalstm.network import NetworkShape, initial_parameters
-from etalstm.storage import Storage
+from etalstm.device.machine.accelerator import Accelerator
+from etalstm.device.machine.faults import ProgramError
+from etalstm.device.machine.hardware import HardwareDevice
+from etalstm.network.shape import NetworkShape, initial_parameters
+from etalstm.network.storage import Storage
 from etalstm_hw.config import preset
 from etalstm_hw.contract import Memory, Opcode, encode
-from etalstm_hw.image import image_of
+from etalstm_hw.contract.image import image_of
 from etalstm_sim.simulation import Fault
 from etalstm_sim.transport import SimTransport
 

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 
-from etalstm_hw.axi import AXI4
+from etalstm_hw.axi.axi import AXI4
 
 BUS = AXI4(20, 32, 1)
 BEATS, BURSTS = 4, 100

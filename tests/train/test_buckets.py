@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import etalstm.train
-from etalstm.cli import run
+from etalstm.cli.main import run
 from etalstm.device import open_device
 from etalstm.train.evaluation import evaluate
 from etalstm.train.folder import CHECKPOINT

@@ -2,7 +2,7 @@
 
 import pytest
 
-from etalstm.cli import run
+from etalstm.cli.main import run
 from etalstm.data import open_data
 from etalstm.device import open_device
 from etalstm.errors import CheckpointError

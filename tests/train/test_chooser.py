@@ -7,8 +7,8 @@ import pytest
 
 from etalstm.device import TrainingShape, open_device
 from etalstm.errors import CallOrderError
-from etalstm.network import NetworkShape, initial_parameters
-from etalstm.storage import Storage, Usage
+from etalstm.network.shape import NetworkShape, initial_parameters
+from etalstm.network.storage import Storage, Usage
 from etalstm.train.chooser import PROBE_EPOCHS, Chooser, words_per_element
 from etalstm.train.folder import CHECKPOINT, METRICS
 from etalstm.train.loop import Trainer

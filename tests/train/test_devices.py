@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from etalstm.cli import run
+from etalstm.cli.main import run
 from etalstm.device import open_device
 from etalstm.train.loop import Trainer
 from etalstm.train.settings import Settings

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from etalstm.cli import run
-from etalstm.delta_inputs import DeltaInputs
+from etalstm.cli.main import run
 from etalstm.device import TrainingShape, open_device
-from etalstm.network import NetworkShape, initial_parameters
-from etalstm.storage import Storage
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import NetworkShape, initial_parameters
+from etalstm.network.storage import Storage
 from etalstm.train.dropout import LayeredSession
 from etalstm.train.folder import CHECKPOINT
 from etalstm.train.settings import Settings

@@ -8,14 +8,14 @@ import tomllib
 
 import pytest
 
-from etalstm.cli import run
+from etalstm.cli.main import run
 from etalstm.device import open_device
 from etalstm.errors import RunError
+from etalstm.host.toml import dump
 from etalstm.train.checkpoint import Checkpoint, read, write
 from etalstm.train.folder import BEST, CHECKPOINT, ENCODING, METRICS, SETTINGS, RunFolder
 from etalstm.train.loop import Trainer
 from etalstm.train.settings import Settings
-from etalstm.train.toml import dump
 
 SMALL = ["--dataset", "digits", "--hidden", "4", "--batch", "64"]
 NOT_DEFAULT = ["--lr", "0.05", "--momentum", "0.5", "--clip", "0.7", "--weight-decay", "0.01", "--seed", "5",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from etalstm.data import Batch
-from etalstm.slices import slice_ranges
+from etalstm.network.slices import slice_ranges
 from etalstm.train.checkpoint import Identity
 from etalstm.train.loss import Loss, softmax_cross_entropy
 from etalstm.train.model import HostModel

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from etalstm.cli import run
+from etalstm.cli.main import run
 from etalstm.device import open_device
 from etalstm.errors import DivergedError
 from etalstm.train.folder import CHECKPOINT, METRICS

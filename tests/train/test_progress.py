@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from etalstm.storage import Usage
+from etalstm.network.storage import Usage
 from etalstm.train.progress import ProgressReport, describe_saved
 
 ENTRY = {"kind": "iteration", "iteration": 1034, "loss": 2.0, "accuracy": 0.125, "cycles": 1_000_000, "seconds": 0.5,

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from etalstm.cli import run
+from etalstm.cli.main import run
 from etalstm.data import Batches
 from etalstm.device import TrainingShape
-from etalstm.device.hardware import HardwareDevice
-from etalstm.network import NetworkShape
+from etalstm.device.machine.hardware import HardwareDevice
+from etalstm.network.shape import NetworkShape
 from etalstm.train.folder import CHECKPOINT
 from etalstm.train.settings import Settings
 from etalstm.train.sharing import choose_sharing

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from etalstm.cli import run
+from etalstm.cli.main import run
 from etalstm.data import open_data, open_dataset
 from etalstm.errors import CheckpointError, DataError, RunError
 from etalstm.train import load

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from etalstm.cli import run
+from etalstm.cli.main import run
 from etalstm.data import open_data
 from etalstm.train.checkpoint import read
 from etalstm.train.folder import CHECKPOINT, RunFolder

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from etalstm.errors import ToolchainError
+from etalstm.host.cached_build import cached_build
 from etalstm_boards.resources.units import Unit
-from etalstm_sim.compiled.toolchain import ToolchainError, cached_build
 
 MINIMUM_VERSION = (0, 40)
 _SYNTHESIS = "synth_xilinx -family xcup -uram -noiopad -noclkbuf -flatten"
@@ -115,7 +116,7 @@ def synthesise(unit: Unit) -> Netlist:
         (directory / "netlist.json").unlink()
 
     made_from = [unit.text, unit.top, _SYNTHESIS, _PACKING, _KEPT]
-    directory, _ = cached_build("synthesis", made_from, build, tools=lambda: version)
+    directory, _ = cached_build("synthesis", made_from, build, lambda: version)
     reduced = json.loads((directory / "cells.json").read_text())
     return Netlist(**reduced | {"cells": [Cell(*cell) for cell in reduced["cells"]]})
 

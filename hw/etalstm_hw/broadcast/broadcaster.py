@@ -5,15 +5,15 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from etalstm_hw import contract
-from etalstm_hw.axi import AXI4Read
+from etalstm_hw.axi.axi import AXI4Read
+from etalstm_hw.axi.reader import Reader
 from etalstm_hw.broadcast.blocks import BlockBuffer
 from etalstm_hw.broadcast.emitter import ScalarEmitter
 from etalstm_hw.broadcast.fetcher import BlockFetcher
 from etalstm_hw.broadcast.masks import GroupSizes, NonzeroMasks
 from etalstm_hw.config import Config
 from etalstm_hw.contract import BINARY32, Opcode, Status
-from etalstm_hw.dma.reader import Reader
-from etalstm_hw.queue import InstructionQueue
+from etalstm_hw.program.queue import InstructionQueue
 from etalstm_hw.stream import Dispatched, Place, Scalar, Windows, instruction_layout
 
 

@@ -6,13 +6,13 @@ from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from etalstm_hw import contract
+from etalstm_hw.axi.bursts import Transfer
+from etalstm_hw.axi.reader import ReadBeat
 from etalstm_hw.broadcast.blocks import BlockLayout, BlockPlan
 from etalstm_hw.broadcast.requests import BlockRequests
 from etalstm_hw.codec.decompress import Decompressor
 from etalstm_hw.contract import STREAM_INDEX, FloatFormat, Opcode, Status
-from etalstm_hw.dma.bursts import Transfer
 from etalstm_hw.dma.indexed import Part
-from etalstm_hw.dma.reader import ReadBeat
 from etalstm_hw.stream import Place, Windows, instruction_layout
 
 _PLANS = 4  # transfers asked for ahead

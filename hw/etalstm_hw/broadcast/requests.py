@@ -5,9 +5,9 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from etalstm_hw import contract
+from etalstm_hw.axi.bursts import Transfer
 from etalstm_hw.broadcast.blocks import CAST_FIELDS, BlockPlan
 from etalstm_hw.contract import MOST_GATES, Opcode, Status
-from etalstm_hw.dma.bursts import Transfer
 from etalstm_hw.dma.index import Index
 from etalstm_hw.dma.indexed import IndexedReads, Part
 from etalstm_hw.stream import LANE_OFFSET_BITS, Place, Windows, instruction_layout, lane_offset

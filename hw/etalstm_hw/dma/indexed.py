@@ -5,8 +5,8 @@ from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
+from etalstm_hw.axi.bursts import Transfer
 from etalstm_hw.contract import ADDRESS_BITS, Status
-from etalstm_hw.dma.bursts import Transfer
 from etalstm_hw.dma.index import Index, index_check
 
 _AHEAD = 2  # streams whose index has been asked for

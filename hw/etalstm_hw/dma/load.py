@@ -5,12 +5,12 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
-from etalstm_hw.axi import AXI4Read
+from etalstm_hw.axi.axi import AXI4Read
+from etalstm_hw.axi.reader import Reader
 from etalstm_hw.codec import narrow
 from etalstm_hw.contract import COUNT_BITS, KIND_BITS, STREAM_INDEX, FloatFormat, Opcode, Status
 from etalstm_hw.dma.indexed import Part
 from etalstm_hw.dma.loop import LaneLoop
-from etalstm_hw.dma.reader import Reader
 from etalstm_hw.dma.requests import LoadPlan, Requests
 from etalstm_hw.stream import LaneWrite, Place, Windows, instruction_layout
 

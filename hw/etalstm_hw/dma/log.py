@@ -5,10 +5,10 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
-from etalstm_hw.axi import BURST_BEATS
+from etalstm_hw.axi.axi import BURST_BEATS
+from etalstm_hw.axi.bursts import Transfer, WriteTag
 from etalstm_hw.codec.compress import CompressedBeat
 from etalstm_hw.contract import ADDRESS_BITS, KIND_BITS, LOG_BITS, STREAM_BITS, STREAM_INDEX
-from etalstm_hw.dma.bursts import Transfer, WriteTag
 from etalstm_hw.dma.index import index_check
 
 

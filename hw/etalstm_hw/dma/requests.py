@@ -4,9 +4,9 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from etalstm_hw.axi.bursts import Transfer
 from etalstm_hw.codec.decompress import Extent
 from etalstm_hw.contract import ADDRESS_BITS, GROUP_BITS, KIND_BITS, Opcode, Status
-from etalstm_hw.dma.bursts import Transfer
 from etalstm_hw.dma.index import Index
 from etalstm_hw.dma.indexed import IndexedReads, Part
 from etalstm_hw.dma.loop import Loop

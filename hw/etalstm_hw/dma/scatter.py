@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from etalstm_hw import contract
-from etalstm_hw.dma.bursts import Transfer, WriteTag
+from etalstm_hw.axi.bursts import Transfer, WriteTag
 
 OFFSET_BITS = 34  # of the largest offset that a TRANSPOSE can name, in beats, and one bit more
 

@@ -4,7 +4,8 @@ from amaranth.hdl import Array, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from etalstm_hw.axi import AXI4Write
+from etalstm_hw.axi.axi import AXI4Write
+from etalstm_hw.axi.writer import Writer
 from etalstm_hw.codec import narrow
 from etalstm_hw.contract import COUNT_BITS, INSTRUCTION_BITS, KIND_BITS, PARAMETERS, FloatFormat, Memory, Opcode, Status
 from etalstm_hw.dma.log import Log
@@ -12,7 +13,6 @@ from etalstm_hw.dma.loop import Loop
 from etalstm_hw.dma.scatter import Scatter
 from etalstm_hw.dma.transpose import Transposer
 from etalstm_hw.dma.vectors import VectorReader
-from etalstm_hw.dma.writer import Writer
 from etalstm_hw.stream import LaneRead, Place, Windows, instruction_layout, vector_layout
 
 OUTSTANDING = 32  # bursts without a response; single beats at full speed need the memory's latency

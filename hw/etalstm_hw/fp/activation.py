@@ -6,10 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from etalstm_hw.contract import BINARY32
-from etalstm_hw.fp.format import Float, round_to_half
-from etalstm_hw.fp.normalise import normalise
-from etalstm_hw.fp.pipeline import register
-from etalstm_hw.fp.tables import (
+from etalstm_hw.contract.activation_tables import (
     COEFFICIENT_BITS,
     FIRST,
     FRACTION_BITS,
@@ -20,6 +17,9 @@ from etalstm_hw.fp.tables import (
     TANH,
     coefficients,
 )
+from etalstm_hw.fp.format import Float, round_to_half
+from etalstm_hw.fp.normalise import normalise
+from etalstm_hw.fp.pipeline import register
 
 ROW = data.StructLayout({f"c{n}": bits for n, bits in enumerate(COEFFICIENT_BITS)})
 """A row of the coefficient memory."""

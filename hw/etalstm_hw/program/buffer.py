@@ -4,11 +4,11 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from etalstm_hw.axi import BURST_BEATS
+from etalstm_hw.axi.axi import BURST_BEATS
+from etalstm_hw.axi.bursts import Transfer
+from etalstm_hw.axi.reader import ReadBeat
 from etalstm_hw.contract import ADDRESS_BITS, CHECK_BITS, CHECK_OFFSET, INSTRUCTION_BITS, LOOP_BITS
-from etalstm_hw.dma.bursts import Transfer
-from etalstm_hw.dma.reader import ReadBeat
-from etalstm_hw.image import check_masks, check_of
+from etalstm_hw.contract.image import check_masks, check_of
 
 INDEX_BITS = 32  # number of an instruction in its program
 RING_INSTRUCTIONS = 64  # half of them those that were executed last

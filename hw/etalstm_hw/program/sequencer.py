@@ -5,9 +5,9 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from etalstm_hw import contract
+from etalstm_hw.axi.bursts import Transfer
+from etalstm_hw.axi.reader import ReadBeat
 from etalstm_hw.contract import Status
-from etalstm_hw.dma.bursts import Transfer
-from etalstm_hw.dma.reader import ReadBeat
 from etalstm_hw.program.buffer import INDEX_BITS, ProgramBuffer
 from etalstm_hw.program.dispatch import Dispatch
 from etalstm_hw.program.loops import Loops

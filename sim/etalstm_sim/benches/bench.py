@@ -59,7 +59,7 @@ def build_bench(
             if path.name not in (top_name, "bench.v", "build.log"):
                 path.unlink()
 
-    return toolchain.cached_build("bench", [source, main, _COMPILE_FLAGS, *flags], build)[0]
+    return toolchain.compiled_build("bench", [source, main, _COMPILE_FLAGS, *flags], build)[0]
 
 
 def run_bench(

@@ -5,9 +5,9 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
 from etalstm_hw import generate
-from etalstm_hw.axi import AXI4, AXI4Read, AXI4Write, join
+from etalstm_hw.axi.axi import AXI4, AXI4Read, AXI4Write, join
 from etalstm_hw.config import Config
-from etalstm_hw.top import top_signature
+from etalstm_hw.machine.top import top_signature
 
 _MANAGERS = (AXI4, AXI4Read, AXI4Write)
 

@@ -7,7 +7,7 @@ from enum import Enum
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from etalstm_hw.axi import BURST_BEATS
+from etalstm_hw.axi.axi import BURST_BEATS
 
 _MOOD_CYCLES = 64  # at most
 _MOODS = {"steady": 8, "open": 3, "late": 4, "shut": 1}  # with their weights, as in memory.cpp

@@ -4,7 +4,7 @@ It is written from docs/contract/contract.md, not from the hardware. Three thing
 
 - etalstm_hw.contract: opcodes, statuses, fields, how an instruction is decoded, widths, limits, and ``cast_sums``.
 - etalstm_hw.config: the sizes of a machine.
-- etalstm_sim.programs.refusals, which predicts what the contract's text says: which counts may not be 0, and the
+- etalstm_sim.checks.refusals, which predicts what the contract's text says: which counts may not be 0, and the
   names of the waits.
 
 An error in one of them is not noticed by a comparison with the model. Nothing else is shared.

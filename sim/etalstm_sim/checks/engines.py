@@ -8,7 +8,7 @@ from etalstm_hw import contract
 from etalstm_hw.contract import Memory, Opcode, Source, Status, VectorOp
 from etalstm_sim.checks.instruction import Instruction
 from etalstm_sim.checks.lanes import depth_of, leaves, source_depth
-from etalstm_sim.programs.refusals import Sizes
+from etalstm_sim.checks.refusals import Sizes
 
 _FUNCTIONS = (VectorOp.SIGMOID, VectorOp.TANH)  # they have one operand
 _ROWS = 4  # of a lane, in a LOAD_ROWS that is not `single`

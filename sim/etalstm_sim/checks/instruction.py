@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from etalstm_hw import contract
 from etalstm_hw.contract import ADVANCES, ENGINE_OF, Engine, Opcode, Status
-from etalstm_sim.programs.refusals import COUNTS, OPCODES, WAITS
+from etalstm_sim.checks.refusals import COUNTS, OPCODES, WAITS
 
 _REMEMBERED = 1 << 16
 _KNOWN = frozenset(Opcode)

@@ -8,8 +8,8 @@ from etalstm_sim.checks.control import Control, Refusal
 from etalstm_sim.checks.engines import NOTHING, Check, Engines
 from etalstm_sim.checks.instruction import Instruction
 from etalstm_sim.checks.pairs import Pairs
+from etalstm_sim.checks.refusals import Sizes
 from etalstm_sim.checks.streams import Reading, Room, Stream, Streams
-from etalstm_sim.programs.refusals import Sizes
 
 MOST_STEPS = 50_000
 """Executed instructions: more than a machine executes in the cycles that a case has."""

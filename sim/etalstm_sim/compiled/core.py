@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from etalstm_hw.config import Config
-from etalstm_hw.top import Top, top_signature
+from etalstm_hw.machine.top import Top, top_signature
 
 RESET = "channels_reset"
 """The core's output that resets every channel."""
@@ -26,7 +26,7 @@ def is_of_channel(name: str) -> bool:
 class Core(wiring.Component):
     """An accelerator with a port for each channel in the place of the channel.
 
-    Together with its channels it behaves like :class:`etalstm_hw.top.Top`, cycle by cycle.
+    Together with its channels it behaves like :class:`etalstm_hw.machine.top.Top`, cycle by cycle.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Core(wiring.Component):
     Members
     -------
     control, port0 …, interrupt, running, failed :
-        Those of :class:`etalstm_hw.top.Top`.
+        Those of :class:`etalstm_hw.machine.top.Top`.
     channel0 … : :py:`In(channel)`
         One for each channel.
     channels_reset : :py:`Out(1)`

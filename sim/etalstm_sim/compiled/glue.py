@@ -74,7 +74,7 @@ def glue(ports: list[dict], waveform: str | None = None, observed: bool = False)
     waveform : "fst", "vcd" or None
         What kind of waveform the build can write.
     observed : bool
-        The design has the outputs of :mod:`etalstm_sim.coverage.observed`.
+        The design has the outputs of :mod:`etalstm_sim.compiled.observed`.
 
     Raises
     ------

@@ -13,19 +13,19 @@ from importlib.metadata import version
 from pathlib import Path
 
 import etalstm_hw
+from etalstm.errors import ToolchainError
 from etalstm_hw import generate
 from etalstm_hw.config import Config
-from etalstm_hw.top import top_signature
+from etalstm_hw.machine.top import top_signature
 from etalstm_sim.compiled import toolchain
 from etalstm_sim.compiled.core import Core, is_of_channel
 from etalstm_sim.compiled.glue import glue
+from etalstm_sim.compiled.observed import FLAGS as COVERAGE_FLAGS
+from etalstm_sim.compiled.observed import OUTPUTS, observed
 from etalstm_sim.compiled.registered import MODULE, registered
 from etalstm_sim.compiled.sockets import CHANNEL, channel_wrapper, sockets
 from etalstm_sim.compiled.sources import cpp_source
-from etalstm_sim.compiled.toolchain import ToolchainError
 from etalstm_sim.compiled.verilated import COST, cached_library
-from etalstm_sim.coverage.observed import FLAGS as COVERAGE_FLAGS
-from etalstm_sim.coverage.observed import OUTPUTS, observed
 
 WAVEFORMS = ("fst", "vcd")
 # Cycles per second of CPU time, 32 lanes to a channel, apart and in one piece: 58,400 and 67,300 with 4 channels, 6,300
@@ -140,7 +140,7 @@ def design(config: Config, apart: bool | None = None) -> Design:
             (directory / f"{part}.json").write_text(json.dumps(made.ports))
 
     key = [json.dumps(config.as_dict(), sort_keys=True), *parts, *_generator_key()]
-    directory, _ = toolchain.cached_build("verilog", key, build)
+    directory, _ = toolchain.compiled_build("verilog", key, build)
     found = [
         Design((directory / f"{part}.v").read_text(), json.loads((directory / f"{part}.json").read_text()))
         for part in parts
@@ -175,8 +175,8 @@ def build_library(
     log : function
         Told how far the build is.
     coverage : bool
-        Count what is dispatched and what toggles, see :mod:`etalstm_sim.coverage.observed`; of a whole accelerator in
-        one piece. It is slower.
+        Count what is dispatched and what toggles, see :mod:`etalstm_sim.compiled.observed`; of a whole
+        accelerator in one piece. It is slower.
 
     Raises
     ------

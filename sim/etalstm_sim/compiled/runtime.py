@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from etalstm_sim.compiled.toolchain import cached_build, run_tool
+from etalstm_sim.compiled.toolchain import compiled_build, run_tool
 
 COMPILATION = re.compile(r"^\S+ .*\s-c\s.*", re.M)  # a compiler's command line, as make prints it
 
@@ -51,4 +51,4 @@ def _compiled(command, source):
     name = command[command.index("-o") + 1]
     root = str(source.parent.parent)
     key = [word.replace(root, "VERILATOR_ROOT") for word in command]
-    return cached_build("runtime", key, lambda directory: run_tool(command, directory))[0] / name
+    return compiled_build("runtime", key, lambda directory: run_tool(command, directory))[0] / name

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from etalstm_sim.compiled.runtime import COMPILATION, compilations, place_runtime
-from etalstm_sim.compiled.toolchain import WAIVER_FLAGS, cached_build, run_tool
+from etalstm_sim.compiled.toolchain import WAIVER_FLAGS, compiled_build, run_tool
 
 LIBRARY, COST = "library.so", "build.json"
 _FLAGS = ("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert")
@@ -82,7 +82,7 @@ def cached_library(
 
     described = [word for words in commands.values() for word in words]
     key = [*(f"{file_name}\n{text}" for file_name, text in texts.items()), *described, *optimise]
-    directory, built = cached_build(kind, key, build)
+    directory, built = compiled_build(kind, key, build)
     return directory / LIBRARY, built
 
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from etalstm.slices import AUTO
+from etalstm.network.slices import AUTO
 
 NONE = "none"
 """In the place of bounds: all batches have the same number of steps."""

@@ -11,7 +11,7 @@ from etalstm.data.buckets import check_none_empty, cut_by_bucket, greedy_bounds,
 from etalstm.data.dataset import REGRESS, TAG, Batch, DataSet, check_split
 from etalstm.data.encoding import Encoding
 from etalstm.errors import DataError
-from etalstm.slices import AUTO
+from etalstm.network.slices import AUTO
 
 POOL = 16  # batches that are sorted by length together: enough for even lengths, too few to fix who meets whom
 MOST_STEPS = 256  # of a batch, unless the user chooses others

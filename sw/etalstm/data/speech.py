@@ -13,7 +13,7 @@ from etalstm.data.characters import steps_needed
 from etalstm.data.dataset import check_split
 from etalstm.data.sequences import pooled
 from etalstm.errors import DataError
-from etalstm.network import check_size
+from etalstm.network.shape import check_size
 
 
 @dataclass(frozen=True)

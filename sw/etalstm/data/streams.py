@@ -6,7 +6,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from etalstm.data.dataset import LANGUAGE, Batch, DataSet, check_split
-from etalstm.network import check_size
+from etalstm.network.shape import check_size
 
 
 class TokenStreams(DataSet):

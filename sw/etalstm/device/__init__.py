@@ -3,8 +3,8 @@
 from etalstm.device.api import Session
 from etalstm.device.device import Device
 from etalstm.device.golden import GOLDEN, GoldenDevice
-from etalstm.device.offload import OffloadDevice
-from etalstm.device.paranoid import ParanoidDevice
+from etalstm.device.guards.offload import OffloadDevice
+from etalstm.device.guards.paranoid import ParanoidDevice
 from etalstm.device.results import InputGradients, Outputs
 from etalstm.device.shape import TrainingShape
 from etalstm.device.transports import is_hardware, open_hardware

@@ -14,7 +14,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from etalstm.delta_inputs import DeltaInputs
 from etalstm.device.access import Access, exclusive
 from etalstm.device.both import BothPasses
 from etalstm.device.checks import (
@@ -31,7 +30,8 @@ from etalstm.device.results import InputGradients, Outputs, clear_padding
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import CallOrderError, DeviceError, DivergedError
 from etalstm.host.capacity import check_host_memory
-from etalstm.network import (
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import (
     WORD_BYTES,
     LayerGradients,
     LayerParameters,
@@ -39,9 +39,9 @@ from etalstm.network import (
     check_parameters,
     zero_velocities,
 )
-from etalstm.optimizer import UpdateRule, check_hyperparameters, clip_scale, gradient_norm
-from etalstm.shared_tokens import SharedTokens
-from etalstm.storage import KINDS, Storage, Usage
+from etalstm.network.shared_tokens import SharedTokens
+from etalstm.network.storage import KINDS, Storage, Usage
+from etalstm.network.update_rule import UpdateRule, check_hyperparameters, clip_scale, gradient_norm
 
 
 class Session(SessionHooks, BothPasses):
@@ -238,7 +238,7 @@ class Session(SessionHooks, BothPasses):
         Returns
         -------
         iterator of bytes
-            Sealed streams, see :mod:`etalstm.stream`.
+            Sealed streams, see :mod:`etalstm.formats.sealed_stream`.
 
         Raises
         ------
@@ -273,7 +273,8 @@ class Session(SessionHooks, BothPasses):
         h : array, float32, (L, T + 1, B, H)
             Every layer's h, the initial one first; padded steps repeat the last.
         streams : iterable of bytes
-            What :meth:`encode` gives, in this order; may come from elsewhere, see :func:`etalstm.device.feed.receive`.
+            What :meth:`encode` gives, in this order; may come from elsewhere, see
+            :func:`etalstm.device.guards.feed.receive`.
         sent : sequence of arrays, float32, one (T, B, I + H) for each layer
             With delta inputs only, and then needed: what x, and the h of the step before, were last sent as.
 
@@ -442,7 +443,7 @@ class Session(SessionHooks, BothPasses):
         """Read back what the device's memory must still hold, and compare it; nothing on the device changes.
 
         Compared are the copies of the weights with each other, the inputs of the last passes with the host's arrays,
-        and weights, biases and velocities with digests: see :mod:`etalstm.device.scrub`. A digest is made by
+        and weights, biases and velocities with digests: see :mod:`etalstm.device.machine.scrub`. A digest is made by
         :meth:`load`. After :meth:`update` the next call makes a new one, and those that follow compare with it. A
         device without a memory of its own has nothing to compare.
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from etalstm.device.results import InputGradients, Outputs
 from etalstm.device.shape import TrainingShape
-from etalstm.slices import slice_ranges
+from etalstm.network.slices import slice_ranges
 
 SliceLoss = Callable[[int, np.ndarray], np.ndarray]
 """From a slice's number and its y, (T, b, H), to the gradient of y."""

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from etalstm.device.shape import TrainingShape
-from etalstm.network import check_float32, check_unmasked
-from etalstm.shared_tokens import SharedTokens
-from etalstm.storage import check_threshold
+from etalstm.network.shape import check_float32, check_unmasked
+from etalstm.network.shared_tokens import SharedTokens
+from etalstm.network.storage import check_threshold
 
 
 def check_steps(shape: TrainingShape, array, axis: int = 0) -> TrainingShape:

@@ -8,9 +8,9 @@ import numpy as np
 from etalstm.device.results import Outputs
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import DeviceError
-from etalstm.network import LayerGradients, LayerParameters
-from etalstm.optimizer import UpdateRule, contribution_norms
-from etalstm.storage import Usage
+from etalstm.network.shape import LayerGradients, LayerParameters
+from etalstm.network.storage import Usage
+from etalstm.network.update_rule import UpdateRule, contribution_norms
 
 
 class SessionHooks(ABC):

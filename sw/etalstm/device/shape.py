@@ -5,13 +5,13 @@ Dimensions: B sequences, T steps, I inputs, H units, L layers.
 
 from dataclasses import dataclass, field
 
-from etalstm.architecture import SWING, Architecture, architecture
-from etalstm.delta_inputs import DeltaInputs
-from etalstm.network import NetworkShape, check_size
-from etalstm.shared_tokens import check_shared_tokens
-from etalstm.slices import check_slices
-from etalstm.storage import Storage, check_share
-from etalstm.weight_format import FLOAT32, check_weight_format
+from etalstm.network.architecture import SWING, Architecture, architecture
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import NetworkShape, check_size
+from etalstm.network.shared_tokens import check_shared_tokens
+from etalstm.network.slices import check_slices
+from etalstm.network.storage import Storage, check_share
+from etalstm.network.weight_format import FLOAT32, check_weight_format
 
 
 @dataclass(frozen=True)
@@ -33,22 +33,22 @@ class TrainingShape:
         Room that a device's logs of compressed streams get at first, as a share of what they need if nothing is
         dropped; from then on it follows what they were seen to need. Default: a guess. The bits do not depend on it.
     architecture : Architecture or str
-        How the machine runs, see :mod:`etalstm.architecture`; the bits are the same for all, and a device without PEs
-        ignores it.
+        How the machine runs, see :mod:`etalstm.network.architecture`; the bits are the same for all, and a device
+        without PEs ignores it.
     memory_budget : int, optional
         Bytes of a device's memory that the network may take. What cells keep beyond it goes to the host and comes back
         for the backward pass. Default: all there is. A device without a memory of its own needs none.
     slices : int
-        Slices S of the batch: the order in which gradients are added, see :mod:`etalstm.slices`. Part of the training
-        run: the bits depend on S.
+        Slices S of the batch: the order in which gradients are added, see :mod:`etalstm.network.slices`. Part of the
+        training run: the bits depend on S.
     inputs : DeltaInputs
         What of x and h the layers broadcast in the forward pass. Part of the training run, too. Default: everything.
     weight_format : str
-        How the passes read weights, see :mod:`etalstm.weight_format`. Part of the training run, too.
+        How the passes read weights, see :mod:`etalstm.network.weight_format`. Part of the training run, too.
     shared_tokens : int, optional
         x are the vectors of tokens: what equal ones add to the first layer's gate sums is computed once, see
-        :mod:`etalstm.shared_tokens`. Passes of a batch with more distinct tokens than this share nothing. The bits do
-        not depend on it. Default: nothing is shared.
+        :mod:`etalstm.network.shared_tokens`. Passes of a batch with more distinct tokens than this share nothing. The
+        bits do not depend on it. Default: nothing is shared.
     layers_apart : bool
         A backward pass gives a layer's gradients when it goes on to the layer below, see
         :attr:`etalstm.device.hooks.SessionHooks.when_whole`. A machine has a program for each layer then, where what

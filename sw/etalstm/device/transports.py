@@ -3,9 +3,9 @@
 import importlib
 import re
 
-from etalstm.device.accelerator import Accelerator
-from etalstm.device.hardware import HardwareDevice
-from etalstm.device.xdma import XdmaTransport
+from etalstm.device.cards.xdma import XdmaTransport
+from etalstm.device.machine.accelerator import Accelerator
+from etalstm.device.machine.hardware import HardwareDevice
 from etalstm_hw import config as configurations
 
 # Imported when opened: a simulator lies above the devices, and a host of the board does not need one.
@@ -37,7 +37,7 @@ def open_hardware(name: str, preset: str = "sim", **options) -> HardwareDevice:
         Configuration that the machine has, or for a simulation gets.
     options
         What the transport takes, see :class:`etalstm_sim.transport.SimTransport`,
-        :class:`etalstm.device.xdma.XdmaTransport` and :class:`etalstm_sim.nodes.SimulatedCard`.
+        :class:`etalstm.device.cards.xdma.XdmaTransport` and :class:`etalstm_sim.nodes.SimulatedCard`.
 
     Raises
     ------

@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 from etalstm.golden.arithmetic import NAN
-from etalstm_hw.fp.tables import FIRST, FRACTION_BITS, LAST, OFFSET_BITS, coefficients
+from etalstm_hw.contract.activation_tables import FIRST, FRACTION_BITS, LAST, OFFSET_BITS, coefficients
 
 BOUND_ULP = 2
 """How far results may be from the function, in units of the last place of the exact value ..."""

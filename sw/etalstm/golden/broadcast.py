@@ -6,10 +6,10 @@ steps for which that was used. The page ``docs/delta.md`` defines both.
 
 import numpy as np
 
-from etalstm.delta_inputs import LayerInputs
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.golden.cell import pruned
-from etalstm.shared_tokens import SharedTokens
+from etalstm.network.delta_inputs import LayerInputs
+from etalstm.network.shared_tokens import SharedTokens
 
 MINUS_ZERO = np.float32(-0.0)
 """The neutral element of addition: a sum that starts from it starts from its first term."""

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from etalstm.cells.operation import CONSTANTS, Operation
-from etalstm.codec import round_bf16
+from etalstm.formats.codec import round_bf16
 from etalstm.golden.activation import sigmoid, tanh
 from etalstm.golden.arithmetic import add, multiply
-from etalstm.storage import LayerStorage
+from etalstm.network.cells.operation import CONSTANTS, Operation
+from etalstm.network.storage import LayerStorage
 from etalstm_hw.contract import VectorOp
 
 _COMPUTE = {
@@ -54,7 +54,7 @@ def stored(intermediates, storage: LayerStorage):
         With compressed storage zeros, -0 too, and what is below its kind's threshold are +0; with bf16 the rest is
         rounded.
 
-    Exactness: what :func:`etalstm.codec.decode` makes of :func:`etalstm.codec.encode`.
+    Exactness: what :func:`etalstm.formats.codec.decode` makes of :func:`etalstm.formats.codec.encode`.
     """
     if not storage.compressed:
         return tuple(intermediates)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from etalstm.delta_inputs import OFF
 from etalstm.golden.passes import LayerBackward, skipped_steps, without_padding
 from etalstm.golden.reference import DENSE
+from etalstm.network.delta_inputs import OFF
 
 FLOAT32_GRADIENT_BOUND = 1e-5
 """Largest 2-norm of a float32 tensor's error over the tensor's 2-norm, against float64 or another float32 framework:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from etalstm.delta_inputs import LayerInputs
+from etalstm.network.delta_inputs import LayerInputs
 
 
 def active_steps(lengths: np.ndarray, steps: int) -> np.ndarray:

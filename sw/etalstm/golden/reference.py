@@ -1,6 +1,6 @@
 """THE reference: one layer's training pass in plain NumPy, every sum a loop in the order the design fixes.
 
-Slow on purpose. The cell's equations are those that :mod:`etalstm.cells` declares. Rows are in canonical order
+Slow on purpose. The cell's equations are those that :mod:`etalstm.network.cells` declares. Rows are in canonical order
 r = 4*unit + gate. A term whose broadcast factor is zero takes no part in a sum; a sum without a starting value starts
 from its first term, and an empty one is +0.
 """
@@ -9,14 +9,14 @@ from functools import partial
 
 import numpy as np
 
-from etalstm.cells.lstm import LSTM
-from etalstm.delta_inputs import OFF
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.golden.broadcast import CollectedGradients, GateSums, mac_sums
 from etalstm.golden.cell import evaluate, pruned, stored
 from etalstm.golden.passes import LayerBackward, LayerPass, skipped_steps, without_padding
-from etalstm.slices import slice_ranges, tree_total
-from etalstm.storage import LayerStorage
+from etalstm.network.cells.lstm import LSTM
+from etalstm.network.delta_inputs import OFF
+from etalstm.network.slices import slice_ranges, tree_total
+from etalstm.network.storage import LayerStorage
 
 DENSE = LayerStorage()
 
@@ -160,7 +160,7 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None,
     active : array, bool, (T, B)          False at padded steps, where the state does not change
     storage : LayerStorage                what becomes of the local gradients, see :func:`stored`
     skipped : array, bool, (T,), or None  True at cells that keep nothing
-    inputs : LayerInputs                  what of x and h is broadcast, see :mod:`etalstm.delta_inputs`
+    inputs : LayerInputs                  what of x and h is broadcast, see :mod:`etalstm.network.delta_inputs`
     shared : SharedTokens, or None        the distinct tokens of x, whose sums are computed once; without delta inputs
 
     Returns
@@ -184,7 +184,7 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     dy : array, float32, (T, B, H)
     dh, dc : arrays, float32, (B, H)      gradients of the final states
     delta_threshold : float               if above 0, what is below it of δ is not broadcast; db adds all of δ
-    slices : int                          see :mod:`etalstm.slices`
+    slices : int                          see :mod:`etalstm.network.slices`
 
     Returns
     -------

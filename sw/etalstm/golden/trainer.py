@@ -1,7 +1,7 @@
 """A whole network's passes and its update, in the machine's arithmetic, over either engine.
 
 An engine is a module with ``layer_forward`` and ``layer_backward``: :mod:`etalstm.golden.reference` or
-:mod:`etalstm.golden.compiled`. Rows are in canonical order ``4*unit + gate`` throughout.
+:mod:`etalstm.golden.fast.compiled`. Rows are in canonical order ``4*unit + gate`` throughout.
 """
 
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from itertools import islice
 
 import numpy as np
 
-from etalstm.cells.cell import Cell
-from etalstm.cells.lstm import LSTM
-from etalstm.codec import round_bf16
-from etalstm.delta_inputs import DeltaInputs
-from etalstm.golden import compiled, declared
+from etalstm.formats.codec import round_bf16
+from etalstm.golden.fast import compiled, declared
 from etalstm.golden.passes import LayerBackward, LayerPass, active_steps
-from etalstm.network import GATES, LayerParameters, canonical_rows, pytorch_rows
-from etalstm.optimizer import UpdateRule
-from etalstm.storage import Storage
-from etalstm.weight_format import FLOAT32
+from etalstm.network.cells.cell import Cell
+from etalstm.network.cells.lstm import LSTM
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import GATES, LayerParameters, canonical_rows, pytorch_rows
+from etalstm.network.storage import Storage
+from etalstm.network.update_rule import UpdateRule
+from etalstm.network.weight_format import FLOAT32
 
 DENSE = Storage()
 OFF = DeltaInputs()
@@ -39,7 +39,7 @@ class Rows:
         return cls(canonical_rows(parameters.weights, gates), canonical_rows(parameters.bias, gates), gates)
 
     def read_as(self, weight_format: str) -> "Rows":
-        """Give the parameters as the passes read them, see :mod:`etalstm.weight_format`; the bias stays float32."""
+        """Give the parameters as the passes read them: rounded to `weight_format`, but for the bias."""
         return self if weight_format == FLOAT32 else Rows(round_bf16(self.weights), self.bias, self.gates)
 
     def parameters(self) -> LayerParameters:
@@ -64,7 +64,8 @@ def network_forward(
     skipped_cells : array, bool, (L, T), or None    cells that keep nothing and have no backward pass
     inputs : DeltaInputs                what of x and h the layers broadcast
     shared : SharedTokens, or None      the distinct tokens of x, whose sums the first layer computes once
-    cell : Cell                         of all layers; another than the LSTM runs on :mod:`etalstm.golden.declared`,
+    cell : Cell                         of all layers; another than the LSTM runs on
+    :mod:`etalstm.golden.fast.declared`,
                                         and has neither delta inputs nor shared tokens
 
     Returns
@@ -109,7 +110,7 @@ def network_backward(
     dy : array, float32, (T, B, H)      +0 at padded steps
     dh, dc : arrays, float32, (L, B, H)
     delta_threshold : float             if above 0, what is below it of δ is not broadcast; db adds all of δ
-    slices : int                        of the batch, see :mod:`etalstm.slices`
+    slices : int                        of the batch, see :mod:`etalstm.network.slices`
     whole : callable, optional          given a layer's number and its result as soon as it is there
     cell : Cell                         of all layers
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 from numba import njit
 
-from etalstm.golden.declared import DeclaredBackward
+from etalstm.golden.fast.declared import DeclaredBackward
 from etalstm.golden.passes import LayerBackward, LayerPass
-from etalstm.network import GATES
-from etalstm.storage import DENSE_TENSORS, LayerStorage, ProductCounts, Usage
+from etalstm.network.shape import GATES
+from etalstm.network.storage import DENSE_TENSORS, LayerStorage, ProductCounts, Usage
 from etalstm_hw.contract import STREAM_BLOCK
 
 

@@ -1,7 +1,7 @@
 """The time of an iteration that several boards share: what their host and the network add to the machines' cycles.
 
-Describes :mod:`etalstm.ranks`, with one board in a host: rank 0 cuts the batch, each board runs its part of the passes,
-and the gradients are read, added between the hosts layer by layer, and written back for the update.
+Describes :mod:`etalstm.device.ranks`, with one board in a host: rank 0 cuts the batch, each board runs its part of the
+passes, and the gradients are read, added between the hosts layer by layer, and written back for the update.
 
 Dimensions: B sequences, T steps, I inputs, H units.
 """
@@ -9,7 +9,7 @@ Dimensions: B sequences, T steps, I inputs, H units.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
-from etalstm.network import WORD_BYTES, NetworkShape
+from etalstm.network.shape import WORD_BYTES, NetworkShape
 
 PCIE_BYTES = 8e9 * 16 * 128 / 130 / 8
 """Bytes a second of 16 lanes of PCIe 3.0: 8 GT/s a lane, of 130 bits 128 carry data."""

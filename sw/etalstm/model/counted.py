@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from etalstm.codec import decode
-from etalstm.delta_inputs import changed
-from etalstm.model.state import sizes_of
-from etalstm.model.table import Tables
-from etalstm.plan.sent import SentOperand
-from etalstm.plan.volume import blocks_of
-from etalstm.plan.walk import Step, walk
+from etalstm.formats.codec import decode
+from etalstm.model.machine.state import sizes_of
+from etalstm.model.machine.table import Tables
+from etalstm.network.delta_inputs import changed
+from etalstm.plan.memory.sent import SentOperand
+from etalstm.plan.program.volume import blocks_of
+from etalstm.plan.program.walk import Step, walk
 from etalstm_hw.config import Config
 from etalstm_hw.contract import MOST_GATES, Opcode
 

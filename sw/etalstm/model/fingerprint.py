@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from etalstm.model.latencies import MAC_SUM, PROGRAM_RING
-from etalstm.model.machine import Machine
+from etalstm.model.machine.latencies import MAC_SUM, PROGRAM_RING
+from etalstm.model.machine.machine import Machine
+from etalstm.model.machine.state import BURST_BEATS, FETCH, NEVER, SEQUENCER, Sizes
 from etalstm.model.rings import ELSEWHERE, collect_rings
-from etalstm.model.state import BURST_BEATS, FETCH, NEVER, SEQUENCER, Sizes
 from etalstm_hw.contract import SLOTS
 
 PAST = 256  # cycles after which no part asks any more when something was

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from etalstm.architecture import SWING, Architecture
-from etalstm.counters import named_counters
+from etalstm.formats.counters import named_counters
 from etalstm.model.counted import Counted
-from etalstm.model.machine import Machine, make_machine
+from etalstm.model.machine.machine import Machine, make_machine
+from etalstm.model.machine.state import Sizes, sizes_of
+from etalstm.model.machine.table import Tables, tables, tables_of
 from etalstm.model.operands import Densities
 from etalstm.model.repeats import Repeats
 from etalstm.model.run import STUCK, run
-from etalstm.model.state import Sizes, sizes_of
 from etalstm.model.stuck import describe
-from etalstm.model.table import Tables, tables, tables_of
+from etalstm.network.architecture import SWING, Architecture
 from etalstm.plan.plan import Plan
 from etalstm_hw.config import Config
 from etalstm_hw.contract import Counter, Traffic

@@ -4,8 +4,8 @@ from functools import cache
 
 import numpy as np
 
+from etalstm.plan.memory.tiling import Span
 from etalstm.plan.plan import Plan
-from etalstm.plan.tiling import Span
 from etalstm_hw import contract
 from etalstm_hw.config import Config
 from etalstm_hw.contract import STREAM_BLOCK
@@ -126,7 +126,7 @@ class Densities:
 
 @cache
 def count_words(elements: int, kept: int, bf16: bool) -> int:
-    """Count the words of a stream whose kept elements are spread evenly, as in :mod:`etalstm.model.codec`.
+    """Count the words of a stream whose kept elements are spread evenly, as in :mod:`etalstm.model.machine.codec`.
 
     Each block has a mask. A block of halves fills its last word.
     """

@@ -1,4 +1,4 @@
-"""The time of an iteration whose layers are spread over boards: see :mod:`etalstm.ranks.pipeline`.
+"""The time of an iteration whose layers are spread over boards: see :mod:`etalstm.device.ranks.pipeline`.
 
 Each board has a host of its own. Within a stage one thing happens after the other: arrays come over the network and to
 the board, the board runs a pass, arrays leave. Only the gradients of micro-batches are added beside that, by the host.
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from etalstm.model.boards import Links, exchange_seconds, gradient_bytes
-from etalstm.network import WORD_BYTES, NetworkShape
-from etalstm.pipelines import BACKWARD, FORWARD, Grid
-from etalstm.slices import additions
+from etalstm.network.pipeline_grid import BACKWARD, FORWARD, Grid
+from etalstm.network.shape import WORD_BYTES, NetworkShape
+from etalstm.network.slices import additions
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from etalstm.model.fingerprint import Fingerprints, State
-from etalstm.model.machine import Machine
+from etalstm.model.machine.machine import Machine
+from etalstm.model.machine.state import Sizes
+from etalstm.model.machine.table import Tables
 from etalstm.model.run import AT_BOUNDARY, STUCK, run
-from etalstm.model.state import Sizes
-from etalstm.model.table import Tables
 from etalstm.model.trace import Trace, boundaries_of
 from etalstm_hw.contract import Counter
 

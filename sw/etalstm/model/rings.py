@@ -4,9 +4,9 @@ Entries are collected from the oldest that matters to the newest. Cycles count f
 its text, its place within a burst, and how many completions of each engine it still waits for.
 """
 
-from etalstm.model.fetcher import ITEM_BLOCKS
-from etalstm.model.latencies import MEMORY_BURSTS
-from etalstm.model.state import (
+from etalstm.model.machine.fetcher import ITEM_BLOCKS
+from etalstm.model.machine.latencies import MEMORY_BURSTS
+from etalstm.model.machine.state import (
     BURST_BEATS,
     CAST,
     DONE_RING,
@@ -20,7 +20,7 @@ from etalstm.model.state import (
     compiled,
     entry_point,
 )
-from etalstm.model.vector import WRITES
+from etalstm.model.machine.vector import WRITES
 
 ELSEWHERE = {
     "queues": "head tail known_head known_tail current index pushed popped",

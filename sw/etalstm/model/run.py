@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from etalstm.host.stale import drop_older_code
-from etalstm.model import emitter, fetcher, load, mac, queues, sequencer, share, store
-from etalstm.model import vector as vectors
-from etalstm.model.classify import idle_kind, kind
-from etalstm.model.latencies import DRAIN, QUIET
-from etalstm.model.queues import offered
-from etalstm.model.state import (
+from etalstm.model.machine import emitter, fetcher, load, mac, queues, sequencer, share, store
+from etalstm.model.machine import vector as vectors
+from etalstm.model.machine.classify import idle_kind, kind
+from etalstm.model.machine.latencies import DRAIN, QUIET
+from etalstm.model.machine.queues import offered
+from etalstm.model.machine.state import (
     CAST,
     EMITTER,
     FETCHER,
@@ -28,10 +28,10 @@ from etalstm.model.state import (
     compiled,
     entry_point,
 )
-from etalstm.model.stretch import others, shift, skip_scalars
-from etalstm_hw import contract, distance
-from etalstm_hw.contract import Counter, Cycle
-from etalstm_hw.distance import ROUND_TRIP, STAGES
+from etalstm.model.machine.stretch import others, shift, skip_scalars
+from etalstm_hw import contract
+from etalstm_hw.contract import Counter, Cycle, distance
+from etalstm_hw.contract.distance import ROUND_TRIP, STAGES
 
 AT_BOUNDARY, ENDED, STUCK = range(3)
 """Why :func:`run` came back: a part of the program begins, its end was reached, nothing happens any more."""
@@ -42,7 +42,7 @@ _MOVED = int(Counter.SCALARS_SEEN)  # the first of the counters that stand still
 _STRETCH = 64  # cycles without anything but MACs that are worth a look
 _PATIENCE = 1 << 18  # turns of `run` without any progress before it gives up
 
-drop_older_code(Path(__file__).parent.glob("*.py"), (*contract.PARTS, distance))
+drop_older_code(Path(__file__).parent.rglob("*.py"), (*contract.PARTS, distance))
 
 
 @compiled

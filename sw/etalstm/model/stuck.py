@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from etalstm.model.machine import Machine
+from etalstm.model.machine.machine import Machine
 from etalstm_hw.contract import Engine, Opcode
 
 _WAITS = ("wait_load", "wait_mac", "wait_vector", "wait_store")

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from etalstm.architecture import SWING, Architecture
 from etalstm.model.iteration import machine_with
+from etalstm.model.machine.state import CAST, NEVER, compiled, entry_point, record
 from etalstm.model.operands import Densities
 from etalstm.model.run import step
-from etalstm.model.state import CAST, NEVER, compiled, entry_point, record
+from etalstm.network.architecture import SWING, Architecture
 from etalstm_hw.config import Config
 
 SLICE = record(

@@ -6,7 +6,7 @@ of a program repeat.
 
 import numpy as np
 
-from etalstm.model.latencies import PROGRAM_RING
+from etalstm.model.machine.latencies import PROGRAM_RING
 from etalstm_hw.contract import Opcode
 
 _LEAST = 16  # instructions of a part that ends without a loop

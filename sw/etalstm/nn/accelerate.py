@@ -1,9 +1,9 @@
 """Unmodified models on an engine."""
 
-from etalstm.delta_inputs import LayerThresholds
 from etalstm.device import Device
+from etalstm.network.delta_inputs import LayerThresholds
+from etalstm.network.storage import DENSE
 from etalstm.nn.functional import OnEngine, Settings
-from etalstm.storage import DENSE
 
 
 def accelerate(

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from etalstm.device import Session, TrainingShape, open_device
 from etalstm.host.turns import take_turns
-from etalstm.network import LayerParameters, NetworkShape, check_size
+from etalstm.network.shape import LayerParameters, NetworkShape, check_size
 from etalstm.nn.lstm import LSTM
 
 SHORTEST = 4  # steps of the shortest sequence of the packed batch

@@ -10,12 +10,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from etalstm.cells.hlstm import HLSTM
-from etalstm.cells.lstm import LSTM
-from etalstm.delta_inputs import DeltaInputs
 from etalstm.golden.passes import with_padding, without_padding
-from etalstm.network import GATES, LayerGradients, LayerParameters
-from etalstm.storage import Storage
+from etalstm.network.cells.hlstm import HLSTM
+from etalstm.network.cells.lstm import LSTM
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import GATES, LayerGradients, LayerParameters
+from etalstm.network.storage import Storage
 
 _compare = ctypes.CDLL(None).memcmp  # several times as fast as NumPy's comparison, which writes an array
 _compare.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
@@ -149,7 +149,7 @@ class LayerStep:
     velocities, speeds : 3 arrays each
         Of the momentum, before and after.
     learning_rate, momentum, weight_decay : float
-        See :class:`etalstm.optimizer.UpdateRule`.
+        See :class:`etalstm.network.update_rule.UpdateRule`.
     """
 
     weights: tuple[np.ndarray, ...]

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from etalstm.cells.lstm import LSTM
 from etalstm.device import DEVICES, GOLDEN, Device, is_hardware, open_device
 from etalstm.errors import DeviceError, DivergedError, EtaLstmError
 from etalstm.golden import float64
 from etalstm.golden.passes import active_steps
-from etalstm.network import canonical_rows, pytorch_rows
+from etalstm.network.cells.lstm import LSTM
+from etalstm.network.shape import canonical_rows, pytorch_rows
 from etalstm.nn.call import Call, LayerCall, LayerStep
 from etalstm.nn.pool import Claim, LayerSession, SessionPool
 

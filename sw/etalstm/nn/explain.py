@@ -8,13 +8,12 @@ from itertools import groupby
 import torch
 from torch import Tensor, nn
 
-from etalstm.network import GATES
+from etalstm.network.shape import GATES
+from etalstm.network.storage import Usage
 from etalstm.nn.hlstm import HLSTM
-from etalstm.nn.layout import LayoutNote
 from etalstm.nn.lstm import LSTM
-from etalstm.nn.notes import Begun, PassNote, taking
+from etalstm.nn.notes import Begun, LayoutNote, PassNote, taking
 from etalstm.nn.recompute import MapsNote
-from etalstm.storage import Usage
 
 _LAYERS = ("layer", "device", "T × B", "I → H", "storage", "slices", "groups", "memory", "padding", "kept", "products")
 _MAPS = ("function", "calls", "maps", "bytes", "FLOPs")
@@ -42,7 +41,7 @@ class Explanation:
     maps : list of MapsNote
         Each function whose maps could be computed again, in the order of the calls.
     layouts : list of LayoutNote
-        Consecutive steps of each layer of :mod:`etalstm.nn.reduced`, in the order of the forward pass.
+        Consecutive steps of each layer of :mod:`etalstm.research.reduced`, in the order of the forward pass.
     """
 
     layers: list[tuple[str, PassNote]]

@@ -11,12 +11,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from etalstm.delta_inputs import DeltaInputs
-from etalstm.network import check_size
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import check_size
+from etalstm.network.storage import DENSE, Storage, check_threshold
 from etalstm.nn.engine import Engine, engine_of
 from etalstm.nn.operators import run_layer
 from etalstm.nn.stock import STOCK, InPlaceOfStock
-from etalstm.storage import DENSE, Storage, check_threshold
 
 TENSORS = {False: 2, True: 4}  # of a layer and direction, without and with biases; one more with a projection
 

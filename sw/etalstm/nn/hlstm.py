@@ -8,20 +8,20 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import PackedSequence
 
-from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import Device
-from etalstm.network import check_size
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import check_size
+from etalstm.network.storage import DENSE
 from etalstm.nn.call import HLSTMCall, Packing
 from etalstm.nn.engine import Engine
 from etalstm.nn.functional import Settings, check_tensors
 from etalstm.nn.operators import packing_of
-from etalstm.storage import DENSE
 
 _TENSORS = ("weight_ih", "weight_hh", "bias_hidden", "weight_gates", "bias_gates")
 
 
 class HLSTM(nn.Module):
-    """H-LSTM: the input of each gate goes through a hidden layer with ReLU, see :mod:`etalstm.cells.hlstm`.
+    """H-LSTM: the input of each gate goes through a hidden layer with ReLU, see :mod:`etalstm.network.cells.hlstm`.
 
     For n in i, f, g, o: ``v_n = relu(W_in x + W_hn h + a_n)``, and the gate n is σ, for g tanh, of ``W_n v_n + b_n``.
     Inputs, states and results are those of ``torch.nn.LSTM``. Engines give the same bits. There are no gradients of

@@ -7,12 +7,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from etalstm.delta_inputs import LayerThresholds
 from etalstm.device import Device
+from etalstm.network.delta_inputs import LayerThresholds
+from etalstm.network.storage import DENSE
 from etalstm.nn.dispatch import is_watched
 from etalstm.nn.engine import Engine
 from etalstm.nn.functional import OnEngine, Settings, run_padded
-from etalstm.storage import DENSE
 
 _MODULES: weakref.WeakSet["LSTM"] = weakref.WeakSet()
 
@@ -36,16 +36,16 @@ class LSTM(torch.nn.LSTM):
         A device's name (``golden``, ``sim``, ``xdma:0``) or an open device. A named device is opened when the module is
         first called. ``float64`` is ordinary mathematics without a device, for gradient checks.
     storage : str or tuple of str
-        How intermediates are kept, for all layers or each: see :class:`etalstm.storage.Storage`.
+        How intermediates are kept, for all layers or each: see :class:`etalstm.network.storage.Storage`.
     theta : float or tuple of six
         Threshold below which local gradients are dropped. Above 0 there are no gradients of gradients.
     slices : int
-        Slices of the batch, whose gradients are added as a tree: see :mod:`etalstm.slices`. A batch of fewer sequences
-        has as many slices as sequences.
+        Slices of the batch, whose gradients are added as a tree: see :mod:`etalstm.network.slices`. A batch of fewer
+        sequences has as many slices as sequences.
     input_threshold : float, or tuple with an entry for each layer
         Θ of delta inputs: the forward pass broadcasts an element of x or h only if it has changed by Θ or more since it
         was last sent. An entry is a number or a pair, of x and of h. Both directions of a layer have the same. See
-        :mod:`etalstm.delta_inputs`.
+        :mod:`etalstm.network.delta_inputs`.
     refresh : int, optional
         Everything is sent at steps 0, R, 2R and so on; 0: at step 0 only. Default: 0 with an `input_threshold`, else 1,
         which sends everything at each step.

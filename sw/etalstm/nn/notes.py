@@ -6,13 +6,31 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from etalstm.device import TrainingShape
-from etalstm.storage import Usage
+from etalstm.network.storage import Usage
 
 _TAKER: ContextVar[Callable[[object], None] | None] = ContextVar("taker", default=None)
 
 
 class Begun:
     """A layer's forward pass has been run; tells the pass from every other."""
+
+
+@dataclass(frozen=True)
+class LayoutNote:
+    """Steps of a layer, and the layout of their recurrent products.
+
+    Members
+    -------
+    units, batch : int
+        H, and the sequences; the most of them where the steps have unequal numbers.
+    steps : int
+    layout : str
+    """
+
+    units: int
+    batch: int
+    steps: int
+    layout: str
 
 
 @dataclass(frozen=True)

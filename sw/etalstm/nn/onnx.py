@@ -6,9 +6,9 @@ import numpy as np
 import torch
 
 from etalstm.errors import InterchangeError
-from etalstm.interchange import onnx_read, onnx_write
-from etalstm.interchange.onnx_write import OPSETS, Network
-from etalstm.interchange.state import LstmState
+from etalstm.formats.interchange import onnx_read, onnx_write
+from etalstm.formats.interchange.onnx_write import OPSETS, Network
+from etalstm.formats.interchange.state import LstmState
 from etalstm.nn.lstm import LSTM
 
 
@@ -63,7 +63,7 @@ def read_onnx(path: Path | str, **options) -> LSTM:
     Raises
     ------
     InterchangeError
-        See :func:`etalstm.interchange.onnx_read.read_onnx`.
+        See :func:`etalstm.formats.interchange.onnx_read.read_onnx`.
     """
     state = onnx_read.read_onnx(Path(path))
     sizes = state.input_size, state.hidden_size, len(state.layers)

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from etalstm.delta_inputs import DeltaInputs
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.storage import Storage
 from etalstm.nn.call import LayerCall, Packing, in_reading_order
 from etalstm.nn.differentiable import INPUTS, double_backward
 from etalstm.nn.dispatch import is_dispatched
 from etalstm.nn.engine import find_engine
-from etalstm.storage import Storage
 
 REST = 8  # arguments that are no tensors: reverse, engine, and how the layer is run
 Layer = tuple[Tensor, Tensor, Tensor]
@@ -54,9 +54,9 @@ def _forward_kernel(
     engine : str
         Key of an engine, see :mod:`etalstm.nn.engine`.
     storage, thresholds, slices
-        See :class:`etalstm.storage.Storage` and :mod:`etalstm.slices`.
+        See :class:`etalstm.network.storage.Storage` and :mod:`etalstm.network.slices`.
     input_thresholds, refresh
-        Thresholds Θ of x and of h, and R: see :class:`etalstm.delta_inputs.LayerInputs`.
+        Thresholds Θ of x and of h, and R: see :class:`etalstm.network.delta_inputs.LayerInputs`.
     delta_threshold : float
         Of δ, in the backward pass: see :meth:`etalstm.device.Session.backward`.
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from etalstm.device import Device, Session, TrainingShape
 from etalstm.errors import PlanError
-from etalstm.network import NetworkShape
+from etalstm.network.shape import NetworkShape
 from etalstm.nn.call import Call, LayerStep, same_bits
 from etalstm.nn.notes import Begun, PassNote, note
 

@@ -6,27 +6,27 @@ from types import MappingProxyType
 
 import numpy as np
 
-from etalstm.cells.cell import Cell
-from etalstm.delta_inputs import DeltaInputs
 from etalstm.errors import PlanError
-from etalstm.network import WORD_BYTES, NetworkShape
-from etalstm.plan.accumulate import AccumulateLayer, Accumulation, TotalLayer
-from etalstm.plan.backward import BackwardLayer
-from etalstm.plan.emit import Emitter
-from etalstm.plan.forward import ForwardLayer
-from etalstm.plan.gradient import GradientLayer
-from etalstm.plan.groups import machine_of_group
-from etalstm.plan.held import whole
-from etalstm.plan.network import NetworkMap
-from etalstm.plan.placement import Placement, place, region_bytes
-from etalstm.plan.program import Program
-from etalstm.plan.segments import Segment, up_to
-from etalstm.plan.spread import SharedUpdate
-from etalstm.plan.streams import NO_STEPS
-from etalstm.plan.update import UpdateLayer
-from etalstm.slices import Parts
-from etalstm.storage import Storage
-from etalstm.weight_format import BF16, FLOAT32
+from etalstm.network.cells.cell import Cell
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import WORD_BYTES, NetworkShape
+from etalstm.network.slices import Parts
+from etalstm.network.storage import Storage
+from etalstm.network.weight_format import BF16, FLOAT32
+from etalstm.plan.memory.groups import machine_of_group
+from etalstm.plan.memory.network_map import NetworkMap
+from etalstm.plan.memory.placement import Placement, place, region_bytes
+from etalstm.plan.memory.segments import Segment, up_to
+from etalstm.plan.memory.stored import whole
+from etalstm.plan.passes.accumulate import AccumulateLayer, Accumulation, TotalLayer
+from etalstm.plan.passes.backward import BackwardLayer
+from etalstm.plan.passes.forward import ForwardLayer
+from etalstm.plan.passes.gradient import GradientLayer
+from etalstm.plan.passes.spread import SharedUpdate
+from etalstm.plan.passes.streams import NO_STEPS
+from etalstm.plan.passes.update import UpdateLayer
+from etalstm.plan.program.emit import Emitter
+from etalstm.plan.program.program import Program
 from etalstm_hw import contract
 from etalstm_hw.config import Config
 
@@ -59,15 +59,15 @@ class Plan:
     slices, parts : int
         Slices of the batch; and parts of a larger batch that are worked on one after the other, of which this is one.
     groups : int
-        Groups of channels that work on equal parts of the batch at once, see :mod:`etalstm.plan.groups`.
+        Groups of channels that work on equal parts of the batch at once, see :mod:`etalstm.plan.memory.groups`.
     cell : Cell, optional
         Of all layers. Default: the network's.
     inputs : DeltaInputs
         Which elements of what layers read are broadcast.
     weight_format : str
-        See :mod:`etalstm.weight_format`.
+        See :mod:`etalstm.network.weight_format`.
     shared_tokens : int, optional
-        Distinct tokens of a batch at most, see :mod:`etalstm.shared_tokens`. Not for delta inputs.
+        Distinct tokens of a batch at most, see :mod:`etalstm.network.shared_tokens`. Not for delta inputs.
     layers_apart : bool
         The backward pass has a program for each layer, where there is one segment.
 
@@ -188,7 +188,7 @@ class Plan:
         return self.windows_bytes + region_bytes(self.program_extents)
 
     def place(self, memory_bytes: int | None = None, taken: Sequence[range] = ()) -> Placement | None:
-        """Find room for windows and programs: see :func:`etalstm.plan.placement.place`."""
+        """Find room for windows and programs: see :func:`etalstm.plan.memory.placement.place`."""
         sizes = self.map.memory.window_bytes, region_bytes(self.program_extents)
         return place(self.config, *sizes, memory_bytes=memory_bytes, taken=taken)
 

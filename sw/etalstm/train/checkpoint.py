@@ -17,9 +17,9 @@ from safetensors.numpy import load, save
 from etalstm.data.buckets import NONE
 from etalstm.errors import CheckpointError
 from etalstm.host.durable import write_whole
+from etalstm.host.strict import check
+from etalstm.network.weight_format import FLOAT32
 from etalstm.train.control import LEAST, MOST
-from etalstm.train.strict import check
-from etalstm.weight_format import FLOAT32
 
 KEY = "etalstm"  # one key only: the library keeps no order among several, and equal runs must write equal bytes
 FORMAT = 3

@@ -11,7 +11,7 @@ Numbers decide that are the same on every device: counts of kept elements, no cy
 sees, so a user must ask for it.
 """
 
-from etalstm.storage import DENSE_TENSORS, KINDS, Usage
+from etalstm.network.storage import DENSE_TENSORS, KINDS, Usage
 from etalstm_hw.contract import STREAM_BLOCK
 
 SMALLEST, FASTEST = CHOOSING = ("auto", "auto-fastest")

@@ -1,16 +1,16 @@
 """Moves a threshold so that the share that it leaves is the target: of the gates' gradients δ, or of x and h.
 
 Small gradients of gates can be left out of the products without loss of quality ("Structurally sparsified backward
-propagation", arXiv 1806.00512), and so can small changes of x and h, see :mod:`etalstm.delta_inputs`. How small is
-small depends on the data, the loss, the batch, and how far training has come. So the threshold follows the shares that
-iterations had: it grows while more than the target is left, and shrinks while less is, the faster the further. Over
-many iterations the mean share is then close to the target. All that is done are single multiplications and divisions,
-which every machine rounds alike.
+propagation", arXiv 1806.00512), and so can small changes of x and h, see :mod:`etalstm.network.delta_inputs`. How small
+is small depends on the data, the loss, the batch, and how far training has come. So the threshold follows the shares
+that iterations had: it grows while more than the target is left, and shrinks while less is, the faster the further.
+Over many iterations the mean share is then close to the target. All that is done are single multiplications and
+divisions, which every machine rounds alike.
 """
 
 import numpy as np
 
-from etalstm.storage import DENSE, check_threshold
+from etalstm.network.storage import DENSE, check_threshold
 from etalstm.train.chooser import CHOOSING
 
 DELTA_START = 2.0**-24  # of δ: few gradients of a mean loss that matter are smaller

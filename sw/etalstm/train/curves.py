@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from etalstm.drawing import pyplot, save_figure
+from etalstm.host.drawing import pyplot, save_figure
 from etalstm.train.loss import SCORES
 
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from etalstm.delta_inputs import DeltaInputs
 from etalstm.device import Device, InputGradients, Outputs, TrainingShape
 from etalstm.device.both import BothPasses
 from etalstm.device.counts import add_counts
-from etalstm.network import LayerGradients, LayerParameters
-from etalstm.optimizer import clip_scale
-from etalstm.storage import Storage, Usage
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import LayerGradients, LayerParameters
+from etalstm.network.storage import Storage, Usage
+from etalstm.network.update_rule import clip_scale
 
 
 @dataclass(frozen=True)

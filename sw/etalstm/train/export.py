@@ -5,7 +5,7 @@
 ``linear.weight`` (C, H) and ``linear.bias`` (C,). The two biases of a layer are one in this program. It is exported as
 the first; the second is zero.
 
-``.onnx`` has the whole computation: :mod:`etalstm.interchange.onnx_write`.
+``.onnx`` has the whole computation: :mod:`etalstm.formats.interchange.onnx_write`.
 """
 
 from pathlib import Path
@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save
 
+from etalstm.formats.interchange.onnx_write import Network, write_onnx
+from etalstm.formats.interchange.state import LstmState
 from etalstm.host.durable import write_whole
-from etalstm.interchange.onnx_write import Network, write_onnx
-from etalstm.interchange.state import LstmState
-from etalstm.network import LayerParameters
+from etalstm.network.shape import LayerParameters
 from etalstm.train.model import BIAS, EMBEDDING, HostModel
 
 
@@ -34,7 +34,7 @@ def write_safetensors(path: Path, layers: list[LayerParameters], model: HostMode
 
 
 def write_network(path: Path, layers: list[LayerParameters], model: HostModel) -> None:
-    """Write the whole network into an ONNX file: :func:`etalstm.interchange.onnx_write.write_onnx`."""
+    """Write the whole network into an ONNX file: :func:`etalstm.formats.interchange.onnx_write.write_onnx`."""
     embedding = model.parameters[EMBEDDING] if model.identity.tokens else None
     output = model.output_weights, model.parameters[BIAS]
     write_onnx(path, Network(LstmState.of_layers(layers), embedding, output, model.identity.per_step))

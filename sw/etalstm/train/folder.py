@@ -10,10 +10,10 @@ from filelock import FileLock, Timeout
 from etalstm.data import Encoding
 from etalstm.errors import RunError
 from etalstm.host.durable import write_whole
+from etalstm.host.strict import check_fields
 from etalstm.train.checkpoint import read
 from etalstm.train.events import EVENT_FILE
 from etalstm.train.settings import Settings
-from etalstm.train.strict import check_fields
 
 SETTINGS, METRICS, ENCODING = "settings.toml", "metrics.jsonl", "encoding.json"
 CHECKPOINT, BEST = "checkpoint.safetensors", "best.safetensors"

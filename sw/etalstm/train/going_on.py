@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from etalstm.errors import RunError
-from etalstm.train.strict import check_fields
-from etalstm.train.toml import dump
+from etalstm.host.strict import check_fields
+from etalstm.host.toml import dump
 
 
 class RunSettings:

@@ -8,12 +8,12 @@ import numpy as np
 from etalstm.data import Batch, DataSet
 from etalstm.data.buckets import read_buckets
 from etalstm.data.dataset import LANGUAGE, padding
-from etalstm.delta_inputs import input_thresholds_text
 from etalstm.device import Device, Session, TrainingShape
 from etalstm.errors import DeviceError
-from etalstm.network import NetworkShape, initial_parameters
-from etalstm.slices import AUTO
-from etalstm.storage import Storage, Usage
+from etalstm.network.delta_inputs import input_thresholds_text
+from etalstm.network.shape import NetworkShape, initial_parameters
+from etalstm.network.slices import AUTO
+from etalstm.network.storage import Storage, Usage
 from etalstm.train.checkpoint import Checkpoint, Identity, Origin
 from etalstm.train.chooser import CHOOSING, SMALLEST, Chooser
 from etalstm.train.control import DELTA_START, INPUT_START, ShareControl

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from etalstm.errors import RunError
 from etalstm.host.durable import naming, write_whole
-from etalstm.storage import PRODUCTS_OF_DELTA
+from etalstm.network.storage import PRODUCTS_OF_DELTA
 from etalstm.train.checkpoint import Position
 from etalstm.train.loss import SCORES
 
@@ -20,7 +20,7 @@ class Shares:
         self._count = 0
 
     def add(self, entry: dict) -> None:
-        """Take in an entry of kind ``iteration``, with what :meth:`etalstm.storage.Usage.summary` gives."""
+        """Take in an entry of kind ``iteration``, with what :meth:`etalstm.network.storage.Usage.summary` gives."""
         for name in (*SHARES, "cells_skipped", "cells"):
             self._sums[name] += entry[name]
         if entry["footprint"]:
@@ -53,7 +53,8 @@ def shares(entries: list[dict]) -> dict[str, float]:
 def forward_arithmetic(means: dict[str, float]) -> float:
     """Give the multiplications of the forward passes over those of a machine that skips none.
 
-    That is also the nonzero share of what the forward passes broadcast: :attr:`etalstm.storage.Usage.input_density`.
+    That is also the nonzero share of what the forward passes broadcast:
+    :attr:`etalstm.network.storage.Usage.input_density`.
 
     Parameters
     ----------

@@ -17,8 +17,8 @@ import numpy as np
 from etalstm.device import InputGradients, Session
 from etalstm.errors import DivergedError
 from etalstm.golden.trainer import descend
-from etalstm.network import LayerParameters, NetworkShape, zero_velocities
-from etalstm.optimizer import UpdateRule, clip_scale, gradient_norm
+from etalstm.network.shape import LayerParameters, NetworkShape, zero_velocities
+from etalstm.network.update_rule import UpdateRule, clip_scale, gradient_norm
 from etalstm.train.model import HostModel
 from etalstm.train.schedule import power
 from etalstm.train.settings import ADAMW, SGD, Settings
@@ -100,7 +100,7 @@ class Optimizer(ABC):
 
 
 class Sgd(Optimizer):
-    """SGD with momentum, see :class:`etalstm.optimizer.UpdateRule`."""
+    """SGD with momentum, see :class:`etalstm.network.update_rule.UpdateRule`."""
 
     kinds = ("velocities",)
 

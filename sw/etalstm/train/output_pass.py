@@ -6,7 +6,7 @@ import numpy as np
 
 from etalstm.data import Batch
 from etalstm.errors import DivergedError
-from etalstm.slices import slice_ranges, tree_total
+from etalstm.network.slices import slice_ranges, tree_total
 from etalstm.train.loss import Loss
 from etalstm.train.model import BIAS, OUTPUT, HostModel
 
@@ -22,7 +22,7 @@ class OutputPass:
     model : HostModel
     batch : Batch
     slices : int
-        S, see :mod:`etalstm.slices`.
+        S, see :mod:`etalstm.network.slices`.
     iteration : int
         For the message of an error.
     """

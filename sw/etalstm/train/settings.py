@@ -7,23 +7,23 @@ from pathlib import Path
 
 import numpy as np
 
-from etalstm.architecture import SWING, architecture
-from etalstm.cells.lstm import LSTM
 from etalstm.data import TASKS, UNITS, Reading
 from etalstm.data.buckets import NONE, read_buckets
-from etalstm.delta_inputs import DeltaInputs, input_thresholds_text
 from etalstm.errors import RunError
-from etalstm.network import NetworkShape, check_size
-from etalstm.optimizer import check_hyperparameters
-from etalstm.shared_tokens import OFF
-from etalstm.slices import AUTO, check_slices
-from etalstm.storage import DENSE, POLICIES, Storage, check_threshold
+from etalstm.host.strict import check_fields
+from etalstm.host.toml import dump
+from etalstm.network.architecture import SWING, architecture
+from etalstm.network.cells.lstm import LSTM
+from etalstm.network.delta_inputs import DeltaInputs, input_thresholds_text
+from etalstm.network.shape import NetworkShape, check_size
+from etalstm.network.shared_tokens import OFF
+from etalstm.network.slices import AUTO, check_slices
+from etalstm.network.storage import DENSE, POLICIES, Storage, check_threshold
+from etalstm.network.update_rule import check_hyperparameters
+from etalstm.network.weight_format import FLOAT32, check_weight_format
 from etalstm.train.chooser import CHOOSING
 from etalstm.train.control import check_delta_target, check_target
 from etalstm.train.significance import EPOCHS_FULL, Skipping, read_parts
-from etalstm.train.strict import check_fields
-from etalstm.train.toml import dump
-from etalstm.weight_format import FLOAT32, check_weight_format
 
 SGD, ADAM, ADAMW = OPTIMIZERS = ("sgd", "adam", "adamw")
 STEP, COSINE, PLATEAU = SCHEDULES = ("step", "cosine", "plateau")
@@ -42,11 +42,12 @@ class Settings:
     device, preset : str
         As :func:`etalstm.device.open_device` takes them.
     pipeline : int
-        Of several processes, those over which the layers are spread, see :mod:`etalstm.ranks.pipeline`; 1: none is.
+        Of several processes, those over which the layers are spread, see :mod:`etalstm.device.ranks.pipeline`; 1: none
+        is.
     hidden, layers : int
         Units H and layers L.
     cell : str
-        Of all layers, see :mod:`etalstm.cells.named`.
+        Of all layers, see :mod:`etalstm.network.cells.named`.
     batch : int
         Sequences B.
     steps : int, optional
@@ -71,10 +72,10 @@ class Settings:
     data : str, optional
         Directory of the data set's files, for those that need one; with a `task` the user's own file.
     theta : float or tuple of six
-        Local gradients below are dropped, see :class:`etalstm.storage.Storage`.
+        Local gradients below are dropped, see :class:`etalstm.network.storage.Storage`.
     storage : str, optional
-        What cells keep, one of :data:`etalstm.storage.POLICIES`; if not given ``ms1`` where theta is above 0 or there
-        is a delta_target, else ``dense``. Or ``auto`` or ``auto-fastest``: see
+        What cells keep, one of :data:`etalstm.network.storage.POLICIES`; if not given ``ms1`` where theta is above 0 or
+        there is a delta_target, else ``dense``. Or ``auto`` or ``auto-fastest``: see
         :mod:`etalstm.train.chooser`.
     ms2 : float, optional
         τ of :class:`etalstm.train.significance.Significance`, at least 0 and below 1; no cell is skipped if not given.
@@ -87,27 +88,27 @@ class Settings:
     decay : float
         Factor of the learning rate, above 0 and at most 1: every `step_epochs` epochs, or on a plateau.
     architecture : str
-        How the machine runs, one of :data:`etalstm.architecture.ARCHITECTURES`; of no effect on what is learnt.
+        How the machine runs, one of :data:`etalstm.network.architecture.ARCHITECTURES`; of no effect on what is learnt.
     memory_budget : int, optional
         Bytes of the device's memory, see :class:`etalstm.device.TrainingShape`; all there is if not given.
     delta_target : float, optional
         Share of δ that :class:`etalstm.train.control.ShareControl` leaves, above 0 and below 1; all if not given. What
         cells keep must be compressed.
     input_threshold : str or float
-        Θ of delta inputs, as :func:`etalstm.delta_inputs.read_input_thresholds` reads it; kept as such a text.
+        Θ of delta inputs, as :func:`etalstm.network.delta_inputs.read_input_thresholds` reads it; kept as such a text.
     refresh : int, optional
         R of delta inputs; if not given 0 where input_threshold is above 0 or there is an input_target, else 1.
     input_target : float, optional
         Share of x and h that is sent, above 0 and below 1: :class:`etalstm.train.control.ShareControl` moves Θ, one for
         all layers. In the first epoch everything is sent. If not given, Θ is input_threshold.
     weight_format : str
-        How the passes read weights, one of :data:`etalstm.weight_format.WEIGHT_FORMATS`.
+        How the passes read weights, one of :data:`etalstm.network.weight_format.WEIGHT_FORMATS`.
     shared_tokens : int, "auto" or "off"
         Distinct tokens of a batch that share what they add to the first layer's gate sums, see
         :class:`etalstm.device.TrainingShape`; ``auto``: as many as pay on the device, see :mod:`etalstm.train.sharing`.
     slices : int or "auto"
-        Slices of the batch, the order in which gradients are added, see :mod:`etalstm.slices`; ``auto``: those of the
-        checkpoint that the run goes on from, or :meth:`etalstm.device.Device.best_slices`.
+        Slices of the batch, the order in which gradients are added, see :mod:`etalstm.network.slices`; ``auto``: those
+        of the checkpoint that the run goes on from, or :meth:`etalstm.device.Device.best_slices`.
     offload : bool
         The host runs the forward passes, see :class:`etalstm.device.OffloadDevice`.
     paranoid : int, optional

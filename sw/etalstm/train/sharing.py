@@ -1,4 +1,7 @@
-"""How many tokens of a batch share what they add to the first layer's gate sums: see :mod:`etalstm.shared_tokens`."""
+"""How many tokens of a batch share what they add to the first layer's gate sums.
+
+See :mod:`etalstm.network.shared_tokens`.
+"""
 
 from dataclasses import dataclass
 
@@ -6,8 +9,8 @@ import numpy as np
 
 from etalstm.data import DataSet
 from etalstm.device import Device, TrainingShape
-from etalstm.shared_tokens import OFF
-from etalstm.slices import AUTO
+from etalstm.network.shared_tokens import OFF
+from etalstm.network.slices import AUTO
 from etalstm.train.settings import Settings
 
 

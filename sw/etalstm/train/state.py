@@ -6,7 +6,7 @@ from pathlib import Path
 from etalstm.data import DataSet
 from etalstm.device import Device
 from etalstm.errors import CheckpointError
-from etalstm.network import LayerParameters, NetworkShape
+from etalstm.network.shape import LayerParameters, NetworkShape
 from etalstm.train.checkpoint import Checkpoint, Origin, check_same, read
 from etalstm.train.learner import Learner
 from etalstm.train.model import HostModel

@@ -13,7 +13,7 @@ from etalstm.data.dataset import CLASSIFY, LANGUAGE, REGRESS
 from etalstm.data.sequences import finite_float32
 from etalstm.device import Device, Session, TrainingShape, open_device
 from etalstm.errors import CheckpointError, DataError
-from etalstm.network import NetworkShape, check_size
+from etalstm.network.shape import NetworkShape, check_size
 from etalstm.train.checkpoint import read
 from etalstm.train.evaluation import evaluate, forward
 from etalstm.train.export import FORMATS

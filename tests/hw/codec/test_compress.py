@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from etalstm import codec
+from etalstm.formats import codec
 from etalstm_hw.codec.compress import Compressor
 from etalstm_hw.codec.narrow import NarrowCompressor, compressor
 from etalstm_hw.contract import BINARY32, STREAM_BLOCK, FloatFormat

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
-from etalstm import codec
+from etalstm.formats import codec
 from etalstm_hw.codec.decompress import Decompressor
 from etalstm_hw.codec.narrow import decompressor
 from etalstm_hw.contract import BINARY32, STREAM_BLOCK, FloatFormat

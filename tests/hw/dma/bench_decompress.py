@@ -22,7 +22,7 @@ from axi_memory import (
 )
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from etalstm import codec
+from etalstm.formats import codec
 from etalstm_hw.contract import LANE_ADDRESS_BITS, STREAM_INDEX, Memory, Opcode, Status, encode
 from etalstm_sim.benches.unkindness import pauses
 

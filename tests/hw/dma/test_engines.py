@@ -7,7 +7,7 @@ from amaranth.hdl import Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from etalstm_hw.axi import AXI4, join
+from etalstm_hw.axi.axi import AXI4, join
 from etalstm_hw.contract import BINARY32, INSTRUCTION_BITS, KIND_BITS, PARAMETERS, Opcode, Status
 from etalstm_hw.dma.load import LoadEngine
 from etalstm_hw.dma.store import StoreEngine

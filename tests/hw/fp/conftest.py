@@ -10,7 +10,7 @@ from etalstm_hw.contract import BINARY32, FloatFormat
 from etalstm_hw.fp.activation import Activation
 from etalstm_hw.fp.add import Adder
 from etalstm_hw.fp.multiply import Multiplier
-from etalstm_sim.arithmetic.units import Units
+from etalstm_sim.trials.arithmetic.units import Units
 
 SMALL, HALF, BRAIN = FloatFormat(4, 3), FloatFormat(5, 10), FloatFormat(8, 7)
 

@@ -3,11 +3,11 @@ import gc
 import numpy as np
 import pytest
 
-from etalstm.codec import round_bf16
+from etalstm.formats.codec import round_bf16
 from etalstm.golden import activation as golden
 from etalstm_hw.contract import BINARY32, FloatFormat
+from etalstm_hw.contract.activation_tables import FIRST, LAST, PACK, SIGMOID, TANH
 from etalstm_hw.fp.activation import Activation
-from etalstm_hw.fp.tables import FIRST, LAST, PACK, SIGMOID, TANH
 
 SIGN = 0x80000000
 INF, NAN, ONE, HALF = 0x7F800000, 0x7FC00000, 0x3F800000, 0x3F000000

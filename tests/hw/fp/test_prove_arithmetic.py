@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from etalstm_hw.contract import BINARY32
-from etalstm_sim.arithmetic import exact as integers
-from etalstm_sim.arithmetic import prove_arithmetic as prove
+from etalstm_sim.trials.arithmetic import exact as integers
+from etalstm_sim.trials.arithmetic import prove_arithmetic as prove
 
 
 class Fake:

@@ -7,7 +7,7 @@ from amaranth.hdl import ClockDomain, ClockSignal, Elaboratable, Module, ResetSi
 from amaranth.sim import Simulator
 
 from etalstm_hw.contract import Status
-from etalstm_hw.image import image_of
+from etalstm_hw.contract.image import image_of
 from etalstm_hw.program.sequencer import Sequencer
 
 PROGRAM = 1 << 14  # byte address

@@ -16,7 +16,7 @@ from etalstm_hw.contract import (
     Status,
     encode,
 )
-from etalstm_hw.image import INSTRUCTION_BYTES, image_of
+from etalstm_hw.contract.image import INSTRUCTION_BYTES, image_of
 from etalstm_hw.program.sequencer import SEQUENCER_ENGINE
 from tests.hw.program.machine import ADDRESS_BITS as PORT_BITS
 from tests.hw.program.machine import Run

@@ -8,8 +8,8 @@ from amaranth.lib.wiring import In, Out
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 
+from etalstm.errors import ToolchainError
 from etalstm_sim.benches.bench import run_bench
-from etalstm_sim.compiled.toolchain import ToolchainError
 
 
 class Accumulator(wiring.Component):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from etalstm.device import TrainingShape
-from etalstm.device.accelerator import Accelerator
-from etalstm.device.hardware import HardwareDevice
-from etalstm.network import NetworkShape, initial_parameters
+from etalstm.device.machine.accelerator import Accelerator
+from etalstm.device.machine.hardware import HardwareDevice
+from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm_hw.config import preset
 from etalstm_hw.contract import Register
 from etalstm_sim.compiled.library import build_library, design, is_apart
@@ -21,7 +21,7 @@ SHAPE = TrainingShape(NetworkShape(3, 9, 2), batch=3, steps=3)
 
 @pytest.fixture(scope="module")
 def apart():
-    """A simulator that can write a waveform: the one of tests/test_comparison.py, so that it is compiled once."""
+    """A simulator that can write a waveform: that of tests/device/test_comparison.py, compiled once."""
     return build_library(design(CONFIG, apart=True), waveform="vcd")
 
 

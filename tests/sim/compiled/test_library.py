@@ -2,12 +2,12 @@ from dataclasses import replace
 
 import pytest
 
+from etalstm.errors import ToolchainError
 from etalstm_hw.config import preset
 from etalstm_hw.contract import Register
 from etalstm_sim.compiled import library
 from etalstm_sim.compiled.glue import glue
 from etalstm_sim.compiled.library import build_library, design, repeated_modules
-from etalstm_sim.compiled.toolchain import ToolchainError
 from etalstm_sim.simulation import Simulation
 
 

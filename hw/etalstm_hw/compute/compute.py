@@ -1,0 +1,265 @@
+"""The compute part of a channel: PEs, lane memories, and the two engines that share them."""
+
+from amaranth.hdl import C, Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from etalstm_hw.compute.elementwise import VectorEngine
+from etalstm_hw.compute.mac import MACEngine
+from etalstm_hw.compute.memory import LaneMemories
+from etalstm_hw.compute.pe import Operation, PEArray
+from etalstm_hw.compute.shares import SlotScheduler
+from etalstm_hw.contract import PARAMETERS, Cycle, Memory, Opcode, Status
+from etalstm_hw.stream import LaneRead, LaneWrite, Scalar, Shares, instruction_layout, vector_layout
+
+
+class Compute(wiring.Component):
+    """Executes MAC and VECTOR on the lanes of a channel, beside reads and writes from outside.
+
+    The swing: in every cycle the PEs take one operation of all lanes, an element of VECTOR if one is ready, otherwise a
+    MAC. The queue's read port goes to VECTOR first, then to ``read``, then to the MAC; the first port of the scratch
+    memory to VECTOR, then to ``read``. Reset clears everything but the memories.
+
+    With ``shares`` each cycle belongs to one kind of work, whether it has any or not: see :class:`SlotScheduler`.
+
+    Parameters
+    ----------
+    format : FloatFormat
+        Number format.
+    lanes, beat_words : int
+        Number of PEs; words of a beat of ``load``.
+    multiplier, adder, activation : callable
+        Make an arithmetic unit for a format.
+    activation_units : int
+        How many activation units there are.
+    depths : dict
+        ``weight_depth``, ``bias_depth``, ``scratch_depth``, ``queue_depth``: vectors of each memory.
+    scratch_reads : int
+        Read ports of the scratch memory, 1 or 2.
+
+    Members
+    -------
+    mac, vector : :py:`In(stream.Signature(instruction_layout(...)))`
+        Instructions of the two engines, free to be executed.
+    scalars : :py:`In(stream.Signature(Scalar(format)))`
+        What the broadcaster sends.
+    parameters : :py:`In(data.ArrayLayout(format.width, PARAMETERS))`
+        Values of ``Source.PARAMETER``.
+    load : :py:`In(stream.Signature(LaneWrite(format, lanes, beat_words)))`
+        Writes from outside. One to the queue or beyond the end of a memory is taken, dropped, and reported in
+        ``load_status``.
+    read : :py:`In(stream.Signature(LaneRead()))`
+        Reads of the scratch memory or the queue from outside. Others are taken, and reported in ``read_status``.
+    read_data : :py:`Out(vector_layout(format, lanes))`
+        The vector read in the cycle before.
+    hold : :py:`In(1)`
+        Issue nothing.
+    shares : :py:`In(Shares())`
+        Fixed shares of the PEs; constant from reset to reset.
+    mac_done, vector_done, mac_busy, vector_busy : :py:`Out(1)`
+        An instruction's last result is being written; the engine has work left.
+    mac_status, vector_status, load_status, read_status : :py:`Out(Status)`
+        ``IDLE``, or from an error until reset what it was.
+    cycle : :py:`Out(Cycle)`
+        What the PEs did, or what held the MAC back; ``NO_MAC`` if nothing did.
+    mac_phase, progress : :py:`Out(1)`
+        A MAC instruction has MACs to issue; something moved.
+    activations : :py:`Out(range(activation_units + 1))`
+        Values that enter the activation units in this cycle.
+    """
+
+    def __init__(
+        self, format, lanes, beat_words, *, multiplier, adder, activation, activation_units, depths, scratch_reads=2
+    ):
+        self.memories = LaneMemories(format, lanes, beat_words, scratch_reads=scratch_reads, **depths)
+        self.pes = pes = PEArray(format, lanes, multiplier, adder)
+        self.units = [activation(format) for _ in range(activation_units)]
+        scratch, queue, weight, bias = (
+            {f"{name}_depth": depths[f"{name}_depth"]} for name in ("scratch", "queue", "weight", "bias")
+        )
+        self.mac_engine = MACEngine(format, pes.add_latency + 1, **weight, **queue, **bias)
+        self.vector_engine = VectorEngine(
+            format, lanes, beat_words, units=activation_units, activation_latency=self.units[0].LATENCY,
+            multiply_latency=pes.multiply_latency, add_latency=pes.add_latency, **scratch, **queue,
+            scratch_reads=scratch_reads,
+        )  # fmt: skip
+        flags = ("mac_done", "vector_done", "mac_busy", "vector_busy", "mac_phase", "progress")
+        super().__init__(
+            {name: Out(1) for name in flags}
+            | {f"{name}_status": Out(Status) for name in ("mac", "vector", "load", "read")}
+            | {
+                "mac": In(stream.Signature(instruction_layout(Opcode.MAC))),
+                "vector": In(stream.Signature(instruction_layout(Opcode.VECTOR))),
+                "scalars": In(stream.Signature(Scalar(format))),
+                "parameters": In(data.ArrayLayout(format.width, PARAMETERS)),
+                "load": In(stream.Signature(LaneWrite(format, lanes, beat_words))),
+                "read": In(stream.Signature(LaneRead())),
+                "read_data": Out(vector_layout(format, lanes)),
+                "hold": In(1),
+                "shares": In(Shares()),
+                "cycle": Out(Cycle),
+                "activations": Out(range(activation_units + 1)),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Connect the engines to the PEs and the memories."""
+        m = Module()
+        m.submodules.memories, m.submodules.pes = memories, pes = self.memories, self.pes
+        m.submodules.mac, m.submodules.vector = mac, vector = self.mac_engine, self.vector_engine
+        m.submodules.slots = slots = SlotScheduler()
+        wiring.connect(m, wiring.flipped(self.mac), mac.i)
+        wiring.connect(m, wiring.flipped(self.scalars), mac.scalars)
+        wiring.connect(m, wiring.flipped(self.vector), vector.i)
+        wiring.connect(m, vector.results, memories.scratch)
+        if vector.scratch_reads == 2:
+            wiring.connect(m, vector.scratch_b, memories.scratch_b)
+        m.d.comb += [
+            vector.parameters.eq(self.parameters),
+            vector.hold.eq(self.hold),
+            slots.shares.eq(self.shares),
+            vector.pes_free.eq(slots.elementwise),
+            mac.pes_free.eq(~vector.issue_pe & ~self.hold & Mux(mac.step.backward, slots.backward, slots.forward)),
+            self.mac_status.eq(mac.status),
+            self.vector_status.eq(vector.status),
+            self.mac_done.eq(mac.done),
+            self.vector_done.eq(vector.done),
+            self.mac_busy.eq(mac.busy),
+            self.vector_busy.eq(vector.busy),
+            self.mac_phase.eq(mac.active),
+            self.activations.eq(vector.activations),
+        ]
+        self._activate(m, pes, vector)
+        reads_queue = self._share_ports(m, memories, mac, vector)
+        self._operate(m, memories, pes, mac, vector)
+        beyond_scratch = self._load(m, memories, vector)
+        self._check(m, memories, beyond_scratch)
+        self._classify(m, mac, vector, reads_queue)
+        return m
+
+    def _activate(self, m, pes, vector):
+        """Give each activation unit a lane's word; give every PE the result that may be its own, and loaded words."""
+        for n, unit in enumerate(self.units):
+            m.submodules[f"activation_{n}"] = unit
+            m.d.comb += [unit.a.eq(vector.to_activate[n]), unit.b.eq(vector.to_pack[n])]
+            m.d.comb += unit.function.eq(vector.function)
+        m.d.comb += [
+            Cat(pes.activated).eq(Cat(unit.z for unit in self.units).replicate(vector.groups)),
+            pes.outside.eq(self.load.p.data),
+            pes.output_select.eq(vector.output_select),
+            vector.result.eq(pes.result),
+        ]
+
+    def _share_ports(self, m, memories, mac, vector):
+        """Give the read ports that several want to one of them."""
+        request = self.read.p
+        from_queue, reads_queue = Signal(), Signal()
+        m.d.comb += reads_queue.eq(self.read.valid & (request.memory == Memory.QUEUE) & ~vector.queue.en)
+        shared = {"scratch_a": (vector.scratch_a, 0), "queue": (vector.queue, mac.issue & mac.uses_queue)}
+        for (name, (first, by_mac)), number in zip(shared.items(), (Memory.SCRATCH, Memory.QUEUE), strict=True):
+            port = getattr(memories, name)
+            mine = self.read.valid & (request.memory == number) & ~first.en
+            m.d.comb += [
+                first.data.eq(port.data),
+                port.en.eq(first.en | mine | by_mac),
+                port.addr.eq(Mux(first.en, first.addr, Mux(mine, request.address, mac.step.queue))),
+            ]
+            with m.If(request.memory == number):
+                m.d.comb += self.read.ready.eq(~first.en)
+        with m.If((request.memory != Memory.SCRATCH) & (request.memory != Memory.QUEUE)):
+            m.d.comb += self.read.ready.eq(1)
+        m.d.sync += from_queue.eq(request.memory == Memory.QUEUE)
+        m.d.comb += [
+            self.read_data.eq(Mux(from_queue, memories.queue.data, memories.scratch_a.data)),
+            mac.queue_free.eq(~vector.queue.en & ~reads_queue),
+        ]
+        return vector.queue.en | reads_queue
+
+    def _operate(self, m, memories, pes, mac, vector):
+        """Send operands of the operation issued in the cycle before to the PEs, and sums to the queue."""
+        step = mac.step
+        issued, operation = Signal(), Signal(Operation(), reset_less=True)
+        scalar = Signal(pes.scalar.shape(), reset_less=True)
+        narrow, high = Signal(reset_less=True), Signal(reset_less=True)
+        m.d.sync += issued.eq(mac.issue)
+        with m.If(mac.issue):
+            m.d.sync += [operation.mac.eq(1), scalar.eq(step.value)]
+            m.d.sync += [operation[name].eq(step[name]) for name in ("begins", "biased", "empty")]
+            m.d.sync += [narrow.eq(step.narrow), high.eq(step.high)]
+        m.d.comb += [
+            memories.weights.addr.eq(step.weight),
+            memories.weights.en.eq(mac.issue),
+            memories.bias.addr.eq(step.bias),
+            memories.bias.en.eq(mac.issue & step.begins),
+            *(pes.weight[n].eq(_weight(word, narrow, high)) for n, word in enumerate(memories.weights.data)),
+            pes.scalar.eq(scalar),
+            pes.partial.eq(memories.queue.data),
+            pes.bias.eq(memories.bias.data),
+            pes.a.eq(vector.a),
+            pes.b.eq(vector.b),
+            pes.operation.eq(Mux(issued, operation, vector.operation)),
+            memories.sums.addr.eq(mac.write_address),
+            memories.sums.data.eq(pes.sum),
+            memories.sums.en.eq(mac.write),
+        ]
+
+    def _load(self, m, memories, vector):
+        """Send writes from outside to their memory; give whether one is beyond the end of the scratch memory."""
+        load, to_scratch = self.load, self.load.p.memory == Memory.SCRATCH
+        beyond = load.valid & to_scratch & (load.p.address >= memories.depths["scratch_a"])
+        m.d.comb += [
+            memories.load.p.eq(load.p),
+            memories.load.valid.eq(load.valid & ~to_scratch),
+            vector.outside.p.eq(load.p),
+            vector.outside.valid.eq(load.valid & to_scratch),
+            load.ready.eq(Mux(to_scratch, vector.outside.ready, memories.load.ready)),
+        ]
+        with m.If(beyond):
+            m.d.comb += vector.outside.p.enable.eq(0)
+        return beyond
+
+    def _check(self, m, memories, beyond_scratch):
+        """Remember what was asked for and does not exist."""
+        with m.If(self.load_status == Status.IDLE):
+            with m.If(memories.no_memory):
+                m.d.sync += self.load_status.eq(Status.BAD_FIELD)
+            with m.Elif(memories.no_address | beyond_scratch):
+                m.d.sync += self.load_status.eq(Status.BAD_ADDRESS)
+        request = self.read.p
+        with m.If(self.read.valid & self.read.ready & (self.read_status == Status.IDLE)):
+            beyond = Const(0)
+            for number, name in ((Memory.SCRATCH, "scratch_a"), (Memory.QUEUE, "queue")):
+                beyond |= (request.memory == number) & (request.address >= memories.depths[name])
+            with m.If((request.memory != Memory.SCRATCH) & (request.memory != Memory.QUEUE)):
+                m.d.sync += self.read_status.eq(Status.BAD_FIELD)
+            with m.Elif(beyond):
+                m.d.sync += self.read_status.eq(Status.BAD_ADDRESS)
+
+    def _classify(self, m, mac, vector, queue_taken):
+        """Say what the PEs did, or why they did nothing."""
+        with m.If(mac.issue):
+            m.d.comb += self.cycle.eq(Cycle.MAC)
+        with m.Elif(vector.issue_pe):
+            m.d.comb += self.cycle.eq(Cycle.ELEMENTWISE)
+        with m.Elif(vector.waiting | (mac.ready & ~self.hold)):
+            m.d.comb += self.cycle.eq(Cycle.SHARE)
+        with m.Elif(mac.waiting & mac.uses_queue & queue_taken):
+            m.d.comb += self.cycle.eq(Cycle.QUEUE_PORT)
+        with m.Elif(mac.waiting):
+            m.d.comb += self.cycle.eq(Cycle.HAZARD)
+        with m.Elif(mac.active):
+            m.d.comb += self.cycle.eq(Cycle.BROADCAST_EMPTY)
+        with m.Else():
+            m.d.comb += self.cycle.eq(Cycle.NO_MAC)
+        moves = [(s.valid & s.ready) for s in (self.mac, self.vector, self.scalars, self.load, self.read)]
+        m.d.comb += self.progress.eq(Cat(moves).any() | mac.issue | vector.issue | vector.activations.any())
+
+
+def _weight(word, narrow, high):
+    """Give a lane's weight: a word of the memory, or if it is `narrow` a half of it as the upper half of the weight.
+
+    The multiplier's operand register follows. The choice between the two halves, and that between weight and element,
+    are one LUT.
+    """
+    half = len(word) // 2
+    return Mux(narrow, Cat(C(0, half), Mux(high, word[half:], word[:half])), word)

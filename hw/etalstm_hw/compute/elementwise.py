@@ -1,0 +1,395 @@
+"""The VECTOR engine: element-wise work on the PEs and the activation units of a channel."""
+
+from amaranth.hdl import C, Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, enum, memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from etalstm_hw.compute.elements import ElementLoop, is_function
+from etalstm_hw.compute.pe import Operation, Output
+from etalstm_hw.contract import PARAMETERS, FloatFormat, Opcode, Source, Status, VectorOp
+from etalstm_hw.contract import activation_tables as tables
+from etalstm_hw.fp.format import Float
+from etalstm_hw.stream import LaneWrite, instruction_layout, vector_layout
+
+_FUNCTIONS = {
+    VectorOp.SIGMOID: tables.SIGMOID,
+    VectorOp.TANH: tables.TANH,
+    VectorOp.PACK: tables.PACK,
+}
+
+
+class Arrival(data.StructLayout):
+    """A result on its way to the scratch memory.
+
+    Members
+    -------
+    output : where it comes from, an :class:`~etalstm_hw.compute.pe.Output`
+    group : which lanes an activation is for
+    address : where it goes
+    end : the last one of an instruction
+    """
+
+    def __init__(self, address_bits, groups):
+        group_bits = (groups - 1).bit_length()
+        super().__init__({"output": Output, "group": group_bits, "address": address_bits, "end": 1})
+
+
+class Lanes(enum.Enum, shape=2):
+    """In which lanes a result is written: in all, or by what a is there."""
+
+    ALL = 0
+    NONZERO = 1
+    ZERO = 2
+    POSITIVE = 3  # the sign is +, and it is not 0
+
+
+_LANES = {
+    VectorOp.SELECT: Lanes.NONZERO,
+    VectorOp.SELECT_ZERO: Lanes.ZERO,
+    VectorOp.ADD_POSITIVE: Lanes.POSITIVE,
+}
+
+
+def _is_written(which, word):
+    """Tell whether a lane whose operand a is `word` writes its result."""
+    nonzero = ~word.is_zero
+    return (which == Lanes.ALL) | Mux(which == Lanes.ZERO, ~nonzero, nonzero & ~((which == Lanes.POSITIVE) & word.sign))
+
+
+class VectorEngine(wiring.Component):
+    """Executes VECTOR instructions in order, one element a cycle, σ, tanh and PACK one every ``lanes / units`` cycles.
+
+    The activation units pack, too. So σ, tanh and PACK are called activations here; PACK has a second operand.
+
+    An element's operands are read in the cycle of its issue, and are there in the next one. With one read port of the
+    scratch memory, b is read one cycle before the issue: an element whose b is a scratch word takes two cycles. An
+    element of two parameters always takes two. From issue to write it takes
+
+    - a product: ``multiply_latency + 1`` cycles;
+    - a sum, a difference, or a selection, which adds nothing to b: ``add_latency + 1`` cycles. Some of these are
+      written only in lanes whose a is of some kind, see :class:`Lanes`;
+    - an activation: ``activation_latency + 2`` to ``activation_latency + 1 + lanes / units`` cycles. Each of its writes
+      has ``units`` lanes.
+
+    The results pass the PEs' output MUXes, which this engine sets.
+    Writes keep the order of the elements: an element that would overtake another one waits. In ``serial`` instructions
+    each run of the inner loop waits until nothing is in flight. There is no other interlock: the instruction's waits
+    have to see to it that its operands are written. Reset forgets everything.
+    ::
+
+        i ─► loop ─► element ─► issue ─┬─► PEs ──────────────────────────────────┬─output MUX─► results
+                                       └─► vector ─│─► lanes in groups ─► units ─┤
+        cycle                          0           1..2                 outside ─┘
+
+    Parameters
+    ----------
+    format : FloatFormat
+        Number format.
+    lanes, beat_words : int
+        Words of a vector, and of a beat from outside.
+    units, activation_latency : int
+        Activation units, a number that divides lanes; cycles from their operands to their results.
+    multiply_latency, add_latency : int
+        Cycles from operands to results in the PEs.
+    scratch_depth, queue_depth : int
+        Vectors of the memories.
+
+    Members
+    -------
+    i : :py:`In(stream.Signature(instruction_layout(Opcode.VECTOR)))`
+        Instructions.
+    parameters : :py:`In(data.ArrayLayout(format.width, PARAMETERS))`
+        Values of ``Source.PARAMETER``.
+    hold : :py:`In(1)`
+        Issue nothing in this cycle.
+    pes_free : :py:`In(1)`
+        An element may use the PEs in this cycle.
+    waiting : :py:`Out(1)`
+        An element lacks nothing but the PEs.
+    scratch_a, scratch_b, queue : :py:`In(memory.ReadPort.Signature(...))`
+        Read ports; an enable takes the port for that cycle. There is no ``scratch_b`` if ``scratch_reads`` is 1.
+    issue, issue_pe : :py:`Out(1)`
+        An element, one for the PEs, is issued in this cycle.
+    operation : :py:`Out(Operation())`
+        What the PEs do with the operands issued in the cycle before.
+    a, b : :py:`Out(vector_layout(format, lanes))`
+        These operands.
+    to_activate, to_pack, function : :py:`Out(vector_layout(format, units))`, twice, :py:`Out(2)`
+        Operands of the activation units, the second ones for PACK, and what they compute, see :mod:`.fp.tables`.
+    output_select : :py:`Out(Output)`
+        What the PEs' output MUXes are to pass on in this cycle: what arrives, or else what is written from outside.
+    result : :py:`In(vector_layout(format, lanes))`
+        What they pass on.
+    outside : :py:`In(stream.Signature(LaneWrite(format, lanes, beat_words)))`
+        Other writes of the scratch memory, which wait for a cycle without a result. ``memory`` and ``data`` are not
+        looked at: the data go to the PEs' output MUXes.
+    results : :py:`In(memory.WritePort.Signature(...))`
+        The scratch memory's write port.
+    activations : :py:`Out(range(units + 1))`
+        Values that enter the activation units in this cycle.
+    done : :py:`Out(1)`
+        With an instruction's last write.
+    busy : :py:`Out(1)`
+        Anything is left to do.
+    status : :py:`Out(Status)`
+        See :class:`ElementLoop`.
+    """
+
+    def __init__(
+        self, format: FloatFormat, lanes, beat_words, *, units, activation_latency, multiply_latency, add_latency,
+        scratch_depth, queue_depth, scratch_reads=2,
+    ):  # fmt: skip
+        self.format, self.lanes, self.beat_words, self.units = format, lanes, beat_words, units
+        if lanes % units:
+            raise ValueError(f"the number of activation units must divide lanes ({lanes}), got {units}")
+        self.groups, self.activation_latency = lanes // units, activation_latency
+        self.multiply_latency, self.add_latency = multiply_latency, add_latency
+        self.scratch_depth, self.queue_depth, self.scratch_reads = scratch_depth, queue_depth, scratch_reads
+        vector, address = vector_layout(format, lanes), (scratch_depth - 1).bit_length()
+
+        def read_port(depth):
+            return In(memory.ReadPort.Signature(addr_width=(depth - 1).bit_length(), shape=vector))
+
+        super().__init__(
+            {name: Out(1) for name in ("issue", "issue_pe", "waiting", "done", "busy")}
+            | {
+                "i": In(stream.Signature(instruction_layout(Opcode.VECTOR))),
+                "parameters": In(data.ArrayLayout(format.width, PARAMETERS)),
+                "hold": In(1),
+                "pes_free": In(1),
+                "scratch_a": read_port(scratch_depth),
+                "queue": read_port(queue_depth),
+                "operation": Out(Operation()),
+                "a": Out(vector),
+                "b": Out(vector),
+                "to_activate": Out(vector_layout(format, units)),
+                "to_pack": Out(vector_layout(format, units)),
+                "function": Out(2),
+                "output_select": Out(Output),
+                "result": In(vector),
+                "outside": In(stream.Signature(LaneWrite(format, lanes, beat_words))),
+                "results": In(memory.WritePort.Signature(addr_width=address, shape=vector, granularity=1)),
+                "activations": Out(range(units + 1)),
+                "status": Out(Status),
+            }
+            | ({"scratch_b": read_port(scratch_depth)} if scratch_reads == 2 else {})
+        )
+
+    def elaborate(self, platform):
+        """Issue elements; send operands to where they are used; collect results."""
+        m = Module()
+        m.submodules.loop = loop = ElementLoop(scratch_depth=self.scratch_depth, queue_depth=self.queue_depth)
+        wiring.connect(m, wiring.flipped(self.i), loop.i)
+        element = loop.o.p
+        activation, select = Signal(), Signal()
+        m.d.comb += [
+            self.status.eq(loop.status),
+            activation.eq(is_function(element.op) | (element.op == VectorOp.PACK)),
+            select.eq((element.op == VectorOp.SELECT) | (element.op == VectorOp.SELECT_ZERO)),
+            self.issue.eq(loop.o.valid & loop.o.ready),
+            self.issue_pe.eq(self.issue & ~activation),
+        ]
+        arrival = Arrival(len(self.results.addr), self.groups)
+        may_read, has_read = Signal(), Signal()
+        scratch = (self._read_one_by_one, self._read_at_once)[self.scratch_reads - 1]
+        reads = (loop.o.valid & may_read, ~is_function(element.op))
+        m.d.comb += has_read.eq(scratch(m, element, *reads) & self._read_parameters(m, element, *reads))
+        self._read(m, element, select)
+        group_issue, group = self._activate(m, element, self.issue & activation, arrival)
+        in_flight, *arriving = self._arrive(
+            m, element, activation, select, group_issue, group, arrival, loop.o, may_read, has_read
+        )
+        self._write(m, arriving, element)
+        m.d.comb += self.busy.eq(self.i.valid | loop.o.valid | in_flight)
+        return m
+
+    def _read_at_once(self, m, element, may_read, has_b):
+        """Read both operands in the cycle of issue; nothing has to be read before."""
+        self._scratch_words = self.scratch_a.data, self.scratch_b.data
+        m.d.comb += [
+            self.scratch_a.addr.eq(element.a),
+            self.scratch_b.addr.eq(element.b),
+            self.scratch_a.en.eq(self.issue & (element.a_source == Source.SCRATCH)),
+            self.scratch_b.en.eq(self.issue & (element.b_source == Source.SCRATCH)),
+        ]
+        return Const(1)
+
+    def _read_one_by_one(self, m, element, may_read, has_b):
+        """Read the second operand in a cycle before the issue and keep it; give whether that is done."""
+        b_scratch, reads, read, arrives = (Signal() for _ in range(4))
+        kept = Signal(vector_layout(self.format, self.lanes), reset_less=True)
+        self._scratch_words = self.scratch_a.data, kept
+        m.d.comb += [
+            b_scratch.eq((element.b_source == Source.SCRATCH) & has_b),
+            reads.eq(may_read & b_scratch & ~read),
+            self.scratch_a.addr.eq(Mux(reads, element.b, element.a)),
+            self.scratch_a.en.eq(reads | (self.issue & (element.a_source == Source.SCRATCH))),
+        ]
+        m.d.sync += [arrives.eq(reads), read.eq((read | reads) & ~self.issue)]
+        with m.If(arrives):
+            m.d.sync += kept.eq(self.scratch_a.data)
+        return ~b_scratch | read
+
+    def _read_parameters(self, m, element, may_read, has_b):
+        """Look up one parameter a cycle: of two, b's in a cycle before the issue; give whether that is done."""
+        self._constants = [Signal(self.format.width, name=f"parameter_{n}", reset_less=True) for n in "ab"]
+        both, reads, read, word = Signal(), Signal(), Signal(), Signal(self.format.width)
+        of_a = element.a_source == Source.PARAMETER
+        number = Mux(of_a & ~reads, element.a, element.b)[: PARAMETERS.bit_length() - 1]
+        m.d.comb += [
+            both.eq(of_a & (element.b_source == Source.PARAMETER) & has_b),
+            reads.eq(may_read & both & ~read),
+            word.eq(self.parameters[number]),
+        ]
+        m.d.sync += read.eq((read | reads) & ~self.issue)
+        with m.If(self.issue):
+            m.d.sync += self._constants[0].eq(word)
+        with m.If(reads | ~both):
+            m.d.sync += self._constants[1].eq(word)
+        return ~both | read
+
+    def _read(self, m, element, select):
+        """One cycle after the issue choose the operands and tell the PEs what to do with them."""
+        a_source, b_scratch = Signal(2, reset_less=True), Signal(reset_less=True)
+        op = element.op
+        m.d.comb += [
+            self.queue.addr.eq(element.a),
+            self.queue.en.eq(self.issue & (element.a_source == Source.QUEUE)),
+        ]
+        m.d.sync += self.operation.eq(0)
+        with m.If(self.issue):
+            m.d.sync += [
+                a_source.eq(element.a_source),
+                b_scratch.eq(element.b_source == Source.SCRATCH),
+                self.operation.multiply.eq(op == VectorOp.MULTIPLY),
+                self.operation.subtract.eq(op == VectorOp.SUBTRACT),
+                self.operation.empty.eq(select),
+            ]
+        wide = [word.replicate(self.lanes) for word in self._constants]
+        with m.Switch(a_source):
+            with m.Case(Source.SCRATCH):
+                m.d.comb += self.a.eq(self._scratch_words[0])
+            with m.Case(Source.QUEUE):
+                m.d.comb += self.a.eq(self.queue.data)
+            with m.Default():
+                m.d.comb += self.a.eq(wide[0])
+        m.d.comb += self.b.eq(Mux(b_scratch, self._scratch_words[1], wide[1]))
+
+    def _activate(self, m, element, issue, arrival):
+        """Hold a vector while its lanes pass the units, group by group, and say what arrives and when it set out."""
+        read, function, running = Signal(), Signal.like(self.function, reset_less=True), Signal()
+        wide = self.lanes * self.format.width
+        vector, second = Signal(wide, reset_less=True), Signal(wide, reset_less=True)
+        group = Signal(range(self.groups), reset_less=True)
+        waiting, current, following = Signal(arrival), Signal(arrival), Signal(arrival)
+        m.d.sync += read.eq(issue)
+        with m.If(issue):
+            m.d.sync += [waiting.address.eq(element.d), waiting.end.eq(element.end)]
+            with m.Switch(element.op):
+                for op, number in _FUNCTIONS.items():
+                    with m.Case(op):
+                        m.d.sync += function.eq(number)
+        with m.If(running):
+            m.d.sync += group.eq(group + 1)
+            with m.If(group == self.groups - 1):
+                m.d.sync += running.eq(0)
+        with m.If(read):
+            m.d.sync += [vector.eq(self.a), second.eq(self.b), self.function.eq(function)]
+            m.d.sync += [current.eq(waiting), group.eq(0), running.eq(1)]
+
+        m.d.comb += [
+            Cat(self.to_activate).eq(vector.word_select(group, self.units * self.format.width)),
+            Cat(self.to_pack).eq(second.word_select(group, self.units * self.format.width)),
+            following.output.eq(Output.ACTIVATION),
+            following.group.eq(group),
+            following.address.eq(current.address),
+            following.end.eq(current.end & (group == self.groups - 1)),
+            self.activations.eq(Mux(running, self.units, 0)),
+        ]
+        self._vector_waits = read
+        return running, following
+
+    def _arrive(self, m, element, activation, select, group_issue, group, arrival, elements, may_read, has_read):
+        """Let each result set out so that it arrives on time; hold an element that would overtake another."""
+        product, total = self.multiply_latency + 1, self.add_latency + 1
+        unit = self.activation_latency
+        first, last = unit + 2, unit + 1 + self.groups
+        longest = max(product, total, last)
+        in_flight = Signal()
+        horizon = Signal(range(longest + 1))  # cycles until the last write that is on its way
+        pause = Signal(range(self.groups + 1))  # cycles until the activation units can take a vector
+        sums = (VectorOp.ADD, VectorOp.SUBTRACT, VectorOp.ADD_POSITIVE)
+        arithmetic = element.op.matches(*sums) | select
+        earliest, latest = Signal.like(horizon), Signal.like(horizon)
+        ready, kept_from_pes = Signal(), Signal()
+        m.d.comb += [
+            earliest.eq(Mux(activation, first, Mux(arithmetic, total, product))),
+            latest.eq(Mux(activation, last, earliest)),
+            may_read.eq(~(element.after & in_flight) & ~self.hold),
+            ready.eq((earliest > horizon) & ~(activation & (pause != 0)) & may_read & has_read),
+            kept_from_pes.eq(~self.pes_free & ~activation),
+            elements.ready.eq(ready & ~kept_from_pes),
+            self.waiting.eq(elements.valid & ready & kept_from_pes),
+        ]
+        m.d.sync += [horizon.eq(Mux(horizon == 0, 0, horizon - 1)), pause.eq(Mux(pause == 0, 0, pause - 1))]
+        with m.If(self.issue):
+            m.d.sync += horizon.eq(latest - 1)
+            with m.If(activation):
+                m.d.sync += pause.eq(self.groups - 1)
+
+        setting_out = Signal(arrival)
+        m.d.comb += [
+            setting_out.output.eq(Mux(arithmetic, Output.SUM, Output.PRODUCT)),
+            setting_out.address.eq(element.d),
+            setting_out.end.eq(element.end),
+        ]
+        starts = {total: self.issue_pe & arithmetic, product: self.issue_pe & ~arithmetic}
+        valid = Signal(max(product, total, unit))
+        stages = [Signal(arrival, name=f"arrival_{n}", reset_less=True) for n in range(len(valid))]
+        for n, stage in enumerate(stages):
+            older = stages[n + 1] if n + 1 < len(stages) else arrival.const({})
+            m.d.sync += [stage.eq(older), valid[n].eq(valid[n + 1] if n + 1 < len(stages) else 0)]
+            with m.If(starts.get(n + 1, 0)):
+                m.d.sync += [stage.eq(setting_out), valid[n].eq(1)]
+            if n + 1 == unit:
+                with m.If(group_issue):
+                    m.d.sync += [stage.eq(group), valid[n].eq(1)]
+        m.d.comb += in_flight.eq(valid.any() | self._vector_waits | group_issue)
+        return in_flight, valid[0], stages[0]
+
+    def _write(self, m, arriving, element):
+        """Write what arrives, in the lanes that it is for, or else what comes from outside."""
+        valid, arrival = arriving
+        which = Signal(Lanes, reset_less=True)
+        with m.If(self.issue):
+            m.d.sync += which.eq(Lanes.ALL)
+            for op, lanes in _LANES.items():
+                with m.If(element.op == op):
+                    m.d.sync += which.eq(lanes)
+        # With the kind in two bits, a lane's decision takes no more LUTs than it would without POSITIVE.
+        words = [Float(self.format)(self.a[n]) for n in range(self.lanes)]
+        selected = Cat(_is_written(which, word) for word in words)
+        for n in range(self.add_latency):  # to the cycle in which the sum is there
+            mask = Signal(self.lanes, name=f"mask_{n}", reset_less=True)
+            m.d.sync += mask.eq(selected)
+            selected = mask
+
+        groups = Cat((arrival.group == n).replicate(self.units) for n in range(self.groups))
+        beats = Cat(enable.replicate(self.beat_words) for enable in self.outside.p.enable)
+        m.d.comb += [
+            self.output_select.eq(Mux(valid, arrival.output, Output.OUTSIDE)),
+            self.results.data.eq(self.result),
+            self.results.addr.eq(Mux(valid, arrival.address, self.outside.p.address)),
+            self.outside.ready.eq(~valid),
+            self.done.eq(valid & arrival.end),
+        ]
+        written = {
+            Output.PRODUCT: C(-1, self.lanes),
+            Output.SUM: selected,
+            Output.ACTIVATION: groups,
+            Output.OUTSIDE: beats & self.outside.valid.replicate(self.lanes),
+        }
+        with m.Switch(self.output_select):
+            for output, lanes in written.items():
+                with m.Case(output):
+                    m.d.comb += self.results.en.eq(lanes)

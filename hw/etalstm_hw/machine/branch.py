@@ -1,0 +1,170 @@
+"""A branch of the tree: some channels, and the registers between them and the middle of the machine."""
+
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from etalstm_hw.axi.axi import AXI4
+from etalstm_hw.config import Config
+from etalstm_hw.contract import BINARY32, PARAMETERS
+from etalstm_hw.contract.distance import LEAF_STAGES, TRUNK_STAGES
+from etalstm_hw.machine.channel import ENGINES, Channel
+from etalstm_hw.machine.counters import Activity, activity_of
+from etalstm_hw.machine.faults import Fault, Faults
+from etalstm_hw.machine.tree import delayed
+from etalstm_hw.stream import Place, Shares, Windows
+
+
+class Orders(data.StructLayout):
+    """What the middle decides in each cycle: reset, abort, and whether an instruction or a scalar goes out."""
+
+    def __init__(self):
+        super().__init__(dict.fromkeys(("reset", "abort", "instruction", "scalar"), 1))
+
+
+class Payload(data.StructLayout):
+    """What goes to the channels of a branch.
+
+    Members
+    -------
+    instruction, scalar : valid if the orders say so
+    stored_by_all : instructions that the STORE engine of every channel has completed
+    windows, place, parameters, shares : constant while a program runs; the place is the first channel's
+    """
+
+    def __init__(self, config: Config, channel: wiring.Signature):
+        streams = {"instruction": "i", "scalar": "scalars"}
+        super().__init__(
+            {name: channel.members[member].signature.members["payload"].shape for name, member in streams.items()}
+            | {
+                "stored_by_all": channel.members["stored_by_all"].shape,
+                "windows": Windows(config.address_bits),
+                "place": Place(config.address_bits),
+                "parameters": data.ArrayLayout(BINARY32.width, PARAMETERS),
+                "shares": Shares(),
+            }
+        )
+
+
+class Report(data.StructLayout):
+    """What comes back from the channels of a branch.
+
+    Members
+    -------
+    rooms, scalar_room : every channel has room, see :class:`Channel`
+    busy, dma_busy, progress : one at least
+    stored : a bit for each channel whose STORE engine has completed an instruction
+    """
+
+    def __init__(self, channels: int):
+        super().__init__(
+            {"rooms": len(ENGINES), "scalar_room": 1, "busy": 1, "dma_busy": 1, "progress": 1, "stored": channels}
+        )
+
+
+class Branch(wiring.Component):
+    """Channels, with a trunk and leaves of registers to and from them; see :mod:`etalstm_hw.machine.tree`.
+
+    Every member but ``axi`` is ``distance.STAGES`` cycles away from the channels. The channels' reset is an order,
+    so that it stays in order with instructions and scalars. It is set until the first order arrives.
+
+    Parameters
+    ----------
+    config : Config
+    channels : int
+        How many there are, at most ``tree.FAN_OUT``.
+    channel : callable
+        Makes a channel of a configuration.
+
+    Members
+    -------
+    orders : :py:`In(Orders())`
+    payload : :py:`In(Payload(...))`
+    report : :py:`Out(Report(channels))`
+    fault : :py:`Out(Fault())`                 of the first channel that has one
+    activity : :py:`Out(Activity(...))`        what the channels did, for the counters
+    axi : :py:`Out(AXI4(...)).array(channels)`
+    """
+
+    def __init__(self, config: Config, channels: int, *, channel=Channel):
+        self._config, self._channels = config, [channel(config) for _ in range(channels)]
+        super().__init__(
+            {
+                "orders": In(Orders(), init={"reset": 1}),
+                "payload": In(Payload(config, self._channels[0].signature)),
+                "report": Out(Report(channels)),
+                "fault": Out(Fault()),
+                "activity": Out(Activity(channels, config.activation_units)),
+                "axi": Out(AXI4(config.address_bits, config.beat_bits)).array(channels),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Down the trunk and into the leaves; out of the leaves, joined, and up the trunk."""
+        m = Module()
+        orders = delayed(m, self.orders, TRUNK_STAGES, name="orders", init={"reset": 1})
+        payload = delayed(m, self.payload, TRUNK_STAGES, name="payload", reset_less=True)
+        m.submodules.faults = faults = Faults(len(self._channels))
+        reports = []
+        for number, channel in enumerate(self._channels):
+            order = delayed(m, orders, LEAF_STAGES, name=f"order{number}_", init={"reset": 1})
+            message = delayed(m, payload, LEAF_STAGES, name=f"message{number}_", reset_less=True)
+            self._place(m, number, channel, order.reset)
+            self._tell(m, number, channel, order, message)
+            reports.append(delayed(m, self._listen(m, number, channel), LEAF_STAGES, name=f"report{number}_"))
+            m.d.comb += [
+                faults.channels[number][name].eq(getattr(channel, name)) for name in ("status", "engine", "completed")
+            ]
+            connect(m, channel.axi, flipped(self.axi[number]))
+        report = delayed(m, self._join(m, reports), TRUNK_STAGES, name="joined")
+        # The first fault, and the sums of what the channels did, are in a register of the trunk already.
+        fault = delayed(m, faults.fault, TRUNK_STAGES - 1, name="fault")
+        activity = activity_of(m, self._channels, self._config.activation_units)
+        m.d.comb += [
+            self.report.eq(report),
+            self.fault.eq(fault),
+            self.activity.eq(delayed(m, activity, TRUNK_STAGES - 1, name="activity", reset_less=True)),
+        ]
+        return m
+
+    def _place(self, m, number, channel, reset):
+        """Give a channel a domain whose reset comes from its leaf."""
+        domain = f"leaf{number}"
+        m.domains += ClockDomain(domain, local=True)
+        m.d.comb += [ClockSignal(domain).eq(ClockSignal()), ResetSignal(domain).eq(reset)]
+        m.submodules[f"channel{number}"] = DomainRenamer(domain)(channel)
+
+    def _tell(self, m, number, channel, order, message):
+        """Connect what a channel takes; it has said that it has room for whatever comes."""
+        m.d.comb += [
+            channel.abort.eq(order.abort),
+            channel.i.valid.eq(order.instruction),
+            channel.i.p.eq(message.instruction),
+            channel.scalars.valid.eq(order.scalar),
+            channel.scalars.p.eq(message.scalar),
+            *(
+                getattr(channel, name).eq(message[name])
+                for name in ("stored_by_all", "windows", "parameters", "shares")
+            ),
+            channel.place.eq(message.place),
+            channel.place.position.eq(message.place.position + number),
+        ]
+
+    def _listen(self, m, number, channel):
+        """Collect what a channel says, with the layout of a branch of one."""
+        said = Signal(Report(1), name=f"said{number}")
+        names = ("rooms", "scalar_room", "busy", "dma_busy", "progress")
+        m.d.comb += [*(said[name].eq(getattr(channel, name)) for name in names), said.stored.eq(channel.store_done)]
+        return said
+
+    def _join(self, m, reports):
+        """Join what the channels say."""
+        joined = Signal(Report(len(reports)))
+        for name in ("busy", "dma_busy", "progress"):
+            m.d.comb += joined[name].eq(Cat(report[name] for report in reports).any())
+        m.d.comb += [
+            joined.rooms.eq(Cat(Cat(report.rooms[n] for report in reports).all() for n in range(len(ENGINES)))),
+            joined.scalar_room.eq(Cat(report.scalar_room for report in reports).all()),
+            joined.stored.eq(Cat(report.stored for report in reports)),
+        ]
+        return joined

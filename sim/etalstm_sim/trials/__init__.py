@@ -1,0 +1,1 @@
+"""Long campaigns on the simulated machine: arithmetic, programs, faults, coverage, speed. Each has a command."""

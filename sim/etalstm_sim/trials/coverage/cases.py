@@ -1,0 +1,123 @@
+"""The handmade program with everything that can end a program, and with extreme values."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from etalstm_hw.contract import LOOP_DEPTH, MOST_GATES, OPCODE_BITS, Opcode, Status, VectorOp, encode, layout
+from etalstm_sim.simulation import Fault
+from etalstm_sim.trials.coverage.handmade import CASTED, JUNK, LAST, LOADED, LOGS, MAP, STORED, TRANSPOSED, Program
+
+UNKNOWN_OPCODE = 15
+LONG_BODY = 70  # instructions, more than the sequencer keeps
+_MOST_ROUNDS = 4095  # both counts of a VECTOR: then it takes millions of cycles
+_FAULTY_PAGES = {
+    Status.READ_ERROR: (None, LOADED, CASTED, MAP),  # of the program, LOAD, CAST, LOAD_ROWS
+    Status.WRITE_ERROR: (STORED, TRANSPOSED),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, and what happens to it.
+
+    Members
+    -------
+    name : str
+    words : list of int
+    status : Status
+        With which it has to end.
+    fault : Fault or None
+        What a page of the memory answers.
+    page : int or None
+        Which one, in the first channel's window; None: that of the program.
+    damaged : int or None
+        Number of an instruction whose check has a bit turned over.
+    """
+
+    name: str
+    words: list[int]
+    status: Status
+    fault: Fault | None = None
+    page: int | None = None
+    damaged: int | None = None
+
+
+def cases(program: Program) -> Iterator[Case]:
+    """Give the program as it is, and with everything that ends a program, at each instruction that can cause it."""
+    yield Case("whole", program.words(), Status.DONE)
+    for status, changes in _wrong_fields(program).items():
+        for name, fields in changes.items():
+            yield Case(f"{status.name} of {name}", program.words(**{name: fields}), status)
+    for status, pages in _FAULTY_PAGES.items():
+        for page, fault in product(pages, (Fault.SUBORDINATE_ERROR, Fault.DECODE_ERROR)):
+            yield Case(f"{status.name} at page {page}, {fault.name}", program.words(), status, fault, page)
+    yield Case("long loops", _long_loops(), Status.DONE)
+    yield Case("silence", program.words(), Status.STUCK, Fault.NEVER, LAST)
+    yield Case("no HALT", program.words()[:-1], Status.TRUNCATED)
+    loop = encode(Opcode.LOOP, turns=1, length=1)
+    yield Case("HALT in a loop", [*program.words()[:-1], loop, program.words()[-1]], Status.BAD_FIELD)
+    unknown = [*program.words()[:-1], UNKNOWN_OPCODE]
+    yield Case("unknown opcode", unknown, Status.BAD_OPCODE)
+    for words in (program.words(), unknown):
+        for opcode, number in {word % (1 << OPCODE_BITS): n for n, word in enumerate(words)}.items():
+            yield Case(f"damaged opcode {opcode}", words, Status.BAD_CHECK, damaged=number)
+    yield Case("abort", program.words(last_vector={"outer": _MOST_ROUNDS, "inner": _MOST_ROUNDS}), Status.ABORTED)
+
+
+def extremes(program: Program) -> Iterator[list[int]]:
+    """Give programs in which one field has all bits set."""
+    for name, (opcode, fields) in program.instructions.items():
+        for field, (_, width) in layout(opcode).items():
+            if field != "opcode" and fields.get(field) != (1 << width) - 1:
+                yield program.words(**{name: {field: (1 << width) - 1}})
+
+
+def transfers(program: Program) -> Iterator[list[int]]:
+    """Give programs of one instruction that reads or writes the memory."""
+    for name in ("load", "store", "transpose", "cast", "load_rows"):
+        opcode, fields = program.instructions[name]
+        yield [encode(opcode, **fields), encode(Opcode.HALT)]
+
+
+def _wrong_fields(program: Program) -> dict[Status, dict[str, dict[str, int]]]:
+    """Give a wrong field of an instruction of each opcode, by the status that it causes."""
+    address = (1 << layout(Opcode.LOAD)["address"][1]) - 1
+    lane_address = (1 << layout(Opcode.MAC)["weights"][1]) - 1
+    return {
+        Status.BAD_FIELD: {
+            "load": {"outer": 0},
+            "mac": {"tiles": 2},
+            "vector_ADD": {"op": len(VectorOp)},
+            "store": {"inner": 0},
+            "transpose": {"rows": 0},
+            "cast": {"gates": MOST_GATES + 1},
+            "load_rows": {"last_lanes": program.config.lanes + 1},
+            "loop3": {"turns": 0},
+        },
+        Status.BAD_ADDRESS: {
+            "load": {"address": address},
+            "mac": {"weights": lane_address},
+            "vector_ADD": {"d": lane_address},
+            "store": {"address": address},
+            "transpose": {"target": program.config.channels},
+            "cast": {"address": address},
+            "load_rows": {"map": address},
+        },
+        Status.OVERFLOW: {"compress": {"end": program.page(LOGS)}},
+        Status.BAD_STREAM: {
+            "decompress": {"address": program.page(JUNK)},
+            "cast_stream": {"address": program.page(JUNK)},
+        },
+    }
+
+
+def _long_loops() -> list[int]:
+    """Give a program with loops whose bodies are too long for the sequencer's buffer, which is read anew each turn.
+
+    There is a VECTOR in the body: to the watchdog, only engines make progress.
+    """
+    nothing = [encode(Opcode.ADVANCE)] * (LONG_BODY - 1)
+    body = [*nothing, encode(Opcode.VECTOR, op=VectorOp.ADD, outer=1, inner=1)]
+    loops = [encode(Opcode.LOOP, turns=2, length=LONG_BODY + LOOP_DEPTH - 1 - depth) for depth in range(LOOP_DEPTH)]
+    return [*body, *loops, *body, *body, encode(Opcode.HALT)]

@@ -1,0 +1,138 @@
+"""Bits that a machine's sizes, or the contract, keep as they are: toggles of which are not asked for."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from etalstm_hw.axi.axi import BURST_BEATS
+from etalstm_hw.config import Config
+from etalstm_hw.contract import PAGE_BYTES
+
+INSTRUCTIONS = 1 << 7  # bits of numbers of instructions above this are not asked for,
+COUNTED = 1 << 10  # nor those of counts above this: it would take long programs, which only repeat
+_PAGE = (PAGE_BYTES - 1).bit_length()
+
+
+def _bits_of(largest: int) -> range:
+    return range(largest.bit_length())
+
+
+def _beat_bits(config: Config) -> int:
+    return (config.beat_bytes - 1).bit_length()
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Signals of which only some bits can toggle.
+
+    Members
+    -------
+    signals : re.Pattern
+        Their names, or what comes last in them, behind the module's.
+    reach : function
+        From a configuration to the bits that can.
+    reason : str
+        Why the others cannot.
+    """
+
+    signals: re.Pattern
+    reach: Callable[[Config], range]
+    reason: str
+
+
+def _rule(signals: str, reach: Callable[[Config], range], reason: str) -> Rule:
+    return Rule(re.compile(rf"(?:.*[._])?(?:{signals})"), reach, reason)
+
+
+# The first rule that fits a signal, and leaves the bit out, gives the reason.
+RULES = (
+    _rule(r"bus__a[rw]addr|control__a[rw]addr", lambda config: range(2, 64), "registers are words"),
+    _rule(
+        r"windows\.(?:base|size|stride)|window|pitch|stride|reach|skip",
+        lambda config: range(_PAGE, 64),
+        "windows begin at multiples of 4,096 bytes",
+    ),
+    _rule(
+        r"(?<!place\.)(?<!\]\.)size",
+        lambda config: range(_PAGE - _beat_bits(config), 64),
+        "windows have multiples of 4,096 bytes",
+    ),
+    _rule(
+        r"beats|left|elements|kept",
+        lambda config: _bits_of(config.weight_depth * config.lanes),
+        "a transfer is not larger than a channel's largest memory",
+    ),
+    _rule(
+        r"a[rw](?:burst|size)|[rb]ready",
+        lambda config: range(0),
+        "bursts increment, have whole beats, and what comes back is taken at once",
+    ),
+    _rule(r"lanes?|last_lanes", lambda config: _bits_of(config.lanes), "a vector has no more lanes"),
+    _rule(
+        r"batch|sums|block\d?\.index",
+        lambda config: _bits_of(config.broadcast_words // config.lanes),
+        "a block of the broadcaster has no more vectors",
+    ),
+    _rule(
+        r"(?:scalars|o)__payload\.inner|scalar\.inner|next_queue|step\.queue",
+        lambda config: _bits_of(config.queue_depth - 1),
+        "the queue has no more sums",
+    ),
+    _rule(
+        r"(?:scalars|o)__payload\.outer|scalar\.outer|block\d?\.outer|step\.weight",
+        lambda config: _bits_of(config.weight_depth - 1),
+        "the weight memory has no more vectors",
+    ),
+    _rule(
+        r"broadcaster\.queue\.(?:blocked|waits|completed\.\w+)", lambda config: range(0), "a CAST waits for STOREs only"
+    ),
+    _rule(
+        r"a[rw]addr|(?:transfer|transfers__payload|command__payload|reader\.[io]__payload|program\.[io]__payload"
+        r"|writer\.[io]__payload|bursts\.[io]__payload|scatter\.o__payload)\.address",
+        lambda config: range(_beat_bits(config), 64),
+        "transfers begin at whole beats",
+    ),
+    _rule(r"a[rw]len", lambda config: _bits_of(BURST_BEATS - 1), "a burst has 16 beats at most"),
+    _rule(
+        r"place\.count|place\.size|branches\[\d+\]\.(?:count|size)|broadcasters\[\d+\]\.(?:count|size)",
+        lambda config: _bits_of(config.channels),
+        "there are no more channels",
+    ),
+    _rule(
+        r"(?:place|branches\[\d+\]|broadcasters\[\d+\])\.(?:first|group|position)",
+        lambda config: _bits_of(config.channels - 1),
+        "there are no more channels",
+    ),
+    _rule(
+        r"completed(?:\.\w+)?|instruction|(?:load|mac|vector|store)_number|stored_by_all|index|distance|target"
+        r"|body\d\.(?:start|end|length)|waits\.\w+\.target",
+        lambda config: _bits_of(INSTRUCTIONS - 1),
+        f"it takes more than {INSTRUCTIONS:,} instructions, which only long programs have",
+    ),
+    _rule(
+        r"(?:counters|values)\[\d+\]|counter|refused",
+        lambda config: _bits_of(COUNTED - 1),
+        f"it takes a count above {COUNTED:,}",
+    ),
+    _rule(r"parameters\[[012]\]", lambda config: range(0), "these parameters are fixed"),
+    _rule(
+        r"(?:cast|payload|rows)\.(?:opcode|everyone|register|wait_\w+)",
+        lambda config: range(0),
+        "behind the dispatch the header is not used any more",
+    ),
+)  # fmt: skip
+
+
+def signal_of(bit: str) -> tuple[str, int]:
+    """Split ``signal[number]``; of a signal of one bit the number is 0."""
+    match = re.fullmatch(r"(.*)\[(\d+)\]", bit)
+    return (match[1], int(match[2])) if match else (bit, 0)
+
+
+def excuse(config: Config, module: str, bit: str) -> str | None:
+    """Tell why a bit of a module, ``signal`` or ``signal[number]``, need not toggle; None if it must."""
+    signal, number = signal_of(bit)
+    for rule in RULES:
+        if rule.signals.fullmatch(f"{module}.{signal}") and number not in rule.reach(config):
+            return rule.reason
+    return None

@@ -1,0 +1,120 @@
+"""Runs everything that coverage is measured with, and gives the counts."""
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import as_completed
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import product
+from operator import add
+from pathlib import Path
+
+from etalstm.host.processors import count_processors
+from etalstm.host.workers import worker_processes
+from etalstm.network.architecture import ARCHITECTURES
+from etalstm_hw.config import PRESETS
+from etalstm_sim.compiled.library import Library, build_library, design
+from etalstm_sim.trials.coverage.bins import PRESET, STALLS, Bin
+from etalstm_sim.trials.coverage.cases import cases
+from etalstm_sim.trials.coverage.handmade import Program
+from etalstm_sim.trials.coverage.runs import Machine, trainings
+from etalstm_sim.trials.coverage.toggles import Toggles, add_toggles, read_toggles
+
+PRESETS_RUN = ("slice", PRESET, "sim")  # those that take longest come first
+SETTINGS = (("swing", 1), ("dynamic", 1), ("static", 1), ("swing", 2))
+"""Architectures, and groups of channels, of that preset's runs; the other presets have the first of them only."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What has been reached; coverages add.
+
+    Members
+    -------
+    hits : Counter of Bin
+        Instructions of programs by their situation; turns of loops are not counted.
+    toggles : dict
+        By module and bit of preset :data:`PRESET`, how often it rose and fell.
+    programs : int
+        That `hits` are of.
+    cycles : int
+        Of all machines, with those of programs that were not counted.
+    """
+
+    hits: Counter[Bin] = field(default_factory=Counter)
+    toggles: Toggles = field(default_factory=dict)
+    programs: int = 0
+    cycles: int = 0
+
+    def __add__(self, other: "Coverage") -> "Coverage":
+        toggles = add_toggles(self.toggles, other.toggles)
+        return Coverage(self.hits + other.hits, toggles, self.programs + other.programs, self.cycles + other.cycles)
+
+
+def measure(seed: int = 0, log: Callable[[str], None] = lambda _: None) -> Coverage:
+    """Run the handmade programs and the training runs in every situation, on all processors.
+
+    Parameters
+    ----------
+    seed : int
+        Of data and stalls.
+    log : function
+        Told how far it is.
+
+    Raises
+    ------
+    DeviceError
+        If a program ends otherwise than it must, training differs from golden, or a simulator cannot be built.
+    """
+    machines = [(preset, _built(preset, log), stall) for preset, stall in product(PRESETS_RUN, STALLS)]
+    found = []
+    with worker_processes(count_processors()) as pool:
+        asked = [pool.submit(_measured, *machine, seed) for machine in machines]
+        try:
+            for done in as_completed(asked):
+                found.append(done.result())
+                log(f"{len(found)} of {len(machines)} machines have run")
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return reduce(add, found)
+
+
+def _built(preset: str, log: Callable[[str], None]) -> Library:
+    return build_library(design(PRESETS[preset], apart=False), log=log, coverage=True)
+
+
+def _measured(preset: str, library: Library, stall: str, seed: int) -> Coverage:
+    """Run everything on a machine with a memory."""
+    hits, toggles = Counter(), {}
+    machine = Machine(preset, library, stall, hits, seed)
+    try:
+        for name, groups in SETTINGS if preset == PRESET else SETTINGS[:1]:
+            _run(machine, Program(PRESETS[preset], groups), name, groups)
+        if preset == PRESET:
+            if stall == STALLS[0]:
+                _run_extremes(machine)
+            toggles = _toggles(machine)
+        return Coverage(hits, toggles, machine.transport.programs, machine.transport.simulation.cycle)
+    finally:
+        machine.close()
+
+
+def _run(machine: Machine, program: Program, name: str, groups: int) -> None:
+    """Run every case, and every training that divides the channels as it likes."""
+    for case in cases(program):
+        machine.run_case(case, ARCHITECTURES[name], groups)
+    for training in trainings() if groups == 1 else ():
+        if ARCHITECTURES[name].skips or not training.skips_zeros:
+            machine.train(training, ARCHITECTURES[name])
+
+
+def _run_extremes(machine: Machine) -> None:
+    for name, groups in (SETTINGS[0], SETTINGS[-1]):
+        machine.run_extremes(Program(PRESETS[PRESET], groups), ARCHITECTURES[name], groups)
+
+
+def _toggles(machine: Machine) -> Toggles:
+    with tempfile.NamedTemporaryFile() as file:
+        machine.transport.simulation.write_coverage(Path(file.name))
+        return read_toggles(Path(file.name))

@@ -1,0 +1,269 @@
+"""Trains a small network on the simulated machine again and again, each time with another fault."""
+
+import multiprocessing
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from multiprocessing.connection import Connection, wait
+
+import numpy as np
+
+from etalstm.device import TrainingShape
+from etalstm.device.machine.accelerator import Accelerator
+from etalstm.device.machine.session import HardwareSession
+from etalstm.errors import EtaLstmError
+from etalstm.host.processors import count_processors
+from etalstm.network.shape import NetworkShape, initial_parameters
+from etalstm.network.storage import Storage
+from etalstm_hw import config as configurations
+from etalstm_sim.compiled.library import build_library, design
+from etalstm_sim.transport import SimTransport
+from etalstm_sim.trials.cases import check_cases
+from etalstm_sim.trials.faults.faulty import FaultyTransport, Hang, Kind, Moment, Targets
+
+SHAPE = TrainingShape(NetworkShape(4, 4, 2), 2, 2, masked=True, storage=Storage("ms1", 0.05))
+LATENCY_CYCLES = 4  # of the memory: short, so that a case takes little time
+WATCHDOG_CYCLES = 2_000
+SECONDS = 120
+"""That a case may take; one takes less than one."""
+
+
+class Outcome(StrEnum):
+    """How a case ended."""
+
+    MISSED = "missed"  #: it did not happen: nothing was on the way that it could hit
+    MASKED = "masked"  #: the fault changed no bit of any result
+    DETECTED = "detected"  #: an error of :mod:`etalstm.errors` said so
+    SILENT = "silent"  #: results differ, and nothing said so
+    HANG = "hang"
+    CRASH = "crash"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What became of one case.
+
+    Members
+    -------
+    number : int
+    kind : Kind or None
+    moment : Moment or None
+        None if the process did not live to tell.
+    struck, place : str
+        What the fault hit, see :class:`FaultyTransport`; the array of the plan that has the address, or "program".
+        Empty where nothing was hit.
+    outcome : Outcome
+    said : str
+        The error.
+    """
+
+    number: int
+    kind: Kind | None
+    moment: Moment | None
+    struck: str
+    place: str
+    outcome: Outcome
+    said: str
+
+
+class _Session(HardwareSession):
+    """A session that has a machine for itself, and its first plan from another one, if there is one."""
+
+    def __init__(self, another: HardwareSession | None, accelerator: Accelerator):
+        self._first = another and another.plan
+        memory_bytes = accelerator.transport.memory_bytes
+        super().__init__(SHAPE, accelerator, lambda plan, _: plan.place(memory_bytes), lambda size: None)
+
+    def _planned(self, shape):
+        first, self._first = self._first, None
+        return first or super()._planned(shape)
+
+
+class Bench:
+    """A machine and what it does without a fault.
+
+    Parameters
+    ----------
+    preset : str
+    seed : int
+        Of all cases; a case is this seed and its number.
+    scrub : bool
+        The memory is scrubbed after the weights are loaded, before the update and after it. The cases are the same.
+    """
+
+    def __init__(self, preset: str, seed: int, scrub: bool = False):
+        self._config, self._seed, self._scrub = configurations.preset(preset), seed, scrub
+        self._library, self._undisturbed = build_library(design(self._config)), None
+        draw = np.random.default_rng(seed)
+        self._x = draw.standard_normal(SHAPE.x_shape, np.float32)
+        self._dy = draw.standard_normal((SHAPE.steps, SHAPE.batch, SHAPE.network.hidden_size), np.float32)
+        self._lengths = [SHAPE.steps, SHAPE.steps - 1]
+        with self.machine() as transport:
+            session = self.session(transport)
+            self._undisturbed, self._expected = session, self.trained(session)
+            self._cycles, self._transfers = transport.cycles, transport.transfers
+            self._ports = transport.ports(self._config.ports)
+
+    def run(self, number: int) -> Found:
+        """Run one case."""
+        draw = np.random.default_rng([self._seed, number])
+        kind, program = list(Kind)[draw.integers(len(Kind))], int(draw.integers(len(self._cycles)))
+        moment = Moment(program, int(draw.integers(self._cycles[program])), int(draw.integers(self._transfers)))
+        with self.machine() as transport:
+            session = self.session(transport)
+            transport.arm(kind, moment, self.targets(session), draw)
+            outcome, said = self.judged(session)
+            if outcome is Outcome.MASKED and not transport.struck:
+                outcome = Outcome.MISSED
+            place = "" if transport.address is None else _place(session, transport.address)
+            return Found(number, kind, moment, transport.struck, place, outcome, said)
+
+    def targets(self, session: HardwareSession) -> Targets:
+        """Tell what a fault can hit: all memory of a session, and the ports that an undisturbed run uses."""
+        return Targets(session.addresses, *self._ports)
+
+    def judged(self, session) -> tuple[Outcome, str]:
+        """Train in a session, and tell how it ended and what the error said."""
+        try:
+            same = self.trained(session) == self._expected
+        except EtaLstmError as error:
+            return Outcome.DETECTED, f"{type(error).__name__}: {error}"
+        except Hang as error:
+            return Outcome.HANG, str(error)
+        except Exception as error:  # whatever else a user would see as a traceback
+            return Outcome.CRASH, f"{type(error).__name__}: {error}"
+        return (Outcome.MASKED if same else Outcome.SILENT), ""
+
+    def machine(self) -> FaultyTransport:
+        """Make a machine, without AXI checkers: a board has none."""
+        return FaultyTransport(SimTransport(self._config, library=self._library, latency=LATENCY_CYCLES, checked=False))
+
+    def session(self, transport: FaultyTransport) -> HardwareSession:
+        """Make a session on a machine; what a fault can hit counts from there."""
+        accelerator = Accelerator(transport, self._config)
+        accelerator.watchdog_cycles = WATCHDOG_CYCLES
+        session = _Session(self._undisturbed, accelerator)
+        transport.disarm()
+        return session
+
+    def trained(self, session) -> list[bytes]:
+        """Train for an iteration, and give the bits of everything that a user gets and that the next one reads."""
+        scrub = session.scrub if self._scrub else lambda: None
+        session.load(initial_parameters(SHAPE.network, 0))
+        scrub()
+        outputs, back = session.forward(self._x, self._lengths), session.backward(self._dy)
+        found = [outputs.y, outputs.h, outputs.c, back.dx, back.dh0, back.dc0, *_arrays(session.gradients())]
+        scrub()
+        session.update(0.1, 0.9)
+        scrub()
+        found += [*_arrays(session.parameters()), *_arrays(session.velocities())]
+        return [array.tobytes() for array in found]
+
+
+def _arrays(layers) -> list[np.ndarray]:
+    return [array for layer in layers for array in (layer.weights, layer.bias)]
+
+
+def _place(session, address: int) -> str:
+    """Name what lies at an address of a session's."""
+    for channel in range(session.placement.channels):
+        window = session.placement.window(channel)
+        if address in window:
+            vector = (address - window.start) // session.plan.map.memory.vector_bytes
+            arrays = session.plan.map.memory.arrays.values()
+            return next((a.name for a in arrays if a.first <= vector < a.first + a.vectors), "nothing")
+    return "program"
+
+
+class _Worker:
+    """A process that runs cases one after the other, and is replaced if it dies or takes too long."""
+
+    def __init__(self, preset: str, seed: int, numbers: range, scrub: bool = False):
+        self._preset, self._seed, self._scrub, self.left = preset, seed, scrub, numbers
+        self._start()
+
+    @property
+    def is_late(self) -> bool:
+        """The case takes longer than any should."""
+        return time.monotonic() > self._deadline
+
+    def take(self) -> Found:
+        """Give what became of the first case that is left; to be called when the pipe has something, or it is late."""
+        number, self.left = self.left[0], self.left[1:]
+        try:
+            found = self.pipe.recv() if self.pipe.poll() else self._lost(number, Outcome.HANG, f"{SECONDS} seconds")
+        except EOFError:
+            self._process.join()
+            found = self._lost(number, Outcome.CRASH, f"the process ended with {self._process.exitcode}")
+        self._deadline = time.monotonic() + SECONDS
+        return found
+
+    def stop(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.join()
+        self.pipe.close()
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")  # a fork would have none of the threads
+        self.pipe, theirs = context.Pipe(duplex=False)
+        self._process = context.Process(
+            target=_work, args=(theirs, self._preset, self._seed, self._scrub, self.left), daemon=True
+        )
+        self._process.start()
+        theirs.close()
+        self._deadline = time.monotonic() + SECONDS
+
+    def _lost(self, number: int, outcome: Outcome, said: str) -> Found:
+        self.stop()
+        if self.left:
+            self._start()
+        return Found(number, None, None, "", "", outcome, said)
+
+
+def _work(pipe: Connection, preset: str, seed: int, scrub: bool, numbers: range) -> None:
+    bench = Bench(preset, seed, scrub)
+    for number in numbers:
+        pipe.send(bench.run(number))
+    pipe.close()
+
+
+def campaign(count: int, seed: int = 0, first: int = 0, preset: str = "test", scrub: bool = False) -> Iterator[Found]:
+    """Run cases of following numbers, in processes of their own, and give them as they end.
+
+    A process that dies, or takes longer than :data:`SECONDS` for a case, makes that case a crash or a hang, and another
+    process goes on.
+
+    Parameters
+    ----------
+    count, first : int
+        How many, and the number of the first.
+    seed : int
+    preset : str
+    scrub : bool
+        See :class:`Bench`.
+
+    Raises
+    ------
+    ValueError
+        If `count` is not above 0, a number is negative, or there is no such preset.
+    ToolchainError
+        If the simulator cannot be built.
+    """
+    cases = check_cases(count, seed, first)
+    Bench(preset, seed, scrub)  # builds the simulator once, and says here what is wrong
+    shares = min(count_processors(), count)
+    workers = [_Worker(preset, seed, cases[n::shares], scrub) for n in range(shares)]
+    try:
+        while workers:
+            ready = wait([worker.pipe for worker in workers], timeout=1)
+            for worker in workers:
+                if worker.left and (worker.pipe in ready or worker.is_late):
+                    yield worker.take()
+            for worker in [worker for worker in workers if not worker.left]:
+                worker.stop()
+                workers.remove(worker)
+    finally:
+        for worker in workers:
+            worker.stop()

@@ -1,0 +1,151 @@
+"""Programs of training iterations, and the changes of one field that they are run with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from etalstm.device import TrainingShape
+from etalstm.network.shape import NetworkShape
+from etalstm.network.storage import Storage
+from etalstm.network.weight_format import BF16
+from etalstm.plan.plan import Plan
+from etalstm.plan.program.walk import walk
+from etalstm_hw import contract
+from etalstm_hw.config import Config
+from etalstm_hw.contract import Opcode, Status
+from etalstm_sim.checks.model import Ending, Model
+from etalstm_sim.checks.refusals import OPCODES, Change, Expected, Sizes, expected, is_weaker
+
+NETWORKS = {
+    "stacked": TrainingShape(NetworkShape(4, 4, 2), 2, 2, masked=True, storage=Storage("ms1", 0.05)),
+    "looped": TrainingShape(NetworkShape(4, 4, 1), 2, 12, masked=True, storage=Storage("ms1", 0.05)),
+    "rows": TrainingShape(NetworkShape(20, 20, 1), 2, 2, storage=Storage("ms1", 0.05)),
+    "groups": TrainingShape(
+        NetworkShape(4, 4, 1), 2, 2, storage=Storage("ms1-bf16", 0.05), slices=2, weight_format=BF16
+    ),
+}
+"""What is trained: between them the programs have every instruction."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network of :data:`NETWORKS`, planned.
+
+    Members
+    -------
+    name : str
+    shape : TrainingShape
+    plan : Plan
+    sizes : Sizes
+    """
+
+    name: str
+    shape: TrainingShape
+    plan: Plan
+    sizes: Sizes
+
+    @classmethod
+    def planned(cls, name: str, config: Config) -> "Network":
+        """Plan a network; each slice of the batch gets a group of channels."""
+        shape = NETWORKS[name]
+        plan = Plan(
+            config, shape.network, shape.batch, shape.steps, masked=shape.masked, storage=shape.storage,
+            slices=shape.slices, groups=shape.slices, weight_format=shape.weight_format,
+        )  # fmt: skip
+        window_beats = plan.map.memory.window_bytes // config.beat_bytes
+        return cls(name, shape, plan, Sizes(config, window_beats, plan.groups))
+
+    @cached_property
+    def programs(self) -> dict[str, list[int]]:
+        """The words of each program, in the order in which an iteration runs them."""
+        return {name: program.words for name, program in self.plan.programs.items()}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program with a change, and what the contract and the model say of it.
+
+    Members
+    -------
+    number : int
+    network : str
+    change : Change
+    words : list of int
+        Of the changed program.
+    expected : Expected
+    ending : Ending
+    """
+
+    number: int
+    network: str
+    change: Change
+    words: list[int]
+    expected: Expected
+    ending: Ending
+
+
+class Cases:
+    """Gives cases by their numbers.
+
+    Parameters
+    ----------
+    config : Config
+    seed : int
+        Of all cases; a case is this seed and its number.
+
+    Members
+    -------
+    networks : dict from name to Network
+    """
+
+    def __init__(self, config: Config, seed: int):
+        self.networks = {name: Network.planned(name, config) for name in NETWORKS}
+        self._seed = seed
+        self._models = {name: _after_an_iteration(network) for name, network in self.networks.items()}
+
+    def case(self, number: int) -> Case:
+        """Draw a case, and say how it ends."""
+        draw = np.random.default_rng([self._seed, number])
+        network = _drawn(draw, self.networks)
+        program = _drawn(draw, {name: name for name in network.programs})
+        words = network.programs[program]
+        change = drawn_change(draw, program, words)
+        changed = change.of(words)
+        said = expected(words, change, _addresses(changed, change.number), network.sizes)
+        unordered = change.number if is_weaker(change) and not said.same else None
+        ending = self._models[network.name].ending(changed, unordered=unordered)
+        return Case(number, network.name, change, changed, said, ending)
+
+
+def _after_an_iteration(network: Network) -> Model:
+    model = Model(network.sizes)
+    for name, words in network.programs.items():
+        if model.run(words).promised != Status.DONE:
+            raise AssertionError(f"the model refuses the program {name} of {network.name}")
+    return model
+
+
+def drawn_change(draw: np.random.Generator, program: str, words: list[int]) -> Change:
+    """Draw an instruction, a field, and a value: 0, all ones, a neighbour, or one with a bit turned."""
+    number = int(draw.integers(len(words)))
+    fields = contract.layout(Opcode(words[number] & OPCODES))
+    field = list(fields)[draw.integers(len(fields))]
+    offset, width = fields[field]
+    ones = (1 << width) - 1
+    before = words[number] >> offset & ones
+    if field == "turns":
+        return Change(program, number, field, before, max(0, before - 1 + 2 * int(draw.integers(2))))
+    values = [0, ones, before + 1 & ones, before - 1 & ones, *(before ^ 1 << n for n in range(width))]
+    others = [value for value in values if value != before]
+    return Change(program, number, field, before, others[draw.integers(len(others))])
+
+
+def _drawn(draw: np.random.Generator, choices: Mapping):
+    return choices[list(choices)[draw.integers(len(choices))]]
+
+
+def _addresses(words: list[int], number: int):
+    """Give the addresses of an instruction, in all its executions; they are worked out when they are asked for."""
+    return (step.address for step in walk(words) if step.number == number)

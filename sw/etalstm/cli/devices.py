@@ -1,0 +1,59 @@
+"""Opens the devices that a command names."""
+
+import sys
+
+from etalstm.device import Device, open_device
+from etalstm.device.ranks.device import RanksDevice
+from etalstm.device.ranks.pipeline_device import PipelineDevice
+from etalstm.device.ranks.team import find_team
+from etalstm.device.ranks.worker import LOCAL_RANK
+from etalstm.device.transports import is_simulation
+from etalstm.errors import DeviceError
+from etalstm.network.architecture import ARCHITECTURES
+
+ARCHITECTURE_HELP = f"How the machine runs: {', '.join(ARCHITECTURES)}"
+
+
+def open_named(name: str, preset: str, **simulation) -> Device:
+    """Open a device; options of a simulation are only for one, and a build of it is announced on standard error.
+
+    Raises
+    ------
+    ValueError
+        If there is no such device or preset, or an option is out of range.
+    DeviceError
+        If the device cannot be built or opened on this machine, or mpiexec has started several processes.
+    """
+    if find_team():
+        raise DeviceError("only train works on several processes: start this command without mpiexec")
+    if not is_simulation(name):
+        return open_device(name, preset)
+    return open_device(name, preset, log=_announce, **simulation)
+
+
+def open_on_ranks(name: str, preset: str, pipeline: int = 1) -> Device:
+    """Open a device as :func:`open_named`, or where mpiexec has started several processes, one on each.
+
+    Parameters
+    ----------
+    name : str
+        As :func:`etalstm.device.open_device` takes it; or ``xdma:RANK``, of several processes each one's own card.
+    preset : str
+    pipeline : int
+        Processes over which the layers are spread; 1: each has all layers.
+    """
+    team = find_team()
+    if team:
+        arguments = team, open_device, name, preset, {"log": _announce} if is_simulation(name) else {}
+        return RanksDevice(*arguments) if pipeline == 1 else PipelineDevice(*arguments, depth=pipeline)
+    if pipeline > 1:
+        raise ValueError(
+            f"pipeline {pipeline} is for as many processes at least: start them with eta-lstm launch, or mpiexec"
+        )
+    if name.endswith(LOCAL_RANK):
+        raise ValueError(f"device {name} is for several processes: start them with eta-lstm launch, or mpiexec")
+    return open_named(name, preset)
+
+
+def _announce(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

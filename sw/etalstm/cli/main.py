@@ -1,0 +1,28 @@
+"""The command line: ``eta-lstm``.
+
+Nothing is imported here but the standard library, so that Ctrl-C is heeded from the first moment on.
+"""
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and give the exit code: see :func:`etalstm.cli.application.run`.
+
+    Parameters
+    ----------
+    arguments : list of str, optional
+        Those of the process if not given.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    return importlib.import_module("etalstm.cli.application").run(arguments)
+
+
+def main() -> None:
+    """Enter from the console script."""
+    try:
+        sys.exit(run())
+    except KeyboardInterrupt:
+        sys.exit(130)

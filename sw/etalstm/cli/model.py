@@ -1,0 +1,166 @@
+"""``eta-lstm model``: how many cycles an iteration takes on a machine, without a machine."""
+
+import json
+from functools import partial
+from itertools import repeat, starmap
+from pathlib import Path
+from typing import Annotated
+
+from typer import Context, Option
+
+from etalstm.cli.devices import ARCHITECTURE_HELP
+from etalstm.cli.model_boards import Across, lines_of
+from etalstm.cli.model_check import check as check_model
+from etalstm.cli.model_check import chosen
+from etalstm.cli.model_weights import measure_run
+from etalstm.cli.modelled import measure_all
+from etalstm.cli.options import (
+    CELL_HELP,
+    SHARED_TOKENS_HELP,
+    SIZES,
+    SLICES_HELP,
+    WEIGHT_FORMAT_HELP,
+    refuse,
+    slices_or_auto,
+    tokens_or_off,
+)
+from etalstm.host.processors import count_processors
+from etalstm.model.boards import PCIE_BYTES, Links
+from etalstm.model.cells import read_kept
+from etalstm.network.architecture import SWING
+from etalstm.network.benchmarks import STORAGE, named
+from etalstm.network.cells.lstm import LSTM
+from etalstm.network.shape import NetworkShape, check_size
+from etalstm.network.slices import AUTO
+from etalstm.network.weight_format import FLOAT32, check_weight_format
+from etalstm_hw.config import preset as named_preset
+
+PRESET = "vcu128"
+DENSITIES = ("density", "local_density", "input_density")
+OF_BOARDS = ("boards", "pcie", "network_gbit")
+OF_NETWORK = (
+    "storage", "slices", "weight_format", "shared_tokens", *DENSITIES, "kept_cells", "refresh", "architecture",
+)  # fmt: skip
+
+
+def model(
+    context: Context,
+    preset: Annotated[
+        str | None, Option(help="Configuration of the accelerator [default: vcu128; with --check: all but that]")
+    ] = None,
+    benchmark: Annotated[
+        str | None, Option(help="Named networks, with commas between, or all; instead of the sizes")
+    ] = None,
+    inputs: Annotated[int | None, Option("--input", help="Inputs; default: as many as units")] = None,
+    hidden: Annotated[int, Option(help="Units of a layer")] = 256,
+    layers: Annotated[int, Option(help="Layers")] = 1,
+    cell: Annotated[str, Option(help=CELL_HELP)] = LSTM.name,
+    batch: Annotated[int, Option(help="Sequences")] = 32,
+    steps: Annotated[int, Option(help="Steps")] = 8,
+    storage: Annotated[str, Option(help="What cells keep: dense, ms1, ms1-bf16")] = STORAGE,
+    slices: Annotated[str, Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best")] = AUTO,
+    weight_format: Annotated[str, Option(help=WEIGHT_FORMAT_HELP)] = FLOAT32,
+    shared_tokens: Annotated[str, Option(help=SHARED_TOKENS_HELP)] = "off",
+    density: Annotated[float, Option(help="Share of δ that is not zero, in the cells that are kept")] = 1.0,
+    local_density: Annotated[float, Option(help="Share of local gradients that is not zero, in these cells")] = 1.0,
+    kept_cells: Annotated[
+        str, Option(help="Share of the steps, the last ones, that keep anything and have a backward pass; or by layer")
+    ] = "1",
+    input_density: Annotated[
+        float, Option(help="Share of x and h that is sent at steps other than refresh steps; 1: everything is")
+    ] = 1.0,
+    refresh: Annotated[int, Option(help="With --input-density: everything is sent every so many steps; 0: once")] = 0,
+    weights: Annotated[
+        Path | None, Option(help="Folder of a training run: its network, and the shares that are zero in an iteration")
+    ] = None,
+    data: Annotated[Path | None, Option(help="With --weights: directory of the data set's files")] = None,
+    architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
+    boards: Annotated[int, Option(help="Boards that share the batch, each in a host of its own")] = 1,
+    pcie: Annotated[float, Option(help="With --boards: GB/s each way between a board and its host")] = PCIE_BYTES / 1e9,
+    network_gbit: Annotated[float, Option("--network", help="With --boards: Gbit/s each way of a host")] = 100.0,
+    forward: Annotated[bool, Option("--forward", help="The forward pass alone")] = False,
+    check: Annotated[bool, Option("--check", help="Compare the model with the Verilog")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print JSON objects, one a line")] = False,
+) -> None:
+    """Tell the cycles of a training iteration from a timing model of the machine."""
+    if check:
+        refuse(
+            context, "not used with --check", *SIZES, *OF_NETWORK, "benchmark", "weights", "data", "forward", *OF_BOARDS
+        )
+        check_model(chosen(preset), as_json=as_json)
+        return
+    config = named_preset(preset or PRESET)
+    for name, size in (("batch", batch), ("steps", steps), ("boards", boards)):
+        check_size(name, size)
+    _refuse_idle(context)
+    links = Links(pcie=1e9 * pcie, network=1e9 / 8 * network_gbit)
+    if benchmark is None:
+        network = NetworkShape(hidden if inputs is None else inputs, hidden, layers, cell)
+        if boards > 1:
+            network.require_lstm("--boards")
+        shapes = [(f"{network.input_size}-{hidden}-{batch}", network, batch, steps, None)]
+    else:
+        shapes = [(one.name, one.network, one.batch, one.steps, one.v100_utilization) for one in named(benchmark)]
+    options = {"storage": storage, "delta": density, "local": local_density, "architecture": architecture}
+    options |= {"slices": slices_or_auto(slices), "kept_cells": read_kept(kept_cells)}
+    options |= {"inputs": input_density, "refresh": refresh, "weight_format": check_weight_format(weight_format)}
+    options["shared_tokens"] = tokens_or_off(shared_tokens)
+    if weights is not None:
+        run = measure_run(weights, data)
+        shapes = [(run.name, run.shape.network, run.shape.batch, run.shape.steps, None)]
+        options |= {"delta": run.delta, "local": run.local, "masked": run.shape.masked}
+        options |= {"inputs": run.inputs, "refresh": run.shape.inputs.refresh}
+        options |= {"weight_format": run.shape.weight_format, "kept_cells": run.kept_cells}
+    sizes = [tuple(size) for _, *size, _ in shapes]
+    measure = partial(measure_all, processors=count_processors(), config=config, forward=forward, **options)
+    if boards == 1:
+        measured, shared = measure(sizes), repeat(None, len(sizes))
+    else:
+        alike = len(options["kept_cells"]) == 1 and options["slices"] == AUTO and options["shared_tokens"] is None
+        across = Across(boards, links, config, sizes, measure, pipelines=alike)
+        measured, shared = (starmap(of, sizes) for of in (across.alone, across.shared))
+    for (name, *_, of_v100), found, of_boards in zip(shapes, measured, shared, strict=True):
+        found = {"benchmark": name} | found
+        found |= {} if of_v100 is None else {"v100_utilization": of_v100}
+        found |= {} if of_boards is None else {"shared": of_boards}
+        if weights is not None:
+            found |= {"density": run.delta, "local_density": run.local, "input_density": run.inputs}
+            found["kept_cells"] = run.kept_cells
+        print(json.dumps(found) if as_json else _line(found), flush=True)
+        if of_boards is not None and not as_json:
+            print(*lines_of(of_boards), sep="\n", flush=True)
+
+
+def _refuse_idle(context: Context) -> None:
+    """Refuse options that the others leave without a use."""
+    chosen = context.params
+    if chosen["boards"] == 1:
+        refuse(context, "only used with --boards", "pcie", "network_gbit")
+    elif chosen["forward"]:
+        refuse(context, "not used with --forward, which has no gradients", "boards")
+    if chosen["weights"] is not None:
+        of_run = (*SIZES, "benchmark", *DENSITIES, "kept_cells", "refresh", "weight_format")
+        refuse(context, "not used with --weights, whose run has its own", *of_run)
+    else:
+        refuse(context, "only used with --weights", "data")
+        _refuse_refresh(context)
+    if chosen["benchmark"] is not None:
+        refuse(context, "not used with --benchmark, which has sizes of its own", *SIZES)
+
+
+def _refuse_refresh(context: Context) -> None:
+    """Refuse steps between refreshes that do not suit the share that is sent."""
+    density, steps = context.params["input_density"], context.params["refresh"]
+    if density == 1:
+        refuse(context, "only used with an --input-density below 1", "refresh")
+    elif steps == 1:
+        raise ValueError(f"with refresh 1 everything is sent: input_density must be 1, got {density}")
+
+
+def _line(found: dict) -> str:
+    gigabytes = sum(found["bytes"].values()) / 1e9
+    of_v100 = f"  V100 {found['v100_utilization']:.3f}" if "v100_utilization" in found else ""
+    return (
+        f"{found['benchmark']:20s} {found['groups']} groups {found['cycles']:15,} cycles "
+        f"{found['milliseconds']:10.1f} ms utilization {found['utilization']:.3f} {gigabytes:8.1f} GB{of_v100}"
+    )

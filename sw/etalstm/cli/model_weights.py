@@ -1,0 +1,78 @@
+"""What of a trained network's gradients is zero, for ``eta-lstm model --weights``."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from etalstm.data import open_data
+from etalstm.device import open_device
+from etalstm.device.shape import TrainingShape
+from etalstm.network.shape import GATES
+from etalstm.network.shared_tokens import OFF
+from etalstm.network.storage import KINDS, Usage
+from etalstm.train.folder import RunFolder
+from etalstm.train.state import open_learner
+
+
+class Measured(NamedTuple):
+    """A run's shape, and shares of nonzero elements in an iteration of it, padding included.
+
+    Members
+    -------
+    name : str
+        Of the data set.
+    shape : TrainingShape
+    delta, local, inputs : float
+        Of the gates' gradients and of the local gradients in the cells that are not skipped, and of what is sent of x
+        and h, of all layers together; of dense cells all local gradients are kept.
+    kept_cells : tuple of float
+        Share of the cells that are not skipped, by layer.
+    """
+
+    name: str
+    shape: TrainingShape
+    delta: float
+    local: float
+    inputs: float
+    kept_cells: tuple[float, ...]
+
+
+def measure_run(run: Path, data: Path | None = None) -> Measured:
+    """Train a run's network on one more batch, with what the run dropped, on the golden trainer; count what is zero.
+
+    A run that skips cells has iterations that measure and skip none. Where the next one is such, the one after counts.
+
+    Parameters
+    ----------
+    run : Path
+        Folder of ``eta-lstm train``.
+    data : Path, optional
+        Directory of the data set's files.
+
+    Raises
+    ------
+    RunError
+        If the folder holds no run.
+    CheckpointError
+        If its checkpoint is damaged, or does not fit the data set.
+    """
+    folder = RunFolder(run)
+    settings = folder.read_settings()
+    settings = replace(settings, device="golden", shared_tokens=OFF, data=str(data) if data else settings.data)
+    with open_device("golden") as device:
+        found = open_data(settings)
+        learner, _ = open_learner(settings, found, device, folder.checkpoint)
+        batches = found.epoch("train", settings.batch, learner.steps, np.random.default_rng(0))
+        measures = settings.skipping is not None and learner.significance.measures(learner.iteration)
+        for batch in batches[: 1 + measures]:
+            learner.iterate(batch, settings.learning_rate)
+        usages, shape = learner.session.usage(), learner.session.shape
+    usage = sum(usages, Usage())
+    kept_cells = tuple(1 - layer.skipped / layer.cells for layer in usages)
+    elements = sum(layer.elements * share for layer, share in zip(usages, kept_cells, strict=True))
+    local = sum(usage.kept) / (len(KINDS) * elements) if shape.storage.compressed else 1.0
+    inputs = 1.0 if shape.inputs.off else usage.input_density
+    name = settings.dataset or Path(settings.data).name
+    return Measured(name, shape, usage.delta_kept / (GATES * elements), local, inputs, kept_cells)

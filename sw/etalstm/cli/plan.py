@@ -1,0 +1,179 @@
+"""``eta-lstm plan``: what a network costs on a machine, before anything runs."""
+
+import json
+from dataclasses import asdict
+from functools import partial
+from typing import Annotated
+
+from rich.table import Table
+from typer import Context, Option
+
+from etalstm.cli.benchmarks import plan_benchmarks
+from etalstm.cli.options import (
+    CELL_HELP,
+    INPUT_THRESHOLD_HELP,
+    PRESET_HELP,
+    REFRESH_HELP,
+    SHARED_TOKENS_HELP,
+    SIZES,
+    SLICES_HELP,
+    WEIGHT_FORMAT_HELP,
+    refuse,
+    shared_by,
+    slices_or_auto,
+)
+from etalstm.cli.plan_check import check as check_programs
+from etalstm.cli.planner import Planner, runner_up
+from etalstm.cli.tables import print_table
+from etalstm.network.benchmarks import STORAGE, named
+from etalstm.network.cells.lstm import LSTM
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import NetworkShape, check_size
+from etalstm.network.slices import AUTO
+from etalstm.network.storage import POLICIES
+from etalstm.network.weight_format import FLOAT32, check_weight_format
+from etalstm.plan.memory.placement import Placement
+from etalstm.plan.plan import Plan
+from etalstm.plan.program.walk import disassemble as lines_of
+from etalstm_hw.config import preset as named_preset
+
+
+def plan(
+    context: Context,
+    preset: Annotated[str, Option(help=PRESET_HELP)] = "sim",
+    inputs: Annotated[int, Option("--input", help="Inputs")] = 8,
+    hidden: Annotated[int, Option(help="Units of a layer")] = 32,
+    layers: Annotated[int, Option(help="Layers")] = 1,
+    cell: Annotated[str, Option(help=CELL_HELP)] = LSTM.name,
+    batch: Annotated[int, Option(help="Sequences")] = 32,
+    steps: Annotated[int, Option(help="Steps")] = 8,
+    lengths: Annotated[bool, Option("--unequal-lengths", help="Plan for sequences shorter than the steps")] = False,
+    benchmark: Annotated[
+        str | None, Option(help="Sizes of a named network in the place of --input to --steps; all: of each of them")
+    ] = None,
+    storage: Annotated[
+        str | None,
+        Option(help="What cells keep: dense (default), ms1, ms1-bf16 (default of a benchmark), or all to compare them"),
+    ] = None,
+    density: Annotated[float, Option(help="Share of local gradients and of δ that compressed streams keep")] = 1.0,
+    slices: Annotated[
+        str | None,
+        Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best (default of a benchmark; else 1)"),
+    ] = None,
+    weight_format: Annotated[str, Option(help=WEIGHT_FORMAT_HELP)] = FLOAT32,
+    shared_tokens: Annotated[str, Option(help=SHARED_TOKENS_HELP)] = "off",
+    input_threshold: Annotated[str, Option(help=INPUT_THRESHOLD_HELP)] = "0",
+    refresh: Annotated[int | None, Option(help=REFRESH_HELP)] = None,
+    memory: Annotated[int | None, Option(help="Memory of the device in bytes; fails if it is too small")] = None,
+    memory_budget: Annotated[
+        int | None, Option(help="Bytes of the device's memory; what cells keep beyond it goes to the host and back")
+    ] = None,
+    disassemble: Annotated[bool, Option("--disassemble", help="Print the programs as text")] = False,
+    check: Annotated[
+        bool,
+        Option("--check", help="Tell how each program ends, by a model of the checks; exit code 1 unless all are DONE"),
+    ] = False,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
+) -> None:
+    """Show the memory footprint, the traffic of an iteration and the programs of a network."""
+    for name, size in (("batch", batch), ("steps", steps)):
+        check_size(name, size)
+    if not 0 <= density <= 1:
+        raise ValueError(f"density must be 0 to 1, got {density}")
+    if memory_budget is not None:
+        check_size("memory_budget", memory_budget)
+    if disassemble:
+        refuse(context, "not used where programs are printed as text", "as_json", "density")
+    if check:
+        refuse(context, "not used where programs are checked", "as_json", "density", "disassemble")
+    if benchmark is not None:
+        refuse(context, "not used with --benchmark, which has sizes of its own", *SIZES)
+    wanted = slices_or_auto(slices or ("1" if benchmark is None else AUTO))
+    sent = DeltaInputs.read(input_threshold, refresh)
+    read_as, shared = check_weight_format(weight_format), shared_by(shared_tokens, sent)
+    planner = Planner(named_preset(preset), lengths, density, memory, memory_budget, wanted, sent, read_as, shared)
+    if benchmark is not None:
+        if disassemble or check or storage == "all":
+            raise ValueError("--benchmark does not go together with --disassemble, --check or --storage all")
+        return plan_benchmarks(named(benchmark), planner, storage or STORAGE, as_json)
+    network = NetworkShape(inputs, hidden, layers, cell)
+    planned = partial(planner.plan, network, batch, steps)
+    if storage == "all":
+        refuse(context, "not used with --storage all, which compares plans", "disassemble", "check")
+        return show_policies({policy: planned(policy) for policy in POLICIES}, as_json)
+    chosen, step_cycles = planned(storage or "dense"), planner.alternatives(network, batch)
+    if check:
+        return check_programs(chosen)
+    if disassemble:
+        for name, program in chosen.programs.items():
+            print(f"{name}:")
+            for line in lines_of(program.words):
+                print(line)
+        return None
+    return show(chosen, step_cycles, as_json)
+
+
+def show(planned: Plan, step_cycles: dict[int, float], as_json: bool) -> None:
+    """Print one plan, and what other numbers of groups would cost: the cycles of a step's products."""
+    footprint, traffic, placement = planned.footprint(), planned.traffic(), planned.place()
+    instructions = {name: len(program.words) for name, program in planned.programs.items()}
+    if as_json:
+        costs = {"footprint": footprint, "traffic": traffic, "instructions": instructions}
+        costs |= {"segments": len(planned.map.kept.held), "placement": asdict(placement)}
+        costs |= {"groups": planned.groups, "slices": planned.map.division.slices}
+        costs |= {"step_cycles": step_cycles, "batch_tiles": planned.map.batch.count}
+        print(json.dumps(costs | {"spareable_bytes": planned.spareable_bytes}))
+        return
+    print_table(_table("Memory", ["kind", "bytes"], [*footprint.items(), ("total", sum(footprint.values()))]))
+    moved = [(kind, bytes_of["read"], bytes_of["written"]) for kind, bytes_of in traffic.items()]
+    print_table(_table("Traffic of an iteration", ["kind", "bytes read", "bytes written"], moved))
+    if planned.spareable_bytes:
+        print(f"Weights that are read at most, if their rows are needed: {planned.spareable_bytes:,} bytes")
+    print_table(_table("Programs", ["name", "instructions"], instructions.items()))
+    print(where(placement, planned.config.port_bytes))
+    if planned.groups > 1:
+        print(f"{planned.groups} groups of channels, each works on its own part of the batch.")
+    if other := runner_up(planned.groups, step_cycles):
+        cycles, others = step_cycles[planned.groups], step_cycles[other]
+        print(f"The products of a step take about {cycles:,} cycles; in {other} groups, the runner-up, {others:,}.")
+    tiles = planned.map.batch
+    print(f"Batch tiles of a group: {tiles.count} of up to {tiles.size} sequences. Memories and slices allow no fewer.")
+    print("Weights that do not stay in the lanes are loaded for each tile.")
+
+
+def where(placement: Placement, port_bytes: int) -> str:
+    """Say where windows and programs lie in a memory that has nothing else in it."""
+    windows = f"{placement.channels} windows of {placement.window_bytes:,} bytes"
+    if placement.stride == placement.window_bytes:
+        return f"{windows}, one behind the other, then the programs, from address {placement.programs:#x} on."
+    return (
+        f"{windows}, {port_bytes // placement.stride} behind each memory port, {placement.stride:#x} from one to the "
+        f"next; the programs from address {placement.programs:#x} on."
+    )
+
+
+def show_policies(plans: dict[str, Plan], as_json: bool) -> None:
+    """Print what the storage policies cost, beside each other."""
+    costs = {name: {"footprint": plan.footprint(), "traffic": plan.traffic()} for name, plan in plans.items()}
+    if as_json:
+        print(json.dumps({"policies": costs}))
+        return
+    columns = []
+    for cost in costs.values():
+        footprint, kinds = cost["footprint"], [cost["traffic"][kind] for kind in ("intermediates", "deltas")]
+        moved = [sum(kind[way] for kind in kinds) for way in ("read", "written")]
+        columns.append((footprint["intermediates"], footprint["deltas"], sum(footprint.values()), *moved))
+    names = ["intermediates", "deltas", "all memory", "read", "written"]
+    rows = zip(names, *columns, strict=True)
+    print_table(
+        _table("Bytes of memory, and of intermediates and deltas that an iteration moves", ["storage", *costs], rows)
+    )
+
+
+def _table(title, columns, rows) -> Table:
+    table = Table(title=title, title_justify="left")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number else "left")
+    for row in rows:
+        table.add_row(row[0], *(f"{value:,}" for value in row[1:]))
+    return table

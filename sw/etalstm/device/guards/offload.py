@@ -1,0 +1,197 @@
+"""The host runs the forward pass and streams what cells keep; a device runs everything else."""
+
+import socket
+import threading
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from etalstm.device.access import exclusive
+from etalstm.device.api import Session
+from etalstm.device.counts import all_counts
+from etalstm.device.device import Device
+from etalstm.device.guards.feed import receive
+from etalstm.device.results import Outputs
+from etalstm.device.shape import TrainingShape
+from etalstm.errors import DeviceError
+from etalstm.golden.trainer import Rows, network_forward, network_outputs
+from etalstm.network.storage import Storage
+
+TIMEOUT_SECONDS = 60.0
+
+
+class OffloadSession(Session):
+    """A session whose forward pass is the golden trainer's, on the host, with the device's weights.
+
+    What cells keep is encoded by the software codec and sent by a thread while the device's side takes it; the backward
+    pass, the weights' gradient and the update run on the device, with the bits of a device that does all of it.
+    Dense layers send their local gradients whole: as streams that drop zeros only.
+
+    Parameters
+    ----------
+    shape : TrainingShape
+    device : Device
+        One that takes intermediates.
+
+    Raises
+    ------
+    DeviceError
+        If it takes none.
+    """
+
+    reduces = True
+
+    def __init__(self, shape: TrainingShape, device: Device):
+        shape.network.require_lstm("a forward pass on the host (offload)")
+        super().__init__(shape)
+        self._inner = device.create(_streamed(shape))
+        self._device_ran = False  # since the last forward pass
+        if not self._inner.takes_intermediates:
+            raise DeviceError(f"device {device.name} takes no intermediates from the host")
+
+    def _store_as(self, shape):
+        self._inner.store_as(_streamed(shape).storage)
+
+    def _send_as(self, shape):
+        self._inner.send_as(shape.inputs)
+
+    def _load(self, parameters, velocities):
+        self._inner.load(parameters, velocities)
+
+    def _parameters(self):
+        return self._inner.parameters()
+
+    def _velocities(self):
+        return self._inner.velocities()
+
+    def _forward(self, x, lengths, h0, c0):
+        self._device_ran = False
+        layers = [Rows.of(entry).read_as(self.shape.weight_format) for entry in self._inner.parameters()]
+        reduced = {"storage": self.shape.storage, "skipped_cells": self._skipped, "inputs": self.shape.inputs}
+        self._passes = network_forward(layers, x, lengths, h0, c0, **reduced, shared=self._shared)
+        return Outputs(*network_outputs(self._passes))
+
+    def _backward(self, dy, dh, dc, delta_threshold):
+        self._device_ran = True
+        streams = self._inner.encode([layer.intermediates for layer in self._passes], self._skipped)
+        ours, theirs = socket.socketpair()
+        sender = Sender(ours, streams)
+        with ours, theirs:
+            sender.start()
+            try:
+                self._inner.load_intermediates(
+                    self._passes[0].x,
+                    np.stack([layer.h for layer in self._passes]),
+                    receive(theirs, TIMEOUT_SECONDS),
+                    self._lengths if self.shape.masked else None,
+                    self._skipped,
+                    self._sent(),
+                )
+            finally:
+                theirs.close()  # a sender that still sends is told to stop
+                sender.finish()
+        self._results = self._inner.backward(dy, dh, dc, delta_threshold)
+
+    def _sent(self) -> list[np.ndarray] | None:
+        """Give what the last forward pass has sent, if that was not everything."""
+        if self.shape.inputs.off:
+            return None
+        return [np.concatenate([layer.x_sent, layer.h_sent], axis=2) for layer in self._passes]
+
+    def _dx(self):
+        return self._results.dx
+
+    def _initial_state_gradients(self):
+        return self._results.dh0, self._results.dc0
+
+    def _norm_terms(self):
+        return self._inner._norm_terms()
+
+    def _gradients(self):
+        return self._inner.gradients()
+
+    def _update(self, rule):
+        self._inner._update(rule)
+
+    def _scrub(self):
+        self._inner._scrub()
+
+    def _usage(self):
+        return self._inner.usage()
+
+    def _contributions(self):
+        return self._inner.contributions()
+
+    def _counters(self):
+        return self._inner.counters() if self._device_ran else all_counts({})
+
+    def _memory(self):
+        return self._inner.memory()
+
+
+class Sender(threading.Thread):
+    """Sends streams while somebody else receives them.
+
+    Parameters
+    ----------
+    connection : socket
+        Closed for writing when all are sent.
+    streams : iterable of bytes
+    """
+
+    def __init__(self, connection: socket.socket, streams: Iterable[bytes]):
+        super().__init__(name="streams to the device", daemon=True)
+        self._connection, self._streams = connection, streams
+        self._problem: Exception | None = None
+
+    def run(self) -> None:
+        """Send everything; a receiver that has gone ends it."""
+        try:
+            for stream in self._streams:
+                self._connection.sendall(stream)
+            self._connection.shutdown(socket.SHUT_WR)
+        except OSError:
+            return
+        except Exception as error:
+            self._problem = error
+            self._connection.close()
+
+    def finish(self) -> None:
+        """Wait for the end; raise what stopped it."""
+        self.join()
+        if self._problem:
+            raise self._problem
+
+
+def _streamed(shape: TrainingShape) -> TrainingShape:
+    """Give the shape of the device's session: with streams for all layers; the host shares tokens, if that is done."""
+    storage = shape.storage
+    policies = [storage.layer(number).policy for number in range(shape.network.layers)]
+    streamed = tuple("ms1" if policy == "dense" else policy for policy in policies)
+    return replace(shape, storage=Storage(streamed, storage.thresholds), shared_tokens=None)
+
+
+class OffloadDevice(Device):
+    """A device with the host running the forward pass of all its sessions.
+
+    Parameters
+    ----------
+    device : Device
+        Closed with this one.
+    """
+
+    def __init__(self, device: Device):
+        super().__init__(device.name, device.preset, device.access)
+        self.device = device
+
+    def _create(self, shape):
+        return OffloadSession(shape, self.device)
+
+    def _release(self):
+        self.device._release()
+
+    @exclusive
+    def best_slices(self, shape: TrainingShape) -> int:
+        """Ask the device."""
+        return self.device.best_slices(shape)

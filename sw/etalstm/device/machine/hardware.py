@@ -1,0 +1,137 @@
+"""A machine as a device: where its sessions lie in its memory."""
+
+import weakref
+from dataclasses import replace
+
+import numpy as np
+
+from etalstm.device.access import exclusive
+from etalstm.device.device import Device
+from etalstm.device.machine.accelerator import Accelerator
+from etalstm.device.machine.parts import PartedSession, shape_of_part
+from etalstm.device.machine.planning import first_room, plan_session
+from etalstm.device.machine.session import HardwareSession
+from etalstm.device.shape import TrainingShape
+from etalstm.errors import PlanError
+from etalstm.network.slices import Parts, part_counts
+from etalstm.network.weight_format import BF16
+from etalstm.plan.choose.fit import plan_best_slices
+from etalstm.plan.choose.sharing import Words, best_room
+from etalstm.plan.memory.placement import Placement, find
+from etalstm.plan.plan import Plan
+
+
+class HardwareDevice(Device):
+    """A machine that trains, whatever its transport.
+
+    Parameters
+    ----------
+    name, preset : str
+    accelerator : Accelerator
+    """
+
+    def __init__(self, name: str, preset: str, accelerator: Accelerator):
+        super().__init__(name, preset)
+        self.accelerator = accelerator
+        self._sessions: weakref.WeakSet[HardwareSession] = weakref.WeakSet()
+
+    def _create(self, shape: TrainingShape) -> HardwareSession | PartedSession:
+        """Plan a network and place it in memory that no living session uses.
+
+        If the whole batch does not fit, parts of it are worked on one after the other: as few as fit, of one slice at
+        least. The channels work in as many groups as is fastest, of those that the slices allow and that fit.
+
+        Raises
+        ------
+        PlanError
+            If not even one slice fits; the message says what is needed and what there is.
+        """
+        for count in part_counts(shape.slices):
+            parts = Parts(shape.batch, shape.slices, count)
+            try:
+                session = HardwareSession(shape_of_part(shape, parts), self.accelerator, self._place, self._find, count)
+            except PlanError as error:
+                problem = error if count == 1 else PlanError(f"one of {count} slices does not fit: {error}")
+                continue
+            self._sessions.add(session)
+            return PartedSession(shape, parts, session) if count > 1 else session
+        raise problem
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of the machine's memory."""
+        return self.accelerator.transport.memory_bytes
+
+    @exclusive
+    def best_slices(self, shape):
+        """Tell how many slices use the channels best: one for each of the fastest groups that fit the memory."""
+
+        def plan(slices, groups):
+            return plan_session(self.accelerator, replace(shape, slices=slices), first_room(shape), groups)
+
+        try:
+            sizes = self.accelerator.config, shape.network, shape.batch
+            return plan_best_slices(*sizes, plan, shape.weight_format == BF16).map.division.slices
+        except PlanError:
+            return self._fewest_slices(shape)
+
+    @exclusive
+    def best_shared_tokens(self, shape, batches):
+        """Tell it by an estimate of the first layer's cycles; none where sharing takes memory that is not there."""
+        try:
+            plan = plan_session(self.accelerator, shape, first_room(shape))
+            room = best_room(plan, [words_of(plan.map.division, tokens) for tokens in batches])
+            if room is None:
+                return None
+            sharing = plan_session(self.accelerator, replace(shape, shared_tokens=room), first_room(shape))
+        except PlanError:
+            return None
+        same = sharing.groups == plan.groups and len(sharing.map.kept.held) == len(plan.map.kept.held)
+        return room if same else None
+
+    def _fewest_slices(self, shape: TrainingShape) -> int:
+        """Give the smallest power of two of slices one of which fits the memory; 1 if none does."""
+        for exponent in range(shape.batch.bit_length()):
+            parts = Parts(shape.batch, 1 << exponent, 1 << exponent)
+            try:
+                of_part = shape_of_part(replace(shape, slices=1 << exponent), parts)
+                plan_session(self.accelerator, of_part, first_room(shape), parts=parts.count)
+                return 1 << exponent
+            except PlanError:
+                continue
+        return 1
+
+    def _release(self):
+        self.accelerator.transport.close()
+
+    def _place(self, plan: Plan, mover: HardwareSession) -> Placement:
+        """Find memory that no other living session than `mover` uses.
+
+        Raises
+        ------
+        PlanError
+            If there is none.
+        """
+        memory_bytes = self.accelerator.transport.memory_bytes
+        others = [session for session in self._sessions if session is not mover]
+        placement = plan.place(memory_bytes, [part for session in others for part in session.addresses])
+        if placement is None:
+            raise PlanError(
+                f"the network needs {plan.memory_bytes:,} bytes of memory beside the {len(others)} that are there, "
+                f"the device has {self.memory_bytes:,}"
+            )
+        return placement
+
+    def _find(self, size_bytes: int) -> range | None:
+        """Find memory that no living session uses; None if there is none."""
+        taken = [part for session in self._sessions for part in session.addresses]
+        return find(size_bytes, self.memory_bytes, taken)
+
+
+def words_of(division: Parts, tokens: np.ndarray) -> tuple[int, Words]:
+    """Count the distinct tokens of a batch, and the tokens of the parts that have most; -1 is padding."""
+    parts = [division.sequences(part) for part in range(division.count)]
+    of_parts = [np.where(sequences < 0, -1, tokens[:, sequences]) for sequences in parts]
+    places = max(np.count_nonzero(part >= 0) for part in of_parts)
+    distinct = max(len(np.unique(part[part >= 0])) for part in of_parts)
+    return len(np.unique(tokens[tokens >= 0])), Words(places, distinct)

@@ -1,0 +1,289 @@
+"""What segments keep for the backward pass, as sealed streams: out of the machine's memory, and into it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from etalstm.device.machine.windows import Windows
+from etalstm.errors import StreamError
+from etalstm.formats.codec import check_index, encode, index_words, kept_by_block
+from etalstm.formats.sealed_stream import DENSE_KIND, Encoding, StreamHeader, seal, unseal
+from etalstm.network.shape import GATES
+from etalstm.network.storage import KINDS
+from etalstm.plan.memory.arrays import LayerArrays
+from etalstm.plan.memory.layout import elements
+from etalstm.plan.memory.network_map import NetworkMap
+from etalstm.plan.memory.segments import Segment, up_to
+from etalstm.plan.memory.stored import Held
+from etalstm_hw.contract import STREAM_INDEX
+
+START, BEATS, KEPT = range(3)  # of an extent
+_OF_INDEX = [STREAM_INDEX.index(name) for name in ("start", "beats", "kept")]
+
+
+class OutgrownError(StreamError):
+    """Streams that the host has encoded do not fit the log they go to.
+
+    Members
+    -------
+    needed : float
+        What they need, as a share of the log's worst case.
+    """
+
+    def __init__(self, message: str, needed: float):
+        super().__init__(message)
+        self.needed = needed
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A stream that every channel has.
+
+    Members
+    -------
+    layer : LayerArrays
+    step, kind, tile, group : int
+        The kind, the batch tile and the group of units as a header has them.
+    vector : int
+        Of its index in the layer's; of gates the first one in the region.
+    vectors : int
+        Length before compression.
+    """
+
+    layer: LayerArrays
+    step: int
+    kind: int
+    tile: int
+    group: int
+    vector: int
+    vectors: int
+
+
+class Intermediates:
+    """Reads and writes what segments keep.
+
+    Parameters
+    ----------
+    network : NetworkMap
+    windows : Windows
+    identity : int
+        The network's, as :func:`etalstm.formats.sealed_stream.network_id` gives it.
+    skipped : array, bool, (L, T)
+        Cells that keep nothing, of the T steps of the pass.
+    """
+
+    def __init__(self, network: NetworkMap, windows: Windows, identity: int, skipped: np.ndarray):
+        self._config, self._network, self._windows = network.config, network, windows
+        self._channels, self._identity, self._skipped = network.memory.channels, identity, skipped
+
+    def streams(self, held: Held) -> Iterator[Stream]:
+        """Give a segment's streams in the order in which a channel's log has them, gates where their cells come."""
+        network = self._network
+        for piece in self._pieces(held):
+            layer = network.layers[piece.layer]
+            for step in piece.steps:
+                if self._skipped[piece.layer, step]:
+                    continue
+                for tile in range(network.batch.count):
+                    for number, group in enumerate(layer.tiling.unit_groups):
+                        vectors = group.count * network.batch.size_of(tile)
+                        if not layer.storage.compressed:
+                            first = network.gates(layer, step, tile, group).vector
+                            yield Stream(layer, step, DENSE_KIND, tile, number, first, GATES * vectors)
+                            continue
+                        for kind in range(len(KINDS)):
+                            index = layer.index_of(step, tile, group, kind).vector
+                            yield Stream(layer, step, kind, tile, number, index, vectors)
+
+    def _pieces(self, held: Held) -> Segment:
+        """Give a segment's cells of the pass's steps."""
+        return up_to(held.segment, self._skipped.shape[1])
+
+    def read(self, held: Held) -> list[bytes]:
+        """Read what a segment has kept: every stream of all channels, sealed.
+
+        Raises
+        ------
+        StreamError
+            If the index of a stream is damaged.
+        """
+        streams = list(self.streams(held))
+        extents = self._extents(held, streams)
+        words = self._read_region(held, int((extents[:, :, START] + extents[:, :, BEATS]).max(initial=0)))
+        sealed = []
+        for number, stream in enumerate(streams):
+            for channel, (start, beats, kept) in enumerate(extents[:, number].tolist()):
+                body = words[channel, start : start + beats].reshape(-1)
+                sealed.append(seal(self.header(stream, channel, kept, body.size), body))
+        return sealed
+
+    def encode(self, held: Held, layers: Sequence[np.ndarray]) -> Iterator[bytes]:
+        """Compress what a segment's cells keep, as :meth:`read` would give it if the machine had done it.
+
+        Parameters
+        ----------
+        held : Held
+            Of compressed cells.
+        layers : list of arrays, float32, (6, T, B, H)
+            Local gradients of each layer, pruned and rounded; +0 where there is padding.
+        """
+        for stream in self.streams(held):
+            values = layers[stream.layer.number][stream.kind, stream.step]
+            for channel, ours in enumerate(self._laid_out(stream, values)):
+                words = encode(ours, bf16=stream.layer.storage.bf16, beat_words=self._config.beat_words)
+                kept = int(kept_by_block(ours).sum())
+                yield seal(self.header(stream, channel, kept, words.size), words)
+
+    def _laid_out(self, stream: Stream, values: np.ndarray) -> np.ndarray:
+        """Give the elements (B, H) of a stream's sequences and units as each channel has them, (channels, elements)."""
+        division, group = self._network.division, stream.layer.tiling.unit_groups[stream.group]
+        units = elements(stream.layer.tiling.units)[:, group.first : group.first + group.count]
+        padded = np.append(values, np.zeros((len(values), 1), np.float32), axis=1)  # index -1 is a lane without a unit
+        laid_out = []
+        for part in range(division.count):
+            ours = division.take(padded, part, axis=0)[self._network.batch.ranges[stream.tile]]
+            laid_out.append(np.moveaxis(ours[:, units], 0, 2).reshape(len(units), -1))
+        return np.concatenate(laid_out)
+
+    def count(self, held: Held) -> int:
+        """Count a segment's streams, all channels together."""
+        return self._channels * sum(1 for _ in self.streams(held))
+
+    def header(self, stream: Stream, channel: int, kept: int, words: int) -> StreamHeader:
+        """Make the header of a channel's stream."""
+        dense = stream.kind == DENSE_KIND
+        encoding = Encoding.DENSE if dense else Encoding(stream.layer.storage.bf16)
+        return StreamHeader(
+            network=self._identity, layer=stream.layer.number, step=stream.step, kind=stream.kind, channel=channel,
+            tile=stream.tile, group=stream.group, encoding=encoding, beat_words=self._config.beat_words,
+            elements=stream.vectors * self._config.lanes, kept=kept, words=words,
+        )  # fmt: skip
+
+    def write(self, held: Held, sealed: Iterable[bytes]) -> None:
+        """Write what :meth:`read` gave, or a host has encoded, to where the segment's programs look for it.
+
+        Raises
+        ------
+        StreamError
+            If a stream is damaged, of another network, not the one that comes next, or missing.
+        OutgrownError
+            If the region has no room for them; nothing was written.
+        """
+        streams, extents, bodies = self.place(held, sealed)
+        self._write_region(held, bodies, self._vectors(extents))
+        self._write_indices(held, streams, extents)
+
+    def place(self, held: Held, sealed: Iterable[bytes]):
+        """Check a segment's streams and give each its place.
+
+        Returns
+        -------
+        streams : list of Stream
+        extents : array, int64, (channels, streams, 3)
+            Where each begins, in beats of the region, its beats, and how many elements are kept.
+        bodies : dict from (channel, beat) to array, uint32, (beats, words of a beat)
+
+        Raises
+        ------
+        StreamError, OutgrownError
+            As :meth:`write` does.
+        """
+        streams, sealed = list(self.streams(held)), iter(sealed)
+        extents = np.zeros((self._channels, len(streams), 3), np.int64)
+        bodies = {}
+        ends = [self._log_start(held)] * self._channels
+        for number, stream in enumerate(streams):
+            for channel in range(self._channels):
+                header, words = self._next(sealed, stream, channel)
+                beats = words.size // self._config.beat_words
+                start = ends[channel]
+                if stream.kind == DENSE_KIND:
+                    start = stream.vector * self._config.vector_beats
+                else:
+                    ends[channel] += beats
+                extents[channel, number] = start, beats, header.kept
+                bodies[channel, start] = words.reshape(beats, -1)
+        missing = self._vectors(extents) - held.region.vectors
+        if missing > 0:
+            needed = (missing + held.log.array.vectors) / held.log.worst
+            raise OutgrownError(f"streams need {missing} vectors more than a region of {held.region.vectors}", needed)
+        return streams, extents, bodies
+
+    def _vectors(self, extents: np.ndarray) -> int:
+        """Count the vectors of a region that streams take."""
+        beats = int((extents[:, :, START] + extents[:, :, BEATS]).max(initial=0))
+        return -(-beats // self._config.vector_beats)
+
+    def _next(self, sealed: Iterator[bytes], stream: Stream, channel: int):
+        """Take the next stream and check that it is the one that is expected."""
+        data = next(sealed, None)
+        if data is None:
+            raise StreamError(f"{self.header(stream, channel, 0, 0)} is missing: no more streams came")
+        header, words = unseal(data, self._identity)
+        expected = self.header(stream, channel, header.kept, header.words)
+        if header.place != expected.place:
+            raise StreamError(f"{header} came where {expected} was expected")
+        if header != expected:
+            raise StreamError(f"{header}: its header is {header!r}, expected was {expected!r}")
+        return header, words
+
+    def _log_start(self, held: Held) -> int:
+        """Beat of the region where its log begins."""
+        return (held.log.array.first - held.region.first) * self._config.vector_beats if held.log else 0
+
+    def _extents(self, held: Held, streams: list[Stream]) -> np.ndarray:
+        """Read where streams lie: int64, (channels, streams, 3), see :meth:`place`."""
+        beats = self._config.vector_beats
+        tables = {
+            layer.number: (first, self._read_index(layer, first, count)) for layer, first, count in self._indices(held)
+        }
+        extents = np.zeros((self._channels, len(streams), 3), np.int64)
+        for number, stream in enumerate(streams):
+            if stream.kind == DENSE_KIND:
+                words = stream.vectors * self._config.lanes
+                extents[:, number] = stream.vector * beats, stream.vectors * beats, words
+            else:
+                first, table = tables[stream.layer.number]
+                index, place = table[:, stream.vector - first], (stream.layer.index.first + stream.vector) * beats
+                check_index(index, stream.vectors * self._config.lanes, place)
+                extents[:, number] = index[:, _OF_INDEX]
+                extents[:, number, START] -= held.region.first * beats
+        return extents
+
+    def _indices(self, held: Held):
+        """Give the layers of a segment that have indices: which vectors of them are the segment's."""
+        for piece in self._pieces(held):
+            layer = self._network.layers[piece.layer]
+            if layer.storage.compressed:
+                of_step = layer.index.vectors // self._network.steps
+                yield layer, piece.steps.start * of_step, len(piece.steps) * of_step
+
+    def _read_index(self, layer: LayerArrays, first: int, count: int) -> np.ndarray:
+        return self._windows.read_words(layer.index.part(first, count)).view(np.uint32)[:, :, : len(STREAM_INDEX)]
+
+    def _write_indices(self, held: Held, streams: list[Stream], extents: np.ndarray) -> None:
+        of_vector, lanes = self._config.vector_beats, self._config.lanes
+        for layer, first, count in self._indices(held):
+            table = np.zeros((self._channels, count, lanes), np.uint32)
+            for number, stream in enumerate(streams):
+                if stream.layer is layer:
+                    start, beats, kept = extents[:, number].T
+                    place = (layer.index.first + stream.vector) * of_vector
+                    table[:, stream.vector - first, : len(STREAM_INDEX)] = index_words(
+                        start + held.region.first * of_vector, beats, stream.vectors * lanes, kept, place
+                    )
+            self._windows.write_words(layer.index.part(first, count), table)
+
+    def _read_region(self, held: Held, beats: int) -> np.ndarray:
+        """Read the first beats of a region: uint32, (channels, beats, words of a beat), or more."""
+        vectors = -(-beats // self._config.vector_beats)
+        words = self._windows.read_words(held.region.part(0, vectors)).view(np.uint32)
+        return words.reshape(self._channels, -1, self._config.beat_words)
+
+    def _write_region(self, held: Held, bodies: dict[tuple[int, int], np.ndarray], vectors: int) -> None:
+        shape = (self._channels, vectors * self._config.vector_beats, self._config.beat_words)
+        words = np.zeros(shape, np.uint32)
+        for (channel, start), body in bodies.items():
+            words[channel, start : start + len(body)] = body
+        self._windows.write_words(held.region.part(0, vectors), words)

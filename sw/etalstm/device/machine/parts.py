@@ -1,0 +1,243 @@
+"""Sessions whose batch does not fit the machine's memory: parts of it are worked on one after the other."""
+
+from collections import Counter, defaultdict
+from dataclasses import replace
+from functools import reduce
+from itertools import chain, islice
+from operator import add
+
+import numpy as np
+
+from etalstm.device.api import Session
+from etalstm.device.counts import add_counts, all_counts
+from etalstm.device.machine.session import HardwareSession
+from etalstm.device.results import Outputs
+from etalstm.device.shape import TrainingShape
+from etalstm.network.shared_tokens import SharedTokens
+from etalstm.network.slices import Parts, additions
+from etalstm.network.storage import DENSE_TENSORS, Usage
+
+
+def shape_of_part(shape: TrainingShape, parts: Parts) -> TrainingShape:
+    """Give the shape of a session that works on one part; empty places are padding."""
+    masked = shape.masked or not parts.full
+    return replace(shape, batch=parts.places, slices=parts.slices_of_part, masked=masked)
+
+
+def usage_of_batch(shape: TrainingShape, parts: Parts, usages: list[list[Usage]]) -> list[Usage]:
+    """Give by layer what the whole batch has kept and computed, of what each part has: `usages` by part and layer.
+
+    Cells are counted once, empty places not at all.
+    """
+
+    def of_batch(number: int, usage: Usage) -> Usage:
+        cells, skipped = usage.cells // parts.count, usage.skipped // parts.count
+        empty = (parts.count * parts.places - shape.batch) * shape.network.hidden_size
+        dense = not shape.storage.layer(number).compressed
+        words = usage.words - dense * DENSE_TENSORS * (cells - skipped) * empty
+        return replace(usage, cells=cells, skipped=skipped, elements=usage.elements - cells * empty, words=words)
+
+    return [of_batch(number, reduce(add, of_parts)) for number, of_parts in enumerate(zip(*usages, strict=True))]
+
+
+def join_factors(parts: Parts, factors: list[list[tuple]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Give the factors of each layer's dW of the whole batch, of those of each part: `factors` by part and layer.
+
+    What is measured of them must be measured of the whole batch: NumPy's sums depend on the arrays' shape.
+    """
+    layers = zip(*factors, strict=True)
+    return [tuple(parts.join(factor, 1) for factor in zip(*of_parts, strict=True)) for of_parts in layers]
+
+
+class PartedSession(Session):
+    """A session that accumulates the gradients of several parts of its batch, with the bits of one that has them all.
+
+    The forward pass runs part by part. The memory holds the intermediates of one part. So the backward pass repeats the
+    forward pass of each part but the last, whose intermediates are still there: it begins with that one. The gradients
+    stay on the machine, and so does the update.
+
+    Parameters
+    ----------
+    shape : TrainingShape
+        Of the whole batch.
+    parts : Parts
+    inner : HardwareSession
+        For parts, see :func:`shape_of_part`.
+    """
+
+    reduces = takes_intermediates = True
+
+    def __init__(self, shape: TrainingShape, parts: Parts, inner: HardwareSession):
+        super().__init__(shape)
+        self._parts, self._inner = parts, inner
+        self._inputs: list[list] = []  # by part: of its forward pass
+        self._sealed: list[list[bytes]] | None = None  # by part: what the host gave in place of the pass
+        self._present: int | None = None  # the part whose forward pass is there
+        self._counts: dict[str, dict] = {}
+        self._moved: dict[str, dict[str, int]] = {"read": {}, "written": {}}
+
+    def _store_as(self, shape):
+        self._inner.store_as(shape.storage)
+
+    def _send_as(self, shape):
+        self._inner.send_as(shape.inputs)
+
+    def _load(self, parameters, velocities):
+        self._inner._load(parameters, velocities)
+
+    def _parameters(self):
+        return self._inner._parameters()
+
+    def _velocities(self):
+        return self._inner._velocities()
+
+    def _forward(self, x, lengths, h0, c0):
+        self._begin()
+        inputs = (x, 1), (lengths, 0), (h0, 1), (c0, 1)
+        self._inputs, self._sealed = [self._of(part, *inputs) for part in self._each], None
+        outputs = [self._run(part) for part in self._each]
+        return Outputs(*(self._joined([getattr(out, name) for out in outputs], 1) for name in ("y", "h", "c")))
+
+    def _encode(self, layers, skipped):
+        parts = [self._of(part, *((layer, 2) for layer in layers)) for part in self._each]
+        return chain.from_iterable([self._inner._encode(part, skipped) for part in parts])
+
+    def _load_intermediates(self, x, h, streams, lengths, sent):
+        self._begin()
+        count, streams = self._inner.count_streams(), iter(streams)
+        given = (x, 1), (h, 2), (lengths, 0), *((array, 1) for array in sent)
+        self._inputs, self._sealed = [self._of(part, *given) for part in self._each], []
+        for part in self._each:
+            self._sealed.append(list(streams if part == self._each[-1] else islice(streams, count)))
+            self._run(part)
+
+    def _bring(self, part: int) -> Outputs | None:
+        """Have the forward pass of a part in the memory."""
+        if self._sealed is None:
+            self._inner._shared = self._shared_by(part)
+            return self._inner._forward(*self._inputs[part])
+        x, h, lengths, *sent = self._inputs[part]
+        return self._inner._load_intermediates(x, h, self._sealed[part], lengths, sent)
+
+    def _shared_by(self, part: int) -> SharedTokens | None:
+        return self._shared.part(self._parts.sequences(part)) if self._shared else None
+
+    def _shared_scalars(self):
+        return sum(self._read_of_all("shared_scalars"))
+
+    def _backward(self, dy, dh, dc, delta_threshold):
+        self._arriving = (dy, 1), (dh, 1), (dc, 1)
+        self._delta_threshold = delta_threshold
+        self._of_parts, aside = defaultdict(dict), 0
+        for part, merges in zip(reversed(self._each), additions(self._parts.count, backwards=True), strict=True):
+            self._gradients_of_part(part)
+            self._of_parts[part] = self._read()
+            for _ in range(merges):
+                aside -= 1
+                self._inner.accumulate(f"add {aside}")
+                self._note()
+            if part:
+                self._inner.accumulate(f"keep {aside}")
+                self._note()
+                aside += 1
+        self._tell_whole()
+
+    def _gradients_of_part(self, part: int) -> None:
+        """Have the gradients of a part in the memory."""
+        if part != self._present:
+            self._run(part)
+        self._inner._backward(*self._of(part, *self._arriving), self._delta_threshold)
+        self._present = None
+        self._note()
+
+    def _read(self) -> dict:
+        """Read what the next part's passes will overwrite."""
+        inner, states = self._inner, self._inner._initial_state_gradients()
+        found = {"dx": inner._dx(), "dh0": states[0], "dc0": states[1], "usage": inner._usage()}
+        return found | ({"shared_scalars": inner._shared_scalars()} if self._shared else {})
+
+    def _dx(self):
+        return self._joined(self._read_of_all("dx"), 1)
+
+    def _initial_state_gradients(self):
+        return tuple(self._joined(self._read_of_all(name), 1) for name in ("dh0", "dc0"))
+
+    def _norm_terms(self):
+        return self._inner._norm_terms()
+
+    def _gradients(self):
+        return self._inner._gradients()
+
+    def _take_gradients(self, gradients):
+        self._inner._take_gradients(gradients)
+
+    def _update(self, rule):
+        self._inner._update(rule)
+        self._note()
+
+    def _scrub(self):
+        self._inner._scrub()
+
+    def _usage(self):
+        return usage_of_batch(self.shape, self._parts, self._read_of_all("usage"))
+
+    def _factors(self):
+        """Go through all parts again; the gradients of the whole batch are put aside meanwhile."""
+        self._inner.accumulate("keep 0")
+        self._note()
+        factors = []
+        try:
+            for part in self._each:
+                self._gradients_of_part(part)
+                factors.append(self._inner._factors())
+        finally:
+            self._inner.accumulate("restore 0")
+            self._note()
+
+        return join_factors(self._parts, factors)
+
+    def _counters(self):
+        return all_counts(self._counts)
+
+    def _memory(self):
+        return self._inner._memory() | {"host": self._moved_so_far(), "parts": self._parts.count}
+
+    def _moved_so_far(self) -> dict[str, dict[str, int]]:
+        """Add what the host moves for the present part to what it moved for those before."""
+        present = self._inner.windows.moved
+        return {way: dict(Counter(kinds) + Counter(present[way])) for way, kinds in self._moved.items()}
+
+    @property
+    def _each(self) -> range:
+        return range(self._parts.count)
+
+    def _of(self, part: int, *arrays: tuple[np.ndarray, int]) -> list[np.ndarray]:
+        """Give a part of arrays of the whole batch, each with its axis."""
+        return [self._parts.take(array, part, axis) for array, axis in arrays]
+
+    def _joined(self, arrays: list[np.ndarray], axis: int) -> np.ndarray:
+        return self._parts.join(arrays, axis)
+
+    def _read_of_all(self, name: str) -> list:
+        return [self._of_parts[part][name] for part in self._each]
+
+    def _begin(self) -> None:
+        """Begin an iteration."""
+        self._counts, self._present = {}, None
+        self._moved = {"read": {}, "written": {}}
+        self._inner._skipped = self._skipped
+        self._inner.windows.count_anew()
+
+    def _run(self, part: int):
+        """Have a part's forward pass in the memory."""
+        self._present, self._moved = None, self._moved_so_far()  # a part's forward pass begins to count anew
+        result = self._bring(part)
+        self._present = part
+        self._note()
+        return result
+
+    def _note(self) -> None:
+        """Add what programs have counted; the accumulation belongs to the backward pass."""
+        for name, counts in self._inner.take_counts().items():
+            name = name if name in ("forward", "update") else "backward"
+            self._counts[name] = add_counts([self._counts[name], counts]) if name in self._counts else counts

@@ -1,0 +1,464 @@
+"""Sessions on a machine: what the host's arrays are in its memory, and which program runs when."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import chain
+
+import numpy as np
+
+from etalstm.device.api import Session
+from etalstm.device.counts import add_counts, all_counts
+from etalstm.device.machine.accelerator import Accelerator
+from etalstm.device.machine.faults import LogFullError
+from etalstm.device.machine.intermediates import Intermediates, OutgrownError
+from etalstm.device.machine.measures import Measures
+from etalstm.device.machine.planning import first_room, plan_session
+from etalstm.device.machine.programs import Find, ProgramMemory, roomy
+from etalstm.device.machine.scrub import Scrubber
+from etalstm.device.machine.spill import Spill
+from etalstm.device.machine.windows import Windows
+from etalstm.device.results import Outputs
+from etalstm.device.shape import TrainingShape
+from etalstm.errors import DeviceError
+from etalstm.formats.sealed_stream import network_id
+from etalstm.network.shape import LayerGradients, LayerParameters, canonical_rows
+from etalstm.network.shared_tokens import SharedTokens
+from etalstm.plan.memory.arrays import LayerArrays
+from etalstm.plan.memory.memory_map import Array
+from etalstm.plan.memory.operands import LOCAL_GRADIENTS, Place
+from etalstm.plan.memory.placement import Placement
+from etalstm.plan.memory.segments import REGIONS
+from etalstm.plan.memory.sent import same_programs, threshold_parameters
+from etalstm.plan.passes.needed import needed_scale
+from etalstm.plan.plan import Plan
+from etalstm.plan.program.program import Program
+from etalstm.plan.program.walk import streams_before
+from etalstm_hw import contract
+from etalstm_hw.contract import Traffic
+
+SURVIVING = ("weights", "optimizer")  # kinds of arrays that a new plan takes over
+
+
+class HardwareSession(Session):
+    """A session whose passes are programs of an :class:`Accelerator`.
+
+    A pass that finds a log too small has changed no weight: a plan with a larger log takes over weights and velocities,
+    and the pass is run again.
+
+    A pass of fewer steps than the session's has programs of its own, which use the same arrays: see
+    :class:`ProgramMemory`.
+
+    Parameters
+    ----------
+    shape : TrainingShape
+    accelerator : Accelerator
+    place : function
+        From a plan and the session to memory that no other session uses.
+    find : Find
+    parts : int
+        Parts of a larger batch that the session works on one after the other, see :mod:`etalstm.device.machine.parts`.
+
+    Raises
+    ------
+    PlanError
+        If the network does not fit the memory that is left, now or when a log must grow; then nothing is lost.
+
+    Members
+    -------
+    plan : Plan
+    placement : Placement
+        The session's part of the memory.
+    windows : Windows
+        The plan's arrays there.
+    spill : Spill
+        What the cells of the last forward pass keep, and where.
+    """
+
+    reduces = takes_intermediates = True
+
+    def __init__(
+        self,
+        shape: TrainingShape,
+        accelerator: Accelerator,
+        place: Callable[[Plan, "HardwareSession"], Placement],
+        find: Find,
+        parts: int = 1,
+    ):
+        super().__init__(shape)
+        self._accelerator, self._place, self._parts = accelerator, place, parts
+        self._programs = ProgramMemory(accelerator, find, shape.memory_budget)
+        self._room = first_room(shape)
+        self._counts: dict[str, dict] = {}
+        self._used: dict[int, float] = {}  # by log: vectors that all streams of the last pass took
+        self._wasteful = False
+        self._program_room: dict[str, int] = {}  # what programs are given at least
+        self._from_host: tuple | None = None  # what the host gave in place of a forward pass
+        self._map = self.windows = None
+        self._scrubber = Scrubber()
+        self._adopt(self._planned(self.shape))
+
+    def _planned(self, shape: TrainingShape) -> Plan:
+        return plan_session(self._accelerator, shape, self._room, program_room=self._program_room, parts=self._parts)
+
+    def _adopt(self, plan: Plan) -> None:
+        """Go over to a plan; weights and velocities come along."""
+        self._programs.leave()
+        placement = self._place(plan, self)
+        old = self._map.memory.arrays.values() if self._map else ()
+        moved = {a.name: self.windows.read(a) for a in old if a.kind in SURVIVING and not a.raw}
+        self.plan, self.placement, self._map = plan, placement, plan.map
+        self.windows = Windows(self._accelerator.transport, plan.map.memory, placement, self.windows)
+        self._programs.adopt(plan, placement.programs)
+        self._wasteful = False
+        for name, array in plan.map.memory.arrays.items():
+            if name in moved:
+                self.windows.write(array, moved[name])
+            elif not array.raw:  # nothing is read there that was not written before
+                self.windows.write_words(array, np.zeros(array.words, np.float32))
+        self._scrubber.moved(plan.map.products, moved)
+
+    @property
+    def addresses(self) -> list[range]:
+        """All memory that the session uses."""
+        return [*self.placement.parts, *self._programs.beside]
+
+    def _store_as(self, shape):
+        self._adopt(self._planned(shape))
+
+    def _send_as(self, shape):
+        if not same_programs(self.shape.inputs, shape.inputs, shape.network.layers):
+            self._adopt(self._planned(shape))
+
+    def _load(self, parameters, velocities):
+        for arrays, entry, speed in zip(self._map.products, parameters, velocities, strict=True):
+            state = ((arrays.bias, entry.bias), (arrays.velocity, speed.weights), (arrays.bias_velocity, speed.bias))
+            for array, values in (*((matrix, entry.weights) for matrix in arrays.matrices), *state):
+                self.windows.write(array, values)
+                self._scrubber.loaded(array, values)
+
+    def _parameters(self):
+        return self._read_matrices(lambda arrays: (arrays.weights, arrays.bias))
+
+    def _velocities(self):
+        return self._read_matrices(lambda arrays: (arrays.velocity, arrays.bias_velocity))
+
+    def _read_matrices(self, of: Callable[[LayerArrays], tuple[Array, Array]]) -> list[LayerParameters]:
+        products = self._map.products
+        return [LayerParameters(*map(self.windows.read, of(each)), each.tiling.gates) for each in products]
+
+    def _forward(self, x, lengths, h0, c0):
+        self._counts, self._inputs = {}, (x.copy(), lengths, h0.copy(), c0.copy())
+        self.windows.count_anew()
+        if self._wasteful:
+            self._adopt(self._planned(self.shape))
+        self._from_host = None
+        self._until_it_fits(self._run_forward)
+        layers, steps = self._map.layers, self._steps
+        y = self.windows.read(layers[-1].h.first(steps + 1))[1:]
+        c = [self.windows.read(a.c.step(a.c_at(steps))) for a in layers]
+        h = [self._last_h(a, lengths) for a in layers[:-1]] + [y[lengths - 1, np.arange(lengths.size)]]
+        return Outputs(y, np.stack(h), np.stack(c))
+
+    def _last_h(self, arrays: LayerArrays, lengths: np.ndarray) -> np.ndarray:
+        """Read the h of each sequence's last step; after it there are zeros."""
+        last = np.empty(self.shape.state_shape[1:], np.float32)
+        for step in np.unique(lengths).tolist():
+            last[lengths == step] = self.windows.read(arrays.h.step(step))[lengths == step]
+        return last
+
+    def _encode(self, layers, skipped):
+        self._refuse_dense()
+        streams = self._streams(skipped)
+        return chain.from_iterable(streams.encode(held, layers) for held in self._map.kept.held)
+
+    def _load_intermediates(self, x, h, streams, lengths, sent):
+        self._refuse_dense()
+        self._from_host = x, h, list(streams), lengths, sent
+        self._counts = {}
+        self.windows.count_anew()
+        self._leave_intermediates()
+
+    def _leave_intermediates(self) -> None:
+        """Have in the memory what the forward pass has left, or what the host gave in its place."""
+        if self._from_host is None:
+            self._run_forward()
+            return
+        while True:
+            try:
+                self._place_intermediates(*self._from_host)
+                return
+            except OutgrownError as error:
+                if self._room.share(LOCAL_GRADIENTS) >= 1:  # the room of the worst case
+                    raise
+                self._room.give(LOCAL_GRADIENTS, error.needed)
+                self._adopt(self._planned(self.shape))
+
+    def _place_intermediates(self, x, h, sealed, lengths, sent) -> None:
+        self._prepare(x, lengths)
+        for arrays, states in zip(self._map.layers, h, strict=True):
+            self._write_input(arrays.h.first(len(states)), states, arrays.number)
+        for arrays, values in zip(self._map.layers if sent else [], sent, strict=True):
+            of_x, of_operand = np.split(values, [arrays.sent_x.share.size], axis=2)
+            self._write_input(arrays.sent_x.sent.first(len(x)), of_x, arrays.number)
+            self._write_input(arrays.sent_operand.sent.first(len(x)), of_operand, arrays.number)
+        self.spill.take(sealed)
+
+    def _refuse_dense(self) -> None:
+        for number in range(self.shape.network.layers):
+            if not self.shape.storage.layer(number).compressed:
+                raise DeviceError(f"layer {number} keeps its gates, not local gradients: its storage must not be dense")
+
+    def _streams(self, skipped: np.ndarray) -> Intermediates:
+        shape = self.shape
+        identity = network_id(shape.network, shape.batch, skipped.shape[1], shape.slices)
+        return Intermediates(self._map, self.windows, identity, skipped)
+
+    def _prepare(self, x, lengths) -> None:
+        """Begin a forward pass: its programs, its input, nothing kept yet."""
+        self._choose_passes()
+        self._scrubber.begin_pass()
+        self._active = np.arange(len(x))[:, None] < lengths[None, :]
+        if self._map.mask:
+            self._write_input(self._map.mask.first(len(x)), self._active.astype(np.float32), None)
+            x = np.where(self._active[:, :, None], x, np.float32(0))  # no product is spent on padding
+        self._write_input(self._map.entry.x.first(len(x)), x, 0)
+        self._used = {}
+        self.spill = Spill(self._map.kept.held, self._streams(self._skipped))
+
+    def _write_input(self, array: Array, values: np.ndarray, layer: int | None) -> None:
+        """Write an array, of a layer or of all, that no program of the passes overwrites."""
+        self.windows.write(array, values)
+        self._scrubber.wrote(array, values, layer)
+
+    def _run_forward(self):
+        x, lengths, h0, c0 = self._inputs
+        self._prepare(x, lengths)
+        if self._shared:
+            self._write_tokens()
+        for arrays, h, c in zip(self._map.layers, h0, c0, strict=True):
+            self._write_input(arrays.h.step(0), h, arrays.number)
+            self.windows.write(arrays.c.step(0), c)
+        for kind, threshold in enumerate(self.shape.storage.thresholds):
+            self._accelerator.set_parameter(contract.PARAMETER_THRESHOLDS + kind, threshold)
+        for threshold, numbers in threshold_parameters(self.shape.inputs, self.shape.network.layers).items():
+            self._accelerator.set_parameter(numbers.threshold, threshold)
+            if numbers.scale is not None:
+                self._accelerator.set_parameter(numbers.scale, needed_scale(threshold))
+        count = len(self._map.kept.held)
+        self._run_pass("forward", count, range(count), self.spill.during_forward)
+
+    def _write_tokens(self) -> None:
+        """Give each group of channels the distinct tokens of its sequences, and which of them each step has."""
+        arrays, division = self._map.entry.tokens, self._map.division
+        x = np.zeros(arrays.x.array.shape, np.float32)
+        of_steps = arrays.chosen.first(self._steps)
+        chosen = np.zeros(of_steps.shape, np.float32)
+        for group, of_group in enumerate(self._shared_by_groups()):
+            x[group, : of_group.count] = of_group.x
+            sequences = division.sequences(group)
+            step, place = np.nonzero(of_group.numbers >= 0)
+            chosen[step, sequences[place], of_group.numbers[step, place]] = 1
+        self._write_input(arrays.x.array, x, 0)
+        self._write_input(of_steps, chosen, 0)
+
+    def _shared_by_groups(self) -> list[SharedTokens]:
+        division = self._map.division
+        return [self._shared.part(division.sequences(group)) for group in range(division.count)]
+
+    def _shared_scalars(self):
+        return sum(of_group.scalars for of_group in self._shared_by_groups())
+
+    def _backward(self, dy, dh, dc, delta_threshold):
+        self._untold = set(range(self.shape.network.layers))
+        self._until_it_fits(self._leave_intermediates, lambda: self._run_backward(dy, dh, dc, delta_threshold))
+        self._tell_whole()
+
+    def _run_backward(self, dy, dh, dc, delta_threshold):
+        self._accelerator.set_parameter(contract.PARAMETER_DELTA_THRESHOLD, delta_threshold)
+        self._accelerator.set_parameter(contract.PARAMETER_NEEDED_SCALE, needed_scale(delta_threshold))
+        layers = self._map.layers
+        self._write_input(layers[-1].dy.first(len(dy)), dy, layers[-1].number)
+        for arrays, h, c in zip(layers, dh, dc, strict=True):
+            self.windows.write(arrays.dh.array, h[None])
+            self.windows.write(arrays.dc.array, c[None])
+        count = len(layers) if self.plan.layers_apart else len(self._map.kept.held)
+        self._run_pass("backward", count, reversed(range(count)), self._during_backward)
+
+    def _during_backward(self, number: int) -> None:
+        """Do what the host has to do while a program of the backward pass runs."""
+        if self.plan.layers_apart:
+            self._tell_above(number)
+        else:
+            self.spill.during_backward(number)
+
+    def _tell_whole(self):
+        self._tell_above(-1)
+
+    def _tell_above(self, layer: int) -> None:
+        """Give the gradients of all layers above `layer` to :attr:`when_whole`.
+
+        Each layer's are given once, even if the pass is run again.
+        """
+        whole = sorted((number for number in self._untold if number > layer), reverse=True)
+        for number in whole if self.when_whole else ():
+            self._untold.remove(number)
+            products = self._map.layers[number].products
+            for place, arrays in enumerate(products, number * len(products)):
+                self.when_whole(place, self._gradients_of(arrays))
+
+    def _dx(self):
+        dx = self.windows.read(self._map.entry.dx.first(self._steps))
+        dx[self._skipped[0]] = 0  # skipped cells wrote nothing
+        return dx
+
+    def _initial_state_gradients(self):
+        states = [[self.windows.read(sequence.array)[0] for sequence in (a.dh, a.dc)] for a in self._map.layers]
+        for layer in np.flatnonzero(self._skipped[:, 0]):
+            states[layer] = [np.zeros_like(state) for state in states[layer]]
+        return tuple(np.stack(state) for state in zip(*states, strict=True))
+
+    def _norm_terms(self):
+        products, read = self._map.products, self.windows.read
+        biases = [canonical_rows(read(each.bias_gradient), each.tiling.gates) for each in products]
+        return [read(each.norms) for each in products], biases
+
+    def _gradients(self):
+        return list(map(self._gradients_of, self._map.products))
+
+    def _gradients_of(self, arrays: LayerArrays) -> LayerGradients:
+        return LayerGradients(self.windows.read(arrays.gradient), self.windows.read(arrays.bias_gradient))
+
+    def _take_gradients(self, gradients):
+        for arrays, taken in zip(self._map.products, gradients, strict=True):
+            self.windows.write(arrays.gradient, taken.weights)
+            self.windows.write(arrays.bias_gradient, taken.bias)
+
+    def _update(self, rule):
+        for number, value in (
+            (contract.PARAMETER_SCALE, rule.scale),
+            (contract.PARAMETER_WEIGHT_DECAY, rule.weight_decay),
+            (contract.PARAMETER_MOMENTUM, rule.momentum),
+            (contract.PARAMETER_LEARNING_RATE, rule.learning_rate),
+        ):
+            self._accelerator.set_parameter(number, value)
+        self._scrubber.updated()
+        self._counts["update"] = self._run("update")
+
+    def _scrub(self):
+        self._scrubber.compare(self._map.products, self.windows)
+
+    def accumulate(self, name: str) -> None:
+        """Put gradients aside, add or restore them: run ``keep``, ``add`` or ``restore`` of :attr:`Plan.programs`."""
+        self._counts[name] = self._run(name)
+
+    def count_streams(self) -> int:
+        """Count the streams that :meth:`encode` gives for the cells that are not skipped."""
+        streams = self._streams(self._skipped)
+        return sum(map(streams.count, self._map.kept.held))
+
+    def take_counts(self) -> dict[str, dict]:
+        """Give what each program has counted since the last forward pass or call, by its name, and forget it."""
+        counts, self._counts = self._counts, {}
+        return counts
+
+    def _usage(self):
+        return self._measures().usage(self._active)
+
+    def _factors(self):
+        """Read them from the memory: see :meth:`Measures.factors`."""
+        return self._measures().factors()
+
+    def _measures(self) -> Measures:
+        return Measures(self._map, self.windows, self._skipped)
+
+    def _choose_passes(self) -> None:
+        """Have the programs of this forward pass in memory; where they are too long, plan again."""
+        while longer := self._programs.bring(self._steps, self._passes_to_run()):
+            self._program_room |= roomy(longer)
+            self._adopt(self._planned(self.shape))  # maybe with other segments, so other programs
+
+    def _passes_to_run(self) -> dict[str, Program]:
+        """Give the programs that skip the cells, and share the tokens, of this forward pass."""
+        return Plan.named(*self.plan.passes(self._skipped, self._shared is not None))
+
+    def _memory(self):
+        size = self._map.memory.vector_bytes * self._accelerator.config.channels
+        return {
+            "reserved": self._footprint(),
+            "log": sum(held.log.array.vectors for held in self._map.kept.held[:REGIONS] if held.log) * size,
+            "log_used": int(self._used.get(LOCAL_GRADIENTS, 0) * size),
+            "segments": len(self._map.kept.held),
+            "host": self.windows.moved,
+            "replays": self._room.replays,
+        }
+
+    def _footprint(self) -> dict[str, int]:
+        """Bytes of memory by kind; those of programs beside the plan's are among ``program``."""
+        kinds = self.plan.footprint()
+        return kinds | {"program": kinds["program"] + self._programs.bytes_beside}
+
+    def _counters(self):
+        return all_counts(self._counts)
+
+    def _run_pass(self, name: str, count: int, numbers: Iterable[int], meanwhile: Callable[[int], None]) -> None:
+        """Run the programs of a pass, and do what the host has to do while each of them runs."""
+        counts, self._uses = [], defaultdict(list)
+        for number in numbers:
+            counts.append(self._run(f"{name} {number}" if count > 1 else name, partial(meanwhile, number)))
+        self._counts[name] = add_counts(counts)
+        self._learn_room()
+
+    def _run(self, name: str, meanwhile: Callable[[], None] = lambda: None) -> dict:
+        """Run a program; give what it counted."""
+        self._ran, loaded = self._programs[name]
+        self._accelerator.set_windows(self.placement.base, self.placement.stride, self.placement.window_bytes)
+        self._accelerator.set_groups(self.plan.groups)
+        self._accelerator.set_architecture(self.shape.architecture)
+        with self._accelerator.running(loaded):
+            meanwhile()
+        self._note_use(self._ran)
+        counts = self._accelerator.counters()
+        spared = self._ran.volume.read_bytes[Traffic.WEIGHTS] - counts["read_bytes"]["weights"]
+        return counts | {"spared_bytes": {"weights": spared}}
+
+    def _until_it_fits(self, *passes: Callable[[], None]) -> None:
+        """Do the last of some passes; where a log is too small for it, do all of them with a larger one."""
+        missing = passes[-1:]
+        while True:
+            try:
+                for run in missing:
+                    run()
+                return
+            except LogFullError as error:
+                self._make_room(error)
+                missing = passes
+
+    def _make_room(self, error: LogFullError) -> None:
+        """Plan with more room for the log that was full."""
+        number, written = streams_before(self._ran.words, error.instruction)
+        given = next(log.share for log in self._ran.ends if log.number == number)
+        if given >= 1:
+            raise error
+        self._room.grow(number, given, written)
+        self._adopt(self._planned(self.shape))
+
+    def _note_use(self, program: Program) -> None:
+        """Note how far a program has filled its logs, by the last stream in each."""
+        for log, index in program.ends.items():
+            used = self._end_of(index) / self._accelerator.config.vector_beats - log.array.first
+            self._uses[log.number].append((used, log.worst))
+
+    def _learn_room(self) -> None:
+        """Learn from what a pass has used of its logs; one without all cells tells little of those that have all."""
+        every_cell = self._steps == self.shape.steps and not self._skipped.any()
+        for number, uses in self._uses.items():
+            self._used[number] = sum(used for used, _ in uses)
+            if every_cell:
+                self._wasteful |= self._room.note(number, max(used / worst for used, worst in uses))
+
+    def _end_of(self, index: Place) -> int:
+        """Give the largest beat, over channels, at which the stream of an index ends."""
+        words = self.windows.read_words(index.array.part(index.vector, 1)).view(np.uint32)[:, 0]
+        start, beats = (words[:, contract.STREAM_INDEX.index(name)] for name in ("start", "beats"))
+        return int((start + beats).max())

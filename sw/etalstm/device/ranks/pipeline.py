@@ -1,0 +1,232 @@
+"""A session whose layers are spread over ranks: rank 0 has the batch, micro-batches go from stage to stage."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from itertools import chain
+from threading import Event
+
+import numpy as np
+
+from etalstm.device import InputGradients, Outputs, TrainingShape
+from etalstm.device.access import exclusive
+from etalstm.device.both import SliceLoss
+from etalstm.device.checks import check_delta_threshold
+from etalstm.device.machine.parts import join_factors, usage_of_batch
+from etalstm.device.ranks.stage import Piece
+from etalstm.device.ranks.team import Team
+from etalstm.device.ranks.team_session import TeamSession
+from etalstm.device.ranks.worker import Call
+from etalstm.errors import DeviceError
+from etalstm.host.mpi.messages import Messages
+from etalstm.network.pipeline_grid import Grid, Place
+from etalstm.network.shape import check_float32
+from etalstm.network.slices import Parts
+
+
+class LossDesk:
+    """Answers the last stages: they send y, and get dy.
+
+    Parameters
+    ----------
+    messages : Messages
+    grid : Grid
+    parts : Parts
+        The micro-batches.
+    loss : SliceLoss
+    """
+
+    def __init__(self, messages: Messages, grid: Grid, parts: Parts, loss: SliceLoss):
+        self._messages, self._grid, self._parts, self._loss = messages, grid, parts, loss
+        self._error: Exception | None = None
+        self._stopped = Event()
+
+    def stop(self) -> None:
+        """Let :meth:`serve` end, though micro-batches have not come: the call of the ranks has not been made."""
+        self._stopped.set()
+
+    def serve(self) -> np.ndarray:
+        """Answer until all micro-batches have come; give y of the whole batch, (T, B, H).
+
+        Raises
+        ------
+        Exception
+            What the loss has raised, once all have come.
+        """
+        lasts = [rank for rank in range(self._grid.ranks) if self._grid.place(rank).last]
+        found: list[np.ndarray | None] = [None] * self._grid.parts
+        for _ in found:
+            message = self._messages.receive_any(lasts, self._stopped.is_set)
+            if message is None:
+                break
+            rank, (number, y) = message
+            found[number] = y
+            self._messages.post(self._answer(number, y), rank)
+        self._messages.finish()
+        if self._error:
+            raise self._error
+        return None if any(y is None for y in found) else self._parts.join(found, 1)
+
+    def _answer(self, number: int, y: np.ndarray | None) -> np.ndarray | None:
+        """Give dy; None if the stage has none for it, or a loss was not finite."""
+        if y is None or self._error:
+            return None
+        count = self._parts.slices_of_part
+        places = self._parts.sequences(number).reshape(count, -1)
+        try:
+            dy = np.zeros_like(y)
+            for row, sequences in enumerate(places):
+                first, real = row * sequences.size, np.count_nonzero(sequences >= 0)  # empty places come last
+                of_slice = slice(first, first + real)
+                of_y = y[:, of_slice]
+                dy[:, of_slice] = check_float32("dy", self._loss(number * count + row, of_y), of_y.shape)
+            return dy
+        except Exception as error:  # raised when no stage waits any more
+            self._error = error
+            return None
+
+
+class PipelineSession(TeamSession):
+    """Has micro-batches go through stages of layers, with the bits of one machine that has the whole batch.
+
+    Parameters
+    ----------
+    shape : TrainingShape
+        Of all layers and the whole batch.
+    grid : Grid
+    team, number
+        See :class:`TeamSession`.
+    """
+
+    def __init__(self, shape: TrainingShape, grid: Grid, team: Team, number: int):
+        super().__init__(shape, Parts(shape.batch, shape.slices, grid.parts), team, number)
+        self._grid, self._measured = grid, False
+
+    def _each(self, name: str, arguments: Callable[[Place], tuple]) -> list:
+        """Have every rank call a method of its session, with arguments for its place."""
+        return self._team.each(self._calls(name, arguments))
+
+    def _calls(self, name: str, arguments: Callable[[Place], tuple]) -> list[Call]:
+        places = map(self._grid.place, range(self._grid.ranks))
+        return [Call(name, arguments(place), self.number) for place in places]
+
+    def _load(self, parameters, velocities):
+        self._each("load", lambda place: tuple([of[n] for n in place.layers] for of in (parameters, velocities)))
+
+    def _store_as(self, shape):
+        self._each("store_as", lambda place: (shape.storage.of_layers(place.layers),))
+
+    def _send_as(self, shape):
+        self._each("send_as", lambda place: (shape.inputs.of_layers(place.layers),))
+
+    def _parameters(self):
+        return self._equal_in_pipelines("parameters")
+
+    def _velocities(self):
+        return self._equal_in_pipelines("velocities")
+
+    def _equal_in_pipelines(self, name: str) -> list:
+        """Read what every stage must have alike in all pipelines and sessions.
+
+        Raises
+        ------
+        DeviceError
+            If a rank has other bits; the message names it.
+        """
+        digests = self._all("digests", name)
+        for rank, of_rank in enumerate(digests):
+            first = rank % self._grid.depth
+            if set(of_rank) != set(digests[first][:1]):
+                raise DeviceError(f"the {name} of rank {rank} are not those of rank {first}: one has miscomputed")
+        return list(chain.from_iterable(self._all(name)))
+
+    def _forward(self, x, lengths, h0, c0):
+        found = self._each("forward", lambda place: self._arguments(place, x, lengths, h0, c0))
+        return self._outputs(found, self._parts.join([outputs.y for outputs in self._of_stages(found)[-1]], 1))
+
+    @exclusive
+    def forward_backward(
+        self, x: np.ndarray, loss: SliceLoss, *, delta_threshold: float = 0.0, measured: bool = False,
+        lengths=None, h0=None, c0=None, skipped_cells=None, tokens=None,
+    ) -> tuple[Outputs, InputGradients]:  # fmt: skip
+        """Run forward and backward pass, while micro-batches are at different stages: see :class:`BothPasses`.
+
+        A thread of rank 0 computes the loss.
+        """
+        inputs = self._begin_forward("forward_backward", x, lengths, h0, c0, skipped_cells, tokens)
+        threshold = check_delta_threshold(self.shape, delta_threshold)
+        calls = self._calls("forward_backward", lambda at: (*self._arguments(at, *inputs), threshold, measured))
+        desk = LossDesk(self._team.losses, self._grid, self._parts, loss)
+        with ThreadPoolExecutor(1, "loss") as thread:
+            y = thread.submit(copy_context().run, desk.serve)
+            try:
+                found = self._team.each(calls)
+            finally:
+                desk.stop()  # if the ranks have answered, all micro-batches have come
+        outputs = self._outputs(found, y.result())
+        self._measured = measured
+        self._stage = "backward"
+        return outputs, self._input_gradients()
+
+    def _arguments(self, place: Place, x, lengths, h0, c0) -> tuple[np.ndarray, list[Piece]]:
+        """Give what a rank needs for its forward passes."""
+        layers = slice(place.layers.start, place.layers.stop)
+        return self._skipped[layers], [
+            Piece(
+                self._parts.take(x, part, 1) if place.first else None,
+                self._parts.take(lengths, part, 0),
+                *(self._parts.take(state[layers], part, 1) for state in (h0, c0)),
+                self._shared.part(self._parts.sequences(part)) if place.first and self._shared else None,
+            )
+            for part in place.parts
+        ]
+
+    def _of_stages(self, found: list[list]) -> list[list]:
+        """Give by stage what all micro-batches have, of what each rank has for its own."""
+        depth = self._grid.depth
+        return [list(chain.from_iterable(found[stage::depth])) for stage in range(depth)]
+
+    def _of_parts(self, name: str) -> list[list]:
+        """Give by micro-batch what was found for all layers."""
+        stages = self._of_stages(self._all("found", name))
+        return [list(chain.from_iterable(of_part)) for of_part in zip(*stages, strict=True)]
+
+    def _joined(self, stages: list[list[np.ndarray]]) -> np.ndarray:
+        """Put arrays by stage and micro-batch, (L, b, H), together: (L, B, H)."""
+        return np.concatenate([self._parts.join(of_stage, 1) for of_stage in stages])
+
+    def _outputs(self, found: list[list[Outputs]], y: np.ndarray) -> Outputs:
+        stages = self._of_stages(found)
+        states = ([[getattr(outputs, name) for outputs in of_stage] for of_stage in stages] for name in ("h", "c"))
+        return Outputs(y, *map(self._joined, states))
+
+    def _backward(self, dy, dh, dc, delta_threshold):
+        raise DeviceError("in a pipeline forward and backward pass overlap: call forward_backward()")
+
+    def _dx(self):
+        return self._parts.join(self._of_stages(self._all("found", "dx"))[0], 1)
+
+    def _initial_state_gradients(self):
+        stages = self._of_stages(self._all("found", "states"))
+        return tuple(self._joined([[states[n] for states in of_stage] for of_stage in stages]) for n in range(2))
+
+    def _norm_terms(self):
+        return tuple(list(chain.from_iterable(terms)) for terms in zip(*self._all("norm_terms"), strict=True))
+
+    def _gradients(self):
+        return list(chain.from_iterable(self._all("gradients")))
+
+    def _usage(self):
+        return usage_of_batch(self.shape, self._parts, self._of_parts("usage"))
+
+    def _shared_scalars(self):
+        return sum(chain.from_iterable(self._all("found", "shared_scalars")))
+
+    def _factors(self):
+        if not self._measured:
+            raise DeviceError("a pipeline must know before a pass that contributions() follows: measured must be True")
+        return join_factors(self._parts, self._of_parts("factors"))
+
+    def _memory(self):
+        stages = self._all("memory")[: self._grid.depth]
+        return {"stages": stages} if any(stages) else {}

@@ -1,0 +1,288 @@
+"""A rank's session of a stage: some layers, through which the micro-batches of a pipeline go one after the other."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from etalstm.device import Outputs, Session, TrainingShape
+from etalstm.device.counts import add_counts
+from etalstm.device.machine.parts import shape_of_part
+from etalstm.device.ranks.digest import digest
+from etalstm.device.ranks.exchange import Exchange
+from etalstm.device.results import clear_padding
+from etalstm.golden.fast.totals import add_arrays
+from etalstm.host.mpi.messages import Messages
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.pipeline_grid import FORWARD, Place
+from etalstm.network.shape import LayerGradients, LayerParameters, canonical_rows
+from etalstm.network.shared_tokens import SharedTokens
+from etalstm.network.slices import Parts, additions
+from etalstm.network.storage import Storage
+from etalstm.network.update_rule import UpdateRule
+
+
+def shape_of_stage(shape: TrainingShape, place: Place, memory_bytes: int | None) -> TrainingShape:
+    """Give the shape of a session that works on one micro-batch at a stage.
+
+    Parameters
+    ----------
+    shape : TrainingShape
+        Of all layers and the whole batch.
+    place : Place
+    memory_bytes : int, optional
+        Of the rank's device: its sessions have equal shares of it, or of the shape's budget.
+    """
+    one = shape_of_part(shape, Parts(shape.batch, shape.slices, place.grid.parts))
+    layers, budget = place.layers, shape.memory_budget
+    if place.most_kept > 1:
+        budget = (budget or memory_bytes or 0) // place.most_kept or None
+    return replace(
+        one,
+        network=shape.network.of_layers(layers),
+        storage=shape.storage.of_layers(layers),
+        inputs=shape.inputs.of_layers(layers),
+        shared_tokens=shape.shared_tokens if place.first else None,
+        memory_budget=budget,
+    )
+
+
+class Piece(NamedTuple):
+    """What a stage is given of a micro-batch of b sequences.
+
+    Members
+    -------
+    x : array, float32, (T, b, I), or None
+        For the first stage only; others have the y of the stage below.
+    lengths : array, int64, (b,)
+    h0, c0 : arrays, float32, (L, b, H)
+        Of the stage's layers.
+    shared : SharedTokens or None
+    """
+
+    x: np.ndarray | None
+    lengths: np.ndarray
+    h0: np.ndarray
+    c0: np.ndarray
+    shared: SharedTokens | None
+
+
+class StageSession:
+    """As many sessions of the stage's layers as micro-batches are kept there at once; all have the same weights.
+
+    Where a device or the loss fails, nothing is left out: once a step of a pass has failed, None is sent in the place
+    of arrays. So no rank waits in vain.
+
+    Parameters
+    ----------
+    sessions : sequence of Session
+        See :func:`shape_of_stage`. Their arguments have been checked, so their hooks are called.
+    place : Place
+    exchange : Exchange
+        Between the ranks that have this stage.
+    thread : ThreadPoolExecutor
+        Of one thread, which adds gradients beside the work of the devices.
+    layers, losses : Messages
+        See :class:`etalstm.host.mpi.world.World`.
+    """
+
+    def __init__(
+        self,
+        sessions: Sequence[Session],
+        place: Place,
+        exchange: Exchange,
+        thread: ThreadPoolExecutor,
+        layers: Messages,
+        losses: Messages,
+    ):
+        self._sessions, self._place, self._exchange = sessions, place, exchange
+        self._thread, self._layers, self._losses = thread, layers, losses
+        self._pieces: list[Piece] = []
+        self._counts: list[dict] = []  # of passes whose session has gone on to another micro-batch
+
+    def load(self, parameters: list[LayerParameters], velocities: list[LayerParameters]) -> None:
+        """Store the stage's weights and velocities."""
+        for session in self._sessions:
+            session._load(parameters, velocities)
+
+    def store_as(self, storage: Storage) -> None:
+        """See :meth:`etalstm.device.Session.store_as`."""
+        for session in self._sessions:
+            session.store_as(storage)
+
+    def send_as(self, inputs: DeltaInputs) -> None:
+        """See :meth:`etalstm.device.Session.send_as`."""
+        for session in self._sessions:
+            session.send_as(inputs)
+
+    def forward(self, skipped: np.ndarray, pieces: list[Piece]) -> list[Outputs]:
+        """Run the forward pass of all micro-batches; only the last stage gives their y."""
+        self._begin(skipped, pieces)
+        return self._end([self._forward_step(number) for number in range(len(pieces))])
+
+    def forward_backward(
+        self, skipped: np.ndarray, pieces: list[Piece], delta_threshold: float, measured: bool
+    ) -> list[Outputs]:
+        """Run both passes of all micro-batches, and have the gradients of all pipelines added; gives no y."""
+        self._begin(skipped, pieces)
+        self._delta_threshold, self._measured = delta_threshold, measured
+        self._exchange.begin()
+        outputs = []
+        try:
+            for way, number in self._place.order():
+                if way == FORWARD:
+                    outputs.append(self._forward_step(number, train=True))
+                else:
+                    self._backward_step(number)
+            for added in self._added:
+                added.result()
+            if not self._broken:
+                for layer, total in reversed(list(enumerate(self._totals[0]))):
+                    self._exchange.give(layer, total)
+        finally:
+            self._exchange.give_rest()
+        return self._end(outputs)
+
+    def _begin(self, skipped: np.ndarray, pieces: list[Piece]) -> None:
+        self._skipped, self._pieces = skipped, pieces
+        self._error: Exception | None = None
+        self._broken = False  # here or on another rank
+        self._found: list[dict[str, Any]] = [{} for _ in pieces]  # by micro-batch: of its backward pass
+        self._totals: list[list[LayerGradients]] = []
+        self._added: list[Future] = []
+        self._counts = []
+
+    def _end(self, outputs: list[Outputs]) -> list[Outputs]:
+        self._layers.finish()
+        if self._place.last:
+            self._losses.finish()
+        if self._error:
+            raise self._error
+        return outputs
+
+    def _attempt(self, work: Callable, number: int, array: np.ndarray | None) -> Any:
+        """Do a step of a pass with an array; give None if there is none, or once a step has failed."""
+        self._broken |= array is None
+        if self._broken:
+            return None
+        try:
+            return work(number, array)
+        except Exception as error:  # rank 0 raises it when all ranks have come to an end
+            self._error, self._broken = error, True
+            return None
+
+    def _forward_step(self, number: int, train: bool = False) -> Outputs | None:
+        """Run a micro-batch forward and pass y on; give what rank 0 needs of it."""
+        place = self._place
+        x = self._pieces[number].x if place.first else self._layers.receive(place.below)
+        outputs = self._attempt(self._forward, number, x)
+        if place.last and not train:
+            return outputs
+        y = outputs and outputs.y
+        if place.last:
+            self._losses.post((place.parts[number], y), 0)
+        else:
+            self._layers.post(y, place.above)
+        return outputs and replace(outputs, y=None)
+
+    def _forward(self, number: int, x: np.ndarray) -> Outputs:
+        session, piece = self._session_of(number), self._pieces[number]
+        if number >= len(self._sessions):
+            self._counts.append(session._counters())
+        session._skipped, session._shared = self._skipped, piece.shared
+        outputs = session._forward(x, piece.lengths, piece.h0, piece.c0)
+        clear_padding(outputs.y, piece.lengths)
+        return outputs
+
+    def _backward_step(self, number: int) -> None:
+        """Run a micro-batch backward and pass dx on."""
+        place = self._place
+        dy = self._losses.receive(0) if place.last else self._layers.receive(place.above)
+        dx = self._attempt(self._backward, number, dy)
+        if place.first:
+            self._found[number]["dx"] = dx
+        else:
+            self._layers.post(dx, place.below)
+
+    def _backward(self, number: int, dy: np.ndarray) -> np.ndarray:
+        session, piece = self._session_of(number), self._pieces[number]
+        clear_padding(dy, piece.lengths)
+        session._backward(dy, *map(np.zeros_like, (piece.h0, piece.c0)), self._delta_threshold)
+        self._added.append(self._thread.submit(self._add, number, session._gradients()))
+        self._found[number] = self._read(session, piece)
+        return session._dx()
+
+    def _add(self, number: int, gradients: list[LayerGradients]) -> None:
+        """Add a micro-batch's gradients to those before it, in the order of the tree of slices."""
+        self._totals.append(gradients)
+        for _ in range(additions(len(self._pieces))[number]):
+            right, left = self._totals.pop(), self._totals.pop()
+            self._totals.append([_sum(*layers) for layers in zip(left, right, strict=True)])
+
+    def _read(self, session: Session, piece: Piece) -> dict[str, Any]:
+        """Read what the session's next passes will overwrite."""
+        found = {"states": session._initial_state_gradients(), "usage": session._usage()}
+        found |= {"shared_scalars": session._shared_scalars()} if piece.shared else {}
+        return found | ({"factors": session._factors()} if self._measured else {})
+
+    def _session_of(self, number: int) -> Session:
+        return self._sessions[number % len(self._sessions)]
+
+    def found(self, name: str) -> list:
+        """Give what was found in the backward passes, by micro-batch; [] if there is no such thing at this stage."""
+        return [of_piece[name] for of_piece in self._found if name in of_piece]
+
+    def update(self, rule: UpdateRule) -> None:
+        """Change weights and velocities by the sum of all gradients."""
+        gradients = [total.gradients for total in self._exchange.totals()]
+        for session in self._sessions:
+            session._take_gradients(gradients)
+            session._update(rule)
+
+    def scrub(self) -> None:
+        """Compare the memory of each session, see :meth:`etalstm.device.Session.scrub`."""
+        for session in self._sessions:
+            session._scrub()
+
+    def gradients(self) -> list[LayerGradients]:
+        """Give the sum of all gradients; in the first pipeline only."""
+        return [] if self._place.pipeline else [total.gradients for total in self._exchange.totals()]
+
+    def norm_terms(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Give what the norm is made of; in the first pipeline only."""
+        totals = [] if self._place.pipeline else self._exchange.totals()
+        return [total.column_norms for total in totals], [canonical_rows(total.gradients.bias) for total in totals]
+
+    def parameters(self) -> list[LayerParameters]:
+        """Read the weights; in the first pipeline only."""
+        return [] if self._place.pipeline else self._sessions[0]._parameters()
+
+    def velocities(self) -> list[LayerParameters]:
+        """Read the velocities; in the first pipeline only."""
+        return [] if self._place.pipeline else self._sessions[0]._velocities()
+
+    def digests(self, name: str) -> list[str]:
+        """Give digests of the weights or the velocities in each session: they must be equal."""
+        return [digest(getattr(session, f"_{name}")()) for session in self._sessions]
+
+    def counters(self) -> dict:
+        """Add up the counters of all micro-batches and updates."""
+        used = self._sessions[: max(1, len(self._pieces))]
+        counts, passes = [*self._counts, *(session._counters() for session in used)], Counter()
+        for of_session in counts:
+            passes.update(of_session.get("passes", {}))
+        whole = add_counts([{name: count for name, count in each.items() if name != "passes"} for each in counts])
+        return whole | ({"passes": dict(passes)} if passes else {})
+
+    def memory(self) -> dict:
+        """Describe the memory that each session takes; {} where there is no such thing."""
+        sessions = [session._memory() for session in self._sessions]
+        return {"micro_batches": sessions} if any(sessions) else {}
+
+
+def _sum(left: LayerGradients, right: LayerGradients) -> LayerGradients:
+    """Add two gradients of a layer with the machine's rounding."""
+    return LayerGradients(add_arrays(left.weights, right.weights), add_arrays(left.bias, right.bias))

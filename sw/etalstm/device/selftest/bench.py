@@ -1,0 +1,82 @@
+"""A machine on the bench: small programs in windows that are spread over all of its memory."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from etalstm.device.machine.accelerator import Accelerator, LoadedProgram
+from etalstm.plan.program.program import Program
+from etalstm_hw.contract import PAGE_BYTES
+
+PROGRAM_BYTES = 1 << 16  # at the end of the memory
+TIMEOUT_SECONDS = 30.0
+
+
+class Bench:
+    """Runs programs whose channels' windows divide the whole memory, so that a wrong address shows as a wrong window.
+
+    Parameters
+    ----------
+    accelerator : Accelerator
+
+    Members
+    -------
+    config : Config
+    transport : Transport
+    accelerator : Accelerator
+    stride : int
+        Bytes from one channel's window to the next.
+    """
+
+    def __init__(self, accelerator: Accelerator):
+        self.accelerator, self.transport, self.config = accelerator, accelerator.transport, accelerator.config
+        memory = self.transport.memory_bytes
+        self.stride = memory // self.config.channels // PAGE_BYTES * PAGE_BYTES
+        self._program_address = (memory - PROGRAM_BYTES) // PAGE_BYTES * PAGE_BYTES
+
+    @property
+    def vector_words(self) -> int:
+        """Words of a vector."""
+        return self.config.lanes
+
+    def port_of(self, channel: int) -> str:
+        """Name the memory port of a channel."""
+        return f"port{channel // self.config.channels_per_port}"
+
+    def write(self, vector: int, words: np.ndarray) -> None:
+        """Write uint32 (channels, …) into every channel's window, from a vector on."""
+        for channel, window in enumerate(words):
+            self.transport.write_memory(self._address(channel, vector), np.ascontiguousarray(window))
+
+    def read(self, vector: int, vectors: int) -> np.ndarray:
+        """Read uint32 (channels, vectors, lanes) from every channel's window, from a vector on."""
+        size = vectors * self.vector_words * 4
+        windows = [
+            self.transport.read_memory(self._address(channel, vector), size) for channel in range(self.config.channels)
+        ]
+        return np.stack(windows).view(np.uint32).reshape(self.config.channels, vectors, self.vector_words)
+
+    def load(self, emit: Callable[[Program], None]) -> LoadedProgram:
+        """Put into memory what `emit` appends to a program."""
+        program = Program(self.config)
+        emit(program)
+        program.halt()
+        self.accelerator.set_windows(0, self.stride)
+        return self.accelerator.load(program.image(), self._program_address)
+
+    def run(self, emit: Callable[[Program], None]) -> None:
+        """Run what `emit` appends to a program.
+
+        Raises
+        ------
+        DeviceError
+            If the machine stops it, or it does not end.
+        """
+        self.accelerator.run(self.load(emit), TIMEOUT_SECONDS)
+
+    def beat(self, vector: int) -> int:
+        """Give a vector's address in an instruction."""
+        return vector * self.config.vector_beats
+
+    def _address(self, channel: int, vector: int) -> int:
+        return channel * self.stride + vector * self.vector_words * 4

@@ -1,0 +1,306 @@
+"""The compressed stream on the host: the words that the machine's compressor writes and its decompressor reads.
+
+The format is the comment in :mod:`etalstm_hw.contract.streams`: blocks of 32 elements, each a mask word and the words
+that are kept.
+"""
+
+from pathlib import Path
+
+import numpy as np
+from numba import njit
+
+from etalstm.errors import StreamError
+from etalstm.host.stale import drop_older_code
+from etalstm.network.storage import check_threshold
+from etalstm_hw import contract
+from etalstm_hw.contract import INDEX_CHECK, STREAM_BLOCK, STREAM_INDEX
+
+drop_older_code([Path(__file__)], contract.PARTS)
+
+_INTACT, _SHORT, _MASK, _FILL = range(4)
+_PROBLEMS = {
+    _SHORT: "the stream ends inside it",
+    _MASK: "its mask has bits beyond the last element",
+    _FILL: "the half word that fills its last word is not 0",
+}
+QUIET = 0x0040_0000  # makes a NaN a quiet one, which rounding leaves one
+
+
+@njit
+def _half(word):
+    """Round the word of a float32 (as int64) to the upper half's 16 bits, to nearest even."""
+    if word & 0x7FFF_FFFF > 0x7F80_0000:
+        return (word | QUIET) >> 16
+    return (word + 0x7FFF + (word >> 16 & 1)) >> 16
+
+
+@njit
+def rounded(x):
+    """Round one float32 in compiled code: :func:`round_bf16` of a scalar."""
+    word = np.int64(np.float32(x).view(np.uint32))
+    return np.uint32(_half(word) << 16).view(np.float32)
+
+
+def round_bf16(x):
+    """Round to bfloat16, to nearest even; a NaN stays a NaN, what overflows becomes infinite.
+
+    Parameters
+    ----------
+    x : array, float32, any shape
+
+    Returns
+    -------
+    array, float32, same shape
+    """
+    words = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    up = words + np.uint32(0x7FFF) + (words >> np.uint32(16) & np.uint32(1))
+    chosen = np.where(words & np.uint32(0x7FFF_FFFF) > np.uint32(0x7F80_0000), words | np.uint32(QUIET), up)
+    return (chosen & np.uint32(0xFFFF_0000)).view(np.float32).reshape(np.shape(x))
+
+
+def pack_bf16(low, high):
+    """Put two float32 arrays of one shape into one of words: what ``VectorOp.PACK`` makes of them.
+
+    Parameters
+    ----------
+    low, high : arrays, float32
+        Of the lower and the upper halves; each is rounded by :func:`round_bf16`.
+
+    Returns
+    -------
+    array, float32, same shape
+        The words, which are no numbers.
+    """
+    halves = (round_bf16(array).view(np.uint32) for array in (low, high))
+    return (next(halves) >> np.uint32(16) | next(halves)).view(np.float32)
+
+
+def unpack_bf16(words):
+    """Give the two arrays of bfloat16 numbers, as float32, that :func:`pack_bf16` has put into one of words."""
+    bits = np.ascontiguousarray(words, np.float32).view(np.uint32)
+    return (bits << np.uint32(16)).view(np.float32), (bits & np.uint32(0xFFFF_0000)).view(np.float32)
+
+
+@njit
+def is_kept(x, threshold):
+    """Tell whether a stream keeps x: neither ±0 nor below the threshold. A NaN is kept."""
+    return x != 0 and not abs(x) < threshold
+
+
+@njit(nogil=True, cache=True)
+def _encode(values, threshold, bf16, words):
+    """Write the blocks of `values` to `words`; give the number of words."""
+    bits, size = values.view(np.uint32), 0
+    for first in range(0, values.size, STREAM_BLOCK):
+        at, mask, kept = size, np.int64(0), 0
+        size += 1
+        for n in range(first, min(first + STREAM_BLOCK, values.size)):
+            if not is_kept(values[n], threshold):
+                continue
+            mask |= np.int64(1) << (n - first)
+            if not bf16:
+                words[size] = bits[n]
+                size += 1
+            elif kept & 1:
+                words[size - 1] |= np.uint32(_half(np.int64(bits[n])) << 16)
+            else:
+                words[size] = np.uint32(_half(np.int64(bits[n])))
+                size += 1
+            kept += 1
+        words[at] = np.uint32(mask)
+    return size
+
+
+@njit(nogil=True, cache=True)
+def _decode(words, bf16, bits):
+    """Fill `bits` with elements; give the words used, what is wrong and in which block."""
+    at = 0
+    for first in range(0, bits.size, STREAM_BLOCK):
+        block, count = first // STREAM_BLOCK, min(STREAM_BLOCK, bits.size - first)
+        if at == words.size:
+            return at, _SHORT, block
+        mask = np.int64(words[at])
+        at += 1
+        if mask >> count:
+            return at, _MASK, block
+        kept = 0
+        for n in range(count):
+            if not mask >> n & 1:
+                continue
+            index = at + (kept >> 1 if bf16 else kept)
+            if index >= words.size:
+                return at, _SHORT, block
+            word = np.int64(words[index])
+            if bf16:
+                word = word & 0xFFFF_0000 if kept & 1 else (word & 0xFFFF) << 16
+            bits[first + n] = np.uint32(word)
+            kept += 1
+        at += (kept + 1) >> 1 if bf16 else kept
+        if bf16 and kept & 1 and words[at - 1] >> 16:
+            return at, _FILL, block
+    return at, _INTACT, 0
+
+
+@njit(nogil=True, cache=True)
+def _tally(values, threshold, counts):
+    for n in range(values.size):
+        if is_kept(values[n], threshold):
+            counts[n // STREAM_BLOCK] += 1
+
+
+def encode(values: np.ndarray, threshold: float = 0.0, bf16: bool = False, beat_words: int = 1) -> np.ndarray:
+    """Compress elements.
+
+    Parameters
+    ----------
+    values : array, float32, (N,)
+    threshold : float
+        An element x is kept if it is neither zero nor |x| < threshold; what is not kept is read back as +0.
+    bf16 : bool
+        Round kept words to bfloat16 and put two into a word.
+    beat_words : int
+        Fill the stream up with 0 to a multiple of so many words; 1 leaves it as it is.
+
+    Returns
+    -------
+    array, uint32, (words,)
+
+    Raises
+    ------
+    ValueError
+        If `values` is no such array, or the threshold is negative or no number.
+    """
+    values = _vector("values", values, np.float32)
+    threshold = np.float32(check_threshold("threshold", threshold))
+    words = np.zeros(_blocks(values.size) + values.size + beat_words, np.uint32)
+    size = _encode(values, threshold, bf16, words)
+    return words[: -(-size // beat_words) * beat_words].copy()
+
+
+def decode(words: np.ndarray, count: int, bf16: bool = False, beat_words: int = 1) -> np.ndarray:
+    """Restore elements: the inverse of :func:`encode`, but for what it dropped and rounded.
+
+    Parameters
+    ----------
+    words : array, uint32, (words,)
+    count : int
+        Number of elements.
+    bf16, beat_words : see :func:`encode`
+
+    Returns
+    -------
+    array, float32, (count,)
+
+    Raises
+    ------
+    StreamError
+        If no :func:`encode` writes such words: too few, too many, or a mask that the elements do not fit. The message
+        names the block.
+    """
+    words = _vector("words", words, np.uint32)
+    bits = np.zeros(count, np.uint32)
+    used, problem, block = _decode(words, bf16, bits)
+    if problem != _INTACT:
+        raise StreamError(f"block {block} of {_blocks(count)}: {_PROBLEMS[problem]} ({words.size} words)")
+    expected = -(-used // beat_words) * beat_words
+    last = f"after the last block, {_blocks(count) - 1}:" if count else "no block is expected:"
+    if words.size != expected:
+        raise StreamError(f"{last} the stream has {words.size} words, expected {expected}")
+    if words[used:].any():
+        raise StreamError(f"{last} the words that fill the last beat are not 0")
+    return bits.view(np.float32)
+
+
+def whole_blocks(words: np.ndarray, bf16: bool = False) -> int:
+    """Count the blocks of a stream that the first words of it, uint32, hold whole."""
+    block, at = 0, 0
+    while at < words.size:
+        kept = int(words[at]).bit_count()
+        at += 1 + ((kept + 1) // 2 if bf16 else kept)
+        block += at <= words.size
+    return block
+
+
+def kept_by_block(values: np.ndarray, threshold: float = 0.0) -> np.ndarray:
+    """Count what :func:`encode` keeps of each block of a float32 vector; int64, (blocks,)."""
+    values = _vector("values", values, np.float32)
+    counts = np.zeros(_blocks(values.size), np.int64)
+    _tally(values, np.float32(threshold), counts)
+    return counts
+
+
+def density(values: np.ndarray, threshold: float = 0.0) -> float:
+    """Give the share of elements that :func:`encode` keeps, 0 if there are none."""
+    return float(kept_by_block(values, threshold).sum() / max(values.size, 1))
+
+
+def stream_words(kept, count: int, bf16: bool = False) -> int:
+    """Give the words of a stream, masks included, before it is filled up to a beat.
+
+    Parameters
+    ----------
+    kept : int or array of int, (blocks,)
+        Elements kept, in all or of each block; a block's odd half word counts whole, so bf16 needs them by block.
+    count : int
+        Elements.
+
+    Raises
+    ------
+    ValueError
+        If `kept` does not suit `count` or `bf16`.
+    """
+    kept = np.asarray(kept)
+    if kept.ndim and kept.size != _blocks(count):
+        raise ValueError(f"{count} elements make {_blocks(count)} blocks, got {kept.size}")
+    if bf16 and not kept.ndim and count > STREAM_BLOCK:
+        raise ValueError("with bf16 the size depends on what each block keeps: kept must be an array")
+    return _blocks(count) + int(np.sum((kept + 1) // 2 if bf16 else kept))
+
+
+def index_words(start, beats, elements, kept, place) -> np.ndarray:
+    """Give the words of index beats, as the comment in :mod:`etalstm_hw.contract.streams` has them.
+
+    Parameters
+    ----------
+    start, beats, elements, kept : integers, or arrays of them that broadcast to a shape
+    place : likewise
+        Beat of the channel's window where the index itself lies.
+
+    Returns
+    -------
+    array, uint32, shape + (4,)
+    """
+    given = {"start": start, "beats": beats, "elements": elements, "kept": kept, "place": place}
+    words = {name: np.asarray(value, np.uint64) for name, value in given.items()}
+    shape = np.broadcast_shapes(*(value.shape for value in words.values()))
+    words["check"] = np.zeros(shape, np.uint64)
+    for name, turn in INDEX_CHECK.items():
+        words["check"] = words["check"] ^ (words[name] << np.uint64(turn)) ^ (words[name] >> np.uint64(32 - turn))
+    return np.stack([np.broadcast_to(words[name] & 0xFFFF_FFFF, shape) for name in STREAM_INDEX], -1).astype(np.uint32)
+
+
+def check_index(words: np.ndarray, elements, place) -> None:
+    """Raise :class:`StreamError` if the check of an index beat does not fit it.
+
+    Parameters
+    ----------
+    words : array of integers, shape + (4,)
+        Of index beats.
+    elements, place
+        See :func:`index_words`.
+    """
+    start, beats, _, kept = np.moveaxis(words, -1, 0)
+    wrong = (index_words(start, beats, elements, kept, place) != words).any(-1)
+    if wrong.any():
+        beat = np.broadcast_to(place, wrong.shape)[wrong][0]
+        raise StreamError(f"the index of a stream, at beat {beat} of a channel's window, does not fit its check")
+
+
+def _blocks(count: int) -> int:
+    return -(-count // STREAM_BLOCK)
+
+
+def _vector(name: str, values, dtype) -> np.ndarray:
+    if not isinstance(values, np.ndarray) or values.dtype != dtype or values.ndim != 1:
+        raise ValueError(f"{name} must be a one-dimensional array of {np.dtype(dtype)}")
+    return np.ascontiguousarray(values)

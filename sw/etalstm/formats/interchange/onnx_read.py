@@ -1,0 +1,141 @@
+"""Reads the LSTM layers of an ONNX file, whoever wrote it."""
+
+from pathlib import Path
+
+import numpy as np
+
+from etalstm.errors import InterchangeError
+from etalstm.formats.interchange.onnx_data import DataFiles, brief, shown
+from etalstm.formats.interchange.onnx_graph import Graph, name_of
+from etalstm.formats.interchange.onnx_stack import check_stack, check_state
+from etalstm.formats.interchange.onnx_write import DIRECTIONS, TO_ONNX, load_onnx
+from etalstm.formats.interchange.state import Direction, LstmState, reordered
+from etalstm.network.shape import GATES
+
+ACTIVATIONS = ("sigmoid", "tanh", "tanh")  # of one direction
+INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
+SHARING = 8  # times the bytes of the files that the weights of all layers may take, as nodes may share them
+FROM_ONNX = tuple(TO_ONNX.index(gate) for gate in range(len(TO_ONNX)))
+
+
+def read_onnx(path: Path) -> LstmState:
+    """Read the LSTM nodes of a file as one stack of layers; all other nodes are left out.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    LstmState
+        A node's biases become ``bias_ih`` and ``bias_hh``.
+
+    Raises
+    ------
+    InterchangeError
+        If the file is no ONNX model, has no LSTM node, or one of them is not what PyTorch's LSTM computes: peepholes,
+        clip, coupled gates, other activations, a projection, the reverse direction alone, initial states that are
+        neither zero nor an input of the graph, weights that the graph computes; if its data are damaged, or lie
+        outside the model's folder; if the layers take more than :data:`SHARING` times the bytes of the files; or if the
+        nodes are no stack, see :func:`etalstm.formats.interchange.onnx_stack.check_stack`. The message names file and
+        node.
+    OSError
+        If the model's file cannot be read.
+    MemoryError
+        If the model does not fit into memory.
+    """
+    onnx = load_onnx()
+    try:
+        files, model = DataFiles(path), onnx.load(path, load_external_data=False)
+    except (OSError, MemoryError):  # they say nothing about what the file holds
+        raise
+    except Exception as error:  # protobuf's own, which no module promises
+        raise InterchangeError(f"{path}: no ONNX model: {brief(error)}") from error
+    try:
+        return _stack(Graph(onnx, model.graph, files), files)
+    except InterchangeError as error:
+        raise InterchangeError(f"{path}: {error}") from error
+
+
+def _stack(graph: Graph, files: DataFiles) -> LstmState:
+    """Read the layers one by one: nodes that share weights may name far more than the file holds."""
+    nodes = [node for node in graph.nodes if node.op_type == "LSTM" and node.domain in ("", "ai.onnx")]
+    if not nodes:
+        others = ", ".join(sorted({node.op_type for node in graph.nodes}))
+        raise InterchangeError(f"no LSTM node, only {brief(others) or 'none'}")
+    layers, taken = [], 0
+    for node in nodes:
+        layers.append(_layer(graph, node))
+        taken += sum(array.nbytes for direction in layers[-1] for array in vars(direction).values())
+        if taken > SHARING * files.size_bytes:
+            raise InterchangeError(
+                f"{name_of(node)}: its weights and those before take {taken} bytes, too many share them"
+            )
+    state = LstmState(tuple(layers))
+    check_stack(graph, nodes)
+    return state
+
+
+def _layer(graph: Graph, node) -> tuple[Direction, ...]:
+    name, options = name_of(node), graph.options(node)
+    inputs = dict(zip(INPUTS, node.input, strict=False))
+    count = _directions(name, options)
+    _refuse_other_cells(name, options, inputs, count)
+    for state in ("initial_h", "initial_c"):
+        check_state(graph, node, INPUTS.index(state), state)
+    hidden = options.get("hidden_size")
+    if not isinstance(hidden, int) or hidden < 1:
+        raise InterchangeError(f"{name} has hidden_size {shown(hidden)}, expected a number above 0")
+    rows = GATES * hidden
+    w = _weights(name, "W", inputs, graph, (count, rows, None))
+    r = _weights(name, "R", inputs, graph, (count, rows, hidden))
+    b = np.zeros((count, 2 * rows), np.float32)
+    if inputs.get("B"):
+        b = _weights(name, "B", inputs, graph, (count, 2 * rows))
+    halves = b[:, :rows], b[:, rows:]
+    return tuple(Direction(*(reordered(part[n], FROM_ONNX) for part in (w, r, *halves))) for n in range(count))
+
+
+def _directions(name: str, options: dict) -> int:
+    direction = _text(name, "direction", options.get("direction", b"forward"))
+    for count, known in DIRECTIONS.items():
+        if direction == known:
+            return count
+    raise InterchangeError(f"{name} has direction {shown(direction)}, expected {' or '.join(DIRECTIONS.values())}")
+
+
+def _text(name: str, option: str, value) -> str:
+    if not isinstance(value, bytes):
+        raise InterchangeError(f"{name} has {option} {shown(value)}, expected a text")
+    return value.decode(errors="backslashreplace")
+
+
+def _refuse_other_cells(name: str, options: dict, inputs: dict, count: int) -> None:
+    """Refuse what makes the node another cell than PyTorch's."""
+    if inputs.get("P"):
+        raise InterchangeError(f"{name} has peepholes (input P)")
+    if options.get("clip"):
+        raise InterchangeError(f"{name} has clip {shown(options['clip'])}")
+    if options.get("input_forget"):
+        raise InterchangeError(f"{name} has input_forget {shown(options['input_forget'])}: its gates are coupled")
+    given = options.get("activations", [])
+    activations = tuple(_text(name, "activations", each) for each in (given if isinstance(given, list) else [given]))
+    if activations and tuple(activation.lower() for activation in activations) != ACTIVATIONS * count:
+        raise InterchangeError(f"{name} has activations {brief(', '.join(activations))}, expected Sigmoid, Tanh, Tanh")
+
+
+def _weights(name: str, letter: str, inputs: dict, graph: Graph, expected: tuple) -> np.ndarray:
+    """Give the constant behind an input; None in the expected shape is any size."""
+    try:
+        array = graph.constant(inputs.get(letter))
+    except InterchangeError as error:
+        raise InterchangeError(f"{name}: its {letter} cannot be read: {error}") from error
+    if array is None:
+        raise InterchangeError(f"{name}: its {letter} is not stored in the file but computed in the graph")
+    fits = len(array.shape) == len(expected) and all(e in (None, n) for n, e in zip(array.shape, expected, strict=True))
+    if not (fits and array.size):
+        shape = ", ".join("any" if size is None else str(size) for size in expected)
+        raise InterchangeError(
+            f"{name}: its {letter} has shape {array.shape}, expected ({shape}): a projection, or damaged"
+        )
+    return array

@@ -1,0 +1,1 @@
+"""The contract's registers and instructions, as Markdown, JSON and a C header."""

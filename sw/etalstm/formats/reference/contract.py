@@ -1,0 +1,128 @@
+"""The contract as plain data: every constant, enumeration, register and field with its value and its explanation."""
+
+import ast
+import inspect
+from collections.abc import Iterable
+from enum import IntEnum
+from itertools import pairwise
+
+from etalstm.formats.reference.comments import Comments
+from etalstm_hw import contract
+from etalstm_hw.contract import FIELDS, HEADER, Counter, Opcode, Register
+
+
+def describe() -> dict:
+    """Describe the contract.
+
+    Returns
+    -------
+    dict
+        ``constants``: name, value, text of each. ``lists``: name, values, text. ``enums``: name, text, members (name,
+        value, text). ``registers``: name, offset, kept (whether a write is kept and read back), text. ``counters``:
+        name, offset of the low half, how many, text. ``instructions``: name, opcode, engine, text, fields (name,
+        offset, width in bits, text), without those of ``header``. Plain values, equal for equal contracts.
+    """
+    comments = Comments.of(contract.PARTS)
+    enums = {
+        name: value
+        for part in contract.PARTS
+        for name, value in vars(part).items()
+        if inspect.isclass(value) and issubclass(value, int) and value.__module__ == part.__name__
+    }
+    return {
+        "constants": _values(comments, int, "value"),
+        "lists": _values(comments, tuple, "values"),
+        "enums": [_enum(comments, enum) for enum in enums.values() if enum not in (Register, Counter)],
+        "registers": _registers(comments),
+        "counters": _counters(comments),
+        "header": _header(comments),
+        "instructions": [_instruction(comments, opcode) for opcode in Opcode],
+    }
+
+
+def _values(comments: Comments, kind: type, key: str) -> list[dict]:
+    """List the public assignments of a type."""
+    found = []
+    for name, node in comments.assignments().items():
+        value = None if name.startswith("_") else getattr(contract, name)
+        if isinstance(value, kind):
+            plain = [getattr(entry, "name", entry) for entry in value] if kind is tuple else value
+            found.append({"name": name, key: plain, "text": comments.text(node)})
+    return found
+
+
+def _enum(comments: Comments, enum: type[IntEnum]) -> dict:
+    texts = comments.members(enum.__name__)
+    members = [{"name": member.name, "value": int(member), "text": texts[member.name]} for member in enum]
+    return {"name": enum.__name__, "text": inspect.getdoc(enum), "members": members}
+
+
+def _registers(comments: Comments) -> list[dict]:
+    texts = comments.members(Register.__name__)
+    return [
+        {
+            "name": register.name,
+            "offset": int(register),
+            "kept": register in contract.KEPT_REGISTERS,
+            "text": texts[register.name],
+        }
+        for register in Register
+    ]
+
+
+def _counters(comments: Comments) -> list[dict]:
+    """List the counters; one that stands for several ends where the next begins."""
+    texts = comments.members(Counter.__name__)
+    each = list(Counter)
+    return [
+        {
+            "name": counter.name,
+            "offset": Register.COUNTER + 8 * counter,
+            "count": following - counter,
+            "text": texts[counter.name],
+        }
+        for counter, following in pairwise(each)
+    ]
+
+
+def _header(comments: Comments) -> dict:
+    text, texts = _explained(comments, "HEADER")
+    return {"text": text, "fields": _fields(Opcode.HALT, HEADER, texts)}
+
+
+def _instruction(comments: Comments, opcode: Opcode) -> dict:
+    text, node = comments.keys(comments.assignments()["FIELDS"].value)[f"Opcode.{opcode.name}"]
+    more, texts = _merged(comments, node)
+    engine = contract.ENGINE_OF.get(opcode)
+    return {
+        "name": opcode.name,
+        "opcode": int(opcode),
+        "engine": engine.name if engine is not None else None,
+        "text": " ".join([text, *more]),
+        "fields": _fields(opcode, FIELDS[opcode], texts),
+    }
+
+
+def _explained(comments: Comments, name: str) -> tuple[str, dict[str, str]]:
+    """Give the text of a dict of fields, and the texts of its fields."""
+    assignment = comments.assignments()[name]
+    more, texts = _merged(comments, assignment.value)
+    return " ".join(text for text in (comments.text(assignment), *more) if text), texts
+
+
+def _merged(comments: Comments, node: ast.Dict) -> tuple[list[str], dict[str, str]]:
+    """Give the texts of the dicts that a dict includes, and those of all its fields."""
+    more, texts = [], {}
+    for name, (text, _) in comments.keys(node).items():
+        if name.startswith("**"):
+            shared, fields = _explained(comments, name[2:])
+            more += [shared] if shared else []
+            texts |= fields
+        else:
+            texts[name] = text
+    return more, texts
+
+
+def _fields(opcode: Opcode, names: Iterable[str], texts: dict[str, str]) -> list[dict]:
+    layout = contract.layout(opcode)
+    return [{"name": name, "offset": layout[name][0], "width": layout[name][1], "text": texts[name]} for name in names]

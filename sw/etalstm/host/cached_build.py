@@ -1,0 +1,124 @@
+"""Builds that are made once: folders in the user's cache, named by what they depend on, whole or not there."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from etalstm.errors import ToolchainError
+from etalstm.host.cache import cache_path
+from etalstm.host.durable import sync
+from etalstm.host.seal import is_sealed, seal
+
+_CACHE_FORMAT = "sealed"  # of the folders; another text makes every key a new one
+
+
+def cache_directory() -> Path:
+    """Where builds are kept: :func:`etalstm.host.cache.cache_path`. The folder is created.
+
+    Raises
+    ------
+    ToolchainError
+        If it cannot be created, or another user could have put something there: what is there will be run.
+    """
+    directory = cache_path()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToolchainError(
+            f"cannot create the build cache {directory} ({error.strerror}); set ETALSTM_CACHE"
+        ) from None
+    _check_trusted(directory)
+    return directory.resolve()
+
+
+def _check_trusted(directory: Path) -> None:
+    """Raise :class:`ToolchainError` unless a folder is the user's own, and others cannot write there."""
+    found, advice = directory.stat(), "set ETALSTM_CACHE to a folder of your own: what is there will be run"
+    if found.st_uid != os.geteuid():
+        raise ToolchainError(
+            f"the build cache {directory} belongs to user {found.st_uid}, not {os.geteuid()}; {advice}"
+        )
+    ours = found.st_gid == os.getegid()  # the user's own group, as with umask 002
+    if found.st_mode & (stat.S_IWOTH if ours else stat.S_IWOTH | stat.S_IWGRP):
+        mode = stat.filemode(found.st_mode)
+        raise ToolchainError(f"the build cache {directory} can be written by other users ({mode}); {advice}")
+
+
+def cached_build(
+    kind: str, key: Sequence[str], build: Callable[[Path], None], tools: Callable[[], str]
+) -> tuple[Path, bool]:
+    """Build once what `key` describes.
+
+    Parameters
+    ----------
+    kind : str
+        Folder of the cache, and what the folders in it hold.
+    key : strings
+        Everything that the result depends on, besides what `tools` gives.
+    build : function
+        Fills the empty folder that it is given.
+    tools : function
+        Names the tools that build, with their versions.
+
+    Returns
+    -------
+    Path, bool
+        The folder, and whether it was built by this call. It appears under its name only when complete and on the disk,
+        with the digests of its files; a folder that does not agree with them is built again. Of several processes that
+        want it at once one builds and the others wait.
+
+    Raises
+    ------
+    ToolchainError
+        If the cache cannot be written.
+    """
+    digest = hashlib.sha256("\0".join([_CACHE_FORMAT, *key, tools()]).encode()).hexdigest()[:24]
+    parent = cache_directory() / kind
+    final = parent / digest
+    try:
+        parent.mkdir(exist_ok=True)
+        for folder in (parent, *filter(Path.exists, [final])):
+            _check_trusted(folder)
+        if is_sealed(final):
+            return final, False
+        _sweep(parent)
+        with (parent / f"{digest}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if is_sealed(final):  # by another process, in the meantime
+                return final, False
+            _build(final, build)
+            return final, True
+    except OSError as error:
+        raise ToolchainError(
+            f"cannot build in {parent}: {error}; make it writable and free some space, or set ETALSTM_CACHE"
+        ) from error
+
+
+def _build(final: Path, build: Callable[[Path], None]) -> None:
+    """Build in a folder of another name, seal it, and give it its name."""
+    working = Path(tempfile.mkdtemp(prefix=f"{final.name}.", dir=final.parent))
+    try:
+        build(working)
+        seal(working)
+        shutil.rmtree(final, ignore_errors=True)  # damaged, if it is there
+        working.rename(final)
+        sync(final.parent)
+    except BaseException:
+        shutil.rmtree(working, ignore_errors=True)
+        raise
+
+
+def _sweep(parent: Path) -> None:
+    """Remove the folders of builds that were killed: their locks are free."""
+    for working in parent.glob("*.*/"):
+        with (parent / f"{working.name.partition('.')[0]}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            shutil.rmtree(working, ignore_errors=True)

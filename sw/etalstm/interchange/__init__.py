@@ -1,1 +1,0 @@
-"""Models to and from other programs: PyTorch's names, ONNX files."""

@@ -1,0 +1,134 @@
+"""The instruction queues: see etalstm_hw.program.queue."""
+
+from etalstm.model.machine.latencies import BUFFERED_FIFO, COUNTED, RENDEZVOUS
+from etalstm.model.machine.links import PLACES, TIMES, all_show_room, record_pop
+from etalstm.model.machine.state import (
+    CAST,
+    FETCHER,
+    LOAD,
+    LOADS,
+    MAC,
+    MACS,
+    NEVER,
+    QUEUES,
+    RING,
+    SEQUENCER,
+    STORE,
+    STORES,
+    VECTOR,
+    VECTORS,
+    compiled,
+    completed_at,
+    record,
+    wake,
+)
+from etalstm_hw.contract.distance import STAGES
+
+QUEUE = record(*PLACES, "valid_from", "current", "taken", index=RING, **TIMES)
+"""FIFO of instructions (numbers in the table) and the one at the output, -1 if there is none."""
+
+
+@compiled
+def has_room(queues, engine, depth, cycle):
+    """Tell whether an instruction can be sent to the queues of an engine in this cycle.
+
+    The broadcaster's queue lies in the middle. Its FIFO's register holds an instruction besides its memory.
+    """
+    if engine != CAST:
+        return all_show_room(queues[:, engine], depth, cycle)
+    queue = queues[0, CAST]
+    level = queue.tail - queue.head
+    if level == 0:
+        return True
+    return level - (queue.pushed[queue.head % RING] + BUFFERED_FIFO <= cycle) < depth - 1
+
+
+@compiled
+def push(queues, wakes, instruction, engine, cycle):
+    """Send an instruction to the queues of an engine."""
+    for channel in range(1 if engine == CAST else len(queues)):
+        queue = queues[channel, engine]
+        place = queue.tail % RING
+        queue.pushed[place] = cycle if engine == CAST else cycle + STAGES
+        queue.index[place] = instruction
+        queue.tail += 1
+        wake(wakes[channel], QUEUES, cycle + 1)
+
+
+@compiled
+def stored_by_all(done, count):
+    """Give the cycle in which the last channel completes its STORE number `count`."""
+    latest = 0
+    for channel in range(len(done)):
+        latest = max(latest, completed_at(done[channel], STORE, count))
+    return latest
+
+
+@compiled
+def met_at(instruction, everyone, channel):
+    """Give the cycle in which an instruction's waits are met in a channel; `everyone`: completions of all of them."""
+    met, done = 0, everyone[channel]
+    if instruction.wait_load:
+        met = max(met, completed_at(done, LOAD, instruction.wait_load) + COUNTED)
+    if instruction.wait_mac:
+        met = max(met, completed_at(done, MAC, instruction.wait_mac) + COUNTED)
+    if instruction.wait_vector:
+        met = max(met, completed_at(done, VECTOR, instruction.wait_vector) + COUNTED)
+    if instruction.wait_store:
+        if instruction.everyone:
+            later = RENDEZVOUS if instruction.engine == CAST else RENDEZVOUS + STAGES
+            met = max(met, stored_by_all(everyone, instruction.wait_store) + later)
+        else:
+            met = max(met, completed_at(done, STORE, instruction.wait_store) + COUNTED)
+    return met
+
+
+@compiled
+def _owner(engine):
+    """Give the part that takes an engine's instructions."""
+    if engine == LOAD:
+        return LOADS
+    if engine == MAC:
+        return MACS
+    if engine == VECTOR:
+        return VECTORS
+    return STORES if engine == STORE else FETCHER
+
+
+@compiled
+def step_queues(cycle, queues, channel, table, done, wakes):
+    """Let the first instruction of each queue of a channel go that may; the broadcaster's queue is the first one's."""
+    following = NEVER
+    for engine in range(CAST + 1 if channel == 0 else CAST):
+        queue = queues[channel, engine]
+        if queue.current >= 0 and not queue.taken:
+            continue
+        if queue.taken:
+            queue.current = -1
+            queue.taken = 0
+        if queue.tail == queue.head:
+            continue
+        first = queue.index[queue.head % RING]
+        ready = max(queue.pushed[queue.head % RING] + BUFFERED_FIFO, met_at(table[first], done, channel))
+        if ready > cycle:
+            following = min(following, ready)
+            continue
+        record_pop(queue, cycle)
+        queue.current = first
+        queue.valid_from = cycle + 1
+        wake(wakes[channel], _owner(engine), cycle + 1)
+        wake(wakes[channel], SEQUENCER, cycle + 1)
+    wakes[channel, QUEUES] = following
+
+
+@compiled
+def offered(queue, cycle):
+    """Tell whether an instruction is at the queue's output."""
+    return queue.current >= 0 and queue.valid_from <= cycle and not queue.taken
+
+
+@compiled
+def take(queue, wakes, cycle):
+    """Take the instruction at the output; the next may be there in the following cycle."""
+    queue.taken = 1
+    wake(wakes, QUEUES, cycle)

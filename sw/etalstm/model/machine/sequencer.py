@@ -1,0 +1,233 @@
+"""Fetching, repeating and dispatching a program: see hw/program/."""
+
+from etalstm.model.machine.latencies import PROGRAM_RING
+from etalstm.model.machine.links import room_at
+from etalstm.model.machine.queues import has_room, push
+from etalstm.model.machine.reader import beat_at, give_transfer, step_reader, take_beat, takes_transfer
+from etalstm.model.machine.rows import UNDER_WAY, offers_rows, step_rows, supplied_at
+from etalstm.model.machine.state import (
+    BURST_BEATS,
+    CAST,
+    FETCH,
+    LOAD,
+    MAC,
+    NEVER,
+    SEQUENCER,
+    STORE,
+    VECTOR,
+    compiled,
+    record,
+)
+from etalstm_hw.contract import ADDRESS_REGISTERS, LOOP_DEPTH, Counter, Opcode
+
+HALT, LOOP, ADVANCE, LOAD_ROWS = (int(code) for code in (Opcode.HALT, Opcode.LOOP, Opcode.ADVANCE, Opcode.LOAD_ROWS))
+PROGRAM = int(Counter.PROGRAM_BEATS)
+
+ENGINE = record(
+    "length", "asking", "asked_count", "following", "ready", "behind", "pending", "dropped", "beats",  # buffer
+    "index", "held", "held_index", "depth",  # loops
+    "checked", "checked_index", "pairs", "out", "out_slot",  # dispatch
+    "halted_at", "sent_at", "streams", "blocks", "row_lanes", "arrived", "starved", "cycle",
+    registers=ADDRESS_REGISTERS, dispatched=CAST + 1,
+)  # fmt: skip
+"""The ring of instructions, the loop that is at hand, the two registers of the dispatch.
+
+``arrived`` is set when the first instruction of a part of the program, or the end of a loop's body, is the next; then
+``cycle`` is the machine's time. ``starved`` is set when no instruction is ready that could be taken.
+"""
+
+LOOP_BODY = record("start", "end", "turns")
+"""A loop that is executed: where its body begins and ends, and turns to go."""
+STACK_DEPTH = LOOP_DEPTH + 1
+
+
+@compiled
+def _ask(cycle, engine, reader, sizes):
+    """Ask for the next burst of the program in every other cycle; give how many instructions are asked for now."""
+    burst = BURST_BEATS // sizes.instruction_beats
+    if not engine.asking:
+        left = engine.length - engine.following
+        engine.asking = left != 0
+        engine.asked_count = min(left, burst - engine.following % burst)
+        return 0
+    room = engine.ready + engine.pending + burst <= PROGRAM_RING // 2
+    if not room or engine.dropped + engine.pending + burst > PROGRAM_RING or not takes_transfer(reader):
+        return 0
+    beats = sizes.instruction_beats
+    give_transfer(reader, engine.following * beats, engine.asked_count * beats, cycle)
+    engine.following += engine.asked_count
+    engine.asking = 0
+    return engine.asked_count
+
+
+@compiled
+def _arrive(cycle, engine, reader, sizes, counted):
+    """Take a beat; give whether an instruction is whole with it."""
+    if beat_at(reader) > cycle:
+        return False
+    take_beat(reader)
+    counted[PROGRAM] += 1
+    engine.beats = (engine.beats + 1) % sizes.instruction_beats
+    return engine.beats == 0
+
+
+@compiled
+def _resolve(engine, m, p):
+    """Make an instance of the instruction that is checked: its address and its waits."""
+    row, dispatched = p.table[engine.checked_index], engine.dispatched
+    slot = row.engine * UNDER_WAY + dispatched[row.engine] % UNDER_WAY
+    m.instances[slot] = row
+    instance = m.instances[slot]
+    instance.address += engine.registers[instance.register]
+    if instance.wait_load:
+        instance.wait_load = dispatched[LOAD] + 1 - instance.wait_load
+    if instance.wait_mac:
+        instance.wait_mac = dispatched[MAC] + 1 - instance.wait_mac
+    if instance.wait_vector:
+        instance.wait_vector = dispatched[VECTOR] + 1 - instance.wait_vector
+    if instance.wait_store:
+        instance.wait_store = dispatched[STORE] + 1 - instance.wait_store
+    dispatched[instance.engine] += 1
+    if instance.engine == CAST:
+        instance.given_block = engine.blocks
+        engine.blocks += instance.blocks
+    elif instance.compressed:
+        if len(p.streams):
+            found = p.streams[engine.streams]
+            instance.kept, instance.stream_start, instance.stream_beats = found[0], found[1], found[2]
+        else:  # of streams that follow each other, each begins anywhere in a burst
+            instance.stream_start = instance.start = instance.text % BURST_BEATS
+            instance.first = 1
+        engine.streams += 1
+    return slot
+
+
+@compiled
+def _hand_on(cycle, engine, m, p, sizes):
+    """Hand the instruction at the output on; tell whether anything moved."""
+    if not engine.out:
+        return False
+    instance = m.instances[engine.out_slot]
+    if instance.opcode == LOAD_ROWS:
+        moved, leaves = step_rows(cycle, m, p, sizes, m.wakes)
+        engine.out = not leaves
+        return moved
+    if not has_room(m.queues, instance.engine, sizes.instruction_queue, cycle):
+        return False
+    push(m.queues, m.wakes, engine.out_slot, instance.engine, cycle)
+    engine.sent_at = cycle
+    engine.out = 0
+    return True
+
+
+@compiled
+def _dispatch(cycle, engine, m, p, sizes):
+    """Move the instruction that is checked to the output; tell whether anything moved."""
+    occupied = engine.out
+    moved = _hand_on(cycle, engine, m, p, sizes)
+    if not engine.checked:
+        return moved
+    row = p.table[engine.checked_index]
+    if row.opcode == ADVANCE:
+        engine.pairs += 1
+        if engine.pairs >= row.pairs:
+            for pair in range(row.pairs):
+                engine.registers[row.registers[pair]] += row.amounts[pair]
+            engine.registers[0] = 0
+            engine.pairs = engine.checked = 0
+        return True
+    if row.opcode == HALT:
+        if not occupied:
+            engine.halted_at = min(engine.halted_at, cycle)
+        return moved or (occupied and not engine.out)
+    if not engine.out:
+        engine.out_slot = _resolve(engine, m, p)
+        engine.out, engine.checked = 1, 0
+        return True
+    return moved
+
+
+@compiled
+def _loop(engine, m, p):
+    """Take an instruction from the ring, or go on with a loop.
+
+    Give whether one was taken, how far to go back, and whether anything moved.
+    """
+    if engine.held and p.table[engine.held_index].opcode == LOOP:
+        row, body = p.table[engine.held_index], m.stack[engine.depth]
+        body.start, body.end, body.turns = engine.index, engine.index + row.length, row.turns
+        engine.held = 0
+        engine.depth += 1
+        engine.arrived = 1
+        return False, 0, True
+    if engine.depth and engine.index == m.stack[engine.depth - 1].end:
+        body = m.stack[engine.depth - 1]
+        body.turns -= 1
+        engine.arrived = 1
+        if body.turns == 0:
+            engine.depth -= 1
+            return False, 0, True
+        engine.index = body.start
+        return False, body.end - body.start, True
+    if engine.held:
+        return False, 0, False
+    if not engine.ready:
+        engine.starved = 1
+        return False, 0, False
+    engine.held, engine.held_index = 1, engine.index
+    engine.index += 1
+    bounded = len(p.boundaries) > 1
+    if bounded and p.table[engine.held_index].opcode != LOOP and p.boundaries[engine.index]:
+        engine.arrived = 1
+    return True, 0, True
+
+
+@compiled
+def step_sequencer(cycle, m, p, sizes):
+    """Move what is fetched on by a stage."""
+    engine, reader = m.sequencer[0], m.readers[FETCH]
+    following = step_reader(cycle, reader, m.ports[FETCH], sizes.latency)
+    was_asking, beats = engine.asking, reader.free
+    asked = _ask(cycle, engine, reader, sizes)
+    whole = _arrive(cycle, engine, reader, sizes, m.counted)
+    moved = _dispatch(cycle, engine, m, p, sizes)
+    if engine.held and p.table[engine.held_index].opcode != LOOP and not engine.checked:
+        engine.checked, engine.checked_index, engine.held = 1, engine.held_index, 0
+        moved = True
+    took, back, looped = _loop(engine, m, p)
+    stored = whole and engine.dropped == 0
+    _account(engine, took, back, asked, stored, whole)
+    if moved or looped or asked or reader.free != beats or engine.asking != was_asking:
+        following = cycle + 1
+    following = min(following, max(cycle + 1, beat_at(reader)))
+    if engine.out:
+        following = min(following, _blocked_until(cycle, m, sizes))
+    m.wakes[0, SEQUENCER] = following
+
+
+@compiled
+def _blocked_until(cycle, m, sizes):
+    """Give when to ask again for an instruction that could not be handed on; a queue that lets one go asks, too."""
+    instance = m.instances[m.sequencer[0].out_slot]
+    if instance.opcode == LOAD_ROWS and not offers_rows(m.rows[0]):
+        return supplied_at(m.rows[0], instance, m.done)
+    depth, engine = sizes.instruction_queue, instance.engine
+    if engine != CAST:
+        room = has_room(m.queues, engine, depth, cycle + 1)
+        return cycle + 1 if room else max(room_at(m.queues[:, engine], depth), cycle + 1)
+    return cycle + 1 if has_room(m.queues, engine, depth, cycle + 2) else NEVER
+
+
+@compiled
+def _account(engine, took, back, asked, stored, whole):
+    """Update the counts of instructions in the ring."""
+    if back and back > engine.behind:
+        engine.dropped += engine.pending + asked - (1 if whole else 0)
+        engine.ready = engine.behind = engine.pending = 0
+        engine.following = engine.index
+        engine.asking = 0
+        return
+    engine.ready += (1 if stored else 0) - (1 if took else 0) + back
+    engine.behind = min(engine.behind + (1 if took else 0), PROGRAM_RING // 2) - back
+    engine.pending += asked - (1 if stored else 0)
+    engine.dropped -= 1 if whole and not stored else 0

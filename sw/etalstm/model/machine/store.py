@@ -1,0 +1,192 @@
+"""The STORE engine: see etalstm_hw.dma.store, vectors, scatter and transpose there."""
+
+from etalstm.model.machine.codec import begin_compression, step_compressor
+from etalstm.model.machine.latencies import FIFO
+from etalstm.model.machine.log import begin_log, collect, collects, log_busy, offers_data, step_log
+from etalstm.model.machine.queues import offered, take
+from etalstm.model.machine.state import NEVER, RING, STORES, compiled, record
+from etalstm.model.machine.writer import data_room, give_data, give_writes, step_writer, takes_writes
+from etalstm_hw.contract import Memory, Opcode
+
+SCRATCH, TRANSPOSE = int(Memory.SCRATCH), int(Opcode.TRANSPOSE)
+
+ENGINE = record(
+    "prepared_at", "to_vectors", "to_writer", "reading", "vectors_left", "inner_left", "span", "free", "cut_from",
+    "scatter", "scatter_left", "scatter_from", "queue_at", "beats_head", "beats_tail", "stream_head", "stream_tail",
+    items=RING, pushed=RING, lasts=RING, streams=RING,
+)  # fmt: skip
+"""Which of reader and writer has still to take the instruction; the vectors being read, in beats that are queued."""
+
+TRANSPOSER = record("filling", "emptying", "beat", full=2, beats=2)
+"""Two pages: which one is filled and which is emptied, and the beats that each gives."""
+
+
+@compiled
+def _take(cycle, engine, queue, log, codec, table, sizes, wakes):
+    """Hand an instruction to the reader of vectors and to scatter or log; tell whether one is at the queue."""
+    if not offered(queue, cycle):
+        engine.prepared_at, engine.to_vectors, engine.to_writer = NEVER, 1, 1
+        return False
+    if engine.prepared_at == NEVER:
+        engine.prepared_at = cycle + 1
+        return True
+    if engine.prepared_at > cycle:
+        return True
+    number = queue.current
+    instruction = table[number]
+    compress, logging = instruction.compressed, log_busy(log)
+    if engine.to_vectors and (compress or not logging) and engine.vectors_left == 0:
+        engine.to_vectors = 0
+        _begin_vectors(cycle, engine, instruction, number, sizes)
+        if compress:
+            engine.streams[engine.stream_tail % RING] = number
+            engine.stream_tail += 1
+    if engine.to_writer:
+        if compress and log.state == 0:
+            engine.to_writer = 0
+            begin_log(log, number)
+        elif not compress and not logging and engine.scatter_left == 0:
+            engine.to_writer = 0
+            engine.scatter, engine.scatter_from = number, cycle + 1
+            engine.scatter_left = instruction.outer * instruction.lanes if instruction.opcode == TRANSPOSE else 1
+    if not engine.to_vectors and not engine.to_writer:
+        take(queue, wakes, cycle)
+        engine.prepared_at, engine.to_vectors, engine.to_writer = NEVER, 1, 1
+    return True
+
+
+@compiled
+def _begin_vectors(cycle, engine, instruction, number, sizes):
+    """Read the vectors of an instruction from the next cycle on."""
+    engine.reading, engine.cut_from = number, max(engine.cut_from, cycle + 1)
+    if instruction.opcode == TRANSPOSE:
+        engine.inner_left = instruction.rows
+        engine.vectors_left = instruction.outer * instruction.rows
+        engine.span = -(-instruction.lanes // sizes.beat_words)
+    else:
+        engine.inner_left = engine.vectors_left = instruction.outer * instruction.inner
+        engine.span = sizes.vector_beats
+
+
+@compiled
+def _read(cycle, engine, vector, table):
+    """Read a vector if its port is free and the FIFO has room; its beats follow each other from the next cycle on."""
+    if engine.vectors_left == 0 or engine.cut_from > cycle or engine.free < engine.span:
+        return
+    instruction = table[engine.reading]
+    scratch = instruction.opcode == TRANSPOSE or instruction.memory == SCRATCH
+    if (vector.scratch_at if scratch else vector.queue_at) == cycle:
+        return
+    if not scratch:
+        engine.queue_at = cycle
+    engine.vectors_left -= 1
+    engine.inner_left -= 1
+    ends = engine.inner_left == 0
+    for beat in range(engine.span):
+        place = engine.beats_tail % RING
+        engine.items[place], engine.pushed[place] = engine.reading, cycle + 1 + beat
+        engine.lasts[place] = ends and beat + 1 == engine.span
+        engine.beats_tail += 1
+    engine.free -= engine.span
+    engine.cut_from = cycle + engine.span
+    if instruction.opcode == TRANSPOSE and ends:
+        engine.inner_left = instruction.rows
+
+
+@compiled
+def _beat_there(cycle, engine):
+    return engine.beats_head < engine.beats_tail and engine.pushed[engine.beats_head % RING] + FIFO <= cycle
+
+
+@compiled
+def _scatter(cycle, engine, writer, table, sizes):
+    """Give the writer the next transfer of the instruction at hand.
+
+    The lanes of a TRANSPOSE are transfers of their own. Where each begins makes no difference: it lies within a vector,
+    and vectors do not cross the end of a burst.
+    """
+    if engine.scatter_left == 0 or engine.scatter_from > cycle or not takes_writes(writer):
+        return
+    instruction = table[engine.scatter]
+    engine.scatter_left -= 1
+    give_writes(writer, instruction.address, instruction.beats, engine.scatter_left == 0, instruction.kind, cycle)
+
+
+@compiled
+def _fill(engine, square, item, instruction):
+    """Put the beat at hand into the transposer's page; give whether it was taken."""
+    page = square.filling
+    if square.full[page]:
+        return False
+    if engine.lasts[engine.beats_head % RING]:
+        square.beats[page], square.full[page] = instruction.lanes * instruction.beats, 1
+        square.filling = 1 - page
+    return True
+
+
+@compiled
+def _empty(square):
+    """Take a beat out of the transposer."""
+    page = square.emptying
+    square.beat += 1
+    if square.beat == square.beats[page]:
+        square.beat = square.full[page] = 0
+        square.emptying = 1 - page
+
+
+@compiled
+def _drop(engine):
+    engine.beats_head += 1
+    engine.free += 1
+
+
+@compiled
+def _move_data(cycle, engine, square, log, codec, writer, table, counted):
+    """Pass a beat to the writer and one into transposer or compressor; give if one came from the log, and its level."""
+    room, logged = data_room(cycle, writer), False
+    entered = log.entered
+    there = _beat_there(cycle, engine)
+    item = engine.items[engine.beats_head % RING]
+    empties = square.full[square.emptying] != 0
+    opcode, compressed = table[item].opcode, table[item].compressed
+    if there and opcode == TRANSPOSE and _fill(engine, square, item, table[item]):
+        _drop(engine)
+    if empties:
+        if room:
+            give_data(cycle, writer, counted)
+            _empty(square)
+    elif offers_data(log):
+        if room:
+            give_data(cycle, writer, counted)
+            logged = True
+    elif there and opcode != TRANSPOSE and not compressed and room:
+        give_data(cycle, writer, counted)
+        _drop(engine)
+    there = there and compressed
+    if engine.stream_head < engine.stream_tail and codec.row == codec.all_rows:
+        first = table[engine.streams[engine.stream_head % RING]]
+        begin_compression(codec, first.elements, first.kept, first.bf16)
+        engine.stream_head += 1
+    took, gave, last = step_compressor(codec, there, engine.lasts[engine.beats_head % RING] != 0, collects(log))
+    if took:
+        _drop(engine)
+    if gave:
+        collect(cycle, log, last)
+    return logged, entered
+
+
+@compiled
+def step_store(cycle, engine, queue, square, log, codec, writer, table, vector, sizes, counted, wakes):
+    """Take instructions, read vectors, and write what they become."""
+    waiting = step_writer(cycle, writer, wakes)
+    busy = log_busy(log)
+    scattering = engine.scatter_left != 0
+    _scatter(cycle, engine, writer, table, sizes)
+    _read(cycle, engine, vector, table)
+    active = _take(cycle, engine, queue, log, codec, table, sizes, wakes)
+    logged, entered = _move_data(cycle, engine, square, log, codec, writer, table, counted)
+    if busy:
+        step_log(cycle, log, table[log.stream], scattering, writer, logged, entered)
+    more = active or waiting or engine.vectors_left or engine.beats_head < engine.beats_tail or engine.scatter_left
+    more = more or log_busy(log) or square.full[0] or square.full[1] or engine.stream_head < engine.stream_tail
+    wakes[STORES] = cycle + 1 if more else NEVER

@@ -1,0 +1,155 @@
+"""Programs as tables: the fields that take time, one record an instruction; the blocks of each CAST."""
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import NamedTuple
+
+import numpy as np
+
+from etalstm.model.machine.state import BURST_BEATS, record
+from etalstm.plan.memory.tiling import ceil_div
+from etalstm_hw import contract
+from etalstm_hw.config import Config
+from etalstm_hw.contract import ADVANCES, Opcode
+
+INSTRUCTION = record(
+    "opcode", "engine", "wait_load", "wait_mac", "wait_vector", "wait_store", "everyone", "address", "kind", "memory",
+    "outer", "inner", "more", "compressed", "bf16", "first", "start", "log", "beats", "elements", "kept",
+    "stream_start", "stream_beats", "queue", "tiles", "backward", "op", "a_source", "b_source", "serial", "rows",
+    "lanes", "lane", "gates", "batch", "batch_outer", "first_sum", "begins", "finish", "blocks", "first_block",
+    "given_block", "last_lanes", "tile", "tiles_per_channel", "single", "row_threshold", "register", "turns", "length",
+    "pairs", "text",
+    registers=ADVANCES, amounts=ADVANCES,
+)  # fmt: skip
+"""Fields of all opcodes; those of streams hold what was found of the stream. ``text`` is :func:`_texts`."""
+
+BLOCK = record(
+    "address", "beats", "elements", "lanes", "occupied", "threshold", "kept", "stream_start", "stream_beats",
+)  # fmt: skip
+"""A block of a CAST: of its ``lanes`` the first ``occupied`` of the vector hold elements of the network."""
+
+_SAME = frozenset(INSTRUCTION.names)
+_MODULUS = 1 << contract.ADDRESS_BITS
+
+
+class Tables(NamedTuple):
+    """A program, and what is known of its operands; what was not counted from data is empty, and drawn.
+
+    Members
+    -------
+    table, blocks : arrays of INSTRUCTION and BLOCK
+    masks : array, uint32
+        Of each group of every block that is broadcast, in order.
+    places : array, int64
+        Where the masks of each block begin.
+    block_streams, streams : arrays, int64, (n, 3)
+        Kept elements, first beat and beats of every stream: of blocks that are broadcast, of LOAD and STORE.
+    rows : array, int64
+        A bit for each of a lane's rows that is needed, of every lane of the maps of LOAD_ROWS.
+    boundaries : array of bool
+        Whether a part of the program begins at each instruction, and behind the last; one False: nothing is a boundary.
+    """
+
+    table: np.ndarray
+    blocks: np.ndarray
+    masks: np.ndarray
+    places: np.ndarray
+    block_streams: np.ndarray
+    streams: np.ndarray
+    rows: np.ndarray
+    boundaries: np.ndarray
+
+
+def tables_of(table: np.ndarray, blocks: np.ndarray) -> Tables:
+    """Give a program of which nothing was counted, and that has no boundaries."""
+    none, boundaries = np.zeros(0, np.int64), np.zeros(1, np.bool_)
+    return Tables(table, blocks, none.astype(np.uint32), none, none.reshape(0, 3), none.reshape(0, 3), none, boundaries)
+
+
+def tables(config: Config, words: Iterable[int], operands) -> tuple[np.ndarray, np.ndarray]:
+    """Make the tables of a program as it is written: loops are gone through later.
+
+    Parameters
+    ----------
+    config : Config
+    words : iterable of int
+        Instructions.
+    operands : Densities
+        Knows what is not zero.
+
+    Returns
+    -------
+    instructions, blocks : arrays of INSTRUCTION and BLOCK
+    """
+    words = list(words)
+    places = {word: place for place, word in enumerate(dict.fromkeys(words))}  # of what is written often, in one table
+    table, blocks = np.zeros(len(places), INSTRUCTION), []
+    for row, word in zip(table, places, strict=True):
+        opcode, fields = contract.decode(word)
+        row["opcode"] = opcode
+        for name in _SAME & fields.keys():
+            row[name] = fields[name]
+        if opcode in contract.ENGINE_OF:
+            row["engine"] = contract.ENGINE_OF[opcode]
+        if opcode == Opcode.ADVANCE:
+            _advance(row, fields)
+        elif opcode in (Opcode.LOAD, Opcode.LOAD_ROWS, Opcode.STORE):
+            _transfer(config, row, opcode, fields, operands)
+        elif opcode == Opcode.TRANSPOSE:
+            row["beats"] = ceil_div(fields["rows"], config.beat_words)  # of a lane
+        elif opcode == Opcode.CAST:
+            row["everyone"], row["begins"], row["first_block"] = 1, fields["start"], len(blocks)
+            blocks += _blocks(config, fields, operands)
+    of_blocks = np.array(blocks or [(0,) * len(BLOCK.names)], BLOCK)
+    table["text"] = _texts(table, of_blocks)
+    return table[[places[word] for word in words]], of_blocks
+
+
+def _texts(table: np.ndarray, blocks: np.ndarray) -> list[int]:
+    """Give numbers that instructions share which take the same time in the same state of the machine.
+
+    Of addresses only the place within a burst takes part. Which turn of a loop it is does not show in its LOOP.
+    """
+    same = table.copy()
+    same["address"] %= BURST_BEATS
+    same["amounts"] %= BURST_BEATS
+    same["first_block"] = same["turns"] = same["length"] = 0
+    firsts, counts = table["first_block"].tolist(), table["blocks"].tolist()
+    of_casts = (blocks[first : first + count].tobytes() for first, count in zip(firsts, counts, strict=True))
+    texts = (row.tobytes() + of_cast for row, of_cast in zip(same, of_casts, strict=True))
+    return [int.from_bytes(blake2b(text, digest_size=7).digest(), "little") for text in texts]
+
+
+def _advance(row, fields) -> None:
+    """Note what an ADVANCE adds to which register; it takes a cycle for each pair up to the last that is not 0."""
+    pairs = [(fields[f"register{n}"], fields[f"amount{n}"]) for n in range(ADVANCES)]
+    row["pairs"] = max([n + 1 for n, pair in enumerate(pairs) if any(pair)], default=1)
+    for n, (register, amount) in enumerate(pairs):
+        row["registers"][n] = register
+        row["amounts"][n] = amount - _MODULUS if amount >= _MODULUS // 2 else amount
+
+
+def _transfer(config: Config, row, opcode: Opcode, fields, operands) -> None:
+    """Note the size of a transfer, and of the stream that it is."""
+    vectors = fields["outer"] * fields["inner"]
+    row["beats"], row["elements"] = vectors * config.vector_beats, vectors * config.lanes
+    if opcode == Opcode.LOAD_ROWS:
+        row["row_threshold"] = operands.row_threshold(fields)
+    elif fields["compressed"]:
+        row["kept"], row["stream_start"], row["stream_beats"] = operands.stream(fields, vectors * config.lanes)
+
+
+def _blocks(config: Config, cast: dict, operands):
+    """Give the blocks of a CAST as tuples in the order of BLOCK; addresses count from the CAST's."""
+    vectors = cast["gates"] * cast["batch"]
+    channel, tile = cast["channel"], cast["tile"]
+    for _ in range(cast["blocks"]):
+        last = tile == cast["tiles_per_channel"] - 1
+        step = config.vector_beats * (1 if cast["compressed"] else vectors)
+        lanes = cast["last_lanes" if last else "lanes"]
+        occupied, threshold, kept, start, beats = operands.block(cast, channel, tile)
+        yield (
+            tile * step, vectors * config.vector_beats, vectors * config.lanes, lanes, occupied, threshold, kept, start,
+            beats,
+        )  # fmt: skip
+        channel, tile = channel + last, 0 if last else tile + 1

@@ -1,1 +1,0 @@
-"""Models around :class:`etalstm.nn.LSTM`; they need the extra ``torch``."""

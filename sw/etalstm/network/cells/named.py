@@ -1,0 +1,14 @@
+"""The cells that a network can have, by name."""
+
+from etalstm.network.cells.cell import Cell
+from etalstm.network.cells.hlstm import HLSTM
+from etalstm.network.cells.lstm import LSTM
+
+CELLS = {cell.name: cell for cell in (LSTM, HLSTM)}
+
+
+def cell_named(name: str) -> Cell:
+    """Look up a cell; ``ValueError`` lists those there are."""
+    if name not in CELLS:
+        raise ValueError(f"cell must be one of {', '.join(CELLS)}, got {name!r}")
+    return CELLS[name]

@@ -1,0 +1,206 @@
+"""Delta inputs: which elements of x and of h a layer broadcasts, and what of them.
+
+An element is broadcast, as a difference, where it has moved by at least a threshold Θ since it was last sent. Every R
+steps, at a *refresh step*, all elements are broadcast as they are. Step 0 is always one. With R = 1 every step is a
+refresh step, which is the network without delta inputs. The page ``docs/delta.md`` defines the arithmetic.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from etalstm.network.storage import check_threshold
+
+EXPECTED = "a number for all layers, or for each layer a number or a pair for x and h"
+
+LayerThresholds = float | tuple[float, float]
+"""Θ of one layer: for x and h alike, or for each of them."""
+
+
+@dataclass(frozen=True)
+class LayerInputs:
+    """One layer's share of :class:`DeltaInputs`: Θ of x, Θ of h, and R."""
+
+    x: float = 0.0
+    h: float = 0.0
+    refresh: int = 1
+
+    @property
+    def off(self) -> bool:
+        """Every step is a refresh step."""
+        return self.refresh == 1
+
+    def refreshes(self, step: int) -> bool:
+        """Tell whether everything is sent at a step, 0 being the first."""
+        return step == 0 or (self.refresh > 0 and step % self.refresh == 0)
+
+    def refreshed(self, steps: int) -> np.ndarray:
+        """Tell the same of all steps; bool, (T,)."""
+        return np.array([self.refreshes(step) for step in range(steps)], bool)
+
+    def sends(self, sent: np.ndarray) -> np.ndarray:
+        """Tell which elements are sent: all at a refresh step, else those that have changed.
+
+        Parameters
+        ----------
+        sent : array, float32, (T, B, N)
+            What each element was last sent as.
+
+        Returns
+        -------
+        array, bool, (T, B, N)
+        """
+        return self._refreshed(sent) | changed(sent, np.roll(sent, 1, axis=0))
+
+    def broadcast(self, sent: np.ndarray) -> np.ndarray:
+        """Tell which elements are broadcast as something else than zero; arguments as in :meth:`sends`."""
+        return self.sends(sent) & ~(self._refreshed(sent) & (sent == 0))
+
+    def _refreshed(self, sent: np.ndarray) -> np.ndarray:
+        return self.refreshed(len(sent))[:, None, None]
+
+
+def changed(now: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Tell where the difference of what was sent at two steps is not zero; that of two infinities is a NaN."""
+    return (now != before) | ~np.isfinite(now)
+
+
+OFF = LayerInputs()
+
+
+@dataclass(frozen=True)
+class DeltaInputs:
+    """Thresholds and refresh of a network's layers.
+
+    Parameters
+    ----------
+    thresholds : float, or sequence with an entry for each layer
+        Θ. The entry of a layer is a number, or a pair: of x and of h. An element is sent if its difference from what
+        was last sent is neither zero nor below Θ in magnitude.
+    refresh : int
+        R: everything is sent at steps 0, R, 2R and so on; 0: at step 0 only; 1: always, whatever Θ is.
+
+    Raises
+    ------
+    ValueError
+        If a threshold is negative, infinite or no number, an entry has another length, or `refresh` is no integer of at
+        least 0.
+    """
+
+    thresholds: float | tuple[LayerThresholds, ...] = 0.0
+    refresh: int = 1
+
+    def __post_init__(self):
+        values = self.thresholds
+        checked = tuple(map(_check_entry, values)) if _is_sequence(values) else _check_number(values)
+        object.__setattr__(self, "thresholds", checked)
+        object.__setattr__(self, "refresh", _check_refresh(self.refresh))
+
+    @classmethod
+    def of(cls, thresholds: float | tuple[LayerThresholds, ...], refresh: int | None = None) -> "DeltaInputs":
+        """Make delta inputs of what a user gives.
+
+        Parameters
+        ----------
+        thresholds
+            As of the class.
+        refresh : int, optional
+            Default: 0 with a threshold above 0, else 1.
+
+        Raises
+        ------
+        ValueError
+            Also if there is a threshold above 0 and `refresh` is 1: no threshold would be used.
+        """
+        values = cls(thresholds).thresholds
+        above_zero = any(np.max(entry) > 0 for entry in _entries(values))
+        if above_zero and refresh == 1:
+            text = input_thresholds_text(values)
+            raise ValueError(f"with refresh 1 everything is sent: input_threshold must be 0, got {text}")
+        return cls(values, (0 if above_zero else 1) if refresh is None else refresh)
+
+    @classmethod
+    def read(cls, thresholds: str, refresh: int | None = None) -> "DeltaInputs":
+        """Do what :meth:`of` does, for thresholds as :func:`read_input_thresholds` reads them."""
+        return cls.of(read_input_thresholds(thresholds), refresh)
+
+    @property
+    def off(self) -> bool:
+        """Every step is a refresh step."""
+        return self.refresh == 1
+
+    def of_layers(self, layers: Iterable[int]) -> "DeltaInputs":
+        """Give the delta inputs of a network of some of the layers."""
+        some = [self.layer(number) for number in layers]
+        return DeltaInputs(tuple((one.x, one.h) for one in some), self.refresh)
+
+    def check_layers(self, layers: int) -> None:
+        """Raise ``ValueError`` if there are thresholds for another number of layers."""
+        if isinstance(self.thresholds, tuple) and len(self.thresholds) != layers:
+            expected = f"there must be one input threshold, or one for each of {layers} layers"
+            raise ValueError(f"{expected}, got {len(self.thresholds)}: {input_thresholds_text(self.thresholds)}")
+
+    def layer(self, number: int) -> LayerInputs:
+        """Give what one layer does."""
+        entry = self.thresholds[number] if isinstance(self.thresholds, tuple) else self.thresholds
+        return LayerInputs(*(entry if isinstance(entry, tuple) else (entry, entry)), self.refresh)
+
+
+def read_input_thresholds(text: str) -> float | tuple[LayerThresholds, ...]:
+    """Read what a user writes for Θ: ``0.1``, by layer ``0.1,0.2``, or for x and h by layer ``0.1/0.2,0.1/0.1``.
+
+    Raises
+    ------
+    ValueError
+        If it is none of these. :class:`DeltaInputs` looks at the values.
+    """
+    try:
+        entries = tuple(_read_entry(part) for part in text.split(","))
+    except ValueError as error:
+        raise ValueError(f"input_threshold must be {EXPECTED}, as in 0.1/0.2,0.1; got {text!r}") from error
+    return entries[0] if len(entries) == 1 and isinstance(entries[0], float) else entries
+
+
+def input_thresholds_text(thresholds: float | tuple[LayerThresholds, ...]) -> str:
+    """Write what :func:`read_input_thresholds` reads: one number an entry of x and h, one entry a layer, as given."""
+    return ",".join("/".join(map(_number_text, _entries(entry))) for entry in _entries(thresholds))
+
+
+def _entries(value) -> tuple:
+    """Give a tuple as it is, and anything else as a tuple of one."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _number_text(value: float) -> str:
+    """Write the shortest text that is read as the same float32."""
+    return np.format_float_positional(np.float32(value), trim="-")
+
+
+def _read_entry(text: str) -> LayerThresholds:
+    values = tuple(float(part) for part in text.split("/"))
+    if len(values) > 2:
+        raise ValueError
+    return values if len(values) == 2 else values[0]
+
+
+def _is_sequence(value) -> bool:
+    return isinstance(value, (tuple, list)) or (isinstance(value, np.ndarray) and value.ndim > 0)
+
+
+def _check_entry(entry) -> LayerThresholds:
+    if not _is_sequence(entry):
+        return _check_number(entry)
+    if len(entry) != 2:
+        raise ValueError(f"input_threshold must be {EXPECTED}, got {len(entry)} numbers for a layer: {entry}")
+    return tuple(map(_check_number, entry))
+
+
+def _check_number(value) -> float:
+    return check_threshold("input_threshold", value)
+
+
+def _check_refresh(refresh) -> int:
+    if isinstance(refresh, bool) or not isinstance(refresh, (int, np.integer)) or refresh < 0:
+        raise ValueError(f"refresh must be an integer of at least 0 (0: at the first step only), got {refresh!r}")
+    return int(refresh)

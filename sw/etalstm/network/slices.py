@@ -1,0 +1,150 @@
+"""Slices of a batch: the order in which the gradients of its sequences are added, whatever machine adds them.
+
+Slice s of S holds the sequences floor(s·B/S) to floor((s + 1)·B/S) - 1 of a batch of B. The weights' and the bias's
+gradient are summed within each slice; the slices' results are added as a balanced tree. S is part of a training run, as
+B is; how many slices a machine works on at once is not.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+
+from etalstm.network.shape import check_size
+
+AUTO = "auto"
+"""In the place of a number of slices: what the device at hand uses best."""
+
+Term = TypeVar("Term")
+
+
+def check_slices(slices: int, batch: int) -> int:
+    """Give `slices` as a Python int, or raise ``ValueError`` unless it is an integer from 1 to `batch`."""
+    slices = check_size("slices", slices)
+    if slices > batch:
+        raise ValueError(f"slices must be at most the batch, {batch} sequences, got {slices}")
+    return slices
+
+
+def slice_ranges(batch: int, slices: int) -> list[range]:
+    """Give the sequences of each slice of a batch."""
+    edges = [number * batch // slices for number in range(slices + 1)]
+    return [range(first, end) for first, end in pairwise(edges)]
+
+
+def additions(slices: int, backwards: bool = False) -> list[int]:
+    """Give how many additions follow each slice, if every addition is done as soon as both of its operands are known.
+
+    The tree is ``total(a, n) = total(a, n - m) + total(a + n - m, m)`` with ``m = n // 2``. An addition takes the two
+    youngest totals; at most ``ceil(log2(slices)) + 1`` totals are alive at once. With `backwards` the last slice comes
+    first: the tree is the same.
+    """
+    if slices == 1:
+        return [0]
+    right = slices // 2
+    halves = [right, slices - right] if backwards else [slices - right, right]
+    counts = [count for half in halves for count in additions(half, backwards)]
+    counts[-1] += 1
+    return counts
+
+
+def most_totals(slices: int, backwards: bool = False) -> int:
+    """Give how many totals are alive at once in the order of :func:`additions`, the last slice's included."""
+    alive = most = 0
+    for count in additions(slices, backwards):
+        alive += 1
+        most = max(most, alive)
+        alive -= count
+    return most
+
+
+def tree_total(terms: Iterable[Term], slices: int, add: Callable[[Term, Term], Term]) -> Term:
+    """Add the results of all slices.
+
+    Parameters
+    ----------
+    terms : iterable
+        Each slice's result, the first slice's first; `slices` of them. Each is taken when it is needed.
+    slices : int
+    add : function
+        From the left and the right operand to their sum.
+    """
+    totals = []
+    for term, count in zip(terms, additions(slices), strict=True):
+        totals.append(term)
+        for _ in range(count):
+            right = totals.pop()
+            totals.append(add(totals.pop(), right))
+    return totals[0]
+
+
+def part_counts(slices: int) -> list[int]:
+    """Give into how many parts the slices can be divided, 1 first, so that each part is a whole node of the tree.
+
+    All parts have the same number of slices: the tree is cut where all nodes of a depth are of one size, or at its
+    leaves. So the total of a part is the tree of its own slices, and the total of all is the tree of the parts.
+    """
+    counts = [1]
+    while slices % (2 * counts[-1]) == 0:
+        counts.append(2 * counts[-1])
+    return counts if counts[-1] == slices else [*counts, slices]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Where the sequences of a batch are, when several slices at a time are worked on.
+
+    Every part has the same number of slices, and every slice as many places as the largest slice has sequences. The
+    places behind a shorter slice's sequences are empty. A single part has the batch as it is, without empty places.
+
+    Parameters
+    ----------
+    batch, slices : int
+    count : int
+        Of parts, one of :func:`part_counts`.
+    """
+
+    batch: int
+    slices: int
+    count: int
+
+    @property
+    def slices_of_part(self) -> int:
+        """Slices of every part."""
+        return self.slices // self.count
+
+    @property
+    def places(self) -> int:
+        """Places of every part."""
+        if self.count == 1:
+            return self.batch
+        return self.slices_of_part * -(-self.batch // self.slices)
+
+    @property
+    def full(self) -> bool:
+        """No place is empty."""
+        return self.count * self.places == self.batch
+
+    def sequences(self, part: int) -> np.ndarray:
+        """Give the sequence at each place of a part, -1 where there is none; int64, (places,)."""
+        if self.count == 1:
+            return np.arange(self.batch)
+        ranges = slice_ranges(self.batch, self.slices)[part * self.slices_of_part : (part + 1) * self.slices_of_part]
+        index = np.full((self.slices_of_part, self.places // self.slices_of_part), -1, np.int64)
+        for row, sequences in zip(index, ranges, strict=True):
+            row[: len(sequences)] = sequences
+        return index.ravel()
+
+    def take(self, array: np.ndarray, part: int, axis: int) -> np.ndarray:
+        """Give a part of an array of the whole batch; zeros where there is no sequence."""
+        sequences = self.sequences(part)
+        taken = array.take(sequences, axis)
+        np.moveaxis(taken, axis, 0)[sequences < 0] = 0
+        return taken
+
+    def join(self, arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
+        """Put the parts of an array together: the inverse of :meth:`take`."""
+        kept = [array.compress(self.sequences(part) >= 0, axis) for part, array in enumerate(arrays)]
+        return np.concatenate(kept, axis)

@@ -1,0 +1,312 @@
+"""What a cell keeps of its forward pass for its backward pass: the policies, and how what they keep is counted.
+
+``dense``
+    The gates i, f, g, o and the state c, whole: five tensors. Nothing is pruned. The measure of the others.
+``ms1``
+    The six local gradients P, each element below its kind's threshold dropped, as compressed streams.
+``ms1-bf16``
+    The same, kept words rounded to bfloat16.
+
+Echo's cell (i, f and c kept; g = (c - f∘c') / i and o = h / tanh(c) rebuilt: 0.60 of five tensors always) is left out:
+the machine has no division, and at the densities that training reaches ``ms1-bf16`` is below half of it.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
+from operator import mul
+
+import numpy as np
+
+from etalstm.network.cells.lstm import LSTM
+from etalstm.network.shape import GATES, flush_subnormals
+
+DENSE = "dense"
+POLICIES = (DENSE, "ms1", "ms1-bf16")
+KINDS, DENSE_TENSORS = LSTM.kinds, LSTM.dense_tensors
+PRODUCTS_OF_DELTA = 2  # a scalar of δ is multiplied once for dxh and once for dW with each of K columns
+
+
+def check_threshold(name: str, value: float) -> float:
+    """Give the float32 that the machine takes as a threshold, or raise ``ValueError`` naming `name` and `value`."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
+        raise ValueError(f"{name} must be a number, got {value!r}")
+    with np.errstate(over="ignore"):
+        word = np.float32(value)
+    if not (math.isfinite(word) and word >= 0):
+        raise ValueError(f"{name} must be finite and at least 0, got {value}")
+    return float(flush_subnormals(word)) + 0.0
+
+
+def read_thresholds(text: str) -> float | tuple[float, ...]:
+    """Read what a user writes for θ: a number, or six of them, for P_i, P_f, P_g, P_o, P_s, P_r, with commas between.
+
+    Raises
+    ------
+    ValueError
+        If it is neither. :class:`Storage` looks at the values.
+    """
+    try:
+        values = tuple(float(part) for part in text.split(","))
+        if len(values) not in (1, len(KINDS)):
+            raise ValueError
+    except ValueError as error:
+        expected = f"a number, or one for each of {', '.join(KINDS)}, with commas between"
+        raise ValueError(f"theta must be {expected}, got {text!r}") from error
+    return values[0] if len(values) == 1 else values
+
+
+def thresholds_text(thresholds: float | tuple[float, ...]) -> str:
+    """Write what :func:`read_thresholds` reads."""
+    return ",".join(f"{value:g}" for value in np.atleast_1d(thresholds))
+
+
+def check_share(name: str, value: float) -> float:
+    """Give `value` as a float, or raise ``ValueError`` if it is not above 0 and at most 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)) or not 0 < value <= 1:
+        raise ValueError(f"{name} must be above 0 and at most 1, got {value!r}")
+    return float(value)
+
+
+@dataclass(frozen=True)
+class LayerStorage:
+    """One layer's share of a :class:`Storage`: its policy and the thresholds of i, f, g, o, s, r."""
+
+    policy: str = DENSE
+    thresholds: tuple[float, ...] = (0.0,) * len(KINDS)
+
+    @property
+    def compressed(self) -> bool:
+        """Local gradients are pruned and kept as streams."""
+        return self.policy != DENSE
+
+    @property
+    def bf16(self) -> bool:
+        """Kept words are rounded to bfloat16."""
+        return self.policy == "ms1-bf16"
+
+
+@dataclass(frozen=True)
+class Storage:
+    """How a network's layers keep their intermediates.
+
+    Parameters
+    ----------
+    policy : str or tuple of str
+        One of ``POLICIES``, for all layers or one for each.
+    thresholds : float or tuple of six
+        θ, for all kinds of local gradients or for P_i, P_f, P_g, P_o, P_s, P_r. An element is kept if it is neither
+        zero nor |P| < θ. Layers that are dense do not use it.
+
+    Raises
+    ------
+    ValueError
+        If there is no such policy, a threshold is negative, infinite or no number, or one is above 0 and every layer is
+        dense.
+    """
+
+    policy: str | tuple[str, ...] = DENSE
+    thresholds: float | tuple[float, ...] = 0.0
+
+    def __post_init__(self):
+        if not isinstance(self.policy, str):
+            object.__setattr__(self, "policy", tuple(self.policy))
+        for name in self.policies:
+            if name not in POLICIES:
+                raise ValueError(f"storage must be one of {', '.join(POLICIES)}, got {name!r}")
+        values = self.thresholds
+        values = tuple(values) if isinstance(values, (tuple, list, np.ndarray)) else (values,) * len(KINDS)
+        if len(values) != len(KINDS):
+            raise ValueError(f"there must be one threshold, or one for each of {', '.join(KINDS)}, got {len(values)}")
+        object.__setattr__(self, "thresholds", tuple(check_threshold("theta", value) for value in values))
+        if any(self.thresholds) and not self.compressed:
+            raise ValueError(f"dense storage prunes nothing: theta must be 0, got {max(self.thresholds)}")
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """One policy for all layers, or one for each."""
+        return (self.policy,) if isinstance(self.policy, str) else self.policy
+
+    @property
+    def compressed(self) -> bool:
+        """At least one layer keeps streams."""
+        return any(name != DENSE for name in self.policies)
+
+    def check_layers(self, layers: int) -> None:
+        """Raise ``ValueError`` if there are policies for another number of layers."""
+        if not isinstance(self.policy, str) and len(self.policy) != layers:
+            raise ValueError(f"there must be one storage policy, or one for each of {layers} layers, got {self.policy}")
+
+    def of_layers(self, layers: Iterable[int]) -> "Storage":
+        """Give the storage of a network of some of the layers."""
+        some = [self.layer(number) for number in layers]
+        policies = tuple(layer.policy for layer in some)
+        return Storage(policies, self.thresholds if any(layer.compressed for layer in some) else 0.0)
+
+    def layer(self, number: int) -> LayerStorage:
+        """Give what one layer does."""
+        policy = self.policy if isinstance(self.policy, str) else self.policy[number]
+        return LayerStorage(policy, self.thresholds if policy != DENSE else (0.0,) * len(KINDS))
+
+
+@dataclass(frozen=True)
+class ProductCounts:
+    """What one matrix product of a layer has computed in an iteration.
+
+    Members
+    -------
+    gates, columns : int      rows of each unit, and columns of the matrix
+    broadcast : int           scalars that the forward pass has broadcast for real steps: nonzero ones
+    delta_kept : int          nonzero elements of δ
+    """
+
+    gates: int
+    columns: int
+    broadcast: int
+    delta_kept: int
+
+    @classmethod
+    def of(cls, gates: int, operands: Iterable[np.ndarray], active: np.ndarray, delta_kept: int) -> "ProductCounts":
+        """Count what is broadcast of some operands, (T, B, columns) each."""
+        operands = list(operands)
+        broadcast = sum(int(np.count_nonzero(operand[active])) for operand in operands)
+        return cls(gates, sum(operand.shape[2] for operand in operands), broadcast, delta_kept)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one layer, or several added up, kept and computed in an iteration. Everything is a count, so usages add.
+
+    A cell is one layer's step; its elements are units × sequences. Padded elements are those of sequences that have
+    ended.
+
+    Members
+    -------
+    cells, skipped : int                 cells, and those that kept nothing and had no backward pass
+    elements, real : int                 elements of all cells, and those that are not padding
+    stored : int                         real elements of cells that were not skipped
+    kept : 6 int                         nonzero elements of P_i, P_f, P_g, P_o, P_s, P_r
+    words : int                          32-bit words kept for the backward pass, masks included
+    deltas, delta_kept : int             elements of δ that are not padding, and the nonzero ones of them
+    products, dense_products : int       multiplications of the three matrix products, padding left out: of what is
+                                         broadcast and not zero, and of everything. Where tokens are shared: of what
+                                         is really multiplied, 1 for the sum that a step begins with included
+    backward_products, dense_backward_products : int    those of dxh and dW alone
+    """
+
+    cells: int = 0
+    skipped: int = 0
+    elements: int = 0
+    real: int = 0
+    stored: int = 0
+    kept: tuple[int, ...] = field(default=(0,) * len(KINDS))
+    words: int = 0
+    deltas: int = 0
+    delta_kept: int = 0
+    products: int = 0
+    dense_products: int = 0
+    backward_products: int = 0
+    dense_backward_products: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self) if f.name != "kept"}
+        return Usage(**sums, kept=tuple(a + b for a, b in zip(self.kept, other.kept, strict=True)))
+
+    @classmethod
+    def counted(
+        cls,
+        *,
+        units: int,
+        products: Iterable["ProductCounts"],
+        active: np.ndarray,
+        skipped: np.ndarray,
+        kept: tuple[int, ...],
+        words: int,
+    ) -> "Usage":
+        """Count an iteration of one layer.
+
+        Parameters
+        ----------
+        units : int                        H
+        products : several ProductCounts   of each of the cell's matrix products
+        active : array, bool, (T, B)       False where a sequence has ended
+        skipped : array, bool, (T,)
+        kept : 6 int                       nonzero elements of each kind of P
+        words : int                        what was kept for the backward pass
+        """
+        (steps, batch), real, products = active.shape, int(active.sum()), list(products)
+        columns, rows = [p.columns for p in products], [p.gates * units for p in products]
+        back = PRODUCTS_OF_DELTA * sum(p.columns * p.delta_kept for p in products)
+        dense_back = PRODUCTS_OF_DELTA * sum(map(mul, columns, rows)) * real
+        return cls(
+            cells=steps,
+            skipped=int(skipped.sum()),
+            elements=steps * batch * units,
+            real=real * units,
+            stored=int(active[~skipped].sum()) * units,
+            kept=kept,
+            words=words,
+            deltas=sum(rows) * real,
+            delta_kept=sum(p.delta_kept for p in products),
+            products=sum(p.gates * units * p.broadcast for p in products) + back,
+            dense_products=sum(map(mul, columns, rows)) * real + dense_back,
+            backward_products=back,
+            dense_backward_products=dense_back,
+        )
+
+    def with_more_scalars(self, scalars: int, units: int) -> "Usage":
+        """Give the usage of a layer of so many units whose forward pass broadcast so many more scalars."""
+        return replace(self, products=self.products + GATES * units * scalars)
+
+    @property
+    def densities(self) -> dict[str, float]:
+        """Nonzero share of each kind of P, by kind, in the cells that were not skipped."""
+        return {kind: kept / max(self.stored, 1) for kind, kept in zip(KINDS, self.kept, strict=True)}
+
+    @property
+    def delta_density(self) -> float:
+        """Nonzero share of δ, skipped cells counted as zeros."""
+        return self.delta_kept / max(self.deltas, 1)
+
+    @property
+    def input_density(self) -> float:
+        """Nonzero share of what the forward pass broadcasts, padding left out.
+
+        Added up over layers of unequal widths: each broadcast scalar is multiplied with as many weights in all layers.
+        """
+        forward = self.products - self.backward_products
+        return forward / max(self.dense_products - self.dense_backward_products, 1)
+
+    @property
+    def footprint(self) -> float:
+        """Words kept over those of five dense tensors, padding included in these as ``dense`` keeps it."""
+        return self.words / max(DENSE_TENSORS * self.elements, 1)
+
+    @property
+    def real_footprint(self) -> float:
+        """Words kept over those of five dense tensors without any padding: the stricter measure."""
+        return self.words / max(DENSE_TENSORS * self.real, 1)
+
+    @property
+    def arithmetic(self) -> float:
+        """Multiplications of the matrix products over those of a machine that skips none."""
+        return self.products / max(self.dense_products, 1)
+
+    @property
+    def backward_arithmetic(self) -> float:
+        """The same of the backward pass and the weight gradient alone."""
+        return self.backward_products / max(self.dense_backward_products, 1)
+
+    def summary(self) -> dict:
+        """Give what the log of a run shows."""
+        return {
+            "densities": {kind: round(value, 6) for kind, value in self.densities.items()},
+            "delta_density": self.delta_density,
+            "input_density": self.input_density,
+            "cells_skipped": self.skipped,
+            "cells": self.cells,
+            "footprint": self.footprint,
+            "real_footprint": self.real_footprint,
+            "arithmetic": self.arithmetic,
+            "backward_arithmetic": self.backward_arithmetic,
+        }

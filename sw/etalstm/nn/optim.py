@@ -1,0 +1,192 @@
+"""An optimizer for PyTorch that updates the layers of :class:`etalstm.nn.LSTM` where they are."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from etalstm.errors import DivergedError
+from etalstm.golden.trainer import descend
+from etalstm.network.update_rule import UpdateRule, check_hyperparameters
+from etalstm.nn.call import LayerStep
+from etalstm.nn.engine import Engine
+from etalstm.nn.lstm import living_modules
+
+MOMENTUM = "momentum_buffer"  # PyTorch's name of the velocity in an optimizer's state
+BIASED = 4  # tensors of a layer with biases and without a projection
+REFUSED = ("dampening", "nesterov", "maximize", "differentiable")  # options of torch.optim.SGD that no device has
+
+
+class SGD(torch.optim.SGD):
+    """SGD with momentum, on the device for the layers of :class:`etalstm.nn.LSTM`, as PyTorch does it for all else.
+
+    The host takes the same step in the machine's arithmetic, which gives the same bits. So parameters are always there
+    to read, and a device does not load its weights again. A device does not take part where the gradients are not those
+    of its last backward pass, as after ``clip_grad_norm_`` or with several passes added; then the host takes the step
+    alone, and the device loads the weights before its next pass.
+
+    A machine's layer has one bias, which does not decay. So a layer's ``bias_ih`` takes the sum of both, and
+    ``bias_hh`` becomes zero; ``torch.optim.SGD`` would move both, and so their sum twice as far.
+
+    Two kinds of layers take the step of ``torch.optim.SGD`` instead: a layer whose two biases have different gradients,
+    as with a penalty on one of them; and a layer that shares a parameter with another layer.
+
+    Parameters
+    ----------
+    params : iterable
+        Parameters or groups of them, as for every optimizer of PyTorch.
+    lr, momentum, weight_decay : float
+
+    Raises
+    ------
+    ValueError
+        If a number is outside its range, or a group sets ``dampening``, ``nesterov``, ``maximize`` or
+        ``differentiable``.
+    """
+
+    def __init__(self, params, lr: float = 1e-3, momentum: float = 0.0, weight_decay: float = 0.0):
+        check_hyperparameters(lr, momentum, None, weight_decay)
+        super().__init__(params, lr, momentum, weight_decay=weight_decay)
+
+    def add_param_group(self, param_group: dict) -> None:
+        """Add a group; ``ValueError`` names an option that is refused, or a number outside its range."""
+        _check_group({**self.defaults, **param_group})
+        super().add_param_group(param_group)
+
+    def step(self, closure=None):
+        """Take one step. If it raises an error, no parameter has changed.
+
+        Raises
+        ------
+        ValueError
+            As for the constructor, for what a group holds by now.
+        DivergedError
+            If a gradient of a layer is not finite.
+        DeviceError
+            If a device fails; the message names it. Devices that have taken the step load the weights anew.
+        """
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            _check_group(group)  # a loaded state or a scheduler may have changed it
+        layers = list(self._layers())
+        for layer in layers:
+            layer.check()
+        layers = [layer for layer in layers if layer.has_one_bias]
+        with torch.no_grad():
+            steps = [layer.step(self.state) for layer in layers]
+            for layer, step in zip(layers, steps, strict=True):
+                layer.engine.update(step)
+            for layer, step in zip(layers, steps, strict=True):
+                layer.move(step, self.state)
+        self._step_others(layers)
+        return loss
+
+    def _step_others(self, layers: list["_Layer"]) -> None:
+        done = [(tensor, tensor.grad) for layer in layers for tensor in layer.tensors]
+        for tensor, _ in done:
+            tensor.grad = None  # torch.optim.SGD passes over what has no gradient
+        try:
+            _stock_step()(self)
+        finally:
+            for tensor, gradient in done:
+                tensor.grad = gradient
+
+    def _layers(self) -> Iterator["_Layer"]:
+        """Give the layers all of whose parameters are in one group, have gradients and are of no other layer."""
+        group_of = {id(tensor): group for group in self.param_groups for tensor in group["params"]}
+        layers = [(module.engine, tensors) for module in living_modules() for tensors in module.layers()]
+        distinct = {tuple(map(id, tensors)): (engine, tensors) for engine, tensors in layers}
+        uses = Counter(chain.from_iterable(distinct))
+        for names, (engine, tensors) in distinct.items():
+            group = group_of.get(names[0])
+            together = group is not None and all(group_of.get(name) is group for name in names)
+            if not together or len(names) != BIASED or any(uses[name] > 1 for name in names):
+                continue
+            if tensors[0].dtype == torch.float32 and all(tensor.grad is not None for tensor in tensors):
+                yield _Layer(engine, tensors, group)
+
+
+def _check_group(group: dict) -> None:
+    for name in REFUSED:
+        if group[name]:
+            raise ValueError(f"{name} must not be set: no device has it, got {group[name]!r}")
+    numbers = (group[name] for name in ("lr", "momentum", "weight_decay"))
+    lr, momentum, weight_decay = (value.item() if isinstance(value, Tensor) else value for value in numbers)
+    check_hyperparameters(lr, momentum, None, weight_decay)
+
+
+def _stock_step():
+    """Give the step of ``torch.optim.SGD`` without hooks, which the step that calls it has run already."""
+    step = torch.optim.SGD.step
+    return step.__wrapped__ if getattr(step, "hooked", False) else step  # hooked: PyTorch's mark of such a wrapper
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """A layer of an :class:`etalstm.nn.LSTM` in an optimizer.
+
+    Members
+    -------
+    engine : Engine
+    tensors : 4 tensors
+        w_ih, w_hh, b_ih, b_hh.
+    group : dict
+        The optimizer's.
+    """
+
+    engine: Engine
+    tensors: tuple[Tensor, ...]
+    group: dict
+
+    def check(self) -> None:
+        """Raise :class:`DivergedError` if a gradient is not finite."""
+        for tensor in self.tensors:
+            if not tensor.grad.isfinite().all():
+                raise DivergedError(
+                    "a gradient of an LSTM layer is not finite: training has diverged; nothing was updated"
+                )
+
+    @property
+    def has_one_bias(self) -> bool:
+        """Both biases have one gradient, so that the machine's one bias can stand for them."""
+        return torch.equal(self.tensors[2].grad, self.tensors[3].grad)
+
+    def step(self, state: dict) -> LayerStep:
+        """Give the step that device and host are to take; velocities are in the optimizer's state."""
+        w_ih, w_hh, b_ih, b_hh = (tensor.detach() for tensor in self.tensors)
+        before = w_ih.numpy(), w_hh.numpy(), (b_ih + b_hh).numpy()
+        velocities = self._velocities(state)
+        gradients = tuple(tensor.grad.numpy() for tensor in self.tensors[:3])
+        moved, speeds = self._moved(before, velocities, gradients)
+        numbers = (float(self.group[name]) for name in ("lr", "momentum", "weight_decay"))
+        return LayerStep(before, gradients, moved, velocities, speeds, *numbers)
+
+    def move(self, step: LayerStep, state: dict) -> None:
+        """Take a step on the host."""
+        for tensor, values, speed in zip(self.tensors[:3], step.moved, step.speeds, strict=True):
+            tensor.copy_(torch.from_numpy(values))
+            state[tensor][MOMENTUM] = torch.from_numpy(speed)
+        b_hh = self.tensors[3]
+        b_hh.zero_()
+        state[b_hh].pop(MOMENTUM, None)
+
+    def _velocities(self, state: dict) -> tuple[np.ndarray, ...]:
+        """Give the velocities of w_ih, w_hh and the one bias, which moves as fast as both biases together."""
+        *velocities, b_ih, b_hh = (state[tensor].get(MOMENTUM) for tensor in self.tensors)
+        velocities.append(b_ih if b_hh is None else b_hh if b_ih is None else b_ih + b_hh)
+        known = zip(velocities, self.tensors, strict=False)
+        return tuple((torch.zeros_like(one) if v is None else v).detach().numpy() for v, one in known)
+
+    def _moved(self, values, velocities, gradients) -> tuple[tuple, tuple]:
+        rule = UpdateRule(self.group["lr"], self.group["momentum"], self.group["weight_decay"], 1.0)
+        decays = rule.weight_decay, rule.weight_decay, 0.0
+        results = [descend(*of, rule, decay) for *of, decay in zip(values, velocities, gradients, decays, strict=True)]
+        moved, speeds = zip(*results, strict=True)
+        return moved, speeds

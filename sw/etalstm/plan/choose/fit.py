@@ -1,0 +1,150 @@
+"""A plan that keeps within a memory, or a memory budget."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from etalstm.errors import PlanError
+from etalstm.network.shape import NetworkShape
+from etalstm.plan.memory.groups import best_slices
+from etalstm.plan.memory.segments import REGIONS, divide
+from etalstm.plan.plan import Plan
+from etalstm_hw.config import Config
+from etalstm_hw.contract import PAGE_BYTES
+
+
+def plan_whole(memory_bytes: int | None, make: Callable[..., Plan], groups: Sequence[int] = (1,)) -> Plan:
+    """Plan for a memory, with the first number of groups that fits.
+
+    For each number of groups, δ of all layers is kept if that fits, else of one layer at a time. Only then the next
+    number is tried. Only :meth:`etalstm.device.api.Session.contributions` needs δ of all layers.
+
+    Parameters
+    ----------
+    memory_bytes : int or None
+        None: any.
+    make : function
+        Makes the plan, with `groups` and `every_delta`, and for `memory_bytes`.
+    groups : sequence of int
+        Numbers of groups of channels, see :func:`etalstm.plan.memory.groups.group_counts`.
+
+    Raises
+    ------
+    PlanError
+        If the network does not fit; the message says what is needed.
+    """
+    one_delta = partial(make, every_delta=False)
+    for count in groups:
+        for made in (make, one_delta):
+            plan = _first_that_fits(memory_bytes, made, [count])
+            if plan:
+                return plan
+    return one_delta(memory_bytes=memory_bytes)
+
+
+def plan_within(budget: int, make: Callable[..., Plan], groups: Sequence[int] = (1,)) -> Plan:
+    """Plan with as few segments as a budget allows.
+
+    The channels work in groups only where one segment is enough: each group has weights of its own, which leave less
+    room for what cells keep.
+
+    Parameters
+    ----------
+    budget : int
+        Bytes of the device's memory.
+    make : function
+        Makes the plan of some `groups` (default: one) and `segments` (default: one of all cells).
+    groups : sequence of int
+        Numbers of groups of channels, see :func:`etalstm.plan.memory.groups.group_counts`.
+
+    Raises
+    ------
+    PlanError
+        If the budget is too small however often the cells are divided; the message says what is needed.
+    """
+    plan = _first_that_fits(budget, make, groups)
+    if plan:
+        return plan
+    tried = [make()]
+    estimates = _estimates(tried[0])
+    likely = [count for count, size in estimates.items() if size <= budget]
+    # Estimates leave out that every segment has programs of its own: a number of segments that seems to fit may not.
+    for count in [*likely, *(count for count in estimates if count not in likely)]:
+        tried.append(make(segments=_divided(tried[0], count)))
+        if _fits(tried[-1], budget):
+            return tried[-1]
+    needed = min(plan.memory_bytes for plan in tried)
+    raise PlanError(f"a memory budget of {budget:,} bytes is too small: this network needs at least {needed:,}")
+
+
+def plan_best_slices(
+    config: Config, network: NetworkShape, batch: int, plan: Callable[..., Plan], narrow: bool = False
+) -> Plan:
+    """Plan with the number of slices that the machine uses best: one for each of the fastest groups that fit.
+
+    Parameters
+    ----------
+    config : Config
+    network : NetworkShape
+    batch : int
+    plan : function
+        Plans with `slices`, for the first of `groups` that fits.
+    narrow : bool
+        See :func:`etalstm.plan.memory.groups.step_cycles`.
+
+    Raises
+    ------
+    PlanError
+        If the network does not fit.
+    """
+    for count in best_slices(config, network, batch, narrow):
+        try:
+            planned = plan(slices=count, groups=[count])
+        except PlanError as error:
+            problem = error
+            continue
+        if planned.groups == count:
+            return planned
+    raise problem
+
+
+def _first_that_fits(budget: int | None, make: Callable[..., Plan], groups: Sequence[int]) -> Plan | None:
+    for count in groups:
+        try:
+            plan = make(groups=count)
+            if _fits(plan, budget):
+                return plan
+        except PlanError:  # a group has fewer channels than the layers need
+            continue
+    return None
+
+
+def _fits(plan: Plan, budget: int | None) -> bool:
+    """Tell whether a plan keeps within a budget, if any; its programs are not made if the windows do not."""
+    if budget is None:
+        return True
+    return plan.windows_bytes <= budget and plan.memory_bytes <= budget
+
+
+def _divided(plan: Plan, count: int):
+    return divide(plan.map.kept.needs(), plan.map.steps, count)
+
+
+def _estimates(plan: Plan) -> dict[int, int]:
+    """Give the memory that plans of more segments will take at least, by some numbers of segments."""
+    needs, steps = plan.map.kept.needs(), plan.map.steps
+    of_vector = plan.map.memory.vector_bytes * plan.config.channels
+    fixed = plan.windows_bytes - sum(array.vectors for array in plan.map.kept.regions) * of_vector
+    sizes = {}
+    for count in _counts(len(needs) * steps):
+        segments = divide(needs, steps, count)
+        largest = max(sum(needs[piece.layer] * len(piece.steps) for piece in segment) for segment in segments)
+        sizes[count] = fixed + REGIONS * largest * of_vector + (count - 1) * PAGE_BYTES
+    return sizes
+
+
+def _counts(most: int) -> list[int]:
+    """Give numbers of segments to look at, each twice the one before, and the most that there can be."""
+    counts = [2]
+    while counts[-1] < most:
+        counts.append(min(most, 2 * counts[-1]))
+    return [count for count in counts if count <= most]

@@ -1,0 +1,236 @@
+"""The arrays of a layer in the channels' windows, and where parts of them lie."""
+
+from dataclasses import dataclass
+from itertools import islice
+
+from etalstm.network.cells.cell import Cell, Product, Stage
+from etalstm.network.delta_inputs import LayerInputs
+from etalstm.network.storage import LayerStorage
+from etalstm.plan.memory.exchange import Exchange
+from etalstm.plan.memory.memory_map import Array
+from etalstm.plan.memory.operands import Place, RowMap
+from etalstm.plan.memory.sent import SentOperand
+from etalstm.plan.memory.sequence import Sequence
+from etalstm.plan.memory.shards import Shards
+from etalstm.plan.memory.tiling import BatchTiles, LayerTiling, Span
+from etalstm.plan.memory.tokens import TokenArrays
+from etalstm_hw.config import Config
+
+
+@dataclass(frozen=True)
+class LayerArrays:
+    """The arrays in memory of one product of a layer's cell.
+
+    The last product of a stage has the stage's own arrays too, and that of the last stage the layer's. Others have None
+    in their place.
+
+    Members
+    -------
+    number : int          of the layer
+    cell : Cell
+    stage : Stage         of the cell
+    product : Product     of the stage
+    earlier : tuple of LayerArrays
+        The products before this one.
+    lanes : Config        the machine with the share of the lane memories that this product has; of the bias memory,
+        that its stage has
+    tiling : LayerTiling
+    shards : Shards       which rows of `gradient` and `velocity` each group of channels has
+    rows, columns : the two copies of the matrix that the passes read
+    weights : the matrix that the update works on. The column copy, unless copies are narrow: then like the velocity
+    gradient, velocity : [column group][row][column tile], each group's rows
+    bias, bias_gradient, bias_velocity : [unit tile][gate]
+    exchange : Exchange   where groups of channels exchange dW of their parts of the batch, and weights; None if there
+        is one group, as `group_bias`
+    group_bias : db of a group's part of the batch
+    partial : list of (Array, Array)    dW and db of parts of the batch that wait for those before them
+    bias_sums : Array     db of each slice, while segments follow one another; None if there is one slice
+    norms : Σ dW² of each column
+    x : Sequence          what enters the layer, and the step it starts at; None if another product is with it
+    operand : Sequence    the operand of the matrix that is not x, and the step it starts at: the cell's output of the
+        step before, or an earlier stage's of this step
+    operand_gradient : Sequence    its gradient, one step
+    outputs : tuple of Sequence    of the stage: T + 1 steps, the first of the cell's is the initial state
+    c : Sequence          the last stage's, likewise; with compressed storage one step, the present state
+    index : Array         with compressed storage: a vector for the index of each stream
+    storage : LayerStorage
+    delta : Sequence      gradients of the gates; None with compressed storage
+    delta_index : Array   with compressed storage: a vector for the index of each tile's stream
+    needed : Array        with compressed storage, unless the columns stay in the lanes: a vector for each tile and
+        gate, which rows the present δ needs
+    dy : Sequence         gradients that arrive from above; of the last stage
+    dx : Sequence         gradients that leave below; of the product with x
+    output_gradients : tuple of Sequence, dc : Sequence    gradients of the stage's outputs and of the state, of one
+        step. In the last stage these are the final states' before the backward pass, and the initial states' after it.
+        Earlier stages have no dc
+    dh_sum : Sequence     dy + dh of a step, kept where the batch is masked
+    inputs : LayerInputs  which elements of the operands are broadcast
+    sent_x, sent_operand : SentOperand    x and the other operand, where only their changes are; else None
+    sums : Sequence       then the sums of the gates, [tile][gate][b], as the present step leaves them
+    tokens : TokenArrays  where x are tokens whose sums are shared; else None
+    """
+
+    number: int
+    cell: Cell
+    stage: Stage
+    product: Product
+    earlier: tuple["LayerArrays", ...]
+    lanes: Config
+    tiling: LayerTiling
+    shards: Shards
+    rows: Array
+    columns: Array
+    weights: Array
+    gradient: Array
+    velocity: Array
+    bias: Array
+    bias_gradient: Array
+    bias_sums: Array | None
+    exchange: Exchange | None
+    group_bias: Array | None
+    partial: list[tuple[Array, Array]]
+    bias_velocity: Array
+    norms: Array
+    x: Sequence | None
+    x_step: int
+    operand: Sequence
+    operand_step: int
+    operand_gradient: Sequence
+    outputs: tuple[Sequence, ...]
+    c: Sequence | None
+    index: Array | None
+    storage: LayerStorage
+    delta: Sequence | None
+    delta_index: Array | None
+    needed: Array | None
+    dy: Sequence | None
+    dx: Sequence | None
+    output_gradients: tuple[Sequence, ...]
+    dc: Sequence | None
+    dh_sum: Sequence | None
+    inputs: LayerInputs
+    sent_x: SentOperand | None
+    sent_operand: SentOperand | None
+    sums: Sequence | None
+    tokens: TokenArrays | None
+
+    @property
+    def products(self) -> tuple["LayerArrays", ...]:
+        """All products up to this one: of the last, all products of the layer."""
+        return (*self.earlier, self)
+
+    @property
+    def stages(self) -> tuple[tuple["LayerArrays", ...], ...]:
+        """The products of each stage up to this one."""
+        products = iter(self.products)
+        stages = (tuple(islice(products, len(stage.products))) for stage in self.cell.stages)
+        return tuple(filter(None, stages))
+
+    @property
+    def h(self) -> Sequence:
+        """The cell's output, of the last product."""
+        return self.outputs[0]
+
+    @property
+    def dh(self) -> Sequence:
+        """Its gradient."""
+        return self.output_gradients[0]
+
+    @property
+    def batch(self) -> BatchTiles:
+        """How the sequences are divided."""
+        return self.operand.batch
+
+    @property
+    def matrices(self) -> tuple[Array, ...]:
+        """All arrays that hold the weights."""
+        apart = () if self.weights is self.columns else (self.weights,)
+        return (self.rows, self.columns, *apart)
+
+    @property
+    def is_last(self) -> bool:
+        """This is of the last stage, whose output and state are the cell's."""
+        return self.stage is self.cell.stages[-1]
+
+    @property
+    def has_stage(self) -> bool:
+        """This is the last product of its stage, so it has the stage's arrays."""
+        return self.product is self.stage.products[-1]
+
+    @property
+    def is_recurrent(self) -> bool:
+        """The operand that is no input is the cell's output of the step before."""
+        return self.product.operands[-1] == self.cell.output
+
+    @property
+    def sent(self) -> tuple[SentOperand, ...]:
+        """The operands of which only changes are broadcast: none, or x and the other one."""
+        return (self.sent_x, self.sent_operand) if self.sent_x else ()
+
+    @property
+    def factors(self) -> tuple[tuple[Sequence, int], tuple[Sequence, int]]:
+        """What δ is multiplied with in dW, x and the other operand: where they lie, and which step is step 0."""
+        if self.sent_x:
+            return (self.sent_x.sent, 0), (self.sent_operand.sent, 0)
+        return (self.x, self.x_step), (self.operand, self.operand_step)
+
+    @property
+    def first_weight(self) -> int:
+        """Where the product's share of the weight memory begins."""
+        return sum(product.lanes.weight_depth for product in self.earlier)
+
+    @property
+    def first_bias(self) -> int:
+        """Where the product's share of the bias memory begins."""
+        return sum(product.bias_depth for product in self.earlier)
+
+    @property
+    def bias_depth(self) -> int:
+        """The product's share of the bias memory."""
+        return self.lanes.bias_depth // len(self.stage.products)
+
+    @property
+    def first_kind(self) -> int:
+        """Kinds of local gradients that the earlier stages keep."""
+        return sum(len(product.stage.kept) for product in self.earlier if product.has_stage)
+
+    @property
+    def gates_vectors(self) -> int:
+        """Vectors of a step's gates: what a dense cell keeps of this stage; counted at its last product."""
+        gates = len(self.stage.kept_gates) if self.has_stage else 0
+        return gates * self.tiling.units.tiles * self.batch.size * self.batch.count
+
+    def dw_at(self, number: int) -> Place:
+        """Where a backward pass leaves dW of a column group, of a group's part of the batch."""
+        return Place(self.exchange.sums(number), 0) if self.exchange else self.gradient_at(number)
+
+    def gradient_at(self, number: int) -> Place:
+        """Where a group's rows of a column group of the whole batch's dW begin."""
+        return Place(self.gradient, self.shards.columns[number].first_in_shard)
+
+    @property
+    def db(self) -> Array:
+        """Where a backward pass leaves db of a group's part of the batch."""
+        return self.group_bias or self.bias_gradient
+
+    def c_at(self, step: int) -> int:
+        """Which step of `c` holds the state after so many steps."""
+        return 0 if self.storage.compressed else step
+
+    def index_of(self, step: int, batch_tile: int, group: Span, kind: int) -> Place:
+        """Where the index of a stream lies."""
+        groups = self.tiling.unit_groups
+        number = (step * self.batch.count + batch_tile) * len(groups) + groups.index(group)
+        return Place(self.index, number * len(self.stage.kept) + kind, (number, kind))
+
+    def delta_at(self, step: int, batch_tile: int, tile: int = 0) -> Place:
+        """Where a tile's δ lies, or with compressed storage the index of its stream."""
+        if not self.storage.compressed:
+            return self.delta.part(step, batch_tile, self.tiling.gates * tile)
+        number = (step * self.batch.count + batch_tile) * self.tiling.units.tiles + tile
+        return Place(self.delta_index, number, (step, batch_tile))
+
+    @property
+    def row_map(self) -> RowMap | None:
+        """Where the map of the rows lies that the present δ needs, if there is one."""
+        return RowMap(Place(self.needed, 0), self.tiling.units, self.tiling.gates) if self.needed else None

@@ -1,0 +1,196 @@
+"""Which element of a host's array each word of the channels' windows is, array by array."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from etalstm.network.slices import Parts
+from etalstm.plan.memory.shards import Shards
+from etalstm.plan.memory.tiling import BatchTiles, LayerTiling, Share
+from etalstm_hw.config import Config
+
+
+def elements(share: Share) -> np.ndarray:
+    """Which element each (channel, tile, lane) owns, -1 for padding; shape (channels, tiles, lanes)."""
+    lane = np.arange(share.tiles * share.lanes)
+    owned = np.arange(share.channels)[:, None] * share.share + lane[None, :]
+    owned = np.where((lane[None, :] < share.share) & (owned < share.size), owned, -1)
+    return owned.reshape(share.channels, share.tiles, share.lanes)
+
+
+def batch_index(parts: Parts, make_index: Callable[[], np.ndarray], inner: int) -> np.ndarray:
+    """Index of an array of the whole batch in the windows of all groups, from one of a part in those of its group.
+
+    Parameters
+    ----------
+    parts : Parts
+    make_index : function
+        Makes the index of a part: int64, (channels of a group, ...).
+    inner : int
+        Elements of the axes behind the batch axis.
+
+    Returns
+    -------
+    array, int64, (channels, ...)
+    """
+    index = make_index()
+    if parts.count == 1:
+        return index
+    outer, place, element = index // (parts.places * inner), index // inner % parts.places, index % inner
+    groups = []
+    for part in range(parts.count):
+        sequence = parts.sequences(part)[place]
+        whole = (outer * parts.batch + sequence) * inner + element
+        groups.append(np.where((index < 0) | (sequence < 0), -1, whole))
+    return np.concatenate(groups)
+
+
+def groups_index(make_index: Callable[[], np.ndarray], groups: int, elements: int) -> np.ndarray:
+    """Index of an array of which each group has one, `elements` long, from the index of one in its group's windows."""
+    index = make_index()
+    return np.concatenate([np.where(index < 0, -1, index + group * elements) for group in range(groups)])
+
+
+def _combine(*parts: tuple[np.ndarray, int]) -> np.ndarray:
+    """Flat index from (index, stride) pairs; padding in any of them is padding."""
+    total, padding = 0, False
+    for index, stride in parts:
+        total = total + np.where(index < 0, 0, index) * stride
+        padding = padding | (index < 0)
+    return np.where(padding, -1, total).astype(np.int64)
+
+
+def sequence_index(share: Share, steps: int, batch: BatchTiles, channels: int | None = None) -> np.ndarray:
+    """Index of an array (steps, B, size) that lies as [step][batch tile][tile][b][lane] in every window.
+
+    Short batch tiles are followed by unused vectors, so that every (step, batch tile) starts at the same stride. Where
+    there are more `channels` than the share has, the last ones hold nothing of it.
+    """
+    owned = elements(share)
+    index = np.full(
+        (channels or share.channels, steps, batch.count, share.tiles * batch.size, share.lanes), -1, np.int64
+    )
+    step = np.arange(steps)[None, :, None, None, None] * (batch.batch * share.size)
+    for number, tile in enumerate(batch.ranges):
+        size = len(tile)
+        sequence = np.array(tile)[None, None, None, :, None] * share.size
+        block = owned[:, None, :, None, :]
+        flat = np.where(block < 0, -1, step + sequence + block)
+        block = flat.reshape(share.channels, steps, share.tiles * size, share.lanes)
+        index[: share.channels, :, number, : share.tiles * size] = block
+    return index
+
+
+def mask_index(config: Config, steps: int, batch: BatchTiles) -> np.ndarray:
+    """Index of an array (steps, B) that lies as [step][batch tile][b], the same in every lane of every channel."""
+    index = np.full((config.channels, steps, batch.count, batch.size, config.lanes), -1, np.int64)
+    for number, tile in enumerate(batch.ranges):
+        flat = np.arange(steps)[:, None] * batch.batch + np.array(tile)[None, :]
+        index[:, :, number, : len(tile)] = flat[None, :, :, None]
+    return index
+
+
+def _rows(layer: LayerTiling) -> np.ndarray:
+    """PyTorch row of each of the machine's rows, gates of a unit together, -1 for padding; shape (rows,)."""
+    unit = np.arange(layer.units.padded)
+    # Padding units only follow the last real one, since shares are filled in order.
+    unit = np.where(unit < layer.units.size, unit, -1)
+    gate = np.arange(layer.gates)
+    return _combine((unit[:, None], 1), (gate[None, :], layer.units.size)).ravel()
+
+
+def _columns(layer: LayerTiling) -> np.ndarray:
+    """Column of the host's matrix of each (channel, column tile, lane), -1 for padding."""
+    inputs, units = elements(layer.inputs), elements(layer.units)
+    units = np.where(units < 0, -1, units + layer.inputs.size)
+    return np.concatenate([inputs, units], axis=1)
+
+
+def _columns_by_group(layer: LayerTiling, some: range) -> list[np.ndarray]:
+    """Index of some of the machine's rows of a matrix (4H, K), [row][column tile][lane] of each column group."""
+    columns, width = _columns(layer), layer.inputs.size + layer.units.size
+    rows = _rows(layer)[None, some.start : some.stop, None, None]
+    return [_combine((rows, width), (columns[:, None, g.first : g.first + g.count], 1)) for g in layer.column_groups]
+
+
+def _copy(groups: list[np.ndarray], narrow: bool) -> np.ndarray:
+    """Lay the rows of groups, each (channels, rows, tiles, lanes), one after the other: (channels, vectors, lanes).
+
+    With `narrow` a vector has two tiles that follow each other, (channels, vectors, lanes, 2). After an odd number of
+    tiles follows padding.
+    """
+    if not narrow:
+        return np.concatenate([group.reshape(group.shape[0], -1, group.shape[3]) for group in groups], axis=1)
+    even = [np.pad(g, ((0, 0), (0, 0), (0, g.shape[2] % 2), (0, 0)), constant_values=-1) for g in groups]
+    pairs = [group.reshape(group.shape[0], -1, 2, group.shape[3]).swapaxes(2, 3) for group in even]
+    return np.concatenate(pairs, axis=1)
+
+
+def column_copy_index(layer: LayerTiling) -> np.ndarray:
+    """Index of a matrix (4H, K) that lies as [column group][row][column tile][lane] in its column owners' windows.
+
+    Of narrow copies see :func:`_copy`.
+    """
+    return _copy(_columns_by_group(layer, range(layer.rows)), layer.narrow)
+
+
+def shards_index(shards: Shards) -> np.ndarray:
+    """Index of a matrix (4H, K) of which each group has its rows, [column group][row][column tile][lane]."""
+    groups = [_columns_by_group(shards.tiling, shards.rows_of(group)) for group in range(shards.groups)]
+    return np.concatenate([_copy(columns, narrow=False) for columns in groups])
+
+
+def row_copy_index(layer: LayerTiling) -> np.ndarray:
+    """Index of a matrix (4H, K) that lies as [unit group][column][unit tile][gate][lane] in its row owners' windows.
+
+    Of narrow copies see :func:`_copy`; their tiles are the gates of unit tiles.
+    """
+    width = layer.inputs.size + layer.units.size
+    units = elements(layer.units)
+    inputs = np.arange(layer.inputs.padded)
+    inputs = np.where(inputs < layer.inputs.size, inputs, -1)
+    state = np.arange(layer.units.padded)
+    state = np.where(state < layer.units.size, state + layer.inputs.size, -1)
+    columns = np.concatenate([inputs, state])[None, :, None, None, None]
+    gate = np.arange(layer.gates)[None, None, None, :, None]
+    groups = [
+        _combine(
+            (units[:, None, g.first : g.first + g.count, None, :], width),
+            (gate, layer.units.size * width),
+            (columns, 1),
+        ).reshape(units.shape[0], layer.depth, -1, units.shape[2])
+        for g in layer.unit_groups
+    ]
+    return _copy(groups, layer.narrow)
+
+
+def bias_index(layer: LayerTiling) -> np.ndarray:
+    """Index of a bias (4H,) that lies as [unit tile][gate][lane] in its row owners' windows."""
+    return _combine(
+        (elements(layer.units)[:, :, None, :], 1), (np.arange(layer.gates)[None, None, :, None], layer.units.size)
+    )
+
+
+def norms_index(shards: Shards) -> np.ndarray:
+    """Index of a vector (K,) that lies as [column tile][lane] in its column owners' windows.
+
+    Each group has the columns of those column groups whose norms it sums.
+    """
+    columns, width = _columns(shards.tiling), sum(group.count for group in shards.normed)
+    firsts = [shards.columns[group * shards.normed_stride].first_tile for group in range(shards.groups)]
+    return np.concatenate([columns[:, first : first + width] for first in firsts])
+
+
+def gates_index(share: Share, gates: int, steps: int, batch: BatchTiles) -> np.ndarray:
+    """Index of an array (steps, B, gates, H) that lies as [step][batch tile][unit tile][gate][b] in every window."""
+    owned = elements(share)[:, None, :, None, None, :]
+    index = np.full((share.channels, steps, batch.count, share.tiles * gates * batch.size, share.lanes), -1, np.int64)
+    step = np.arange(steps)[None, :, None, None, None, None] * (batch.batch * gates * share.size)
+    gate = np.arange(gates)[None, None, None, :, None, None] * share.size
+    for number, tile in enumerate(batch.ranges):
+        size = len(tile)
+        sequence = np.array(tile)[None, None, None, None, :, None] * (gates * share.size)
+        flat = np.where(owned < 0, -1, step + sequence + gate + owned)
+        vectors = share.tiles * gates * size
+        index[:, :, number, :vectors] = flat.reshape(share.channels, steps, vectors, share.lanes)
+    return index

@@ -1,0 +1,224 @@
+"""The memory map: named arrays in every channel's window, and how host arrays lie in them."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+
+import numpy as np
+
+from etalstm.formats.codec import pack_bf16, unpack_bf16
+from etalstm.network.slices import Parts
+from etalstm.plan.memory.layout import batch_index, groups_index
+from etalstm.plan.memory.tiling import ceil_div
+from etalstm_hw.config import Config
+from etalstm_hw.contract import PAGE_BYTES
+
+
+def whole_pages(count: int) -> int:
+    """Give the first multiple of a page from `count` bytes on: where windows and programs may begin."""
+    return ceil_div(count, PAGE_BYTES) * PAGE_BYTES
+
+
+@dataclass(frozen=True)
+class Array:
+    """A named run of vectors at the same place of every channel's window.
+
+    Members
+    -------
+    name : str
+    kind : str
+        What it is counted as in the footprint: weights, activations, intermediates, deltas, optimizer.
+    first, vectors : int
+        First vector in the window, and how many there are.
+    words : tuple of int
+        Shape of what the channels hold of it: (channels, vectors, lanes).
+    shape : tuple of int
+        Shape of the host's array.
+    make_index : function
+        Makes `index`: for a large array that takes twice the memory of its words, so it is not done before data moves.
+    padding : float
+        What words hold that are no element.
+    copies : int
+        1, or the number of groups of channels if each group holds the whole array.
+    narrow : bool
+        A word holds two elements as bfloat16: the lower half, then the upper one.
+    exchanged : bool
+        Groups read what other groups have stored there, more than once in a program.
+    """
+
+    name: str
+    kind: str
+    first: int
+    words: tuple[int, int, int]
+    shape: tuple[int, ...]
+    make_index: Callable[[], np.ndarray] = field(compare=False)
+    padding: float = 0.0
+    copies: int = 1
+    exchanged: bool = False
+    narrow: bool = False
+
+    @property
+    def copy_words(self) -> tuple[int, int, int]:
+        """Shape of what the channels hold that share one copy: (channels, vectors, lanes)."""
+        return self.words[0] // self.copies, *self.words[1:]
+
+    @property
+    def vectors(self) -> int:
+        """Length, in vectors of each window."""
+        return self.words[1]
+
+    @cached_property
+    def index(self) -> np.ndarray:
+        """Which element of the host's array each word is, int64, of shape `copy_words`; -1 is padding.
+
+        Of a narrow array: which element each half is, with an axis of two behind.
+        """
+        return self.make_index().reshape(*self.copy_words, *([2] if self.narrow else []))
+
+    @property
+    def raw(self) -> bool:
+        """It holds no array of the host's: streams, their indices, the gates of dense cells."""
+        return self.shape == (0,)
+
+    def part(self, first: int, vectors: int) -> "Array":
+        """Take `vectors` vectors, from the `first`; the host's array stays the whole one."""
+        words = self.words[0], vectors, self.words[2]
+        index = lambda: self.index[:, first : first + vectors]  # noqa: E731
+        return replace(self, first=self.first + first, words=words, make_index=index)
+
+
+class MemoryMap:
+    """Allocates arrays one after the other; every channel's window has the same layout.
+
+    Arrays with a batch axis are divided among the groups of channels: group g holds part g of the batch. Arrays in
+    shards are divided, too: each group holds some of the rows. Every group holds a copy of any other array.
+
+    Parameters
+    ----------
+    config : Config
+        The machine of one group.
+    parts : Parts
+        The parts of the batch, one for each group.
+
+    Members
+    -------
+    groups, channels : int
+        Groups of channels, and channels of all of them.
+    arrays : dict from name to Array
+    """
+
+    def __init__(self, config: Config, parts: Parts):
+        self._config, self._parts = config, parts
+        self.groups, self.channels = parts.count, parts.count * config.channels
+        self._vectors = 0
+        self.arrays: dict[str, Array] = {}
+
+    def add(
+        self,
+        name: str,
+        kind: str,
+        vectors: int,
+        index: Callable[[], np.ndarray],
+        shape: tuple[int, ...],
+        padding: float = 0.0,
+        batch_axis: int | None = None,
+        narrow: bool = False,
+    ) -> Array:
+        """Allocate an array of so many vectors, whose words are the elements `index` of a host array of `shape`.
+
+        The elements of a `narrow` array are halves of words.
+        With a `batch_axis`, `index` and `shape` are those of one part of the batch; the host's array has the whole one.
+        """
+        words = self.channels, vectors, self._config.lanes
+        if batch_axis is None:
+            copies = self._parts.count
+            return self._add(Array(name, kind, self._vectors, words, shape, index, padding, copies, narrow=narrow))
+        make_index, shape = self.of_batch(index, shape, batch_axis)
+        return self._add(Array(name, kind, self._vectors, words, shape, make_index, padding))
+
+    def add_of_groups(
+        self, name: str, kind: str, vectors: int, index: Callable[[], np.ndarray], shape: tuple[int, ...]
+    ) -> Array:
+        """Allocate an array of which each group has one of its own; the host's array has an axis of groups in front.
+
+        `vectors`, `index` and `shape` are those of one group's.
+        """
+        words = self.channels, vectors, self._config.lanes
+        make_index = partial(groups_index, index, self.groups, math.prod(shape))
+        return self._add(Array(name, kind, self._vectors, words, (self.groups, *shape), make_index))
+
+    def add_shards(
+        self, name: str, kind: str, vectors: int, index: Callable[[], np.ndarray], shape: tuple[int, ...]
+    ) -> Array:
+        """Allocate an array of which each group holds a part, `vectors` in each window.
+
+        `index` is that of all groups' channels. Elements that several groups hold must be equal.
+        """
+        return self._add(Array(name, kind, self._vectors, (self.channels, vectors, self._config.lanes), shape, index))
+
+    def of_batch(self, index: Callable[[], np.ndarray], shape: tuple[int, ...], axis: int):
+        """Give what makes the index of all groups' words, and the host's shape, from those of one part of the batch."""
+        whole = *shape[:axis], self._parts.batch, *shape[axis + 1 :]
+        return partial(batch_index, self._parts, index, math.prod(shape[axis + 1 :])), whole
+
+    def _add(self, array: Array) -> Array:
+        if array.name in self.arrays:
+            raise ValueError(f"array {array.name!r} is allocated already")
+        self.arrays[array.name] = array
+        self._vectors += array.vectors
+        return array
+
+    def add_raw(self, name: str, kind: str, vectors: int, *, exchanged: bool = False) -> Array:
+        """Allocate memory that holds no array of the host's."""
+        words = self.channels, vectors, self._config.lanes
+        make_index = partial(np.broadcast_to, np.int64(-1), words)
+        return self._add(Array(name, kind, self._vectors, words, (0,), make_index, exchanged=exchanged))
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes of a vector in memory."""
+        return self._config.vector_beats * self._config.beat_bytes
+
+    @property
+    def window_bytes(self) -> int:
+        """Size of a channel's window."""
+        return whole_pages(self._vectors * self.vector_bytes)
+
+    def footprint(self) -> dict[str, int]:
+        """Bytes by kind, all channels together, padding included."""
+        kinds = dict.fromkeys(sorted({array.kind for array in self.arrays.values()}), 0)
+        for array in self.arrays.values():
+            kinds[array.kind] += array.vectors * self.vector_bytes * self.channels
+        return kinds
+
+
+def pack(array: Array, values: np.ndarray) -> np.ndarray:
+    """Lay a host array out as the channels' windows hold it.
+
+    Parameters
+    ----------
+    values : array, float32, of ``array.shape``
+
+    Returns
+    -------
+    array, float32, of ``array.copy_words``
+        Of a narrow array: elements are rounded.
+    """
+    padded = np.append(np.asarray(values, np.float32).ravel(), np.float32(array.padding))
+    if array.narrow:
+        return pack_bf16(padded[array.index[..., 0]], padded[array.index[..., 1]])
+    return padded[array.index]
+
+
+def unpack(array: Array, words: np.ndarray) -> np.ndarray:
+    """Gather a host array from what the windows of one copy's channels hold: the inverse of :func:`pack`."""
+    values = np.zeros(int(np.prod(array.shape)) + 1, np.float32)
+    words = words.reshape(array.copy_words)
+    values[array.index] = elements(array, words)
+    return values[:-1].reshape(array.shape)
+
+
+def elements(array: Array, words: np.ndarray) -> np.ndarray:
+    """Give what words hold, as float32: of a narrow array both halves, with an axis of two behind."""
+    return np.stack(unpack_bf16(words), axis=-1) if array.narrow else words

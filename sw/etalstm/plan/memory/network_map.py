@@ -1,0 +1,171 @@
+"""Where everything of a network lies, and how each of its layers is divided."""
+
+from collections.abc import Callable
+from copy import copy
+from functools import partial
+
+from etalstm.network.cells.cell import Cell
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import NetworkShape
+from etalstm.network.slices import Parts, most_totals
+from etalstm.network.storage import Storage
+from etalstm.plan.memory import layout
+from etalstm.plan.memory.allocation import LayerAllocation, batch_of
+from etalstm.plan.memory.arrays import LayerArrays
+from etalstm.plan.memory.exchange import allocate_exchange
+from etalstm.plan.memory.memory_map import MemoryMap
+from etalstm.plan.memory.operands import Log, Place
+from etalstm.plan.memory.plannable import check_packable, check_plannable, check_sendable
+from etalstm.plan.memory.segments import Segment, everything
+from etalstm.plan.memory.sent import SendingRoom, threshold_parameters
+from etalstm.plan.memory.sequence import Sequence
+from etalstm.plan.memory.stored import Held, Kept
+from etalstm.plan.memory.tiling import Span
+from etalstm_hw.config import Config
+
+
+class NetworkMap:
+    """Memory map of a network on a machine.
+
+    Parameters
+    ----------
+    config : Config
+        The machine of one group of channels.
+    network : NetworkShape
+    division : Parts
+        The batch, its slices, and the part of each group.
+    steps : int
+        Steps T of an iteration.
+    masked : bool
+        Sequences may be shorter than T.
+    storage : Storage
+        What is kept for the backward pass.
+    share : function
+        From a log's number to its room, as a share of what its streams need if they drop nothing.
+    segments : list of Segment, optional
+        Cells that share a region of memory for what they keep; by default all do.
+    every_delta : bool
+        Compressed δ of all layers stay until the next pass; else those of a layer until its weights' gradient is done.
+    parts : int
+        Parts of a larger batch that are worked on one after the other, of which this is one.
+    cell : Cell
+    inputs : DeltaInputs
+        Which elements of what layers read are broadcast.
+    narrow : bool
+        The copies of the weights that the passes read are bfloat16.
+    shared_tokens : int, optional
+        Distinct tokens of a batch, whose sums the first layer shares.
+    layers_apart : bool
+        The backward pass has a program for each layer.
+
+    Raises
+    ------
+    PlanError
+        If a layer cannot be divided so that it fits the lane memories.
+
+    Members
+    -------
+    memory : MemoryMap
+    batch : BatchTiles
+        Of a group's part.
+    layers : list of LayerArrays
+        The last product of each layer's cell.
+    kept : Kept
+        Where what cells keep lies.
+    mask : Sequence or None
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        network: NetworkShape,
+        division: Parts,
+        steps: int,
+        masked: bool,
+        storage: Storage,
+        share: Callable[[int], float],
+        segments: list[Segment] | None,
+        every_delta: bool,
+        parts: int,
+        cell: Cell,
+        inputs: DeltaInputs,
+        narrow: bool = False,
+        shared_tokens: int | None = None,
+        layers_apart: bool = False,
+    ):
+        check_plannable(cell)
+        if narrow:
+            check_packable(cell)
+        if not inputs.off:
+            check_sendable(cell)
+        self.config, self.network, self.division, self.steps = config, network, division, steps
+        self.memory = MemoryMap(config, division)
+        sizes = network.hidden_size, division.places, division.slices_of_part
+        self.batch = batch_of(config, cell, *sizes, sends=not inputs.off)
+        self.mask = self._masks() if masked or not division.full else None
+        masked = self.mask is not None
+        partials = most_totals(parts, backwards=True) - 1
+        context = config, self.memory, network, cell
+        tokens = min(shared_tokens or 0, steps * division.places)
+        allocations = [
+            LayerAllocation(
+                *context,
+                number,
+                self.batch,
+                steps,
+                storage.layer(number),
+                masked,
+                partials,
+                inputs.layer(number),
+                narrow,
+                0 if number else tokens,
+            )
+            for number in range(network.layers)
+        ]
+        exchange = allocate_exchange(self.memory, [shards for layer in allocations for shards in layer.shards])
+        room, parameters = None, threshold_parameters(inputs, network.layers)
+        if not inputs.off:
+            room = SendingRoom(self.memory, self.batch, [allocation.shards[-1].tiling for allocation in allocations])
+        self.layers: list[LayerArrays] = []
+        for allocation in allocations:
+            below = self.layers[-1] if self.layers else None
+            self.layers.append(allocation.allocate(below, exchange, room, parameters))
+        segments = segments or everything(network.layers, steps)
+        self.kept = Kept(config, self.memory, self.layers, share, segments, every_delta, layers_apart)
+
+    def _masks(self) -> Sequence:
+        index = partial(layout.mask_index, self.config, self.steps, self.batch)
+        vectors, shape = self.steps * self.batch.vectors, (self.steps, self.division.places)
+        return Sequence(self.memory.add("mask", "activations", vectors, index, shape, batch_axis=1), 1, self.batch)
+
+    def of_fewer_steps(self, steps: int) -> "NetworkMap":
+        """Give the map for programs of fewer steps: they use the first steps of the same arrays."""
+        fewer = copy(self)
+        fewer.steps = steps
+        return fewer
+
+    @property
+    def products(self) -> list[LayerArrays]:
+        """All products of all layers."""
+        return [product for layer in self.layers for product in layer.products]
+
+    @property
+    def entry(self) -> LayerArrays:
+        """The product with what enters the network."""
+        return next(product for product in self.layers[0].products if product.x)
+
+    def held_by(self, layer: int, step: int) -> Held:
+        """Tell where a cell keeps what it keeps."""
+        return self.kept.holder(layer, step)
+
+    def delta_log(self, layer: int, step: int) -> Log | None:
+        """Tell where the streams of a compressed cell's δ go; None if the cell is dense."""
+        return self.held_by(layer, step).deltas.get(layer)
+
+    def gates(self, layer: LayerArrays, step: int, batch_tile: int, group: Span) -> Place:
+        """Where the gates of a group of a dense cell lie, [tile][gate][b]."""
+        held, batch = self.held_by(layer.number, step), self.batch
+        before = batch_tile * layer.tiling.units.tiles * batch.size + group.first * batch.size_of(batch_tile)
+        earlier = sum(product.gates_vectors for product in layer.earlier)
+        vector = held.gates(layer.number, step) + earlier + len(layer.stage.kept_gates) * before
+        return Place(held.region, vector, (layer.number, step, batch_tile))

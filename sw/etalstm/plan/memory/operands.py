@@ -1,0 +1,146 @@
+"""What instructions work on: vectors of lane memories, parameters, parts of arrays, logs."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from etalstm.errors import PlanError
+from etalstm.plan.memory.memory_map import Array
+from etalstm.plan.memory.tiling import Share
+from etalstm_hw.config import Config
+from etalstm_hw.contract import Memory
+
+
+class Part(NamedTuple):
+    """A part of an array in the channels' windows. Parts of one array are equal, or they share no vector."""
+
+    array: Hashable
+    part: tuple = ()
+
+
+@dataclass(frozen=True)
+class Operand:
+    """Vectors of a lane memory that an instruction runs through with two nested loops.
+
+    Members
+    -------
+    memory : Memory
+    address : int
+    outer, inner : int
+        Strides.
+    """
+
+    memory: Memory
+    address: int
+    outer: int = 0
+    inner: int = 1
+
+    def at(self, offset: int, outer: int | None = None, inner: int | None = None) -> "Operand":
+        """Move by `offset` vectors, with other strides where given."""
+        return Operand(
+            self.memory,
+            self.address + offset,
+            self.outer if outer is None else outer,
+            self.inner if inner is None else inner,
+        )
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A scalar that the host sets before the program starts."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """Vectors of an array in the channels' windows, and the name under which their use is tracked."""
+
+    array: Array
+    vector: int
+    part: tuple[int, ...] = ()
+
+    def at(self, offset: int) -> "Place":
+        """Move by `offset` vectors."""
+        return Place(self.array, self.vector + offset, self.part)
+
+    @property
+    def resource(self) -> Part:
+        """What the program tracks."""
+        return Part(self.array.name, self.part)
+
+
+@dataclass(frozen=True)
+class RowMap:
+    """Which rows of weights a broadcast array needs.
+
+    Members
+    -------
+    place : Place
+        The map of the first tile: a vector for each row of a lane, 0 where the row is not needed.
+    share : Share
+        Of the array's elements.
+    gates : int
+        Rows of each element.
+    """
+
+    place: Place
+    share: Share
+    gates: int
+
+
+LOCAL_GRADIENTS, DELTAS = range(2)  # logs, by what they keep; in the forward pass the second one has what is sent
+
+
+@dataclass(frozen=True)
+class Log:
+    """Where compressed streams are appended; a program's first stream in it begins it anew.
+
+    Members
+    -------
+    number : int
+        Which of a channel's logs.
+    array : Array
+        The memory it has.
+    worst : int
+        Vectors that it would need if its streams dropped nothing; more than 0.
+    layer : int or None
+        The layer whose streams it has; None: of several layers.
+    """
+
+    number: int
+    array: Array
+    worst: int
+    layer: int | None = None
+
+    @property
+    def share(self) -> float:
+        """Its room as a share of `worst`."""
+        return self.array.vectors / self.worst
+
+
+class Scratch:
+    """Hands out the scratch memory of a phase, from address 0.
+
+    Raises
+    ------
+    PlanError
+        When it is full.
+    """
+
+    def __init__(self, config: Config):
+        self._depth = config.scratch_depth
+        self._next = 0
+
+    @property
+    def left(self) -> int:
+        """Vectors that nobody has reserved."""
+        return self._depth - self._next
+
+    def take(self, name: str, vectors: int) -> Operand:
+        """Reserve `vectors` vectors."""
+        address = self._next
+        self._next += vectors
+        if self._next > self._depth:
+            raise PlanError(f"scratch memory of {self._depth} vectors has no room for {name} ({self._next} needed)")
+        return Operand(Memory.SCRATCH, address)

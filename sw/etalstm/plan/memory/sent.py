@@ -1,0 +1,181 @@
+"""Memory for operands of which only the changes are broadcast: see :mod:`etalstm.network.delta_inputs`."""
+
+from collections.abc import Sequence as Several
+from dataclasses import dataclass
+
+from etalstm.errors import PlanError
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.plan.memory.memory_map import Array, MemoryMap
+from etalstm.plan.memory.operands import DELTAS, Log, Place, RowMap
+from etalstm.plan.memory.sequence import Sequence
+from etalstm.plan.memory.tiling import BatchTiles, LayerTiling, Share, ceil_div
+from etalstm_hw.contract import (
+    MOST_INPUT_SCALES,
+    MOST_INPUT_THRESHOLDS,
+    PARAMETER_INPUT_SCALES,
+    PARAMETER_INPUT_THRESHOLDS,
+    STREAM_BLOCK,
+)
+
+SENDING_ARRAYS = 2  # scratch vectors of each element: what has been sent, and how the operand differs from it
+TURNS = 2  # steps whose changes are in memory at once
+
+
+@dataclass(frozen=True)
+class ThresholdParameters:
+    """Parameters of a threshold of what is sent, in the forward pass.
+
+    Members
+    -------
+    threshold : int
+        Number of the parameter that has it: smaller changes are not sent.
+    scale : int or None
+        Number of the parameter with which the product of a smaller change is ±0; None if none is left.
+    """
+
+    threshold: int
+    scale: int | None
+
+
+@dataclass(frozen=True)
+class SentOperand:
+    """An operand of a layer, what has been sent of it, and the streams of its changes.
+
+    Members
+    -------
+    share : Share
+        How its elements are divided.
+    values : Sequence
+        The operand.
+    first : int
+        Where step 0 lies in it.
+    sent : Sequence
+        For each step what has been sent up to then.
+    index : Array
+        A vector for the index of each stream of changes: [step][batch tile][tile].
+    streams : Array
+        Room for these streams.
+    collected : Sequence
+        The gradient that has not reached an element yet.
+    parameters : ThresholdParameters
+    needed : Array or None
+        The rows of weights that the changes need, a vector for each tile: [turn][batch tile][tile]. None: all rows of
+        weights are loaded.
+    """
+
+    share: Share
+    values: Sequence
+    first: int
+    sent: Sequence
+    index: Array
+    streams: Array
+    collected: Sequence
+    parameters: ThresholdParameters
+    needed: Array | None
+
+    def value(self, step: int, batch_tile: int, tile: int = 0) -> Place:
+        """Where the operand of a step lies."""
+        return self.values.part(step + self.first, batch_tile, tile)
+
+    def changes(self, step: int, batch_tile: int, tile: int = 0) -> Place:
+        """Where the index of a tile's changes lies."""
+        number = (step * self.sent.batch.count + batch_tile) * self.share.tiles + tile
+        return Place(self.index, number, (step, batch_tile))
+
+    def log(self, step: int, batch_tile: int, tile: int) -> Log:
+        """Give the room of one tile's stream.
+
+        Two steps take turns: a step's first changes are there before the last ones of the step before are broadcast.
+        """
+        worst = stream_vectors(self.sent.batch.size, self.share.lanes)
+        return Log(DELTAS, self.streams.part(self._in_turn(step, batch_tile, tile) * worst, worst), worst)
+
+    def row_map(self, step: int, batch_tile: int, tile: int = 0) -> RowMap | None:
+        """Tell where the map of the rows lies that a step's changes need, if there is one; two steps take turns."""
+        if self.needed is None:
+            return None
+        place = Place(self.needed, self._in_turn(step, batch_tile, tile), (step % TURNS, batch_tile))
+        return RowMap(place, self.share, gates=1)
+
+    def _in_turn(self, step: int, batch_tile: int, tile: int) -> int:
+        return (step % TURNS * self.sent.batch.count + batch_tile) * self.share.tiles + tile
+
+
+def stream_vectors(vectors: int, lanes: int) -> int:
+    """Vectors that a stream of so many takes at most."""
+    elements = vectors * lanes
+    return ceil_div(elements + ceil_div(elements, STREAM_BLOCK), lanes)
+
+
+class SendingRoom:
+    """What layers use one after the other: room for the streams of their changes, sums, and collected gradients.
+
+    Parameters
+    ----------
+    into : MemoryMap
+    batch : BatchTiles
+    tilings : sequence of LayerTiling
+        Of all layers.
+    """
+
+    def __init__(self, into: MemoryMap, batch: BatchTiles, tilings: Several[LayerTiling]):
+        self._batch, units = batch, tilings[0].units
+        inputs = max(tiling.inputs.tiles for tiling in tilings)
+        of_tile = batch.count * stream_vectors(batch.size, units.lanes)
+        self.x_streams = into.add_raw("x_changes", "activations", TURNS * inputs * of_tile)
+        self.operand_streams = into.add_raw("h_changes", "activations", TURNS * units.tiles * of_tile)
+        self._sums = into.add_raw("sums", "intermediates", tilings[0].gates * units.tiles * batch.vectors)
+        self._x_collected = into.add_raw("x_collected", "activations", inputs * batch.vectors)
+        self._operand_collected = into.add_raw("h_collected", "activations", units.tiles * batch.vectors)
+
+    def sums(self, tiling: LayerTiling) -> Sequence:
+        """Where the sums of a layer's gates lie."""
+        return Sequence(self._sums, tiling.gates * tiling.units.tiles, self._batch)
+
+    def x_collected(self, tiling: LayerTiling) -> Sequence:
+        """Where the gradient of x lies that has not reached an element yet."""
+        return Sequence(self._x_collected, tiling.inputs.tiles, self._batch)
+
+    def operand_collected(self, tiling: LayerTiling) -> Sequence:
+        """The same of the other operand."""
+        return Sequence(self._operand_collected, tiling.units.tiles, self._batch)
+
+
+def threshold_parameters(inputs: DeltaInputs, layers: int) -> dict[float, ThresholdParameters]:
+    """Give each input threshold of a network parameters of the forward pass.
+
+    The largest thresholds have scales: of their operands the least is sent.
+
+    Returns
+    -------
+    dict from the threshold to its parameters; {} without delta inputs
+
+    Raises
+    ------
+    PlanError
+        If the machine has fewer parameters.
+    """
+    of_layers = [inputs.layer(number) for number in range(0 if inputs.off else layers)]
+    values = sorted({threshold for layer in of_layers for threshold in (layer.x, layer.h)})
+    if len(values) > MOST_INPUT_THRESHOLDS:
+        raise PlanError(f"the machine has {MOST_INPUT_THRESHOLDS} input thresholds, the network has {values}")
+    scales = {value: PARAMETER_INPUT_SCALES + number for number, value in enumerate(values[-MOST_INPUT_SCALES:])}
+    return {
+        value: ThresholdParameters(PARAMETER_INPUT_THRESHOLDS + number, scales.get(value))
+        for number, value in enumerate(values)
+    }
+
+
+def same_programs(first: DeltaInputs, second: DeltaInputs, layers: int) -> bool:
+    """Tell whether two networks have the same programs if they differ in their delta inputs: in Θ's values at most.
+
+    Raises :class:`PlanError` as :func:`threshold_parameters` does.
+    """
+    return _programmed(first, layers) == _programmed(second, layers)
+
+
+def _programmed(inputs: DeltaInputs, layers: int) -> tuple:
+    """Give what programs have of delta inputs: R, and the parameters that the operands of all layers take."""
+    numbers = threshold_parameters(inputs, layers)
+    operands = [threshold for n in range(layers) for threshold in (inputs.layer(n).x, inputs.layer(n).h)]
+    return inputs.refresh, [numbers.get(threshold) for threshold in operands]

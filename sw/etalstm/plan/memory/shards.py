@@ -1,0 +1,100 @@
+"""How the optimiser's state of a matrix is divided among groups of channels."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from etalstm.plan.memory.tiling import LayerTiling
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A column group of a layer, and where its vectors begin.
+
+    Members
+    -------
+    number, first_tile, count : int
+        Of the column group: its number, its first column tile, its column tiles.
+    first : int
+        Its first vector in the column copy.
+    first_in_shard : int
+        Its first vector in an array of one group's rows.
+    """
+
+    number: int
+    first_tile: int
+    count: int
+    first: int
+    first_in_shard: int
+
+
+@dataclass(frozen=True)
+class Shards:
+    """The rows of a layer's matrix that each group of channels keeps gradient and velocity of.
+
+    Group g has the rows g·stride to g·stride + rows - 1. All groups have equally many, because they run the same
+    program. Where the rows cannot be divided equally, neighbours overlap: both have the same values there.
+
+    Parameters
+    ----------
+    tiling : LayerTiling
+    groups : int
+    """
+
+    tiling: LayerTiling
+    groups: int
+
+    @property
+    def stride(self) -> int:
+        """Rows from the first of one group to the first of the next."""
+        return self.tiling.rows // self.groups
+
+    @property
+    def rows(self) -> int:
+        """Rows of each group."""
+        return self.tiling.rows - (self.groups - 1) * self.stride
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of each group's rows."""
+        return self.rows * self.tiling.columns
+
+    def rows_of(self, group: int) -> range:
+        """Give the rows of a group."""
+        first = group * self.stride
+        return range(first, first + self.rows)
+
+    def owners(self, rows: range) -> Iterator[tuple[int, range]]:
+        """Cut rows, in ascending order, into those that are taken from one group each."""
+        first = rows.start
+        for group in range(self.groups):
+            stop = rows.stop if group == self.groups - 1 else min(rows.stop, (group + 1) * self.stride)
+            if first < stop:
+                yield group, range(first, stop)
+                first = stop
+
+    @property
+    def normed_stride(self) -> int:
+        """Column groups from the first one whose norms a group sums to that of the next group: see :attr:`normed`."""
+        alike = len({columns.count for columns in self.columns}) == 1
+        return len(self.columns) // self.groups if alike else 0
+
+    @property
+    def normed(self) -> tuple[Columns, ...]:
+        """The column groups whose norms the first group of channels sums.
+
+        Group g sums those of as many, `normed_stride`·g further on. So the programs of all groups differ in an address
+        alone. Where the column groups cannot be divided equally, neighbours overlap. If they are of different widths,
+        each group sums all norms.
+        """
+        return self.columns[: len(self.columns) - (self.groups - 1) * self.normed_stride]
+
+    @cached_property
+    def columns(self) -> tuple[Columns, ...]:
+        """The layer's column groups."""
+        result, vectors = [], 0
+        for number, span in enumerate(self.tiling.column_groups):
+            firsts = self.tiling.rows * vectors, self.rows * span.first
+            result.append(Columns(number, span.first, span.count, *firsts))
+            vectors += self.tiling.weight_vectors(span.count)
+        return tuple(result)

@@ -1,0 +1,213 @@
+"""Addresses of the stored intermediates: memory regions that segments share, the logs in them, and a log of δ."""
+
+import math
+from bisect import bisect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import product
+
+from etalstm.plan.memory.arrays import LayerArrays
+from etalstm.plan.memory.memory_map import Array, MemoryMap
+from etalstm.plan.memory.operands import DELTAS, LOCAL_GRADIENTS, Log
+from etalstm.plan.memory.segments import REGIONS, Piece, Segment
+from etalstm.plan.memory.tiling import ceil_div
+from etalstm_hw.config import Config
+from etalstm_hw.contract import STREAM_BLOCK
+
+
+def whole(log: int) -> float:
+    """Give any log room for all of its streams."""
+    return 1.0
+
+
+@dataclass(frozen=True)
+class Gates:
+    """Where the gates of consecutive dense cells of a layer lie, one cell's behind the other's.
+
+    Members
+    -------
+    step, first : int
+        The first of the cells, and the first vector of its gates in the region.
+    vectors : int
+        Of each cell.
+    """
+
+    step: int
+    first: int
+    vectors: int
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a segment keeps for the backward pass, and where: the gates of dense cells, then streams.
+
+    The δ that its backward pass makes is kept until the weights' gradient of its layers is done, so it takes no turns.
+
+    Members
+    -------
+    segment : Segment
+    region : Array
+        The memory it has; segments take turns.
+    dense : dict from a dense layer's number to the place of its cells' gates in the region
+    log : Log or None
+        Where streams of local gradients go; None if all cells are dense.
+    deltas : dict from a compressed layer's number to the log of its streams of δ
+    """
+
+    segment: Segment
+    region: Array
+    dense: dict[int, Gates]
+    log: Log | None
+    deltas: dict[int, Log]
+
+    def gates(self, layer: int, step: int) -> int:
+        """Give the first vector of a dense cell's gates in the region."""
+        place = self.dense[layer]
+        return place.first + (step - place.step) * place.vectors
+
+
+class Kept:
+    """Allocates what segments keep.
+
+    Parameters
+    ----------
+    config : Config
+    memory : MemoryMap
+    layers : list of LayerArrays
+    share : function
+        From a log's number to its room, as a share of what its streams need if they drop nothing.
+    segments : list of Segment
+    every_delta : bool
+        δ of all layers stay until the next pass; else every layer's streams of δ begin where those of the others do.
+    layers_apart : bool
+        Every layer has a program of its own in the backward pass, and so a log of its own for δ: programs begin logs.
+
+    Members
+    -------
+    held : list of Held
+        One for each segment; neighbours have different regions.
+    regions : list of Array
+    deltas : Array or None
+        All segments' streams of δ.
+    every_delta : bool
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        memory: MemoryMap,
+        layers: list[LayerArrays],
+        share: Callable[[int], float],
+        segments: list[Segment],
+        every_delta: bool,
+        layers_apart: bool,
+    ):
+        self._apart = layers_apart
+        self._config, self._memory, self._layers, self._share = config, memory, layers, share
+        self._batch, self.every_delta = layers[0].batch, every_delta
+        self.held = self._hold(segments)
+        pieces = [(piece.layer, piece.steps.start, held) for held in self.held for piece in held.segment]
+        self._starts, self._holders = [piece[:2] for piece in pieces], [piece[2] for piece in pieces]
+
+    def holder(self, layer: int, step: int) -> Held:
+        """Tell where a cell keeps what it keeps."""
+        return self._holders[bisect(self._starts, (layer, step)) - 1]
+
+    def needs(self) -> list[int]:
+        """Vectors that a cell of each layer is given for what it keeps."""
+        share = self._share(LOCAL_GRADIENTS)
+        return [
+            math.ceil(share * self._stream_vectors(layer)) if layer.storage.compressed else _gates_vectors(layer)
+            for layer in self._layers
+        ]
+
+    def _hold(self, segments: list[Segment]) -> list[Held]:
+        """Allocate the regions, each as large as the largest segment that uses it needs."""
+        plans = [self._contents(segment) for segment in segments]
+        self.regions: list[Array] = []
+        for number in range(min(len(segments), REGIONS)):
+            vectors = max(gates + math.ceil(worst * self._share(LOCAL_GRADIENTS)) for _, gates, worst in plans)
+            self.regions.append(self._memory.add_raw(f"held{number}", "intermediates", vectors))
+        result = []
+        for number, (segment, (places, gates, worst)) in enumerate(zip(segments, plans, strict=True)):
+            region = self.regions[number % REGIONS]
+            log = Log(LOCAL_GRADIENTS, region.part(gates, region.vectors - gates), worst) if worst else None
+            result.append(Held(segment, region, places, log, {}))
+        return self._with_deltas(result) if self.every_delta else self._with_one_delta(result)
+
+    def _with_deltas(self, held: list[Held]) -> list[Held]:
+        """Allocate what δ takes, one segment's or layer's behind the other's."""
+        programs = [[piece] for one in held for piece in one.segment] if self._apart else [one.segment for one in held]
+        worst = [sum(map(self._delta_vectors, pieces)) for pieces in programs]
+        vectors = [math.ceil(need * self._share(DELTAS)) for need in worst]
+        self.deltas = self._memory.add_raw("delta_log", "deltas", sum(vectors)) if sum(vectors) else None
+        first, logs = 0, {}
+        for pieces, count, need in zip(programs, vectors, worst, strict=True):
+            if need:
+                log = Log(DELTAS, self.deltas.part(first, count), need, pieces[0].layer if self._apart else None)
+                logs |= {piece: log for piece in pieces if self._delta_vectors(piece)}
+            first += count
+        return [
+            replace(one, deltas={piece.layer: logs[piece] for piece in one.segment if piece in logs}) for one in held
+        ]
+
+    def _with_one_delta(self, held: list[Held]) -> list[Held]:
+        """Allocate what δ of any layer takes: its pieces one behind the other, all layers at the same place.
+
+        No instruction has to wait for this memory. The STORE engine works in order, and stores the last gradients of a
+        layer, for which all of its δ has been read, before the first δ of the layer below.
+        """
+        share, ends = self._share(DELTAS), dict.fromkeys(range(len(self._layers)), 0)
+        places = {}
+        for piece in (piece for one in held for piece in one.segment):
+            worst, first = self._delta_vectors(piece), ends[piece.layer]
+            ends[piece.layer] = end = first + math.ceil(share * worst)
+            if worst:
+                places[piece] = first, end - first, worst
+        most = max(ends.values())
+        self.deltas = self._memory.add_raw("delta_log", "deltas", most) if most else None
+
+        def log(piece):
+            first, count, worst = places[piece]
+            return Log(DELTAS, self.deltas.part(first, count), worst, piece.layer)
+
+        return [
+            replace(one, deltas={piece.layer: log(piece) for piece in one.segment if piece in places}) for one in held
+        ]
+
+    def _contents(self, segment: Segment) -> tuple[dict, int, int]:
+        """Give a segment's dense cells' places, the vectors of all of them, and those of its streams at worst."""
+        places, gates, worst = {}, 0, 0
+        for piece in segment:
+            layer = self._layers[piece.layer]
+            if layer.storage.compressed:
+                worst += len(piece.steps) * self._stream_vectors(layer)
+            else:
+                places[piece.layer] = Gates(piece.steps.start, gates, _gates_vectors(layer))
+                gates += len(piece.steps) * _gates_vectors(layer)
+        return places, gates, worst
+
+    def _stream_vectors(self, layer: LayerArrays) -> int:
+        """Vectors of a compressed cell's streams, should nothing be dropped."""
+        vectors = 0
+        stages = [part for part in layer.products if part.has_stage]
+        for part, tile in product(stages, range(self._batch.count)):
+            for group in part.tiling.unit_groups:
+                elements = group.count * self._batch.size_of(tile) * self._config.lanes
+                words = ceil_div(elements, STREAM_BLOCK) + (ceil_div(elements, 2) if layer.storage.bf16 else elements)
+                vectors += len(part.stage.kept) * ceil_div(words, self._config.lanes)
+        return vectors
+
+    def _delta_vectors(self, piece: Piece) -> int:
+        """Vectors of the streams of δ of compressed cells, should nothing be dropped."""
+        layer, lanes = self._layers[piece.layer], self._config.lanes
+        if not layer.storage.compressed:
+            return 0
+        tiles = product(layer.products, range(self._batch.count))
+        elements = [part.tiling.gates * self._batch.size_of(tile) * lanes for part, tile in tiles]
+        of_cell = layer.tiling.units.tiles * sum(ceil_div(n + ceil_div(n, STREAM_BLOCK), lanes) for n in elements)
+        return len(piece.steps) * of_cell
+
+
+def _gates_vectors(layer: LayerArrays) -> int:
+    return sum(part.gates_vectors for part in layer.products)

@@ -1,0 +1,191 @@
+"""Programs that add the gradients of parts of a batch: of groups of channels, or of parts that follow one another."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from enum import Enum
+from itertools import pairwise
+
+from etalstm.network.slices import most_totals, tree_total
+from etalstm.plan.memory.arrays import LayerArrays
+from etalstm.plan.memory.memory_map import Array
+from etalstm.plan.memory.operands import Operand, Place, Scratch
+from etalstm.plan.memory.shards import Columns
+from etalstm.plan.passes.norms import NormLayer
+from etalstm.plan.passes.vectors import ZERO
+from etalstm.plan.program.emit import Emitter
+from etalstm_hw.config import Config
+from etalstm_hw.contract import Traffic, VectorOp
+
+_SETS = 2  # sets of buffers that alternate: one is loaded while another is added
+
+Sums = tuple[Array, Array]  # dW and db
+
+
+class Accumulation(Enum):
+    """What becomes of a layer's gradients."""
+
+    KEEP = "keep"  #: they are put aside
+    ADD = "add"  #: those that were put aside are added to them
+    RESTORE = "restore"  #: those that were put aside take their place
+
+
+class GradientPass(ABC):
+    """Goes through one layer's dW and db, some rows at a time: each group through its shard of dW, and all of db.
+
+    Wherever dW changes, the columns' share of its norm is computed anew, rows in ascending order.
+
+    Parameters
+    ----------
+    config : Config
+    emitter : Emitter
+    layer : LayerArrays
+    buffers : int
+        Buffers in the scratch memory that each turn has to itself, 2 at least.
+    normed : bool
+        dW changes.
+    """
+
+    def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays, buffers: int, normed: bool):
+        self._emitter, self._layer = emitter, layer
+        several = layer.shards.groups > 1
+        self._normed_here = normed and not several
+        self._normed_behind = NormLayer(config, emitter, layer) if normed and several else None
+        scratch = Scratch(config)
+        widest = max(columns.count for columns in layer.shards.columns)
+        self._norms = scratch.take("norms", widest)
+        self._room = (config.scratch_depth - widest) // (buffers * _SETS)
+        self._sets = [[scratch.take("gradients", self._room) for _ in range(buffers)] for _ in range(_SETS)]
+
+    def emit(self) -> None:
+        """Append the layer's instructions."""
+        for columns in self._layer.shards.columns:
+            self._columns(columns)
+        self._finish()
+
+    def _finish(self) -> None:
+        """Append what is done when all of dW is through."""
+
+        def biases(turn, count=self._room):
+            self._move(None, turn * self._room, count, self._buffers(turn))
+
+        self._in_turns(self._layer.tiling.gates * self._layer.tiling.units.tiles, self._room, biases)
+        if self._normed_behind:
+            self._emitter.join_parts()  # norms read column groups, dW was written in other parts
+            self._normed_behind.emit()
+
+    @abstractmethod
+    def _move(self, columns: Columns | None, vector: int, vectors: int, buffers: list[Operand]) -> None:
+        """Move or add some vectors of a column group of dW, or of db; the first buffer has the result.
+
+        `vector` is the first of them, from the column group's first in the shard on.
+        """
+
+    def _columns(self, columns: Columns) -> None:
+        """Append what is done with a group's rows of a column group."""
+        rows = self._room // columns.count
+        norms = self._norms.at(0, outer=0)
+        if self._normed_here:
+            self._emitter.vector(VectorOp.MULTIPLY, self._norms, ZERO, ZERO, inner=columns.count)
+
+        def some_rows(turn, count=rows):
+            vectors = count * columns.count
+            total, free, *_ = buffers = self._buffers(turn)
+            self._move(columns, turn * rows * columns.count, vectors, buffers)
+            if self._normed_here:
+                self._emitter.vector(VectorOp.MULTIPLY, free, total, total, inner=vectors)
+                squares = free.at(0, outer=columns.count)
+                self._emitter.vector(VectorOp.ADD, norms, norms, squares, outer=count, inner=columns.count, serial=True)
+
+        self._in_turns(self._layer.shards.rows, rows, some_rows)
+        if self._normed_here:
+            place = Place(self._layer.norms, columns.first_tile)
+            self._emitter.store(self._norms, place, Traffic.WEIGHTS, 1, columns.count)
+
+    def _in_turns(self, total: int, of_turn: int, emit) -> None:
+        turns, rest = divmod(total, of_turn)
+        self._emitter.loop(turns, emit)
+        if rest:
+            emit(turns, rest)
+
+    def _buffers(self, turn: int) -> list[Operand]:
+        return self._sets[turn % _SETS]
+
+
+class AccumulateLayer(GradientPass):
+    """Emits what is done with one layer's dW and db after the backward pass of a part.
+
+    Parameters
+    ----------
+    config : Config
+    emitter : Emitter
+    layer : LayerArrays
+    number : int
+        Which of the layer's places for gradients that were put aside.
+    how : Accumulation
+    """
+
+    def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays, number: int, how: Accumulation):
+        super().__init__(config, emitter, layer, buffers=2, normed=how != Accumulation.KEEP)
+        self._aside: Sums = layer.partial[number]
+        self._present: Sums = layer.gradient, layer.bias_gradient
+        self._how = how
+
+    def _move(self, columns, vector, vectors, buffers):
+        emitter, how, (total, free) = self._emitter, self._how, buffers
+        number, vector = (0, columns.first_in_shard + vector) if columns else (1, vector)
+        aside, gradients = (Place(sums[number], vector, (vector,)) for sums in (self._aside, self._present))
+        emitter.load(total, gradients if how == Accumulation.KEEP else aside, Traffic.WEIGHTS, 1, vectors)
+        if how == Accumulation.ADD:
+            emitter.load(free, gradients, Traffic.WEIGHTS, 1, vectors)
+            emitter.vector(VectorOp.ADD, total, total, free, inner=vectors)
+        emitter.store(total, aside if how == Accumulation.KEEP else gradients, Traffic.WEIGHTS, 1, vectors)
+
+
+class TotalLayer(GradientPass):
+    """Emits the addition of what all groups have for one layer's dW and db, as the tree of the groups.
+
+    Each group adds the rows of its shard, and stores their total in an array of its own. So no group overwrites what
+    another still reads. db is small: each group adds and keeps all of it.
+
+    Parameters
+    ----------
+    config : Config
+    emitter : Emitter
+    layer : LayerArrays
+    """
+
+    def __init__(self, config: Config, emitter: Emitter, layer: LayerArrays):
+        self._groups = layer.shards.groups
+        super().__init__(config, emitter, layer, buffers=most_totals(self._groups), normed=True)
+
+    def emit_behind(self, summed: Iterator[int]) -> None:
+        """Append the layer's instructions between those of its dW: a column group's when the next one has been summed.
+
+        So no group waits for what others have of it. `summed` appends a column group's dW and gives its number.
+        """
+        each = self._layer.shards.columns
+        for before, _ in pairwise(summed):
+            self._columns(each[before])
+        self._columns(each[-1])
+        self._finish()
+
+    def _move(self, columns, vector, vectors, buffers):
+        layer, stride, free = self._layer, 0, list(reversed(buffers))
+        source, target = Place(layer.db, vector), Place(layer.bias_gradient, vector)
+        if columns:
+            source, target = (at(columns.number).at(vector) for at in (layer.dw_at, layer.gradient_at))
+            stride = layer.shards.stride * columns.count
+
+        def terms():
+            for group in range(self._groups):
+                term = free.pop()
+                self._emitter.load(term, source, Traffic.WEIGHTS, 1, vectors, group=group, group_stride=stride)
+                yield term
+
+        def add(left, right):
+            self._emitter.vector(VectorOp.ADD, left, left, right, inner=vectors)
+            free.append(right)
+            return left
+
+        total = tree_total(terms(), self._groups, add)
+        self._emitter.store(total, target, Traffic.WEIGHTS, 1, vectors, made_of=source.array)

@@ -1,0 +1,372 @@
+"""Programs of the backward pass: from dy to δ, and from δ to the gradients of what entered the layer."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise, product
+
+from etalstm.network.cells.cell import Stage
+from etalstm.network.cells.operation import split_after
+from etalstm.plan.memory.arrays import LayerArrays
+from etalstm.plan.memory.network_map import NetworkMap
+from etalstm.plan.memory.operands import Operand, Parameter, Place, Scratch
+from etalstm.plan.memory.tiling import Span, spans
+from etalstm.plan.passes.bias import BiasGradients
+from etalstm.plan.passes.collect import COLLECTING, Collector
+from etalstm.plan.passes.needed import NeededRows
+from etalstm.plan.passes.propagation import Collecting, Emit, Masking, Propagation, emit_all
+from etalstm.plan.passes.streams import NO_STEPS, Steps, Streams
+from etalstm.plan.passes.vectors import ZERO, Vectors
+from etalstm.plan.program.emit import Emitter
+from etalstm.plan.program.steps import loop_through
+from etalstm_hw import contract
+from etalstm_hw.config import Config
+from etalstm_hw.contract import Traffic, VectorOp
+
+# Beats of weights that are loaded before the row map is known, besides one for each vector that δ takes to compute and
+# to store: about as many as the memory takes to answer.
+_LATENCY_BEATS = 64
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of one step, batch tile and group of units, in one of their stages.
+
+    `is_first` tells that the batch tile is the first of those that share loads of weights.
+    """
+
+    stage: Stage
+    step: int
+    batch_tile: int
+    group: Span
+    size: int
+    is_first: bool
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of one value of each cell."""
+        return self.group.count * self.size
+
+
+class BackwardLayer:
+    """Emits one layer's backward pass, last step first, and of each step the last stage first.
+
+    Everything of a cell that does not depend on the gradients (its local gradients) is computed ahead, while the sums
+    of the cell after it run. Sums that no later step waits for are left to run beside the element-wise work of the
+    steps that follow, see :class:`Propagation`.
+
+    Cells of steps in `skipped` emit nothing. The gradients that they would pass on are zero. Their readers take the
+    constant 0 instead: the step before, and this layer where the cell of the layer `above` is skipped.
+
+    With `skips`, a layer with a row map loads a row of weights only if its δ is nonzero in at least one sequence that
+    shares the load. Two loads take all rows: those before the map is known, and those that several steps share.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        emitter: Emitter,
+        network: NetworkMap,
+        layer: LayerArrays,
+        skipped: Steps = NO_STEPS,
+        above: Steps = NO_STEPS,
+        skips: bool = False,
+    ):
+        self._emitter, self._steps, self._tiles = emitter, network.steps, network.batch.count
+        self._skipped, self._above, scratch = skipped, above, Scratch(config)
+        self._refreshes = layer.inputs.refreshes
+        context = config, emitter, scratch, network
+        self._stages = [BackwardStage(*context, products, skipped, above, skips) for products in reversed(layer.stages)]
+
+    def emit(self, steps: range) -> None:
+        """Append the instructions of some steps; those after them have run. The bias gradients are left in memory."""
+        for stage in self._stages:
+            for bias in stage.biases:
+                bias.begin(steps)
+        kept = [step for step in reversed(steps) if step not in self._skipped]
+        if kept:
+            self._prepare_first(self._parts(kept[0]))
+        loop_through(
+            self._emitter, range(len(kept)), partial(self._kind, kept), partial(self._step, kept), self._period
+        )
+        for stage in self._stages:
+            for propagation in stage.propagations:
+                propagation.rest(kept)
+            for bias in stage.biases:
+                bias.end(steps)
+
+    @property
+    def _period(self) -> int:
+        """Steps after which what they do may repeat."""
+        return math.lcm(*(propagation.steps for propagation in self._propagations))
+
+    @property
+    def _propagations(self) -> list[Propagation]:
+        """Those of all stages."""
+        return [propagation for stage in self._stages for propagation in stage.propagations]
+
+    def _kind(self, kept: Sequence[int], index: int) -> tuple:
+        """Tell in what a step, with the one that follows it, may differ from others.
+
+        The products that are left for a step belong to steps up to two periods before it. So a step with a gap among
+        those is of a kind of its own: addresses do not advance evenly there, and no loop may go over it.
+        """
+        step, following = kept[index], kept[index + 1] if index + 1 < len(kept) else None
+        apart = 0 if following is None else step - following
+        before = kept[max(0, index - 2 * self._period) : index + 1]
+        even = len({a - b for a, b in pairwise(before)}) < 2
+        sent = self._refreshes(step), self._refreshes(step + 1)
+        return step + 1 in self._skipped, step in self._above, apart, following in self._above, even or -index, *sent
+
+    def _step(self, kept: list[int], index: int) -> None:
+        """Emit one of the kept steps, whose first cells are prepared, and prepare those of the one that follows."""
+        parts, late = self._parts(kept[index]), self._late(kept, index)
+        after = [part for step in kept[index + 1 : index + 2] for part in self._parts(step)]
+        for position, (stage, step, tiles) in enumerate(parts):
+            products, stores = late
+            for propagation in stage.propagations:
+                stores += propagation.left(step if position else kept[max(0, index - 1)])
+            stage.all_deltas(step, tiles, products, stores)
+            late = [], []
+            for propagation in stage.propagations:
+                propagation.units(step, tiles)
+            following = parts[position + 1 :] or after
+            if not stage.collects_in_delta:
+                self._prepare_first(following)
+            for propagation in stage.propagations:
+                propagation.inputs(step, tiles)
+            if stage.collects_in_delta:  # what is prepared has the place in which the inputs' gradients are collected
+                self._prepare_first(following)
+
+    def _late(self, kept: Sequence[int], index: int) -> tuple[list[Emit], list[Emit]]:
+        """Give the products, and then the stores, that were left for the time in which a step's first δ is computed."""
+        products, stores = [], []
+        for propagation in self._propagations:
+            more, last = propagation.shared_inputs(kept, index - 1)
+            products, stores = products + stores + more, last
+        return products, stores
+
+    @staticmethod
+    def _prepare_first(parts) -> None:
+        """Prepare the first cells of the first of some parts, if there are any."""
+        for stage, step, tiles in parts[:1]:
+            stage.prepare(next(stage.groups(step, tiles)))
+
+    def emit_products(self) -> None:
+        """Append Wᵀδ of all steps and nothing else, of a δ that lies in memory; its rows have no map there."""
+        steps = range(self._steps)[::-1]
+
+        def of_step(turn):
+            emit_all(*self._late(steps, turn))
+            for stage, step, tiles in self._parts(steps[turn]):
+                for propagation in stage.propagations:
+                    propagation.units(step, tiles)
+                    propagation.inputs(step, tiles)
+                    emit_all(propagation.left(step))
+
+        self._emitter.loop(self._steps, of_step, self._period)
+        for propagation in self._propagations:
+            propagation.rest(steps)
+
+    def _parts(self, step: int) -> list[tuple["BackwardStage", int, range]]:
+        """Give stages and batch tiles of a step in order; batch tiles that share loads of weights are one part."""
+        most = min(propagation.most_tiles for propagation in self._propagations)
+        shared = [range(span.first, span.first + span.count) for span in spans(self._tiles, most)]
+        return [(stage, step, tiles) for tiles in shared for stage in self._stages]
+
+
+class BackwardStage:
+    """Emits the parts of one stage's backward pass.
+
+    `products` are the arrays of the stage's products; the last has the stage's own.
+
+    Members
+    -------
+    propagations, biases : lists of Propagation, of BiasGradients
+        One for each product.
+    collects_in_delta : bool
+        The gradients of the operands are collected in the scratch memory of δ.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        emitter: Emitter,
+        scratch: Scratch,
+        network: NetworkMap,
+        products: tuple[LayerArrays, ...],
+        skipped: Steps,
+        above: Steps,
+        skips: bool,
+    ):
+        self._layer = layer = products[-1]
+        self._emitter, self._network, self._products = emitter, network, products
+        self._skipped, self._above = skipped, above
+        self._cell, self._stage, tiling = layer.cell, layer.stage, layer.tiling
+        self._streams, most = Streams(emitter, network, layer), max(group.count for group in tiling.unit_groups)
+        self._take(scratch, most, network.batch.size, skips)
+        collecting = self._collecting(scratch, most) if layer.sent else (None, None)
+        self.collects_in_delta = layer.sent != () and collecting[1].vectors[0] == self._delta
+        passes_in_delta = not layer.sent and self._masking is not None
+        delays = not (self.collects_in_delta or passes_in_delta) and len(layer.cell.stages) == 1
+        of_stage = self._row_map, self._whole_beats, self._masking, *collecting, delays
+        self.propagations = [Propagation(config, emitter, network, product, *of_stage) for product in products]
+
+    def _take(self, scratch: Scratch, most: int, size: int, skips: bool) -> None:
+        """Reserve scratch memory for groups of `most` tiles of units and `size` sequences."""
+        tiling, vectors = self._layer.tiling, most * size
+        self._vectors = Vectors(self._emitter, scratch, vectors)
+        needs_gates = not self._layer.storage.compressed or self._layer.row_map
+        self._vectors.take(self._stage.backward_arrays if needs_gates else self._stage.streamed_arrays)
+        self._delta = self._vectors.array(self._stage.deltas[0])
+        steps = self._network.steps
+        self.biases = [BiasGradients(self._emitter, scratch, layer, steps) for layer in self._products]
+        self._row_map, self._whole_beats = self._layer.row_map if skips else None, 0
+        if self._row_map:
+            operations = 1 + len(self._stage.backward) + tiling.gates
+            self._needed = NeededRows(self._emitter, scratch, self._layer, most)
+            beats = operations + tiling.gates * self._layer.lanes.vector_beats
+            self._whole_beats = _LATENCY_BEATS + beats * vectors
+        self._masking = None
+        if self._network.mask:
+            passed = tuple(self._delta.at(n * size) for n in range(tiling.gates * most))
+            self._masking = Masking(scratch.take("the mask", size), scratch.take("merged dh", size), passed)
+
+    def _collecting(self, scratch: Scratch, most: int) -> tuple[Collecting, Collecting]:
+        """Have the gradients of x and of the other operand collected, each in scratch memory of its own if it is left.
+
+        Else they share the memory of δ. What comes next is then loaded late: when the gradients are there.
+        """
+        size, tiles = self._network.batch.size, max(self._layer.tiling.inputs.tiles, self._layer.tiling.units.tiles)
+        fits = min(tiles, scratch.left // (2 * COLLECTING * size))
+        most, bases = most, [self._delta] * 2
+        if fits:
+            most, bases = fits, [scratch.take("collected gradients", COLLECTING * fits * size) for _ in range(2)]
+        context = self._emitter, self._network, self._layer
+        vectors = [tuple(base.at(n * most * size) for n in range(COLLECTING)) for base in bases]
+        collectors = [Collector(*context, sent, self._skipped) for sent in self._layer.sent]
+        return tuple(Collecting(*each, most) for each in zip(collectors, vectors, strict=True))
+
+    def groups(self, step: int, tiles: range) -> Iterator[Cells]:
+        """Give the groups of cells of a step, batch tile by batch tile."""
+        for tile, group in product(tiles, self._layer.tiling.unit_groups):
+            yield Cells(self._stage, step, tile, group, self._network.batch.size_of(tile), tile == tiles[0])
+
+    def all_deltas(self, step: int, tiles: range, products: list[Emit], stores: list[Emit]) -> None:
+        """Compute δ of some batch tiles, whose first cells are prepared.
+
+        The given products run beside this element-wise work. So each group of cells is followed by some of them: loads
+        work in order, and those for the next cells must not wait behind all weights. Their stores come last, since δ's
+        must not wait for the sums.
+        """
+        every = list(self.groups(step, tiles))
+        for number, cells in enumerate(every):
+            if number:
+                self.prepare(cells)
+            self.deltas(cells)
+            first, end = (count * len(products) // len(every) for count in (number, number + 1))
+            emit_all(products[first:end])
+        emit_all(stores)
+
+    def prepare(self, cells: Cells) -> None:
+        """Bring the local gradients, or what they are computed from, and the gradient from above."""
+        layer, cell, stage = self._layer, self._cell, self._stage
+        if layer.is_last and cells.step not in self._above:
+            self._load("dy", cells, layer.dy, cells.step, Traffic.ACTIVATIONS)
+        for name, sequence in zip(stage.outputs, layer.outputs, strict=True):
+            if name in stage.outputs_read:
+                self._load_vectors(name, cells, sequence.part(cells.step + 1, cells.batch_tile, cells.group.first))
+        if layer.storage.compressed:
+            kept = [self._vectors.operand(name, cells.size) for name in stage.kept.values()]
+            self._streams.bring(cells.step, cells.batch_tile, cells.group, cells.size, kept)
+            return
+        if stage.kept_gates:
+            place = self._network.gates(layer, cells.step, cells.batch_tile, cells.group)
+            gates = self._vectors.array(stage.gates[0])
+            self._emitter.load(gates, place, Traffic.INTERMEDIATES, 1, len(stage.gates) * cells.vectors)
+        for name, step in ((cell.state, cells.step + 1), (cell.state_before, cells.step)):
+            if name in stage.rebuilt_from:
+                self._load(name, cells, layer.c, step, Traffic.INTERMEDIATES)
+        self._run(cells, stage.rebuild + stage.local)
+
+    def _load_vectors(self, name: str, cells: Cells, place: Place) -> None:
+        """Load an output into vectors that may lie among others."""
+        values = self._vectors.operand(name, cells.size)
+        self._emitter.load(values, place, Traffic.ACTIVATIONS, cells.group.count, cells.size)
+
+    def _load(self, name, cells, sequence, step, kind) -> None:
+        place = sequence.part(step, cells.batch_tile, cells.group.first)
+        self._emitter.load(self._vectors.array(name), place, kind, 1, cells.vectors)
+
+    def _store(self, name, cells, sequence) -> None:
+        place = sequence.part(0, cells.batch_tile, cells.group.first)
+        self._emitter.store(self._vectors.array(name), place, Traffic.ACTIVATIONS, 1, cells.vectors)
+
+    def _run(self, cells, operations, elsewhere=None) -> None:
+        self._vectors.run(operations, cells.group.count, cells.size, elsewhere or {})
+
+    def deltas(self, cells: Cells) -> None:
+        """Gradients of the gates and of the state before, from the gradients that arrive."""
+        stage, given = self._stage, self._arriving(cells)
+        deltas, state = split_after(stage.backward, stage.deltas)
+        self._run(cells, deltas, given)
+        if self._network.mask:
+            place = self._network.mask.part(cells.step, cells.batch_tile)
+            self._emitter.load(self._masking.mask, place, Traffic.ACTIVATIONS, 1, cells.size)
+            self._vectors.select_zero(self._masking.mask, stage.deltas, cells.group.count, cells.size)
+            if self._layer.is_last:
+                self._store(stage.gradients[0], cells, self._layer.dh_sum)
+        self._keep_deltas(cells)
+        if self._layer.is_last:
+            self._run(cells, state, given)
+            self._pass_on_state(cells, given[self._cell.state_gradient])
+        if self._row_map:
+            free = self._vectors.array(stage.gates[0])  # nothing of these cells reads the gates any more
+            self._needed.keep(self._delta, free, cells.group, cells.size, anew=cells.is_first)
+        for arrays, bias in zip(self._products, self.biases, strict=True):
+            bias.add(self._vectors.array(arrays.product.deltas[0]), cells.batch_tile, cells.group, cells.size)
+
+    def _arriving(self, cells: Cells) -> dict[str, Operand | Parameter]:
+        """Bring the gradients that arrive; gives the state's, which is zero after a skipped cell."""
+        layer, of_state = self._layer, self._cell.state_gradient
+        if not layer.is_last:
+            for gradient, sequence in zip(self._stage.gradients, layer.output_gradients, strict=True):
+                self._load(gradient, cells, sequence, 0, Traffic.ACTIVATIONS)
+            return {}
+        (gradient,) = self._stage.gradients
+        after_skipped = cells.step + 1 in self._skipped
+        if not after_skipped:
+            self._load(of_state, cells, layer.dc, 0, Traffic.ACTIVATIONS)
+            self._load(gradient, cells, layer.dh, 0, Traffic.ACTIVATIONS)
+        dh = self._vectors.operand(gradient, cells.size)
+        above = ZERO if cells.step in self._above else self._vectors.operand("dy", cells.size)
+        each = {"outer": cells.group.count, "inner": cells.size}
+        self._emitter.vector(VectorOp.ADD, dh, above, ZERO if after_skipped else dh, **each)
+        return {of_state: ZERO if after_skipped else self._vectors.operand(of_state, cells.size)}
+
+    def _pass_on_state(self, cells: Cells, arriving: Operand | Parameter) -> None:
+        """Store the gradient of the state before; sequences that have ended pass on the one that arrives."""
+        before = self._cell.state_gradient_before
+        if self._network.mask:
+            values, mask = self._vectors.operand(before, cells.size), self._masking.mask.at(0, outer=0)
+            each = {"outer": cells.group.count, "inner": cells.size}
+            self._emitter.vector(VectorOp.SELECT_ZERO, values, mask, arriving, **each)
+        self._store(before, cells, self._layer.dc)
+
+    def _keep_deltas(self, cells: Cells) -> None:
+        """Store δ of each product as it is, or a stream for each tile: a broadcast takes it tile by tile."""
+        emitter, vectors = self._emitter, self._layer.tiling.gates * cells.size
+        log = self._network.delta_log(self._layer.number, cells.step)
+        for layer in self._products:
+            delta, first, count = self._vectors.array(layer.product.deltas[0]), cells.group.first, cells.group.count
+            places = [layer.delta_at(cells.step, cells.batch_tile, first + n) for n in range(count)]
+            if not layer.storage.compressed:
+                emitter.store(delta, places[0], Traffic.DELTAS, 1, count * vectors)
+                continue
+            for number, place in enumerate(places):
+                stream = delta.at(number * vectors)
+                emitter.compress(
+                    stream, place, log, Traffic.DELTAS, contract.PARAMETER_DELTA_THRESHOLD, False, outer=1,
+                    inner=vectors,
+                )  # fmt: skip

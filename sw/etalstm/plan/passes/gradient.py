@@ -1,0 +1,181 @@
+"""Programs of the weights' gradient: dW += δ ⊗ xh over all steps, and the columns' share of its norm."""
+
+from collections.abc import Iterator
+
+from etalstm.network.slices import additions, tree_total
+from etalstm.plan.memory.arrays import LayerArrays
+from etalstm.plan.memory.network_map import NetworkMap
+from etalstm.plan.memory.operands import Operand, Place, Scratch
+from etalstm.plan.memory.tiling import Span, gradient_arrays
+from etalstm.plan.passes.streams import NO_STEPS, Steps
+from etalstm.plan.passes.vectors import MINUS_ZERO, ZERO
+from etalstm.plan.program.emit import Emitter
+from etalstm.plan.program.steps import strided
+from etalstm_hw.config import Config
+from etalstm_hw.contract import Memory, Traffic, VectorOp
+
+# Steps whose xh may stay in the weight memory, each at an address of its own, so that their products are written one by
+# one. The xh of more steps is brought in a loop, again for each range of rows: it hides behind the products.
+MOST_RESIDENT = 9
+
+
+class GradientLayer:
+    """Emits one layer's dW, after its δ of all steps are in memory.
+
+    A group of columns at a time: each lane holds its columns' xh of two batch tiles of a step in the weight memory, δ
+    is broadcast. A range of rows at a time, all steps and sequences of it, so that the sums stay in the queue; sums
+    alternate its halves, so that one is stored while the next is summed. If there are few steps, and the weight memory
+    has room for the xh of all of them, they are brought once for all rows.
+
+    Several slices are summed one after the other for each range of rows. Their totals are added in the scratch memory,
+    so only dW of the whole batch ever goes to the memory; or of a group's part of it, and then no norms yet.
+    """
+
+    def __init__(
+        self, config: Config, emitter: Emitter, network: NetworkMap, layer: LayerArrays, skipped: Steps = NO_STEPS
+    ):
+        self._emitter, self._network, self._layer, self._skipped = emitter, network, layer, skipped
+        self._weight_depth, self._half = config.weight_depth, config.queue_depth // 2
+        self._is_total = layer.exchange is None
+        tiling = layer.tiling
+        self._gates = tiling.gates
+        widest = max(group.count for group in tiling.column_groups)
+        self._turn = self._fill = 0
+        self._kept = [step for step in reversed(range(network.steps)) if step not in skipped]
+        self._runs = strided(self._kept[:-1])
+        scratch = Scratch(config)
+        results, totals = self._gates * tiling.row_lanes * widest, gradient_arrays(network.batch.slices)
+        self._norms = scratch.take("norms", widest)
+        self._totals = [scratch.take("gradients", results) for _ in range(totals)]
+        # Squares are taken when only the first total is left: they overwrite the others, if there are any.
+        self._most_squares = min(results, config.scratch_depth - widest - results)
+        self._squares = self._totals[1] if totals > 1 else scratch.take("squares", self._most_squares)
+
+    def emit(self) -> None:
+        """Append the layer's instructions; gradients and norms are left in memory."""
+        for _ in self.column_groups():
+            pass
+
+    def column_groups(self) -> Iterator[int]:
+        """Append the instructions of a column group after the other; give the number of each."""
+        tiling = self._layer.tiling
+        for number, group in enumerate(tiling.column_groups):
+            sums = self._layer.dw_at(number)
+            if self._is_total:
+                self._emitter.vector(VectorOp.MULTIPLY, self._norms, ZERO, ZERO, inner=group.count)
+            brought = self._bring_all(group)
+            row = 0
+            for block in range(tiling.units.channels * tiling.units.tiles):
+                lanes = tiling.units.lanes_of(block % tiling.units.tiles)
+                for first in range(0, lanes, tiling.row_lanes):
+                    rows = range(first, min(first + tiling.row_lanes, lanes))
+                    self._sum_slices(group, block, rows, brought)
+                    self._keep(group, self._gates * len(rows), sums.at(row * group.count))
+                    row += self._gates * len(rows)
+            if self._is_total:
+                norms = Place(self._layer.norms, group.first)
+                self._emitter.store(self._norms, norms, Traffic.WEIGHTS, 1, group.count)
+            yield number
+
+    def _bring_all(self, group: Span) -> dict | None:
+        """Load a column group's xh of all steps, if they are few and fit the weight memory; where each part lies."""
+        batch = self._network.batch
+        vectors = group.count * batch.size
+        if self._network.steps > MOST_RESIDENT or vectors * len(self._kept) * batch.count > self._weight_depth:
+            return None
+        parts = [(step, tile) for step in self._kept for tile in range(batch.count)]
+        places = {part: Operand(Memory.WEIGHTS, n * vectors) for n, part in enumerate(parts)}
+        for part, to in places.items():
+            self._load(group, part, to)
+        return places
+
+    def _bring(self, group: Span, part) -> Operand:
+        """Load one part, into the half of the weight memory whose turn it is."""
+        to = Operand(Memory.WEIGHTS, self._weight_depth // 2 * (self._fill % 2))
+        self._fill += 1
+        self._load(group, part, to)
+        return to
+
+    def _load(self, group: Span, part, to: Operand) -> None:
+        step, tile = part
+        layer, size = self._layer, self._network.batch.size_of(tile)
+        inputs = layer.tiling.inputs.tiles
+        from_inputs = max(0, min(group.count, inputs - group.first))
+        x, operand = layer.factors
+        sources = [
+            (0, from_inputs, *x, group.first),
+            (from_inputs, group.count, *operand, group.first + from_inputs - inputs),
+        ]
+        for first, end, sequence, offset, column in sources:
+            if end > first:
+                lane, place = to.at(first, outer=1, inner=group.count), sequence.part(step + offset, tile, column)
+                self._emitter.load(lane, place, Traffic.ACTIVATIONS, end - first, size)
+
+    def _sum_slices(self, group: Span, block: int, rows: range, brought: dict | None) -> None:
+        """Leave the gradients of a range of rows in the first of the totals: the tree of all slices' sums."""
+        vectors, batch = self._gates * len(rows) * group.count, self._network.batch
+        if not self._kept:
+            self._emitter.vector(VectorOp.MULTIPLY, self._totals[0], ZERO, ZERO, inner=vectors)
+            return
+
+        def terms():
+            alive = 0
+            for tiles, merges in zip(batch.tiles_of, additions(batch.slices), strict=True):
+                term = self._sum(tiles, group, block, rows, brought)
+                if not merges:
+                    self._emitter.vector(VectorOp.ADD, self._totals[alive], term, MINUS_ZERO, inner=vectors)
+                    term = self._totals[alive]
+                alive += 1 - merges
+                yield term
+
+        def add(left, right):
+            self._emitter.vector(VectorOp.ADD, left, right, left, inner=vectors)  # only operand a can be of the queue
+            return left
+
+        tree_total(terms(), batch.slices, add)
+
+    def _sum(self, tiles: range, group: Span, block: int, rows: range, brought: dict | None) -> Operand:
+        """Sum the gradients of a range of rows over all steps and the batch tiles of a slice."""
+        kept = self._kept
+        queue = Operand(Memory.QUEUE, self._half * (self._turn % 2))
+        self._turn += 1
+        first, last = (kept[0], tiles[0]), (kept[-1], tiles[-1])
+
+        def of_step(step):
+            for tile in tiles:
+                part = step, tile
+                weights = self._bring(group, part) if brought is None else brought[part]
+                self._add(part, weights, group, block, rows, queue, start=part == first, finish=part == last)
+
+        if brought is None:
+            for run in self._runs:
+                self._emitter.loop(len(run), lambda turn, run=run: of_step(run[turn]))
+        for step in kept[-1:] if brought is None else kept:
+            of_step(step)
+        return queue
+
+    def _add(self, part, weights: Operand, group: Span, block: int, rows: range, queue: Operand, **ends: bool) -> None:
+        """Add the products of a step and batch tile to the sums of a range of rows."""
+        layer, size = self._layer, self._network.batch.size_of(part[1])
+        self._emitter.cast(
+            layer.delta_at(*part), layer.tiling.units, Traffic.DELTAS, compressed=layer.storage.compressed,
+            first_block=block, blocks=1, gates=self._gates, batch=size, tiles=group.count, rows=rows, **ends,
+        )  # fmt: skip
+        sums = self._gates * len(rows) * group.count
+        self._emitter.mac(weights, size * group.count, queue, sums, group.count, backward=True)
+
+    def _keep(self, group: Span, rows: int, place: Place) -> None:
+        """Store the gradients of some rows and add their squares to the norms of their columns."""
+        self._emitter.store(self._totals[0].at(0, outer=group.count), place, Traffic.WEIGHTS, rows, group.count)
+        if not self._is_total:
+            return
+        most = self._most_squares // group.count
+        for first in range(0, rows, most):
+            self._add_norms(group.count, first, min(most, rows - first))
+
+    def _add_norms(self, columns: int, first: int, rows: int) -> None:
+        """Add the squares of some rows, one row after the other, to the norms of their columns."""
+        emitter, total, squares = self._emitter, self._totals[0].at(first * columns), self._squares
+        emitter.vector(VectorOp.MULTIPLY, squares, total, total, inner=rows * columns)
+        norms, squares = self._norms.at(0, outer=0), squares.at(0, outer=columns)
+        emitter.vector(VectorOp.ADD, norms, norms, squares, outer=rows, inner=columns, serial=True)

@@ -1,0 +1,331 @@
+"""Wᵀδ of a stage, and where the gradients of what it broadcast go."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from etalstm.plan.memory.arrays import LayerArrays
+from etalstm.plan.memory.network_map import NetworkMap
+from etalstm.plan.memory.operands import Operand, RowMap
+from etalstm.plan.memory.tiling import SPARSE_DELTA, Span, ceil_div, spans, stay
+from etalstm.plan.passes.collect import Collector
+from etalstm.plan.passes.vectors import MINUS_ZERO
+from etalstm.plan.passes.weights import Matrix, WeightStore
+from etalstm.plan.program.emit import Emitter
+from etalstm_hw.config import Config
+from etalstm_hw.contract import Memory, Traffic, VectorOp, cast_sums
+
+# Steps that share a load of weights at most. A loop's body has as many turns. With four, five of the six benchmark
+# shapes take more cycles on the board, and larger programs.
+MOST_STEPS = 3
+
+Part = tuple[int, int]  # step and batch tile
+
+Emit = Callable[[], None]  # appends some instructions
+
+
+def emit_all(*parts: list[Emit]) -> None:
+    """Append what some functions emit, in order."""
+    for part in parts:
+        for emit in part:
+            emit()
+
+
+@dataclass(frozen=True)
+class Masking:
+    """Scratch vectors for sequences that have ended, one of each for every sequence of a batch tile.
+
+    Members
+    -------
+    mask : Operand
+        0 for each sequence that has ended.
+    merged : Operand
+        A tile of dh.
+    passed : tuple of Operand
+        Tiles of dh as they reached the step. They are loaded before their sums are there. With several places, such a
+        load waits for no other tile's sums, and the weights behind it in the load queue do not either. δ has no use for
+        these vectors until all of dh is there.
+    """
+
+    mask: Operand
+    merged: Operand
+    passed: tuple[Operand, ...]
+
+
+@dataclass(frozen=True)
+class Collecting:
+    """What collects the gradient of an operand, and scratch memory for that.
+
+    Members
+    -------
+    collector : Collector
+    vectors : tuple of Operand
+        Its scratch vectors.
+    most : int
+        Tiles that it works on at a time at most.
+    """
+
+    collector: Collector
+    vectors: tuple[Operand, ...]
+    most: int
+
+    def parts(self, tiles: Span, sums: Operand) -> Iterator[tuple[Span, Operand]]:
+        """Cut tiles, and their sums, into as many as are worked on at a time."""
+        for span in spans(tiles.count, self.most):
+            yield Span(tiles.first + span.first, span.count), sums.at(span.first)
+
+
+class Propagation:
+    """Emits the sums Wᵀδ of a stage: of its units' columns when δ of a step is there, of its inputs' columns later.
+
+    No later step waits for the sums of the inputs. So they run while the next δ is computed. Weights that do not stay
+    in the lanes are loaded for several batch tiles at once, and those of the inputs for several steps. These are as few
+    as let the products of a vector of weights take as long as its load. The queue must hold all their sums.
+
+    Parameters
+    ----------
+    config : Config
+        The whole machine.
+    emitter : Emitter
+    network : NetworkMap
+    layer : LayerArrays
+    row_map : RowMap or None
+        Which rows of weights the present δ needs, if that is known.
+    whole_beats : int
+        Beats of weights that are brought before the map is known.
+    masking : Masking or None
+        Where sequences may have ended; the stage has brought the mask.
+    of_x, of_operand : Collecting or None
+        Where only changes of the operands are sent.
+    delays : bool
+        Storing sums takes no vector that the next δ is made in, and no other stage waits for them.
+
+    Members
+    -------
+    most_tiles, steps : int
+        Batch tiles that share loads of weights at most; and steps, for the inputs' columns.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        emitter: Emitter,
+        network: NetworkMap,
+        layer: LayerArrays,
+        row_map: RowMap | None,
+        whole_beats: int,
+        masking: Masking | None,
+        of_x: Collecting | None,
+        of_operand: Collecting | None,
+        delays: bool,
+    ):
+        self._emitter, self._layer, self._batch = emitter, layer, network.batch
+        self._row_map, self._whole_beats = row_map, whole_beats
+        self._masks, self._masking, self._of_x, self._of_operand = network.mask, masking, of_x, of_operand
+        groups = [layer.tiling.weight_vectors(group.count) for group in layer.tiling.column_groups]
+        self._columns = Matrix.whole(layer.columns, groups, layer.tiling.rows)
+        self._weights = WeightStore(layer.lanes, emitter, [self._columns], layer.first_weight)
+        self._half, self._turn = layer.lanes.queue_depth // 2, 0
+        wanted, most, batch = self._sequences_per_load(config), self._most_sequences, network.batch
+        self.most_tiles = max(1, min(ceil_div(wanted, batch.size), most // batch.size))
+        sharing = min(MOST_STEPS, ceil_div(wanted, batch.batch), most // batch.batch)
+        self.steps = max(1, sharing) if layer.tiling.input_groups else 1
+        self._delays = delays and self.steps == 1 and self.most_tiles < batch.count
+        self._left: list[Callable[[int], None]] = []
+
+    def _sequences_per_load(self, config: Config) -> int:
+        """Tell for how many sequences a load of weights should be used; 1 if weights are loaded only once."""
+        tiling, lanes = self._layer.tiling, self._layer.lanes
+        if stay(lanes, tiling.column_vectors, tiling.rows):
+            return 1
+        density = SPARSE_DELTA if self._layer.storage.compressed else 1
+        products = density * (tiling.columns / tiling.column_vectors)  # of a vector, with each sequence
+        return math.ceil(config.vector_beats * config.channels_per_port / products)
+
+    @property
+    def _most_sequences(self) -> int:
+        """Sequences whose sums the queue, and the broadcaster, have room for, in the widest column group."""
+        lanes, widest = self._layer.lanes, max(group.count for group in self._layer.tiling.column_groups)
+        return min(lanes.queue_depth // widest, cast_sums(lanes.lanes, lanes.broadcast_words))
+
+    def units(self, step: int, tiles: range) -> None:
+        """Sum the units' columns of some batch tiles for the step or stage before; their δ is the present one."""
+        first = len(self._layer.tiling.input_groups)
+        parts = [(step, tile) for tile in tiles]
+        for number, group in enumerate(self._layer.tiling.column_groups[first:], start=first):
+            self._sum(number, group, parts, self._row_map, self._whole_beats if number == first else 0)
+
+    def inputs(self, step: int, tiles: range) -> None:
+        """Sum the inputs' columns, which leave the layer, after those of the units; unless steps share loads."""
+        if self.steps == 1:
+            for number, group in enumerate(self._layer.tiling.input_groups):
+                self._sum(number, group, [(step, tile) for tile in tiles], self._row_map)
+
+    def left(self, step: int) -> list[Emit]:
+        """Give what stores the sums of a step that are not stored yet.
+
+        Where changes are collected, a store takes element-wise work, which waits for the sums. With several parts of a
+        step it comes after the next part's δ, which has no use for these sums.
+        """
+        left, self._left = self._left, []
+        return [partial(store, step) for store in left]
+
+    def shared_inputs(self, steps: Sequence[int], index: int) -> tuple[list[Emit], list[Emit]]:
+        """Give a piece of the inputs' sums of a block, which is `steps` steps that share loads.
+
+        A block's work is cut into as many pieces as it has steps. Each step of the next block emits one of them.
+
+        Parameters
+        ----------
+        steps : sequence of int
+            All steps, in the order in which they are worked on.
+        index : int
+            Which of them the units' columns have just been summed of.
+
+        Returns
+        -------
+        products, stores : lists of function
+            Emit the products, run by run; and the stores that are left after all of them.
+        """
+        if self.steps == 1 or index < self.steps:
+            return [], []
+        block, piece = divmod(index, self.steps)
+        return self._pieces(self._block(steps, block - 1), range(piece, piece + 1))
+
+    def rest(self, steps: Sequence[int]) -> None:
+        """Sum the inputs' columns that are left after the last step."""
+        if self.steps == 1 or not steps:
+            emit_all(*([self.left(steps[-1])] if steps else []))
+            return
+        block, piece = divmod(len(steps) - 1, self.steps)
+        left = [(block - 1, range(piece, self.steps))] if block else []
+        for number, pieces in [*left, (block, range(self.steps))]:
+            emit_all(*self._pieces(self._block(steps, number), pieces))
+
+    def _block(self, steps: Sequence[int], number: int) -> list[Part]:
+        """Give the parts of some steps that share loads."""
+        shared = steps[number * self.steps : (number + 1) * self.steps]
+        return [(step, tile) for step in shared for tile in range(self._batch.count)]
+
+    def _pieces(self, parts: list[Part], pieces: range) -> tuple[list[Emit], list[Emit]]:
+        """Give the products and the last stores of the inputs' column groups that belong to some pieces.
+
+        A group's sums are stored when the queue has no room for those of another group.
+        """
+        groups = self._layer.tiling.input_groups
+        first, end = (piece * len(groups) // self.steps for piece in (pieces.start, pieces.stop))
+        emits, stores = [], []
+        for number in range(first, end):
+            products, store, room = self._products(number, groups[number], parts)
+            if len(stores) == room:
+                emits.append(stores.pop(0))
+            emits += products
+            stores.append(store)
+        return emits, stores
+
+    def _sum(self, number: int, group: Span, parts: list[Part], row_map: RowMap | None, whole_beats: int = 0) -> None:
+        """Sum a column group of parts of a step that share each load of weights, and store the sums, or leave that."""
+        (step, *_), tiles = parts[0], [tile for _, tile in parts]
+        products, store, room = self._products(number, group, parts, row_map, whole_beats)
+        while len(self._left) >= room:
+            self._left.pop(0)(step)
+        emit_all(products)
+        self._left.append(lambda step: store([(step, tile) for tile in tiles]))
+        if not self._delays:
+            emit_all(self.left(step))
+
+    def _products(
+        self, number: int, group: Span, parts: list[Part], row_map: RowMap | None = None, whole_beats: int = 0
+    ) -> tuple[list[Emit], Emit, int]:
+        """Give what emits a column group's products, run by run, and its sums' stores; and how many such sums fit."""
+        sizes = [self._batch.size_of(tile) for _, tile in parts]
+        firsts = [sum(sizes[:n]) for n in range(len(sizes))]
+        sums, tiling = group.count * sum(sizes), self._layer.tiling
+        room = 2 if sums <= self._half else 1
+        queue = Operand(Memory.QUEUE, self._half * (self._turn % 2) if room == 2 else 0)
+        self._turn += 1
+        runs = self._weights.runs(self._columns, tiling.units, tiling.gates, number)
+
+        def products(run):
+            for part, size, first in zip(parts, sizes, firsts, strict=True):
+                begins, finishes = part is parts[0], part is parts[-1]
+                ends = {"start": run is runs[0] and begins, "finish": run is runs[-1] and finishes}
+                self._cast(part, run, group, size, first, **ends)
+                if begins:
+                    beats = whole_beats if run is runs[0] else 0
+                    weights = self._weights.bring(self._columns, number, run, needed=row_map, whole_beats=beats)
+                vectors = run.rows * self._columns.groups[number]
+                self._emitter.mac(weights, vectors, queue, sums, group.count, backward=True)
+
+        def store(parts=parts):
+            for number, ((step, tile), size, first) in enumerate(zip(parts, sizes, firsts, strict=True)):
+                self._keep_sums(number, step, tile, group, queue.at(first * group.count), size)
+
+        return [partial(products, run) for run in runs], store, room
+
+    def _cast(self, part: Part, run, group: Span, size: int, first_sum: int, **ends: bool) -> None:
+        """Broadcast a run of a part's δ."""
+        layer = self._layer
+        self._emitter.cast(
+            layer.delta_at(*part), layer.tiling.units, Traffic.DELTAS, compressed=layer.storage.compressed,
+            first_block=run.first_block, blocks=run.blocks, gates=layer.tiling.gates, batch=size, tiles=group.count,
+            first_sum=first_sum, narrow=layer.tiling.narrow, **ends,
+        )  # fmt: skip
+
+    def _keep_sums(self, number, step, batch_tile, group, queue, size):
+        """Store the sums of a column group's part `number` as the gradients of x and of the other operand."""
+        layer, inputs = self._layer, self._layer.tiling.inputs.tiles
+        dx_count = max(0, min(group.count, inputs - group.first))
+        sums = queue.at(0, outer=1, inner=group.count)
+        if dx_count:
+            self._keep_dx(step, batch_tile, Span(group.first, dx_count), sums, size)
+        if dx_count == group.count:
+            return
+        tiles, sums = Span(group.first + dx_count - inputs, group.count - dx_count), sums.at(dx_count)
+        is_masked = self._masking and layer.is_recurrent
+        if is_masked and self._batch.count > 1:  # the mask that the stage has brought is another tile's
+            self._emitter.load(self._masking.mask, self._masks.part(step, batch_tile), Traffic.ACTIVATIONS, 1, size)
+        if self._of_operand:
+            for part, of_part in self._of_operand.parts(tiles, sums):
+                self._collect(step, batch_tile, part, of_part, size)
+        elif is_masked:
+            for tile in range(tiles.count):
+                passed = self._masking.passed[(number * tiles.count + tile) % len(self._masking.passed)]
+                self._merge(batch_tile, tiles.first + tile, sums.at(tile), size, passed)
+        else:
+            place = layer.operand_gradient.part(0, batch_tile, tiles.first)
+            self._emitter.store(sums, place, Traffic.ACTIVATIONS, tiles.count, size)
+
+    def _keep_dx(self, step: int, batch_tile: int, tiles: Span, sums: Operand, size: int) -> None:
+        """Store the gradient of some tiles of x: the sums, or what has been collected of them."""
+        emitter, dx = self._emitter, self._layer.dx
+        if not self._of_x:
+            place = dx.part(step, batch_tile, tiles.first)
+            emitter.store(sums, place, Traffic.ACTIVATIONS, tiles.count, size)
+            return
+        for part, of_part in self._of_x.parts(tiles, sums):
+            gradient = self._of_x.collector.collect(step, batch_tile, part, size, of_part, self._of_x.vectors)
+            place = dx.part(step, batch_tile, part.first)
+            emitter.store(gradient, place, Traffic.ACTIVATIONS, 1, part.count * size)
+
+    def _collect(self, step: int, batch_tile: int, tiles: Span, sums: Operand, size: int) -> None:
+        """Collect some tiles of dh and store what was sent; sequences that have ended pass on what reached them."""
+        layer, emitter, vectors, count = self._layer, self._emitter, self._of_operand.vectors, tiles.count * size
+        gradient = self._of_operand.collector.collect(step, batch_tile, tiles, size, sums, vectors)
+        if self._masking:
+            passed, mask = vectors[2].at(0, outer=size), self._masking.mask.at(0, outer=0)
+            place = layer.dh_sum.part(0, batch_tile, tiles.first)
+            emitter.load(passed, place, Traffic.ACTIVATIONS, 1, count)
+            emitter.vector(VectorOp.SELECT_ZERO, gradient, mask, passed, outer=tiles.count, inner=size)
+        place = layer.operand_gradient.part(0, batch_tile, tiles.first)
+        emitter.store(gradient, place, Traffic.ACTIVATIONS, 1, count)
+
+    def _merge(self, batch_tile, tile, sums, size, passed):
+        """Store one tile of dh; sequences that have ended pass on the gradient that reached them."""
+        layer, emitter, merged, mask = self._layer, self._emitter, self._masking.merged, self._masking.mask
+        emitter.load(passed, layer.dh_sum.part(0, batch_tile, tile), Traffic.ACTIVATIONS, 1, size)
+        emitter.vector(VectorOp.ADD, merged, sums, MINUS_ZERO, inner=size)
+        emitter.vector(VectorOp.SELECT_ZERO, merged, mask, passed, inner=size)
+        place = layer.operand_gradient.part(0, batch_tile, tile)
+        emitter.store(merged, place, Traffic.ACTIVATIONS, 1, size)

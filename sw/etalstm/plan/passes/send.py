@@ -1,0 +1,201 @@
+"""Sends what has changed of a layer's operands since it was last sent: see :mod:`etalstm.network.delta_inputs`.
+
+The changes that a step broadcasts are made while the step before runs, and kept as streams that drop what is below the
+threshold. A step later the streams come back: they tell what has been sent by then.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from etalstm.plan.memory.arrays import LayerArrays
+from etalstm.plan.memory.network_map import NetworkMap
+from etalstm.plan.memory.operands import Operand, Parameter, Place
+from etalstm.plan.memory.sent import SentOperand
+from etalstm.plan.memory.tiling import Span, spans
+from etalstm.plan.passes.needed import reduce_needed
+from etalstm.plan.passes.vectors import ZERO
+from etalstm.plan.program.emit import Emitter
+from etalstm_hw.contract import Traffic, VectorOp
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Some tiles of an operand, of a batch tile of so many sequences."""
+
+    batch_tile: int
+    tiles: Span
+    size: int
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of the part."""
+        return self.tiles.count * self.size
+
+    @property
+    def loops(self) -> dict[str, int]:
+        """Loops through the tiles, and through the sequences of each."""
+        return {"outer": self.tiles.count, "inner": self.size}
+
+
+class Sender:
+    """Emits how an operand is sent.
+
+    Parameters
+    ----------
+    emitter : Emitter
+    network : NetworkMap
+    layer : LayerArrays
+    operand : SentOperand
+        Of the layer.
+    vectors : sequence of ``SENDING_ARRAYS`` Operand
+        Scratch memory, [tile][b].
+    maps : bool
+        Tell which rows of weights the changes need.
+    """
+
+    def __init__(
+        self,
+        emitter: Emitter,
+        network: NetworkMap,
+        layer: LayerArrays,
+        operand: SentOperand,
+        vectors: list[Operand],
+        maps: bool,
+    ):
+        self._emitter, self._operand, self._network = emitter, operand, network
+        self._has_map = maps and operand.needed is not None
+        self._refreshes, (self._sent, self._change) = layer.inputs.refreshes, vectors
+
+    def sends_changes(self, step: int) -> bool:
+        """Tell whether a step broadcasts changes: it is there, and does not broadcast everything."""
+        return step < self._network.steps and not self._refreshes(step)
+
+    def hold(self, step: int, part: Tiles, value: Operand) -> None:
+        """Have what has been sent up to a step, and store it; `value` is scratch memory for the operand."""
+        emitter, operand = self._emitter, self._operand
+        place = self._place(operand.sent, step, part)
+        if self._refreshes(step):
+            self._load(self._sent, self._value(step, part), part)
+        else:
+            self._load(self._sent, self._place(operand.sent, step - 1, part), part)
+            self._load(value, self._value(step, part), part)
+            for number, index in self._streams(step, part):
+                stream = self._change.at(number * part.size)
+                emitter.decompress(stream, index, Traffic.ACTIVATIONS, False, outer=1, inner=part.size)
+            sent, change, value = (vectors.at(0, outer=part.size) for vectors in (self._sent, self._change, value))
+            emitter.vector(VectorOp.SELECT, sent, change, value, **part.loops)
+        emitter.store(self._sent, place, Traffic.ACTIVATIONS, 1, part.vectors)
+
+    def send(self, step: int, part: Tiles, value: Operand, mask: Operand | None) -> None:
+        """Keep the changes that a step broadcasts: of `value` against what is held, which is that of the step before.
+
+        Sequences of which `mask` is 0 send nothing. What is held is lost.
+        """
+        change, sent, value = (vectors.at(0, outer=part.size) for vectors in (self._change, self._sent, value))
+        self._emitter.vector(VectorOp.SUBTRACT, change, value, sent, **part.loops)
+        if mask:
+            self._emitter.vector(VectorOp.SELECT_ZERO, change, mask.at(0, outer=0), ZERO, **part.loops)
+        threshold = self._operand.parameters.threshold
+        for number, index in self._streams(step, part):
+            log = self._operand.log(step, part.batch_tile, part.tiles.first + number)
+            self._emitter.compress(
+                self._change.at(number * part.size), index, log, Traffic.ACTIVATIONS, threshold, False,
+                outer=1, inner=part.size, alone=True,
+            )  # fmt: skip
+        if self._has_map:
+            self._keep_map(step, part, change, sent)
+
+    def _keep_map(self, step: int, part: Tiles, change: Operand, products: Operand) -> None:
+        """Store for each element whether a change is sent for some sequence; `products` is scratch memory for that.
+
+        It does not wait for the streams, which tell the same: compressing them takes longer.
+        """
+        emitter, operand = self._emitter, self._operand
+        emitter.vector(VectorOp.MULTIPLY, products, Parameter(operand.parameters.scale), change, **part.loops)
+        reduce_needed(emitter, products, part.tiles.count, part.size)
+        place = operand.row_map(step, part.batch_tile, part.tiles.first).place
+        emitter.store(products, place, Traffic.DELTAS, part.tiles.count, 1)
+
+    def load_value(self, step: int, part: Tiles, value: Operand) -> None:
+        """Bring the operand of a step."""
+        self._load(value, self._value(step, part), part)
+
+    def _streams(self, step: int, part: Tiles) -> Iterator[tuple[int, Place]]:
+        """Give the number of each tile of a part, and where the index of its stream lies."""
+        for number in range(part.tiles.count):
+            yield number, self._operand.changes(step, part.batch_tile, part.tiles.first + number)
+
+    def _load(self, to: Operand, place: Place, part: Tiles) -> None:
+        self._emitter.load(to, place, Traffic.ACTIVATIONS, 1, part.vectors)
+
+    def _value(self, step: int, part: Tiles) -> Place:
+        return self._place(self._operand.values, step + self._operand.first, part)
+
+    @staticmethod
+    def _place(sequence, step: int, part: Tiles) -> Place:
+        return sequence.part(step, part.batch_tile, part.tiles.first)
+
+
+class InputSender:
+    """Sends a layer's x: the changes of a step while the second step before it runs.
+
+    The products with x run a step ahead.
+
+    Parameters
+    ----------
+    emitter : Emitter
+    network : NetworkMap
+    layer : LayerArrays
+    vectors : sequence of ``SENDING_ARRAYS`` Operand
+        Scratch memory for some tiles, [tile][b].
+    value : Operand
+        Likewise, for x.
+    mask : Operand
+        Scratch memory for a mask.
+    most : int
+        Tiles that the scratch memory holds.
+    maps : bool
+        Tell which rows of weights the changes need.
+    """
+
+    def __init__(
+        self,
+        emitter: Emitter,
+        network: NetworkMap,
+        layer: LayerArrays,
+        vectors: list[Operand],
+        value: Operand,
+        mask: Operand,
+        most: int,
+        maps: bool,
+    ):
+        self._emitter, self._network = emitter, network
+        self._sender = Sender(emitter, network, layer, layer.sent_x, vectors, maps)
+        self._value, self._mask = value, mask if network.mask else None
+        batch, tiles = network.batch, spans(layer.sent_x.share.tiles, most)
+        self._parts = [Tiles(tile, span, batch.size_of(tile)) for tile in range(batch.count) for span in tiles]
+
+    def begin(self) -> None:
+        """Append what comes before the first step."""
+        self._advance(-1)
+
+    def during(self, step: int) -> None:
+        """Append what is to be done while a step runs."""
+        self._advance(step)
+
+    def kind(self, step: int) -> tuple[bool, bool]:
+        """Tell in what :meth:`during` differs from step to step, but for the last step."""
+        return self._sender.sends_changes(step + 1), self._sender.sends_changes(step + 2)
+
+    def _advance(self, step: int) -> None:
+        """Hold what is sent up to the step after one, and send the changes of the second after it."""
+        if step + 1 == self._network.steps:
+            return
+        for part in self._parts:
+            self._sender.hold(step + 1, part, self._value)
+            if self._sender.sends_changes(step + 2):
+                self._sender.load_value(step + 2, part, self._value)
+                if self._mask:
+                    place = self._network.mask.part(step + 2, part.batch_tile)
+                    self._emitter.load(self._mask, place, Traffic.ACTIVATIONS, 1, part.size)
+                self._sender.send(step + 2, part, self._value, self._mask)

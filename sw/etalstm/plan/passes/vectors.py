@@ -1,0 +1,79 @@
+"""A cell's named vectors in the scratch memory, and the operations that its declaration has on them."""
+
+from etalstm.network.cells.cell import Array
+from etalstm.network.cells.operation import CONDITIONAL, Operation
+from etalstm.plan.memory.operands import Operand, Parameter, Scratch
+from etalstm.plan.program.emit import Emitter
+from etalstm_hw import contract
+from etalstm_hw.contract import VectorOp
+
+ONE = Parameter(contract.PARAMETER_ONE)
+ZERO = Parameter(contract.PARAMETER_ZERO)
+MINUS_ZERO = Parameter(contract.PARAMETER_MINUS_ZERO)
+_CONSTANTS = {"0": ZERO, "-0": MINUS_ZERO, "1": ONE}
+
+
+class Vectors:
+    """The vectors of one phase: an array of n vectors lies as [tile][n][b], for any number of tiles and sequences.
+
+    Parameters
+    ----------
+    emitter : Emitter
+    scratch : Scratch
+    most : int
+        Tiles of units, times sequences, that are worked on at a time.
+    """
+
+    def __init__(self, emitter: Emitter, scratch: Scratch, most: int):
+        self._emitter, self._scratch, self._most = emitter, scratch, most
+        self._places: dict[str, tuple[Operand, int, Array]] = {}
+
+    def take(self, layout: tuple[Array, ...]) -> None:
+        """Reserve scratch memory for some arrays.
+
+        Raises
+        ------
+        PlanError
+            If it is full.
+        """
+        for array in layout:
+            base = self._scratch.take(", ".join(column[0] for column in array), len(array) * self._most)
+            for number, column in enumerate(array):
+                self._places |= {name: (base, number, array) for name in column}
+
+    def array(self, name: str) -> Operand:
+        """Give the vectors of the whole array that a name is in, as they lie."""
+        return self._places[name][0]
+
+    def operand(self, name: str, size: int) -> Operand:
+        """Give the vectors of a name, `size` of each tile in the inner loop, tiles in the outer one."""
+        base, number, array = self._places[name]
+        return base.at(number * size, outer=len(array) * size)
+
+    def run(
+        self, operations: tuple[Operation, ...], tiles: int, size: int, elsewhere: dict[str, Operand | Parameter]
+    ) -> None:
+        """Emit operations; names of `elsewhere` are operands that lie in the queue or are parameters.
+
+        An operation that writes only some elements keeps the others. So they are set to +0 first.
+        """
+        given, each = elsewhere | _CONSTANTS, {"outer": tiles, "inner": size}
+        for operation in operations:
+            operands = [given.get(name) or self.operand(name, size) for name in operation.operands]
+            d = self.operand(operation.d, size)
+            if operation.op in CONDITIONAL:
+                self._emitter.vector(VectorOp.MULTIPLY, d, ZERO, ZERO, **each)
+            self._emitter.vector(operation.op, d, *operands, **each)
+
+    def select_zero(self, mask: Operand, names: tuple[str, ...], tiles: int, size: int) -> None:
+        """Emit +0 for the sequences whose mask is 0: an array of which all vectors are named is done at once."""
+        done = set()
+        for name in names:
+            base, _, array = self._places[name]
+            whole = all(set(column) & set(names) for column in array)
+            if whole and base in done:
+                continue
+            done.add(base)
+            values = base.at(0, outer=size) if whole else self.operand(name, size)
+            count = len(array) * tiles if whole else tiles
+            self._emitter.vector(VectorOp.SELECT_ZERO, values, mask.at(0, outer=0), ZERO, outer=count, inner=size)

@@ -1,0 +1,204 @@
+"""Which weights are in the weight memory when: all of a pass at once, or block runs that alternate two halves."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
+
+from etalstm.errors import PlanError
+from etalstm.plan.memory.memory_map import Array
+from etalstm.plan.memory.operands import Operand, Place, RowMap
+from etalstm.plan.memory.tiling import Share
+from etalstm.plan.program.emit import MOST_COUNTED, Emitter
+from etalstm_hw.config import Config
+from etalstm_hw.contract import Memory, Traffic
+
+
+@dataclass(frozen=True)
+class Run:
+    """Consecutive blocks of a broadcast array, and the rows of weights that belong to them.
+
+    Members
+    -------
+    first_block, blocks : int
+        In the order (channel, tile).
+    first_row, rows : int
+        Rows of the weights' array: one for each element of the blocks.
+    """
+
+    first_block: int
+    blocks: int
+    first_row: int
+    rows: int
+
+
+@cache
+def runs(share: Share, elements_per_unit: int, most_rows: int) -> list[Run]:
+    """Cut all blocks of a share into runs of at most `most_rows` rows of weights.
+
+    Raises
+    ------
+    PlanError
+        If one block alone has more.
+    """
+    result, first_block, first_row, row = [], 0, 0, 0
+    total = share.channels * share.tiles
+    for block in range(total):
+        rows = share.lanes_of(block % share.tiles) * elements_per_unit
+        if rows > most_rows:
+            raise PlanError(f"a block's {rows} rows of weights do not fit half of the weight memory ({most_rows} rows)")
+        if row + rows - first_row > most_rows:
+            result.append(Run(first_block, block - first_block, first_row, row - first_row))
+            first_block, first_row = block, row
+        row += rows
+    result.append(Run(first_block, total - first_block, first_row, row - first_row))
+    return result
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Rows of weights that a pass reads: some of an array that has groups one after the other, rows of vectors in each.
+
+    Members
+    -------
+    array : Array
+    groups : tuple of int
+        Vectors of a row of each group.
+    height : int
+        Rows of every group in the array.
+    rows : range
+        Those that are read.
+    """
+
+    array: Array
+    groups: tuple[int, ...]
+    height: int
+    rows: range
+
+    @classmethod
+    def whole(cls, array: Array, groups: Iterable[int], height: int) -> "Matrix":
+        """Take all rows."""
+        return cls(array, tuple(groups), height, range(height))
+
+    @property
+    def row_vectors(self) -> int:
+        """Vectors of a row, all groups together."""
+        return sum(self.groups)
+
+    @property
+    def vectors(self) -> int:
+        """Vectors that are read."""
+        return self.row_vectors * len(self.rows)
+
+    def place(self, group: int, row: int) -> Place:
+        """Where a row of a group lies in the array."""
+        return Place(self.array, self.height * sum(self.groups[:group]) + row * self.groups[group])
+
+    def vector(self, group: int, row: int) -> int:
+        """Count the vectors that come before a row of a group, of those that are read."""
+        return len(self.rows) * sum(self.groups[:group]) + (row - self.rows.start) * self.groups[group]
+
+
+def staying(config: Config, sizes: Sequence[int], row_vectors: int) -> list[bool]:
+    """Tell which of some matrices stay in the weight memory: all if they fit, else the first that leave enough.
+
+    The rows of the others are loaded again for each use. They alternate two halves of what is left. That is at least
+    half of the memory, and room for two blocks.
+
+    Parameters
+    ----------
+    config : Config
+    sizes : sequence of int
+        Vectors of each matrix.
+    row_vectors : int
+        Vectors of a row of a group at most.
+    """
+    if sum(sizes) <= config.weight_depth:
+        return [True] * len(sizes)
+    least, left, stays = max(config.weight_depth // 2, 2 * config.lanes * row_vectors), config.weight_depth, []
+    for size in sizes:
+        stays.append(left - size >= least)
+        left -= size * stays[-1]
+    return stays
+
+
+class WeightStore:
+    """Brings rows of matrices to the weight memory: once if they stay there, else again for each use.
+
+    Parameters
+    ----------
+    config : Config
+    emitter : Emitter
+    matrices : sequence of Matrix
+        See :func:`staying`.
+    first : int
+        Where the weight memory that the store has begins; it has `config.weight_depth` vectors.
+    """
+
+    def __init__(self, config: Config, emitter: Emitter, matrices: Sequence[Matrix], first: int = 0):
+        self._emitter, self._vector_beats = emitter, config.vector_beats
+        stays = staying(config, [matrix.vectors for matrix in matrices], max(max(m.groups) for m in matrices))
+        resident = [matrix for matrix, stay in zip(matrices, stays, strict=True) if stay]
+        *firsts, self._alternate = accumulate((matrix.vectors for matrix in resident), initial=first)
+        self._firsts = dict(zip(resident, firsts, strict=True))
+        self._half = (first + config.weight_depth - self._alternate) // 2
+        self._loaded: set[tuple[Matrix, int, int]] = set()
+        self._turn = 0
+
+    def runs(self, matrix: Matrix, share: Share, elements_per_unit: int, group: int) -> list[Run]:
+        """Runs of a broadcast array whose weights are brought together."""
+        most = len(matrix.rows) if matrix in self._firsts else self._half // matrix.groups[group]
+        return runs(share, elements_per_unit, min(most, MOST_COUNTED))
+
+    def bring(
+        self,
+        matrix: Matrix,
+        group: int,
+        run: Run,
+        row_offset: int = 0,
+        needed: RowMap | None = None,
+        whole_beats: int = 0,
+    ) -> Operand:
+        """Have the weights of a run in the weight memory.
+
+        Parameters
+        ----------
+        matrix : Matrix
+        group : int
+        run : Run
+        row_offset : int
+            Rows of the group that come before the broadcast array's first.
+        needed : RowMap, optional
+            If weights are brought again for each use, the rows that this one needs, of the broadcast array.
+        whole_beats : int
+            Bring so many beats at least whether they are needed or not: while the map is not known yet.
+        """
+        row = row_offset + run.first_row
+        if matrix in self._firsts:
+            to = Operand(Memory.WEIGHTS, self._firsts[matrix] + matrix.vector(group, row))
+            if (matrix, group, row) in self._loaded:
+                return to
+            self._loaded.add((matrix, group, row))
+        else:
+            to = Operand(Memory.WEIGHTS, self._alternate + self._half * (self._turn % 2))
+            self._turn += 1
+        self._load(to, matrix.place(group, row), run, matrix.groups[group], needed, whole_beats)
+        return to
+
+    def _load(self, to, place, run, of_row, needed, whole_beats):
+        """Load a run's first blocks whole, all if nothing is known of what is needed, and of the others what is."""
+        whole, blocks = run.rows, run.blocks
+        if needed is not None:
+            whole = blocks = 0
+            while whole * of_row * self._vector_beats < whole_beats and blocks < run.blocks:
+                whole += needed.gates * needed.share.lanes_of((run.first_block + blocks) % needed.share.tiles)
+                blocks += 1
+
+        def part(first, rows):
+            return to.at(first * of_row, outer=of_row), place.at(first * of_row), Traffic.WEIGHTS, rows, of_row
+
+        if whole:
+            self._emitter.load(*part(0, whole))
+        if blocks < run.blocks:
+            rest = part(whole, run.rows - whole)
+            self._emitter.load_rows(*rest, first_block=run.first_block + blocks, needed=needed)

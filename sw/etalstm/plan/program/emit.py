@@ -1,0 +1,336 @@
+"""Instructions in the planner's words: arrays and operands instead of fields."""
+
+from collections.abc import Callable, Iterator
+from functools import cache
+
+from etalstm.errors import PlanError
+from etalstm.plan.memory.memory_map import Array
+from etalstm.plan.memory.operands import Log, Operand, Parameter, Part, Place, RowMap
+from etalstm.plan.memory.tiling import Share
+from etalstm.plan.program.program import Program
+from etalstm.plan.program.tracker import VectorSet
+from etalstm_hw.config import Config
+from etalstm_hw.contract import COUNT_BITS, Memory, Opcode, Source, Start, Traffic, VectorOp
+
+MOST_COUNTED = (1 << COUNT_BITS) - 1  # runs of a transfer's outer loop, and vectors of its inner one
+
+
+class Emitter:
+    """Appends instructions to a program and tracks which parts of the lane memories they touch.
+
+    Parameters
+    ----------
+    config : Config
+    program : Program
+    """
+
+    def __init__(self, config: Config, program: Program):
+        self._config = config
+        self._program = program
+        depths = {
+            Memory.WEIGHTS: config.weight_depth,
+            Memory.SCRATCH: config.scratch_depth,
+            Memory.BIAS: config.bias_depth,
+            Memory.QUEUE: config.queue_depth,
+        }
+        self._depths = depths
+        self._known: dict[tuple, VectorSet] = {}
+
+    def loop(self, turns: int, emit_turn: Callable[[int], None], period: int = 1) -> None:
+        """Append a loop: see :meth:`etalstm.plan.program.program.Program.loop`."""
+        self._program.loop(turns, emit_turn, period)
+
+    def join_parts(self) -> None:
+        """Let what follows name other parts of arrays: see :meth:`etalstm.plan.program.program.Program.join_parts`."""
+        self._program.join_parts()
+
+    def load(
+        self,
+        to: Operand,
+        source: Place,
+        kind: Traffic,
+        outer: int,
+        inner: int,
+        *,
+        group: int | None = None,
+        group_stride: int = 0,
+    ) -> None:
+        """Copy outer·inner contiguous vectors of an array into a lane memory; with `group`, of that group's array.
+
+        With `group_stride` they begin so many vectors later in each group of channels than in the group before.
+        """
+        fields = {} if group is None else {"group": group + 1, "everyone": 1}
+        if group_stride:
+            fields["group_stride"] = group_stride * self._config.vector_beats
+        for part in _parts(to, source, outer, inner):
+            self._transfer(Opcode.LOAD, part[0], part[1], kind, *part[2:], **fields)
+
+    def load_rows(
+        self, to: Operand, source: Place, kind: Traffic, outer: int, inner: int, *, first_block: int, needed: RowMap
+    ) -> None:
+        """Copy those of `outer` rows, the first of which are of block `first_block`, that are needed."""
+        channel, tile = divmod(first_block, needed.share.tiles)
+        self._transfer(
+            Opcode.LOAD_ROWS, to, source, kind, outer, inner,
+            also_reads=needed.place.resource, map=self._beat(needed.place),
+            channel=channel, tile=tile, tiles_per_channel=needed.share.tiles,
+            lanes=needed.share.lanes_of(0), last_lanes=needed.share.lanes_of(needed.share.tiles - 1),
+            single=needed.gates == 1,
+        )  # fmt: skip
+
+    def store(
+        self, source: Operand, to: Place, kind: Traffic, outer: int, inner: int, *, made_of: Array | None = None
+    ) -> None:
+        """Copy vectors of the scratch memory or the queue to outer·inner contiguous vectors of an array.
+
+        An array that groups exchange is overwritten only after every channel has stored what it computed from the old
+        content. `made_of` is the array that the stored values were computed from.
+        """
+        also_reads, fields = (_used(to.array), {"everyone": 1}) if to.array.exchanged else (None, {})
+        also_writes = _used(made_of) if made_of and made_of.exchanged else None
+        for part in _parts(source, to, outer, inner):
+            self._transfer(
+                Opcode.STORE, part[0], part[1], kind, *part[2:], also_reads=also_reads, also_writes=also_writes,
+                **fields,
+            )  # fmt: skip
+
+    def compress(
+        self,
+        source: Operand,
+        index: Place,
+        log: Log,
+        kind: Traffic,
+        threshold: int,
+        bf16: bool,
+        outer: int,
+        inner: int,
+        *,
+        alone: bool = False,
+    ) -> None:
+        """Append vectors of the scratch memory to a log as one compressed stream; its index goes to `index`.
+
+        Elements below parameter `threshold` are dropped; with `bf16` the others are rounded. The program's first
+        stream in a log begins it anew, and how far the log is filled is noted. A stream that is `alone` begins a log
+        that has room for it in the worst case.
+        """
+        first = alone or log not in self._program.ends
+        if not alone:
+            self._program.ends[log] = index
+        self._transfer(
+            Opcode.STORE, source, index, kind, outer, inner,
+            compressed=1, bf16=bf16, threshold=threshold, first=first, log=log.number,
+            start=self._beat(Place(log.array, 0)), end=self._beat(Place(log.array, log.array.vectors)),
+        )  # fmt: skip
+
+    def decompress(self, to: Operand, index: Place, kind: Traffic, bf16: bool, *, outer: int, inner: int) -> None:
+        """Read the stream whose index is at `index` into the scratch memory."""
+        self._transfer(Opcode.LOAD, to, index, kind, outer, inner, compressed=1, bf16=bf16)
+
+    def vector(
+        self,
+        op: VectorOp,
+        d: Operand,
+        a: Operand | Parameter,
+        b: Operand | Parameter | None = None,
+        *,
+        outer: int = 1,
+        inner: int,
+        serial: bool = False,
+    ) -> None:
+        """Run an element-wise operation; `serial` makes each outer iteration see the results of the one before."""
+        fields, reads = {}, []
+        for name, operand in (("a", a), ("b", b)):
+            match operand:
+                case Parameter(number):
+                    fields |= {f"{name}_source": Source.PARAMETER, name: number}
+                case Operand():
+                    source = Source.QUEUE if operand.memory == Memory.QUEUE else Source.SCRATCH
+                    fields |= {
+                        f"{name}_source": source,
+                        name: operand.address,
+                        f"{name}_outer": operand.outer,
+                        f"{name}_inner": operand.inner,
+                    }
+                    reads.append(self._touched(operand, outer, inner))
+        self._program.emit(
+            Opcode.VECTOR,
+            reads=reads,
+            writes=[self._touched(d, outer, inner)],
+            op=op,
+            d=d.address,
+            d_outer=d.outer,
+            d_inner=d.inner,
+            outer=outer,
+            inner=inner,
+            serial=serial,
+            **fields,
+        )
+
+    def cast(
+        self,
+        place: Place,
+        share: Share,
+        kind: Traffic,
+        *,
+        compressed: bool = False,
+        first_block: int,
+        blocks: int,
+        gates: int,
+        batch: int,
+        tiles: int,
+        start: bool,
+        finish: bool,
+        first_sum: int = 0,
+        rows: range | None = None,
+        narrow: bool = False,
+    ) -> None:
+        """Broadcast blocks of an array: by rows, or with `rows` (a range of lanes of one block) by batch.
+
+        With `compressed` the blocks are streams, and `place` has the index of the first tile's. CASTs from one `start`
+        to its `finish` may each have sums of their own, `first_sum` is the number of a CAST's first one. With `narrow`
+        a vector of the weights holds two tiles.
+        """
+        channel, tile = divmod(first_block, share.tiles)
+        lanes = {"lanes": share.lanes_of(0), "last_lanes": share.lanes_of(share.tiles - 1)}
+        if rows is not None:
+            lanes = {"lane": rows.start, "lanes": len(rows), "last_lanes": len(rows), "batch_outer": 1}
+        self._program.emit(
+            Opcode.CAST,
+            reads=[place.resource],
+            address=self._beat(place),
+            kind=kind,
+            compressed=compressed,
+            channel=channel,
+            tile=tile,
+            tiles_per_channel=share.tiles,
+            blocks=blocks,
+            gates=gates,
+            batch=batch,
+            tiles=tiles,
+            first_sum=first_sum,
+            start=start,
+            finish=finish,
+            narrow=narrow,
+            **lanes,
+        )
+
+    def mac(
+        self,
+        weights: Operand,
+        weight_vectors: int,
+        queue: Operand,
+        sums: int,
+        tiles: int,
+        *,
+        bias: Operand | None = None,
+        backward: bool = False,
+    ) -> None:
+        """Accumulate the scalars of the CAST before: `sums` partial sums, from `weight_vectors` weights.
+
+        `backward` tells the products of the backward pass, Wᵀδ and dW, from those of the forward pass.
+        """
+        reads = [self._touched(weights, 1, weight_vectors)]
+        if bias is not None:
+            reads.append(self._touched(bias, 1, tiles))
+        self._program.emit(
+            Opcode.MAC,
+            reads=reads,
+            writes=[self._touched(queue, 1, sums)],
+            weights=weights.address,
+            queue=queue.address,
+            bias=bias.address if bias else 0,
+            tiles=tiles,
+            start=Start.BIAS if bias else Start.NOTHING,
+            backward=backward,
+        )
+
+    def transpose(
+        self,
+        source: Operand,
+        to: Place,
+        *,
+        gates: int,
+        target: int,
+        beat: int,
+        rows: int,
+        lanes: int,
+        outer_beats: int,
+        lane_beats: int,
+        channel_beats: int,
+    ) -> None:
+        """Write the gates' squares of one column tile into the row copy that channel `target` owns."""
+        self._program.emit(
+            Opcode.TRANSPOSE,
+            reads=[self._touched(source, gates, rows)],
+            address=self._beat(to) + beat,
+            kind=Traffic.WEIGHTS,
+            target=target,
+            lane_address=source.address,
+            outer=gates,
+            outer_stride=source.outer,
+            inner_stride=source.inner,
+            rows=rows,
+            lanes=lanes,
+            outer_beats=outer_beats,
+            lane_beats=lane_beats,
+            channel_beats=channel_beats,
+        )
+
+    def _transfer(self, opcode, lane, place, kind, outer, inner, also_reads=None, also_writes=None, **fields):
+        lane_resource, place_resource = self._touched(lane, outer, inner), place.resource
+        loads = opcode != Opcode.STORE
+        self._program.emit(
+            opcode,
+            reads=[place_resource if loads else lane_resource] + ([also_reads] if also_reads else []),
+            writes=[lane_resource if loads else place_resource] + ([also_writes] if also_writes else []),
+            address=self._beat(place),
+            kind=kind,
+            memory=lane.memory,
+            lane_address=lane.address,
+            outer=outer,
+            inner=inner,
+            outer_stride=lane.outer,
+            inner_stride=lane.inner,
+            **fields,
+        )
+
+    def _beat(self, place: Place) -> int:
+        return (place.array.first + place.vector) * self._config.vector_beats
+
+    def _touched(self, operand: Operand, outer: int, inner: int) -> VectorSet:
+        """Give the vectors that an operand's loops run through."""
+        key = operand, outer, inner
+        if key not in self._known:
+            last = operand.address + (outer - 1) * operand.outer + (inner - 1) * operand.inner
+            if last >= self._depths[operand.memory]:
+                raise PlanError(f"{operand} reaches {last}, its memory has {self._depths[operand.memory]} vectors")
+            self._known[key] = self._program.vectors(operand.memory, _mask(operand, outer, inner))
+        return self._known[key]
+
+
+def _used(array: Array) -> Part:
+    """Name what every STORE writes that stores what was made of an array."""
+    return Part(f"{array.name} used")
+
+
+@cache
+def _mask(operand: Operand, outer: int, inner: int) -> int:
+    """Give a bit for each vector that two nested loops run through."""
+    run = sum(1 << n * operand.inner for n in range(inner)) if operand.inner else 1
+    mask = 0
+    for n in range(outer if operand.outer else 1):
+        mask |= run << n * operand.outer
+    return mask << operand.address
+
+
+def _parts(lane: Operand, place: Place, outer: int, inner: int) -> Iterator[tuple[Operand, Place, int, int]]:
+    """Cut a transfer into parts whose counts fit an instruction."""
+    if inner > MOST_COUNTED and outer > 1:
+        for n in range(outer):
+            yield from _parts(lane.at(n * lane.outer), place.at(n * inner), 1, inner)
+        return
+    step, most = (lane.outer, outer) if outer > 1 else (lane.inner, inner)
+    for first in range(0, most, MOST_COUNTED):
+        count = min(MOST_COUNTED, most - first)
+        counts = (count, inner) if outer > 1 else (1, count)
+        yield lane.at(first * step), place.at(first * (inner if outer > 1 else 1)), *counts

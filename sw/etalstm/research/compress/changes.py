@@ -1,0 +1,139 @@
+"""The changes that rounds begin with."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from etalstm.research.compress import steps
+from etalstm.research.compress.checkpoint import Position
+from etalstm.research.compress.learner import Learner
+from etalstm.research.compress.network import INPUTS, MaskedNetwork, Sizes
+from etalstm.research.compress.search import Guides, grown_counts, next_attempt
+from etalstm.research.compress.settings import ALL, DENSE, GROW_UNITS, GROW_WEIGHTS, PRUNE_UNITS, Settings
+from etalstm.research.compress.structure import Dimension
+
+LEAST_RATIO = 0.02  # of weight pruning: below it a round costs more than it saves
+
+Cycles = Callable[[Sizes], int | None]
+"""Cycles of an iteration of the LSTMs of a model of some sizes; None if the machine cannot hold it."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a run is guided by and measured with, beside its settings.
+
+    Members
+    -------
+    guides : Guides
+    cycles : callable       see :data:`Cycles`
+    digest : int            of the configuration whose cycles count
+    """
+
+    guides: Guides
+    cycles: Cycles
+    digest: int
+
+
+class Changes:
+    """Makes changes of a network.
+
+    Parameters
+    ----------
+    settings : Settings
+    learner : Learner
+        With the network.
+    target : Target
+    batches : sequence
+        Of an epoch of training; the first ones give the gradients that say what grows.
+    """
+
+    def __init__(self, settings: Settings, learner: Learner, target: Target, batches: Sequence[Any]):
+        self._settings, self._learner, self._guides = settings, learner, target.guides
+        self._cycles = target.cycles
+        self._batches = batches[: settings.gradient_batches]
+
+    @property
+    def _model(self) -> MaskedNetwork:
+        return self._learner.model
+
+    def make(self, phase: str, position: Position) -> dict | str:
+        """Make the change of a round.
+
+        Parameters
+        ----------
+        phase : str
+        position : Position
+
+        Returns
+        -------
+        dict or str
+            What changes in the position; or, if there is nothing to do, why.
+        """
+        if phase in (DENSE, GROW_WEIGHTS):
+            return self._fresh(phase) if position.round == 0 else "trained"
+        if phase == GROW_UNITS:
+            return self._grow_units() if position.round == 0 else "grown"
+        if position.round >= self._settings.rounds:
+            return f"{position.round} rounds were made"
+        return self._prune_units(position) if phase == PRUNE_UNITS else self._prune_weights(position)
+
+    def _fresh(self, phase: str) -> dict:
+        """Draw new weights; for growing them keep a share."""
+        ours, settings = self._model, self._settings
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(settings.seed)
+            ours.draw()
+        if phase == GROW_WEIGHTS:
+            generator = torch.Generator().manual_seed(settings.seed)
+            steps.sparse_seed([mask for mask, _ in ours.matrices()], settings.density, generator)
+        return {}
+
+    def grow_weights(self) -> int:
+        """Wake masked weights of the LSTMs by their gradients; give their number."""
+        self._learner.gradients(self._batches, ())
+        return steps.grow_weights(self._model.matrices(), self._settings.growth)
+
+    def _prune_units(self, position: Position) -> dict | str:
+        dimensions = self._model.dimensions
+        counts = [dimension.count for dimension in dimensions]
+        guides = self._guides.of(dimensions) if self._settings.guided == ALL else [None] * len(counts)
+        attempt = next_attempt(counts, position.ratio or self._settings.unit_ratio, position.failed, guides)
+        if attempt is None:
+            return "nothing smaller keeps the accuracy"
+        for dimension, count in zip(dimensions, attempt.counts, strict=True):
+            steps.prune(dimension, count)
+        return {"ratio": attempt.ratio, "failed": None}
+
+    def _grow_units(self) -> dict | str:
+        dimensions = self._model.dimensions
+        wanted = self._wanted(dimensions)
+        if wanted == [dimension.count for dimension in dimensions]:
+            return "no layer has a larger size to grow to"
+        if self._cycles(self._model.sizes_of(wanted)) is None:
+            return f"the larger network does not fit preset {self._settings.preset}"
+        self._learner.gradients(self._batches, dimensions)
+        for dimension, count in zip(dimensions, wanted, strict=True):
+            steps.grow(dimension, count, self._settings.retrain_rate)
+        return {}
+
+    def _wanted(self, dimensions: Sequence[Dimension]) -> list[int]:
+        """Give the elements of each dimension after growth."""
+        counts = [dimension.count for dimension in dimensions]
+        if self._settings.grow_to is None:
+            sizes = [len(dimension.kept) for dimension in dimensions]
+            return list(grown_counts(counts, sizes, self._guides.of(dimensions)))
+        named = zip(counts, dimensions, strict=True)
+        return [count if one.name == INPUTS else max(count, self._settings.grow_to) for count, one in named]
+
+    def _prune_weights(self, position: Position) -> dict | str:
+        ratio = position.ratio or self._settings.weight_ratio
+        if ratio < LEAST_RATIO:
+            return "nothing smaller keeps the accuracy"
+        if not steps.prune_weights(self._model.matrices(), ratio):
+            return "every weight that is left is needed"
+        for dimension in self._model.dimensions:
+            if dimension.name != INPUTS and self._guides.units is None:  # a guided size stays at its point
+                steps.drop_empty(dimension)
+        return {"ratio": ratio}

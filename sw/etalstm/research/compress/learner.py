@@ -1,0 +1,94 @@
+"""Trains and scores a network: iterations, scores, gradients that say what grows."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from etalstm.nn.iteration import iterate
+from etalstm.research.compress.masks import probing
+from etalstm.research.compress.network import MaskedNetwork, States
+from etalstm.research.compress.structure import Dimension
+
+
+class Learner:
+    """A model, its optimizer, and the states of its sequences.
+
+    Parameters
+    ----------
+    model : MaskedNetwork
+    clip : float
+        Largest norm of the gradient.
+    seed : int
+        Dropout draws from it and from the number of the iteration.
+
+    Members
+    -------
+    states : list
+        Of each layer, as the last iteration left them; None at the beginning of sequences.
+    """
+
+    def __init__(self, model: MaskedNetwork, clip: float, seed: int):
+        self.model, self._clip, self._seed = model, clip, seed
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what the optimizer remembers, and begin the sequences."""
+        self.optimizer = torch.optim.Adam(self.model.parameters())
+        self.rewind()
+
+    def rewind(self) -> None:
+        """Begin the sequences."""
+        self.states: States = self.model.no_states()
+
+    def iterate(self, batch: Any, number: int, rate: float) -> tuple[float, float]:
+        """Take a step of Adam; give the loss, and the norm of the gradient.
+
+        Raises
+        ------
+        DivergedError
+            If one of them is not finite; no weight has changed then.
+        """
+        states = None
+
+        def loss_of() -> Tensor:
+            nonlocal states
+            loss, states = self.model.loss(batch, self.states)
+            return loss
+
+        figures = iterate(self.model, self.optimizer, loss_of, rate, self._clip, self._seed, number)
+        self.states = _detached(states)
+        return figures
+
+    def score(self, batches: Sequence[Any]) -> float:
+        """Give what the network is judged by, over the batches of a split."""
+        self.model.eval()
+        with torch.no_grad():
+            return self.model.score(batches)
+
+    def gradients(self, batches: Sequence[Any], dimensions: Sequence[Dimension]) -> None:
+        """Leave the mean gradient over batches in the weights, the masked ones included.
+
+        Parameters
+        ----------
+        batches : sequence
+        dimensions : sequence of Dimension
+            Removed elements of these get gradients, too.
+        """
+        self.model.eval()
+        self.model.zero_grad()
+        states = self.model.no_states()
+        with ExitStack() as stack:
+            stack.enter_context(probing(self.model))
+            for dimension in dimensions:
+                stack.enter_context(dimension.readers_open())
+            for batch in batches:
+                loss, states = self.model.loss(batch, states)
+                (loss / len(batches)).backward()
+                states = _detached(states)
+
+
+def _detached(states: States) -> States:
+    return [None if state is None else tuple(tensor.detach() for tensor in state) for state in states]

@@ -1,0 +1,75 @@
+"""The file of the network that a run kept: small, without masks, with PyTorch's names.
+
+Tensors are those of the state dict of :class:`etalstm.research.compress.network.Network`: ``embedding.weight`` of a
+language model, ``layers.N.weight_ih_l0`` and so on of each layer, ``output.weight`` and ``output.bias``. The metadata
+say how to make the network. ``torch.nn.LSTM`` can load the tensors of a layer.
+"""
+
+from dataclasses import asdict
+from pathlib import Path
+
+from etalstm.device import Device
+from etalstm.errors import CheckpointError
+from etalstm.host.strict import check
+from etalstm.nn.moments import load_tensors
+from etalstm.research.compress.network import Network, Sizes
+from etalstm.research.compress.task import TASKS
+from etalstm.train.checkpoint import Part
+from etalstm.train.sealed import read_sealed, write_sealed
+
+KEY, FORMAT = "etalstm-network", 1
+
+
+class Description(Part):
+    """What makes the network, without its weights."""
+
+    format: int = FORMAT
+    task: str
+    dropout: float
+    outputs: int
+    inputs: int
+    units: list[int]
+    directions: int
+    cell: str
+
+
+def write_network(path: Path, network: Network, sizes: Sizes, task: str) -> None:
+    """Write a network without masks; at any moment the file is the old one or the new one, whole."""
+    described = {**asdict(sizes), "units": list(sizes.units)}
+    description = Description(task=task, dropout=network.dropout.p, **described)
+    tensors = {name: tensor.detach().contiguous().numpy() for name, tensor in network.state_dict().items()}
+    write_sealed(path, KEY, description.model_dump(), tensors)
+
+
+def load_network(path: Path | str, engine: str | Device = "golden") -> Network:
+    """Load the network that a run of ``eta-lstm compress`` kept, ``network.safetensors`` in its folder.
+
+    Parameters
+    ----------
+    path : Path
+    engine : str or Device
+        What computes the LSTMs, as in :class:`etalstm.nn.LSTM`; the run's own does not matter.
+
+    Returns
+    -------
+    LanguageModel or SpeechModel
+        In evaluation mode. It can be trained further.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is missing, damaged, or no such network; the message names the file, and what is wrong.
+    """
+    path = Path(path)
+    found, tensors = read_sealed(path, KEY, FORMAT, "network of eta-lstm compress")
+    described = check(Description, found, path, CheckpointError).model_dump(exclude={"format"})
+    task, dropout = described.pop("task"), described.pop("dropout")
+    if task not in TASKS:
+        raise CheckpointError(f"{path}: task must be {' or '.join(TASKS)}, got {task!r}")
+    try:
+        sizes = Sizes(**described | {"units": tuple(described["units"])})
+        network = TASKS[task].NETWORK.PLAIN(sizes, dropout, engine=engine)
+    except ValueError as error:
+        raise CheckpointError(f"{path}: {error}") from error
+    load_tensors(path, tensors, "", network.state_dict())
+    return network.eval()

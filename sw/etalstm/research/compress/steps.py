@@ -1,0 +1,180 @@
+"""The four steps that change a network: grow weights, prune units, grow units, prune weights.
+
+The source is Yin et al., "Hardware-Guided Symbiotic Training for Compact, Accurate, yet Execution-Efficient LSTM".
+Which reading of its listings is ours stands in docs/compress.md.
+"""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from etalstm.network.storage import check_share
+from etalstm.nn import HLSTM
+from etalstm.research.compress.masks import Mask
+from etalstm.research.compress.structure import Dimension
+
+
+def sparse_seed(masks: Iterable[Mask], density: float, generator: torch.Generator) -> None:
+    """Keep a random share of the elements of every matrix; biases are left as they are.
+
+    Raises
+    ------
+    ValueError
+        If the share is not above 0 and at most 1.
+    """
+    check_share("density", density)
+    for mask in masks:
+        if mask.elements.dim() == 2:
+            order = torch.rand(mask.elements.shape, generator=generator).flatten().argsort()
+            kept = torch.zeros(order.shape, dtype=torch.bool)
+            kept[order[: max(1, round(density * len(order)))]] = True
+            mask.set(elements=kept.reshape(mask.elements.shape))
+
+
+def grow_weights(masks: Iterable[tuple[Mask, nn.Parameter]], ratio: float) -> int:
+    """Wake the masked weights whose gradients are among the largest of their matrix. They begin as zero.
+
+    A masked element is woken if its row and column are kept, its gradient is not zero, and the gradient's magnitude is
+    at least that of number ``ratio · R · C`` of all R · C gradients of the matrix, the largest first.
+
+    Parameters
+    ----------
+    masks : iterable of (Mask, Parameter)
+        With gradients of a pass under :func:`etalstm.research.compress.masks.probing`.
+    ratio : float
+
+    Returns
+    -------
+    int
+        Weights that were woken.
+
+    Raises
+    ------
+    ValueError
+        If the ratio is not above 0 and at most 1, or a weight has no gradient.
+    """
+    check_share("growth ratio", ratio)
+    grown = 0
+    for mask, weight in masks:
+        if weight.grad is None:
+            raise ValueError(f"growing needs gradients, a weight of shape {tuple(weight.shape)} has none")
+        sizes = weight.grad.abs()
+        least = sizes.flatten().sort(descending=True).values[max(1, round(ratio * sizes.numel())) - 1]
+        woken = (sizes >= least) & (sizes > 0) & mask.structure & ~mask.elements
+        with torch.no_grad():
+            weight[woken] = 0.0
+        mask.set(elements=mask.elements | woken)
+        grown += int(woken.sum())
+    return grown
+
+
+def prune_weights(masks: Iterable[tuple[Mask, Tensor]], ratio: float) -> int:
+    """Mask the smallest kept weights of each matrix, and give their number.
+
+    Of n kept weights ``ratio · n`` go, rounded down: those with the smallest magnitudes. Of equal ones the first go.
+
+    Parameters
+    ----------
+    masks : iterable of (Mask, Tensor)
+        Masks with the weights that they stand for.
+    ratio : float
+
+    Raises
+    ------
+    ValueError
+        If the ratio is not above 0 and below 1.
+    """
+    if not 0 < ratio < 1:
+        raise ValueError(f"pruning ratio must be above 0 and below 1, got {ratio!r}")
+    pruned = 0
+    for mask, weight in masks:
+        places = mask.kept.flatten().nonzero()[:, 0]
+        smallest = weight.detach().flatten()[places].abs().argsort(stable=True)[: int(ratio * len(places))]
+        elements = mask.elements.flatten().clone()
+        elements[places[smallest]] = False
+        mask.set(elements=elements.reshape(mask.elements.shape))
+        pruned += len(smallest)
+    return pruned
+
+
+def prune(dimension: Dimension, count: int) -> None:
+    """Remove the elements with the smallest sums of magnitudes until `count` are left; of equal ones the first go.
+
+    The weights that make a removed element are set to zero. The weights that read the element stay stored: see
+    :func:`grow`.
+
+    Raises
+    ------
+    ValueError
+        If `count` is not from 1 to the number that is kept.
+    """
+    if not 1 <= count <= dimension.count:
+        raise ValueError(f"{dimension.name}: pruning must leave 1 to {dimension.count}, got {count}")
+    magnitudes = dimension.magnitudes().masked_fill(~dimension.kept, -1.0)
+    removed = magnitudes.argsort(stable=True)[: len(magnitudes) - count]
+    kept = torch.ones_like(dimension.kept)
+    kept[removed] = False
+    with torch.no_grad():
+        for side in dimension.makers:
+            side.stored[side.whole(~kept)] = 0.0
+    dimension.keep(kept)
+
+
+def grow(dimension: Dimension, count: int, learning_rate: float) -> None:
+    """Wake the removed elements with the largest sums of gradients until `count` are kept.
+
+    All weights that make a woken element are kept, whichever were masked before. They begin as a step of descent from
+    zero, ``-learning_rate · gradient``. The weights that read the element are those from before it was removed.
+
+    Parameters
+    ----------
+    dimension : Dimension
+        Its makers have gradients of a pass under :func:`etalstm.research.compress.masks.probing` and
+        :meth:`Dimension.readers_open`.
+    count : int
+    learning_rate : float
+
+    Raises
+    ------
+    ValueError
+        If there are fewer elements than `count`, or no more than that are kept already, there are no gradients, or the
+        dimension is of an H-LSTM.
+    """
+    size = len(dimension.kept)
+    if any(isinstance(side.module, HLSTM) for side in dimension.makers):
+        raise ValueError(f"{dimension.name}: units of an H-LSTM cannot grow, as ReLU has no gradient at 0")
+    if not dimension.count <= count <= size:
+        raise ValueError(f"{dimension.name}: growth must lead to {dimension.count} to {size}, got {count}")
+    if any(side.stored.grad is None for side in dimension.makers):
+        raise ValueError(f"{dimension.name}: growing needs gradients, there are none")
+    sums = sum(side.sums(side.stored.grad) for side in dimension.makers).masked_fill(dimension.kept, -1.0)
+    woken = torch.zeros_like(dimension.kept)
+    woken[sums.argsort(descending=True, stable=True)[: count - dimension.count]] = True
+    with torch.no_grad():
+        for side in dimension.makers:
+            of_woken = side.whole(woken)
+            side.stored[of_woken] = -learning_rate * side.stored.grad[of_woken]
+            side.mask.set(elements=side.mask.elements | of_woken)
+    dimension.keep(dimension.kept | woken)
+
+
+def drop_empty(dimension: Dimension) -> int:
+    """Remove elements that nothing makes any more, or that nobody reads; give their number.
+
+    An element goes if all its elements in the matrices that make it are masked, or all in those that read it. Biases do
+    not count. One element always stays.
+    """
+    made, read = (_weights_of(sides) for sides in (dimension.makers, dimension.readers))
+    kept = dimension.kept & (made > 0) & (read > 0)
+    if not kept.any():
+        kept = torch.zeros_like(kept).scatter(0, (made + read).argmax()[None], True)
+    dropped = dimension.count - int(kept.sum())
+    if dropped:
+        dimension.keep(kept)
+    return dropped
+
+
+def _weights_of(sides) -> Tensor:
+    """Count the kept weights of each element in matrices: (n,)."""
+    return sum(side.sums(side.mask.kept.float()) for side in sides if side.mask.elements.dim() == 2)

@@ -1,0 +1,127 @@
+"""Two layouts of a matrix product of a batch, and the choice between them by timing.
+
+``batch-major``
+    Y (B, N) = X (B, K) · Wᵀ: the numbers of one sequence lie together.
+``batch-minor``
+    Y (N, B) = W · X (K, B): the numbers that all sequences have of one unit lie together.
+
+Which one is faster depends on the sizes, the processor, PyTorch's version and its threads. So both are timed once for
+each shape on each machine. Results differ by the rounding of sums only. Source: EcoRNN (Zheng et al. 2018).
+"""
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from itertools import count
+
+import torch
+
+from etalstm.host.cache import cache_path
+from etalstm.host.turns import take_turns
+from etalstm.research.layouts.choices import Choices, Machine
+
+BATCH_MAJOR, BATCH_MINOR = "batch-major", "batch-minor"
+LAYOUTS = (BATCH_MAJOR, BATCH_MINOR)
+FORCE = "ETALSTM_LAYOUT"
+"""The environment variable that names the layout of all products, in the place of a choice."""
+
+BUDGET_S = 0.1  # of timing, for one shape; large shapes take longer, as each layout has eight turns at least
+TURNS, LEAST_ROUNDS = 2, 4  # a round has a turn in each direction; with fewer rounds other programs may decide
+CALLS = 2  # of a work in its turn, of which one counts: a single call has the best chance to be undisturbed
+_FORCED: ContextVar[str | None] = ContextVar("forced", default=None)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the faster layout of a product depends on, besides the machine.
+
+    Members
+    -------
+    outputs, inputs, batch : int
+        N, K, B.
+    dtype : torch.dtype
+    device : torch.device
+    """
+
+    outputs: int
+    inputs: int
+    batch: int
+    dtype: torch.dtype
+    device: torch.device
+
+    def __str__(self) -> str:
+        device = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else self.device.type
+        return f"{self.outputs} x {self.inputs} x {self.batch} {str(self.dtype).removeprefix('torch.')} {device}"
+
+
+_KNOWN: dict[tuple[Shape, int], str] = {}  # what this process has chosen, by shape and threads
+
+
+def chosen_layout(shape: Shape, work: Callable[[str], Callable[[], object]]) -> str:
+    """Give the layout of a product: the forced one, else the one that was faster on this machine.
+
+    Parameters
+    ----------
+    shape : Shape
+    work : callable
+        Makes, for a layout, the call that is timed. It is called only for a shape that was never timed here.
+
+    Raises
+    ------
+    ValueError
+        If the environment names a layout that there is not.
+    """
+    if _FORCED.get():
+        return _FORCED.get()
+    if os.environ.get(FORCE):
+        return check_layout(os.environ[FORCE], FORCE)
+    key = shape, torch.get_num_threads()
+    if key not in _KNOWN:
+        _KNOWN[key] = _stored_or_timed(shape, work)
+    return _KNOWN[key]
+
+
+def timed(works: Sequence[Callable[[], object]], budget_s: float = BUDGET_S) -> list[float]:
+    """Give the seconds of each work's fastest call. Works take turns for `budget_s` seconds; eight turns at least."""
+    ends, fastest = time.perf_counter() + budget_s, [float("inf")] * len(works)
+    for number in count(1):
+        seconds = take_turns(works, TURNS, CALLS).min(axis=1).tolist()
+        fastest = list(map(min, fastest, seconds))
+        if number >= LEAST_ROUNDS and time.perf_counter() >= ends:
+            return fastest
+
+
+def _stored_or_timed(shape: Shape, work: Callable[[str], Callable[[], object]]) -> str:
+    choices, name = Choices(cache_path(), Machine.here(), LAYOUTS), str(shape)
+    layout = choices.get(name)
+    if layout is None:
+        seconds = timed([work(layout) for layout in LAYOUTS])
+        layout = choices.put(name, min(zip(seconds, LAYOUTS, strict=True))[1])
+    return layout
+
+
+def check_layout(layout: str, name: str = "layout") -> str:
+    """Give a layout, or raise ``ValueError`` if there is no such layout."""
+    if layout not in LAYOUTS:
+        raise ValueError(f"{name} must be one of {', '.join(LAYOUTS)}, got {layout!r}")
+    return layout
+
+
+def check_budget(budget_s: float) -> None:
+    """Raise ``ValueError`` for seconds of a measurement that are below 0, or not finite."""
+    if not 0 <= budget_s < math.inf:
+        raise ValueError(f"seconds must be finite and at least 0, got {budget_s}")
+
+
+@contextmanager
+def forced(layout: str) -> Iterator[None]:
+    """Have every choice of this thread be `layout`; nothing is timed."""
+    token = _FORCED.set(check_layout(layout))
+    try:
+        yield
+    finally:
+        _FORCED.reset(token)

@@ -1,0 +1,160 @@
+"""The eight cases of the comparison, and what an iteration of each takes."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from etalstm.network.benchmarks import Benchmark
+from etalstm.research.paper import energy, gpu
+from etalstm.research.paper.densities import densities_of, stream_share
+from etalstm.research.paper.requests import BOARDS, DYNAMIC, ETA, ETA_PAPER, INFERENCE, STATIC, Measure, iteration
+from etalstm.research.paper.values import ASSUMED, CITED, CPU, MODELLED, Value, together
+
+CUDNN, FRAMEWORK = "cudnn", "framework"
+BASELINES = (CUDNN, FRAMEWORK)
+BASELINE, MS1, MS2, COMBINE = "baseline", "ms1", "ms2", "combine_ms"
+CASES = {
+    BASELINE: "GPU baseline",
+    MS1: "MS1 on the GPU",
+    MS2: "MS2 on the GPU",
+    COMBINE: "Combine-MS on the GPU",
+    INFERENCE: "LSTM-Inf",
+    STATIC: "Static-Arch",
+    DYNAMIC: "Dyn-Arch",
+    ETA_PAPER: "η-LSTM, MS1 and MS2",
+    ETA: "η-LSTM, all means",
+}
+ON_GPU = (BASELINE, MS1, MS2, COMBINE)
+ON_BOARDS = (INFERENCE, STATIC, DYNAMIC, ETA_PAPER, ETA)
+MOVED = ("weights", "activations", "intermediates", "deltas")
+
+DENSITIES = CPU + ASSUMED  # measured, on networks smaller than the benchmarks: that they carry over is assumed
+
+# What the source paper's ratios say of its baseline. Dyn-Arch has as many PEs as the GPU has units. It is 1.42 times as
+# fast. If all its PEs worked in every cycle, at the clock that we assume, the GPU would reach this many operations a
+# second. The paper's figures imply that number. Nobody has measured it.
+THEIR_PES, THEIR_DYNAMIC_SPEED, ASSUMED_CLOCK = 5120, 1.42, 250e6
+IMPLIED_OPERATIONS = 2 * THEIR_PES * ASSUMED_CLOCK / THEIR_DYNAMIC_SPEED
+
+
+@dataclass(frozen=True)
+class Row:
+    """An iteration of a benchmark in one case.
+
+    Members
+    -------
+    benchmark, case : str
+    boards : int
+        0 on the GPU.
+    baseline : str
+        On the GPU: which kind of GPU software it is a case of; else empty.
+    milliseconds, joules : Value
+    moved, footprint : dict from kind to Value
+        Bytes; of all boards together.
+    events : dict
+        What the energy is counted from.
+    fits : bool
+        The memory is large enough.
+    groups : int
+        Of channels, on a board.
+    speed, energy : dict from baseline to Value
+        The baseline's over this row's.
+    """
+
+    benchmark: str
+    case: str
+    boards: int
+    baseline: str
+    milliseconds: Value
+    joules: Value
+    moved: dict[str, Value]
+    footprint: dict[str, Value]
+    events: dict[str, float]
+    fits: bool = True
+    groups: int = 0
+    speed: dict[str, Value] = field(default_factory=dict)
+    energy: dict[str, Value] = field(default_factory=dict)
+
+
+def find_row(rows: Sequence[Row], benchmark: str, case: str, boards: int, baseline: str) -> Row:
+    """Look up a row."""
+    wanted = benchmark, case, boards, baseline
+    return next(row for row in rows if (row.benchmark, row.case, row.boards, row.baseline) == wanted)
+
+
+def rows_of(benchmark: Benchmark, roofline: gpu.Roofline, measure: Measure) -> list[Row]:
+    """Give all rows of a benchmark, with their ratios to both baselines."""
+    rows = [gpu_row(benchmark, case, kind, roofline) for kind in BASELINES for case in ON_GPU]
+    rows += [board_row(benchmark, case, boards, measure) for boards in BOARDS for case in ON_BOARDS]
+    return list(_with_ratios(rows))
+
+
+def work_of(benchmark: Benchmark, case: str) -> gpu.Work:
+    """Give what an iteration is on the GPU: MS1 moves and keeps less, MS2 has fewer cells with a backward pass."""
+    known = densities_of(benchmark.name)
+    kept, backward = {
+        BASELINE: (1.0, 1.0),
+        MS1: (stream_share(known.ms1.local), 1.0),
+        MS2: (1.0, known.ms2.backward),
+        COMBINE: (stream_share(known.ms2.local), known.ms2.backward),
+    }[case]
+    return gpu.Work(benchmark.network, benchmark.batch, benchmark.steps, kept, backward)
+
+
+def gpu_row(benchmark: Benchmark, case: str, kind: str, roofline: gpu.Roofline) -> Row:
+    """Model a case on the GPU.
+
+    MS1 and MS2 change the framework's time by the share by which they change that of tuned software.
+    """
+    work, whole = work_of(benchmark, case), work_of(benchmark, BASELINE)
+    seconds = roofline.seconds(work)
+    if kind == FRAMEWORK:
+        seconds *= gpu.operations(whole) / IMPLIED_OPERATIONS / roofline.seconds(whole)
+    how = MODELLED + CITED if kind == CUDNN else CITED + ASSUMED
+    how = how if case == BASELINE else together(how, DENSITIES)
+    events = {f"gpu_{kind}": seconds}
+    return Row(
+        benchmark.name, case, 0, kind, Value(1e3 * seconds, "ms", how), _joules(events, how),
+        _bytes(gpu.moved(work), together(MODELLED, how)), _bytes(gpu.footprint(work), together(MODELLED, how)), events,
+    )  # fmt: skip
+
+
+def board_row(benchmark: Benchmark, case: str, boards: int, measure: Measure) -> Row:
+    """Model a case on our machine; what boards exchange is assumed to take no time and no energy."""
+    found = iteration(benchmark, case, boards, measure)
+    skips = case in (ETA, ETA_PAPER)
+    how = together(MODELLED, DENSITIES if skips else "", ASSUMED if boards > 1 or not found["fits"] else "")
+    moved = {kind: found["bytes"][f"read_{kind}"] + found["bytes"][f"write_{kind}"] for kind in MOVED}
+    moved["program"] = found["bytes"]["program"]
+    seconds = found["milliseconds"] / 1e3
+    events = energy.machine_events(found["operations"], sum(moved.values()), seconds, boards)
+    return Row(
+        benchmark.name, case, boards, "", Value(found["milliseconds"], "ms", how), _joules(events, how),
+        _bytes({kind: boards * value for kind, value in moved.items()}, how),
+        _bytes({kind: boards * value for kind, value in found["footprint"].items()}, how), dict(events), found["fits"],
+        found["groups"],
+    )  # fmt: skip
+
+
+def _bytes(found: dict[str, float], how: str) -> dict[str, Value]:
+    return {kind: Value(value, "B", how) for kind, value in found.items()}
+
+
+def _joules(events: energy.Events, how: str) -> Value:
+    low, high = energy.band(energy.joules(events, energy.draw()))
+    return Value(energy.joules(events), "J", together(how, CITED, ASSUMED), low, high)
+
+
+def _with_ratios(rows: Sequence[Row]) -> Iterator[Row]:
+    """Set every row beside the baselines; a row of the GPU beside its own kind alone."""
+    draws = energy.draw()
+    bases = {row.baseline: row for row in rows if row.case == BASELINE}
+    for row in rows:
+        speed, ratio = {}, {}
+        for kind in [row.baseline] if row.baseline else BASELINES:
+            base = bases[kind]
+            how = together(base.milliseconds.how, row.milliseconds.how)
+            speed[kind] = Value(base.milliseconds.value / row.milliseconds.value, "1", how)
+            spread = energy.joules(base.events, draws) / energy.joules(row.events, draws)
+            value = base.joules.value / row.joules.value
+            ratio[kind] = Value(value, "1", together(how, CITED, ASSUMED), *energy.band(spread))
+        yield replace(row, speed=speed, energy=ratio)

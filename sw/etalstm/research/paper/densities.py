@@ -1,0 +1,88 @@
+"""What is not zero in training, by benchmark: measured in the studies under ``docs/density``, on the golden trainer."""
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from etalstm.network.storage import DENSE_TENSORS, KINDS
+from etalstm_hw.contract import STREAM_BLOCK
+
+PATH = Path(__file__).with_name("densities.json")
+SHARES = ("delta", "local", "inputs", "cells_skipped")
+"""What a chosen run says of what is not zero."""
+
+INSTEAD = {"eta": "ms1", "ms2": "ms1", "ms1": "dense"}
+"""Whose shares are taken for a use that no run of a study serves at the dense network's score."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What is left of a network's work and memory.
+
+    Members
+    -------
+    delta : float
+        Nonzero share of δ of all cells.
+    local : float
+        Nonzero share of the local gradients, in cells that are not skipped.
+    inputs : float
+        Share of x and h that is sent.
+    backward : float
+        Share of the cells that are not skipped.
+    """
+
+    delta: float
+    local: float
+    inputs: float
+    backward: float
+
+
+@dataclass(frozen=True)
+class Densities:
+    """Shares of a benchmark.
+
+    Members
+    -------
+    data : str
+        Data set that they were measured on.
+    own : bool
+        That is the benchmark's own data set; else the shares are assumed to be another's.
+    eta, ms1, ms2 : Shares
+        With all means, with small local gradients dropped and nothing else, and with skipped cells besides.
+    """
+
+    data: str
+    own: bool
+    eta: Shares
+    ms1: Shares
+    ms2: Shares
+
+
+@cache
+def sources() -> dict:
+    """Give the file as it is: for each data set the study's command, its runs with their seeds, and their means."""
+    return json.loads(PATH.read_text(encoding="utf-8"))
+
+
+def densities_of(benchmark: str) -> Densities:
+    """Give the shares of a benchmark; one without a study takes those that the file names for it."""
+    known = sources()
+    data = known["benchmarks"].get(benchmark, known["assumed"])
+    means = known["sets"][data]
+    return Densities(data, benchmark in known["benchmarks"], *(_shares(means, use) for use in ("eta", "ms1", "ms2")))
+
+
+def _shares(means: dict, use: str) -> Shares:
+    one = {"inputs": 1.0, "cells_skipped": 0.0} | _instead(means, use)
+    return Shares(one["delta"], one["local"], one["inputs"], 1 - one["cells_skipped"])
+
+
+def _instead(means: dict, use: str) -> dict:
+    """Give what is known for a use, or for the one that stands in for it."""
+    return means[use] or _instead(means, INSTEAD[use])
+
+
+def stream_share(local: float) -> float:
+    """Give the bytes of bfloat16 streams, masks included, over those of five dense tensors."""
+    return len(KINDS) * (local / 2 + 1 / STREAM_BLOCK) / DENSE_TENSORS

@@ -1,0 +1,150 @@
+"""The file of a profile: latencies by size, and of which machine they are."""
+
+import hashlib
+import json
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt
+
+from etalstm.errors import RunError
+from etalstm.host.durable import write_whole
+from etalstm.host.strict import check
+from etalstm.network.cells.lstm import LSTM
+from etalstm.research.profile.points import hysteresis_points, never_pays
+from etalstm_hw import config as configuration
+from etalstm_hw import contract
+from etalstm_hw.config import Config
+from etalstm_hw.contract import distance
+
+FORMAT = 1
+HIDDEN, INPUT = "hidden", "input"
+DIMENSIONS = (HIDDEN, INPUT)
+MODEL = ("model", "plan", "network", "cli/modelled.py")
+"""What cycles depend on."""
+
+
+class Profile(BaseModel):
+    """Latencies of one layer by its size.
+
+    Members
+    -------
+    format : int
+    machine : str              the preset, or ``host``
+    preset_digest : int        of the preset's configuration; 0 on the host
+    model_digest : str         of the cycle model; the version of PyTorch on the host
+    dimension : str            what is swept: ``hidden`` or ``input``
+    cell : str                 the layer's
+    inputs : int or None       where units are swept; None: as many as units
+    hidden : int or None       where inputs are swept, else None
+    batch, steps : int
+    storage : str              what cells keep
+    forward : bool             the forward pass alone, else a training iteration
+    unit : str                 ``cycles`` or ``seconds``
+    tolerance : float          see :func:`etalstm.research.profile.points.hysteresis_points`
+    latencies : dict from int to int, float or None
+    """
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+    format: int = FORMAT
+    machine: str
+    preset_digest: int
+    model_digest: str
+    dimension: str
+    cell: str = LSTM.name
+    inputs: PositiveInt | None
+    hidden: PositiveInt | None
+    batch: PositiveInt
+    steps: PositiveInt
+    storage: str
+    forward: bool
+    unit: str
+    tolerance: NonNegativeFloat
+    latencies: dict[PositiveInt, PositiveInt | PositiveFloat | None] = Field(min_length=1)
+
+    @property
+    def points(self) -> tuple[int, ...]:
+        """The hysteresis points, in ascending order."""
+        return hysteresis_points(self.latencies, self.tolerance)
+
+    @property
+    def never_pays(self) -> float:
+        """The share of the sizes that never pay."""
+        return never_pays(self.latencies, self.tolerance)
+
+    def point_at_most(self, size: int) -> int | None:
+        """Give the largest point that is not above a size; None if there is none."""
+        return max((point for point in self.points if point <= size), default=None)
+
+    def point_at_least(self, size: int) -> int | None:
+        """Give the smallest point that is not below a size; None if there is none."""
+        return min((point for point in self.points if point >= size), default=None)
+
+    def save(self, path: Path) -> None:
+        """Write the file, whole or not at all."""
+        write_whole(path, json.dumps(self.model_dump(), indent=1) + "\n")
+
+    def check_for(self, name: str, config: Config, source: object = "the profile") -> None:
+        """Raise :class:`RunError` if the profile is not of a preset's machine, or of another version of its model."""
+        if self.preset_digest != config.digest:
+            raise RunError(
+                f"{source}: a profile of {self.machine} with digest {self.preset_digest:08x}, "
+                f"but preset {name} has {config.digest:08x}"
+            )
+        if self.model_digest != model_digest():
+            raise RunError(f"{source}: made by another version of the cycle model; make it anew")
+
+
+def load(path: Path) -> Profile:
+    """Read a profile.
+
+    Raises
+    ------
+    RunError
+        If the file is missing, or not what :meth:`Profile.save` writes; the message names file and field.
+    """
+    try:
+        table = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise RunError(f"{path}: there is no such profile; eta-lstm profile latency makes one") from error
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{path}: no JSON: {error}") from error
+    if isinstance(table, dict) and isinstance(table.get("latencies"), dict):  # JSON has no numbers as keys
+        table["latencies"] = {_size(text, path): latency for text, latency in table["latencies"].items()}
+    profile = check(Profile, table, path, RunError)
+    if profile.format != FORMAT or profile.dimension not in DIMENSIONS:
+        raise RunError(f"{path}: no profile in format {FORMAT} of {' or '.join(DIMENSIONS)}")
+    return profile
+
+
+def _size(text: str, path: Path) -> int:
+    if not text.isdecimal():
+        raise RunError(f"{path}: a size must be a number above 0, got {text!r}")
+    return int(text)
+
+
+def model_digest() -> str:
+    """Give the SHA-256 of the sources that the cycle model's results depend on, besides the configuration."""
+    top = Path(__file__).parents[2]
+    files = [path for name in MODEL for path in (sorted((top / name).rglob("*.py")) or [top / name])]
+    files += [Path(module.__file__) for module in (configuration, *contract.PARTS, distance)]
+    found = hashlib.sha256()
+    for path in files:
+        found.update(f"{path.name}\0".encode() + path.read_bytes())
+    return found.hexdigest()
+
+
+def sizes_between(first: int, last: int, step: int) -> list[int]:
+    """Give the sizes of a sweep, both bounds included.
+
+    Raises
+    ------
+    ValueError
+        If a bound or the step is below 1, or there is no size between the bounds.
+    """
+    for name, value in (("from", first), ("to", last), ("step", step)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+    if last < first:
+        raise ValueError(f"to must be at least from, {first}, got {last}")
+    return list(range(first, last + 1, step))

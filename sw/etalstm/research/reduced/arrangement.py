@@ -1,0 +1,148 @@
+"""How the numbers of a block lie in memory while its steps are worked on: one class for each layout.
+
+A step of B sequences has B·H numbers of h. In batch-major these are B cells of H units. In batch-minor the sequences
+lie innermost, and the step is taken for one cell of H·B units. So the element-wise functions of
+:mod:`etalstm.research.reduced.cell`, and the compression, serve both layouts. Only the products, and the way from rows
+to cells and back, differ.
+
+Dimensions: N rows, S steps and B sequences of a block, I inputs, H units; M cells of U units: N and H, or S and H·B. m:
+the cells of one step, B or 1.
+"""
+
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from etalstm.network.shape import GATES
+from etalstm.research.layouts.layout import BATCH_MAJOR, BATCH_MINOR
+from etalstm.research.reduced.plan import Block, Plan
+
+
+class Matrix:
+    """A weight matrix and its transpose. Each product is fastest with the one whose rows it reads.
+
+    Parameters
+    ----------
+    given : (4H, H)
+    """
+
+    def __init__(self, given: Tensor):
+        self.given = given
+
+    @cached_property
+    def transposed(self) -> Tensor:
+        """The transpose, contiguous; it is made when it is first asked for."""
+        return self.given.T.contiguous()
+
+
+class BatchMajor:
+    """Cells are rows; everything works in the place of the rows.
+
+    Parameters
+    ----------
+    plan : Plan
+    block : Block
+        Of this layout; its steps may have unequal numbers of sequences.
+    """
+
+    def __init__(self, plan: Plan, block: Block):
+        self._plan, self._first = plan, block.rows.start
+
+    def cells(self, step: int) -> slice:
+        """Give the cells of a step."""
+        rows = self._plan.rows(step)
+        return slice(rows.start - self._first, rows.stop - self._first)
+
+    def units(self, hidden: int) -> int:
+        """Give U for H."""
+        return hidden
+
+    def enter(self, rows: Tensor) -> Tensor:
+        """Make cells (m, H) or (M, H) of the rows of one step or of all; they share memory."""
+        return rows
+
+    def results(self, rows: Tensor) -> Tensor:
+        """Give cells for results that will :meth:`leave` to `rows`."""
+        return rows
+
+    def leave(self, cells: Tensor, rows: Tensor) -> None:
+        """Write cells to the rows that they were made of: they are there already."""
+
+    def gate_sums(self, x: Tensor, w_ih: Tensor, bias: Tensor | None) -> Tensor:
+        """Multiply x (N, I): give the gates' sums without the recurrent ones, (M, 4, U)."""
+        sums = x @ w_ih.T if bias is None else torch.addmm(bias, x, w_ih.T)
+        return sums.unflatten(1, (GATES, -1))
+
+    def add_recurrent(self, sums: Tensor, h: Tensor, w_hh: Matrix) -> None:
+        """Add the recurrent product of h (m, U) to a step's `sums` (m, 4, U)."""
+        sums.flatten(1).addmm_(h, w_hh.transposed)
+
+    def multiply_back(self, delta: Tensor, w_hh: Matrix, dh: Tensor) -> None:
+        """Multiply δ (m, 4U) of a step by the recurrent weights into `dh` (m, U)."""
+        torch.mm(delta, w_hh.given, out=dh)
+
+    def rows_of_delta(self, p: Tensor) -> Tensor:
+        """Give δ as rows, (N, 4H), a view of `p` (M, 6, U), whose first four kinds it is."""
+        return p[:, :GATES].flatten(1)
+
+
+class BatchMinor:
+    """A step is one cell, in which the sequences lie innermost. Rows are copied on their way in and out.
+
+    Parameters
+    ----------
+    plan : Plan
+    block : Block
+        Of this layout; all its steps have the same number of sequences.
+    """
+
+    def __init__(self, plan: Plan, block: Block):
+        self._first, self._batch = block.steps.start, plan.sizes[block.steps.start]
+
+    def cells(self, step: int) -> slice:
+        """Give the cell of a step."""
+        return slice(step - self._first, step - self._first + 1)
+
+    def units(self, hidden: int) -> int:
+        """Give U for H."""
+        return hidden * self._batch
+
+    def enter(self, rows: Tensor) -> Tensor:
+        """Make cells (m, U) or (M, U) of the rows (B, H) of one step or (N, H) of all."""
+        by_unit = rows.unflatten(0, (-1, self._batch)).transpose(1, 2)
+        return by_unit.clone(memory_format=torch.contiguous_format).flatten(1)
+
+    def results(self, rows: Tensor) -> Tensor:
+        """Give cells for results that will :meth:`leave` to `rows`."""
+        return rows.new_empty(len(rows) // self._batch, self.units(rows.shape[1]))
+
+    def leave(self, cells: Tensor, rows: Tensor) -> None:
+        """Write cells (m, U) or (M, U) to their rows (B, H) or (N, H)."""
+        rows.unflatten(0, (-1, self._batch)).copy_(cells.unflatten(1, (-1, self._batch)).transpose(1, 2))
+
+    def gate_sums(self, x: Tensor, w_ih: Tensor, bias: Tensor | None) -> Tensor:
+        """Multiply x (N, I): give the gates' sums without the recurrent ones, (M, 4, U)."""
+        sums = w_ih @ x.T if bias is None else torch.addmm(bias[:, None], w_ih, x.T)
+        by_step = sums.unflatten(1, (-1, self._batch)).transpose(0, 1)
+        return by_step.flatten(1).contiguous().unflatten(1, (GATES, -1))
+
+    def add_recurrent(self, sums: Tensor, h: Tensor, w_hh: Matrix) -> None:
+        """Add the recurrent product of h (m, U) to a step's `sums` (m, 4, U)."""
+        sums.view(-1, self._batch).addmm_(w_hh.given, h.view(-1, self._batch))
+
+    def multiply_back(self, delta: Tensor, w_hh: Matrix, dh: Tensor) -> None:
+        """Multiply δ (m, 4U) of a step by the recurrent weights into `dh` (m, U)."""
+        torch.mm(w_hh.transposed, delta.view(-1, self._batch), out=dh.view(-1, self._batch))
+
+    def rows_of_delta(self, p: Tensor) -> Tensor:
+        """Give δ as rows, (N, 4H), a copy of the first four kinds of `p` (M, 6, U)."""
+        return p[:, :GATES].flatten(1).unflatten(1, (-1, self._batch)).transpose(0, 1).flatten(1).T
+
+
+Arrangement = BatchMajor | BatchMinor
+
+
+def arrangement_of(plan: Plan, block: Block) -> Arrangement:
+    """Arrange a block as its layout says."""
+    return {BATCH_MAJOR: BatchMajor, BATCH_MINOR: BatchMinor}[block.layout](plan, block)

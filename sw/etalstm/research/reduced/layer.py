@@ -1,0 +1,251 @@
+"""One layer whose backward pass needs only what the storage policy keeps.
+
+Dimensions: R rows (see :mod:`etalstm.research.reduced.plan`), B sequences, T steps, I inputs, H units; of a block N
+rows, and M cells of U units (see :mod:`etalstm.research.reduced.arrangement`).
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from etalstm.network.storage import LayerStorage
+from etalstm.research.reduced.arrangement import Arrangement, Matrix, arrangement_of
+from etalstm.research.reduced.cell import activate, cell_backward, local_gradients
+from etalstm.research.reduced.compression import Compressed, compress, expand
+from etalstm.research.reduced.plan import Block, Plan
+
+RESULTS = 3  # y, h, c; what is stored follows them
+PER_BLOCK = 2  # stored tensors: bits and words, or gates and the states that enter the cells
+
+
+class ReducedLayer(torch.autograd.Function):
+    """A layer's passes; see :func:`run_layer`.
+
+    The forward pass gives what is stored as further results. So PyTorch sees every tensor that is kept from the forward
+    to the backward pass, and frees them with the graph.
+    """
+
+    @staticmethod
+    def forward(x, h0, c0, w_ih, w_hh, bias, plan, storage, stores, norms):
+        """Run the layer; `stores` says whether a backward pass may follow."""
+        limits = x.new_tensor(storage.thresholds).clamp_(min=torch.finfo(x.dtype).tiny)
+        return _Forward(plan, storage, stores, limits).run(x, h0, c0, w_ih, Matrix(w_hh), bias)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        """Save the layer's input, output and weights, and what is stored."""
+        x, h0, _, w_ih, w_hh, _, ctx.plan, ctx.storage, _, ctx.norms = inputs
+        y, stored = output[0], output[RESULTS:]
+        ctx.mark_non_differentiable(*stored)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, h0, w_ih, w_hh, y, *stored)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, dy, dh, dc, *_):
+        """Give the gradients of x, h0, c0, w_ih, w_hh and the bias."""
+        x, h0, w_ih, w_hh, *results = ctx.saved_tensors
+        saved = x, h0, w_ih, Matrix(w_hh), *results
+        back = _Backward(ctx.plan, ctx.storage, ctx.norms, saved, ctx.needs_input_grad)
+        return (*back.run(dy, dh, dc), None, None, None, None)
+
+
+def run_layer(
+    x: Tensor,
+    states: tuple[Tensor, Tensor],
+    weights: tuple[Tensor, Tensor, Tensor | None],
+    plan: Plan,
+    storage: LayerStorage,
+    norms: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Run one layer.
+
+    Parameters
+    ----------
+    x : (R, I)
+    states : h0, c0, (B, H)
+    weights : w_ih (4H, I), w_hh (4H, H), bias (4H,) or None
+    plan : Plan
+    storage : LayerStorage
+    norms : (R,), optional
+        The backward pass fills it with ‖δ‖·‖xh‖; rows of skipped cells stay as they are.
+
+    Returns
+    -------
+    y (R, H); h, c (B, H) after each sequence's last step
+    """
+    tensors = (x, *states, *weights)
+    stores = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
+    return ReducedLayer.apply(*tensors, plan, storage, stores, norms)[:RESULTS]
+
+
+def run_steps(x: Tensor, states: tuple[Tensor, Tensor], w_ih: Tensor, w_hh: Matrix, plan: Plan) -> Tensor:
+    """Run one layer forward and backward without autograd, for the time that this takes.
+
+    There are no gradients of x and of the weights. Nobody who watches autograd, as checkpointing does, sees the run.
+    The transpose of `w_hh` is made in the first run only: a layer of many steps makes one for all of them.
+
+    Parameters
+    ----------
+    x : (R, I)
+    states : h0, c0, (B, H)
+    w_ih, w_hh : (4H, I), and Matrix of (4H, H)
+    plan : Plan
+
+    Returns
+    -------
+    gradient of h0 (B, H), if that of y is y itself
+    """
+    storage, nothing_dropped = LayerStorage(), x.new_zeros(0)
+    with torch.no_grad():
+        y, _, _, *stored = _Forward(plan, storage, True, nothing_dropped).run(x, *states, w_ih, w_hh, None)
+        needed = (False, True, True, False, False, False)
+        return _Backward(plan, storage, None, (x, states[0], w_ih, w_hh, y, *stored), needed).run(y, None, None)[1]
+
+
+class _Forward:
+    """A forward pass, and what it stores of each block that is not skipped.
+
+    Parameters
+    ----------
+    plan, storage, stores
+        As :class:`ReducedLayer` takes them.
+    limits : (6,)
+        Thresholds of the local gradients, none below the smallest normal number.
+    """
+
+    def __init__(self, plan: Plan, storage: LayerStorage, stores: bool, limits: Tensor):
+        self._plan, self._storage, self._stores, self._limits = plan, storage, stores, limits
+
+    def run(self, x, h0, c0, w_ih, w_hh, bias) -> tuple[Tensor, ...]:
+        """Give y, h, c, and the stored tensors of all blocks."""
+        y, h, c, stored = x.new_empty(len(x), h0.shape[1]), h0, c0.clone(), []
+        weights = w_ih, w_hh, bias
+        for block in self._plan.blocks:
+            stored += self._block(block, x[block.rows], weights, h, c, y)
+            h = y[self._plan.rows(block.steps[-1])]
+        return y, torch.cat([y[rows] for rows in self._plan.ends()]), c, *stored
+
+    def _block(self, block: Block, x, weights, h, c, y) -> Sequence[Tensor]:
+        """Run a block's steps; fills its rows of `y`, changes `c`. Gives what is stored."""
+        w_ih, w_hh, bias = weights
+        arrangement, active = arrangement_of(self._plan, block), slice(self._plan.sizes[block.steps.start])
+        gates = arrangement.gate_sums(x, w_ih, bias)
+        h, state = arrangement.enter(h[active]), arrangement.enter(c[active])
+        outputs = arrangement.results(y[block.rows])
+        stores = self._stores and not block.skipped
+        c_before, tanh_c = (torch.empty_like(outputs) if stores else None for _ in range(2))
+        for step in block.steps:
+            own = arrangement.cells(step)
+            count = own.stop - own.start
+            arrangement.add_recurrent(gates[own], h[:count], w_hh)
+            h = self._cell(own, activate(gates[own]), state[:count], outputs, c_before, tanh_c)
+        arrangement.leave(state, c[active])
+        arrangement.leave(outputs, y[block.rows])
+        return self._keep(gates, c_before, tanh_c) if stores else ()
+
+    @staticmethod
+    def _cell(own: slice, gates: Tensor, state: Tensor, outputs: Tensor, c_before, tanh_c) -> Tensor:
+        """Run the cells `own` of a step, given their gates; changes `state`, fills the others. Gives h."""
+        i, f, g, o = gates.unbind(1)
+        if c_before is not None:
+            c_before[own] = state
+        state.mul_(f).addcmul_(i, g)
+        tanh = state.tanh() if tanh_c is None else torch.tanh(state, out=tanh_c[own])
+        return torch.mul(o, tanh, out=outputs[own])
+
+    def _keep(self, gates: Tensor, c_before: Tensor, tanh_c: Tensor) -> tuple[Tensor, Tensor]:
+        """Give the tensors that are stored of a block."""
+        if not self._storage.compressed:
+            return gates, c_before
+        word = torch.bfloat16 if self._storage.bf16 else gates.dtype
+        stored = compress(local_gradients(gates, c_before, tanh_c), self._limits, word)
+        return stored.bits, stored.words
+
+
+class _Backward:
+    """A backward pass; gradients of what needs none are None.
+
+    Parameters
+    ----------
+    plan, storage, norms
+        As :class:`ReducedLayer` takes them.
+    saved : sequence
+        x, h0, w_ih, w_hh as a Matrix, y, and what the forward pass stored.
+    needed : bools
+        Of x, h0, c0, w_ih, w_hh and bias: whether there is a gradient.
+    """
+
+    def __init__(self, plan: Plan, storage: LayerStorage, norms, saved: Sequence, needed: Sequence[bool]):
+        self._plan, self._storage, self._norms = plan, storage, norms
+        self._x, self._h0, self._w_ih, self._w_hh, self._y, *self._stored = saved
+        w_hh = self._w_hh.given
+        like = (self._x, None, None, self._w_ih, w_hh, w_hh[:, 0])
+        pairs = zip(like, needed, strict=False)
+        self._gradients = [None if tensor is None or not need else torch.zeros_like(tensor) for tensor, need in pairs]
+
+    def run(self, dy, dh, dc) -> tuple[Tensor | None, ...]:
+        """Give the gradients of x, h0, c0, w_ih, w_hh and the bias."""
+        dh, dc = (torch.zeros_like(self._h0) if tensor is None else tensor.clone() for tensor in (dh, dc))
+        stored = list(self._stored)
+        for block in reversed(self._plan.blocks):
+            if block.skipped:
+                dh.zero_()
+                dc.zero_()
+                continue
+            second, first = stored.pop(), stored.pop()
+            self._add(block, self._block(block, first, second, dy, dh, dc))
+        dx, _, _, *others = self._gradients
+        return dx, dh, dc, *others
+
+    def _block(self, block: Block, first: Tensor, second: Tensor, dy, dh, dc) -> Tensor:
+        """Go back through a block, given what is stored of it; changes `dh` and `dc`. Gives δ, (N, 4H)."""
+        arrangement, active = arrangement_of(self._plan, block), slice(self._plan.sizes[block.steps.start])
+        p = self._local_gradients(first, second, arrangement.units(self._y.shape[1]))
+        inner_dy = None if dy is None else arrangement.enter(dy[block.rows])
+        inner_dh, inner_dc = arrangement.enter(dh[active]), arrangement.enter(dc[active])
+        self._steps(block, arrangement, p, inner_dy, inner_dh, inner_dc)
+        arrangement.leave(inner_dh, dh[active])
+        arrangement.leave(inner_dc, dc[active])
+        return arrangement.rows_of_delta(p)
+
+    def _local_gradients(self, first: Tensor, second: Tensor, units: int) -> Tensor:
+        """Give P of a block's cells, each of U `units`, from the two tensors that are stored: (M, 6, U)."""
+        if self._storage.compressed:
+            return expand(Compressed(first, second), units, self._y.dtype)
+        i, f, g, _ = first.unbind(1)
+        return local_gradients(first, second, (second * f).addcmul_(i, g).tanh_())
+
+    def _steps(self, block: Block, arrangement: Arrangement, p: Tensor, dy, dh, dc) -> None:
+        """Go back through a block's steps; changes `dh` and `dc`, and leaves δ in the first four kinds of `p`."""
+        for step in reversed(block.steps):
+            own = arrangement.cells(step)
+            count = own.stop - own.start
+            dh_out = dh[:count] if dy is None else dh[:count].add_(dy[own])
+            delta = cell_backward(p[own], dh_out, dc[:count])
+            arrangement.multiply_back(delta, self._w_hh, dh_out)
+
+    def _add(self, block: Block, delta: Tensor) -> None:
+        """Put a block's δ, (N, 4H), into the gradients."""
+        x, h = self._x[block.rows], self._h_before(block)
+        dx, _, _, dw_ih, dw_hh, db = self._gradients
+        if dx is not None:
+            torch.mm(delta, self._w_ih, out=dx[block.rows])
+        for gradient, terms in ((dw_ih, x), (dw_hh, h)):
+            if gradient is not None:
+                gradient.addmm_(delta.T, terms)
+        if db is not None:
+            db += delta.sum(0)
+        if self._norms is not None:
+            squares = x.square().sum(1) + h.square().sum(1)
+            self._norms[block.rows] = delta.square().sum(1).mul_(squares).sqrt_()
+
+    def _h_before(self, block: Block) -> Tensor:
+        """Give the h of the step before of each row of a block, (N, H)."""
+        parts = [
+            self._y[self._plan.rows(step - 1, self._plan.sizes[step])] if step else self._h0[: self._plan.sizes[0]]
+            for step in block.steps
+        ]
+        return torch.cat(parts)

@@ -1,0 +1,100 @@
+"""Times of both layouts of a layer's steps, of the chosen one, and of PyTorch's own LSTM.
+
+Dimensions: B sequences, H units.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import torch
+
+from etalstm.nn.torch_device import CPU, check_device, device_name
+from etalstm.research.layouts.choices import Machine
+from etalstm.research.layouts.layout import BATCH_MAJOR, BATCH_MINOR, Shape, check_budget, timed
+from etalstm.research.reduced.bench import drawn, iteration_of
+from etalstm.research.reduced.choice import STEPS, layout_of, steps_of
+from etalstm.research.reduced.lstm import LSTM
+
+GAIN = 1.2  # of a choice that matters: the slower layout takes so many times as long
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What was measured for one H and B. Seconds are those of a step, forward and backward.
+
+    Members
+    -------
+    hidden, batch : int
+        H, B.
+    layout : str
+        The chosen one.
+    major, minor, chosen : float
+        Seconds of the recurrent product and of all that depends on its layout.
+    layer, torch : float
+        Seconds of a whole step with all gradients: of the chosen layout, and of ``torch.nn.LSTM``.
+    """
+
+    hidden: int
+    batch: int
+    layout: str
+    major: float
+    minor: float
+    chosen: float
+    layer: float
+    torch: float
+
+    @property
+    def loss(self) -> float:
+        """Time of the chosen layout over that of the faster one."""
+        return self.chosen / min(self.major, self.minor)
+
+    @property
+    def gain(self) -> float:
+        """Time of the slower layout over that of the chosen one."""
+        return max(self.major, self.minor) / self.chosen
+
+
+def measure(hidden: Sequence[int], batch: Sequence[int], budget_s: float, device: str = CPU) -> dict:
+    """Time every H with every B. In each turn all works run one after the other; the fastest turns count.
+
+    Parameters
+    ----------
+    hidden, batch : sequences of int
+    budget_s : float
+        Seconds for each H and B; large ones take longer, as there are eight turns at least.
+    device : str
+        ``cpu`` or ``cuda``.
+
+    Returns
+    -------
+    dict
+        ``machine``: see :class:`etalstm.research.layouts.choices.Machine`. ``device``: its model if it is a GPU.
+        ``shapes``: a :class:`Timing` each, as a dict. ``worst``: largest time of the chosen layout over that of the
+        faster one. ``gain``: ``GAIN``. ``gained``: share of the shapes whose slower layout takes ``gain`` times as long
+        as the chosen one. ``minor``: share of the shapes for which batch-minor was chosen. ``over_major``: largest time
+        of batch-major over that of the chosen one.
+    """
+    check_budget(budget_s)
+    check_device(device)
+    timings = [_timing(units, size, budget_s, device) for units in hidden for size in batch]
+    return {
+        "machine": asdict(Machine.here()),
+        "device": device_name(device),
+        "shapes": [asdict(timing) for timing in timings],
+        "worst": max(timing.loss for timing in timings),
+        "gain": GAIN,
+        "gained": sum(timing.gain >= GAIN for timing in timings) / len(timings),
+        "minor": sum(timing.layout == BATCH_MINOR for timing in timings) / len(timings),
+        "over_major": max(timing.major / timing.chosen for timing in timings),
+    }
+
+
+def _timing(hidden: int, batch: int, budget_s: float, device: str) -> Timing:
+    work = drawn(hidden, batch, STEPS)
+    x, dy, w_hh = (torch.from_numpy(array).to(device) for array in (work.x, work.dy, work.w_hh))
+    layers = [work.load(module(hidden, hidden)).to(device) for module in (LSTM, torch.nn.LSTM)]
+    shape = Shape(*w_hh.shape, batch, w_hh.dtype, w_hh.device)
+    works = [steps_of(shape, layout) for layout in (BATCH_MAJOR, BATCH_MINOR, None)]
+    chosen = layout_of(w_hh, batch)
+    seconds = timed([*works, *(iteration_of(layer, x, dy) for layer in layers)], budget_s)
+    return Timing(hidden, batch, chosen, *(one / STEPS for one in seconds))

@@ -1,0 +1,188 @@
+"""``torch.nn.LSTM`` with the two memory savings.
+
+Dimensions: B sequences, T steps, L layers.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import groupby
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from etalstm.network.storage import DENSE, Storage
+from etalstm.nn.notes import LayoutNote, note
+from etalstm.nn.stock import STOCK, InPlaceOfStock
+from etalstm.research.reduced.choice import layout_of
+from etalstm.research.reduced.layer import run_layer
+from etalstm.research.reduced.plan import Plan
+
+REFUSED = {"bidirectional": False, "proj_size": 0}  # with the only value that is taken
+DTYPES = (torch.float32, torch.float64)
+
+
+class LSTM(torch.nn.LSTM):
+    """``torch.nn.LSTM`` that keeps little of its forward pass, and leaves cells out of its backward pass.
+
+    Parameters, their names and initialisation, the state dict, and the checks of the input are those of
+    ``torch.nn.LSTM``. The module runs on any device that PyTorch has. There are no gradients of gradients.
+
+    Parameters
+    ----------
+    args, kwargs
+        Those of ``torch.nn.LSTM``, except ``bidirectional`` and ``proj_size``.
+    storage : str or tuple of str
+        What cells keep, for all layers or each: see :mod:`etalstm.network.storage`.
+    theta : float or tuple of six
+        Threshold below which local gradients are dropped.
+    skip : array of bool, (L, T), optional
+        See the member of that name.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As ``torch.nn.LSTM``; if it is to be bidirectional or to have a projection; if there is no such storage.
+
+    Members
+    -------
+    measure : bool
+        The next passes measure every cell, for :meth:`etalstm.train.significance.Significance.measure`.
+    """
+
+    def __init__(
+        self,
+        *args,
+        storage: str | tuple[str, ...] = DENSE,
+        theta: float | tuple[float, ...] = 0.0,
+        skip: np.ndarray | None = None,
+        **kwargs,
+    ):
+        super().__init__(*args, **kwargs)
+        for name, only in REFUSED.items():
+            if getattr(self, name) != only:
+                raise ValueError(f"{name} of a reduced LSTM must be {only}, got {getattr(self, name)}")
+        self._storage, self._theta = Storage(storage, theta), theta
+        self._storage.check_layers(self.num_layers)
+        self.skip = skip
+        self.measure = False
+        self._norms: list[tuple[Plan, Tensor]] = []
+
+    @property
+    def skip(self) -> np.ndarray | None:
+        """Cells that keep nothing and have no backward pass: bool, (L, T), or None to skip none.
+
+        It may be set before each forward pass, to what :meth:`etalstm.train.significance.Significance.plan` gives. No
+        gradient passes a skipped cell: those that reach it are dropped, also those of the h and c that the network
+        gives, and its input's is zero. That holds for shorter sequences of a packed batch too, which ended before.
+        """
+        return self._skip
+
+    @skip.setter
+    def skip(self, cells: np.ndarray | None) -> None:
+        try:
+            cells = None if cells is None else np.array(cells)
+        except ValueError:  # rows of unequal lengths
+            cells = np.array(cells, object)
+        if cells is not None and (cells.dtype != bool or cells.ndim != 2 or len(cells) != self.num_layers):
+            raise ValueError(
+                f"skip must be None or bool, one row of steps for each of {self.num_layers} layers, "
+                f"got {cells.dtype} of shape {cells.shape}"
+            )
+        self._skip = cells
+
+    def contributions(self) -> np.ndarray:
+        """Give what each cell of the last measured pass added to the norm of its layer's weight gradient.
+
+        Returns
+        -------
+        array, float64, (L, T, B)
+            ‖δ‖·‖xh‖ of each sequence, in the order of a packed batch; 0 at padding, at skipped cells, and where no
+            gradient has come.
+
+        Raises
+        ------
+        RuntimeError
+            If no forward pass was measured.
+        """
+        if not self._norms:
+            raise RuntimeError("no forward pass was measured: set measure to True before it")
+        plan, norms = self._norms[0][0], [norms.double().cpu() for _, norms in self._norms]
+        found = np.zeros((self.num_layers, len(plan.sizes), plan.sizes[0]))
+        for layer, rows in enumerate(norms):
+            for step, size in enumerate(plan.sizes):
+                found[layer, step, :size] = rows[plan.rows(step)]
+        return found
+
+    def forward(self, input, hx=None):
+        """Do what ``torch.nn.LSTM`` does, and keep less."""
+        with InPlaceOfStock(self._padded, self._packed):
+            return super().forward(input, hx)
+
+    def extra_repr(self) -> str:
+        """Describe the module's arguments."""
+        return f"{super().extra_repr()}, storage={self._storage.policy!r}, theta={self._theta}"
+
+    def _padded(self, x, states, parameters, has_biases, layers, dropout, train, bidirectional, batch_first):
+        if x.shape[0 if batch_first else 1] == 0:
+            return STOCK(x, states, parameters, has_biases, layers, dropout, train, bidirectional, batch_first)
+        x = x.transpose(0, 1) if batch_first else x
+        if x.shape[0] == 0:
+            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+        sizes = (x.shape[1],) * x.shape[0]
+        y, h, c = self._run(x.flatten(0, 1), sizes, states, parameters, dropout if train else 0.0)
+        y = y.unflatten(0, (len(sizes), -1))
+        return y.transpose(0, 1) if batch_first else y, h, c
+
+    def _packed(self, data, batch_sizes, states, parameters, has_biases, layers, dropout, train, bidirectional):
+        return self._run(data, tuple(batch_sizes.tolist()), states, parameters, dropout if train else 0.0)
+
+    def _run(self, x, sizes, states, parameters, dropout) -> tuple[Tensor, Tensor, Tensor]:
+        """Run all layers in float32 where autocast is on, and cast the results as it says."""
+        device = x.device.type
+        if not torch.is_autocast_enabled(device):
+            _check_dtype(x.dtype)
+            return self._layers(x, sizes, states, parameters, dropout)
+        with torch.autocast(device, enabled=False):
+            states, parameters = ([tensor.float() for tensor in tensors] for tensors in (states, parameters))
+            results = self._layers(x.float(), sizes, states, parameters, dropout)
+        return tuple(result.to(torch.get_autocast_dtype(device)) for result in results)
+
+    def _layers(self, x, sizes, states, parameters, dropout) -> tuple[Tensor, Tensor, Tensor]:
+        """Run all layers; x is (R, I), see :mod:`etalstm.research.reduced.plan`."""
+        per_layer = len(parameters) // self.num_layers
+        last, self._norms = [], []
+        for layer in range(self.num_layers):
+            w_ih, w_hh, *biases = parameters[layer * per_layer : (layer + 1) * per_layer]
+            bias = biases[0] + biases[1] if biases else None
+            plan, norms = Plan(sizes, self._skipped(layer, len(sizes)), partial(layout_of, w_hh)), None
+            _tell(plan, self.hidden_size)
+            if self.measure:
+                norms = x.new_zeros(len(x))
+                self._norms.append((plan, norms))
+            given = tuple(state[layer] for state in states)
+            x, *state = run_layer(x, given, (w_ih, w_hh, bias), plan, self._storage.layer(layer), norms)
+            last.append(state)
+            x = torch.dropout(x, dropout, True) if dropout and layer + 1 < self.num_layers else x
+        return x, *map(torch.stack, zip(*last, strict=True))
+
+    def _skipped(self, layer: int, steps: int) -> Sequence[bool]:
+        if self._skip is None:
+            return (False,) * steps
+        if self._skip.shape[1] != steps:
+            raise ValueError(f"skip must have as many steps as the input, {steps}, got {self._skip.shape[1]}")
+        return tuple(self._skip[layer].tolist())
+
+
+def _tell(plan: Plan, units: int) -> None:
+    """Note the layouts of a layer's steps."""
+    told = groupby(plan.blocks, lambda block: (plan.sizes[block.steps.start], block.layout))
+    for (batch, layout), blocks in told:
+        note(partial(LayoutNote, units, batch, sum(len(block.steps) for block in blocks), layout))
+
+
+def _check_dtype(dtype: torch.dtype) -> None:
+    if dtype not in DTYPES:
+        raise ValueError(
+            f"a reduced LSTM computes float32 or float64, got {dtype}; for half precision use torch.autocast"
+        )

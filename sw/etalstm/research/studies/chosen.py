@@ -1,0 +1,120 @@
+"""Chooses of each study the strongest reductions that cost nothing: what ``densities.json`` is made of."""
+
+from collections.abc import Callable
+from operator import itemgetter
+from pathlib import Path
+
+from etalstm.errors import RunError
+from etalstm.network.storage import DENSE
+from etalstm.network.weight_format import FLOAT32
+from etalstm.research.studies.reduction import Reduction
+from etalstm.research.studies.score import SCORES, score_name
+from etalstm.research.studies.study import summarise
+from etalstm.research.studies.written import read_command, read_study
+
+STUDIES = {"trec10": "trec", "ptb": "ptb_2epochs", "imdb": "imdb", "waymo": "ethucy", "wmt": "multi30k", "babi": "babi"}
+"""Folder of the study that stands for each benchmark."""
+
+ASSUMED = "trec"  # the study of a benchmark that has none
+PLACES = 3
+DENSE_RUN = Reduction(DENSE)
+
+Row = dict
+
+
+def _prunes(row: Row) -> bool:
+    """Tell whether a run drops small local gradients and does nothing else."""
+    return _plain(row) and row["ms2"] is None and row["delta_target"] is None and row["input_threshold"] == "0"
+
+
+def _skips_cells(row: Row) -> bool:
+    """Tell whether a run skips cells besides, as MS2 does."""
+    return _plain(row) and row["ms2"] is not None and row["delta_target"] is None and row["input_threshold"] == "0"
+
+
+def _plain(row: Row) -> bool:
+    """Tell whether a run keeps compressed streams, has float32 weights, and leaves out no part of MS2.
+
+    Besides, it may prune δ, send changes of x and h only, and skip cells.
+    """
+    return (
+        row["storage"] != DENSE
+        and row["weight_format"] == FLOAT32
+        and row["ms2_steps"] is None
+        and not row["ms2_without"]
+    )
+
+
+# For each use: which runs are meant, the cost by which the strongest is found, and the shares that the use is about.
+USES: dict[str, tuple[Callable[[Row], bool], str, tuple[str, ...]]] = {
+    "eta": (_plain, "arithmetic", ("delta", "local", "inputs", "cells_skipped")),
+    "ms1": (_prunes, "footprint", ("delta", "local")),
+    "ms2": (_skips_cells, "footprint", ("delta", "local", "cells_skipped")),
+}
+
+
+def choose(folder: Path, place: str) -> dict:
+    """Choose from the study in a folder.
+
+    A run may be chosen if its mean validation score is at most the score's tolerance worse than that of the dense runs.
+    Of those, the one is taken that costs least.
+
+    Parameters
+    ----------
+    folder : Path
+        Holds ``density.json`` and ``density.md``, as ``eta-lstm study`` leaves them.
+    place : str
+        The folder's name in the result.
+
+    Returns
+    -------
+    dict
+        The study's file, command and units, what its score is, the tolerance, and for each of ``dense`` and
+        :data:`USES`: the run, its seeds, scores on both splits, and its shares. None for a use that no run is for, or
+        none within the tolerance.
+
+    Raises
+    ------
+    RunError
+        If a file is not that of a study, or there are no dense runs, or a run has no validation score.
+    """
+    study = read_study(folder / "density.json")
+    rows, score = summarise(study), SCORES[score_name(study["settings"])]
+    dense = next((row for row in rows if Reduction.of_run(row) == DENSE_RUN), None)
+    if dense is None or any(row["validation"] is None for row in rows):
+        raise RunError(f"{folder}: a study to choose from has dense runs, and validation scores of all runs")
+    chosen = {
+        "study": f"{place}/density.json",
+        "command": read_command(folder / "density.md"),
+        "hidden": study["settings"]["hidden"],
+        "score": score.label,
+        "tolerance": score.tolerance_text,
+        "dense": _described(dense, study, ("delta", "local")),
+    }
+    within = [row for row in rows if score.loss(row["validation"], dense["validation"]) <= score.tolerance]
+    for use, (meant, cost, shares) in USES.items():
+        strongest = min(filter(meant, within), key=itemgetter(cost), default=None)
+        chosen[use] = strongest and _described(strongest, study, shares)
+    return chosen
+
+
+def _described(row: Row, study: dict, shares: tuple[str, ...]) -> dict:
+    reduction = Reduction.of_run(row)
+    seeds = [run["seed"] for run in study["runs"] if Reduction.of_run(run) == reduction]
+    found = {
+        "delta": row["delta_density"],
+        "local": row["local_density"],
+        "inputs": row["input_density"] if row["input_threshold"] != "0" else 1.0,  # else the machine sends zeros, too
+        "cells_skipped": row["cells_skipped"],
+    }
+    scores = {name: round(row[name], PLACES + 1) for name in ("score", "validation")}
+    return {"run": reduction.text, "seeds": seeds} | scores | {name: round(found[name], PLACES) for name in shares}
+
+
+def choose_all(folder: Path, place: str) -> dict:
+    """Choose from all studies of :data:`STUDIES` that a folder has; give the content of ``densities.json``."""
+    there = {name: study for name, study in STUDIES.items() if (folder / study / "density.json").exists()}
+    if ASSUMED not in there.values():
+        raise RunError(f"{folder}: there must be a study {ASSUMED}, which stands for what has none")
+    sets = {study: choose(folder / study, f"{place}/{study}") for study in there.values()}
+    return {"sets": sets, "benchmarks": there, "assumed": ASSUMED}

@@ -1,0 +1,227 @@
+"""Runs of ``eta-lstm compress`` beside each other: how small the networks became, and what that cost.
+
+A kind is all runs whose settings differ in nothing but the seed, and in where data and other runs were. Profiles are
+told apart by the names of their files.
+"""
+
+import json
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+
+from etalstm.errors import RunError
+from etalstm.host.durable import write_whole
+from etalstm.host.strict import check
+from etalstm.train.folder import RunFolder
+from etalstm.train.metrics import read_log
+
+FILE = "shrinking.json"
+ACCEPTED = "accepted"
+DENSE = "dense"
+PROFILES = ("profile", "input_profile")
+PLACES = ("data", "engine", "start")  # settings that name places are no part of a kind
+UNGUIDED = "no"
+
+
+@dataclass(frozen=True)
+class ScoreKind:
+    """What the networks of a task are judged by; a lower score is better.
+
+    Members
+    -------
+    entry : str        name in a run's log
+    label : str
+    relative : bool    differences are shares of the dense start's score in percent, else points
+    """
+
+    entry: str
+    label: str
+    relative: bool
+
+    def worse(self, score: float, dense: float) -> float:
+        """Give by how much a score is above the dense start's: in percent of it, or in points."""
+        return 100 * (score / dense - 1) if self.relative else score - dense
+
+    @property
+    def unit(self) -> str:
+        """Give the unit of :meth:`worse`."""
+        return "%" if self.relative else "points"
+
+
+SCORES = {
+    "language": ScoreKind("perplexity", "perplexity", relative=True),
+    "speech": ScoreKind("character_error_rate", "character error rate, %", relative=False),
+}
+
+
+class Network(BaseModel):
+    """A network at the end of a round.
+
+    Members
+    -------
+    phase : str                     the step of the round: ``dense``, ``prune-units``, …
+    round : int
+    decision : str                  ``accepted`` or ``rejected``
+    inputs : int
+    units : list of int             of each layer
+    lstm_parameters, parameters : int
+    cycles : int or None            of an iteration by the cycle model; None if it does not fit the preset
+    validation : float or None      None if training diverged
+    test : float or None            of accepted networks
+    milliseconds : float or None    of an iteration with PyTorch's LSTM on a processor, where it was timed
+    """
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+    phase: str
+    round: NonNegativeInt
+    decision: str
+    inputs: PositiveInt
+    units: list[PositiveInt]
+    lstm_parameters: PositiveInt
+    parameters: PositiveInt
+    cycles: PositiveInt | None
+    validation: float | None = None
+    test: float | None = None
+    milliseconds: PositiveFloat | None = None
+
+    def layers(self) -> list[tuple[int, int]]:
+        """Give inputs and units of each layer."""
+        return list(zip((self.inputs, *self.units[:-1]), self.units, strict=True))
+
+
+class ShrunkRun(BaseModel):
+    """A run: its settings, and the networks of all rounds in their order. The first one is the dense start."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    settings: dict[str, Any]
+    networks: list[Network] = Field(min_length=1)
+
+    @property
+    def dense(self) -> Network:
+        """The dense start."""
+        return self.networks[0]
+
+    @property
+    def seed(self) -> int:
+        """The seed of the first weights."""
+        return self.settings["seed"]
+
+    @property
+    def score(self) -> ScoreKind:
+        """What the networks are judged by."""
+        return SCORES[self.settings["task"]]
+
+    @property
+    def kind(self) -> dict[str, Any]:
+        """The settings without seed and places. ``guided`` is ``no`` where there was no profile."""
+        found = {name: value for name, value in self.settings.items() if name not in (*PLACES, "seed")}
+        return found if any(self.settings.get(name) for name in PROFILES) else found | {"guided": UNGUIDED}
+
+    @property
+    def steps(self) -> list[str]:
+        """The dense start, and the steps after it."""
+        return [DENSE, *self.settings["phases"]]
+
+    def after(self, step: str) -> Network:
+        """Give the network that a step left: the last one accepted until then."""
+        until = self.steps[: self.steps.index(step) + 1]
+        return [one for one in self.networks if one.phase in until and one.decision == ACCEPTED][-1]
+
+    @property
+    def shown(self) -> list[tuple[list[str], Network]]:
+        """The networks that steps left, each with the names of those steps."""
+        found: list[tuple[list[str], Network]] = []
+        for step in self.steps:
+            network = self.after(step)
+            if found and found[-1][1] is network:
+                found[-1][0].append(step)
+            else:
+                found.append(([step], network))
+        return found
+
+
+class ShrinkingStudy(BaseModel):
+    """The file of a study."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    runs: list[ShrunkRun]
+
+
+def read_runs(paths: Sequence[Path]) -> list[ShrunkRun]:
+    """Read runs.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Each is the folder of a run, or the file of a study, which stands for its runs.
+
+    Raises
+    ------
+    RunError
+        If there is no such run or study, a run has not ended, tasks differ, or two runs of a kind have the same seed.
+    """
+    runs = [run for path in paths for run in (_read_study(path) if path.is_file() else [_read_run(path)])]
+    first = runs[0]
+    for number, run in enumerate(runs):
+        if run.settings["task"] != first.settings["task"]:
+            raise RunError(
+                f"runs must have one task, got {first.settings['task']} and {run.settings['task']} (run {number + 1})"
+            )
+        if any(run.kind == other.kind and run.seed == other.seed for other in runs[:number]):
+            raise RunError(f"run {number + 1} has the settings and the seed, {run.seed}, of another run")
+    return runs
+
+
+def write_runs(runs: Sequence[ShrunkRun], path: Path) -> None:
+    """Write the file of a study, whole or not at all."""
+    write_whole(path, json.dumps(ShrinkingStudy(runs=list(runs)).model_dump(), indent=1) + "\n")
+
+
+def _read_study(path: Path) -> list[ShrunkRun]:
+    try:
+        table = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{path}: no JSON: {error}") from error
+    study = check(ShrinkingStudy, table, path, RunError)
+    if not study.runs:
+        raise RunError(f"{path}: there are no runs in it")
+    for one in study.runs:
+        _check_settings(one.settings, path)
+    return study.runs
+
+
+def _check_settings(settings: dict, path: Path) -> None:
+    if settings.get("task") not in SCORES or not {"seed", "phases"} <= settings.keys():
+        raise RunError(f"{path}: must be the settings of eta-lstm compress, got the keys {', '.join(settings)}")
+
+
+def _read_run(folder: Path) -> ShrunkRun:
+    path, log = RunFolder(folder).settings, RunFolder(folder).metrics
+    try:
+        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise RunError(f"{folder}: there is no run of eta-lstm compress in it: no {path.name}") from error
+    except ValueError as error:
+        raise RunError(f"{path}: no TOML: {error}") from error
+    _check_settings(settings, path)
+    entries = read_log(log) if log.is_file() else []
+    if not entries or entries[-1]["kind"] != "test":
+        raise RunError(f"{folder}: the run has not ended; eta-lstm compress --resume --out {folder} goes on with it")
+    score = SCORES[settings["task"]].entry
+    rounds = [_network(entry, score, log) for entry in entries if "decision" in entry]
+    paths = [name for name in (*PLACES, *PROFILES) if name in settings]
+    names = {name: Path(settings[name]).name for name in paths}  # nobody else has these folders
+    return ShrunkRun(settings=settings | names, networks=rounds)
+
+
+def _network(entry: dict, score: str, source: Path) -> Network:
+    table = {name: entry[name] for name in Network.model_fields if name in entry}
+    scores = {"validation": entry.get(score), "test": entry.get(f"test_{score}")}
+    return check(Network, table | scores, source, RunError)

@@ -1,0 +1,121 @@
+"""The page of runs of ``eta-lstm compress``: what each kind of run came to, and every run."""
+
+from collections.abc import Callable, Sequence
+from statistics import mean
+
+from etalstm.research.studies.shrinking import DENSE, PROFILES, Network, ShrunkRun
+
+COSTS: dict[str, Callable[[Network], float | None]] = {
+    "LSTM parameters": lambda network: network.lstm_parameters,
+    "cycles": lambda network: network.cycles,
+    "ms on a processor": lambda network: network.milliseconds,
+}
+"""What shrinks. None of a network that was not timed, or does not fit the preset."""
+
+
+def fold(run: ShrunkRun, network: Network, cost: str) -> float | None:
+    """Give how many times less a network costs than the dense start of its run; None if one of them is not known."""
+    ours, start = COSTS[cost](network), COSTS[cost](run.dense)
+    return start / ours if ours and start else None
+
+
+def kinds(runs: Sequence[ShrunkRun]) -> dict[str, list[ShrunkRun]]:
+    """Give the runs of each kind by its name: the settings in which the kinds differ."""
+    settings = [run.kind for run in runs]
+    known = dict.fromkeys(name for one in settings for name in one)
+    names = [name for name in known if _differs(name, settings)]
+    found: dict[str, list[ShrunkRun]] = {}
+    for run, one in zip(runs, settings, strict=True):
+        found.setdefault(", ".join(f"{name} {_text(one.get(name))}" for name in names) or "all", []).append(run)
+    return found
+
+
+def _differs(name: str, settings: Sequence[dict]) -> bool:
+    """Tell whether kinds differ in a setting. That a run has no profile is told by ``guided`` already."""
+    told = [one.get(name) for one in settings if name in one or name not in PROFILES]
+    return any(value != told[0] for value in told)
+
+
+def _text(value) -> str:
+    return "+".join(value) if isinstance(value, list) else str(value)
+
+
+def markdown(runs: Sequence[ShrunkRun], command: str) -> str:
+    """Write the page.
+
+    Parameters
+    ----------
+    runs : sequence of ShrunkRun
+        Of one task.
+    command : str
+        That makes the page.
+    """
+    task = runs[0].settings["task"]
+    return "\n".join([
+        f"# Networks that shrink: {task}", "", "Made with", "", f"    {command}", "",
+        *_table(_summary(runs)), "", SUMMARY.format(unit=runs[0].score.unit), "",
+        *_table(_every(runs)), "", EVERY.format(score=runs[0].score.label), "",
+    ])  # fmt: skip
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    head, *body = [f"| {' | '.join(row)} |" for row in rows]
+    return [head, "|---" * len(rows[0]) + "|", *body]
+
+
+def _summary(runs: Sequence[ShrunkRun]) -> list[list[str]]:
+    unit = runs[0].score.unit
+    rows = [["runs", "seeds", "after", *COSTS, f"validation, {unit}", f"test, {unit}"]]
+    for name, members in kinds(runs).items():
+        seeds = ", ".join(str(run.seed) for run in members)
+        for step in members[0].steps[1:]:
+            rows.append([name, seeds, step, *_folds(members, step), *_losses(members, step)])
+    return rows
+
+
+def _folds(members: Sequence[ShrunkRun], step: str) -> list[str]:
+    texts = []
+    for cost in COSTS:
+        found = [fold(run, run.after(step), cost) for run in members]
+        known = [value for value in found if value is not None]
+        texts.append(f"{mean(known):.2f} ({min(known):.2f})" if len(known) == len(found) else "")
+    return texts
+
+
+def _losses(members: Sequence[ShrunkRun], step: str) -> list[str]:
+    texts = []
+    for split in ("validation", "test"):
+        found = [run.score.worse(getattr(run.after(step), split), getattr(run.dense, split)) for run in members]
+        texts.append(f"{mean(found):+.2f} ({max(found):+.2f})")
+    return texts
+
+
+def _every(runs: Sequence[ShrunkRun]) -> list[list[str]]:
+    rows = [["run, seed", "after", "inputs / units", "LSTM parameters", "all parameters", "validation", "test",
+             "cycles", "ms on a processor"]]  # fmt: skip
+    for name, members in kinds(runs).items():
+        for run in members:
+            rows += [[f"{name}, {run.seed}", *_described(run, *shown)] for shown in run.shown]
+    return rows
+
+
+def _described(run: ShrunkRun, steps: Sequence[str], network: Network) -> list[str]:
+    def counted(cost: str, form: str) -> str:
+        value, times = COSTS[cost](network), fold(run, network, cost)
+        return "" if value is None else f"{value:{form}}" + (f" ({times:.2f})" if times and DENSE not in steps else "")
+
+    sizes = f"{network.inputs} / {', '.join(map(str, network.units))}"
+    scores = f"{network.validation:.2f}", f"{network.test:.2f}"
+    return [", ".join(steps), sizes, counted("LSTM parameters", ","), f"{network.parameters:,}", *scores,
+            counted("cycles", ","), counted("ms on a processor", ".2f")]  # fmt: skip
+
+
+SUMMARY = """\
+**After**: the network that a step left, the last one accepted until then. **LSTM parameters**, **cycles**, **ms**: how
+many times less than the dense start, mean over the seeds (least of the seeds). **Validation**, **test**: how much worse
+than the dense start of the same seed in {unit}, mean (worst). Networks were accepted by the validation score alone."""
+
+EVERY = """\
+Scores: {score}. In brackets: how many times less than the dense start. Parameters count what is not zero. **Cycles**
+are those of a training iteration on the preset by the cycle model. **Ms** are those of a forward and a backward pass of
+PyTorch's LSTM of that size, on the computer that made this page; masks inside a matrix save none of them."""

@@ -1,0 +1,127 @@
+"""Trains one network many times, reduced in different ways, and compares what it learnt with what it cost."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from etalstm.errors import RunError
+from etalstm.host.checkout import commit
+from etalstm.network.storage import KINDS
+from etalstm.research.studies.reduction import Reduction
+from etalstm.research.studies.score import others_of, score_of
+from etalstm.research.studies.subject import Subject
+from etalstm.research.studies.written import read_study, write_study
+from etalstm.train.metrics import SHARES, forward_arithmetic, shares
+
+
+def run_study(
+    subject: Subject, settings, reductions: list[Reduction], seeds: int, path: Path, report: Callable[[str], None]
+) -> dict:
+    """Train every reduction with every seed; results that `path` holds already are not trained again.
+
+    Parameters
+    ----------
+    subject : Subject
+    settings : dataclass
+        Of all runs, as the subject has them; the seed and what a reduction has are replaced.
+    reductions : list of Reduction
+    seeds : int
+        Seeds 0 to `seeds` - 1.
+    path : Path
+        JSON file, written after every run; its folder is made if need be.
+    report : callable
+        Given a line of text after every run.
+
+    Returns
+    -------
+    dict
+        ``settings`` and ``runs``: a list of what :func:`result_of` gives, with reduction, seed and :func:`commit`.
+
+    Raises
+    ------
+    ValueError
+        If `path` holds a study of other settings, or the subject cannot be reduced so.
+    RunError
+        If it holds no study.
+    """
+    planned = [(reduction, seed) for seed in range(seeds) for reduction in reductions]  # a part has some of everything
+    chosen = {one: subject.reduced(settings, *one) for one in planned}  # what cannot be is refused before any training
+    ignored = ("seed", "data", *(field.name for field in dataclasses.fields(Reduction)))
+    common = {name: value for name, value in dataclasses.asdict(settings).items() if name not in ignored}
+    defaults = {name: value for name, value in subject.defaults(common).items() if name in common}
+    study = read_study(path) if path.exists() else {"settings": common, "runs": []}
+    if defaults | study["settings"] != common:  # a setting that came after the study was made is its default
+        raise ValueError(f"{path} holds a study of other settings; move it away or choose another folder")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    done, code = {(Reduction.of_run(run), run["seed"]) for run in study["runs"]}, commit()
+    for reduction, seed in planned:
+        if (reduction, seed) in done:
+            continue
+        result = result_of(subject.train(chosen[reduction, seed]))
+        study["runs"].append(dataclasses.asdict(reduction) | {"seed": seed, "commit": code} | result)
+        write_study(path, study)
+        report(f"{reduction}, seed {seed}: {result['score']:.4g}, footprint {result['footprint']:.3f}")
+    return study
+
+
+def result_of(entries: list[dict]) -> dict:
+    """Give what a run learnt and cost, from the entries of its log.
+
+    Returns
+    -------
+    dict
+        ``score`` on the test split, see :data:`etalstm.research.studies.score.SCORES`, ``validation``: that of the last
+        whole epoch on the validation split, ``others``: what else the test split was judged by, the densities and
+        :func:`shares` of the last epoch's iterations, and ``saved``: the shares over the whole run.
+
+    Raises
+    ------
+    RunError
+        If its device does not count what it keeps and computes.
+    """
+    iterations = [entry for entry in entries if entry["kind"] == "iteration"]
+    epochs = [{}, *(entry for entry in entries if entry["kind"] == "epoch")]
+    final = [entry for entry in iterations if entry["epoch"] == iterations[-1]["epoch"]]
+    if "densities" not in final[-1]:
+        raise RunError("the log does not say what was kept and computed: this device does not count it")
+    test = entries[-1]
+    result = {"score": score_of(test), "validation": score_of(epochs[-1]), "others": others_of(test)}
+    result |= shares(final)
+    result["densities"] = {kind: float(np.mean([entry["densities"][kind] for entry in final])) for kind in KINDS}
+    return result | {"saved": shares(iterations)}
+
+
+def summarise(study: dict) -> list[dict]:
+    """Average a study's runs over seeds.
+
+    Returns
+    -------
+    list of dict
+        For each reduction, in the order of its first run: ``name``, ``seeds`` (how many), ``seed_numbers`` (a list),
+        mean ``score``, ``deviation`` (of one run; 0 for a single one), mean ``validation`` (None if a run has none),
+        means of ``others``, and the means of what a run costs.
+    """
+    groups: dict[Reduction, list[dict]] = {}
+    for run in study["runs"]:
+        groups.setdefault(Reduction.of_run(run), []).append(run)
+    rows = []
+    for reduction, runs in groups.items():
+        scores = [run["score"] for run in runs]
+        row = {"name": str(reduction), **dataclasses.asdict(reduction), "seeds": len(runs)}
+        row["seed_numbers"] = sorted(run["seed"] for run in runs)
+        row |= {"score": float(np.mean(scores)), "deviation": float(np.std(scores, ddof=1)) if len(runs) > 1 else 0.0}
+        validations = [run.get("validation") for run in runs]  # studies made before it was noted have none
+        row["validation"] = None if None in validations else float(np.mean(validations))
+        others = runs[0].get("others", {})
+        row["others"] = {name: float(np.mean([run["others"][name] for run in runs])) for name in others}
+        row |= {
+            name: float(np.mean([run[name] for run in runs])) for name in (*SHARES, "real_footprint", "cells_skipped")
+        }
+        row["input_density"] = forward_arithmetic(row)
+        row["densities"] = {kind: float(np.mean([run["densities"][kind] for run in runs])) for kind in KINDS}
+        row["local_density"] = float(np.mean(list(row["densities"].values())))
+        row["saved"] = {key: float(np.mean([run["saved"][key] for run in runs])) for key in runs[0]["saved"]}
+        rows.append(row)
+    return rows

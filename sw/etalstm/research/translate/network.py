@@ -1,0 +1,138 @@
+"""The network: encoder, decoder, attention and output.
+
+Dimensions: B pairs, S steps of the encoder, T of the decoder, H units, L layers, E sizes of an embedding, V tokens of
+the target language, N real steps of a batch's targets.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from etalstm.network.shape import check_size
+from etalstm.nn import LSTM
+from etalstm.nn.recompute import AUTO
+from etalstm.research.translate.attention import ADDITIVE, attention_of
+from etalstm.research.translate.batches import Batch
+from etalstm.research.translate.vocabulary import PADDING
+
+State = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What defines a network but its vocabularies.
+
+    Members
+    -------
+    hidden : int        H, even: the encoder has H/2 units in each direction
+    embedding : int     E
+    layers : int        L, of the encoder and of the decoder
+    attention : str     one of :data:`etalstm.research.translate.attention.KINDS`
+    dropout : float     share that is dropped of embeddings, between layers, and before the output, in training
+    """
+
+    hidden: int = 256
+    embedding: int = 256
+    layers: int = 1
+    attention: str = ADDITIVE
+    dropout: float = 0.0
+
+    def __post_init__(self):
+        for name in ("hidden", "embedding", "layers"):
+            check_size(name, getattr(self, name))
+        if self.hidden % 2:
+            raise ValueError(f"hidden must be even, half of it for each direction of the encoder; got {self.hidden}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout!r}")
+        attention_of(self.attention, 1)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the decoder reads of a source: the encoder's outputs (B, S, H), and which steps are padding (B, S)."""
+
+    keys: Tensor
+    padding: Tensor
+
+    def repeated(self, times: int) -> "Memory":
+        """Give each sentence so many times, one after the other."""
+        return Memory(self.keys.repeat_interleave(times, 0), self.padding.repeat_interleave(times, 0))
+
+
+class Translator(nn.Module):
+    """Encoder and decoder with attention.
+
+    The attention reads the decoder's outputs, as Luong et al. have it: ``a = tanh(W [mean; h])`` goes to the output
+    layer, and not into the decoder's next step. So with the target given, the decoder is one call of the LSTM for all
+    steps, whichever way the attention makes its scores.
+
+    Parameters
+    ----------
+    source_tokens, target_tokens : int
+    sizes : Sizes
+    recompute : str
+        Whether the attention's maps are computed again: see :class:`etalstm.research.translate.attention.Attention`.
+    lstm : keyword arguments
+        Of :class:`etalstm.nn.LSTM`: ``engine``, ``storage``, ``theta``, ``slices``, ``input_threshold``.
+    """
+
+    def __init__(self, source_tokens: int, target_tokens: int, sizes: Sizes = Sizes(), recompute: str = AUTO, **lstm):
+        super().__init__()
+        hidden, embedding = sizes.hidden, sizes.embedding
+        between = {"num_layers": sizes.layers, "dropout": sizes.dropout if sizes.layers > 1 else 0.0, **lstm}
+        self.source_embedding = nn.Embedding(source_tokens, embedding, padding_idx=PADDING)
+        self.target_embedding = nn.Embedding(target_tokens, embedding, padding_idx=PADDING)
+        self.encoder = LSTM(embedding, hidden // 2, bidirectional=True, **between)
+        self.decoder = LSTM(embedding, hidden, **between)
+        self.attention = attention_of(sizes.attention, hidden, recompute)
+        self.combine, self.output = nn.Linear(2 * hidden, hidden), nn.Linear(hidden, target_tokens)
+        self.dropout = nn.Dropout(sizes.dropout)
+
+    def set_delta_threshold(self, threshold: float) -> None:
+        """Set the threshold of δ of all LSTMs, for the passes that follow."""
+        self.encoder.delta_threshold = self.decoder.delta_threshold = threshold
+
+    def encode(self, source: Tensor, lengths: Tensor) -> tuple[Memory, State]:
+        """Read sources (B, S) of lengths (B,); give what the attention reads, and the decoder's first state."""
+        embedded = self.dropout(self.source_embedding(source))
+        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
+        outputs, states = self.encoder(packed)
+        keys, _ = pad_packed_sequence(outputs, batch_first=True, total_length=source.shape[1])
+        padding = torch.arange(source.shape[1]) >= lengths[:, None]  # lengths are the host's, as packing wants them
+        return Memory(keys, padding.to(keys.device)), tuple(map(_joined, states))
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Give the scores of the target's real steps, (N, V), sentence by sentence."""
+        memory, state = self.encode(batch.source, batch.source_lengths)
+        embedded = self.dropout(self.target_embedding(batch.given))
+        packed = pack_padded_sequence(embedded, batch.target_lengths, batch_first=True, enforce_sorted=False)
+        queries, _ = pad_packed_sequence(self.decoder(packed, state)[0], batch_first=True)
+        return self.output(self._attend(queries, memory)[real_steps(batch)])
+
+    def step(self, tokens: Tensor, state: State, memory: Memory) -> tuple[Tensor, State]:
+        """Read a token of each sentence (B,); give scores (B, V) of the next one, and the state."""
+        outputs, state = self.decoder(self.target_embedding(tokens)[None], state)
+        return self.output(self._attend(outputs.transpose(0, 1), memory)[:, 0]), state
+
+    def _attend(self, queries: Tensor, memory: Memory) -> Tensor:
+        means = self.attention(queries, memory.keys, memory.padding)
+        return self.dropout(torch.tanh(self.combine(torch.cat([means, queries], 2))))
+
+
+def real_steps(batch: Batch) -> Tensor:
+    """Tell which steps of a batch's targets are no padding: bool, (B, T)."""
+    real = torch.arange(batch.wanted.shape[1]) < batch.target_lengths[:, None]
+    return real.to(batch.wanted.device)
+
+
+def loss_of(scores: Tensor, batch: Batch) -> Tensor:
+    """Give the mean over the real steps of the negative logarithm of what the wanted tokens have."""
+    return nn.functional.cross_entropy(scores, batch.wanted[real_steps(batch)])
+
+
+def _joined(states: Tensor) -> Tensor:
+    """Make the decoder's state (L, B, H) of both directions' (2L, B, H/2)."""
+    forwards, backwards = states[::2], states[1::2]
+    return torch.cat([forwards, backwards], 2)

@@ -1,0 +1,118 @@
+"""A model with its vocabularies: what translates texts and is scored."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from etalstm.device import Device
+from etalstm.network.delta_inputs import read_input_thresholds
+from etalstm.research.translate.batches import Batch, batch_of, grouped, padded
+from etalstm.research.translate.checkpoint import read
+from etalstm.research.translate.corpus import Vocabularies
+from etalstm.research.translate.network import Translator, loss_of
+from etalstm.research.translate.pairs import Pairs
+from etalstm.research.translate.score import bleu
+from etalstm.research.translate.search import beam_search, greedy_search
+from etalstm.research.translate.settings import Settings
+from etalstm.train.folder import RunFolder
+
+BATCH = 64  # sentences that are translated at once
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model and what belongs to it.
+
+    Members
+    -------
+    model : Translator
+    vocabularies : Vocabularies
+    longest : int                 tokens after which a translation is cut
+    """
+
+    model: Translator
+    vocabularies: Vocabularies
+    longest: int
+
+    def translate(self, texts: Sequence[str], beam: int = 1) -> list[str]:
+        """Translate texts, greedily or with a beam; a blank text's translation is empty."""
+        words = self.vocabularies
+        sources = [words.source.numbers(words.tokens.of(text)) for text in texts]
+        found = [""] * len(texts)
+        real = [number for number, source in enumerate(sources) if source]
+        self.model.eval()
+        for batch in grouped([(len(sources[number]),) for number in real], BATCH):
+            numbers = [real[number] for number in batch]
+            source = padded([sources[number] for number in numbers])
+            for number, tokens in zip(numbers, self._search(*source, beam), strict=True):
+                found[number] = words.target.text(tokens)
+        return found
+
+    def _search(self, source: torch.Tensor, lengths: torch.Tensor, beam: int) -> list[list[int]]:
+        if beam == 1:
+            return greedy_search(self.model, source, lengths, self.longest)
+        return beam_search(self.model, source, lengths, self.longest, beam)
+
+    def score(self, pairs: Pairs, beam: int = 1) -> tuple[float, str]:
+        """Give BLEU and its signature."""
+        tokens = self.vocabularies.tokens
+        return bleu(self.translate(pairs.source, beam), pairs.target, tokens)
+
+    @torch.no_grad()
+    def loss(self, pairs: Pairs) -> float:
+        """Give the mean loss over all real steps of the targets."""
+        sources, targets = self.vocabularies.numbers(pairs)
+        self.model.eval()
+        total = steps = 0
+        for batch in batches_of(sources, targets, BATCH):
+            count = int(batch.target_lengths.sum())
+            total += float(loss_of(self.model(batch), batch)) * count
+            steps += count
+        return total / steps
+
+
+def batches_of(sources: list, targets: list, size: int, generator=None) -> list[Batch]:
+    """Divide pairs of sentences into padded batches, as :func:`etalstm.research.translate.batches.grouped` does."""
+    lengths = [(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
+    numbers = grouped(lengths, size, generator)
+    return [batch_of([sources[n] for n in batch], [targets[n] for n in batch]) for batch in numbers]
+
+
+def make_model(settings: Settings, vocabularies: Vocabularies, engine: str | Device) -> Translator:
+    """Make a model with first weights that the seed gives."""
+    kept = {
+        "recompute": settings.recompute,
+        "storage": settings.storage,
+        "theta": settings.theta,
+        "slices": settings.slices,
+        "input_threshold": read_input_thresholds(settings.input_threshold),
+    }
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        return Translator(len(vocabularies.source), len(vocabularies.target), settings.sizes, engine=engine, **kept)
+
+
+def load(path: Path | str, engine: str | Device = "golden", last: bool = False) -> tuple[Settings, Trained]:
+    """Load the model of a run's folder.
+
+    Parameters
+    ----------
+    path : Path
+    engine : str or Device
+    last : bool
+        The last checkpoint instead of the one with the lowest validation loss.
+
+    Raises
+    ------
+    RunError, CheckpointError
+        Naming the file that is missing or damaged.
+    """
+    folder = RunFolder(path)
+    settings = Settings.load(folder.settings)
+    vocabularies = Vocabularies.load(folder.encoding, settings.reading)
+    model = make_model(settings, vocabularies, engine)
+    file = folder.checkpoint if last else folder.best
+    read(file, settings.identity, vocabularies.text_of_file()).load_model(file, model)
+    return settings, Trained(model, vocabularies, settings.longest)

@@ -1,1 +1,0 @@
-"""Finds out whether a machine works, and which part of it does not."""

@@ -1,0 +1,170 @@
+"""Starts a command on several ranks with mpiexec, says what ended them, and starts a run again."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from etalstm.errors import DeviceError
+from etalstm.host.mpi.roster import VARIABLE, Process, read_roster
+from etalstm.train.folder import RunFolder
+
+TRAIN = "train"
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+INTERRUPTED = tuple(128 + number for number in FORWARDED)  # exit codes of a run that a signal has ended
+# What mpiexec of MPICH prints when a process has been killed, up to its advice.
+_BANNER = re.compile(r"=+\n|=   .*\n|YOUR APPLICATION TERMINATED.*\n|This typically refers.*\n|Please see the FAQ.*\n")
+_KILLED = re.compile(r"=   (?:RANK \d+ )?PID (\d+) RUNNING AT (\S+)")
+_SIGNAL = re.compile(r"EXIT STRING: (.+?) \(signal \d+\)")
+
+
+def find_mpiexec() -> str:
+    """Give the path of mpiexec: the one beside this Python, which mpi4py belongs to, or else the system's.
+
+    Raises
+    ------
+    DeviceError
+        If there is none.
+    """
+    beside = Path(sys.executable).with_name("mpiexec")
+    found = str(beside) if beside.exists() else shutil.which("mpiexec")
+    if found is None:
+        raise DeviceError("there is no mpiexec: install MPI, or pip install 'etalstm[boards]'")
+    return found
+
+
+@dataclass
+class Ended:
+    """How an attempt has ended.
+
+    Members
+    -------
+    code : int
+        mpiexec's exit code.
+    killed : Process or None
+        The process that was killed, if mpiexec named one.
+    signal : str
+        What killed it.
+    ranks : list of Process
+    """
+
+    code: int
+    killed: Process | None
+    signal: str
+    ranks: list[Process]
+
+    @property
+    def cause(self) -> str:
+        """Name the rank that was killed, and the cause; only where mpiexec named a process."""
+        host, pid = self.killed
+        who = f"rank {self.ranks.index(self.killed)}" if self.killed in self.ranks else f"process {pid}"
+        return f"{who} on {host} has ended: {self.signal}"
+
+
+class Launch:
+    """Runs a command on several ranks.
+
+    Parameters
+    ----------
+    ranks : int
+    command : sequence of str
+        Arguments of ``eta-lstm``.
+    hostfile : Path, optional
+        As mpiexec reads it.
+    """
+
+    def __init__(self, ranks: int, command: Sequence[str], hostfile: Path | None = None):
+        hosts = [] if hostfile is None else ["-f", str(hostfile)]
+        self._mpiexec = [find_mpiexec(), "-n", str(ranks), *hosts, sys.executable, "-m", "etalstm"]
+        self._command = list(command)
+        self._folder = RunFolder(_value(self._command, "--out")) if self._command[:1] == [TRAIN] else None
+        self._was_empty = self._folder is None or not self._folder.settings.exists()
+
+    def run(self, most_restarts: int, say: Callable[[str], None]) -> int:
+        """Run the command until it ends by itself, or has been started again `most_restarts` times; give its exit code.
+
+        A run that fails before its first iteration is not started again.
+        """
+        command, restarts = self._command, 0
+        while True:
+            began = self._progress()
+            ended = self._attempt(command)
+            if ended.code == 0 or ended.code in INTERRUPTED:
+                return ended.code
+            if ended.killed:
+                say(ended.cause)
+            if restarts == most_restarts or self._progress() == began:
+                return ended.code
+            restarts += 1
+            command = self.next_command()
+            say(f"restart {restarts} of {most_restarts}: eta-lstm {' '.join(command)}")
+
+    def _progress(self) -> tuple | None:
+        """Give what changes with each iteration and checkpoint of a run."""
+        if self._folder is None:
+            return None
+        files = (path for path in (self._folder.metrics, self._folder.checkpoint) if path.exists())
+        return tuple((path.name, path.stat().st_mtime_ns, path.stat().st_size) for path in files)
+
+    def next_command(self) -> list[str]:
+        """Give the command that goes on with the run, or if there is no checkpoint yet begins it anew."""
+        plain = [word for word in self._command if word not in ("--resume", "--overwrite")]
+        begun_here = self._was_empty or "--overwrite" in self._command
+        return [*plain, "--resume" if self._folder.checkpoint.exists() or not begun_here else "--overwrite"]
+
+    def _attempt(self, command: list[str]) -> Ended:
+        with tempfile.TemporaryDirectory() as scratch:
+            roster = Path(scratch) / "roster.json"
+            process = subprocess.Popen(
+                [*self._mpiexec, *command], stdout=subprocess.PIPE, text=True, env=os.environ | {VARIABLE: str(roster)}
+            )
+            with _forwarding(process):
+                banner = _pass_on(process.stdout)
+                code = process.wait()
+            killed, by = _KILLED.search(banner), _SIGNAL.search(banner)
+            return Ended(
+                code if code >= 0 else 128 - code,
+                Process(killed[2], int(killed[1])) if killed else None,
+                by[1] if by else f"exit code {code}",
+                read_roster(roster),
+            )
+
+
+def _value(command: list[str], option: str) -> str:
+    """Give an option's value; ``ValueError`` without one."""
+    for word, following in zip(command, [*command[1:], ""], strict=True):
+        name, joined, value = word.partition("=")
+        if name == option and (joined or following):
+            return value if joined else following
+    raise ValueError(f"{TRAIN} needs {option}, got {' '.join(command)}")
+
+
+def _pass_on(output: Iterator[str]) -> str:
+    """Print what the ranks print, and give what mpiexec itself says of a process that was killed."""
+    banner = []
+    for line in output:
+        if _BANNER.fullmatch(line):
+            banner.append(line)
+        else:
+            print(line, end="", flush=True)
+    return "".join(banner)
+
+
+@contextmanager
+def _forwarding(process: subprocess.Popen) -> Iterator[None]:
+    """Pass signals on as mpiexec takes them: it sends SIGINT to all ranks, and kills them at others."""
+    before = {number: signal.getsignal(number) for number in FORWARDED}
+    for number in FORWARDED:
+        signal.signal(number, lambda *_: process.send_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

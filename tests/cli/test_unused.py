@@ -1,0 +1,91 @@
+"""Options that a run would not use are refused by name; defaults, and what a resumed run has, never are."""
+
+import numpy as np
+import pytest
+
+from etalstm.cli.main import run
+from etalstm.cli.unused import CONDITIONS
+from etalstm.train.settings import Settings
+
+SMALL = ["--hidden", "4", "--batch", "4", "--iterations", "1", "--evaluation-batches", "1"]
+TEXTS = "text,label\n" + "".join(f"good w{n % 3},p\nbad w{n % 3},n\n" for n in range(20))
+VECTORS = "sequence,a,label\n" + "".join(f"{n},{t},{'pn'[n % 2]}\n" for n in range(40) for t in range(2))
+SOURCES = {
+    "digits": ["--dataset", "digits"],
+    "texts": ["--task", "classify", "--data", "r.csv"],
+    "vectors": ["--task", "classify", "--data", "v.csv"],
+    "arrays": ["--task", "classify", "--data", "a.npz"],
+    "language": ["--task", "language", "--data", "r.csv", "--steps", "4"],
+}
+
+
+@pytest.fixture
+def train(tmp_path, monkeypatch, capsys):
+    """Train in a folder with files of texts and of vectors; give exit code and what is said."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "r.csv").write_text(TEXTS)
+    (tmp_path / "v.csv").write_text(VECTORS)
+    np.savez(tmp_path / "a.npz", x=np.arange(120).reshape(40, 3) % 5, y=np.arange(40) % 2)
+
+    def start(*arguments):
+        capsys.readouterr()
+        return run(["train", "--out", "run", *arguments]), capsys.readouterr().err
+
+    return start
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        ("digits", ["--validation", "v.csv"], "--validation is only used with --task"),
+        ("digits", ["--test-share", "0.1"], "--test-share is only used with --task"),
+        ("digits", ["--label", "y"], "--label is only used with --task"),
+        ("digits", ["--lower"], "--lower is only used with --task"),
+        ("digits", ["--embedding", "32"], "--embedding is not used where inputs are vectors"),
+        ("vectors", ["--embedding", "9"], "--embedding is not used where inputs are vectors"),
+        ("vectors", ["--vocabulary", "9"], "--vocabulary is not used where inputs are vectors"),
+        ("arrays", ["--label", "y"], "--label is not used with a file of arrays"),
+        ("texts", ["--validation", "r.csv", "--validation-share", "0.3"], "--validation-share is not used with"),
+        ("texts", ["--validation", "r.csv", "--test", "r.csv", "--split-seed", "1"], "--split-seed is not used with"),
+        ("texts", ["--schedule", "cosine", "--step-epochs", "2"], "--step-epochs is only used with --schedule step"),
+        ("language", ["--text", "foo"], "--text is not used with --task language"),
+        ("texts", ["--test", "r.csv", "--test-share", "0.3"], "--test-share is not used with --test"),
+        ("texts", ["--tokens", "bytes", "--vocabulary", "5"], "--vocabulary is not used with --tokens bytes"),
+        ("texts", ["--optimizer", "adam", "--momentum", "0.9"], "--momentum is only used with --optimizer sgd"),
+        ("texts", ["--epsilon", "1e-3"], "--epsilon is not used with --optimizer sgd"),
+        ("texts", ["--schedule", "cosine", "--decay", "0.5"], "--decay is not used with --schedule cosine"),
+        ("texts", ["--floor", "0.5"], "--floor is only used with --schedule cosine"),
+        ("texts", ["--patience", "7"], "--patience is only used with --schedule plateau"),
+        ("digits", ["--ms2-full-epochs", "1"], "--ms2-full-epochs is only used with --ms2 or --ms2-steps"),
+        ("digits", ["--ms2-without", "loss"], "--ms2-without is only used with --ms2 or --ms2-steps"),
+        ("texts", ["--resume", "--overwrite"], "--resume goes on with a run, --overwrite begins anew"),
+    ],
+)
+def test_an_option_without_effect_is_refused_and_makes_no_folder(train, tmp_path, source, options, message):
+    code, said = train(*SOURCES[source], *SMALL, *options)
+    assert code == 2 and message in said, said
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_file_of_settings_counts_where_it_is_not_the_default(train, tmp_path):
+    assert train(*SOURCES["digits"], *SMALL, "--optimizer", "adam", "--beta1", "0.8")[0] == 0
+    settings = (tmp_path / "run" / "settings.toml").read_text()
+    (tmp_path / "c.toml").write_text(settings)
+    assert train("--config", "c.toml", "--overwrite")[0] == 0, "it names every setting, momentum among them"
+    code, said = train("--config", "c.toml", "--overwrite", "--optimizer", "sgd")
+    assert code == 2 and "--beta1 is not used with --optimizer sgd" in said
+    (tmp_path / "c.toml").write_text('schedule = "plateau"\ndataset = "digits"\n')
+    code, said = train("--config", "c.toml", "--overwrite")
+    assert code == 2 and "c.toml, with the options on top: decay must be below 1 with the schedule plateau" in said
+
+
+def test_a_run_goes_on_with_settings_that_it_no_longer_uses(train):
+    assert train(*SOURCES["texts"], *SMALL, "--decay", "0.5", "--step-epochs", "2")[0] == 0
+    assert train("--resume", "--iterations", "2", "--schedule", "cosine")[0] == 0
+    code, said = train("--resume", "--iterations", "3", "--decay", "0.5")
+    assert code == 2 and "--decay is not used with --schedule cosine" in said
+
+
+def test_conditions_name_settings():
+    fields = set(Settings.__dataclass_fields__)
+    assert all(fields.issuperset(unused.names) for unused in CONDITIONS)

@@ -1,0 +1,50 @@
+import json
+
+import pytest
+
+from etalstm.cli.main import run
+from etalstm.research.translate.study import Translation
+from etalstm.research.translate.trainer import Trainer
+
+SMALL = "--hidden 8 --embedding 6 --batch 8 --epochs 2 --seeds 2 --lower"
+
+
+def arguments(corpus, out, *more):
+    given = ["study", "translation", "--data", str(corpus), "--source", "de", "--target", "en", "--out", str(out)]
+    return [*given, *SMALL.split(), *more]
+
+
+def test_a_study_compares_bleu_and_what_the_layers_keep(corpus, tmp_path, monkeypatch, capsys):
+    more = "--runs", "dense,ms1-bf16:0.1"
+    assert run(arguments(corpus, tmp_path / "study", *more)) == 0
+    runs = json.loads((tmp_path / "study" / "density.json").read_text())["runs"]
+    assert [(one["storage"], one["seed"]) for one in runs] == [(s, n) for n in range(2) for s in ("dense", "ms1-bf16")]
+    dense, reduced, *_ = runs
+    assert dense["footprint"] == 1 and 0 < reduced["footprint"] < 0.6
+    assert 0 < reduced["delta_density"] < dense["delta_density"] <= 1
+    assert reduced["others"].keys() == {"bleu_beam"} and reduced["validation"] is not None
+    page = (tmp_path / "study" / "density.md").read_text()
+    assert "| run | seeds | BLEU | BLEU with a beam | validation |" in page and "translation from de to en" in page
+    command = next(line for line in page.splitlines() if "eta-lstm study" in line)
+    assert "--lower " in command and "--hidden 8" in command and command.endswith("--data DIR --out DIR")
+
+    monkeypatch.setattr(Trainer, "run", lambda *_: pytest.fail("trained again"))
+    assert run(arguments(corpus, tmp_path / "study", *more)) == 0
+    assert run(arguments(corpus, tmp_path / "study", "--hidden", "6")) == 2
+    assert "other settings" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("runs", "message"),
+    [("dense::0.5", "a translation model has no ms2: it must be off, got 0.5"), ("dense:::::bf16", "no weight_format"),
+     ("ms9:0.1", "ms9")],
+)  # fmt: skip
+def test_what_a_translation_model_does_not_have_is_refused_before_anything_is_trained(
+    corpus, tmp_path, capsys, runs, message
+):
+    assert run(arguments(corpus, tmp_path / "study", "--runs", f"dense,{runs}")) == 2
+    assert message in capsys.readouterr().err and not (tmp_path / "study").exists()
+
+
+def test_defaults_are_those_of_a_run():
+    assert Translation().defaults({"source": "de", "target": "en"})["hidden"] == 256
