@@ -5,7 +5,7 @@ import pytest
 
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.machine.hardware import HardwareDevice
-from etalstm.device.machine.room import PATIENCE, SPARE, Room
+from etalstm.device.machine.planning import PATIENCE, SPARE, Room
 from etalstm.errors import PlanError
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage

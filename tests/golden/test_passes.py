@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from etalstm.formats import codec
-from etalstm.golden import cache, reference
+from etalstm.golden import arithmetic, reference
 from etalstm.golden.arithmetic import add, multiply
 from etalstm.golden.fast import compiled, packing, sums, tile, totals
 from etalstm.golden.passes import active_steps
@@ -332,8 +332,8 @@ def test_cached_machine_code_older_than_a_source_is_dropped(tmp_path, monkeypatc
     for path, age in ((module, 30), (old, 20), (source, 10), (new, 0)):
         path.touch()
         os.utime(path, (future - age, future - age))
-    monkeypatch.setattr(cache, "__file__", str(tmp_path / "cache.py"))
+    monkeypatch.setattr(arithmetic, "__file__", str(tmp_path / "arithmetic.py"))
     if " " not in changed:
-        monkeypatch.setattr(attrgetter(changed)(cache), "__file__", str(source))
-    cache.drop_stale()
+        monkeypatch.setattr(attrgetter(changed)(arithmetic), "__file__", str(source))
+    arithmetic.drop_stale()
     assert not old.exists() and new.exists()

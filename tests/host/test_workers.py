@@ -1,4 +1,4 @@
-from etalstm.host.workers import worker_processes
+from etalstm.host.processors import worker_processes
 
 state = ["as imported"]
 

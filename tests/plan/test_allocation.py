@@ -12,7 +12,7 @@ from etalstm.network.cells.hlstm import HLSTM
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.cells.operation import equations
 from etalstm.plan.memory.allocation import CLOSED, share_of_lanes
-from etalstm.plan.memory.plannable import check_plannable
+from etalstm.plan.memory.network_map import check_plannable
 from etalstm_hw.config import PRESETS
 from tests.network.cells.two_stages import TWO_STAGES
 

@@ -18,8 +18,7 @@ from etalstm.cli.options import CELL_HELP, PRESET_HELP, refuse
 from etalstm.cli.tables import print_table
 from etalstm.cli.torch import MISSING
 from etalstm.errors import DeviceError, PlanError
-from etalstm.host.processors import count_processors
-from etalstm.host.workers import worker_processes
+from etalstm.host.processors import count_processors, worker_processes
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.storage import DENSE, Storage

@@ -7,7 +7,7 @@ import numpy as np
 
 from etalstm.cli.bench import operations
 from etalstm.cli.planner import share_of
-from etalstm.host.workers import worker_processes
+from etalstm.host.processors import worker_processes
 from etalstm.model.cells import EVERY, early_cells
 from etalstm.model.iteration import count_iteration
 from etalstm.model.operands import Densities

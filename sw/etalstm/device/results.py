@@ -3,7 +3,7 @@
 Dimensions: B sequences, T steps, I inputs, H units, L layers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -74,3 +74,30 @@ def clear_padding(steps: np.ndarray, lengths: np.ndarray) -> None:
     """Put +0 where sequences of `lengths`, (B,), have ended, in an array (T, B, N)."""
     if lengths.min() < len(steps):
         steps[np.arange(len(steps))[:, None] >= lengths] = 0
+
+
+def all_counts(of_passes: dict[str, dict]) -> dict:
+    """Add what passes have counted; ``passes`` are the cycles of each."""
+    cycles = {name: counts["cycles"] for name, counts in of_passes.items()}
+    return add_counts(of_passes.values()) | {"passes": cycles}
+
+
+def counts_side_by_side(counts: list[dict]) -> dict:
+    """Add what machines have counted that worked at the same time; their cycles are those of the slowest."""
+    slowest = {"cycles": max(each["cycles"] for each in counts)}
+    if "passes" in counts[0]:
+        slowest["passes"] = {name: max(each["passes"][name] for each in counts) for name in counts[0]["passes"]}
+    return add_counts(counts) | slowest
+
+
+def add_counts(counts: Iterable[dict]) -> dict:
+    """Add nested dicts of numbers of one shape."""
+    counts = list(counts)
+    if not counts:
+        return {"cycles": 0}
+    return {
+        key: add_counts(entry[key] for entry in counts)
+        if isinstance(value, dict)
+        else sum(entry[key] for entry in counts)
+        for key, value in counts[0].items()
+    }

@@ -5,10 +5,21 @@ Three facts make NumPy's operators the reference. Results are rounded on IEEE's 
 as NumPy leaves them; a sum below the smallest normal number is exact; and operands are flushed before, not after.
 """
 
+from pathlib import Path
+
 import numpy as np
 from numba import njit, vectorize
 
-from etalstm.golden.cache import drop_stale
+from etalstm.formats import codec
+from etalstm.host.stale import drop_older_code
+from etalstm_hw import contract
+from etalstm_hw.contract import activation_tables as tables
+
+
+def drop_stale() -> None:
+    """Remove cached loops that are older than a source they may contain: the multiplier, say, or the codec."""
+    drop_older_code(Path(__file__).parent.rglob("*.py"), (codec, *contract.PARTS, tables))
+
 
 SMALLEST = np.float32(2.0**-126)
 """The smallest normal number; what is smaller is a zero of its sign."""

@@ -2,6 +2,7 @@
 
 import fcntl
 import hashlib
+import json
 import os
 import shutil
 import stat
@@ -10,15 +11,47 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from etalstm.errors import ToolchainError
-from etalstm.host.cache import cache_path
 from etalstm.host.durable import sync
-from etalstm.host.seal import is_sealed, seal
+
+
+def cache_path() -> Path:
+    """Give ``$ETALSTM_CACHE``, else ``eta-lstm`` in the XDG cache directory. The folder need not be there."""
+    chosen = os.environ.get("ETALSTM_CACHE")
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(chosen) if chosen else Path(base) / "eta-lstm"
+
+
+SEAL = "sha256.json"
+
+
+def seal(directory: Path) -> None:
+    """Note the digest of every file in a folder, and have all of them on the disk."""
+    files = [path for path in sorted(directory.rglob("*")) if path.is_file()]
+    digests = {str(path.relative_to(directory)): _digest(path) for path in files}
+    (directory / SEAL).write_text(json.dumps(digests, indent=1))
+    for path in (*files, directory / SEAL, directory):
+        sync(path)
+
+
+def is_sealed(directory: Path) -> bool:
+    """Say whether every file that a folder was sealed with is there as it was; files that came later do not count."""
+    try:
+        digests = json.loads((directory / SEAL).read_text())
+        return all(_digest(directory / name) == digest for name, digest in digests.items())
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
 
 _CACHE_FORMAT = "sealed"  # of the folders; another text makes every key a new one
 
 
 def cache_directory() -> Path:
-    """Where builds are kept: :func:`etalstm.host.cache.cache_path`. The folder is created.
+    """Where builds are kept: :func:`etalstm.host.cached_build.cache_path`. The folder is created.
 
     Raises
     ------

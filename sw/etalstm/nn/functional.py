@@ -4,19 +4,43 @@ Dimensions: B sequences, T steps, I inputs, H units, L layers, D directions.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.shape import check_size
 from etalstm.network.storage import DENSE, Storage, check_threshold
 from etalstm.nn.engine import Engine, engine_of
 from etalstm.nn.operators import run_layer
-from etalstm.nn.stock import STOCK, InPlaceOfStock
+
+STOCK = torch._VF.lstm
+
+
+class InPlaceOfStock(TorchFunctionMode):
+    """While active, other functions run where ``torch._VF.lstm`` is called. The checks of ``torch.nn.LSTM`` still run.
+
+    Parameters
+    ----------
+    padded, packed : callable
+        For sequences of one length, and for the data of a ``PackedSequence``. They take the arguments of
+        ``torch._VF.lstm`` and give what it gives.
+    """
+
+    def __init__(self, padded: Callable, packed: Callable):
+        super().__init__()
+        self._padded, self._packed = padded, packed
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        """Run the function that is meant for these arguments, everything else as it is."""
+        if function is not STOCK:
+            return function(*args, **(kwargs or {}))
+        return (self._packed if isinstance(args[1], Tensor) else self._padded)(*args)
+
 
 TENSORS = {False: 2, True: 4}  # of a layer and direction, without and with biases; one more with a projection
 

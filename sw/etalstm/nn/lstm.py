@@ -10,9 +10,9 @@ from torch import Tensor
 from etalstm.device import Device
 from etalstm.network.delta_inputs import LayerThresholds
 from etalstm.network.storage import DENSE
-from etalstm.nn.dispatch import is_watched
 from etalstm.nn.engine import Engine
 from etalstm.nn.functional import OnEngine, Settings, run_padded
+from etalstm.nn.operators import is_watched
 
 _MODULES: weakref.WeakSet["LSTM"] = weakref.WeakSet()
 

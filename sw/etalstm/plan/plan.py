@@ -23,8 +23,8 @@ from etalstm.plan.passes.backward import BackwardLayer
 from etalstm.plan.passes.forward import ForwardLayer
 from etalstm.plan.passes.gradient import GradientLayer
 from etalstm.plan.passes.spread import SharedUpdate
-from etalstm.plan.passes.streams import NO_STEPS
 from etalstm.plan.passes.update import UpdateLayer
+from etalstm.plan.passes.vectors import NO_STEPS
 from etalstm.plan.program.emit import Emitter
 from etalstm.plan.program.program import Program
 from etalstm_hw import contract

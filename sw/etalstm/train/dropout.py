@@ -12,7 +12,7 @@ import numpy as np
 
 from etalstm.device import Device, InputGradients, Outputs, TrainingShape
 from etalstm.device.both import BothPasses
-from etalstm.device.counts import add_counts
+from etalstm.device.results import add_counts
 from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.shape import LayerGradients, LayerParameters
 from etalstm.network.storage import Storage, Usage

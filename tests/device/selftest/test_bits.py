@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from etalstm.device.selftest.bits import describe, patterns
-from etalstm.device.selftest.finding import spans
+from etalstm.device.selftest.finding import describe, patterns, spans
 
 SENT = patterns(4096, seed=1)
 

@@ -123,7 +123,7 @@ class Eventless(SimTransport):
     ],
 )
 def test_a_fault_of_the_host_path_is_named_first(monkeypatch, transport, check, what, suspect):
-    monkeypatch.setattr("etalstm.device.selftest.registers.EVENT_SECONDS", 0.1)
+    monkeypatch.setattr("etalstm.device.selftest.memory.EVENT_SECONDS", 0.1)
     with transport(CONFIG) as faulty:
         first = failures(faulty)[0]
     assert first[0] == check and what in first[1] and first[2].startswith(suspect), first
@@ -148,7 +148,7 @@ def test_the_command_passes_a_simulated_machine_in_well_under_a_minute(capsys, d
 
 def test_the_command_reports_a_failure_with_exit_code_1(capsys, monkeypatch):
     monkeypatch.setattr("etalstm_sim.transport.SimTransport", Eventless)
-    monkeypatch.setattr("etalstm.device.selftest.registers.EVENT_SECONDS", 0.1)
+    monkeypatch.setattr("etalstm.device.selftest.memory.EVENT_SECONDS", 0.1)
     monkeypatch.setattr("etalstm.device.machine.accelerator._POLL_SECONDS", 0.01)
     assert run(["selftest", "--preset", "test", "--memory", str(MEMORY), "--json"]) == 1
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

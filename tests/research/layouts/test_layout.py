@@ -28,7 +28,7 @@ from etalstm.research.layouts.linear_bench import linear
 from etalstm.research.reduced import LSTM
 from etalstm.research.reduced.arrangement import BatchMajor, BatchMinor, Matrix
 from etalstm.research.reduced.choice import layout_of
-from etalstm.research.reduced.memory import kept_tensors
+from etalstm.research.reduced.compression import kept_tensors
 from etalstm.research.reduced.plan import Plan
 from tests.nn.parity import DEVICES, assert_close, run
 

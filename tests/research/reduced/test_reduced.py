@@ -8,7 +8,7 @@ import torch
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from etalstm.research.reduced import LSTM, layer
-from etalstm.research.reduced.memory import kept_tensors
+from etalstm.research.reduced.compression import kept_tensors
 from tests.nn.parity import DEVICES, assert_close, run
 
 INPUTS, UNITS, LAYERS, STEPS, BATCH = 3, 5, 2, 6, 4

@@ -11,7 +11,7 @@ from etalstm.network.shape import LayerParameters, pytorch_rows
 from etalstm.network.storage import Storage
 from etalstm.network.update_rule import contribution_norms
 from etalstm.research.reduced import LSTM
-from etalstm.research.reduced.memory import kept_elements, kept_tensors
+from etalstm.research.reduced.compression import kept_elements, kept_tensors
 
 INPUTS, UNITS, LAYERS, STEPS, BATCH = 5, 13, 2, 9, 6
 LENGTHS = np.array([9, 9, 7, 4, 4, 1])

@@ -7,8 +7,15 @@ import torch
 from etalstm.network.storage import KINDS
 from etalstm.research.layouts.layout import BATCH_MAJOR, BATCH_MINOR
 from etalstm.research.reduced import LSTM
-from etalstm.research.reduced.compression import compress, compress_in_torch, expand, expand_in_torch
-from etalstm.research.reduced.memory import held_bytes, kept_elements, kept_tensors
+from etalstm.research.reduced.compression import (
+    compress,
+    compress_in_torch,
+    expand,
+    expand_in_torch,
+    held_bytes,
+    kept_elements,
+    kept_tensors,
+)
 from etalstm.research.reduced.plan import BLOCK_ROWS, Plan
 
 TINY = torch.finfo(torch.float32).tiny

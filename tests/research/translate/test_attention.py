@@ -3,7 +3,7 @@ import torch
 
 from etalstm.nn import explain, recompute
 from etalstm.nn.recompute import Rule
-from etalstm.research.reduced.memory import held_bytes, kept_tensors
+from etalstm.research.reduced.compression import held_bytes, kept_tensors
 from etalstm.research.translate import attention
 from etalstm.research.translate.attention import AdditiveAttention, DotAttention, attention_of
 from tests.nn.parity import DEVICES

@@ -10,8 +10,7 @@ from itertools import product
 from operator import add
 from pathlib import Path
 
-from etalstm.host.processors import count_processors
-from etalstm.host.workers import worker_processes
+from etalstm.host.processors import count_processors, worker_processes
 from etalstm.network.architecture import ARCHITECTURES
 from etalstm_hw.config import PRESETS
 from etalstm_sim.compiled.library import Library, build_library, design

@@ -9,10 +9,9 @@ import numpy as np
 
 from etalstm.device.access import exclusive
 from etalstm.device.api import Session
-from etalstm.device.counts import all_counts
 from etalstm.device.device import Device
 from etalstm.device.guards.feed import receive
-from etalstm.device.results import Outputs
+from etalstm.device.results import Outputs, all_counts
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import DeviceError
 from etalstm.golden.trainer import Rows, network_forward, network_outputs

@@ -9,9 +9,8 @@ from operator import add
 import numpy as np
 
 from etalstm.device.api import Session
-from etalstm.device.counts import add_counts, all_counts
 from etalstm.device.machine.session import HardwareSession
-from etalstm.device.results import Outputs
+from etalstm.device.results import Outputs, add_counts, all_counts
 from etalstm.device.shape import TrainingShape
 from etalstm.network.shared_tokens import SharedTokens
 from etalstm.network.slices import Parts, additions

@@ -8,7 +8,6 @@ from itertools import chain
 import numpy as np
 
 from etalstm.device.api import Session
-from etalstm.device.counts import add_counts, all_counts
 from etalstm.device.machine.accelerator import Accelerator
 from etalstm.device.machine.faults import LogFullError
 from etalstm.device.machine.intermediates import Intermediates, OutgrownError
@@ -18,7 +17,7 @@ from etalstm.device.machine.programs import Find, ProgramMemory, roomy
 from etalstm.device.machine.scrub import Scrubber
 from etalstm.device.machine.spill import Spill
 from etalstm.device.machine.windows import Windows
-from etalstm.device.results import Outputs
+from etalstm.device.results import Outputs, add_counts, all_counts
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import DeviceError
 from etalstm.formats.sealed_stream import network_id

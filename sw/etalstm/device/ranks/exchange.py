@@ -4,13 +4,14 @@ Each rank adds a share of every array. All ranks send their pieces of the share 
 to all. MPI's own Allreduce does not keep to an order: the bits of its sums depend on the number of ranks.
 """
 
+import hashlib
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 
 from etalstm.golden.fast.totals import add_arrays, column_norms
-from etalstm.network.shape import LayerGradients, NetworkShape, canonical_rows
+from etalstm.network.shape import LayerGradients, LayerParameters, NetworkShape, canonical_rows
 from etalstm.network.slices import tree_total
 
 
@@ -99,3 +100,11 @@ class Exchange:
     def totals(self) -> list[Total]:
         """Wait for the sums and give them, the first layer's first."""
         return [self._totals[layer].result() for layer in range(self._network.layers)]
+
+
+def digest(layers: list[LayerParameters]) -> str:
+    """Give a digest of the bits of some layers' parameters, or velocities."""
+    found = hashlib.blake2b(digest_size=16)
+    for layer in layers:
+        found.update(layer.weights.tobytes() + layer.bias.tobytes())
+    return found.hexdigest()

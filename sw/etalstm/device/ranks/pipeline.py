@@ -13,9 +13,9 @@ from etalstm.device.access import exclusive
 from etalstm.device.both import SliceLoss
 from etalstm.device.checks import check_delta_threshold
 from etalstm.device.machine.parts import join_factors, usage_of_batch
+from etalstm.device.ranks.session import TeamSession
 from etalstm.device.ranks.stage import Piece
 from etalstm.device.ranks.team import Team
-from etalstm.device.ranks.team_session import TeamSession
 from etalstm.device.ranks.worker import Call
 from etalstm.errors import DeviceError
 from etalstm.host.mpi.messages import Messages

@@ -9,11 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from etalstm.device import Outputs, Session, TrainingShape
-from etalstm.device.counts import add_counts
 from etalstm.device.machine.parts import shape_of_part
-from etalstm.device.ranks.digest import digest
-from etalstm.device.ranks.exchange import Exchange
-from etalstm.device.results import clear_padding
+from etalstm.device.ranks.exchange import Exchange, digest
+from etalstm.device.results import add_counts, clear_padding
 from etalstm.golden.fast.totals import add_arrays
 from etalstm.host.mpi.messages import Messages
 from etalstm.network.delta_inputs import DeltaInputs

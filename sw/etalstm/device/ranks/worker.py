@@ -16,8 +16,7 @@ import numpy as np
 
 from etalstm import errors
 from etalstm.device import Device, Outputs, Session, TrainingShape
-from etalstm.device.ranks.digest import digest
-from etalstm.device.ranks.exchange import Exchange, Total
+from etalstm.device.ranks.exchange import Exchange, Total, digest
 from etalstm.device.ranks.stage import StageSession, shape_of_stage
 from etalstm.errors import DeviceError
 from etalstm.host.mpi.world import World

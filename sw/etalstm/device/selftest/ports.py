@@ -2,10 +2,8 @@
 
 import numpy as np
 
-from etalstm.device.selftest.bench import Bench
-from etalstm.device.selftest.bits import describe, patterns
-from etalstm.device.selftest.finding import Finding, Outcome, spans
-from etalstm.device.selftest.instructions import KIND, load, store
+from etalstm.device.selftest.bench import KIND, Bench, load, store
+from etalstm.device.selftest.finding import Finding, Outcome, describe, patterns, spans
 from etalstm_hw.contract import Memory, Opcode
 
 FILL = 0xFFF1F1F1  # what a place holds that nobody has written

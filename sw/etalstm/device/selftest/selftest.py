@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.comparison import RandomRun, compare
 from etalstm.device.machine.hardware import HardwareDevice
-from etalstm.device.selftest import arithmetic, memory, ports, registers
+from etalstm.device.selftest import arithmetic, memory, ports
 from etalstm.device.selftest.bench import Bench
 from etalstm.device.selftest.finding import Finding, Outcome
 from etalstm.errors import DeviceError
@@ -55,12 +55,12 @@ def selftest(device: HardwareDevice, memory_bytes: int = MEMORY_BYTES) -> Iterat
         raise ValueError(f"the memory to test must be {least} to {most} bytes, got {memory_bytes}")
     bench = Bench(device.accelerator)
     checks: list[tuple[str, Callable[[], Outcome]]] = [
-        ("identification", lambda: registers.identification(bench)),
-        ("registers", lambda: registers.registers(bench)),
+        ("identification", lambda: memory.identification(bench)),
+        ("registers", lambda: memory.registers(bench)),
         ("address lines", lambda: memory.address_lines(bench)),
         ("memory", lambda: memory.march(bench, memory_bytes)),
         ("bandwidth", lambda: memory.bandwidth(bench, memory_bytes)),
-        ("interrupt", lambda: registers.interrupt(bench)),
+        ("interrupt", lambda: memory.interrupt(bench)),
         ("port mapping", lambda: ports.mapping(bench)),
         ("port data", lambda: ports.data(bench)),
         ("arithmetic", lambda: arithmetic.vectors(bench)),

@@ -1,8 +1,7 @@
 """The MAC engine and the FIFO of scalars in front of it: see etalstm_hw.compute.mac."""
 
 from etalstm.model.machine.latencies import BUFFERED_FIFO, MAC_SUM, NEWS
-from etalstm.model.machine.links import PLACES, TIMES, record_pop
-from etalstm.model.machine.queues import offered, take
+from etalstm.model.machine.queues import PLACES, TIMES, offered, record_pop, take
 from etalstm.model.machine.state import EMITTER, MAC, MACS, NEVER, RING, compiled, complete, record, wake
 from etalstm.model.machine.vector import slot
 

@@ -1,7 +1,10 @@
-"""The instruction queues: see etalstm_hw.program.queue."""
+"""The instruction queues, and the FIFOs between the middle of the machine and its channels.
 
-from etalstm.model.machine.latencies import BUFFERED_FIFO, COUNTED, RENDEZVOUS
-from etalstm.model.machine.links import PLACES, TIMES, all_show_room, record_pop
+See etalstm_hw.program.queue, etalstm_hw.machine.tree and etalstm_hw.machine.channel. The two ends of a FIFO have one
+clock: ``pushed`` is the cycle in which an entry arrives at the channel.
+"""
+
+from etalstm.model.machine.latencies import BUFFERED_FIFO, COUNTED, NEWS, RENDEZVOUS
 from etalstm.model.machine.state import (
     CAST,
     FETCHER,
@@ -23,6 +26,59 @@ from etalstm.model.machine.state import (
     wake,
 )
 from etalstm_hw.contract.distance import STAGES
+
+PLACES = ("head", "tail", "known_head", "known_tail")
+"""Entries taken and sent, and how many of each the middle knows of."""
+
+TIMES = {"pushed": RING, "popped": RING}
+
+
+@compiled
+def record_pop(fifo, cycle):
+    """Take the first entry."""
+    fifo.popped[fifo.head % RING] = cycle
+    fifo.head += 1
+
+
+@compiled
+def shows_room(fifo, depth, cycle):
+    """Tell whether fewer than `depth` entries waited when the news that the middle has in this cycle set out.
+
+    Cycles must not go back from one call to the next.
+    """
+    said = cycle - NEWS
+    while fifo.known_tail < fifo.tail and fifo.pushed[fifo.known_tail % RING] < said:
+        fifo.known_tail += 1
+    while fifo.known_head < fifo.head and fifo.popped[fifo.known_head % RING] < said:
+        fifo.known_head += 1
+    return fifo.known_tail - fifo.known_head < depth
+
+
+@compiled
+def all_show_room(fifos, depth, cycle):
+    """Tell whether all of the channels' FIFOs show room."""
+    room = True
+    for channel in range(len(fifos)):
+        room = shows_room(fifos[channel], depth, cycle) and room
+    return room
+
+
+@compiled
+def room_at(fifos, depth):
+    """Give the cycle in which the middle knows of room in all FIFOs, as far as entries were taken; else NEVER.
+
+    :func:`all_show_room` has been asked before.
+    """
+    latest = 0
+    for channel in range(len(fifos)):
+        fifo = fifos[channel]
+        if fifo.known_tail - fifo.known_head < depth:
+            continue
+        if fifo.known_head == fifo.head:
+            return NEVER
+        latest = max(latest, fifo.popped[fifo.known_head % RING] + NEWS + 1)
+    return latest
+
 
 QUEUE = record(*PLACES, "valid_from", "current", "taken", index=RING, **TIMES)
 """FIFO of instructions (numbers in the table) and the one at the output, -1 if there is none."""

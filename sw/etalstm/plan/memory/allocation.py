@@ -12,8 +12,8 @@ from etalstm.plan.memory import layout
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.exchange import Exchange
 from etalstm.plan.memory.memory_map import Array, MemoryMap
+from etalstm.plan.memory.operands import Sequence
 from etalstm.plan.memory.sent import SENDING_ARRAYS, TURNS, SendingRoom, SentOperand
-from etalstm.plan.memory.sequence import Sequence
 from etalstm.plan.memory.shards import Shards
 from etalstm.plan.memory.tiling import NEEDED_ARRAYS, BatchTiles, LayerTiling, Share, stay, tile_batch, tile_layer
 from etalstm.plan.memory.tokens import TokenArrays, allocate_tokens

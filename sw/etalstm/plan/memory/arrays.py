@@ -8,9 +8,8 @@ from etalstm.network.delta_inputs import LayerInputs
 from etalstm.network.storage import LayerStorage
 from etalstm.plan.memory.exchange import Exchange
 from etalstm.plan.memory.memory_map import Array
-from etalstm.plan.memory.operands import Place, RowMap
+from etalstm.plan.memory.operands import Place, RowMap, Sequence
 from etalstm.plan.memory.sent import SentOperand
-from etalstm.plan.memory.sequence import Sequence
 from etalstm.plan.memory.shards import Shards
 from etalstm.plan.memory.tiling import BatchTiles, LayerTiling, Span
 from etalstm.plan.memory.tokens import TokenArrays

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from etalstm.errors import PlanError
 from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.plan.memory.memory_map import Array, MemoryMap
-from etalstm.plan.memory.operands import DELTAS, Log, Place, RowMap
-from etalstm.plan.memory.sequence import Sequence
+from etalstm.plan.memory.operands import DELTAS, Log, Place, RowMap, Sequence
 from etalstm.plan.memory.tiling import BatchTiles, LayerTiling, Share, ceil_div
 from etalstm_hw.contract import (
     MOST_INPUT_SCALES,

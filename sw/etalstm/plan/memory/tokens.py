@@ -5,7 +5,7 @@ from functools import partial
 
 from etalstm.plan.memory import layout
 from etalstm.plan.memory.memory_map import Array, MemoryMap
-from etalstm.plan.memory.sequence import Sequence
+from etalstm.plan.memory.operands import Sequence
 from etalstm.plan.memory.tiling import BatchTiles, LayerTiling, Share, ceil_div
 from etalstm_hw.config import Config
 

@@ -16,8 +16,7 @@ from etalstm.plan.passes.bias import BiasGradients
 from etalstm.plan.passes.collect import COLLECTING, Collector
 from etalstm.plan.passes.needed import NeededRows
 from etalstm.plan.passes.propagation import Collecting, Emit, Masking, Propagation, emit_all
-from etalstm.plan.passes.streams import NO_STEPS, Steps, Streams
-from etalstm.plan.passes.vectors import ZERO, Vectors
+from etalstm.plan.passes.vectors import NO_STEPS, ZERO, Steps, Streams, Vectors
 from etalstm.plan.program.emit import Emitter
 from etalstm.plan.program.steps import loop_through
 from etalstm_hw import contract

@@ -7,8 +7,7 @@ from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Operand
 from etalstm.plan.memory.sent import SentOperand
 from etalstm.plan.memory.tiling import Span
-from etalstm.plan.passes.streams import Steps
-from etalstm.plan.passes.vectors import MINUS_ZERO, ZERO
+from etalstm.plan.passes.vectors import MINUS_ZERO, ZERO, Steps
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.contract import Traffic, VectorOp
 

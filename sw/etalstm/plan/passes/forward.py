@@ -7,7 +7,7 @@ from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Operand, Scratch
 from etalstm.plan.passes.forward_stage import ForwardStage, Job
 from etalstm.plan.passes.send import InputSender
-from etalstm.plan.passes.streams import NO_STEPS, Steps
+from etalstm.plan.passes.vectors import NO_STEPS, Steps
 from etalstm.plan.program.emit import Emitter
 from etalstm.plan.program.steps import loop_through
 from etalstm_hw.config import Config

@@ -11,9 +11,8 @@ from etalstm.plan.memory.operands import Operand, Parameter, Place, Scratch
 from etalstm.plan.memory.sent import SENDING_ARRAYS
 from etalstm.plan.passes.product_sums import ProductSums
 from etalstm.plan.passes.send import InputSender, Sender, Tiles
-from etalstm.plan.passes.streams import Steps, Streams
 from etalstm.plan.passes.sums import Sums
-from etalstm.plan.passes.vectors import ZERO, Vectors
+from etalstm.plan.passes.vectors import ZERO, Steps, Streams, Vectors
 from etalstm.plan.program.emit import Emitter
 from etalstm_hw.config import Config
 from etalstm_hw.contract import Traffic, VectorOp

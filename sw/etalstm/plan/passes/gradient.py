@@ -7,8 +7,7 @@ from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.operands import Operand, Place, Scratch
 from etalstm.plan.memory.tiling import Span, gradient_arrays
-from etalstm.plan.passes.streams import NO_STEPS, Steps
-from etalstm.plan.passes.vectors import MINUS_ZERO, ZERO
+from etalstm.plan.passes.vectors import MINUS_ZERO, NO_STEPS, ZERO, Steps
 from etalstm.plan.program.emit import Emitter
 from etalstm.plan.program.steps import strided
 from etalstm_hw.config import Config

@@ -4,11 +4,10 @@ Needs the extra ``torch``.
 """
 
 from etalstm.research.compress.compaction import Compact, compact
-from etalstm.research.compress.language import LanguageModel, MaskedLanguageModel
 from etalstm.research.compress.masks import Mask, mask_of, masks_of, probing, put_masks
+from etalstm.research.compress.models import LanguageModel, MaskedLanguageModel, MaskedSpeechModel, SpeechModel
 from etalstm.research.compress.network import MaskedNetwork, Network, Sizes
 from etalstm.research.compress.small import load_network
-from etalstm.research.compress.speech import MaskedSpeechModel, SpeechModel
 from etalstm.research.compress.steps import drop_empty, grow, grow_weights, prune, prune_weights, sparse_seed
 from etalstm.research.compress.structure import Dimension, Side, units_of
 

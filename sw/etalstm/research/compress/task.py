@@ -10,10 +10,9 @@ import numpy as np
 from etalstm.data.an4 import An4
 from etalstm.data.characters import CLASSES
 from etalstm.data.ptb import Ptb
-from etalstm.research.compress.language import MaskedLanguageModel
+from etalstm.research.compress.models import MaskedLanguageModel, MaskedSpeechModel
 from etalstm.research.compress.network import MaskedNetwork, Sizes
 from etalstm.research.compress.settings import LANGUAGE, SPEECH, Settings
-from etalstm.research.compress.speech import MaskedSpeechModel
 
 
 class Task(ABC):

@@ -20,7 +20,7 @@ from itertools import count
 
 import torch
 
-from etalstm.host.cache import cache_path
+from etalstm.host.cached_build import cache_path
 from etalstm.host.turns import take_turns
 from etalstm.research.layouts.choices import Choices, Machine
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from etalstm.errors import RunError
 from etalstm.host.durable import write_whole
-from etalstm.host.workers import worker_processes
+from etalstm.host.processors import worker_processes
 from etalstm.research.paper.requests import Request
 
 _ROOT = Path(__file__).parents[2]

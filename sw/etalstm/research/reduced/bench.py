@@ -14,8 +14,8 @@ from etalstm.host.turns import take_turns
 from etalstm.network.shape import GATES, check_size
 from etalstm.network.storage import KINDS, check_share
 from etalstm.nn.torch_device import check_device, device_name, peak_bytes, waited_for
+from etalstm.research.reduced.compression import held_bytes, kept_elements, kept_tensors
 from etalstm.research.reduced.lstm import LSTM
-from etalstm.research.reduced.memory import held_bytes, kept_elements, kept_tensors
 
 STOCK, PLAIN = "stock", "plain"
 

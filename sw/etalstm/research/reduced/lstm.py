@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from etalstm.network.storage import DENSE, Storage
+from etalstm.nn.functional import STOCK, InPlaceOfStock
 from etalstm.nn.notes import LayoutNote, note
-from etalstm.nn.stock import STOCK, InPlaceOfStock
 from etalstm.research.reduced.choice import layout_of
 from etalstm.research.reduced.layer import run_layer
 from etalstm.research.reduced.plan import Plan

@@ -14,7 +14,7 @@ from etalstm.host.turns import take_turns
 from etalstm.network.shape import check_size
 from etalstm.nn.recompute import AUTO, OFF, ON, decided
 from etalstm.nn.torch_device import CPU, CUDA, check_device, device_name, peak_bytes, waited_for
-from etalstm.research.reduced.memory import held_bytes, kept_tensors
+from etalstm.research.reduced.compression import held_bytes, kept_tensors
 from etalstm.research.translate.attention import ADDITIVE, Attention, additive, attention_of
 from etalstm.research.translate.batches import batch_of
 from etalstm.research.translate.network import Sizes, Translator, loss_of

@@ -2,16 +2,16 @@
 
 import numpy as np
 
-from etalstm.model.machine import links
+from etalstm.model.machine import queues
 from etalstm.model.machine.latencies import NEWS
 from etalstm.model.machine.state import NEVER, record
 from etalstm_hw.contract.distance import STAGES
 from tests.model.python import from_python
 
 all_show_room, record_pop, room_at, shows_room = from_python(
-    links.all_show_room, links.record_pop, links.room_at, links.shows_room
+    queues.all_show_room, queues.record_pop, queues.room_at, queues.shows_room
 )
-FIFO = record(*links.PLACES, **links.TIMES)
+FIFO = record(*queues.PLACES, **queues.TIMES)
 
 
 def send(fifo, cycle):
