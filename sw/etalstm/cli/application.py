@@ -19,6 +19,7 @@ from etalstm.cli import BENCHES, COMMANDS, PROFILES, REPORT, REPORTS, STUDIES, T
 from etalstm.cli.grouped import GroupedCommand
 from etalstm.errors import EtaLstmError
 from etalstm.host.mpi.process import as_rank
+from etalstm.host.mpi.world import World
 
 USAGE_ERROR = typer.BadParameter.__base__  # of the parser inside typer, whose module differs between its versions
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -61,9 +62,14 @@ def run(arguments: Sequence[str]) -> int:
         Without the program's name.
     """
     try:
-        return as_rank(lambda: _run(arguments))
+        return as_rank(lambda: _run(arguments), _serve)
     except EtaLstmError as error:  # mpiexec's processes cannot work together
         return _fail(str(error))
+
+
+def _serve(world: World) -> None:
+    """Serve rank 0. The devices are imported only here: the command line itself needs none."""
+    importlib.import_module("etalstm.device.ranks.worker").serve(world)
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -12,7 +12,7 @@ from etalstm.device.ranks.device import RanksDevice
 from etalstm.device.ranks.exchange import ordered_total
 from etalstm.device.ranks.pipeline_device import PipelineDevice
 from etalstm.device.ranks.team import find_team
-from etalstm.device.ranks.worker import Call
+from etalstm.device.ranks.worker import Call, serve
 from etalstm.errors import DeviceError, DivergedError, EtaLstmError
 from etalstm.golden.fast.totals import add_arrays
 from etalstm.host.mpi.process import as_rank
@@ -315,4 +315,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main() if sys.argv[1] == "sums" else as_rank(main))
+    sys.exit(main() if sys.argv[1] == "sums" else as_rank(main, serve))

@@ -1,18 +1,24 @@
 """What a process does that mpiexec may have started with others: lead them, or serve."""
 
-import importlib
 import signal
 from collections.abc import Callable
 
-from etalstm.host.mpi.world import find_world
+from etalstm.host.mpi.world import World, find_world
 
 FOR_RANK_0 = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def as_rank(command: Callable[[], int]) -> int:
+def as_rank(command: Callable[[], int], serve: Callable[[World], None]) -> int:
     """Run a command on rank 0, or serve rank 0 on another rank; give the exit code.
 
     Signals are for rank 0, which leaves a checkpoint and lets the other ranks end.
+
+    Parameters
+    ----------
+    command : function
+        Gives the exit code.
+    serve : function
+        Does what rank 0 asks for, until it ends.
 
     Raises
     ------
@@ -25,7 +31,7 @@ def as_rank(command: Callable[[], int]) -> int:
     if world.rank:
         for number in FOR_RANK_0:
             signal.signal(number, signal.SIG_IGN)
-        importlib.import_module("etalstm.device.ranks.worker").serve(world)  # imports the devices
+        serve(world)
         return 0
     try:
         return command()
