@@ -51,9 +51,9 @@ contract: setup ## write docs/contract anew, after a change of hw/etalstm_hw/con
 
 bench: setup ## measure a training iteration on the simulated accelerator, and the golden trainer
 	$(BIN)/eta-lstm bench iteration --preset bench --input 256 --hidden 256 --layers 1 --batch 32 --steps 8 && $(BIN)/eta-lstm bench golden --hidden 256 --layers 2 --batch 32 --steps 35
-
+# Older versions left bytecode in folders that have no sources any more: `import coverage` would find sim/coverage.
 $(VENV)/.installed: EXTRAS = test,report
 $(VENV_TORCH)/.installed: EXTRAS = test,test-torch
 %/.installed: pyproject.toml # --no-compile: Python compiles what is imported, and most of PyTorch never is
-	$(PYTHON) -m venv $*
+	find sw hw sim boards ! -path '*/etalstm*' \( -path '*/__pycache__/*' -o -type d -empty \) -delete && $(PYTHON) -m venv $*
 	$*/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[$(EXTRAS)]' && touch $@

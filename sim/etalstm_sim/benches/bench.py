@@ -4,6 +4,7 @@ import os
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 
 import cocotb_tools.config
@@ -16,6 +17,7 @@ from etalstm_sim.compiled.runtime import place_runtime
 
 WAVES = "ETALSTM_WAVES"
 WAVEFORM = "dump.vcd"  # as the Verilator main program of cocotb names it
+_LIBRARIES, _LIBRARY_PATH = "libraries", "LD_LIBRARY_PATH"
 _COMPILE_FLAGS = "-O1"  # a bench is compiled more often than it runs long
 
 
@@ -40,17 +42,18 @@ def build_bench(
     Path
         The folder with the executable.
     """
-    libraries = cocotb_tools.config.libs_dir
     flags = ["--cc", "--exe", "--vpi", "--public-depth", "1", "--prefix", "Vtop", "--top-module", top_name]
     flags += ["-o", top_name, "--timescale", "1ns/1ps", *toolchain.WAIVER_FLAGS]
-    flags += ["-LDFLAGS", f"-Wl,-rpath,{libraries} -L{libraries} -lcocotbvpi_verilator"]
+    flags += ["-LDFLAGS", f"-L{_LIBRARIES} -lcocotbvpi_verilator"]
     flags += ["--trace-vcd"] if waves else []
     flags += [f"-G{name}={value}" for name, value in (parameters or {}).items()]
-    main = str(cocotb_tools.config.share_dir / "lib" / "verilator" / "verilator.cpp")
+    main = (cocotb_tools.config.share_dir / "lib" / "verilator" / "verilator.cpp").read_text()
 
     def build(directory: Path):
         (directory / "bench.v").write_text(source)
-        toolchain.run_tool(["verilator", *flags, "-Mdir", ".", main, "bench.v"], directory)
+        (directory / "main.cpp").write_text(main)
+        (directory / _LIBRARIES).symlink_to(cocotb_tools.config.libs_dir)  # whose name may have blanks
+        toolchain.run_tool(["verilator", *flags, "-Mdir", ".", "main.cpp", "bench.v"], directory)
         speed = [f"OPT_FAST={_COMPILE_FLAGS}", "OPT_SLOW=-O0", f"VM_TRACE={int(waves)}"]
         make = ["make", "-j", "2", "-f", "Vtop.mk", *speed]
         place_runtime(make, directory, directory)
@@ -59,7 +62,8 @@ def build_bench(
             if path.name not in (top_name, "bench.v", "build.log"):
                 path.unlink()
 
-    return toolchain.compiled_build("bench", [source, main, _COMPILE_FLAGS, *flags], build)[0]
+    key = [source, main, version("cocotb"), _COMPILE_FLAGS, *flags]
+    return toolchain.compiled_build("bench", key, build)[0]
 
 
 def run_bench(
@@ -128,7 +132,7 @@ def run_bench(
         get_runner("verilator").test(
             test_module=module, hdl_toplevel=top_name, hdl_toplevel_lang="verilog", build_dir=executables,
             test_dir=results, results_xml=str(report), test_filter=test_filter, seed=seed, waves=waves,
-            extra_env=dict(environment or {}), log_file=log,
+            extra_env={_LIBRARY_PATH: _library_path(), **(environment or {})}, log_file=log,
         )  # fmt: skip
     except SystemExit:
         pass  # the results say more
@@ -137,6 +141,11 @@ def run_bench(
     seen = f"waveform: {results / WAVEFORM}" if waves else f"set {WAVES}=1 for a waveform"
     _check(report, log, seen)
     return report
+
+
+def _library_path() -> str:
+    """Where a bench's executable finds the libraries of cocotb, and what this process finds."""
+    return os.pathsep.join(filter(None, [str(cocotb_tools.config.libs_dir), os.environ.get(_LIBRARY_PATH)]))
 
 
 def _check(report: Path, log: Path, seen: str):

