@@ -17,6 +17,7 @@ TARGETS = (
     "resources",
     "contract",
     "bench",
+    "docs",
 )
 
 

@@ -1,0 +1,228 @@
+"""What the documentation site takes from the code when it is built, and what is checked of its pages.
+
+- The pages of the command line are written from the typer application itself, a page for each command.
+- ``<!-- presets -->`` becomes the table of the presets, ``<!-- study FOLDER | RUN | … -->`` that of runs of a study
+  under ``docs/density``.
+- A link to a file outside ``docs/`` becomes one to the repository of ``repo_url``.
+- A link of README.md, a path in backquotes, or an ``eta-lstm`` command in a page is an error if there is no such thing.
+"""
+
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import typer
+from mkdocs.structure.files import File
+
+from etalstm.cli.application import application
+from etalstm.research.studies.score import SCORES, score_name
+from etalstm.research.studies.study import read_study, summarise
+from etalstm_hw.config import PRESETS
+
+ROOT = Path(__file__).parents[2]
+README = "README.md"
+COMMANDS = "reference/commands"
+LOG = logging.getLogger("mkdocs.hooks.site")
+FOLDERS = "sw|hw|sim|boards|tests|examples"
+_LINK = re.compile(r"(?<=\]\()([^)\s#]*)(#[^)\s]*)?(?=\))")
+_PATH = re.compile(rf"`((?:{FOLDERS})/[\w./*-]*)`")
+_CALL = re.compile(r"(?:^ *|`|\$ )(?:\.venv/bin/)?eta-lstm ([a-z-][^`\n|]*)", re.MULTILINE)
+_STUDY = re.compile(r"<!-- study (.+?) -->")
+_NO_LINK = re.compile(r"\]\[(?=\w+\])(?=[^`\n]*(?:`[^`\n]*`[^`\n]*)*$)", re.MULTILINE)  # [a][b] outside of code
+_LAUNCHERS = {"launch"}  # takes another command after `--`
+
+
+# The command line
+
+
+def _names(command) -> Iterator[str]:
+    for name, inner in getattr(command, "commands", {}).items():
+        yield name
+        yield from _names(inner)
+
+
+def _command_line():
+    """Build the whole application: first for the names of its commands, then with the modules of all of them."""
+    return typer.main.get_command(application(list(_names(typer.main.get_command(application([]))))))
+
+
+def _shown(command) -> dict:
+    return {name: inner for name, inner in getattr(command, "commands", {}).items() if not inner.hidden}
+
+
+def _cell(text: str) -> str:
+    """Write a text as a cell of a table."""
+    return re.sub(r"([|*_<\[])", r"\\\1", " ".join(text.split()))
+
+
+def _paragraphs(text: str | None) -> str:
+    return re.sub(r"``(.+?)``", r"`\1`", text or "").strip()
+
+
+def _describe(command, name: str, context, level: int) -> Iterator[str]:
+    """Write a command's heading, usage, help and options, then those of its own commands."""
+    context = typer.Context(command, info_name=name, parent=context)
+    yield f"{'#' * level} `{context.command_path}`\n"
+    yield _paragraphs(command.help) + "\n"
+    usage = " ".join(command.collect_usage_pieces(context))
+    yield f"```text\n{context.command_path} {usage}\n```\n"
+    panels: dict[str, list[tuple[str, str]]] = {}
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context)
+        if record and "--help" not in parameter.opts:
+            panels.setdefault(getattr(parameter, "rich_help_panel", None) or "Options", []).append(record)
+    for panel, records in panels.items():
+        yield f"| {panel} | |\n|---|---|"
+        yield from (f"| `{names}` | {_cell(text)} |" for names, text in records)
+        yield ""
+    for inner_name, inner in _shown(command).items():
+        yield from _describe(inner, inner_name, context, level + 1)
+
+
+def _command_pages() -> dict[str, str]:
+    """Give the text of each command's page, and of the overview, by file."""
+    root = typer.Context(APPLICATION, info_name="eta-lstm")
+    lines = ["# `eta-lstm`\n", _paragraphs(APPLICATION.help) + "\n"]
+    lines += ["Made from the program itself; `eta-lstm COMMAND --help` prints the same.\n", "| command | |\n|---|---|"]
+    pages = {}
+    for name, command in _shown(APPLICATION).items():
+        pages[f"{COMMANDS}/{name}.md"] = "\n".join(_describe(command, name, root, 1))
+        lines.append(f"| [`{name}`]({name}.md) | {_cell(_paragraphs(command.help).partition(chr(10) * 2)[0])} |")
+        for inner_name, inner in _shown(command).items():
+            link = f"{name}.md#eta-lstm-{name}-{inner_name}"
+            text = _cell(_paragraphs(inner.help).partition("\n\n")[0])
+            lines.append(f"| [`{name} {inner_name}`]({link}) | {text} |")
+    return {f"{COMMANDS}/index.md": "\n".join(lines) + "\n", **pages}
+
+
+def _unknown_words(call: str) -> list[str]:
+    """Give the commands and options that a call of ``eta-lstm`` names and the program has not."""
+    command, options, unknown = APPLICATION, set(), []
+    for word in call.split():
+        word = word.strip("`,;.:)")
+        inner = getattr(command, "commands", {})
+        if word in inner:
+            command = inner[word]
+            options |= {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+        elif word == "--" and command.name in _LAUNCHERS:
+            command = APPLICATION
+        elif inner and re.fullmatch(r"[a-z][a-z-]+", word):
+            return [*unknown, word]
+        elif word.startswith("--") and len(word) > 2 and word.partition("=")[0] not in options | _OF_ALL:
+            unknown.append(word)
+    return unknown
+
+
+APPLICATION = _command_line()
+_OF_ALL = {"--help", "--debug", "--version"}
+
+
+# Tables
+
+
+def _presets() -> str:
+    names = list(PRESETS)
+    rows = [f"| | {' | '.join(f'`{name}`' for name in names)} |", "|---|" + "---|" * len(names)]
+    for member in PRESETS[names[0]].as_dict():
+        values = [PRESETS[name].as_dict()[member] for name in names]
+        rows.append(f"| `{member}` | {' | '.join(f'{value:,}' for value in values)} |")
+    rows.append(f"| processing elements | {' | '.join(f'{PRESETS[name].pes:,}' for name in names)} |")
+    return "\n".join(rows)
+
+
+def _study(match) -> str:
+    """Write a table of some runs of a study; warns of a run that it has not."""
+    folder, *names = (part.strip() for part in match[1].split("|"))
+    study = read_study(ROOT / "docs" / "density" / folder / "density.json")
+    rows = {row["name"]: row for row in summarise(study)}
+    score = SCORES[score_name(study["settings"])]
+    lines = [f"| run | seeds | {score.heading} | intermediates | δ | x, h sent |", "|---|---|---|---|---|---|"]
+    for name in names:
+        if name not in rows:
+            LOG.warning("study %s has no run %r; it has: %s", folder, name, "; ".join(rows))
+            continue
+        row = rows[name]
+        text = score.text(row["score"], *([row["deviation"]] if row["seeds"] > 1 else []))
+        costs = " | ".join(f"{row[cost]:.3f}" for cost in ("footprint", "delta_density", "input_density"))
+        lines.append(f"| {name} | {row['seeds']} | {text} | {costs} |")
+    return "\n".join(lines)
+
+
+# What MkDocs calls
+
+
+def on_config(config):
+    """Put the pages of the commands where the navigation names their folder."""
+    pages = [f"{COMMANDS}/index.md", *({name: f"{COMMANDS}/{name}.md"} for name in _shown(APPLICATION))]
+
+    def filled(item):
+        if isinstance(item, list):
+            return [filled(inner) for inner in item]
+        if isinstance(item, dict):
+            return {title: pages if inner == COMMANDS else filled(inner) for title, inner in item.items()}
+        return item
+
+    config.nav = filled(config.nav)
+    return config
+
+
+def on_files(files, config):
+    """Add the pages of the command line."""
+    for path, text in _command_pages().items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    """Fill in tables, lead links out of ``docs/`` to the repository, and check paths and commands."""
+    where = page.file.src_uri
+    if not where.startswith(COMMANDS):
+        markdown = _STUDY.sub(_study, markdown.replace("<!-- presets -->", _presets()))
+        _check_text(markdown, f"docs/{where}")
+    folder = (Path(config.docs_dir) / where).parent
+    markdown = _NO_LINK.sub(r"]\\[", markdown)
+    return _LINK.sub(lambda match: _outside(match, folder, where, config), markdown)
+
+
+def _outside(match, folder: Path, where: str, config) -> str:
+    """Give the address in the repository of a link that leads out of ``docs/``; other links stay."""
+    target, anchor = match[1], match[2] or ""
+    path = (folder / target).resolve()
+    if not target.startswith("../") or path.is_relative_to(config.docs_dir):
+        return match[0]
+    if not path.exists():
+        LOG.warning("docs/%s links to %s, which there is not", where, target)
+    kind = "tree" if path.is_dir() else "blob"
+    return f"{config.repo_url.rstrip('/')}/{kind}/main/{path.relative_to(ROOT)}{anchor}"
+
+
+def on_env(env, config, files):
+    """Check README.md, whose links lead into ``docs/``."""
+    text = (ROOT / README).read_text(encoding="utf-8")
+    _check_text(text, README)
+    for target, anchor in ((match[1], match[2]) for match in _LINK.finditer(text)):
+        if "://" in target:
+            continue
+        if target and not (ROOT / target).exists():
+            LOG.warning("%s links to %s, which there is not", README, target)
+        file = files.get_file_from_path(target.removeprefix("docs/"))
+        if anchor and file and file.page and anchor[1:] not in set(_anchors(file.page.toc)):
+            LOG.warning("%s links to %s%s, which has no such heading", README, target, anchor)
+    return env
+
+
+def _anchors(items) -> Iterator[str]:
+    for item in items:
+        yield item.id
+        yield from _anchors(item.children)
+
+
+def _check_text(text: str, where: str) -> None:
+    """Warn of paths that lead nowhere, and of commands and options that the program has not."""
+    for path in _PATH.findall(text):
+        if "NAME" not in path and not any(ROOT.glob(path.rstrip("/"))):
+            LOG.warning("%s names `%s`, which there is not", where, path)
+    for call in _CALL.findall(text):
+        for word in _unknown_words(call):
+            LOG.warning("%s: in 'eta-lstm %s' there is no %s", where, call.strip(), word)
