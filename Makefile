@@ -47,7 +47,6 @@ contract: setup ## write docs/contract anew, after a change of hw/etalstm_hw/con
 	$(BIN)/eta-lstm contract
 bench: setup ## measure a training iteration on the simulated accelerator, and the golden trainer
 	$(BIN)/eta-lstm bench iteration --preset bench --input 256 --hidden 256 --layers 1 --batch 32 --steps 8 && $(BIN)/eta-lstm bench golden --hidden 256 --layers 2 --batch 32 --steps 35
-
 docs: $(VENV_DOCS)/.installed ## make the documentation site, build/site; a dead link or a stale path in it is an error
 	NO_MKDOCS_2_WARNING=1 $(VENV_DOCS)/bin/mkdocs build --strict
 
