@@ -36,8 +36,8 @@ campaign: formal ## the long part of docs/trust.md: proofs, arithmetic, faults, 
 	$(BIN)/eta-lstm bench faults --count 105500 && $(BIN)/eta-lstm bench faults --count 10000 --scrub && $(BIN)/eta-lstm bench coverage
 	$(BIN)/eta-lstm bench endurance --device golden && $(BIN)/eta-lstm bench endurance --device sim
 
-lint: setup ## check the style, and who imports whom
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports
+lint: setup ## check the style, who imports whom, and types
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && $(BIN)/mypy
 
 verilog: setup ## write the Verilog of PRESET (vcu128) to build/PRESET
 	$(BIN)/eta-lstm verilog --preset $(PRESET) -o build/$(PRESET)

@@ -53,8 +53,6 @@ class AXI3(wiring.Signature):
     def __eq__(self, other):
         return type(self) is type(other)
 
-    __hash__ = None
-
 
 def narrow(m, port, manager) -> None:
     """Drive an HBM port with a manager whose bursts have at most 16 beats, as every port of the accelerator does.

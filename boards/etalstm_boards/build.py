@@ -72,7 +72,7 @@ def build_id(options: Options) -> int:
     """
     digest = hashlib.sha256(json.dumps([vars(options), version("amaranth")]).encode())
     for package in (etalstm_hw, etalstm_boards):
-        directory = Path(package.__file__).parent
+        directory = Path(package.__path__[0])
         for path in sorted(directory.rglob("*.py")):
             digest.update(f"{path.relative_to(directory).as_posix()}\n".encode() + path.read_bytes())
     return int.from_bytes(digest.digest()[:4], "big") or 1

@@ -82,15 +82,9 @@ class ClockGenerator(wiring.Component):
     locked : :py:`Out(1)`            both run as they should
     """
 
-    i: In(1)
-    reset: In(1)
-    accelerator: Out(1)
-    hbm: Out(1)
-    locked: Out(1)
-
     def __init__(self, settings: Clocking):
         self._settings = settings
-        super().__init__()
+        super().__init__({"i": In(1), "reset": In(1), "accelerator": Out(1), "hbm": Out(1), "locked": Out(1)})
 
     def elaborate(self, platform):
         """Vendor primitives."""

@@ -1,5 +1,7 @@
 """The vendor's controller of the memory in the package: its settings, and how it is connected."""
 
+from typing import Any
+
 from amaranth.hdl import ClockSignal, Const, Instance, Module, ResetSignal, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -90,7 +92,7 @@ class Hbm(wiring.Component):
         """The instance; the parity of data is not used."""
         m = Module()
         complete, trips = Signal(STACKS), Signal(STACKS)
-        ports = {}
+        ports: dict[str, Any] = {}
         for stack in range(STACKS):
             place = slice(8 * stack, 8 * stack + _TEMPERATURE_BITS)
             ports |= self._registers(stack)

@@ -19,9 +19,8 @@ class Interrupt(wiring.Component):
     acknowledge : :py:`In(1)`
     """
 
-    level: In(1)
-    request: Out(1)
-    acknowledge: In(1)
+    def __init__(self):
+        super().__init__({"level": In(1), "request": Out(1), "acknowledge": In(1)})
 
     def elaborate(self, platform):
         """Wait, ask until acknowledged, let the request fall when it has been served or the next one waits."""

@@ -106,7 +106,7 @@ def run(vivado: Path, source: Path) -> None:
         If it fails, with the errors that the log tells, or does not end within an hour.
     """
     log = source.with_suffix(".log")
-    command = [vivado, "-mode", "batch", "-nojournal", "-notrace", "-log", log, "-source", source]
+    command: list[str | Path] = [vivado, "-mode", "batch", "-nojournal", "-notrace", "-log", log, "-source", source]
     try:
         result = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False

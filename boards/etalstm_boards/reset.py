@@ -30,14 +30,19 @@ class ResetSequencer(wiring.Component):
     tripped : :py:`Out(1)`                   the memory was too hot
     """
 
-    locked: In(1)
-    calibrated: In(1)
-    trip: In(1)
-    request: In(1)
-    quiet: In(1)
-    stop: Out(1, init=1)
-    hold: Out(1, init=1)
-    tripped: Out(1)
+    def __init__(self):
+        super().__init__(
+            {
+                "locked": In(1),
+                "calibrated": In(1),
+                "trip": In(1),
+                "request": In(1),
+                "quiet": In(1),
+                "stop": Out(1, init=1),
+                "hold": Out(1, init=1),
+                "tripped": Out(1),
+            }
+        )
 
     def elaborate(self, platform):
         """Three states: held, running, draining."""
@@ -81,9 +86,8 @@ class Gate(wiring.Component):
     hold : :py:`Out(1)`  keep what lies before the port in reset
     """
 
-    up: In(1)
-    stop: Out(1, init=1)
-    hold: Out(1, init=1)
+    def __init__(self):
+        super().__init__({"up": In(1), "stop": Out(1, init=1), "hold": Out(1, init=1)})
 
     def elaborate(self, platform):
         """Three states: closed, open, stopping."""

@@ -150,8 +150,9 @@ def _unpack(archive: bytes, directory: Path, names: Sequence[str]) -> None:
     if archive:
         with tarfile.open(fileobj=io.BytesIO(archive)) as files:
             for entry in files:
-                if entry.isfile() and entry.name in names:
-                    (directory / entry.name).write_bytes(files.extractfile(entry).read())
+                content = files.extractfile(entry) if entry.isfile() and entry.name in names else None
+                if content is not None:
+                    (directory / entry.name).write_bytes(content.read())
 
 
 def _remove(directory: Path, results: Sequence[str]) -> None:

@@ -10,11 +10,12 @@ import tomllib
 from dataclasses import asdict, dataclass, fields, replace
 from numbers import Integral, Real
 from pathlib import Path
+from typing import Any
 
 from etalstm_hw import contract
 from etalstm_hw.contract import BINARY32
 
-_TYPES = {int: (Integral, "an integer"), float: (Real, "a number")}
+_TYPES: dict[Any, tuple[type, str]] = {int: (Integral, "an integer"), float: (Real, "a number")}
 FILE_SUFFIX, BASE = ".toml", "base"
 
 

@@ -178,7 +178,8 @@ def _cross(graph: _Graph, order: list[int], inputs: Mapping[int, tuple], outputs
 
 def _sort(graph: _Graph, last: Iterable[int]) -> list[int]:
     """Order the nets that lead to those given so that each comes after those before it."""
-    order, state = [], {}
+    order: list[int] = []
+    state: dict[int, str] = {}
     for net in last:
         stack = [(net, iter(graph.edges.get(net, ())))] if net not in state else []
         state.setdefault(net, "open")
@@ -217,7 +218,8 @@ def _add_primitive(graph: _Graph, cell: Cell, carries: set):
     else:
         for port, out in outs:
             graph.start(out, 0, cell.name)
-            for bit in cell.inputs.get(_read_address(kind, port), ()):
+            address = _read_address(kind, port)
+            for bit in cell.inputs.get(address, ()) if address else ():
                 graph.edge(bit, out, _LUT)
         for port, bit in pins:
             graph.end(bit, 0, f"{cell.name} ({port})" if kind.startswith("FD") and port != "D" else cell.name)

@@ -1,6 +1,6 @@
 """Pairs small LUTs: each LUT of the part has six inputs, or two outputs of five inputs."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from etalstm_boards.resources.synthesis import Cell
@@ -19,7 +19,8 @@ def pairs(cells: Iterable[Cell]) -> int:
     """
     cells = list(cells)
     chained = {bit for cell in cells if cell.type == "CARRY4" for port in ("S", "DI") for bit in cell.inputs[port]}
-    inputs, readers = [], defaultdict(list)
+    inputs: list[frozenset[int]] = []
+    readers: defaultdict[int, list[int]] = defaultdict(list)
     for cell in cells:
         nets = frozenset(bit for bits in cell.inputs.values() for bit in bits if isinstance(bit, int))
         if cell.type.startswith("LUT") and len(nets) <= PAIRED_INPUTS and not chained & set(cell.outputs["O"]):
@@ -60,7 +61,7 @@ def _partner(
 
 
 def _shift_registers(cells: Iterable[Cell]) -> int:
-    taps = defaultdict(int)
+    taps: Counter[tuple] = Counter()
     for cell in cells:
         if cell.type == "SRL16E":
             taps[tuple(bit for port, bits in sorted(cell.inputs.items()) if port != "D" for bit in bits)] += 1

@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from etalstm_boards.part import Resources
 from etalstm_boards.resources.count import count
-from etalstm_boards.resources.depth import Path, timing
+from etalstm_boards.resources.depth import Path, Timing, timing
 from etalstm_boards.resources.packing import pairs
 from etalstm_boards.resources.synthesis import Netlist, synthesise
 from etalstm_boards.resources.units import Hierarchy, Unit
@@ -31,7 +32,7 @@ class Row:
     name: str
     instances: int
     each: Resources
-    unpaired: int
+    unpaired: int | Fraction
     deepest: Path | None
     memories: Mapping[str, str]
 
@@ -53,7 +54,7 @@ class Report:
         return sum((row.total for row in self.rows), Resources())
 
     @property
-    def unpaired(self) -> int:
+    def unpaired(self) -> int | Fraction:
         """LUTs of the design if each were alone."""
         return sum(row.unpaired * row.instances for row in self.rows)
 
@@ -83,7 +84,8 @@ def report(verilog: str, top: str, progress: Callable[[str], None] = lambda _: N
     units = Hierarchy(verilog, top).units()
     instances = _instances(units)
     netlists = _synthesise(units, progress)
-    rows, timings = [], {}
+    rows: list[Row] = []
+    timings: dict[str, Timing] = {}
     for key, unit in units.items():
         netlist = netlists[key]
         stubs = {stub: (timings[child], units[child].name, ports) for stub, (child, ports) in unit.stubs.items()}
@@ -112,7 +114,7 @@ def _synthesise(units: Mapping[str, Unit], progress: Callable[[str], None]) -> d
             raise
 
 
-def _instances(units: Mapping[str, Unit]) -> Counter:
+def _instances(units: dict[str, Unit]) -> Counter[str]:
     """Count the instances of each unit in the outermost one, which is the last."""
     counts = Counter({next(reversed(units)): 1})
     for key, unit in reversed(units.items()):

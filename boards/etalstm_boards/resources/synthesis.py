@@ -149,7 +149,7 @@ def _run(command: Sequence[str], top: str, directory: Path, before_mapping: str 
 
 def _reduce(module: dict, log: str) -> dict:
     """Keep of a netlist in Yosys' JSON what :class:`Netlist` has."""
-    names = {}
+    names: dict[int, str] = {}
     for name, net in module["netnames"].items():
         for place, bit in enumerate(net["bits"]):
             if not net["hide_name"]:
@@ -158,14 +158,14 @@ def _reduce(module: dict, log: str) -> dict:
     for name, cell in module["cells"].items():
         if cell["type"] == "$scopeinfo":  # says where a flattened module was
             continue
-        sides = {"input": {}, "output": {}}
+        sides: dict[str, dict[str, list]] = {"input": {}, "output": {}}
         for port, bits in cell["connections"].items():
             sides[cell["port_directions"][port]][port] = bits
         stored = [names[bit] for bits in sides["output"].values() for bit in bits if bit in names]
         registers = [value for key, value in cell["parameters"].items() if re.fullmatch("[ABCMP]REG", key)]
         registered = any(int(str(value), 2) for value in registers)
         cells.append([cell["type"], sides["input"], sides["output"], registered, stored[0] if stored else name])
-    ports = {"input": {}, "output": {}}
+    ports: dict[str, dict[str, list]] = {"input": {}, "output": {}}
     for name, port in module["ports"].items():
         ports[port["direction"]][name] = port["bits"]
     mapped = _MEMORY.findall(log) + [(memory, "FF") for memory in _MEMORY_OF_FLIP_FLOPS.findall(log)]

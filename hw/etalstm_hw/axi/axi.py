@@ -46,8 +46,6 @@ class _Bus(wiring.Signature):
     def __eq__(self, other):
         return type(self) is type(other) and self.members == other.members
 
-    __hash__ = None
-
     def __repr__(self):
         return f"{type(self).__name__}({self.address_bits}, {self.data_bits}, {self.id_bits})"
 
@@ -124,8 +122,6 @@ class AXI4Lite(wiring.Signature):
 
     def __eq__(self, other):
         return type(self) is type(other) and self.members == other.members
-
-    __hash__ = None
 
 
 def join(m, port, *parts):

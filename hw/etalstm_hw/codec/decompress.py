@@ -1,6 +1,6 @@
 """Puts the elements of a compressed stream back where they were, a beat of them at a time."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, C, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -81,7 +81,7 @@ class Decompressor(wiring.Component):
         window, have, place = Signal(data.ArrayLayout(self._width, 2 * words)), Signal(range(3)), Signal(beat)
         mask, mask_rows = Signal(STREAM_BLOCK), Signal(range(self._rows + 1))  # what is left of a mask
         rows, kept = (Signal(self._width, name=name) for name in ("rows", "kept"))  # what is left of the stream
-        active, ended, bf16 = Signal(), Signal(), Signal() if units > 1 else 0
+        active, ended, bf16 = Signal(), Signal(), Signal() if units > 1 else C(0)
         needed, behind, after, used = (Signal(range(2 * units * words + 1)) for _ in range(4))
         level, end = Signal(range(2 * words + 1)), Signal(range(2 * words + 1))
         masked, row_there, mask_there, last, odd = (Signal() for _ in range(5))

@@ -34,7 +34,7 @@ class Arrival(data.StructLayout):
         super().__init__({"output": Output, "group": group_bits, "address": address_bits, "end": 1})
 
 
-class Lanes(enum.Enum, shape=2):
+class Lanes(enum.Enum, shape=2):  # type: ignore[call-arg] # Amaranth's metaclass takes it
     """In which lanes a result is written: in all, or by what a is there."""
 
     ALL = 0

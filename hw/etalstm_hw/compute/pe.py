@@ -26,7 +26,7 @@ class Operation(data.StructLayout):
         super().__init__(dict.fromkeys(("mac", "empty", "begins", "biased", "multiply", "subtract"), 1))
 
 
-class Output(enum.Enum, shape=2):
+class Output(enum.Enum, shape=2):  # type: ignore[call-arg] # Amaranth's metaclass takes it
     """What the output MUX of every PE passes on."""
 
     PRODUCT = 0  #: the multiplier's result, which skips the adder

@@ -12,7 +12,7 @@ from etalstm_hw.dma.index import Index, index_check
 _AHEAD = 2  # streams whose index has been asked for
 
 
-class Part(enum.Enum, shape=2):
+class Part(enum.Enum, shape=2):  # type: ignore[call-arg] # Amaranth's metaclass takes it
     """What the beats of a transfer are."""
 
     VECTORS = 0

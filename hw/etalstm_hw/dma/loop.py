@@ -36,12 +36,17 @@ class LaneLoop(wiring.Component):
         This address is the last of its inner loop, of all.
     """
 
-    loop: In(Loop())
-    start: In(1)
-    step: In(1)
-    address: Out(LANE_ADDRESS_BITS)
-    ends_inner: Out(1)
-    ends: Out(1)
+    def __init__(self):
+        super().__init__(
+            {
+                "loop": In(Loop()),
+                "start": In(1),
+                "step": In(1),
+                "address": Out(LANE_ADDRESS_BITS),
+                "ends_inner": Out(1),
+                "ends": Out(1),
+            }
+        )
 
     def elaborate(self, platform):
         """Additions only: `row` is where the inner loop began."""

@@ -1,5 +1,7 @@
 """The whole machine: channels, broadcasters, sequencer, registers."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, ClockDomain, ClockSignal, DomainRenamer, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -266,7 +268,7 @@ class Top(wiring.Component):
 
         activity = [branch.activity for branch in tree]
         m.d.comb += counters.enable.eq(delayed(m, sequencer.running, STAGES, name="counting"))
-        counters_of = {Counter.CYCLES: 1}
+        counters_of: dict[int, Any] = {Counter.CYCLES: 1}
         for kind in Cycle:
             counters_of[Counter.CYCLE_KINDS + kind] = total(part.cycles[kind] for part in activity)
         counters_of[Counter.MAC_PHASE] = total(part.mac_phase for part in activity)
@@ -275,11 +277,11 @@ class Top(wiring.Component):
         counters_of[Counter.SCALARS_SKIPPED] = before(total(broadcaster.skipped for broadcaster in broadcasters))
         counters_of[Counter.ROWS_SEEN] = before(rows.seen)
         counters_of[Counter.ROWS_SKIPPED] = before(rows.skipped)
-        for kind in contract.Traffic:
-            loads = total(broadcaster.beat & (broadcaster.kind == kind) for broadcaster in broadcasters)
-            loads += rows.beat if kind == contract.Traffic.DELTAS else 0
-            counters_of[Counter.READ_BEATS + kind] = total(part.reads[kind] for part in activity) + before(loads)
-            counters_of[Counter.WRITE_BEATS + kind] = total(part.writes[kind] for part in activity)
+        for traffic in contract.Traffic:
+            loads = total(broadcaster.beat & (broadcaster.kind == traffic) for broadcaster in broadcasters)
+            loads += rows.beat if traffic == contract.Traffic.DELTAS else 0
+            counters_of[Counter.READ_BEATS + traffic] = total(part.reads[traffic] for part in activity) + before(loads)
+            counters_of[Counter.WRITE_BEATS + traffic] = total(part.writes[traffic] for part in activity)
         counters_of[Counter.PROGRAM_BEATS] = before(reader.o.valid & reader.o.ready)
         for number, amount in counters_of.items():
             m.d.comb += counters.amounts[number].eq(amount)

@@ -83,7 +83,7 @@ def _check_trusted(directory: Path) -> None:
 
 
 def cached_build(
-    kind: str, key: Sequence[str], build: Callable[[Path], None], tools: Callable[[], str]
+    kind: str, key: Sequence[str], build: Callable[[Path], object], tools: Callable[[], str]
 ) -> tuple[Path, bool]:
     """Build once what `key` describes.
 
@@ -132,7 +132,7 @@ def cached_build(
         ) from error
 
 
-def _build(final: Path, build: Callable[[Path], None]) -> None:
+def _build(final: Path, build: Callable[[Path], object]) -> None:
     """Build in a folder of another name, seal it, and give it its name."""
     working = Path(tempfile.mkdtemp(prefix=f"{final.name}.", dir=final.parent))
     try:

@@ -1,5 +1,6 @@
 """Numba's caches of machine code, kept honest."""
 
+import inspect
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
@@ -19,7 +20,7 @@ def drop_older_code(modules: Iterable[Path], others: Iterable[ModuleType] = ()) 
         What these take functions or constants from.
     """
     modules = list(modules)
-    sources = [*modules, *(Path(other.__file__) for other in others)]
+    sources = [*modules, *(Path(inspect.getfile(other)) for other in others)]
     newest = max(source.stat().st_mtime for source in sources)
     for module in modules:
         for index in (module.parent / "__pycache__").glob(f"{module.stem}.*.nbi"):

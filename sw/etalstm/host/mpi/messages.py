@@ -52,16 +52,24 @@ class Messages:
 
     def receive(self, rank: int) -> Any:
         """Wait for a message of a rank."""
-        return self.receive_any([rank])[1]
+        pauses = _pauses()
+        while (found := self._arrived([rank])) is None:
+            time.sleep(next(pauses))
+        return found[1]
 
     def receive_any(self, ranks: Sequence[int], is_over: Callable[[], bool] = lambda: False) -> tuple[int, Any] | None:
         """Wait for a message of one of some ranks; give the rank and the message, or None if there is none to come."""
         pauses = _pauses()
         while not is_over():
-            for rank in ranks:
-                if self._messages.iprobe(rank):
-                    return rank, self._messages.recv(None, rank)
+            if (found := self._arrived(ranks)) is not None:
+                return found
             time.sleep(next(pauses))
+        return None
+
+    def _arrived(self, ranks: Sequence[int]) -> tuple[int, Any] | None:
+        for rank in ranks:
+            if self._messages.iprobe(rank):
+                return rank, self._messages.recv(None, rank)
         return None
 
     def abort(self, code: int) -> None:
