@@ -15,7 +15,7 @@ from etalstm_hw.contract import BoardRegister, BoardStatus, Register
 from etalstm_sim.transport import SimTransport
 
 CHANNELS = 2  # DMA engines of each direction
-_BOARD = {
+_BOARD: dict[int, int] = {
     BoardRegister.STATUS: BoardStatus.LOCKED | BoardStatus.CALIBRATED | BoardStatus.UP,
     BoardRegister.TEMPERATURE: 40 | 40 << 8,
     BoardRegister.BIT_ERRORS: contract.BIT_ERRORS_KNOWN,
@@ -177,9 +177,10 @@ class SimulatedCard(XdmaTransport):
             timeout_seconds=timeout_seconds,
             chunk_bytes=chunk_bytes,
         )
+        self._simulator = nodes.machine
         self.simulation, self.build_seconds = nodes.machine.simulation, nodes.machine.build_seconds
 
     def close(self) -> None:
         """Close the nodes, then end the simulation."""
         super().close()
-        self._nodes.machine.close()
+        self._simulator.close()

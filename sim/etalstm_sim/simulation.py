@@ -5,6 +5,7 @@ import mmap
 from enum import IntEnum
 from numbers import Integral, Real
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from etalstm_sim.protocol import error_of
 
 ALL_CYCLES = (0, (1 << 64) - 1)
 _NO_ANSWER, _FAILED = -1, -2
-_KINDS = {Integral: "an integer", Real: "a number"}
+_KINDS: dict[type, str] = {Integral: "an integer", Real: "a number"}
 
 
 class SimulationError(DeviceError):
@@ -269,6 +270,7 @@ class Simulation:
             raise SimulationError(f"{access} was answered with error {answer}")
 
 
-def _check(name: str, value, kind: type, low: float, high: float) -> None:
-    if not isinstance(value, kind) or isinstance(value, bool) or not low <= value <= high:
+def _check(name: str, value: Any, kind: type, low: float, high: float) -> None:
+    is_kind = isinstance(value, kind) and not isinstance(value, bool)
+    if not is_kind or not low <= value <= high:
         raise ValueError(f"{name} must be {_KINDS[kind]} from {low} to {high}, got {value!r}")

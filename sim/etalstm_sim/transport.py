@@ -72,7 +72,7 @@ class SimTransport(Transport):
         if unknown:
             raise ValueError(f"a simulation has no option {unknown[0]!r}; there are: {', '.join(sorted(OPTIONS))}")
         if library is None:
-            library = build_library(design(config), waveform and waveform.suffix.lstrip("."), log)
+            library = build_library(design(config), waveform.suffix.lstrip(".") if waveform else None, log)
         self.build_seconds = library.seconds
         addressed = 1 << config.address_bits
         default = addressed if config.port_bytes else min(MEMORY_BYTES, addressed)

@@ -155,5 +155,5 @@ def _check(report: Path, log: Path, seen: str):
     cases = ElementTree.parse(report).getroot().findall(".//testcase")
     assert cases, f"no cocotb test ran; end of {log}:\n{tail}"
     failed = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
-    names = ", ".join(case.get("name") for case in failed)
+    names = ", ".join(case.get("name", "(unnamed)") for case in failed)
     assert not failed, f"{len(failed)} of {len(cases)} cocotb tests failed: {names}; end of {log}:\n{tail}\n{seen}"

@@ -33,8 +33,27 @@ class Refusal(NamedTuple):
     is_late: bool = False
 
 
+class Issued(NamedTuple):
+    """An instruction that goes to an engine.
+
+    Members
+    -------
+    number : int
+        Of the instruction in the program.
+    instruction : Instruction
+    engine : Engine
+    address : int
+        With its register added.
+    """
+
+    number: int
+    instruction: Instruction
+    engine: Engine
+    address: int
+
+
 class Control:
-    """Gives the instructions that go to engines, in order: number, instruction, address with its register added.
+    """Gives the instructions that go to engines, in order.
 
     Parameters
     ----------
@@ -60,7 +79,7 @@ class Control:
         self.refusal: Refusal | None = None
         self.is_cut, self.end = False, 0
 
-    def __iter__(self) -> Iterator[tuple[int, Instruction, int]]:
+    def __iter__(self) -> Iterator[Issued]:
         program, registers, loops, at = self._program, self._registers, self._loops, 0
         for _ in range(self._most_steps):
             while loops and at == loops[-1][1]:
@@ -77,7 +96,7 @@ class Control:
                 address = instruction.fields.get("address", 0)
                 if instruction.register:
                     address = (address + registers[instruction.register]) % _MODULUS
-                yield at, instruction, address
+                yield Issued(at, instruction, instruction.engine, address)
             elif not self._executes(at, instruction):
                 return
             at += 1

@@ -1,6 +1,6 @@
 """What the engines check of a single instruction: fields, lane addresses, windows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -69,7 +69,7 @@ class Engines:
     def __init__(self, sizes: Sizes):
         self._sizes, self._config = sizes, sizes.config
         self._channels = sizes.config.channels // sizes.groups  # of a group
-        self._of = {
+        self._of: dict[Opcode | None, Callable[[dict[str, int], int], Check]] = {
             Opcode.LOAD: self._load,
             Opcode.LOAD_ROWS: self._load_rows,
             Opcode.STORE: self._store,

@@ -45,7 +45,7 @@ def decoded(word: int) -> Instruction:
         return Instruction(word, None, {}, None, 0, (), Status.BAD_OPCODE)
     opcode, fields = contract.decode(word)
     register = fields["register"] if "address" in fields else 0
-    advances = ()
+    advances: tuple[tuple[int, int], ...] = ()
     if opcode == Opcode.ADVANCE:
         pairs = ((fields[f"register{n}"], fields[f"amount{n}"]) for n in range(ADVANCES))
         advances = tuple(pair for pair in pairs if pair[0])

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from etalstm_hw.contract import Engine, Opcode, Status
-from etalstm_sim.checks.control import Control, Refusal
+from etalstm_sim.checks.control import Control, Issued, Refusal
 from etalstm_sim.checks.engines import NOTHING, Check, Engines
 from etalstm_sim.checks.instruction import Instruction
 from etalstm_sim.checks.pairs import Pairs
@@ -138,8 +138,8 @@ class _Walk:
 
     def run(self, control: Control) -> None:
         """Walk through the whole program, or up to what the sequencer refuses."""
-        for number, instruction, address in control:
-            self._take(number, instruction, address)
+        for issued in control:
+            self._take(issued)
             if None in self.refusals:
                 return
         self.is_cut = control.is_cut
@@ -150,9 +150,10 @@ class _Walk:
         if self._pairs.may_block:
             self.possible.add(Status.STUCK)
 
-    def _take(self, number: int, instruction: Instruction, address: int) -> None:
+    def _take(self, issued: Issued) -> None:
         """Check an instruction: its streams first, as an engine does."""
-        engine, fields = instruction.engine, instruction.fields
+        number, instruction, engine, address = issued
+        fields = instruction.fields
         if fields["wait_load"] and self._parts >= fields["wait_load"]:
             self.possible.add(Status.STUCK)
         check = self._model.check(instruction, address)

@@ -80,7 +80,7 @@ class Streams:
         for beat in range(beats.start, beats.stop) if len(beats) < len(self._indices) else list(self._indices):
             if beat in self._indices and beat in beats:
                 self._indices[beat] = None
-        for beat in self._overlapping(beats):
+        for beat, _ in self._overlapping(beats):
             self._indices[beat] = None
 
     def append(self, index: int, stream: Stream, *, first: bool, end: int) -> Room:
@@ -133,18 +133,18 @@ class Streams:
         kept = whole * (STREAM_BLOCK // 2) + (rest + 1) // 2 if stream.bf16 else stream.elements
         return -(-masks // self._beat_words), -(-(masks + kept) // self._beat_words)
 
-    def _overlapping(self, beats: range) -> Iterator[int]:
-        """Give the indices of streams that may have one of some beats."""
+    def _overlapping(self, beats: range) -> Iterator[tuple[int, Stream]]:
+        """Give the streams that may have one of some beats, with their indices."""
         if beats.stop <= self._bodies.start or self._bodies.stop <= beats.start:
             return
         for index, stream in list(self._indices.items()):
             if stream and stream.beats.start < beats.stop and beats.start < stream.beats.stop:
-                yield index
+                yield index, stream
 
     def _write_body(self, beats: range, run: int) -> None:
         """Write a stream's beats: those that were appended before it keep theirs."""
-        for index in self._overlapping(beats):
-            if self._indices[index].run != run:
+        for index, stream in self._overlapping(beats):
+            if stream.run != run:
                 self._indices[index] = None
         for index in self._indices:
             if index in beats:

@@ -87,7 +87,7 @@ def glue(ports: list[dict], waveform: str | None = None, observed: bool = False)
     if width % 8 or not 0 < width <= 512:
         raise ValueError(f"port0__rdata must have 8 to 512 bits, got {width}")
     _check(names, count)
-    kind = _WAVEFORM_KINDS.get(waveform)
+    kind = _WAVEFORM_KINDS.get(waveform) if waveform else None
     tied = [f"    top.{member(name)} = {value};" for name, value in _TIED.items() if name in names]
     control = [
         f"    std::remove_reference_t<decltype({_TOP}::{member(f'control__{name}')})>& {name};"

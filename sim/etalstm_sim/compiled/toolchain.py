@@ -176,7 +176,7 @@ def run_tool(command: Sequence[str], directory: Path, watch: Callable[[str], Non
         stderr=subprocess.STDOUT,
         text=True,
     ) as process:
-        for line in process.stdout:
+        for line in process.stdout or ():
             lines.append(line)
             watch(line)
     output = "".join(lines)
@@ -190,7 +190,7 @@ def run_tool(command: Sequence[str], directory: Path, watch: Callable[[str], Non
     return output
 
 
-def compiled_build(kind: str, key: Sequence[str], build: Callable[[Path], None]) -> tuple[Path, bool]:
+def compiled_build(kind: str, key: Sequence[str], build: Callable[[Path], object]) -> tuple[Path, bool]:
     """Build once what Verilator and the compiler make of `key`, with these tools: see :func:`cached_build`.
 
     Verilator's makefiles refuse a folder with a blank in its name. If the cache is in one, `build` gets a temporary

@@ -27,7 +27,7 @@ def _judge(words, results, function, worst):
     """Raise the errors in ``worst`` to those of ``results``; return how many results break a promise."""
     broken = 0
     for n in range(len(words)):
-        x = np.float64(np.uint32(words[n]).view(np.float32))
+        x: float = np.float64(np.uint32(words[n]).view(np.float32))
         z = np.float64(np.uint32(results[n]).view(np.float32))
         if x != x:
             broken += results[n] != 0x7FC00000
@@ -37,14 +37,15 @@ def _judge(words, results, function, worst):
         error = abs(z - exact)
         ulp = math.ldexp(1.0, max(math.frexp(exact)[1], -125) - 24)
         relative = error / abs(exact) if exact != 0 else 0.0
-        share = error / max(BOUND_ULP * ulp, BOUND_ABSOLUTE)
+        share: float = error / max(BOUND_ULP * ulp, BOUND_ABSOLUTE)
         opposite = activation_of(np.uint32(words[n] ^ 0x80000000).view(np.float32), function == TANH)
         if function == TANH:
             share = max(share, relative / BOUND_RELATIVE_TANH)
-            symmetry = 0.0 if np.float32(opposite).view(np.uint32) == results[n] ^ 0x80000000 else math.inf
+            symmetry: float = 0.0 if np.float32(opposite).view(np.uint32) == results[n] ^ 0x80000000 else math.inf
         else:
             symmetry = abs(np.float64(opposite) - (1 - z))
-        broken += share > 1 or symmetry > _BOUND_SYMMETRY
+        if share > 1 or symmetry > _BOUND_SYMMETRY:
+            broken += 1
         # Ulps only where they are the promise: a small sigmoid is absolutely accurate.
         errors = (error / ulp if BOUND_ULP * ulp >= BOUND_ABSOLUTE else 0.0, error, relative, share, symmetry)
         for k in range(len(errors)):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import IntEnum
 from itertools import product
 from typing import NamedTuple
 
@@ -24,27 +25,29 @@ ARCHITECTURES = (SKIPS_ZEROS, SENDS_ZEROS, FIXED_SHARES, TWO_GROUPS, "preset sim
 KEPT_INSTRUCTIONS = RING_INSTRUCTIONS // 2  # by the sequencer, of those that it has executed
 ANOTHER_CHANNEL = "another channel"
 _FUNCTIONS = (VectorOp.SIGMOID, VectorOp.TANH)  # they have no operand b
-_TRANSFERS = {
+Condition = Callable[[dict[str, int]], int]
+"""Tells from an instruction's fields whether it is of a variant: 0 if it is not."""
+_TRANSFERS: dict[str, Condition] = {
     "with more to come": lambda fields: fields["more"],
     "of another group": lambda fields: fields["group"],
     "strided by groups": lambda fields: fields["group_stride"],
 }
-_STREAMS = {
+_STREAMS: dict[str, Condition] = {
     "stream": lambda fields: fields["compressed"] and not fields["bf16"],
     "bf16 stream": lambda fields: fields["compressed"] and fields["bf16"],
 }
 
 
-def _each(field: str, members: type, *left_out) -> dict[str, Callable[[dict], bool]]:
+def _each(field: str, members: type[IntEnum], *left_out: IntEnum) -> dict[str, Condition]:
     """Make a variant of each value of a field."""
-    return {
-        f"{field} {member.name}": lambda fields, member=member: fields[field] == member
-        for member in members
-        if member not in left_out
-    }
+    return {f"{field} {member.name}": _is(field, member) for member in members if member not in left_out}
 
 
-VARIANTS: dict[Opcode, dict[str, Callable[[dict[str, int]], bool]]] = {
+def _is(field: str, value: int) -> Condition:
+    return lambda fields: fields[field] == value
+
+
+VARIANTS: dict[Opcode, dict[str, Condition]] = {
     Opcode.HALT: {},
     Opcode.LOAD: _each("memory", Memory, Memory.QUEUE) | _STREAMS | _TRANSFERS,
     Opcode.MAC: _each("start", Start)
@@ -150,7 +153,7 @@ class Rule:
 
 
 def _only(*opcodes: Opcode | str) -> frozenset[str]:
-    return frozenset(getattr(opcode, "name", opcode) for opcode in opcodes)
+    return frozenset(opcode.name if isinstance(opcode, Opcode) else opcode for opcode in opcodes)
 
 
 def _but(*opcodes: Opcode) -> frozenset[str]:
@@ -193,8 +196,8 @@ def impossible(situation: Bin) -> str | None:
 def all_bins() -> Iterator[Bin]:
     """Give all bins: each opcode with each status, and each variant in programs that are DONE."""
     for stall, architecture in product(STALLS, ARCHITECTURES):
-        for opcode, status in product(OPCODES, STATUSES):
-            yield Bin(opcode, ANY, status.name, stall, architecture)
+        for name, status in product(OPCODES, STATUSES):
+            yield Bin(name, ANY, status.name, stall, architecture)
         for opcode, variants in VARIANTS.items():
             for variant in variants:
                 yield Bin(opcode.name, variant, Status.DONE.name, stall, architecture)

@@ -27,7 +27,8 @@ def _of_module(text: str) -> Iterator[str]:
     widths = {match[2].strip(): int(match[1] or 0) + 1 for match in _DECLARED.finditer(text)}
     sources: dict[Bit, Bit | int] = {}
     for match in _ASSIGNED.finditer(text):
-        targets, values = _bits(match[1], widths), _bits(match[2], widths)
+        targets = [target for target in _bits(match[1], widths) if isinstance(target, tuple)]
+        values = _bits(match[2], widths)
         if targets and values and len(targets) == len(values):
             sources |= dict(zip(targets, values, strict=True))
     for bit in sources:
@@ -41,9 +42,9 @@ def _is_constant(bit: Bit, sources: dict[Bit, Bit | int]) -> bool:
     """Follow assignments from a bit to where it comes from."""
     source: Bit | int | None = bit
     for _ in range(len(sources)):
-        source = sources.get(source)
         if not isinstance(source, tuple):
             break
+        source = sources.get(source)
     return isinstance(source, int)
 
 

@@ -120,7 +120,7 @@ class Program:
         """Each operation, with operands from everywhere."""
         to = {"d": 2 * self._lanes, "inner": 2, "outer": 2, "d_outer": 2, "d_inner": 1, "a_inner": 1, "b_inner": 1}
         constant = {"b_source": Source.PARAMETER, "b": PARAMETER_ONE}
-        sources = {
+        sources: dict[VectorOp, dict[str, int]] = {
             VectorOp.ADD: {"serial": 1, "d_outer": 0},
             VectorOp.SIGMOID: {"a_source": Source.QUEUE},
             VectorOp.TANH: {"a_source": Source.PARAMETER, "a": PARAMETER_ONE},

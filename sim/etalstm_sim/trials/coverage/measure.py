@@ -85,7 +85,8 @@ def _built(preset: str, log: Callable[[str], None]) -> Library:
 
 def _measured(preset: str, library: Library, stall: str, seed: int) -> Coverage:
     """Run everything on a machine with a memory."""
-    hits, toggles = Counter(), {}
+    hits: Counter[Bin] = Counter()
+    toggles: Toggles = {}
     machine = Machine(preset, library, stall, hits, seed)
     try:
         for name, groups in SETTINGS if preset == PRESET else SETTINGS[:1]:

@@ -194,8 +194,8 @@ class Machine:
             If a word differs.
         """
         shape = replace(training.shape, architecture=architecture)
-        device = HardwareDevice("sim", self._preset, self._accelerator)
-        device = OffloadDevice(device) if training.offloaded else device
+        machine = HardwareDevice("sim", self._preset, self._accelerator)
+        device = OffloadDevice(machine) if training.offloaded else machine
         with open_device("golden") as golden:
             sessions = {"golden": golden.create(shape), "machine": device.create(shape)}
             found = compare(sessions, shape, training.run)

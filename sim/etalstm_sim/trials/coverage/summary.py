@@ -1,7 +1,7 @@
 """Sets hits against bins: what was hit, what is a hole, and what cannot be hit."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -50,8 +50,8 @@ class Summary:
             lambda situation: (situation.opcode, situation.variant, situation.architecture), variants=True
         )
 
-    def _count(self, key, *, variants: bool) -> dict:
-        counts = {}
+    def _count(self, key: Callable[[Bin], tuple], *, variants: bool) -> dict[tuple, tuple[int, int]]:
+        counts: dict[tuple, tuple[int, int]] = {}
         for situation in all_bins():
             if (situation.variant != ANY) == variants:
                 hit, possible = counts.get(key(situation), (0, 0))

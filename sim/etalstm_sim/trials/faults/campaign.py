@@ -21,6 +21,7 @@ from etalstm_sim.compiled.library import build_library, design
 from etalstm_sim.transport import SimTransport
 from etalstm_sim.trials.cases import check_cases
 from etalstm_sim.trials.faults.faulty import FaultyTransport, Hang, Kind, Moment, Targets
+from etalstm_sim.trials.placing import alone
 
 SHAPE = TrainingShape(NetworkShape(4, 4, 2), 2, 2, masked=True, storage=Storage("ms1", 0.05))
 LATENCY_CYCLES = 4  # of the memory: short, so that a case takes little time
@@ -72,8 +73,7 @@ class _Session(HardwareSession):
 
     def __init__(self, another: HardwareSession | None, accelerator: Accelerator):
         self._first = another and another.plan
-        memory_bytes = accelerator.transport.memory_bytes
-        super().__init__(SHAPE, accelerator, lambda plan, _: plan.place(memory_bytes), lambda size: None)
+        super().__init__(SHAPE, accelerator, alone(accelerator.transport.memory_bytes), lambda size: None)
 
     def _planned(self, shape):
         first, self._first = self._first, None

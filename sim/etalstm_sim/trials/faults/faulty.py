@@ -72,6 +72,16 @@ class Targets:
     writers: list[int]
 
 
+@dataclass(frozen=True)
+class _Armed:
+    """A fault that will happen; what the moment leaves open is drawn."""
+
+    kind: Kind
+    moment: Moment
+    targets: Targets
+    draw: np.random.Generator
+
+
 class FaultyTransport(Transport):
     """A simulated machine with one fault in its life.
 
@@ -98,15 +108,16 @@ class FaultyTransport(Transport):
 
     def disarm(self) -> None:
         """Count anew; nothing will happen."""
-        self.arm(None, None, None, None)
+        self._armed: _Armed | None = None
+        self.cycles: list[int] = []
+        self.transfers, self._struck = 0, ""
+        self.address: int | None = None
+        self._port: int | None = None
 
-    def arm(
-        self, kind: Kind | None, moment: Moment | None, targets: Targets | None, draw: np.random.Generator | None
-    ) -> None:
+    def arm(self, kind: Kind, moment: Moment, targets: Targets, draw: np.random.Generator) -> None:
         """Count anew; let a fault happen to one of some targets."""
-        self._kind, self._moment, self._targets, self._draw = kind, moment, targets, draw
-        self.cycles, self.transfers, self.address = [], 0, None
-        self._struck, self._port = "", None
+        self.disarm()
+        self._armed = _Armed(kind, moment, targets, draw)
 
     @property
     def struck(self) -> str:
@@ -117,7 +128,8 @@ class FaultyTransport(Transport):
     def ports(self, count: int) -> tuple[list[int], list[int]]:
         """List those of the machine's ports over which it has read, and has written."""
         beats = self._machine.simulation.beats
-        return tuple([port for port in range(count) if beats(port, writes)] for writes in (False, True))
+        read, written = ([port for port in range(count) if beats(port, writes)] for writes in (False, True))
+        return read, written
 
     def read_register(self, register):
         """Read a register of the machine."""
@@ -132,10 +144,10 @@ class FaultyTransport(Transport):
 
     def wait(self, seconds):
         """Clock the machine until its interrupt; the fault happens on the way."""
-        done = False
-        if self._is_due():
-            done = self._run(self._moment.cycle)
-            self._strike()
+        done, armed = False, self._armed
+        if armed and self._is_due(armed):
+            done = self._run(armed.moment.cycle)
+            self._strike(armed)
         return done or self._run(POLL_CYCLES)
 
     def reset(self):
@@ -147,9 +159,9 @@ class FaultyTransport(Transport):
         self._struck, self._port = self.struck, None
         self._machine.close()
 
-    def _is_due(self) -> bool:
-        happens = self._kind not in (None, Kind.LOST) and not self._struck
-        return happens and len(self.cycles) == self._moment.program + 1
+    def _is_due(self, armed: _Armed) -> bool:
+        happens = armed.kind is not Kind.LOST and not self._struck
+        return happens and len(self.cycles) == armed.moment.program + 1
 
     def _run(self, cycles: int) -> bool:
         if sum(self.cycles) >= PATIENCE_CYCLES:
@@ -160,60 +172,63 @@ class FaultyTransport(Transport):
         self.cycles[-1] += simulation.cycle - began
         return stop is Stop.INTERRUPT
 
-    def _strike(self) -> None:
-        kind = self._kind
+    def _strike(self, armed: _Armed) -> None:
+        kind = armed.kind
         self._struck = kind.name
         if kind is Kind.REGISTER:
-            self._turn_register()
+            self._turn_register(armed.draw)
         elif kind is Kind.ABORT:
             self._machine.write_register(Register.CONTROL, contract.CONTROL_ABORT)
         elif kind is Kind.RESET:
             self._machine.reset()
         elif kind.name in Glitch.__members__:
-            self._upset(Glitch[kind.name])
+            self._upset(armed, Glitch[kind.name])
         else:
-            self._strike_memory()
+            self._strike_memory(armed)
 
-    def _upset(self, glitch: Glitch) -> None:
+    def _upset(self, armed: _Armed, glitch: Glitch) -> None:
         writes = glitch in (Glitch.LOST_RESPONSE, Glitch.DOUBLED_RESPONSE)
-        ports, answers = (self._targets.writers, RESPONSES) if writes else (self._targets.readers, ANSWERS)
-        number, count, bit = map(int, self._draw.integers((len(ports), answers, 1 << 12)))
+        ports, answers = (armed.targets.writers, RESPONSES) if writes else (armed.targets.readers, ANSWERS)
+        number, count, bit = map(int, armed.draw.integers((len(ports), answers, 1 << 12)))
         self._port = ports[number]
         self._machine.simulation.upset(self._port, glitch, count + 1, bit)
 
-    def _turn_register(self) -> None:
+    def _turn_register(self, draw: np.random.Generator) -> None:
         words = kept_words()
-        register = int(self._draw.choice(list(words)))
+        register = int(draw.choice(list(words)))
         self._struck = words[register]
-        bit = 1 << int(self._draw.integers(32))
+        bit = 1 << int(draw.integers(32))
         self._machine.write_register(register, self._machine.read_register(register) ^ bit)
 
-    def _strike_memory(self) -> None:
-        simulation = self._machine.simulation
-        self.address = self._drawn_address()
-        if self._kind is Kind.BIT:
-            simulation.memory[self.address] ^= np.uint8(1 << int(self._draw.integers(8)))
+    def _strike_memory(self, armed: _Armed) -> None:
+        simulation, address = self._machine.simulation, _drawn_address(armed)
+        self.address = address
+        if armed.kind is Kind.BIT:
+            simulation.memory[address] ^= np.uint8(1 << int(armed.draw.integers(8)))
             return
         errors = Fault.SUBORDINATE_ERROR, Fault.DECODE_ERROR
-        fault = Fault.NEVER if self._kind is Kind.SILENCE else errors[self._draw.integers(2)]
-        begin = self.address // PAGE_BYTES * PAGE_BYTES
+        fault = Fault.NEVER if armed.kind is Kind.SILENCE else errors[armed.draw.integers(2)]
+        begin = address // PAGE_BYTES * PAGE_BYTES
         simulation.inject(begin, begin + PAGE_BYTES, fault)
-
-    def _drawn_address(self) -> int:
-        number = int(self._draw.integers(sum(map(len, self._targets.addresses))))
-        for part in self._targets.addresses:
-            if number < len(part):
-                return part[number]
-            number -= len(part)
-        raise AssertionError("a number below the sum lies in one of the parts")
 
     def _read_memory(self, address, size):
         return self._machine.read_memory(address, size)
 
     def _write_memory(self, address, data):
-        if self._kind is Kind.LOST and self.transfers == self._moment.transfer:
-            self._struck, self.address = self._kind.name, address
+        armed = self._armed
+        if armed and armed.kind is Kind.LOST and self.transfers == armed.moment.transfer:
+            self._struck, self.address = armed.kind.name, address
             data = data[: data.size // 8 * 4]
         self.transfers += 1
         if data.size:
             self._machine.write_memory(address, data)
+
+
+def _drawn_address(armed: _Armed) -> int:
+    parts = armed.targets.addresses
+    number = int(armed.draw.integers(sum(len(part) for part in parts)))
+    for part in parts:
+        if number < len(part):
+            return part[number]
+        number -= len(part)
+    raise AssertionError("a number below the sum lies in one of the parts")

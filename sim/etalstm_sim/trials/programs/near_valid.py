@@ -15,6 +15,7 @@ from etalstm_hw.contract.image import image_of
 from etalstm_sim.simulation import Stop
 from etalstm_sim.transport import SimTransport
 from etalstm_sim.trials.cases import check_cases
+from etalstm_sim.trials.placing import alone
 from etalstm_sim.trials.programs.changes import Cases, Network
 from etalstm_sim.trials.programs.outcome import Found, Run
 
@@ -31,7 +32,7 @@ class _Session(HardwareSession):
 
     def __init__(self, network: Network, accelerator: Accelerator):
         self._given = network.plan
-        super().__init__(network.shape, accelerator, lambda plan, _: plan.place(MEMORY_BYTES), lambda size: None)
+        super().__init__(network.shape, accelerator, alone(MEMORY_BYTES), lambda size: None)
 
     def _planned(self, shape):
         return self._given

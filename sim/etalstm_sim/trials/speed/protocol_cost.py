@@ -37,7 +37,8 @@ def compare_checkers(name: str, shape: TrainingShape, log: Callable[[str], None]
     """
     config = preset(name)
     library = build_library(design(config), log=log)
-    speeds, results = {True: [], False: []}, set()
+    speeds: dict[bool, list[float]] = {True: [], False: []}
+    results = set()
     for turn in range(2 * ROUNDS):
         checked = turn % 2 == 0
         with SimTransport(config, library=library, checked=checked) as transport:
@@ -46,5 +47,5 @@ def compare_checkers(name: str, shape: TrainingShape, log: Callable[[str], None]
         results.add((found["cycles"], found["checksum"]))
     if len(results) > 1:
         raise DeviceError(f"cycles and checksums differ with the checkers and without them: {sorted(results)}")
-    checked, unchecked = (statistics.median(speeds[each]) for each in (True, False))
-    return {"cycles": found["cycles"], "checked": checked, "unchecked": unchecked, "ratio": checked / unchecked}
+    with_checks, without = statistics.median(speeds[True]), statistics.median(speeds[False])
+    return {"cycles": found["cycles"], "checked": with_checks, "unchecked": without, "ratio": with_checks / without}
