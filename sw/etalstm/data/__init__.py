@@ -1,5 +1,6 @@
 """Data sets."""
 
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
@@ -36,11 +37,11 @@ __all__ = [
     "open_dataset",
 ]
 
-BUNDLED: dict[str, type[DataSet]] = {"digits": Digits, "pydoc": Pydoc}
-BROUGHT: dict[str, type[DataSet]] = {  # the user has their files
+BUNDLED: dict[str, Callable[[], DataSet]] = {"digits": Digits, "pydoc": Pydoc}
+BROUGHT: dict[str, Callable[[Path], DataSet]] = {  # the user has their files
     "babi": Babi, "ethucy": Trajectories, "imdb": Imdb, "mr": Mr, "ptb": Ptb, "trec": Trec,
 }  # fmt: skip
-DATASETS = BUNDLED | BROUGHT
+DATASETS = (*BUNDLED, *BROUGHT)
 
 
 def open_dataset(name: str, directory: Path | str | None = None) -> DataSet:
@@ -49,7 +50,7 @@ def open_dataset(name: str, directory: Path | str | None = None) -> DataSet:
     Parameters
     ----------
     name : str
-        A key of ``DATASETS``.
+        One of ``DATASETS``.
     directory : Path, optional
         Where the files of one in ``BROUGHT`` are.
 

@@ -58,7 +58,7 @@ def read_arrays(path: Path, task: str) -> Raw:
 
 def raw_of(path: Path, examples: list[Example], task: str) -> Raw:
     """Give examples whose classes are numbers as if a file had named them."""
-    targets = [example.target for example in examples]
+    targets: list = [example.target for example in examples]
     if task == TAG:
         targets = [[str(tag) for tag in tags] for tags in targets]
     elif task != REGRESS:

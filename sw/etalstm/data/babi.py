@@ -36,7 +36,8 @@ class Babi(LabelledTexts):
     """
 
     def __init__(self, directory: Path):
-        splits, answers = {"train": [], "validation": [], "test": []}, {UNKNOWN: 0}
+        splits: dict[str, list[tuple[str, list[str]]]] = {"train": [], "validation": [], "test": []}
+        answers = {UNKNOWN: 0}
         found = self._texts(directory / FILE)
         for task in range(1, TASKS + 1):
             for split in ("train", "test"):
@@ -56,8 +57,8 @@ class Babi(LabelledTexts):
         """Give name and text of the member of each task and split."""
         found = {}
         for name, text in members_of(path, MEMBER):
-            task, split = MEMBER.search(name).groups()
-            found[int(task), split] = f"{path}: {name}", text
+            if match := MEMBER.search(name):
+                found[int(match[1]), match[2]] = f"{path}: {name}", text
         return found
 
     @staticmethod

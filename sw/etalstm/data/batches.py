@@ -108,15 +108,18 @@ class Batches(DataSet):
 
     def _targets(self, place: str, y: np.ndarray, lengths: np.ndarray, count: int, steps: int):
         """Give targets and weights of a batch."""
+        expected: tuple[int, ...]
+        filled: np.ndarray
+        length = y.shape[-1] if y.ndim else 0  # steps, where there is a target for each
         present = (np.arange(lengths.size) < count).astype(np.float32)
         if self.task == REGRESS:
             expected, filled = (count, self.classes), np.zeros((lengths.size, self.classes), np.float32)
             y = y.reshape(count, -1) if y.size == count * self.classes else y
         elif self.per_step:
-            expected, filled = (count, y.shape[-1]), np.zeros((steps, lengths.size), np.int64)
+            expected, filled = (count, length), np.zeros((steps, lengths.size), np.int64)
         else:
             expected, filled = (count,), np.zeros(lengths.size, np.int64)
-        if y.shape != expected or (self.per_step and y.shape[1] > steps):
+        if y.shape != expected or (self.per_step and length > steps):
             raise DataError(f"{place}: y must have shape {expected}, got {y.shape}")
         if self.task == REGRESS:
             if not np.isfinite(y).all():
@@ -130,5 +133,5 @@ class Batches(DataSet):
         if not self.per_step:
             filled[:count] = y
             return filled, present
-        filled[: y.shape[1], :count] = y.T
+        filled[:length, :count] = y.T
         return filled, present * (np.arange(steps)[:, None] < lengths).astype(np.float32)

@@ -2,7 +2,6 @@
 
 import importlib
 import zlib
-from typing import ClassVar
 
 import numpy as np
 
@@ -17,8 +16,8 @@ SHARES = (0.7, 0.1)  # of training and validation; the rest is the test split
 class Digits(DataSet):
     """1,797 images of ten digits: 70 % for training, 10 % for validation, 20 % for test, of every class alike."""
 
-    name: ClassVar[str] = "digits"
-    task: ClassVar[str] = CLASSIFY
+    name = "digits"
+    task = CLASSIFY
 
     def __init__(self):
         # Not at the top: scikit-learn imports scipy.stats. That takes longer than all other imports of a command.
@@ -32,7 +31,7 @@ class Digits(DataSet):
 
     def _split(self) -> dict[str, np.ndarray]:
         generator = np.random.Generator(np.random.PCG64(0))  # the same split for every run, whatever its seed
-        parts = {"train": [], "validation": [], "test": []}
+        parts: dict[str, list[np.ndarray]] = {"train": [], "validation": [], "test": []}
         for label in range(self.classes):
             members = generator.permutation(np.flatnonzero(self._labels == label))
             first = round(SHARES[0] * members.size)

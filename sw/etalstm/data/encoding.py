@@ -91,7 +91,7 @@ class Encoding:
             If one is not known, and there is no number for such.
         """
         if self.unit == BYTES:
-            return np.frombuffer(tokens, np.uint8).astype(np.int64)
+            return np.frombuffer(bytes(tokens), np.uint8).astype(np.int64)
         numbers = [self._numbers.get(token, self.unknown) for token in tokens]
         if None in numbers:
             raise DataError(f"{tokens[numbers.index(None)]!r} is none of the {len(self.tokens)} tokens of the training")
@@ -119,7 +119,7 @@ class Encoding:
         return hashlib.sha256(self.json.encode()).hexdigest()
 
 
-def split(text: str, unit: str, lower: bool) -> Sequence:
+def split(text: str, unit: str | None, lower: bool) -> Sequence:
     """Cut a text into characters, words between white space, or the bytes of its UTF-8."""
     text = text.lower() if lower else text
     if unit == BYTES:

@@ -11,7 +11,7 @@ from pathlib import Path
 from etalstm.errors import DataError
 
 LARGEST_BYTES = 1 << 29  # tokens and targets of a text take some sixteen times its bytes
-OPENERS = {".xz": lzma.open, ".gz": gzip.open}  # by the ending of a packed file
+OPENERS = {".xz": lzma.LZMAFile, ".gz": gzip.GzipFile}  # by the ending of a packed file
 
 
 def check_file(path: Path) -> None:
@@ -140,10 +140,12 @@ def contents_of(path: Path, pattern: re.Pattern) -> Iterator[tuple[str, bytes]]:
     try:
         with tarfile.open(path, "r:xz") as archive:
             for member in archive:
-                if member.isfile() and pattern.search(member.name):
-                    size += member.size
-                    _check_unpacked(path, size)
-                    yield member.name, archive.extractfile(member).read()
+                if not member.isfile() or not pattern.search(member.name):
+                    continue
+                size += member.size
+                _check_unpacked(path, size)
+                if (file := archive.extractfile(member)) is not None:
+                    yield member.name, file.read()
     except (OSError, EOFError, lzma.LZMAError, tarfile.TarError) as error:
         raise DataError(f"{path}: damaged: {error}") from error
 

@@ -42,8 +42,9 @@ class LabelledTexts(Sequences):
         keep_end: bool = False,
     ):
         counts = Counter(word for _, words in splits["train"] for word in words)
-        self.vocabulary = [None, *sorted(word for word, count in counts.items() if count >= least)]
-        tokens = (UNKNOWN, *self.vocabulary[1:])
+        known = sorted(word for word, count in counts.items() if count >= least)
+        self.vocabulary: list[str | None] = [None, *known]
+        tokens = (UNKNOWN, *known)
         encoding = Encoding(WORDS, lower=True, tokens=tokens, unknown=RARE, labels=tuple(labels))
         examples = {
             split: [Example(encoding.number(words), label) for label, words in texts] for split, texts in splits.items()

@@ -29,7 +29,7 @@ class Mr(LabelledTexts):
     """
 
     def __init__(self, directory: Path):
-        splits = {"train": [], "validation": [], "test": []}
+        splits: dict[str, list[Text]] = {"train": [], "validation": [], "test": []}
         for label, file in enumerate(FILES.values()):
             sentences = self._sentences(directory, file, label)
             rest, test = hold_out(sentences, SHARE)

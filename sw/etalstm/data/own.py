@@ -51,18 +51,18 @@ def read_raw(path: Path, reading: Reading) -> Raw:
 
 def _examples(path: Path, reading: Reading, encoding: Encoding | None) -> Sequences:
     if encoding is not None:
-        names = ("text", "label", "sequence", "vector")
-        reading = replace(reading, **{name: getattr(encoding, name) for name in names})
+        text, label = encoding.text, encoding.label
+        reading = replace(reading, text=text, label=label, sequence=encoding.sequence, vector=encoding.vector)
     raws = {"test": read_raw(path, reading)}
     if encoding is None:
-        alike = replace(reading, **raws["test"].columns)
+        alike = reading.by(raws["test"].columns)
         raws = _divided(raws["test"], reading)
         raws |= {name: read_raw(Path(file), alike) for name, file in reading.files.items()}
         encoding = raws["train"].learn(reading)
     splits = {name: raw.examples(encoding, reading.task) for name, raw in raws.items()}
     every = [example for examples in splits.values() for example in examples]
     _check_inputs(path, every)
-    classes = len(every[0].target) if reading.task == REGRESS else len(encoding.labels)
+    classes = np.size(every[0].target) if reading.task == REGRESS else len(encoding.labels)
     tokens = encoding.count or (int(max(example.x.max() for example in every)) + 1 if every[0].x.ndim == 1 else 0)
     found = Sequences(OWN, reading.task, splits, classes, tokens, encoding)
     sizes = ", ".join(f"{len(examples)} for {name}" for name, examples in splits.items())
@@ -131,7 +131,7 @@ class OwnText(TokenStreams):
 
     def __init__(self, splits: dict[str, np.ndarray], encoding: Encoding):
         super().__init__(splits)
-        self.unit, self.encoding, self.classes = encoding.unit, encoding, encoding.count
+        self.unit, self.encoding, self.classes = encoding.unit or "tokens", encoding, encoding.count
         summary = zlib.crc32(encoding.json.encode())
         for name, tokens in splits.items():
             summary = zlib.crc32(name.encode() + tokens.tobytes(), summary)

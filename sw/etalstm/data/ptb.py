@@ -2,7 +2,6 @@
 
 import zlib
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 
@@ -30,8 +29,8 @@ class Ptb(TokenStreams):
         If a file is missing, empty or no UTF-8, or has a word that the training text has not.
     """
 
-    name: ClassVar[str] = "ptb"
-    unit: ClassVar[str] = "words"
+    name = "ptb"
+    unit = "words"
 
     def __init__(self, directory: Path):
         texts = {split: self._words(directory, file) for split, file in FILES.items()}

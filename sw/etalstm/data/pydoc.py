@@ -2,7 +2,6 @@
 
 import zlib
 from pydoc_data.topics import topics
-from typing import ClassVar
 
 import numpy as np
 
@@ -18,8 +17,8 @@ class Pydoc(TokenStreams):
     The text, and with it vocabulary and fingerprint, is that of the running Python.
     """
 
-    name: ClassVar[str] = "pydoc"
-    unit: ClassVar[str] = "characters"
+    name = "pydoc"
+    unit = "characters"
 
     def __init__(self):
         text = "\n".join(topics[title] for title in sorted(topics))

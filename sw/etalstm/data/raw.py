@@ -1,7 +1,7 @@
 """Examples as files have them: texts not yet tokens, labels not yet numbers."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from etalstm.data.dataset import REGRESS, TAG
 from etalstm.data.encoding import Encoding, split
-from etalstm.data.reading import Reading
+from etalstm.data.reading import Columns, Reading
 from etalstm.data.sequences import Example
 from etalstm.data.tables import LABELS, SEQUENCES, TEXTS, Row, Table
 from etalstm.errors import DataError
@@ -32,9 +32,8 @@ class Raw:
         Where each example is, for messages.
     notes : list of str
         What was guessed.
-    columns : dict
-        ``text``, ``label``, ``sequence`` and ``vector`` of a table, as far as it has such. Other files are read by the
-        same columns.
+    columns : Columns
+        Of a table; other files are read by the same ones.
     """
 
     path: Path
@@ -42,7 +41,7 @@ class Raw:
     targets: list
     places: list[str]
     notes: list[str] = field(default_factory=list)
-    columns: dict[str, str | tuple[str, ...]] = field(default_factory=dict)
+    columns: Columns = field(default_factory=Columns)
 
     @property
     def texts(self) -> bool:
@@ -51,8 +50,8 @@ class Raw:
 
     def take(self, numbers: list[int]) -> "Raw":
         """Give some of the examples."""
-        columns = ([column[n] for n in numbers] for column in (self.inputs, self.targets, self.places))
-        return Raw(self.path, *columns, self.notes, self.columns)
+        inputs, targets, places = ([each[n] for n in numbers] for each in (self.inputs, self.targets, self.places))
+        return Raw(self.path, inputs, targets, places, self.notes, self.columns)
 
     def learn(self, reading: Reading) -> Encoding:
         """Make the encoding of these examples, those of the training split.
@@ -64,9 +63,9 @@ class Raw:
         """
         labels = () if reading.task == REGRESS else self._labels(reading)
         if not self.texts:
-            return Encoding(labels=labels, **self.columns)
-        others = {"labels": labels} | self.columns
-        return Encoding.learn(self.inputs, reading.unit, reading.lower, reading.vocabulary, **others)
+            return Encoding(labels=labels, **asdict(self.columns))
+        others = asdict(self.columns)
+        return Encoding.learn(self.inputs, reading.unit, reading.lower, reading.vocabulary, labels=labels, **others)
 
     def _labels(self, reading: Reading) -> tuple[str, ...]:
         found = {tag for tags in self.targets for tag in tags} if reading.task == TAG else set(self.targets)
@@ -158,14 +157,21 @@ def _two_columns(table: Table, reading: Reading, first: int | None, known: tuple
     if count == 2 and text is None and label is None:
         rows = [row.fields for row in table.rows if row.fields]
         label = min((0, 1), key=lambda column: len({fields[column] for fields in rows}))
-    text = 1 - label if text is None and count == 2 else text
-    label = 1 - text if label is None and count == 2 else label
-    for name, column in (("text", text), ("label", label)):
-        if column is None or text == label:
-            names = ", ".join(table.columns)
-            raise DataError(f"{table.path}: which column is the {name}? Name it: --{name} COLUMN; there are: {names}")
+    if count == 2 and text is None and label is not None:
+        text = 1 - label
+    if count == 2 and label is None and text is not None:
+        label = 1 - text
+    if text is None or text == label:
+        raise _untold(table, "text")
+    if label is None:
+        raise _untold(table, "label")
     note = f"{table.path}: text is column {table.columns[text]}, label is column {table.columns[label]}"
     return text, label, [] if reading.text and reading.label else [note]
+
+
+def _untold(table: Table, name: str) -> DataError:
+    names = ", ".join(table.columns)
+    return DataError(f"{table.path}: which column is the {name}? Name it: --{name} COLUMN; there are: {names}")
 
 
 def _read_texts(table: Table, reading: Reading) -> Raw:
@@ -174,7 +180,7 @@ def _read_texts(table: Table, reading: Reading) -> Raw:
     inputs = [split(table.text(row, text), reading.unit, reading.lower) for row in rows]
     targets = [target(table, row, label) for row in rows]
     places = [f"{table.path}, line {row.line}" for row in rows]
-    return Raw(table.path, inputs, targets, places, notes, _names(table, text=text, label=label))
+    return Raw(table.path, inputs, targets, places, notes, _columns(table, text, label))
 
 
 def _read_tagged(table: Table, reading: Reading, sequence: int | None, tokens: int | None) -> Raw:
@@ -185,7 +191,7 @@ def _read_tagged(table: Table, reading: Reading, sequence: int | None, tokens: i
     if reading.lower:
         inputs = [[token.lower() for token in tokens] for tokens in inputs]
     targets = [[table.text(row, label) for row in group] for group in groups]
-    columns = _names(table, text=text, label=label, sequence=sequence)
+    columns = _columns(table, text, label, sequence)
     return Raw(table.path, inputs, targets, [f"{table.path}, line {g[0].line}" for g in groups], notes, columns)
 
 
@@ -193,8 +199,7 @@ def _read_vectors(table: Table, reading: Reading, sequence: int) -> Raw:
     """Read the numbers of a step a row; the answer of a sequence is that of its last row."""
     label = table.find(reading.label, LABELS)
     if label is None:
-        names = ", ".join(table.columns)
-        raise DataError(f"{table.path}: which column is the label? Name it: --label COLUMN; there are: {names}")
+        raise _untold(table, "label")
     columns = table.columns_of_vector(reading.vector, {sequence, label})
     if not columns:
         raise DataError(f"{table.path}: there is no column of numbers beside sequence and label")
@@ -206,9 +211,13 @@ def _read_vectors(table: Table, reading: Reading, sequence: int) -> Raw:
         targets = [target(table, group[-1], label) for group in groups]
     vector = tuple(table.columns[n] for n in columns)
     note = f"{table.path}: a step is {', '.join(vector)}; label is column {table.columns[label]}"
-    names = _names(table, label=label, sequence=sequence) | {"vector": vector}
+    names = _columns(table, None, label, sequence, vector)
     return Raw(table.path, inputs, targets, [f"{table.path}, line {g[0].line}" for g in groups], [note], names)
 
 
-def _names(table: Table, **columns: int | None) -> dict[str, str]:
-    return {name: table.columns[column] for name, column in columns.items() if column is not None}
+def _columns(
+    table: Table, text: int | None, label: int, sequence: int | None = None, vector: tuple[str, ...] = ()
+) -> Columns:
+    """Name the columns of these numbers; those of `vector` are names already."""
+    by_text, by_label, by_sequence = (None if n is None else table.columns[n] for n in (text, label, sequence))
+    return Columns(by_text, by_label, by_sequence, vector)

@@ -1,9 +1,19 @@
 """What a user says of how a file is to be read."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 from etalstm.data.dataset import LANGUAGE, TAG
 from etalstm.data.encoding import CHARACTERS, WORDS
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns that a table was read by, see :class:`Reading`; None where it has no such."""
+
+    text: str | None = None
+    label: str | None = None
+    sequence: str | None = None
+    vector: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,11 @@ class Reading:
     def __post_init__(self):
         if self.task == TAG and self.unit != WORDS:
             raise ValueError(f"tokens must be {WORDS} for the task {TAG}, got {self.tokens!r}")
+
+    def by(self, columns: Columns) -> "Reading":
+        """Give the reading of a further file, by the columns of the first one."""
+        found = {name: column for name, column in asdict(columns).items() if column is not None and column != ()}
+        return replace(self, **found)
 
     @property
     def unit(self) -> str:

@@ -16,6 +16,8 @@ from etalstm.network.slices import AUTO
 POOL = 16  # batches that are sorted by length together: enough for even lengths, too few to fix who meets whom
 MOST_STEPS = 256  # of a batch, unless the user chooses others
 
+Items = Sequence | np.ndarray
+
 
 @dataclass(frozen=True)
 class Example:
@@ -172,10 +174,11 @@ def hold_out(items: Sequence, share: float, seed: int = 0) -> tuple[list, list]:
     """
     order = np.random.Generator(np.random.PCG64(seed)).permutation(len(items))
     held = round(share * order.size)
-    return tuple([items[n] for n in np.sort(part)] for part in (order[held:], order[:held]))
+    first, second = ([items[n] for n in np.sort(part)] for part in (order[held:], order[:held]))
+    return first, second
 
 
-def examples_of(x: Sequence, y: Sequence, lengths: Sequence[int] | None, task: str) -> list[Example]:
+def examples_of(x: Items, y: Items, lengths: Items | None, task: str) -> list[Example]:
     """Give the examples of arrays.
 
     Parameters
@@ -210,7 +213,7 @@ def examples_of(x: Sequence, y: Sequence, lengths: Sequence[int] | None, task: s
     return found
 
 
-def lengths_of(x: Sequence, lengths: Sequence[int] | None) -> list[int]:
+def lengths_of(x: Items, lengths: Items | None) -> list[int]:
     """Give the steps of each sequence.
 
     Parameters

@@ -1,7 +1,7 @@
 """Long token streams, the next token at every step: what language models train on."""
 
 from copy import copy
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -17,10 +17,10 @@ class TokenStreams(DataSet):
     splits : dict from a split's name to int64 tokens, (N,)
     """
 
-    task: ClassVar[str] = LANGUAGE
-    stateful: ClassVar[bool] = True
-    input_size: ClassVar[None] = None
-    unit: ClassVar[str]  # what a token is, in words
+    task = LANGUAGE
+    stateful = True
+    input_size = None
+    unit: str  # what a token is, in words
 
     def __init__(self, splits: dict[str, np.ndarray]):
         self._tokens = splits

@@ -4,6 +4,7 @@ import csv
 import io
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -74,9 +75,9 @@ class Table:
 
     @staticmethod
     def _read(path: Path, delimiter: str) -> list[Row]:
-        quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
+        quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
         reader = csv.reader(io.StringIO(read_text(path), newline=""), delimiter=delimiter, quoting=quoting, strict=True)
-        rows = []
+        rows: list[Row] = []
         try:
             rows.extend(Row(reader.line_num, fields) for fields in reader)
         except csv.Error as error:
@@ -91,12 +92,16 @@ class Table:
         DataError
             If there is no column of the name that is given.
         """
-        lowered = [column.lower() for column in self.columns]
         if name is not None:
-            if name.lower() not in lowered:
-                raise DataError(f"{self.path}: has no column {name!r}; there are: {', '.join(self.columns)}")
-            return lowered.index(name.lower())
+            return self._named(name)
+        lowered = [column.lower() for column in self.columns]
         return next((lowered.index(column) for column in known if column in lowered), None)
+
+    def _named(self, name: str) -> int:
+        lowered = [column.lower() for column in self.columns]
+        if name.lower() not in lowered:
+            raise DataError(f"{self.path}: has no column {name!r}; there are: {', '.join(self.columns)}")
+        return lowered.index(name.lower())
 
     def place(self, row: Row, column: int) -> str:
         """Say where a field is."""
@@ -132,7 +137,7 @@ class Table:
         DataError
             If there is no column of one of the names.
         """
-        return [self.find(name, ()) for name in names] or [n for n in range(len(self.columns)) if n not in others]
+        return [self._named(name) for name in names] or [n for n in range(len(self.columns)) if n not in others]
 
     def sequences(self, column: int | None) -> list[list[Row]]:
         """Give the rows of each sequence: of one value in a column, or without a column between blank lines."""

@@ -171,9 +171,9 @@ def encode(values: np.ndarray, threshold: float = 0.0, bf16: bool = False, beat_
         If `values` is no such array, or the threshold is negative or no number.
     """
     values = _vector("values", values, np.float32)
-    threshold = np.float32(check_threshold("threshold", threshold))
+    least = np.float32(check_threshold("threshold", threshold))
     words = np.zeros(_blocks(values.size) + values.size + beat_words, np.uint32)
-    size = _encode(values, threshold, bf16, words)
+    size = _encode(values, least, bf16, words)
     return words[: -(-size // beat_words) * beat_words].copy()
 
 

@@ -80,7 +80,7 @@ class Graph:
         InterchangeError
             If a node has no input, or the nodes form a cycle.
         """
-        passed = []
+        passed: list = []
         while len(passed) <= len(self.nodes):
             node, place = self._sources.get(name, (None, 0))
             if node is None or place or node.op_type not in operators:
@@ -99,6 +99,8 @@ class Graph:
         InterchangeError
             If the data are damaged.
         """
+        if name is None:
+            return None
         name, _ = self.trace(name, ("Identity",))
         tensor, (node, _) = self._stored.get(name), self._sources.get(name, (None, 0))
         if tensor is None and node is not None:

@@ -101,10 +101,9 @@ def _moved(graph: Graph, node, axes: Axes, wanted: Axes) -> Axes:
 
 
 def _squeezed(graph: Graph, node, axes: Axes) -> Axes:
-    places = graph.numbers(node, "axes")  # an attribute before opset 13
-    if places is None:
-        places = graph.constant(_input(node, 1))
-    if places is None or np.asarray(places).dtype.kind != "i":
+    option = graph.numbers(node, "axes")  # before opset 13; then an input
+    places = graph.constant(_input(node, 1)) if option is None else np.asarray(option)
+    if places is None or places.dtype.kind != "i":
         raise InterchangeError(f"{name_of(node)} between two LSTM nodes has no constant axes")
     left = {int(place) % len(axes) for place in np.ravel(places)}
     if any(axes[place] for place in left):

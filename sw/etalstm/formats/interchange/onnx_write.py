@@ -7,6 +7,7 @@ mean the same in opset 17 and in those after it.
 import importlib
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -46,8 +47,8 @@ class Network:
 class _Graph:
     """Nodes and constants in the making."""
 
-    helper: object
-    numpy_helper: object
+    helper: Any
+    numpy_helper: Any
     nodes: list = field(default_factory=list)
     constants: list = field(default_factory=list)
 
@@ -139,7 +140,7 @@ def _model(onnx, network: Network, opset: int):
             results.append(value(name, kinds.FLOAT, [count, "batch", lstm.hidden_size]))
     else:
         places = ["steps", "batch"] if network.per_step else ["batch"]
-        _output(graph, network, y if network.per_step else _last(graph, states[-1][0], width))
+        _output(graph, network.output, y if network.per_step else _last(graph, states[-1][0], width))
         results = [value("logits", kinds.FLOAT, [*places, len(network.output[1])])]
     body = helper.make_graph(graph.nodes, "etalstm", [first, lengths], results, graph.constants)
     imports = [helper.make_opsetid("", opset)]
@@ -174,7 +175,7 @@ def _last(graph: _Graph, state: str, width: int) -> str:
     return graph.add("Reshape", [beside, graph.constant("last_shape", np.array([0, width], np.int64))], ["last"])
 
 
-def _output(graph: _Graph, network: Network, rows: str) -> None:
-    weights, bias = network.output
+def _output(graph: _Graph, layer: tuple[np.ndarray, np.ndarray], rows: str) -> None:
+    weights, bias = layer
     product = graph.add("MatMul", [rows, graph.constant("output_weights", weights.T)], ["product"])
     graph.add("Add", [product, graph.constant("output_bias", bias)], ["logits"])

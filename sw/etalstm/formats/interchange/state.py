@@ -93,7 +93,8 @@ class LstmState:
         InterchangeError
             If a parameter is missing, unknown, not of float32, not finite, or of a wrong shape.
         """
-        left, layers = dict(arrays), []
+        left = dict(arrays)
+        layers: list[tuple[Direction, ...]] = []
         while any(name.endswith(f"_l{len(layers)}") for name in left):
             number = len(layers)
             suffixes = [suffix for suffix in SUFFIXES if f"weight_ih_l{number}{suffix}" in left or not suffix]

@@ -36,11 +36,12 @@ class Comments:
         """Read the sources of modules, one behind the other."""
         return cls("\n".join(inspect.getsource(module) for module in modules))
 
-    def text(self, node: ast.AST) -> str:
+    def text(self, node: ast.stmt | ast.expr) -> str:
         """Give the comment above a node and the one at the end of its line; empty if there is none."""
         if self._lines[node.lineno - 1].encode()[: node.col_offset].strip():
             return ""
-        above, line = [], node.lineno - 1
+        above: list[str] = []
+        line = node.lineno - 1
         while line in self._alone:
             above.insert(0, self._alone[line])
             line -= 1
@@ -57,15 +58,27 @@ class Comments:
     def members(self, name: str) -> dict[str, str]:
         """Give the texts of a class's assignments."""
         (found,) = (node for node in self.tree.body if isinstance(node, ast.ClassDef) and node.name == name)
-        return {node.targets[0].id: self.text(node) for node in found.body if isinstance(node, ast.Assign)}
+        return {
+            node.targets[0].id: self.text(node)
+            for node in found.body
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        }
 
-    def keys(self, node: ast.Dict) -> dict[str, tuple[str, ast.expr]]:
-        """Give text and value of each key of a dict's source, as it is written; ``**other`` is a key of that name."""
+    def keys(self, node: ast.expr) -> dict[str, tuple[str, ast.expr]]:
+        """Give text and value of each key of a dict's source, as it is written; ``**other`` is a key of that name.
+
+        Raises
+        ------
+        TypeError
+            If the source is no dict's.
+        """
+        if not isinstance(node, ast.Dict):
+            raise TypeError(f"{ast.unparse(node)} is no dict")
         found = {}
         for key, value in zip(node.keys, node.values, strict=True):
             if key is None:
                 found[f"**{ast.unparse(value)}"] = ("", value)
             else:
-                written = key.value if isinstance(key, ast.Constant) else ast.unparse(key)
-                found[written] = (self.text(key), value)
+                name = key.value if isinstance(key, ast.Constant) else None
+                found[name if isinstance(name, str) else ast.unparse(key)] = (self.text(key), value)
         return found

@@ -3,8 +3,9 @@
 import ast
 import inspect
 from collections.abc import Iterable
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 from itertools import pairwise
+from typing import Any
 
 from etalstm.formats.reference.comments import Comments
 from etalstm_hw import contract
@@ -27,7 +28,7 @@ def describe() -> dict:
         name: value
         for part in contract.PARTS
         for name, value in vars(part).items()
-        if inspect.isclass(value) and issubclass(value, int) and value.__module__ == part.__name__
+        if inspect.isclass(value) and issubclass(value, (IntEnum, IntFlag)) and value.__module__ == part.__name__
     }
     return {
         "constants": _values(comments, int, "value"),
@@ -44,16 +45,16 @@ def _values(comments: Comments, kind: type, key: str) -> list[dict]:
     """List the public assignments of a type."""
     found = []
     for name, node in comments.assignments().items():
-        value = None if name.startswith("_") else getattr(contract, name)
+        value: Any = None if name.startswith("_") else getattr(contract, name)
         if isinstance(value, kind):
-            plain = [getattr(entry, "name", entry) for entry in value] if kind is tuple else value
+            plain = [getattr(entry, "name", entry) for entry in value] if isinstance(value, tuple) else value
             found.append({"name": name, key: plain, "text": comments.text(node)})
     return found
 
 
-def _enum(comments: Comments, enum: type[IntEnum]) -> dict:
+def _enum(comments: Comments, enum: type[IntEnum] | type[IntFlag]) -> dict:
     texts = comments.members(enum.__name__)
-    members = [{"name": member.name, "value": int(member), "text": texts[member.name]} for member in enum]
+    members = [{"name": name, "value": int(enum[name]), "text": texts[name]} for name in enum.__members__]
     return {"name": enum.__name__, "text": inspect.getdoc(enum), "members": members}
 
 
@@ -110,9 +111,10 @@ def _explained(comments: Comments, name: str) -> tuple[str, dict[str, str]]:
     return " ".join(text for text in (comments.text(assignment), *more) if text), texts
 
 
-def _merged(comments: Comments, node: ast.Dict) -> tuple[list[str], dict[str, str]]:
+def _merged(comments: Comments, node: ast.expr) -> tuple[list[str], dict[str, str]]:
     """Give the texts of the dicts that a dict includes, and those of all its fields."""
-    more, texts = [], {}
+    more: list[str] = []
+    texts: dict[str, str] = {}
     for name, (text, _) in comments.keys(node).items():
         if name.startswith("**"):
             shared, fields = _explained(comments, name[2:])
