@@ -29,6 +29,22 @@ class Adder(wiring.Component):
     behind it and the registers around it. Longer shifts go ``REACH`` places or so first. The signs of the powers make
     the smaller operand negative where signs differ, and the sum positive where the operands' order was wrong.
 
+    The bits of ``total``, the sum of rank 2, for a significand of p bits and ``REACH`` 16 (binary32: p is 24)::
+
+        bit      p+18   p+17    p+16 … 17                16    15      14 … 0
+                 sign │ carry │ significand of `larger` │    │ guard │ sticky
+
+    How many zeros stand above the leading one tells which bits are the fraction, and which are rounded::
+
+        zeros    last place    half    below the half
+        0        18            17      16, guard, sticky
+        1        17            16      guard, sticky
+        2        16            guard   sticky
+        n > 2    18 - n        none    the operands were so close that guard and sticky are 0
+
+    So ``number``, the bits from 16 to the carry, is all that rank 4 shifts. In ``rounded``, the shifted number with the
+    half and the exponent added, two bits are below the last place, the half and the one under it.
+
     Parameters
     ----------
     format : FloatFormat
@@ -54,11 +70,11 @@ class Adder(wiring.Component):
         m = Module()
         layout = Float(self.format)
         exponent, outcome, total = self._add(m, layout(self.a), layout(self.b))
-        rounded, inexact, outcome = self._normalise(m, exponent, outcome, total)
+        rounded, sticky, outcome = self._normalise(m, exponent, outcome, total)
 
-        # Rank 5: a half has been added; of a tie it left nothing below the last place, and of nothing else.
+        # Rank 5: a half has been added. Only a tie has nothing below the last place then; it is rounded to even.
         low = len(rounded) - self._exponent_bits - self.format.mantissa
-        tie = ~inexact & ~rounded[:low].any()
+        tie = ~sticky & ~rounded[:low].any()
         even = Cat(rounded[low] & ~tie, rounded[low + 1 :])
         m.d.comb += self.z.eq(register(m, "result", pack(self.format, even, outcome)))
         return m
@@ -70,16 +86,16 @@ class Adder(wiring.Component):
         """
         apart = Signal(signed(max(self.format.exponent, PLACES_BITS + 2) + 1))
         swap, subtract = apart[-1], a.sign ^ b.sign
-        # What aligning may have to jam; with the rest of a fraction it also tells a NaN.
-        tails = a.fraction[: REACH - 1].any(), b.fraction[: REACH - 2].any()
-        addend, power = self._align(m, a, b, apart, subtract, tails)
+        # Whether the bits that a long alignment shifts out have a one. With the rest of the fraction they tell a NaN.
+        a_sticky, b_sticky = a.fraction[: REACH - 1].any(), b.fraction[: REACH - 2].any()
+        addend, power = self._align(m, a, b, apart, subtract, Mux(swap, a_sticky, b_sticky))
         # Two zeros leave a one in `larger`, but of exponent 0, which packs to a zero.
         larger = register(m, "larger", Mux(swap, b.significand, a.significand))
         exponent = register(m, "exponent_1", Mux(swap, b.exponent, a.exponent))
         outcome = Signal(OUTCOME)
         both = a.exponent.all() & b.exponent.all()
-        a_nan = a.exponent.all() & (tails[0] | a.fraction[REACH - 1 :].any())
-        b_nan = b.exponent.all() & (tails[1] | b.fraction[REACH - 2 :].any())
+        a_nan = a.exponent.all() & (a_sticky | a.fraction[REACH - 1 :].any())
+        b_nan = b.exponent.all() & (b_sticky | b.fraction[REACH - 2 :].any())
         m.d.comb += [
             apart.eq(a.exponent - b.exponent),
             outcome.sign.eq(Mux(swap, b.sign, a.sign & (b.sign | ~a.is_zero))),
@@ -93,7 +109,7 @@ class Adder(wiring.Component):
         total = register(m, "total", augend + addend * power, signed(len(augend)))
         return register(m, "exponent_2", exponent), register(m, "outcome_2", outcome, OUTCOME), total
 
-    def _align(self, m, a, b, apart, subtract, tails):
+    def _align(self, m, a, b, apart, subtract, sticky):
         """Rank 1: give the smaller significand, and the power of two to multiply it by."""
         # `places` is the distance, or if swapped one less, which `small` makes up for.
         swap = apart[-1]
@@ -102,13 +118,13 @@ class Adder(wiring.Component):
         small = Mux(swap, Cat(C(0, 1), a.significand, C(0, 1)), Cat(C(0, 2), b.significand))
         absent = Mux(swap, a.is_zero, b.is_zero)
 
-        # From `REACH` places on the operand is moved by one less than that, and the power is one lower: so what it
-        # loses, which is jammed into its last bit, is at most an eighth of the last place. Much further off, whatever
-        # the power, the jammed bit is all that is left.
+        # From `REACH` places on the operand is shifted by `REACH - 1` first, and the power makes up for the rest. The
+        # bits that this shifts out, at most an eighth of the last place, are jammed: their OR becomes bit 0. Much
+        # further off, whatever the power, the jammed bit is all that is left.
         moved = small[REACH:]
         coarse = places[PLACES_BITS:].any()
         far = places[PLACES_BITS + 1 :].any() | places[1 : PLACES_BITS + 1].all()
-        jammed = Mux(swap, *tails) if len(moved) else C(1, 1)
+        jammed = sticky if len(moved) else C(1, 1)  # a short operand is shifted out whole
         addend = [
             register(m, "jammed", coarse & ~absent & jammed),
             register(m, "high", Mux(coarse | absent, 0, small[1 + len(moved) :])),
@@ -124,13 +140,11 @@ class Adder(wiring.Component):
         return Cat(*addend).as_signed(), power
 
     def _normalise(self, m, exponent, outcome, total):
-        """Ranks 3 and 4: give the rounded sum with some bits below its last place, whether it had more, the outcome.
+        """Ranks 3 and 4: give the rounded sum with the bits below its last place, whether more was below, the outcome.
 
         The rounded sum has fraction and exponent as :func:`pack` wants them.
         """
-        # Where more than two places are to go, the operands were so close that only `number` has ones. If it is two,
-        # the next bit, too, is part of what is rounded.
-        negative, guard = total[-1], total[REACH - 1]
+        negative, guard, sticky = total[-1], total[REACH - 1], total[: REACH - 1].any()
         number = Cat(C(0, max(0, 2 * REACH + 1 - len(total))), total[REACH:-1])
         coarse, zeros, moved = Signal(), Signal(PLACES_BITS), Signal(len(number))
         top = moved[-REACH:]
@@ -139,12 +153,13 @@ class Adder(wiring.Component):
             moved.eq(Mux(coarse, number << REACH, number)),
             zeros.eq(leading_zeros(top ^ negative.replicate(REACH))),
         ]
-        guarded = guard & (zeros == 2) & ~coarse
-        inexact = register(m, "inexact_3", total[: REACH - 1].any() | (guard & ~guarded))
+        guard_is_half = guard & (zeros == 2) & ~coarse
+        sticky = register(m, "sticky_3", sticky | (guard & ~guard_is_half))
         factor = register(m, "power_3", signed_power(zeros, negative), signed(REACH + 1))
         normal = register(m, "normal", Cat(moved, negative), signed(len(number) + 1))
+        # `number` has no guard: a guard that is the half makes, with the half that is added, one of the last place.
         # The leading one adds the one, or rounded up the two, that the exponent lacks here.
-        half = Cat(~guarded, guarded, C(0, self.format.mantissa - 1))
+        half = Cat(~guard_is_half, guard_is_half, C(0, self.format.mantissa - 1))
         lesser = Signal(self._exponent_bits)
         m.d.comb += lesser.eq(exponent - Cat(zeros, coarse))
         offset = register(m, "offset", Cat(C(0, len(number) - 2 - self.format.mantissa), half, lesser))
@@ -159,4 +174,4 @@ class Adder(wiring.Component):
 
         # Rank 4
         rounded = register(m, "rounded", offset + normal * factor, len(offset))
-        return rounded, register(m, "inexact_4", inexact), register(m, "outcome_4", final, OUTCOME)
+        return rounded, register(m, "sticky_4", sticky), register(m, "outcome_4", final, OUTCOME)
