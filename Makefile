@@ -9,7 +9,7 @@ BIN = $(VENV)/bin
 WORKERS = -n 2 --dist worksteal
 # What other programs take part in, or are compared with.
 OTHERS = tests/nn tests/research tests/formats/interchange tests/train/test_events.py tests/train/test_reports.py tests/cli/test_plot.py \
-	tests/cli/test_scaling.py tests/cli/test_paper.py
+	tests/cli/bench/test_scaling.py tests/cli/research/test_paper.py
 
 .PHONY: help setup train test test-torch formal coverage campaign lint verilog contract bench resources docs
 
@@ -30,21 +30,21 @@ test-torch: $(VENV_TORCH)/.installed ## run the tests that need PyTorch and othe
 formal: setup ## prove the plumbing of the hardware, and that faults in it would be found
 	$(BIN)/python -m pytest tests/formal $(WORKERS) --formal
 coverage: setup ## which instructions and which bits of the control logic the simulated programs reach (5 minutes)
-	$(BIN)/eta-lstm bench coverage
+	$(BIN)/eta-lstm verify coverage
 campaign: formal ## the long part of docs/trust.md: proofs, arithmetic, faults, programs, coverage, endurance (hours)
-	$(BIN)/eta-lstm bench arithmetic --pairs 100000000 && $(BIN)/eta-lstm bench programs --count 10000 && $(BIN)/eta-lstm bench programs --on model --count 1000000
-	$(BIN)/eta-lstm bench faults --count 105500 && $(BIN)/eta-lstm bench faults --count 10000 --scrub && $(BIN)/eta-lstm bench coverage
-	$(BIN)/eta-lstm bench endurance --device golden && $(BIN)/eta-lstm bench endurance --device sim
+	$(BIN)/eta-lstm verify arithmetic --pairs 100000000 && $(BIN)/eta-lstm verify programs --count 10000 && $(BIN)/eta-lstm verify programs --on model --count 1000000
+	$(BIN)/eta-lstm verify faults --count 105500 && $(BIN)/eta-lstm verify faults --count 10000 --scrub && $(BIN)/eta-lstm verify coverage
+	$(BIN)/eta-lstm verify endurance --device golden && $(BIN)/eta-lstm verify endurance --device sim
 
 lint: setup ## check the style, who imports whom, and types
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && $(BIN)/mypy
 
 verilog: setup ## write the Verilog of PRESET (vcu128) to build/PRESET
-	$(BIN)/eta-lstm verilog --preset $(PRESET) -o build/$(PRESET)
+	$(BIN)/eta-lstm hw verilog --preset $(PRESET) -o build/$(PRESET)
 resources: setup ## check that preset vcu128 fits its part, and how deep its logic is (20 minutes the first time)
-	$(BIN)/eta-lstm report resources --preset vcu128 --check
+	$(BIN)/eta-lstm hw resources --preset vcu128 --check
 contract: setup ## write docs/contract anew, after a change of hw/etalstm_hw/contract
-	$(BIN)/eta-lstm contract
+	$(BIN)/eta-lstm hw contract
 bench: setup ## measure a training iteration on the simulated accelerator, and the golden trainer
 	$(BIN)/eta-lstm bench iteration --preset bench --input 256 --hidden 256 --layers 1 --batch 32 --steps 8 && $(BIN)/eta-lstm bench golden --hidden 256 --layers 2 --batch 32 --steps 35
 docs: $(VENV_DOCS)/.installed ## make the documentation site, build/site; a dead link or a stale path in it is an error

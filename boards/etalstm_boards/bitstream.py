@@ -57,7 +57,7 @@ def read_bitstream(path: Path) -> Bitstream:
 def check_bitstream(bitstream: Bitstream, card: CardPlatform) -> None:
     """Refuse what would not run there, or what this host could not talk to.
 
-    The contract's version is in the manifest that ``eta-lstm build`` writes beside the bitstream; without one, the
+    The contract's version is in the manifest that ``eta-lstm hw build`` writes beside the bitstream; without one, the
     driver will tell.
 
     Raises

@@ -65,7 +65,7 @@ def _ultra(depth: int, bits: int) -> Resources:
 def estimate(config: Config) -> Resources:
     """Estimate what a machine needs, from its lanes and its memories; flip-flops are not estimated.
 
-    Source of the unit costs: Yosys, ``synth_xilinx -family xcup``, of single units. ``eta-lstm report resources``
+    Source of the unit costs: Yosys, ``synth_xilinx -family xcup``, of single units. ``eta-lstm hw resources``
     synthesises them all.
     """
     vector_bits = config.lanes * BINARY32.width

@@ -153,17 +153,17 @@ def tool(folder, body):
 
 def test_the_command_runs_vivado_on_the_script(tmp_path, bitstream, capsys):
     program = tool(tmp_path, 'echo "$@" > "$(dirname "$0")/arguments"; exit 0')
-    arguments = ["program", "--board", "vcu128", "--bitstream", str(bitstream), "--vivado", str(program)]
+    arguments = ["hw", "program", "--board", "vcu128", "--bitstream", str(bitstream), "--vivado", str(program)]
     assert run(arguments) == 0
     source = tmp_path / "vcu128_program.tcl"
     assert f"-source {source}" in (tmp_path / "arguments").read_text()
     assert source.read_text() == script(platform("vcu128"), bitstream)
-    assert "now rescan PCIe (eta-lstm program --only-rescan)" in capsys.readouterr().out
+    assert "now rescan PCIe (eta-lstm hw program --only-rescan)" in capsys.readouterr().out
 
 
 def test_the_command_can_only_write_the_script(tmp_path, bitstream, capsys):
     target = tmp_path / "p.tcl"
-    assert run(["program", "--board", "u280", "--bitstream", str(bitstream), "--flash", "-o", str(target)]) == 0
+    assert run(["hw", "program", "--board", "u280", "--bitstream", str(bitstream), "--flash", "-o", str(target)]) == 0
     assert capsys.readouterr().out == f"vivado -mode batch -source {target}\n"
     assert "program_hw_cfgmem" in target.read_text()
 
@@ -189,5 +189,5 @@ def test_vivados_errors_are_told(tmp_path, monkeypatch):
 def test_bad_input_is_refused(tmp_path, monkeypatch, capsys, bitstream, arguments, message):
     monkeypatch.chdir(tmp_path)
     arguments = [str(bitstream) if word == "BITSTREAM" else word for word in arguments]
-    assert run(["program", *arguments]) == 2
+    assert run(["hw", "program", *arguments]) == 2
     assert message in capsys.readouterr().err

@@ -81,7 +81,7 @@ def test_the_log_of_a_failed_tool_keeps_its_lines(capsys, monkeypatch):
         raise ToolchainError("make failed with exit code 2", log="$ make\nfirst\n  second")
 
     monkeypatch.setattr("etalstm_hw.generate.write", fail)
-    assert run(["verilog", "--preset", "test", "-o", "nowhere"]) == 2
+    assert run(["hw", "verilog", "--preset", "test", "-o", "nowhere"]) == 2
     assert capsys.readouterr().err == "$ make\nfirst\n  second\neta-lstm: make failed with exit code 2\n"
 
 
@@ -126,10 +126,10 @@ def test_report_resources_prints_every_kind_and_what_it_can_say(monkeypatch, cap
     path = Path(weight=13 << 20, start="a", end="b of channel")
     each = Resources(lut=1_000, ff=2_000, dsp=64, bram=Fraction(17, 2), uram=16)
     rows = [Row("channel", 40, each, 1_200, path, {"queue": "URAM"}), Row("top", 1, Resources(lut=7), 7, None, {})]
-    command = importlib.import_module("etalstm.cli.resources")
+    command = importlib.import_module("etalstm.cli.hw.resources")
     monkeypatch.setattr(command, "report", lambda verilog, top, progress: Report(rows))
     monkeypatch.setattr(command.generate, "verilog", lambda config: "")
-    assert run(["report", "resources", "--preset", "test", "--json"]) == 0
+    assert run(["hw", "resources", "--preset", "test", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["used"] == {"lut": 40_007, "ff": 80_000, "dsp": 2_560, "bram": 340, "uram": 640}
     assert shown["share"]["uram"] == 640 / 960
@@ -150,7 +150,7 @@ def test_report_resources_prints_every_kind_and_what_it_can_say(monkeypatch, cap
         "too_much",
         "caveats",
     }
-    assert run(["report", "resources", "--preset", "test"]) == 0
+    assert run(["hw", "resources", "--preset", "test"]) == 0
     table = capsys.readouterr().out
     assert (
         "40,007" in table
@@ -159,7 +159,7 @@ def test_report_resources_prints_every_kind_and_what_it_can_say(monkeypatch, cap
         and "3 levels from a to b of channel" in table
         and "upper" in table
     )
-    assert run(["report", "resources", "--preset", "abacus"]) == 2
+    assert run(["hw", "resources", "--preset", "abacus"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -173,15 +173,15 @@ def test_report_resources_prints_every_kind_and_what_it_can_say(monkeypatch, cap
 )
 def test_report_resources_checks_the_limits(monkeypatch, capsys, name, levels, lut, message):
     path = Path(weight=levels << 20, start="a", end="b")
-    command = importlib.import_module("etalstm.cli.resources")
+    command = importlib.import_module("etalstm.cli.hw.resources")
     rows = [Row(name, 1, Resources(lut=lut), lut, path, {})]
     monkeypatch.setattr(command, "report", lambda verilog, top, progress: Report(rows))
     monkeypatch.setattr(command.generate, "verilog", lambda config: "")
-    assert run(["report", "resources", "--preset", "test"]) == 0
+    assert run(["hw", "resources", "--preset", "test"]) == 0
     capsys.readouterr()
-    assert run(["report", "resources", "--preset", "test", "--check"]) == (1 if message else 0)
+    assert run(["hw", "resources", "--preset", "test", "--check"]) == (1 if message else 0)
     assert capsys.readouterr().err == (f"test takes {message}\n" if message else "")
-    run(["report", "resources", "--preset", "test", "--check", "--json"])
+    run(["hw", "resources", "--preset", "test", "--check", "--json"])
     assert json.loads(capsys.readouterr().out)["too_much"] == ([message] if message else [])
 
 
@@ -190,11 +190,11 @@ def test_report_resources_puts_machines_beside_each_other(monkeypatch, capsys):
         channels = verilog.count("channel channel")
         return Report([Row("channel", channels, Resources(lut=13_038), 13_038, Path(5 << 20, "a", "b"), {})])
 
-    command = importlib.import_module("etalstm.cli.resources")
+    command = importlib.import_module("etalstm.cli.hw.resources")
     monkeypatch.setattr(command, "report", found)
     monkeypatch.setattr(command.generate, "verilog", lambda config: "channel channel" * config.channels)
-    assert run(["report", "resources", "--preset", "test,bench"]) == 0
+    assert run(["hw", "resources", "--preset", "test,bench"]) == 0
     lut = next(line for line in capsys.readouterr().out.splitlines() if "lut" in line)
     assert "26,076 (2.0%)" in lut and "52,152 (4.0%)" in lut
-    assert run(["report", "resources", "--preset", "test,bench", "--json"]) == 0
+    assert run(["hw", "resources", "--preset", "test,bench", "--json"]) == 0
     assert [json.loads(line)["preset"] for line in capsys.readouterr().out.splitlines()] == ["test", "bench"]

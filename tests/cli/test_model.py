@@ -57,7 +57,7 @@ def test_refuses_streams_where_the_architecture_does_not_compress(capsys):
 
 
 def test_lists_the_presets_that_the_model_is_checked_on(capsys):
-    assert run(["model", "--check", "--preset", "bench"]) == BAD_INPUT
+    assert run(["model", "check", "--preset", "bench"]) == BAD_INPUT
     assert "checked on the presets test, sim, slice, vcu128, got 'bench'" in capsys.readouterr().err
 
 

@@ -1,4 +1,4 @@
-"""``eta-lstm plan --check``: how the model of the machine's checks says that programs end."""
+"""``eta-lstm plan check``: how the model of the machine's checks says that programs end."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from etalstm_sim.checks.control import Refusal
 from etalstm_sim.checks.model import Ending, Model
 from etalstm_sim.checks.streams import Room, Streams
 
-COMMON = ["plan", "--check", "--preset", "sim", "--hidden", "64", "--batch", "16", "--steps", "9"]
+COMMON = ["plan", "check", "--preset", "sim", "--hidden", "64", "--batch", "16", "--steps", "9"]
 
 
 @pytest.mark.parametrize(

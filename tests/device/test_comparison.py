@@ -70,10 +70,10 @@ def test_tells_when_the_iteration_of_the_first_mismatch_was(update, cycles):
 
 def test_a_mismatch_says_how_to_get_a_waveform(capsys, monkeypatch):
     different = Comparison(3, 9, 1, {"tensor": "y"}, (100, 250))
-    monkeypatch.setattr(importlib.import_module("etalstm.cli.compare"), "run_comparison", lambda *_: different)
-    assert run(["compare"]) == 1
+    monkeypatch.setattr(importlib.import_module("etalstm.cli.verify.compare"), "run_comparison", lambda *_: different)
+    assert run(["verify", "compare"]) == 1
     assert "--trace FILE.fst --trace-first 100 --trace-last 250" in capsys.readouterr().out
-    assert run(["compare", "--devices", "golden,golden"]) == 1
+    assert run(["verify", "compare", "--devices", "golden,golden"]) == 1
     assert "--trace" not in capsys.readouterr().out
 
 
@@ -82,7 +82,7 @@ def test_a_waveform_of_a_comparison_has_the_cycles_asked_for(monkeypatch, tmp_pa
     monkeypatch.setattr("etalstm_sim.compiled.library.APART_CHANNELS", 2)
     path = tmp_path / "machine.vcd"
     options = ["--trace", str(path), "--trace-first", "1000", "--trace-last", "1100"]
-    assert run(["compare", "--devices", "sim,golden", "--preset", "test", "--hidden", "4", *options]) == 0
+    assert run(["verify", "compare", "--devices", "sim,golden", "--preset", "test", "--hidden", "4", *options]) == 0
     times = [int(line[1:]) for line in path.read_text().splitlines() if line.startswith("#")]
     assert times[0] == 2000 and times[-1] == 2201
 
@@ -90,12 +90,12 @@ def test_a_waveform_of_a_comparison_has_the_cycles_asked_for(monkeypatch, tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["compare", "--devices", "golden,golden", "--trace", "x.vcd"], "--trace needs a simulated device"),
-        (["compare", "--trace-first", "3"], "--trace-first is only used with --trace"),
-        (["compare", "--trace", "x.png"], "waveform must be one of fst, vcd, got 'png'"),
+        (["verify", "compare", "--devices", "golden,golden", "--trace", "x.vcd"], "--trace needs a simulated device"),
+        (["verify", "compare", "--trace-first", "3"], "--trace-first is only used with --trace"),
+        (["verify", "compare", "--trace", "x.png"], "waveform must be one of fst, vcd, got 'png'"),
         (["bench", "iteration", "--trace-last", "3"], "--trace-last is only used with --trace"),
         (["bench", "iteration", "--weights", "x", "--trace", "x.vcd"], "--trace is not used with --weights"),
-        (["selftest", "--device", "xdma:0", "--trace", "x.vcd"], "--trace needs a simulated machine"),
+        (["hw", "selftest", "--device", "xdma:0", "--trace", "x.vcd"], "--trace needs a simulated machine"),
     ],
     ids=str,
 )
@@ -121,7 +121,7 @@ def test_refuses_an_unknown_loss():
 def test_storage_and_skipped_cells_are_compared(capsys):
     words = {}
     for skipped in ("0", "0.5"):
-        arguments = ["compare", "--devices", "golden,golden", "--storage", "ms1-bf16", "--json"]
+        arguments = ["verify", "compare", "--devices", "golden,golden", "--storage", "ms1-bf16", "--json"]
         arguments += ["--theta", "0.1,0.1,0.1,0.1,0.2,0.5"]
         assert run([*arguments, "--layers", "2", "--skip-cells", skipped]) == 0
         words[skipped] = json.loads(capsys.readouterr().out)["words"]

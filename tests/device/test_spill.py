@@ -41,7 +41,7 @@ def train_beside_golden(device, shape, skip_cells=0.0):
     return assert_same_training(device, shape, iterations=2, seed=7, skip_cells=skip_cells)
 
 
-# tests/cli/test_compare.py has every storage by itself
+# tests/cli/verify/test_compare.py has every storage by itself
 @pytest.mark.parametrize(("policy", "stall"), [("ms1-bf16", 0.0), (("dense", "ms1"), 0.5)], ids=str)
 def test_spilled_segments_keep_golden_bits(policy, stall):
     options = {"masked": True, "share": 1.0, "sizes": LONG}

@@ -67,10 +67,10 @@ HUGE = "99999999999999999999"
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["compare", "--devices", "golden,golden", "--hidden", "1000000"],
-        ["compare", "--devices", "golden,golden", "--layers", "1000000000000"],
-        ["compare", "--devices", "golden,golden", "--steps", "1000000000"],
-        ["compare", "--hidden", "1000000"],
+        ["verify", "compare", "--devices", "golden,golden", "--hidden", "1000000"],
+        ["verify", "compare", "--devices", "golden,golden", "--layers", "1000000000000"],
+        ["verify", "compare", "--devices", "golden,golden", "--steps", "1000000000"],
+        ["verify", "compare", "--hidden", "1000000"],
         ["bench", "golden", "--hidden", "1000000"],
         ["plan", "--hidden", "20000"],
         ["plan", "--layers", "100000"],
@@ -89,9 +89,9 @@ def test_sizes_that_no_memory_holds_are_one_line_at_once(capsys, arguments):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["compare", "--devices", "golden,golden", "--hidden", HUGE],
-        ["compare", "--devices", "golden,golden", "--layers", HUGE],
-        ["compare", "--steps", HUGE],
+        ["verify", "compare", "--devices", "golden,golden", "--hidden", HUGE],
+        ["verify", "compare", "--devices", "golden,golden", "--layers", HUGE],
+        ["verify", "compare", "--steps", HUGE],
         ["bench", "iteration", "--preset", "test", "--hidden", HUGE],
         ["bench", "golden", "--batch", HUGE],
         ["plan", "--hidden", HUGE],
@@ -115,5 +115,5 @@ def test_an_allocation_that_fails_is_one_line(capsys, monkeypatch, message, show
         raise MemoryError(message)
 
     monkeypatch.setattr("etalstm_hw.generate.write", fail)
-    assert run(["verilog", "--preset", "test", "-o", "nowhere"]) == 2
+    assert run(["hw", "verilog", "--preset", "test", "-o", "nowhere"]) == 2
     assert capsys.readouterr().err == f"eta-lstm: this computer's memory is too small{shown}\n"

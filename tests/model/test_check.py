@@ -1,4 +1,4 @@
-"""The model against the Verilog: a few of the configurations of ``eta-lstm model --check``."""
+"""The model against the Verilog: a few of the configurations of ``eta-lstm model check``."""
 
 import pytest
 

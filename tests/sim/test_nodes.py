@@ -14,7 +14,18 @@ from etalstm_sim.nodes import SimulatedNodes
 
 
 def test_trains_over_the_host_path_with_golden_bits(capsys):
-    arguments = ["compare", "--devices", "golden,xdma:sim", "--preset", "test", "--layers", "2", "--iterations", "2"]
+    arguments = [
+        "verify",
+        "compare",
+        "--devices",
+        "golden,xdma:sim",
+        "--preset",
+        "test",
+        "--layers",
+        "2",
+        "--iterations",
+        "2",
+    ]
     assert run([*arguments, "--storage", "ms1", "--theta", "0.1", "--stall", "0.5", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["mismatched_words"] == 0 and found["words"] > 5000

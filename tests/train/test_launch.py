@@ -139,7 +139,7 @@ def test_refuses(arguments, expected, capsys):
 
 
 def test_other_commands_want_one_process():
-    command = [find_mpiexec(), "-n", "2", *ETA_LSTM, "compare", "--preset", "test"]
+    command = [find_mpiexec(), "-n", "2", *ETA_LSTM, "verify", "compare", "--preset", "test"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert ended.returncode == 2
     assert ended.stderr.splitlines() == [

@@ -4,19 +4,18 @@ What a user can cause ends in one line and exit code 2, here and nowhere else. A
 before that line.
 """
 
-import ast
-import importlib
 import importlib.metadata
 import sys
 import traceback
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from etalstm.cli import BENCHES, COMMANDS, PROFILES, REPORT, REPORTS, STUDIES, TRANSLATIONS
-from etalstm.cli.grouped import GroupedCommand
+from etalstm.cli import TREE
+from etalstm.cli.catalogue import PROGRAM, unknown_option
+from etalstm.cli.parser import ANY_WIDTH, CommandGroup, load_group, show_help_unless_invoked
+from etalstm.cli.renamed import NEW_NAMES, renamed
 from etalstm.errors import EtaLstmError
 from etalstm.host.mpi.process import as_rank
 from etalstm.host.mpi.world import World
@@ -24,31 +23,11 @@ from etalstm.host.mpi.world import World
 USAGE_ERROR = typer.BadParameter.__base__  # of the parser inside typer, whose module differs between its versions
 BAD_INPUT, INTERRUPTED = 2, 130
 DEBUG = "--debug"
-_STYLE = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
-_STYLE["context_settings"] = {"help_option_names": ["-h", "--help"]}
 
 
-def application(asked: Sequence[str]) -> typer.Typer:
-    """Put the commands together; modules of commands whose names are not among the words `asked` are not imported."""
-    app = typer.Typer(help="Train LSTMs on the η-LSTM accelerator.", invoke_without_command=True, **_STYLE)
-    bench = typer.Typer(help="Measure.", **_STYLE)
-    study = typer.Typer(help="Train many times and compare.", **_STYLE)
-    report = typer.Typer(invoke_without_command=True, **_STYLE)
-    profile = typer.Typer(help="Find out what a machine does with a network of a size.", **_STYLE)
-    translate = typer.Typer(help="Train a model that translates sentences, and use it.", **_STYLE)
-    groups = (app, COMMANDS), (bench, BENCHES), (report, REPORTS), (study, STUDIES), (profile, PROFILES)
-    groups += ((translate, TRANSLATIONS),)
-    for group, commands in groups:
-        for name, module in commands.items():
-            group.command(name, cls=GroupedCommand, help=_help(module, name, asked))(_function(module, name, asked))
-    app.callback()(_main)
-    for group in (bench, study, profile, translate):
-        group.callback(invoke_without_command=True)(_help_unless_invoked)
-    report.callback(help=_help(REPORT, REPORT, asked))(_function(REPORT, REPORT, asked))
-    named = {"bench": bench, "report": report, "study": study, "profile": profile, "translate": translate}
-    for name, group in named.items():
-        app.add_typer(group, name=name)
-    return app
+def application() -> CommandGroup:
+    """Give what reads the command line. A command's module is imported when its name is read."""
+    return load_group(PROGRAM, TREE, _main, help_option_names=["-h", "--help"], max_content_width=ANY_WIDTH)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -73,11 +52,15 @@ def _serve(world: World) -> None:
 
 
 def _run(arguments: Sequence[str]) -> int:
+    first = [word for word in arguments[:1] if word == DEBUG]
+    words, old = renamed(arguments[len(first) :])
+    if old is not None:
+        print(f"{PROGRAM} {old} is {PROGRAM} {NEW_NAMES[old]} now", file=sys.stderr, flush=True)
+    arguments = [*first, *words]
     try:
-        _refuse_empty(arguments)
-        return application(arguments)(list(arguments), prog_name="eta-lstm", standalone_mode=False) or 0
+        return application()(arguments, prog_name=PROGRAM, standalone_mode=False) or 0
     except USAGE_ERROR as error:
-        return _fail(_with_value(error, arguments))
+        return _fail(_explained(error, arguments))
     except (EtaLstmError, ValueError, OSError) as error:
         if DEBUG in arguments[:1]:
             traceback.print_exc()
@@ -96,39 +79,15 @@ def _main(
     if version:
         print(f"eta-lstm {importlib.metadata.version('etalstm')}")
         raise typer.Exit
-    _help_unless_invoked(context)
+    show_help_unless_invoked(context)
 
 
-def _help_unless_invoked(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        print(context.get_help(), file=sys.stderr)
-        raise typer.Exit(BAD_INPUT)
-
-
-def _function(module: str, name: str, asked: Sequence[str]) -> Callable:
-    """Import a command's function, or give one in its place that is not going to be called."""
-    return getattr(importlib.import_module(f"{__package__}.{module}"), name) if name in asked else lambda: None
-
-
-def _help(module: str, name: str, asked: Sequence[str]) -> str | None:
-    """Read a command's help from its source; None if it is going to be imported."""
-    if name in asked:
-        return None
-    source = Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8")
-    functions = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
-    return next(ast.get_docstring(function) for function in functions if function.name == name)
-
-
-def _refuse_empty(arguments: Sequence[str]) -> None:
-    """Raise ``ValueError`` for an empty value: as a path it would be the current folder, and else a default."""
-    for before, word in zip(["the first argument", *arguments], arguments, strict=False):
-        if not word or (word.startswith("--") and word.endswith("=")):
-            raise ValueError(f"{word.rstrip('=') or before} must not be empty")
-
-
-def _with_value(error: Exception, arguments: Sequence[str]) -> str:
-    """Give a usage error's message, with the value that the named option was given."""
-    message = error.format_message()
+def _explained(error: Exception, arguments: Sequence[str]) -> str:
+    """Give a usage error's message: the value that the named option was given, or what a wrong name may mean."""
+    context, message = getattr(error, "ctx", None), error.format_message()
+    if option := getattr(error, "option_name", None):
+        own = [name for parameter in context.command.get_params(context) for name in parameter.opts]
+        return message if option in own else unknown_option(option, context.command_path, own)
     names = getattr(getattr(error, "param", None), "opts", ())
     for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
         name, joined, value = word.partition("=")

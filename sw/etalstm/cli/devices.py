@@ -2,7 +2,7 @@
 
 import sys
 
-from etalstm.device import Device, open_device
+from etalstm.device import DEVICES, Device, open_device
 from etalstm.device.ranks.device import RanksDevice
 from etalstm.device.ranks.pipeline_device import PipelineDevice
 from etalstm.device.ranks.team import find_team
@@ -11,6 +11,7 @@ from etalstm.device.transports import is_simulation
 from etalstm.errors import DeviceError
 from etalstm.network.architecture import ARCHITECTURES
 
+DEVICES_HELP = ", ".join(DEVICES)
 ARCHITECTURE_HELP = f"How the machine runs: {', '.join(ARCHITECTURES)}"
 
 

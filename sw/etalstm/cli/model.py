@@ -1,6 +1,7 @@
 """``eta-lstm model``: how many cycles an iteration takes on a machine, without a machine."""
 
 import json
+from collections.abc import Iterator
 from functools import partial
 from itertools import repeat, starmap
 from pathlib import Path
@@ -9,22 +10,25 @@ from typing import Annotated
 from typer import Context, Option
 
 from etalstm.cli.devices import ARCHITECTURE_HELP
-from etalstm.cli.model_boards import Across, lines_of
-from etalstm.cli.model_check import check as check_model
-from etalstm.cli.model_check import chosen
-from etalstm.cli.model_weights import measure_run
 from etalstm.cli.modelled import measure_all
 from etalstm.cli.options import (
-    CELL_HELP,
-    SHARED_TOKENS_HELP,
     SIZES,
     SLICES_HELP,
-    WEIGHT_FORMAT_HELP,
+    Batch,
+    CellName,
+    InputSizeOrUnits,
+    Layers,
+    PresetName,
+    SharedTokens,
+    Steps,
+    Units,
+    WeightFormat,
     refuse,
     slices_or_auto,
     tokens_or_off,
 )
 from etalstm.host.processors import count_processors
+from etalstm.model.across import Across
 from etalstm.model.boards import PCIE_BYTES, Links
 from etalstm.model.cells import read_kept
 from etalstm.network.architecture import SWING
@@ -33,34 +37,28 @@ from etalstm.network.cells.lstm import LSTM
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.slices import AUTO
 from etalstm.network.weight_format import FLOAT32, check_weight_format
+from etalstm.train.measured import measure_run
 from etalstm_hw.config import preset as named_preset
 
-PRESET = "vcu128"
 DENSITIES = ("density", "local_density", "input_density")
-OF_BOARDS = ("boards", "pcie", "network_gbit")
-OF_NETWORK = (
-    "storage", "slices", "weight_format", "shared_tokens", *DENSITIES, "kept_cells", "refresh", "architecture",
-)  # fmt: skip
 
 
 def model(
     context: Context,
-    preset: Annotated[
-        str | None, Option(help="Configuration of the accelerator [default: vcu128; with --check: all but that]")
-    ] = None,
+    preset: PresetName = "vcu128",
     benchmark: Annotated[
         str | None, Option(help="Named networks, with commas between, or all; instead of the sizes")
     ] = None,
-    inputs: Annotated[int | None, Option("--input", help="Inputs; default: as many as units")] = None,
-    hidden: Annotated[int, Option(help="Units of a layer")] = 256,
-    layers: Annotated[int, Option(help="Layers")] = 1,
-    cell: Annotated[str, Option(help=CELL_HELP)] = LSTM.name,
-    batch: Annotated[int, Option(help="Sequences")] = 32,
-    steps: Annotated[int, Option(help="Steps")] = 8,
+    inputs: InputSizeOrUnits = None,
+    hidden: Units = 256,
+    layers: Layers = 1,
+    cell: CellName = LSTM.name,
+    batch: Batch = 32,
+    steps: Steps = 8,
     storage: Annotated[str, Option(help="What cells keep: dense, ms1, ms1-bf16")] = STORAGE,
     slices: Annotated[str, Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best")] = AUTO,
-    weight_format: Annotated[str, Option(help=WEIGHT_FORMAT_HELP)] = FLOAT32,
-    shared_tokens: Annotated[str, Option(help=SHARED_TOKENS_HELP)] = "off",
+    weight_format: WeightFormat = FLOAT32,
+    shared_tokens: SharedTokens = "off",
     density: Annotated[float, Option(help="Share of δ that is not zero, in the cells that are kept")] = 1.0,
     local_density: Annotated[float, Option(help="Share of local gradients that is not zero, in these cells")] = 1.0,
     kept_cells: Annotated[
@@ -79,17 +77,10 @@ def model(
     pcie: Annotated[float, Option(help="With --boards: GB/s each way between a board and its host")] = PCIE_BYTES / 1e9,
     network_gbit: Annotated[float, Option("--network", help="With --boards: Gbit/s each way of a host")] = 100.0,
     forward: Annotated[bool, Option("--forward", help="The forward pass alone")] = False,
-    check: Annotated[bool, Option("--check", help="Compare the model with the Verilog")] = False,
     as_json: Annotated[bool, Option("--json", help="Print JSON objects, one a line")] = False,
 ) -> None:
     """Tell the cycles of a training iteration from a timing model of the machine."""
-    if check:
-        refuse(
-            context, "not used with --check", *SIZES, *OF_NETWORK, "benchmark", "weights", "data", "forward", *OF_BOARDS
-        )
-        check_model(chosen(preset), as_json=as_json)
-        return
-    config = named_preset(preset or PRESET)
+    config = named_preset(preset)
     for name, size in (("batch", batch), ("steps", steps), ("boards", boards)):
         check_size(name, size)
     _refuse_idle(context)
@@ -128,7 +119,7 @@ def model(
             found["kept_cells"] = run.kept_cells
         print(json.dumps(found) if as_json else _line(found), flush=True)
         if of_boards is not None and not as_json:
-            print(*lines_of(of_boards), sep="\n", flush=True)
+            print(*_lines_of_boards(of_boards), sep="\n", flush=True)
 
 
 def _refuse_idle(context: Context) -> None:
@@ -164,3 +155,19 @@ def _line(found: dict) -> str:
         f"{found['benchmark']:20s} {found['groups']} groups {found['cycles']:15,} cycles "
         f"{found['milliseconds']:10.1f} ms utilization {found['utilization']:.3f} {gigabytes:8.1f} GB{of_v100}"
     )
+
+
+def _lines_of_boards(found: dict) -> Iterator[str]:
+    """Say how much faster several boards are."""
+    yield (
+        f"  {found['boards']} boards: {found['milliseconds']:10.1f} ms, of which gradients {found['gradients']:.1f} ms "
+        f"and activations {found['activations']:.1f} ms; {found['speedup']:.2f} times as fast as one, "
+        f"{found['speedup_with_batch_each']:.2f} times with as large a batch each"
+    )
+    for name, meaning in (("pipeline", ""), ("pipeline_with_batch_each", ", with as large a batch each")):
+        if (best := found[name]) is not None:
+            stages = "+".join(map(str, best["stages"]))
+            yield (
+                f"  {best['pipelines']} pipelines, layers {stages}, {best['micro_batches']} micro-batches of "
+                f"{best['sequences']}: {best['milliseconds']:.1f} ms, {best['speedup']:.2f} times as fast{meaning}"
+            )

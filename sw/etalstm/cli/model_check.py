@@ -1,12 +1,14 @@
-"""``eta-lstm model --check``: the cycle model beside the Verilog."""
+"""``eta-lstm model check``: the cycle model beside the Verilog."""
 
 import json
 import sys
 from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
+from typer import Option
 
 from etalstm.device import TrainingShape
 from etalstm.device.machine.accelerator import Accelerator
@@ -160,7 +162,15 @@ def chosen(preset_name: str | None) -> list[Configuration]:
     return [one for one in CONFIGURATIONS if one.preset == preset_name]
 
 
-def check(configurations: Sequence[Configuration], as_json: bool = False) -> float:
+def check(
+    preset: Annotated[str | None, Option(help="That of the machine [default: all that take seconds]")] = None,
+    as_json: Annotated[bool, Option("--json", help="Print JSON objects, one a line")] = False,
+) -> None:
+    """Compare the cycles of the model with those of the Verilog, on several networks and machines."""
+    check_all(chosen(preset), as_json)
+
+
+def check_all(configurations: Sequence[Configuration], as_json: bool = False) -> float:
     """Run configurations on both; print a line for each, and the largest error. Give it."""
     largest = 0.0
     for configuration in configurations:

@@ -1,11 +1,10 @@
-"""Plans a network and runs its programs through the cycle model: what ``eta-lstm model`` and ``paper`` print."""
+"""Plans a network and runs its programs through the cycle model, for ``eta-lstm model`` and ``research paper``."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
 
-from etalstm.cli.bench import operations
 from etalstm.cli.planner import share_of
 from etalstm.host.processors import worker_processes
 from etalstm.model.cells import EVERY, early_cells
@@ -15,7 +14,7 @@ from etalstm.network.architecture import SWING, Architecture
 from etalstm.network.architecture import architecture as named_architecture
 from etalstm.network.benchmarks import STORAGE
 from etalstm.network.delta_inputs import DeltaInputs
-from etalstm.network.shape import NetworkShape
+from etalstm.network.shape import NetworkShape, operations
 from etalstm.network.shared_tokens import check_shared_tokens
 from etalstm.network.slices import AUTO, check_slices
 from etalstm.network.storage import Storage

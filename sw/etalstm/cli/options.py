@@ -1,5 +1,6 @@
 """Options that several commands read alike."""
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +11,9 @@ from etalstm.network.cells.named import CELLS
 from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.shared_tokens import OFF, check_shared_tokens
 from etalstm.network.slices import AUTO
+from etalstm_hw.config import PRESETS
 
-PRESET_HELP = "Configuration of the accelerator: a name, or a file in TOML with a base and what differs"
+PRESET_HELP = f"Configuration of the accelerator: {', '.join(PRESETS)}; or a TOML file with a base and what differs"
 CELL_HELP = f"Cell of all layers: {' or '.join(CELLS)}"
 SIZES = ("inputs", "hidden", "layers", "cell", "batch", "steps")  # parameters of a command that takes a network
 INPUT_THRESHOLD_HELP = (
@@ -26,6 +28,24 @@ SHARED_TOKENS_HELP = "Compute what equal tokens add to the first layer's gate su
 SIGNAL_EXIT = 128  # and the signal's number: what shells say of a process that a signal has ended
 SLICES_HELP = "Slices of the batch, whose gradients are added as a tree: part of a run, the bits depend on it"
 
+InputSize = Annotated[int, Option("--input", help="Inputs")]
+InputSizeOrUnits = Annotated[int | None, Option("--input", help="Inputs [default: as many as units]")]
+Units = Annotated[int, Option("--hidden", help="Units of a layer")]
+Layers = Annotated[int, Option("--layers", help="Layers")]
+CellName = Annotated[str, Option("--cell", help=CELL_HELP)]
+Batch = Annotated[int, Option("--batch", help="Sequences")]
+Steps = Annotated[int, Option("--steps", help="Steps")]
+PresetName = Annotated[str, Option("--preset", help=PRESET_HELP)]
+UnequalLengths = Annotated[bool, Option("--unequal-lengths", help="Plan for sequences shorter than the steps")]
+WeightFormat = Annotated[str, Option("--weight-format", help=WEIGHT_FORMAT_HELP)]
+SharedTokens = Annotated[str, Option("--shared-tokens", help=SHARED_TOKENS_HELP)]
+InputThreshold = Annotated[str, Option("--input-threshold", help=INPUT_THRESHOLD_HELP)]
+Refresh = Annotated[int | None, Option("--refresh", help=REFRESH_HELP)]
+Memory = Annotated[int | None, Option("--memory", help="Memory of the device in bytes; fails if it is too small")]
+MemoryBudget = Annotated[
+    int | None,
+    Option("--memory-budget", help="Bytes of the device's memory; what cells keep beyond it goes to the host and back"),
+]
 Trace = Annotated[
     Path | None, Option("--trace", help="Waveform of the simulated machine to write: FILE.fst, or FILE.vcd")
 ]
@@ -101,6 +121,26 @@ def slices_or_auto(text: str) -> int | str:
         return int(text)
     except ValueError as error:
         raise ValueError(f"slices must be an integer, or {AUTO}, got {text!r}") from error
+
+
+def parse_densities(text: str) -> list[float]:
+    """Read shares of nonzero values, separated by commas.
+
+    Raises
+    ------
+    ValueError
+        If one is not a number from 0 to 1.
+    """
+    densities = []
+    for part in text.split(","):
+        try:
+            density = float(part)
+        except ValueError:
+            density = math.nan
+        if not 0 <= density <= 1:
+            raise ValueError(f"densities must be numbers from 0 to 1, separated by commas, got {part!r} in {text!r}")
+        densities.append(density)
+    return densities
 
 
 def refuse(context: Context, reason: str, *names: str) -> None:

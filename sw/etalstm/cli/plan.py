@@ -8,21 +8,28 @@ from typing import Annotated
 from rich.table import Table
 from typer import Context, Option
 
-from etalstm.cli.benchmarks import plan_benchmarks
 from etalstm.cli.options import (
-    CELL_HELP,
-    INPUT_THRESHOLD_HELP,
-    PRESET_HELP,
-    REFRESH_HELP,
-    SHARED_TOKENS_HELP,
     SIZES,
     SLICES_HELP,
-    WEIGHT_FORMAT_HELP,
+    Batch,
+    CellName,
+    InputSize,
+    InputThreshold,
+    Layers,
+    Memory,
+    MemoryBudget,
+    PresetName,
+    Refresh,
+    SharedTokens,
+    Steps,
+    UnequalLengths,
+    Units,
+    WeightFormat,
     refuse,
     shared_by,
     slices_or_auto,
 )
-from etalstm.cli.plan_check import check as check_programs
+from etalstm.cli.plan_benchmarks import plan_benchmarks
 from etalstm.cli.planner import Planner, runner_up
 from etalstm.cli.tables import print_table
 from etalstm.network.benchmarks import STORAGE, named
@@ -40,14 +47,14 @@ from etalstm_hw.config import preset as named_preset
 
 def plan(
     context: Context,
-    preset: Annotated[str, Option(help=PRESET_HELP)] = "sim",
-    inputs: Annotated[int, Option("--input", help="Inputs")] = 8,
-    hidden: Annotated[int, Option(help="Units of a layer")] = 32,
-    layers: Annotated[int, Option(help="Layers")] = 1,
-    cell: Annotated[str, Option(help=CELL_HELP)] = LSTM.name,
-    batch: Annotated[int, Option(help="Sequences")] = 32,
-    steps: Annotated[int, Option(help="Steps")] = 8,
-    lengths: Annotated[bool, Option("--unequal-lengths", help="Plan for sequences shorter than the steps")] = False,
+    preset: PresetName = "sim",
+    inputs: InputSize = 8,
+    hidden: Units = 32,
+    layers: Layers = 1,
+    cell: CellName = LSTM.name,
+    batch: Batch = 32,
+    steps: Steps = 8,
+    lengths: UnequalLengths = False,
     benchmark: Annotated[
         str | None, Option(help="Sizes of a named network in the place of --input to --steps; all: of each of them")
     ] = None,
@@ -60,19 +67,13 @@ def plan(
         str | None,
         Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best (default of a benchmark; else 1)"),
     ] = None,
-    weight_format: Annotated[str, Option(help=WEIGHT_FORMAT_HELP)] = FLOAT32,
-    shared_tokens: Annotated[str, Option(help=SHARED_TOKENS_HELP)] = "off",
-    input_threshold: Annotated[str, Option(help=INPUT_THRESHOLD_HELP)] = "0",
-    refresh: Annotated[int | None, Option(help=REFRESH_HELP)] = None,
-    memory: Annotated[int | None, Option(help="Memory of the device in bytes; fails if it is too small")] = None,
-    memory_budget: Annotated[
-        int | None, Option(help="Bytes of the device's memory; what cells keep beyond it goes to the host and back")
-    ] = None,
+    weight_format: WeightFormat = FLOAT32,
+    shared_tokens: SharedTokens = "off",
+    input_threshold: InputThreshold = "0",
+    refresh: Refresh = None,
+    memory: Memory = None,
+    memory_budget: MemoryBudget = None,
     disassemble: Annotated[bool, Option("--disassemble", help="Print the programs as text")] = False,
-    check: Annotated[
-        bool,
-        Option("--check", help="Tell how each program ends, by a model of the checks; exit code 1 unless all are DONE"),
-    ] = False,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Show the memory footprint, the traffic of an iteration and the programs of a network."""
@@ -84,8 +85,6 @@ def plan(
         check_size("memory_budget", memory_budget)
     if disassemble:
         refuse(context, "not used where programs are printed as text", "as_json", "density")
-    if check:
-        refuse(context, "not used where programs are checked", "as_json", "density", "disassemble")
     if benchmark is not None:
         refuse(context, "not used with --benchmark, which has sizes of its own", *SIZES)
     wanted = slices_or_auto(slices or ("1" if benchmark is None else AUTO))
@@ -93,17 +92,15 @@ def plan(
     read_as, shared = check_weight_format(weight_format), shared_by(shared_tokens, sent)
     planner = Planner(named_preset(preset), lengths, density, memory, memory_budget, wanted, sent, read_as, shared)
     if benchmark is not None:
-        if disassemble or check or storage == "all":
-            raise ValueError("--benchmark does not go together with --disassemble, --check or --storage all")
+        if disassemble or storage == "all":
+            raise ValueError("--benchmark does not go together with --disassemble or --storage all")
         return plan_benchmarks(named(benchmark), planner, storage or STORAGE, as_json)
     network = NetworkShape(inputs, hidden, layers, cell)
     planned = partial(planner.plan, network, batch, steps)
     if storage == "all":
-        refuse(context, "not used with --storage all, which compares plans", "disassemble", "check")
+        refuse(context, "not used with --storage all, which compares plans", "disassemble")
         return show_policies({policy: planned(policy) for policy in POLICIES}, as_json)
     chosen, step_cycles = planned(storage or "dense"), planner.alternatives(network, batch)
-    if check:
-        return check_programs(chosen)
     if disassemble:
         for name, program in chosen.programs.items():
             print(f"{name}:")

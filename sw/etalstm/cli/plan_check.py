@@ -1,10 +1,37 @@
-"""``eta-lstm plan --check``: a plan's programs under a model of the machine's checks."""
+"""``eta-lstm plan check``: a plan's programs under a model of the machine's checks."""
 
 from collections.abc import Iterator
+from typing import Annotated
 
 import typer
+from typer import Option
 
+from etalstm.cli.options import (
+    SLICES_HELP,
+    Batch,
+    CellName,
+    InputSize,
+    InputThreshold,
+    Layers,
+    Memory,
+    MemoryBudget,
+    PresetName,
+    Refresh,
+    SharedTokens,
+    Steps,
+    UnequalLengths,
+    Units,
+    WeightFormat,
+    shared_by,
+    slices_or_auto,
+)
+from etalstm.cli.planner import Planner
+from etalstm.network.cells.lstm import LSTM
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import NetworkShape, check_size
+from etalstm.network.weight_format import FLOAT32, check_weight_format
 from etalstm.plan.plan import Plan
+from etalstm_hw.config import preset as named_preset
 from etalstm_hw.contract import Status
 from etalstm_sim.checks.control import Refusal
 from etalstm_sim.checks.model import Ending, Model
@@ -22,7 +49,38 @@ _WHY = {
 """By status, why the model cannot tell whether a program ends with it; docs/trust.md has the same table."""
 
 
-def check(planned: Plan) -> None:
+def check(
+    preset: PresetName = "sim",
+    inputs: InputSize = 8,
+    hidden: Units = 32,
+    layers: Layers = 1,
+    cell: CellName = LSTM.name,
+    batch: Batch = 32,
+    steps: Steps = 8,
+    lengths: UnequalLengths = False,
+    storage: Annotated[str, Option(help="What cells keep: dense, ms1 or ms1-bf16")] = "dense",
+    slices: Annotated[str, Option(help=f"{SLICES_HELP}; auto: as many as the machine uses best")] = "1",
+    weight_format: WeightFormat = FLOAT32,
+    shared_tokens: SharedTokens = "off",
+    input_threshold: InputThreshold = "0",
+    refresh: Refresh = None,
+    memory: Memory = None,
+    memory_budget: MemoryBudget = None,
+) -> None:
+    """Tell how each program of a plan ends, by a model of the machine's checks; exit code 1 unless all are DONE."""
+    for name, size in (("batch", batch), ("steps", steps)):
+        check_size(name, size)
+    if memory_budget is not None:
+        check_size("memory_budget", memory_budget)
+    sent = DeltaInputs.read(input_threshold, refresh)
+    read_as, shared = check_weight_format(weight_format), shared_by(shared_tokens, sent)
+    planner = Planner(
+        named_preset(preset), lengths, 1.0, memory, memory_budget, slices_or_auto(slices), sent, read_as, shared
+    )  # fmt: skip
+    check_programs(planner.plan(NetworkShape(inputs, hidden, layers, cell), batch, steps, storage))
+
+
+def check_programs(planned: Plan) -> None:
     """Print how each program ends, in the order of an iteration.
 
     The exit code is 0 only if every program is certain to end with DONE. It is 1 if the machine refuses a program, if a

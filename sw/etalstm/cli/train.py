@@ -9,10 +9,11 @@ from typing import Annotated
 
 from typer import Context
 
-from etalstm.cli.devices import ARCHITECTURE_HELP, open_on_ranks
+from etalstm.cli.devices import ARCHITECTURE_HELP, DEVICES_HELP, open_on_ranks
 from etalstm.cli.options import (
     CELL_HELP,
     INPUT_THRESHOLD_HELP,
+    PRESET_HELP,
     REFRESH_HELP,
     SHARED_TOKENS_HELP,
     SIGNAL_EXIT,
@@ -175,8 +176,8 @@ def train(
     shared_tokens: Annotated[
         str, option(f"{SHARED_TOKENS_HELP}; auto: as many as pay", MACHINE)
     ] = str(Settings.shared_tokens),
-    device: Annotated[str, option("What trains", MACHINE)] = Settings.device,
-    preset: Annotated[str, option("Configuration of the accelerator", MACHINE)] = Settings.preset,
+    device: Annotated[str, option(f"What trains: {DEVICES_HELP}", MACHINE)] = Settings.device,
+    preset: Annotated[str, option(PRESET_HELP, MACHINE)] = Settings.preset,
     pipeline: Annotated[
         int, option("Of several processes, those over which the layers are spread; 1: each has all layers", MACHINE)
     ] = Settings.pipeline,

@@ -29,8 +29,8 @@ class Rule:
     least_bytes : int
         Fewer bytes are kept.
     flops_per_byte : float
-        Operations of a matrix product in the time of a byte's way to memory and back, as ``eta-lstm bench attention``
-        measures it.
+        Operations of a matrix product in the time of a byte's way to memory and back, as
+        ``eta-lstm research attention`` measures it.
     """
 
     least_bytes: int

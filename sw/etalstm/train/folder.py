@@ -27,8 +27,8 @@ class RunFolder:
 
     ``settings.toml`` has what the run was given, ``metrics.jsonl`` what it did, ``checkpoint.safetensors`` its last
     state, ``best.safetensors`` that with the lowest validation loss, and ``encoding.json`` the tokens and labels. The
-    folder ``events`` has the log's numbers once more, for TensorBoard. A run of ``eta-lstm compress`` has the dense
-    start in ``dense.safetensors``, and the small network in ``network.safetensors``.
+    folder ``events`` has the log's numbers once more, for TensorBoard. A run of ``eta-lstm research compress`` has the
+    dense start in ``dense.safetensors``, and the small network in ``network.safetensors``.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from etalstm.cli.main import run
 from etalstm.device.cards.nodes import CharacterNodes
 from etalstm.device.cards.pci import PciBus, PciError
 
-command = importlib.import_module("etalstm.cli.program")  # the package has the function under that name
+command = importlib.import_module("etalstm.cli.hw.program")  # the package has the function under that name
 ADDRESS, OTHER, BRIDGE = "0000:65:00.0", "0000:b3:00.0", "0000:00:00.0"
 XILINX, IDS = 0x10EE, {0x903F}
 
@@ -86,7 +86,7 @@ def machine(root, monkeypatch, tmp_path):
     return nodes
 
 
-RESCAN = ["program", "--board", "vcu128", "--only-rescan"]
+RESCAN = ["hw", "program", "--board", "vcu128", "--only-rescan"]
 
 
 def test_the_command_rescans(root, machine, capsys):
@@ -123,7 +123,7 @@ def test_a_failed_load_puts_the_card_back(root, machine, capsys, monkeypatch):
     monkeypatch.setattr(command, "find_vivado", lambda path: path)
     monkeypatch.setattr(command, "read_bitstream", lambda path: path)
     monkeypatch.setattr(command, "check_bitstream", lambda *_: None)
-    arguments = ["program", "--board", "vcu128", "--rescan", "--bitstream", str(root / "a.bit")]
+    arguments = ["hw", "program", "--board", "vcu128", "--rescan", "--bitstream", str(root / "a.bit")]
     assert run(arguments) == 2
     assert "no cable" in capsys.readouterr().err
     assert (root / "rescan").read_text() == "1"

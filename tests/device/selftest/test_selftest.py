@@ -140,7 +140,7 @@ def test_a_memory_that_does_not_answer_fails_what_needs_it_and_the_rest_is_run()
 @pytest.mark.parametrize("device", ["sim", "xdma:sim"])
 def test_the_command_passes_a_simulated_machine_in_well_under_a_minute(capsys, device):
     started = time.monotonic()
-    assert run(["selftest", "--device", device, "--preset", "test"]) == 0
+    assert run(["hw", "selftest", "--device", device, "--preset", "test"]) == 0
     shown = capsys.readouterr().out
     assert shown.count("ok  ") == 13 and "FAIL" not in shown and shown.endswith("all is well\n")
     assert time.monotonic() - started < 40
@@ -150,13 +150,13 @@ def test_the_command_reports_a_failure_with_exit_code_1(capsys, monkeypatch):
     monkeypatch.setattr("etalstm_sim.transport.SimTransport", Eventless)
     monkeypatch.setattr("etalstm.device.selftest.memory.EVENT_SECONDS", 0.1)
     monkeypatch.setattr("etalstm.device.machine.accelerator._POLL_SECONDS", 0.01)
-    assert run(["selftest", "--preset", "test", "--memory", str(MEMORY), "--json"]) == 1
+    assert run(["hw", "selftest", "--preset", "test", "--memory", str(MEMORY), "--json"]) == 1
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert next(line["check"] for line in lines if not line["passed"]) == "interrupt"
 
 
 def test_a_machine_that_cannot_be_opened_has_failed(capsys):
-    assert run(["selftest", "--device", "xdma:9", "--preset", "vcu128"]) == 1
+    assert run(["hw", "selftest", "--device", "xdma:9", "--preset", "vcu128"]) == 1
     assert "FAIL  identification" in capsys.readouterr().out
 
 
@@ -169,5 +169,5 @@ def test_a_machine_that_cannot_be_opened_has_failed(capsys):
     ],
 )
 def test_bad_input_is_refused(capsys, arguments, message):
-    assert run(["selftest", *arguments]) == 2
+    assert run(["hw", "selftest", *arguments]) == 2
     assert message in capsys.readouterr().err

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from etalstm.cli.contract import FILES, render
+from etalstm.cli.hw.contract import FILES, render
 from etalstm.cli.main import run
 from etalstm.formats.reference.contract import describe
 from etalstm_hw import contract
@@ -23,7 +23,7 @@ DESCRIBED = describe()
 @pytest.mark.parametrize("format", FILES)
 def test_the_committed_files_are_current(format):
     assert (FOLDER / FILES[format]).read_text() == render(format), (
-        "etalstm_hw.contract has changed: run `eta-lstm contract` in the repository, and commit docs/contract"
+        "etalstm_hw.contract has changed: run `eta-lstm hw contract` in the repository, and commit docs/contract"
     )
 
 
@@ -103,12 +103,12 @@ def test_the_header_encodes_instructions_as_the_contract_does(tmp_path, language
 
 
 def test_the_command_writes_all_or_one(tmp_path, capsys):
-    assert run(["contract", "-o", str(tmp_path / "new")]) == 0
+    assert run(["hw", "contract", "-o", str(tmp_path / "new")]) == 0
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == sorted(FILES.values())
     capsys.readouterr()
-    assert run(["contract", "--format", "h"]) == 0
+    assert run(["hw", "contract", "--format", "h"]) == 0
     assert capsys.readouterr().out == (tmp_path / "new" / FILES["h"]).read_text()
-    assert run(["contract", "--format", "json", "-o", str(tmp_path / "one.json")]) == 0
+    assert run(["hw", "contract", "--format", "json", "-o", str(tmp_path / "one.json")]) == 0
     assert json.loads((tmp_path / "one.json").read_text()) == DESCRIBED
-    assert run(["contract", "--format", "pdf"]) == 2
+    assert run(["hw", "contract", "--format", "pdf"]) == 2
     assert "format must be one of md, h, json, got 'pdf'" in capsys.readouterr().err

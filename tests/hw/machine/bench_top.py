@@ -155,7 +155,7 @@ def dense_macs(session):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(stall=[0.5], name=["dynamic"])  # tests/cli/test_compare.py has all three
+@cocotb.parametrize(stall=[0.5], name=["dynamic"])  # tests/cli/verify/test_compare.py has all three
 async def trains_with_the_bits_of_golden_as_other_architectures(dut, stall, name):
     """Every scalar costs its MACs, elements are the same, and the cycles add up; then swing again, as if never left."""
 

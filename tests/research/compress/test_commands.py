@@ -1,4 +1,4 @@
-"""``eta-lstm compress``, and ``eta-lstm profile latency --host``."""
+"""``eta-lstm research compress``, and ``eta-lstm research profile latency --host``."""
 
 import inspect
 import json
@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from etalstm.cli.compress import compress
 from etalstm.cli.main import run
+from etalstm.cli.research.compress import compress
 from etalstm.data.ptb import Ptb
 from etalstm.research.compress import load_network
 from etalstm.research.compress import run as runs
@@ -36,7 +36,9 @@ def profile(make_profile, tmp_path):
 
 @pytest.fixture
 def begin(text, tmp_path):
-    return lambda *options: run(["compress", "--data", str(text), *SMALL, "--out", str(tmp_path / "run"), *options])
+    return lambda *options: run(
+        ["research", "compress", "--data", str(text), *SMALL, "--out", str(tmp_path / "run"), *options]
+    )
 
 
 def test_a_run_prints_what_each_round_gave(begin, profile, capsys):
@@ -83,7 +85,7 @@ def test_an_interrupted_run_goes_on(begin, tmp_path, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         patch.setattr(runs.Run, "_iterate", interrupted)
         assert begin("--phases", "prune-weights", "--rounds", "1") == 128 + signal.SIGTERM
-    assert run(["compress", "--resume", "--rounds", "2", "--out", str(tmp_path / "run")]) == 0
+    assert run(["research", "compress", "--resume", "--rounds", "2", "--out", str(tmp_path / "run")]) == 0
     assert "prune-weights 2" in capsys.readouterr().out
 
 
@@ -140,7 +142,7 @@ def test_a_run_goes_on_where_its_profile_was_moved(begin, profile, make_profile,
     assert begin("--profile", profile, "--phases", "prune-units", "--rounds", "1") == 0
     moved, other = tmp_path / "moved.json", tmp_path / "other.json"
     Path(profile).rename(moved)
-    again = ["compress", "--resume", "--out", str(tmp_path / "run")]
+    again = ["research", "compress", "--resume", "--out", str(tmp_path / "run")]
     assert run([*again, "--rounds", "2", "--profile", str(moved)]) == 0
     make_profile([2, 3, 8]).save(other)
     assert run([*again, "--profile", str(other)]) == 2
@@ -152,7 +154,7 @@ def test_a_run_with_a_preset_of_a_file_goes_on_from_another_folder(begin, tmp_pa
     monkeypatch.chdir(tmp_path)
     assert begin("--preset", "mine.toml", "--phases", "prune-units", "--rounds", "1") == 0
     monkeypatch.chdir("/")
-    again = ["compress", "--resume", "--rounds", "2", "--out", str(tmp_path / "run")]
+    again = ["research", "compress", "--resume", "--rounds", "2", "--out", str(tmp_path / "run")]
     assert run(again) == 0
     assert "prune-units 2" in capsys.readouterr().out
     (tmp_path / "mine.toml").rename(tmp_path / "moved.toml")
@@ -171,7 +173,7 @@ def test_a_profile_of_another_cell_is_refused(begin, profile, capsys):
 def test_a_profile_of_a_cell_guides_it(begin, tmp_path):
     sizes = ["--from", "1", "--to", "8", "--batch", "2", "--steps", "2", "--preset", "test"]
     path = str(tmp_path / "h.json")
-    assert run(["profile", "latency", "--cell", "hlstm", *sizes, "--out", path]) == 0
+    assert run(["research", "profile", "latency", "--cell", "hlstm", *sizes, "--out", path]) == 0
     points = load(Path(path)).points
     assert begin("--phases", "prune-units", "--cell", "hlstm", "--rounds", "1", "--profile", path) == 0
     units = entries_of_rounds(read_log(tmp_path / "run/metrics.jsonl"))[-1]["units"]
@@ -187,7 +189,7 @@ def test_a_run_is_not_lost(begin, capsys):
 def test_a_run_takes_the_dense_start_of_another_with_its_settings(begin, tmp_path, capsys):
     assert begin("--phases", "dense") == 0
     options = ["--start", str(tmp_path / "run"), "--tolerance", "9", "--rounds", "1", "--preset", "test"]
-    assert run(["compress", *options, "--phases", "prune-weights", "--out", str(tmp_path / "next")]) == 0
+    assert run(["research", "compress", *options, "--phases", "prune-weights", "--out", str(tmp_path / "next")]) == 0
     error = capsys.readouterr().err
     assert "epoch 1: phase dense" in error and "epoch 1: phase prune-weights" not in error
     assert "epoch 2: phase prune-weights" in error
@@ -209,13 +211,13 @@ def test_a_dense_start_that_cannot_be_taken_is_refused(begin, tmp_path, capsys):
 
 
 def test_a_run_needs_data(tmp_path, capsys):
-    assert run(["compress", "--out", str(tmp_path / "run")]) == 2
+    assert run(["research", "compress", "--out", str(tmp_path / "run")]) == 2
     assert "--data must be given where a run begins" in capsys.readouterr().err
 
 
 def test_the_host_is_timed(tmp_path, capsys):
     options = ["--from", "4", "--to", "6", "--batch", "2", "--steps", "2", "--runs", "1"]
-    assert run(["profile", "latency", "--host", *options, "--out", str(tmp_path / "p.json"), "--json"]) == 0
+    assert run(["research", "profile", "latency", "--host", *options, "--out", str(tmp_path / "p.json"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["machine"] == "host" and found["unit"] == "seconds" and found["tolerance"] == 0.05
     assert len(found["latencies"]) == 3 and all(seconds > 0 for seconds in found["latencies"].values())
@@ -225,10 +227,10 @@ def test_runs_are_set_beside_each_other_and_timed(begin, profile, tmp_path, caps
     assert begin("--profile", profile, "--rounds", "1", "--growth-epochs", "0") == 0
     out = tmp_path / "study"
     timed = ["--host", "--steps", "5", "--turns", "1"]
-    assert run(["study", "compress", str(tmp_path / "run"), *timed, "--out", str(out)]) == 0
+    assert run(["research", "study", "compress", str(tmp_path / "run"), *timed, "--out", str(out)]) == 0
     (found,) = read_runs([out / "shrinking.json"])
     rounds = entries_of_rounds(read_log(tmp_path / "run/metrics.jsonl"))
     assert [one.lstm_parameters for one in found.networks] == [entry["lstm_parameters"] for entry in rounds]
     assert [one.test for one in found.networks] == [entry["test_perplexity"] for entry in rounds]
     assert all(network.milliseconds > 0 for _, network in found.shown)
-    assert "eta-lstm study compress RUN ... --host --steps 5 --turns 1 --out DIR" in capsys.readouterr().out
+    assert "eta-lstm research study compress RUN ... --host --steps 5 --turns 1 --out DIR" in capsys.readouterr().out

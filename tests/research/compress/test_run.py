@@ -158,7 +158,7 @@ def test_the_network_that_was_kept_can_be_loaded_and_trained(text, tmp_path, go)
         ({"units": []}, "network.safetensors: units must name at least one layer"),
         ({"units": [3, 4]}, r"tensor layers.0.weight_ih_l0 has shape \(8, 6\), expected \(12, 6\)"),
         ({"cell": 3}, "network.safetensors: cell: Input should be a valid string, got 3"),
-        ({"format": 2}, "no network of eta-lstm compress in format 1"),
+        ({"format": 2}, "no network of eta-lstm research compress in format 1"),
     ],
 )
 def test_a_network_that_cannot_be_is_refused(changed, message, tmp_path):
@@ -294,7 +294,7 @@ def test_a_damaged_or_foreign_checkpoint_is_refused(text, tmp_path, go):
     with pytest.raises(CheckpointError, match="corrupted"):
         go(settings, path, resume=True)
     write_sealed(path / "checkpoint.safetensors", "etalstm-compress", {"format": 1}, {})
-    with pytest.raises(CheckpointError, match="no checkpoint of eta-lstm compress in format 4"):
+    with pytest.raises(CheckpointError, match="no checkpoint of eta-lstm research compress in format 4"):
         go(settings, path, resume=True)
 
 
@@ -305,7 +305,7 @@ def test_settings_are_read_as_they_were_written_and_some_may_differ(text, tmp_pa
     assert settings.going_on({"engine": "sim"}).engine == "sim"
     with pytest.raises(ValueError, match="hidden may not differ where a run goes on: it was 10, got 16"):
         settings.going_on({"hidden": 16})
-    with pytest.raises(RunError, match="is it the folder of eta-lstm compress"):
+    with pytest.raises(RunError, match="is it the folder of eta-lstm research compress"):
         Settings.load(tmp_path / "none.toml")
 
 

@@ -148,7 +148,7 @@ def test_golden_and_the_simulated_machine_leave_the_same_bits(tmp_path, go):
 @pytest.fixture
 def begin(data, tmp_path):
     small = ["--hidden", "6", "--batch", "4", "--stack", "2", "--epochs", "1", "--retrain", "1", "--preset", "test"]
-    given = ["compress", "--task", "speech", "--data", str(data), *small, "--out", str(tmp_path / "run")]
+    given = ["research", "compress", "--task", "speech", "--data", str(data), *small, "--out", str(tmp_path / "run")]
     return lambda *options: run([*given, *options])
 
 

@@ -18,7 +18,7 @@ LONG = [*OPTIONS, "--checkpoint-every", "5", "--iterations", "100000"]
 
 
 def test_a_troubled_run_leaves_the_same_bits(capsys):
-    arguments = ["bench", "endurance", "--iterations", "120", "--troubles", "6", "--checkpoint-every", "7", "--json"]
+    arguments = ["verify", "endurance", "--iterations", "120", "--troubles", "6", "--checkpoint-every", "7", "--json"]
     assert run(arguments) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["same"] and found["once"] and found["iterations"] == 120
@@ -85,8 +85,8 @@ def test_a_run_that_was_done_has_met_nothing(stubborn):
 def test_another_checkpoint_is_told(monkeypatch, capsys):
     different = {"iterations": 5, "troubles": {"killed": 1}, "impossible": ["read-only folder"], "same": False}
     different |= {"once": True, "settled_bytes": 1, "last_bytes": 1}
-    monkeypatch.setattr("etalstm.cli.endurance.endure", lambda *_: different)
-    assert run(["bench", "endurance"]) == 1
+    monkeypatch.setattr("etalstm.cli.verify.endurance.endure", lambda *_: different)
+    assert run(["verify", "endurance"]) == 1
     said = capsys.readouterr().out
     for line in (
         "another checkpoint",

@@ -325,7 +325,7 @@ TINY = ["--hidden", "4,6", "--batch", "3", "--seconds", "0"]
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_bench_gives_its_figures(device, capsys):
-    assert run_command(["bench", "layout", *TINY, "--device", device, "--json"]) == 0
+    assert run_command(["research", "layout", *TINY, "--device", device, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert [(of["hidden"], of["batch"]) for of in result["shapes"]] == [(4, 3), (6, 3)]
     for of in result["shapes"]:
@@ -336,18 +336,18 @@ def test_the_bench_gives_its_figures(device, capsys):
 
 
 def test_the_bench_tells_them_as_a_table(capsys):
-    assert run_command(["bench", "layout", *TINY]) == 0
+    assert run_command(["research", "layout", *TINY]) == 0
     out = capsys.readouterr().out
     assert "milliseconds of a step" in out and "the chosen layout takes at most" in out
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_bench_measures_an_output_layer(device, capsys):
-    assert run_command(["bench", "layout", *TINY, "--tokens", "9", "--device", device, "--json"]) == 0
+    assert run_command(["research", "layout", *TINY, "--tokens", "9", "--device", device, "--json"]) == 0
     shapes = json.loads(capsys.readouterr().out)["shapes"]
     assert [(of["hidden"], of["batch"]) for of in shapes] == [(4, 3), (6, 3)]
     assert all(of["major"] > 0 and of["minor"] > 0 for of in shapes)
-    assert run_command(["bench", "layout", *TINY, "--tokens", "9"]) == 0
+    assert run_command(["research", "layout", *TINY, "--tokens", "9"]) == 0
     assert "milliseconds of an output layer" in capsys.readouterr().out
 
 
@@ -363,5 +363,5 @@ def test_the_bench_measures_an_output_layer(device, capsys):
     ],
 )
 def test_options_that_make_no_sense_are_refused(option, message, capsys):
-    assert run_command(["bench", "layout", option]) == 2
+    assert run_command(["research", "layout", option]) == 2
     assert message in capsys.readouterr().err

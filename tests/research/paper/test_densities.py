@@ -11,7 +11,7 @@ STUDIES = Path(__file__).parents[3] / "docs" / "density"
 
 
 def test_they_are_what_is_chosen_from_the_committed_studies():
-    assert choose_all(STUDIES, "docs/density") == sources(), "eta-lstm study choose --studies docs/density"
+    assert choose_all(STUDIES, "docs/density") == sources(), "eta-lstm research study choose --studies docs/density"
 
 
 def test_a_benchmark_without_a_study_takes_shares_that_are_marked():

@@ -19,7 +19,7 @@ DOCS = Path(__file__).parents[3] / "docs"
 @pytest.fixture(scope="module")
 def blocks():
     pytest.importorskip("matplotlib", reason="matplotlib is not installed: the extra study")
-    return list(page(compared(), "eta-lstm paper --out DIR"))
+    return list(page(compared(), "eta-lstm research paper --out DIR"))
 
 
 def test_every_claim_is_on_the_page_with_what_came_out(blocks):

@@ -67,7 +67,9 @@ def test_a_file_that_is_no_profile_is_refused(change, message, tmp_path):
 
 
 def test_a_missing_or_cut_file_is_named(tmp_path):
-    with pytest.raises(RunError, match=r"p\.json: there is no such profile; eta-lstm profile latency makes one"):
+    with pytest.raises(
+        RunError, match=r"p\.json: there is no such profile; eta-lstm research profile latency makes one"
+    ):
         load(tmp_path / "p.json")
     (tmp_path / "p.json").write_text('{"format"')
     with pytest.raises(RunError, match=r"p\.json: no JSON"):

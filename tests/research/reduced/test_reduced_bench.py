@@ -1,4 +1,4 @@
-"""``eta-lstm bench reduced`` measures."""
+"""``eta-lstm research reduced`` measures."""
 
 import json
 
@@ -15,7 +15,7 @@ CASES = {"stock", "plain", "MS1", "MS1, bfloat16", "MS2", "Combine-MS", "Combine
 
 
 def measured(capsys, *options):
-    assert run(["bench", "reduced", *SMALL, *options, "--json"]) == 0
+    assert run(["research", "reduced", *SMALL, *options, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
@@ -62,7 +62,7 @@ def test_the_plain_lstm_is_that_of_torch():
 
 
 def test_it_is_told_as_a_table(capsys):
-    assert run(["bench", "reduced", *SMALL]) == 0
+    assert run(["research", "reduced", *SMALL]) == 0
     out = capsys.readouterr().out
     assert all(case in out for case in CASES) and "of the local gradients are kept" in out
 
@@ -79,11 +79,11 @@ def test_it_is_told_as_a_table(capsys):
     ],
 )
 def test_options_that_make_no_sense_are_refused(option, message, capsys):
-    assert run(["bench", "reduced", option]) == 2
+    assert run(["research", "reduced", option]) == 2
     assert message in capsys.readouterr().err
 
 
 def test_a_gpu_that_there_is_not_is_refused(monkeypatch, capsys):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert run(["bench", "reduced", "--device", "cuda"]) == 2
+    assert run(["research", "reduced", "--device", "cuda"]) == 2
     assert "this PyTorch sees no GPU" in capsys.readouterr().err

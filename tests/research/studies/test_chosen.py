@@ -25,7 +25,7 @@ def write(folder, runs, settings=SETTINGS):
             written.append(reduction | {"seed": seed, "score": 0.5 + 0.1 * seed, "validation": validation} | cost)
             written[-1]["densities"] = dict.fromkeys("ifgosr", 0.5)
     (folder / "density.json").write_text(json.dumps({"settings": settings, "runs": written}))
-    (folder / "density.md").write_text("# A study\n\n    eta-lstm study density --out DIR\n\nand a table\n")
+    (folder / "density.md").write_text("# A study\n\n    eta-lstm research study density --out DIR\n\nand a table\n")
 
 
 RUNS = [
@@ -90,7 +90,7 @@ def test_the_command_writes_what_the_comparison_reads(tmp_path, capsys):
         [("dense", 20.0, 1.0, 1.0), ("ms1-bf16:0.1", 19.9, 0.4, 0.6)],
         {"source": "de", "hidden": 4},
     )
-    assert run(["study", "choose", "--studies", str(tmp_path), "--out", str(tmp_path / "found.json")]) == 0
+    assert run(["research", "study", "choose", "--studies", str(tmp_path), "--out", str(tmp_path / "found.json")]) == 0
     found = json.loads((tmp_path / "found.json").read_text())
     assert found == choose_all(tmp_path, tmp_path.as_posix())
     assert found["benchmarks"] == {"trec10": "trec", "wmt": "multi30k"} and found["assumed"] == "trec"

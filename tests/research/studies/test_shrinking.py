@@ -1,4 +1,4 @@
-"""Runs of ``eta-lstm compress`` beside each other."""
+"""Runs of ``eta-lstm research compress`` beside each other."""
 
 import json
 
@@ -23,7 +23,7 @@ ROUNDS = (  # phase, decision, units, LSTM parameters, cycles, validation, test
 
 @pytest.fixture
 def write(tmp_path):
-    """Give a function that writes a run as ``eta-lstm compress`` leaves it, and gives its folder."""
+    """Give a function that writes a run as ``eta-lstm research compress`` leaves it, and gives its folder."""
 
     def write(name, rounds=ROUNDS, ended=True, **settings):
         folder = tmp_path / name
@@ -48,7 +48,7 @@ def write(tmp_path):
 
 
 def study(out, *folders):
-    return run(["study", "compress", *map(str, folders), "--out", str(out)])
+    return run(["research", "study", "compress", *map(str, folders), "--out", str(out)])
 
 
 def test_kinds_are_summed_up_over_their_seeds(write, tmp_path, capsys):
@@ -102,8 +102,8 @@ def test_what_does_not_fit_the_preset_has_no_cycles(write, tmp_path, capsys):
     [
         ({}, "run 2 has the settings and the seed, 0, of another run"),
         ({"task": "language"}, "runs must have one task, got speech and language"),
-        ({"ended": False}, "the run has not ended; eta-lstm compress --resume"),
-        ({"task": "digits"}, "must be the settings of eta-lstm compress, got the keys task, phases"),
+        ({"ended": False}, "the run has not ended; eta-lstm research compress --resume"),
+        ({"task": "digits"}, "must be the settings of eta-lstm research compress, got the keys task, phases"),
     ],
 )
 def test_runs_that_cannot_be_compared_are_refused(settings, message, write):
@@ -113,7 +113,7 @@ def test_runs_that_cannot_be_compared_are_refused(settings, message, write):
 
 
 def test_other_folders_and_files_are_refused(tmp_path):
-    with pytest.raises(RunError, match=r"no run of eta-lstm compress in it: no settings\.toml"):
+    with pytest.raises(RunError, match=r"no run of eta-lstm research compress in it: no settings\.toml"):
         read_runs([tmp_path])
     path = tmp_path / "shrinking.json"
     for text, message in (

@@ -19,7 +19,10 @@ def studies(tmp_path_factory):
     for hidden, runs in ((8, RUNS), (4, f"{RUNS},ms1:0.2")):
         folders.append(place / str(hidden))
         sizes = "--hidden", hidden, "--iterations", 2, "--epochs", 1, "--seeds", 1, "--runs", runs
-        assert run(list(map(str, ["study", "density", "--dataset", "digits", *sizes, "--out", folders[-1]]))) == 0
+        assert (
+            run(list(map(str, ["research", "study", "density", "--dataset", "digits", *sizes, "--out", folders[-1]])))
+            == 0
+        )
     return folders
 
 
@@ -34,7 +37,7 @@ def test_rows_are_those_that_all_studies_have_by_ascending_units(studies):
 
 
 def test_the_page_has_a_table_for_each_measure_and_every_command(studies, tmp_path, capsys):
-    assert run(["study", "sizes", *map(str, studies), "--out", str(tmp_path / "out")]) == 0
+    assert run(["research", "study", "sizes", *map(str, studies), "--out", str(tmp_path / "out")]) == 0
     page = (tmp_path / "out" / "sizes.md").read_text()
     assert capsys.readouterr().out == page + "\n"
     for table in (
@@ -45,7 +48,7 @@ def test_the_page_has_a_table_for_each_measure_and_every_command(studies, tmp_pa
         "products left",
     ):
         assert f"| {table} | H 4 | H 8 |" in page
-    assert "| dense | 1.000 | 1.000 |" in page and page.count("    eta-lstm study density") == 2
+    assert "| dense | 1.000 | 1.000 |" in page and page.count("    eta-lstm research study density") == 2
     assert (tmp_path / "out" / "sizes.svg").exists() == can_draw()
 
 

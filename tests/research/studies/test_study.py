@@ -23,8 +23,8 @@ ROOT = Path(__file__).parents[3]
 
 
 def arguments(out, *more):
-    return ["study", "density", "--dataset", "digits", "--hidden", "4", "--iterations", "3", "--epochs", "1",
-            "--seeds", "2", "--runs", "dense,ms1-bf16:0.1:0.05", "--out", str(out), *more]  # fmt: skip
+    return ["research", "study", "density", "--dataset", "digits", "--hidden", "4", "--iterations", "3",
+            "--epochs", "1", "--seeds", "2", "--runs", "dense,ms1-bf16:0.1:0.05", "--out", str(out), *more]  # fmt: skip
 
 
 def test_a_study_writes_table_numbers_and_figure_and_is_not_done_twice(tmp_path, capsys, monkeypatch):
@@ -196,6 +196,7 @@ def test_a_study_of_a_file_of_ones_own(tmp_path, capsys, task, score):
     own.write_text("label\ttext\n" + "".join(f"{labels[n % 2]}\t{['good', 'bad'][n % 2]} film\n" for n in range(200)))
     sizes = "--hidden", 4, "--embedding", 4, "--epochs", 1, "--batch", 4, "--seeds", 1, "--steps", 2
     arguments = [
+        "research",
         "study",
         "density",
         "--task",

@@ -1,4 +1,4 @@
-"""``eta-lstm translate`` and ``eta-lstm bench attention``."""
+"""``eta-lstm research translate`` and ``eta-lstm research attention``."""
 
 import json
 import re
@@ -15,7 +15,9 @@ SMALL_BENCH = ["--hidden", "8", "--batch", "3", "--steps", "4", "--tokens", "20"
 @pytest.fixture
 def begin(corpus, tmp_path):
     files = ["--data", str(corpus), "--source", "de", "--target", "en"]
-    return lambda *options: run(["translate", "train", *files, *SMALL, "--out", str(tmp_path / "run"), *options])
+    return lambda *options: run(
+        ["research", "translate", "train", *files, *SMALL, "--out", str(tmp_path / "run"), *options]
+    )
 
 
 def test_a_model_is_trained_used_scored_and_trained_further(begin, tmp_path, capsys):
@@ -24,11 +26,11 @@ def test_a_model_is_trained_used_scored_and_trained_further(begin, tmp_path, cap
     assert re.search(
         r"36 training pairs, left out 0 longer and 0 blank ones; \d+ tokens of de", capsys.readouterr().err
     )
-    assert run(["translate", "run", folder, "Ein Hund .", "Eine Frau ."]) == 0
+    assert run(["research", "translate", "run", folder, "Ein Hund .", "Eine Frau ."]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
-    assert run(["translate", "evaluate", folder, "--beam", "1"]) == 0
+    assert run(["research", "translate", "evaluate", folder, "--beam", "1"]) == 0
     assert re.match(r"BLEU \d+\.\d\d of 5 sentences, beam 1 \(nrefs:1.*version", capsys.readouterr().out)
-    assert run(["translate", "train", "--resume", "--epochs", "2", "--out", folder]) == 0
+    assert run(["research", "translate", "train", "--resume", "--epochs", "2", "--out", folder]) == 0
     kinds = [json.loads(line)["kind"] for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     assert kinds.count("epoch") == 2 and kinds[-1] == "test"
 
@@ -66,19 +68,19 @@ def test_a_corpus_of_blank_pairs_is_refused(begin, corpus, capsys):
 
 
 def test_a_beginning_needs_data(tmp_path, capsys):
-    assert run(["translate", "train", "--out", str(tmp_path / "run")]) == 2
+    assert run(["research", "translate", "train", "--out", str(tmp_path / "run")]) == 2
     assert "--data must be given where a run begins" in capsys.readouterr().err
 
 
 def test_a_folder_without_a_run_is_named(tmp_path, capsys):
-    assert run(["translate", "run", str(tmp_path), "Hund"]) == 2
+    assert run(["research", "translate", "run", str(tmp_path), "Hund"]) == 2
     assert "settings.toml: there is no such file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", ["additive", "dot"])
 def test_the_bench_gives_equal_bits_and_all_figures(kind, device, capsys):
-    assert run(["bench", "attention", *SMALL_BENCH, "--kind", kind, "--device", device, "--json"]) == 0
+    assert run(["research", "attention", *SMALL_BENCH, "--kind", kind, "--device", device, "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)
     assert figures["equal"] and figures["auto"] == "off"
     assert figures["attention"]["again"]["peak_bytes"] > 0 and figures["iteration"]["time"] > 0
@@ -93,10 +95,10 @@ def test_the_bench_gives_equal_bits_and_all_figures(kind, device, capsys):
     ],
 )
 def test_what_the_bench_cannot_measure_is_refused(option, message, capsys):
-    assert run(["bench", "attention", *SMALL_BENCH, option]) == 2
+    assert run(["research", "attention", *SMALL_BENCH, option]) == 2
     assert message in capsys.readouterr().err
 
 
 def test_the_bench_is_told_in_words(capsys):
-    assert run(["bench", "attention", *SMALL_BENCH]) == 0
+    assert run(["research", "attention", *SMALL_BENCH]) == 0
     assert "equal bits in both cases" in capsys.readouterr().out

@@ -10,7 +10,19 @@ SMALL = "--hidden 8 --embedding 6 --batch 8 --epochs 2 --seeds 2 --lower"
 
 
 def arguments(corpus, out, *more):
-    given = ["study", "translation", "--data", str(corpus), "--source", "de", "--target", "en", "--out", str(out)]
+    given = [
+        "research",
+        "study",
+        "translation",
+        "--data",
+        str(corpus),
+        "--source",
+        "de",
+        "--target",
+        "en",
+        "--out",
+        str(out),
+    ]
     return [*given, *SMALL.split(), *more]
 
 
@@ -25,7 +37,7 @@ def test_a_study_compares_bleu_and_what_the_layers_keep(corpus, tmp_path, monkey
     assert reduced["others"].keys() == {"bleu_beam"} and reduced["validation"] is not None
     page = (tmp_path / "study" / "density.md").read_text()
     assert "| run | seeds | BLEU | BLEU with a beam | validation |" in page and "translation from de to en" in page
-    command = next(line for line in page.splitlines() if "eta-lstm study" in line)
+    command = next(line for line in page.splitlines() if "eta-lstm research study" in line)
     assert "--lower " in command and "--hidden 8" in command and command.endswith("--data DIR --out DIR")
 
     monkeypatch.setattr(Trainer, "run", lambda *_: pytest.fail("trained again"))

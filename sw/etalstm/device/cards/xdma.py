@@ -23,7 +23,7 @@ _UNREADY = {
     BoardStatus.TRIPPED: (True, "the memory was too hot"),
     BoardStatus.UP: (False, "the machine is in reset"),
 }
-_REMEDY = "load the bitstream again (eta-lstm program) or restart the host"
+_REMEDY = "load the bitstream again (eta-lstm hw program) or restart the host"
 
 
 class CardError(DeviceError):
@@ -215,7 +215,7 @@ class XdmaTransport(Transport):
                 raise CardError("there is no card: the kernel module xdma is not loaded (modprobe xdma)")
             raise CardError(
                 "there is no card: the kernel module xdma is loaded and found none; load a bitstream and rescan "
-                "PCIe (eta-lstm program --rescan)"
+                "PCIe (eta-lstm hw program --rescan)"
             )
         if number not in cards:
             raise CardError(f"there is no card {self.name}; there are: {', '.join(f'xdma:{n}' for n in cards)}")

@@ -110,7 +110,7 @@ def read(path: Path, identity: dict) -> Checkpoint:
     CheckpointError
         If it is missing, damaged or of another run; the message names the file, and what is wrong.
     """
-    description, tensors = read_sealed(path, KEY, FORMAT, "checkpoint of eta-lstm compress")
+    description, tensors = read_sealed(path, KEY, FORMAT, "checkpoint of eta-lstm research compress")
     checked = check(Description, description, path, CheckpointError)
     check_identity(path, checked.identity, identity)
     for name, array in tensors.items():

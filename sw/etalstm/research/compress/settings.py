@@ -1,4 +1,4 @@
-"""The settings of a run of ``eta-lstm compress``, and the file that they stand in."""
+"""The settings of a run of ``eta-lstm research compress``, and the file that they stand in."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -81,7 +81,7 @@ class Settings(RunSettings):
         If a value cannot be; the message names both.
     """
 
-    COMMAND: ClassVar[str] = "eta-lstm compress"
+    COMMAND: ClassVar[str] = "eta-lstm research compress"
     MAY_DIFFER: ClassVar[tuple[str, ...]] = (
         "data", "engine", "preset", "rounds", "target", "start", "profile", "input_profile",
     )  # fmt: skip

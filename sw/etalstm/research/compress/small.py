@@ -42,7 +42,7 @@ def write_network(path: Path, network: Network, sizes: Sizes, task: str) -> None
 
 
 def load_network(path: Path | str, engine: str | Device = "golden") -> Network:
-    """Load the network that a run of ``eta-lstm compress`` kept, ``network.safetensors`` in its folder.
+    """Load the network that a run of ``eta-lstm research compress`` kept, ``network.safetensors`` in its folder.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def load_network(path: Path | str, engine: str | Device = "golden") -> Network:
         If the file is missing, damaged, or no such network; the message names the file, and what is wrong.
     """
     path = Path(path)
-    found, tensors = read_sealed(path, KEY, FORMAT, "network of eta-lstm compress")
+    found, tensors = read_sealed(path, KEY, FORMAT, "network of eta-lstm research compress")
     described = check(Description, found, path, CheckpointError).model_dump(exclude={"format"})
     task, dropout = described.pop("task"), described.pop("dropout")
     if task not in TASKS:

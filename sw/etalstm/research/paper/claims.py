@@ -63,7 +63,7 @@ CLAIMS = (
           why="A board takes less power than the GPU, most of it static and estimated. Four boards take their static "
           "power four times, and each loads all weights.",
           change="What makes an iteration shorter, because static power is most of it. Less static power; Vivado's "
-          "report of it takes the place of the estimate (eta-lstm report --vivado)."),
+          "report of it takes the place of the estimate (eta-lstm hw report --vivado)."),
     Claim("speed, software only (Combine-MS on the GPU)", "×", 1.56, 1.79, "speed", COMBINE,
           why="Nearly all of it is MS2: trec10, imdb and waymo skip two thirds of the cells or more, the others none "
           "at the dense score. MS1 saves bytes that are few beside those of the weights.",

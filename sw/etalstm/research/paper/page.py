@@ -71,7 +71,7 @@ def _opening(study: Study, command: str) -> Iterator[Block]:
     )
     yield Paragraph(
         f"Letters say what a value rests on. {letters}. The cycle model differs from the Verilog by 0.58 % at most "
-        f"over the 39 configurations of eta-lstm model --check.{_about_stars(study)}"
+        f"over the 39 configurations of eta-lstm model check.{_about_stars(study)}"
     )
     yield Heading("Where η-LSTM wins, and where not")
     yield Paragraph(

@@ -54,7 +54,7 @@ class Runs:
         except ValidationError as error:
             first = error.errors()[0]
             reason = f"{'.'.join(map(str, first['loc']))} {first['msg']}".strip()
-            raise RunError(f"{self._path} must be a file of eta-lstm paper; move it away: {reason}") from error
+            raise RunError(f"{self._path} must be a file of eta-lstm research paper; move it away: {reason}") from error
         return written.runs if written.digest == self._digest else {}
 
     def __call__(self, request: Request) -> dict:

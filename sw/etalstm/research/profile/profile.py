@@ -106,7 +106,7 @@ def load(path: Path) -> Profile:
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise RunError(f"{path}: there is no such profile; eta-lstm profile latency makes one") from error
+        raise RunError(f"{path}: there is no such profile; eta-lstm research profile latency makes one") from error
     except (ValueError, RecursionError) as error:
         raise RunError(f"{path}: no JSON: {error}") from error
     if isinstance(table, dict) and isinstance(table.get("latencies"), dict):  # JSON has no numbers as keys

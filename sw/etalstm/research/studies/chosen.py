@@ -62,7 +62,7 @@ def choose(folder: Path, place: str) -> dict:
     Parameters
     ----------
     folder : Path
-        Holds ``density.json`` and ``density.md``, as ``eta-lstm study`` leaves them.
+        Holds ``density.json`` and ``density.md``, as ``eta-lstm research study`` leaves them.
     place : str
         The folder's name in the result.
 

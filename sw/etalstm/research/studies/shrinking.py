@@ -1,4 +1,4 @@
-"""Runs of ``eta-lstm compress`` beside each other: how small the networks became, and what that cost.
+"""Runs of ``eta-lstm research compress`` beside each other: how small the networks became, and what that cost.
 
 A kind is all runs whose settings differ in nothing but the seed, and in where data and other runs were. Profiles are
 told apart by the names of their files.
@@ -199,7 +199,9 @@ def _read_study(path: Path) -> list[ShrunkRun]:
 
 def _check_settings(settings: dict, path: Path) -> None:
     if settings.get("task") not in SCORES or not {"seed", "phases"} <= settings.keys():
-        raise RunError(f"{path}: must be the settings of eta-lstm compress, got the keys {', '.join(settings)}")
+        raise RunError(
+            f"{path}: must be the settings of eta-lstm research compress, got the keys {', '.join(settings)}"
+        )
 
 
 def _read_run(folder: Path) -> ShrunkRun:
@@ -207,13 +209,15 @@ def _read_run(folder: Path) -> ShrunkRun:
     try:
         settings = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise RunError(f"{folder}: there is no run of eta-lstm compress in it: no {path.name}") from error
+        raise RunError(f"{folder}: there is no run of eta-lstm research compress in it: no {path.name}") from error
     except ValueError as error:
         raise RunError(f"{path}: no TOML: {error}") from error
     _check_settings(settings, path)
     entries = read_log(log) if log.is_file() else []
     if not entries or entries[-1]["kind"] != "test":
-        raise RunError(f"{folder}: the run has not ended; eta-lstm compress --resume --out {folder} goes on with it")
+        raise RunError(
+            f"{folder}: the run has not ended; eta-lstm research compress --resume --out {folder} goes on with it"
+        )
     score = SCORES[settings["task"]].entry
     rounds = [_network(entry, score, log) for entry in entries if "decision" in entry]
     paths = [name for name in (*PLACES, *PROFILES) if name in settings]

@@ -1,4 +1,4 @@
-"""Draws runs of ``eta-lstm compress``: how much worse the networks became, by how many times smaller they are."""
+"""Draws runs of ``eta-lstm research compress``: how much worse networks became, by how many times smaller they are."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The page of runs of ``eta-lstm compress``: what each kind of run came to, and every run."""
+"""The page of runs of ``eta-lstm research compress``: what each kind of run came to, and every run."""
 
 from collections.abc import Callable, Sequence
 from statistics import mean

@@ -11,7 +11,7 @@ from etalstm.nn.recompute import AUTO, Cost, check_mode, decided, recompute
 ADDITIVE, DOT = "additive", "dot"
 KINDS = (ADDITIVE, DOT)
 FLOAT_BYTES = 4
-# Of a matrix product, in the time of a map's element: on a host, on a GPU; `eta-lstm bench attention`
+# Of a matrix product, in the time of a map's element: on a host, on a GPU; `eta-lstm research attention`
 HOST_FLOPS_PER_ELEMENT, GPU_FLOPS_PER_ELEMENT = 17.0, 270.0
 # Maps that are made at a time. On a host so many stay in a core's cache; with fewer a GPU would wait for the host.
 HOST_GROUP_BYTES, GPU_GROUP_BYTES = 1 << 20, 1 << 27

@@ -47,7 +47,7 @@ class Settings(RunSettings):
         If a value cannot be; the message names both.
     """
 
-    COMMAND: ClassVar[str] = "eta-lstm translate train"
+    COMMAND: ClassVar[str] = "eta-lstm research translate train"
     MAY_DIFFER: ClassVar[tuple[str, ...]] = ("data", "engine", "preset", "epochs", "learning_rate", "clip", "recompute")
 
     data: str

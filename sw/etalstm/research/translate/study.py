@@ -1,4 +1,4 @@
-"""What ``eta-lstm study translation`` trains."""
+"""What ``eta-lstm research study translation`` trains."""
 
 import dataclasses
 import tempfile

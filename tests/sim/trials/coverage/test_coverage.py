@@ -217,7 +217,7 @@ def pretend(monkeypatch):
 
 def test_the_command_succeeds_without_a_hole_and_lists_bits(pretend, capsys):
     pretend(ALL)
-    assert run(["bench", "coverage", "--toggles", "top.stored"]) == 0
+    assert run(["verify", "coverage", "--toggles", "top.stored"]) == 0
     out = capsys.readouterr().out
     assert f"{len(ALL):,} of {len(ALL):,} bins hit" in out
     assert "1 of 2 bits toggled, 0 excused" in out
@@ -229,18 +229,18 @@ def test_the_command_succeeds_without_a_hole_and_lists_bits(pretend, capsys):
 def test_the_command_names_what_is_wrong_and_fails(pretend, capsys, kind):
     place = Bin("HALT", ANY, "DONE" if kind == "hole" else "OVERFLOW", "none", TWO_GROUPS)
     pretend({**ALL, place: int(kind != "hole")})
-    assert run(["bench", "coverage"]) == 1
+    assert run(["verify", "coverage"]) == 1
     assert f"{kind}: {', '.join(place)}" in capsys.readouterr().out
 
 
 def test_the_command_gives_json(pretend, capsys):
     pretend({})
-    assert run(["bench", "coverage", "--json"]) == 1
+    assert run(["verify", "coverage", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert len(found["holes"]) == found["bins"] == len(ALL)
     assert found["toggles"]["top.stored"]["untoggled"] == ["count[1]"]
 
 
 def test_the_command_refuses_a_module_that_there_is_not(capsys):
-    assert run(["bench", "coverage", "--toggles", "adder"]) == 2
+    assert run(["verify", "coverage", "--toggles", "adder"]) == 2
     assert "toggles must be one of broadcaster," in capsys.readouterr().err

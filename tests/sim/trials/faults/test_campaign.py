@@ -117,13 +117,13 @@ def test_a_process_that_dies_or_is_late_is_replaced(monkeypatch):
 
 
 def test_the_command_counts_outcomes_and_replays_a_case(capsys):
-    assert run(["bench", "faults", "--count", "3", "--first", "5"]) == 0
+    assert run(["verify", "faults", "--count", "3", "--first", "5"]) == 0
     assert "detected    masked    silent    missed" in capsys.readouterr().out
-    assert run(["bench", "faults", "--count", "1", "--first", "7", "--json"]) == 0
+    assert run(["verify", "faults", "--count", "1", "--first", "7", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["number"] == 7
 
 
 @pytest.mark.parametrize(("option", "message"), [("--count=0", "count must be above 0"), ("--seed=-1", "got 1000, -1")])
 def test_refuses(option, message, capsys):
-    assert run(["bench", "faults", option]) == 2
+    assert run(["verify", "faults", option]) == 2
     assert message in capsys.readouterr().err

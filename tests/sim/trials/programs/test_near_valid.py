@@ -215,9 +215,9 @@ def test_sees_what_lies_outside_of_the_windows(bench):
 
 @pytest.mark.parametrize("on", ["model", "machine"])
 def test_the_command_counts_and_replays(capsys, on):
-    assert run(["bench", "programs", "--count", "20", "--on", on]) == 0
+    assert run(["verify", "programs", "--count", "20", "--on", on]) == 0
     assert capsys.readouterr().out.endswith("0 of 20 do not fit the contract\n")
-    assert run(["bench", "programs", "--count", "1", "--first", "7", "--on", on, "--json"]) == 0
+    assert run(["verify", "programs", "--count", "1", "--first", "7", "--on", on, "--json"]) == 0
     replayed = json.loads(capsys.readouterr().out)
     assert replayed["number"] == 7 and ("status" in replayed) == (on == "machine")
 
@@ -320,5 +320,5 @@ def test_a_machine_that_cannot_be_trained_is_closed(bench, monkeypatch):
     ("options", "message"), [(["--count", "0"], "count must be above 0"), (["--on", "paper"], "on must be")]
 )
 def test_refuses(capsys, options, message):
-    assert run(["bench", "programs", *options]) == 2
+    assert run(["verify", "programs", *options]) == 2
     assert message in capsys.readouterr().err

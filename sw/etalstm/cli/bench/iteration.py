@@ -1,0 +1,193 @@
+"""``eta-lstm bench iteration``: where the cycles of a training iteration go."""
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from typer import Context, Option
+
+from etalstm.cli.bench.iteration_trained import trained_iteration
+from etalstm.cli.devices import ARCHITECTURE_HELP, open_named
+from etalstm.cli.options import (
+    CELL_HELP,
+    INPUT_THRESHOLD_HELP,
+    PRESET_HELP,
+    REFRESH_HELP,
+    SHARED_TOKENS_HELP,
+    SIZES,
+    SLICES_HELP,
+    WEIGHT_FORMAT_HELP,
+    Trace,
+    TraceFirst,
+    TraceLast,
+    given,
+    number_or_off,
+    refuse,
+    slices_or_auto,
+    tokens_or_auto,
+    tokens_or_off,
+    trace_options,
+)
+from etalstm.data.amount import Amount
+from etalstm.device import TrainingShape
+from etalstm.network.architecture import SWING
+from etalstm.network.cells.lstm import LSTM
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import NetworkShape, initial_parameters, operations
+from etalstm.network.shared_tokens import OFF
+from etalstm.network.slices import AUTO
+from etalstm.network.storage import Usage, read_thresholds
+from etalstm.network.weight_format import FLOAT32
+from etalstm.research.contenders import EVERY_CASE, OTHERS, read_contenders
+
+
+def measure(session, shape: TrainingShape, forward_only: bool = False) -> tuple[dict, float]:
+    """Run one iteration, or its forward pass, on random data, dense in every operand; give counters and seconds.
+
+    Where the shape shares tokens, x are vectors of as many random tokens.
+    """
+    generator = np.random.default_rng(0)
+
+    def draw(size):
+        return generator.standard_normal(size, np.float32)
+
+    session.load(initial_parameters(shape.network, 0))
+    x, dy, h0, c0 = (draw(size) for size in (shape.x_shape, shape.y_shape, shape.state_shape, shape.state_shape))
+    tokens = None
+    if shape.shared_tokens:
+        tokens = generator.integers(0, shape.shared_tokens, shape.x_shape[:2])
+        x = draw((shape.shared_tokens, shape.network.input_size))[tokens]
+    started = time.perf_counter()
+    session.forward(x, None, h0, c0, tokens=tokens)
+    if not forward_only:
+        session.backward(dy)
+        session.update(0.1, 0.9, 1.0)
+    return session.counters(), time.perf_counter() - started
+
+
+def account(counters: dict, macs: int, channels: int, lanes: int) -> dict:
+    """Divide the cycles of an iteration: those of useful MACs, and every lost one by its cause.
+
+    Lost cycles are averages over channels. ``padding`` are MACs of lanes that hold no row or column, less those that
+    were saved because a scalar was zero. Useful and lost cycles add up to all cycles.
+    """
+    cycles = counters["cycles"]
+    useful = macs / (channels * lanes)
+    kinds = {kind: count / channels for kind, count in counters["channel_cycles"].items()}
+    padding = kinds.pop("mac") - useful
+    return {
+        "cycles": cycles,
+        "macs": macs,
+        "pes": channels * lanes,
+        "utilization": useful / cycles,
+        "mac_phase_utilization": macs / (counters["mac_phase"] * lanes),
+        "stalls": {"padding": padding, **kinds},
+    }
+
+
+def iteration(
+    context: Context,
+    preset: Annotated[str, Option(help=PRESET_HELP)] = "sim",
+    inputs: Annotated[int, Option("--input", help="Inputs")] = 8,
+    hidden: Annotated[int, Option(help="Units of a layer")] = 32,
+    layers: Annotated[int, Option(help="Layers")] = 1,
+    cell: Annotated[str, Option(help=CELL_HELP)] = LSTM.name,
+    batch: Annotated[int, Option(help="Sequences; with --weights the run's if not given")] = 32,
+    steps: Annotated[int, Option(help="Steps")] = 8,
+    architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
+    slices: Annotated[str, Option(help=f"{SLICES_HELP}; auto: what the machine uses best")] = "1",
+    weight_format: Annotated[str, Option(help=WEIGHT_FORMAT_HELP)] = FLOAT32,
+    weights: Annotated[
+        Path | None, Option(help="Folder or checkpoint of a training run: measure its network, as every architecture")
+    ] = None,
+    dataset: Annotated[str | None, Option(help="With --weights: what it must have been trained on")] = None,
+    data: Annotated[Path | None, Option(help="With --weights: directory of the data set's files")] = None,
+    theta: Annotated[str, Option(help="With --weights: of η-LSTM, one number or six")] = "0.1",
+    storage: Annotated[str, Option(help="With --weights: what cells keep in η-LSTM")] = "ms1",
+    delta_target: Annotated[
+        str, Option(help="With --weights: share of the gates' gradients that η-LSTM leaves, or off")
+    ] = "off",
+    ms2: Annotated[str, Option(help="With --weights of a run that skipped cells: τ of η-LSTM, or off")] = "off",
+    input_threshold: Annotated[str, Option(help=f"{INPUT_THRESHOLD_HELP}; with --weights: of η-LSTM")] = "0",
+    refresh: Annotated[int | None, Option(help=REFRESH_HELP)] = None,
+    shared_tokens: Annotated[str, Option(help=f"{SHARED_TOKENS_HELP}; with --weights: of η-LSTM, or auto")] = OFF,
+    batches: Annotated[int, Option(help="With --weights: batches, an iteration of η-LSTM on each")] = 1,
+    length: Annotated[
+        int | None, Option(help="With --weights: take only sequences of just so many steps, so that none is padded")
+    ] = None,
+    against: Annotated[
+        str,
+        Option(
+            help="With --weights: the machines that η-LSTM is compared with, with commas between: an architecture, "
+            "alone or with +ms1, +ms2 or +combine; swing+none, +ms1, …: the PEs of η-LSTM with no other saving; "
+            f"{EVERY_CASE}: all of these for dynamic and swing"
+        ),
+    ] = ",".join(OTHERS),
+    stall: Annotated[float, Option(help="Probability that a memory handshake waits a cycle")] = 0.0,
+    trace: Trace = None,
+    trace_first: TraceFirst = None,
+    trace_last: TraceLast = None,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
+) -> None:
+    """Measure one training iteration on the simulated accelerator, of random data or of a trained network."""
+    if weights is not None:
+        of_run = ({*SIZES} - {"batch"}) | {"architecture", "slices"}
+        refuse(context, "not used with --weights, whose run has its own", *of_run)
+        refuse(context, "not used with --weights, which runs several machines", "trace", "trace_first", "trace_last")
+        chosen = {"preset": preset, "storage": storage, "theta": read_thresholds(theta)}
+        chosen |= {"delta_target": number_or_off("delta_target", delta_target), "ms2": number_or_off("ms2", ms2)}
+        chosen["ms2_steps"] = None  # --ms2 alone says whether cells are skipped
+        chosen |= {"input_threshold": input_threshold, "refresh": refresh}
+        chosen |= {name: value for name, value in given(context).items() if name in ("batch", "weight_format")}
+        chosen["shared_tokens"] = tokens_or_auto(shared_tokens)
+        amount = Amount(batches, length)
+        trained_iteration(weights, dataset, data, amount, read_contenders(against), stall, as_json, **chosen)
+        return
+    refuse(
+        context,
+        "only used with --weights",
+        "dataset",
+        "data",
+        "theta",
+        "storage",
+        "delta_target",
+        "ms2",
+        "batches",
+        "length",
+        "against",
+    )
+    network = NetworkShape(inputs, hidden, layers, cell)
+    wanted = slices_or_auto(slices)
+    shape = TrainingShape(
+        network, batch, steps, architecture=architecture, slices=1 if wanted == AUTO else wanted,
+        inputs=DeltaInputs.read(input_threshold, refresh), weight_format=weight_format,
+        shared_tokens=tokens_or_off(shared_tokens),
+    )  # fmt: skip
+    with open_named("sim", preset, stall=stall, **trace_options(trace, trace_first, trace_last)) as device:
+        config, transport = device.accelerator.config, device.accelerator.transport
+        if wanted == AUTO:
+            shape = replace(shape, slices=device.best_slices(shape))
+        session = device.create(shape)
+        counters, seconds = measure(session, shape)
+        # ReLU leaves zeros, which cost no MAC.
+        macs = operations(network, batch, steps) // 2 if network.is_lstm else sum(session.usage(), Usage()).products
+        build_seconds = transport.build_seconds
+    result = account(counters, macs, config.channels, config.lanes)
+    result["bytes"] = {name: counters[f"{name}_bytes"] for name in ("read", "write", "program")}
+    result |= {
+        "slices": shape.slices,
+        "seconds": seconds,
+        "cycles_per_second": result["cycles"] / seconds,
+        "build_seconds": build_seconds,
+    }
+    if as_json:
+        print(json.dumps(result))
+        return
+    print(f"{result['cycles']:,} cycles, {macs:,} MACs on {result['pes']} PEs")
+    print(f"utilization {result['utilization']:.3f}, in MAC phases {result['mac_phase_utilization']:.3f}")
+    for kind, count in result["stalls"].items():
+        print(f"  {kind:16s} {count:12,.0f} cycles  {count / result['cycles']:6.2%}")
+    print(f"{seconds:.2f} s, {result['cycles_per_second']:,.0f} cycles/s, built in {build_seconds:.0f} s")

@@ -1,0 +1,88 @@
+"""What is known of commands without importing any: their summaries, and what a misspelt name may mean."""
+
+import ast
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+
+from etalstm.cli import TREE, Group
+
+PROGRAM = "eta-lstm"
+SHARING = ("options", "using")  # modules whose options others use by name
+MOST_NAMED = 3  # commands that have an option
+
+
+def summary(name: str, entry: str | Group) -> str:
+    """Give the first sentence of a command's help. It is read from the source: nothing is imported."""
+    text = entry.help if isinstance(entry, Group) and entry.help else None
+    if text is None:
+        function = function_of(entry.module if isinstance(entry, Group) else entry, name)
+        text = " ".join(ast.get_docstring(function).partition("\n\n")[0].split())
+    return text.partition(". ")[0].removesuffix(".")
+
+
+def function_of(module: str, name: str) -> ast.FunctionDef:
+    """Give the source of a command's function."""
+    return next(node for node in _source(module) if isinstance(node, ast.FunctionDef) and node.name == name)
+
+
+@cache
+def _source(module: str) -> list[ast.stmt]:
+    source = Path(__file__).parent.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
+    return ast.parse(source).body
+
+
+def unknown_command(name: str, path: str, group: Group) -> str:
+    """Say that a group has no such command, and which one is meant."""
+    elsewhere = [place for place, _ in _commands(TREE, PROGRAM) if place.rsplit(" ", 1)[-1] == name]
+    near = [f"{path} {one}" for one in get_close_matches(name, group.commands, 1)]
+    if not near and not elsewhere:
+        names = {place.rsplit(" ", 1)[-1]: place for place, _ in _commands(TREE, PROGRAM)}
+        near = [names[one] for one in get_close_matches(name, names, 1)]
+    hint = f"; did you mean {' or '.join(elsewhere or near)}?" if elsewhere or near else f"; see {path} --help"
+    return f"{path} has no command {name!r}{hint}"
+
+
+def unknown_option(name: str, path: str, own: Sequence[str]) -> str:
+    """Say that a command has no such option, and which commands have it; if none has, which of its own may be meant."""
+    others = [place for place, function in _commands(TREE, PROGRAM) if name in _options(*function)]
+    if others:
+        more = f" and {len(others) - MOST_NAMED} other commands" if len(others) > MOST_NAMED else ""
+        return f"{path} has no option {name}, which is one of {', '.join(others[:MOST_NAMED])}{more}"
+    near = get_close_matches(name, own, 1)
+    return f"{path} has no option {name}; {f'did you mean {near[0]}?' if near else f'see {path} --help'}"
+
+
+def _commands(group: Group, path: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Give the commands by what is typed, each with its module and function."""
+    for name, entry in group.commands.items():
+        place = f"{path} {name}"
+        if not isinstance(entry, Group):
+            yield place, (entry, name)
+            continue
+        if entry.module:
+            yield place, (entry.module, name)
+        yield from _commands(entry, place)
+
+
+def _options(module: str, name: str) -> set[str]:
+    """Read the options of a command from its source: those that it names, else those that its parameters give."""
+    declared = {node.targets[0].id: node.value for node in _declarations(module)}
+    found = set()
+    for parameter in function_of(module, name).args.args:
+        annotation = parameter.annotation
+        if isinstance(annotation, ast.Name):
+            annotation = declared.get(annotation.id, annotation)
+        constants = [node.value for node in ast.walk(annotation) if isinstance(node, ast.Constant)]
+        named = {text for text in constants if isinstance(text, str) and text.startswith("-") and " " not in text}
+        found |= named or {f"--{parameter.arg.replace('_', '-')}"}
+    return found
+
+
+def _declarations(module: str) -> Iterator[ast.Assign]:
+    """Give the options that a module may use by name: its own, and those of the modules that share theirs."""
+    for source in (*SHARING, module):
+        yield from (
+            node for node in _source(source) if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        )

@@ -1,0 +1,142 @@
+"""The classes that read a command line: commands with a grouped help, and groups that import a command to run it."""
+
+import importlib
+from collections.abc import Callable, Sequence
+from functools import wraps
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from etalstm.cli import Group
+from etalstm.cli.catalogue import summary, unknown_command
+
+OTHERS = "Options"
+STYLE = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
+ANY_WIDTH = 10_000  # the help is as wide as the terminal
+FIRST = "the first argument"
+
+
+class Command(TyperCommand):
+    """A command whose options stand in the help under their ``rich_help_panel``, in the order of the first of each."""
+
+    def format_options(self, ctx, formatter) -> None:
+        """Write the options, and the arguments above them."""
+        groups: dict[str, list] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                groups.setdefault(getattr(parameter, "rich_help_panel", None) or OTHERS, []).append(record)
+        for name, records in groups.items():
+            with formatter.section(name):
+                formatter.write_dl(records)
+
+    def parse_args(self, ctx, args: list[str]) -> list[str]:
+        """Read the options and arguments; raises as :func:`refuse_empty`."""
+        refuse_empty(self, ctx, args)
+        return super().parse_args(ctx, args)
+
+
+class CommandGroup(TyperGroup):
+    """Commands of a :class:`Group`, whose modules are imported when they run."""
+
+    group = Group({})
+
+    def list_commands(self, ctx) -> list[str]:
+        """Name the commands."""
+        return [*self.group.commands]
+
+    def get_command(self, ctx, cmd_name: str):
+        """Import a command; None if there is none of that name."""
+        entry = self.group.commands.get(cmd_name)
+        return None if entry is None else load(cmd_name, entry)
+
+    def format_commands(self, ctx, formatter) -> None:
+        """Write the commands, each with a sentence."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary(name, entry)) for name, entry in self.group.commands.items()])
+
+    def parse_args(self, ctx, args: list[str]) -> list[str]:
+        """Read the group's own options; raises as :func:`refuse_empty`."""
+        refuse_empty(self, ctx, args)
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx, args: list[str]):
+        """Find the command that the first argument names; raises ``ValueError`` if there is none."""
+        if not args[0]:
+            raise ValueError(f"{FIRST} must not be empty")
+        if args[0] not in self.group.commands:
+            raise ValueError(unknown_command(args[0], ctx.command_path, self.group))
+        return super().resolve_command(ctx, args)
+
+
+def load(name: str, entry: str | Group):
+    """Import a command, or make a group; give what reads its command line."""
+    if isinstance(entry, Group):
+        alone = _unless_invoked(_function(entry.module, name)) if entry.module else _help_unless_invoked
+        return load_group(name, entry, alone)
+    app = typer.Typer(**STYLE)
+    app.command(name, cls=Command)(_function(entry, name))
+    return typer.main.get_command(app)
+
+
+def load_group(name: str, group: Group, function: Callable, **context_settings) -> CommandGroup:
+    """Make a group of commands; its name alone runs the function."""
+    app = typer.Typer(
+        name=name, cls=CommandGroup, invoke_without_command=True, help=group.help or function.__doc__,
+        context_settings=context_settings, **STYLE,
+    )  # fmt: skip
+    if group.module:
+        app.info.subcommand_metavar = "[COMMAND [ARGS]...]"
+    app.callback()(function)
+    found = typer.main.get_command(app)
+    found.group = group
+    return found
+
+
+def refuse_empty(command, context: typer.Context, arguments: Sequence[str]) -> None:
+    """Raise ``ValueError`` for an empty value: as a path it would be the current folder, and else a default."""
+    values = command.make_parser(context).parse_args(args=[*arguments])[0]
+    for parameter in command.get_params(context):
+        value = values.get(parameter.name)
+        if value == "":
+            written = [name for word in arguments if (name := word.partition("=")[0]) in parameter.opts]
+            raise ValueError(f"{_label(parameter, written)} must not be empty")
+        if isinstance(value, list | tuple) and "" in value:
+            raise ValueError(f"{_label(parameter, [])} must not be empty, got {', '.join(map(repr, value))}")
+
+
+def _label(parameter, written: Sequence[str]) -> str:
+    if written:
+        return written[-1]
+    return parameter.name.upper() if parameter.param_type_name == "argument" else parameter.opts[-1]
+
+
+def _function(module: str, name: str) -> Callable:
+    return getattr(importlib.import_module(f"{__package__}.{module}"), name)
+
+
+def _unless_invoked(function: Callable) -> Callable:
+    """Give a function that does nothing where a command of its group runs; its own options are refused there."""
+
+    @wraps(function)
+    def run(context: typer.Context, **options):
+        if context.invoked_subcommand is None:
+            return function(context=context, **options)
+        for parameter in context.command.params:
+            if context.get_parameter_source(parameter.name).name == "COMMANDLINE":
+                name = context.invoked_subcommand
+                raise ValueError(f"{parameter.opts[-1]} stands before {name}: options stand behind the command")
+        return None
+
+    return run
+
+
+def _help_unless_invoked(context: typer.Context) -> None:
+    show_help_unless_invoked(context)
+
+
+def show_help_unless_invoked(context: typer.Context) -> None:
+    """End with a group's help, on standard error, where no command of it runs."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(2)

@@ -1,0 +1,77 @@
+"""``eta-lstm research paper``: the comparison of the source paper anew, as one page."""
+
+import json
+import sys
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+from etalstm.cli.modelled import measure
+from etalstm.errors import PlanError
+from etalstm.host.drawing import check_can_draw
+from etalstm.host.durable import write_whole
+from etalstm.host.processors import count_processors
+from etalstm.network.benchmarks import BENCHMARKS
+from etalstm.network.shape import NetworkShape
+from etalstm.research.paper import scaling
+from etalstm.research.paper.document import html, markdown
+from etalstm.research.paper.page import page
+from etalstm.research.paper.requests import Request, requests_of
+from etalstm.research.paper.runs import Runs
+from etalstm.research.paper.study import as_dict, compare
+from etalstm_hw.config import Config
+from etalstm_hw.config import preset as named_preset
+
+PRESET = "vcu128"
+SIX = ("trec10", "ptb", "imdb", "waymo", "wmt", "babi")
+QUICK = ("ptb", "waymo")
+ENLARGED_BITS = 36  # of a byte address: more memory than any of the networks needs
+_SIZES = ("hidden", "layers", "batch", "steps")
+
+
+def paper(
+    out: Annotated[Path, Option(help="Folder for paper.json, paper.md and paper.html")],
+    quick: Annotated[bool, Option("--quick", help=f"Two networks only, {', '.join(QUICK)}, and few sizes")] = False,
+) -> None:
+    """Compare η-LSTM with a GPU and with other machines, as its paper does; write figures, tables and a page.
+
+    The cycles are kept in runs.json. A folder that holds part of them already is completed.
+    """
+    check_can_draw()
+    out.mkdir(parents=True, exist_ok=True)
+    config, benchmarks = named_preset(PRESET), [BENCHMARKS[name] for name in (QUICK if quick else SIX)]
+    runs = Runs(out / "runs.json", repr(config))
+    sweeps = scaling.QUICK if quick else scaling.SWEEPS
+    requests = [request for one in benchmarks for request in requests_of(one)]
+    requests += scaling.requests_of(sweeps)
+    runs.complete(requests, partial(answer, config=config), count_processors(), _report)
+    study = compare(benchmarks, sweeps, 2 * config.pes * config.clock_mhz * 1e6, runs)
+    blocks = list(page(study, f"eta-lstm research paper --out DIR{' --quick' if quick else ''}"))
+    write_whole(out / "paper.json", json.dumps(as_dict(study), indent=1, ensure_ascii=False) + "\n")
+    write_whole(out / "paper.md", markdown(blocks))
+    write_whole(out / "paper.html", html(blocks))
+    print(out / "paper.html")
+
+
+def answer(request: Request, config: Config) -> dict:
+    """Model an iteration; of one that does not fit the memory, say so and model it with a larger one.
+
+    Returns
+    -------
+    dict
+        What :func:`etalstm.cli.modelled.measure` finds, and ``fits``.
+    """
+    asked = asdict(request)
+    hidden, layers, batch, steps = (asked.pop(name) for name in _SIZES)
+    one = partial(measure, NetworkShape(hidden, hidden, layers), batch, steps, **asked)
+    try:
+        return one(config) | {"fits": True}
+    except PlanError:
+        return one(replace(config, address_bits=ENLARGED_BITS)) | {"fits": False}
+
+
+def _report(request: Request, found: dict) -> None:
+    print(f"{request.key}: {found['cycles']:,} cycles", file=sys.stderr, flush=True)

@@ -1,0 +1,140 @@
+"""``eta-lstm verify compare``: do two devices give the same bits?"""
+
+import json
+import sys
+from contextlib import ExitStack
+from functools import partial
+from typing import Annotated
+
+import numpy as np
+import typer
+from typer import Option
+
+from etalstm.cli.devices import ARCHITECTURE_HELP, open_named
+from etalstm.cli.options import (
+    CELL_HELP,
+    INPUT_THRESHOLD_HELP,
+    PRESET_HELP,
+    REFRESH_HELP,
+    SHARED_TOKENS_HELP,
+    SLICES_HELP,
+    WEIGHT_FORMAT_HELP,
+    Trace,
+    TraceFirst,
+    TraceLast,
+    tokens_or_off,
+    trace_options,
+)
+from etalstm.device import Device, OffloadDevice, TrainingShape
+from etalstm.device.comparison import Comparison, RandomRun
+from etalstm.device.comparison import compare as run_comparison
+from etalstm.device.transports import is_simulation
+from etalstm.network.architecture import SWING
+from etalstm.network.cells.lstm import LSTM
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.shape import NetworkShape, check_size
+from etalstm.network.storage import DENSE, Storage, read_thresholds
+from etalstm.network.weight_format import FLOAT32
+
+
+def compare(
+    devices: Annotated[str, Option(help="Devices, separated by commas; the first one's words are expected")] = (
+        "golden,sim"
+    ),
+    preset: Annotated[str, Option(help=f"{PRESET_HELP}; or one for each device, with commas between")] = "test",
+    inputs: Annotated[int, Option("--input", help="Inputs")] = 8,
+    hidden: Annotated[int, Option(help="Units of a layer")] = 16,
+    layers: Annotated[int, Option(help="Layers")] = 1,
+    cell: Annotated[str, Option(help=CELL_HELP)] = LSTM.name,
+    batch: Annotated[int, Option(help="Sequences")] = 4,
+    steps: Annotated[int, Option(help="Steps")] = 4,
+    iterations: Annotated[int, Option(help="Iterations")] = 1,
+    loss: Annotated[str, Option(help="last or per-step")] = "per-step",
+    stall: Annotated[float, Option(help="Probability that a simulated memory handshake waits a cycle")] = 0.0,
+    lengths: Annotated[bool, Option("--unequal-lengths", help="Draw a length for each sequence")] = False,
+    theta: Annotated[str, Option(help="Drop local gradients below: one number, or six, for i,f,g,o,s,r")] = "0",
+    storage: Annotated[str, Option(help="What cells keep: dense, ms1 or ms1-bf16")] = DENSE,
+    log_share: Annotated[
+        float | None, Option(help="Room of compressed streams at first, of what they need if nothing is dropped")
+    ] = None,
+    memory_budget: Annotated[
+        int | None, Option(help="Bytes of a device's memory; what cells keep beyond it goes to the host and back")
+    ] = None,
+    offload: Annotated[
+        bool, Option("--offload", help="The host runs the forward pass of all but the first device, and streams it")
+    ] = False,
+    delta_threshold: Annotated[float, Option(help="Gates' gradients below count as zero in the products")] = 0.0,
+    skip_cells: Annotated[float, Option(help="Share of cells that are skipped")] = 0.0,
+    input_threshold: Annotated[str, Option(help=INPUT_THRESHOLD_HELP)] = "0",
+    refresh: Annotated[int | None, Option(help=REFRESH_HELP)] = None,
+    architecture: Annotated[str, Option(help=ARCHITECTURE_HELP)] = SWING.name,
+    slices: Annotated[int, Option(help=SLICES_HELP)] = 1,
+    weight_format: Annotated[str, Option(help=WEIGHT_FORMAT_HELP)] = FLOAT32,
+    shared_tokens: Annotated[str, Option(help=f"{SHARED_TOKENS_HELP}; x are vectors of as many tokens")] = "off",
+    seed: Annotated[int, Option(help="Of weights and data")] = 0,
+    trace: Trace = None,
+    trace_first: TraceFirst = None,
+    trace_last: TraceLast = None,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
+) -> None:
+    """Train the same random network on several devices and compare every word; exit code 1 if any differs."""
+    thresholds = read_thresholds(theta)
+    if storage == DENSE and np.any(thresholds):
+        print(f"dense storage prunes nothing: theta {theta} is not used", file=sys.stderr, flush=True)
+        thresholds = 0
+    network, kept = NetworkShape(inputs, hidden, layers, cell), Storage(storage, thresholds)
+    shape = TrainingShape(
+        network, batch, steps, masked=lengths, storage=kept, log_share=log_share, memory_budget=memory_budget,
+        architecture=architecture, slices=slices, inputs=DeltaInputs.read(input_threshold, refresh),
+        weight_format=weight_format, shared_tokens=tokens_or_off(shared_tokens),
+    )  # fmt: skip
+    check_size("iterations", iterations)
+    run = RandomRun(iterations, loss, seed, skip_cells, delta_threshold)
+    names = devices.split(",")
+    presets = preset.split(",")
+    presets = presets * len(names) if len(presets) == 1 else presets
+    if len(presets) != len(names):
+        raise ValueError(f"there must be one preset, or one for each of {len(names)} devices, got {preset!r}")
+    if len(names) < 2:
+        raise ValueError(f"at least two devices are compared, got {devices!r}")
+    waveform, last = trace_options(trace, trace_first, trace_last), _last_simulated(names)
+    if waveform and last is None:
+        raise ValueError(f"--trace needs a simulated device, got --devices {devices}")
+    with ExitStack() as stack:
+        sessions, clock = {}, lambda: 0
+        for number, (name, configuration) in enumerate(zip(names, presets, strict=True)):
+            traced = waveform if number == last else {}
+            opened = stack.enter_context(open_named(name, configuration, stall=stall, **traced))
+            if number == last:
+                clock = partial(_cycle, opened)
+            opened = OffloadDevice(opened) if offload and number else opened
+            sessions[f"{number}: {name} {configuration}"] = opened.create(shape)
+        found = run_comparison(sessions, shape, run, clock)
+    if as_json:
+        names = ("tensors", "words", "mismatched_words", "first_mismatch")
+        print(json.dumps({"iterations": iterations} | {name: getattr(found, name) for name in names}))
+    else:
+        print(f"{found.words:,} words of {found.tensors} tensors compared, {found.mismatched_words:,} differ")
+        if found.first_mismatch:
+            print(", ".join(f"{key} {value}" for key, value in found.first_mismatch.items()))
+            if last is not None and not waveform:
+                print(_how_to_see(found))
+    if found.mismatched_words:
+        raise typer.Exit(1)
+
+
+def _last_simulated(names: list[str]) -> int | None:
+    """Give the number of the last simulated device: the one that writes a waveform."""
+    return max((number for number, name in enumerate(names) if is_simulation(name)), default=None)
+
+
+def _cycle(device: Device) -> int:
+    return device.accelerator.transport.simulation.cycle
+
+
+def _how_to_see(found: Comparison) -> str:
+    first, last = found.cycles
+    return (
+        "A waveform of that iteration on the last simulated device: the same command with "
+        f"--trace FILE.fst --trace-first {first} --trace-last {last}"
+    )
