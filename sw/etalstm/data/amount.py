@@ -41,7 +41,8 @@ class Amount:
         ValueError
             If fewer sequences than a batch takes have the length.
         """
-        generator, chosen = np.random.default_rng(0), []
+        generator = np.random.default_rng(0)
+        chosen: list[Batch] = []
         while len(chosen) < self.batches:
             if self.length is None:
                 chosen += data.epoch("train", size, steps, generator)

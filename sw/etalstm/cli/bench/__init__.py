@@ -1,0 +1,1 @@
+"""``eta-lstm bench``: cycles of iterations and of parts of the machine, speed of simulators, boards and trainers."""

@@ -1,0 +1,1 @@
+"""``eta-lstm research``: the front ends of :mod:`etalstm.research`."""
