@@ -119,8 +119,8 @@ PROOFS = [
                 "with m.If(~ready):\n                    m.d.sync += self.stop",
             ),
             _mutant(
-                "stop: Out(1, init=1)\n    hold: Out(1, init=1)\n    tripped",
-                "stop: Out(1)\n    hold: Out(1, init=1)\n    tripped",
+                '"stop": Out(1, init=1),\n                "hold": Out(1, init=1),\n                "tripped"',
+                '"stop": Out(1),\n                "hold": Out(1, init=1),\n                "tripped"',
             ),
         ),
     ),

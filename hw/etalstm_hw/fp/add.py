@@ -154,7 +154,7 @@ class Adder(wiring.Component):
             zeros.eq(leading_zeros(top ^ negative.replicate(REACH))),
         ]
         guard_is_half = guard & (zeros == 2) & ~coarse
-        sticky = register(m, "sticky_3", sticky | (guard & ~guard_is_half))
+        sticky = register(m, "inexact_3", sticky | (guard & ~guard_is_half))
         factor = register(m, "power_3", signed_power(zeros, negative), signed(REACH + 1))
         normal = register(m, "normal", Cat(moved, negative), signed(len(number) + 1))
         # `number` has no guard: a guard that is the half makes, with the half that is added, one of the last place.
@@ -174,4 +174,4 @@ class Adder(wiring.Component):
 
         # Rank 4
         rounded = register(m, "rounded", offset + normal * factor, len(offset))
-        return rounded, register(m, "sticky_4", sticky), register(m, "outcome_4", final, OUTCOME)
+        return rounded, register(m, "inexact_4", sticky), register(m, "outcome_4", final, OUTCOME)
