@@ -74,18 +74,28 @@ class Decompressor(wiring.Component):
         super().__init__(decompressor_ports(format, beat_words))
 
     def elaborate(self, platform):
-        """The row at hand is made of the window; with a mask's last row the next mask is taken out of it too."""
+        """Three stages: the window is filled; the next row is measured and judged; the row is put out.
+
+        A row is a beat of elements. Its words lie in the window from `place` on. The next mask is taken together with
+        the last row of a mask. Places and sizes count units: ``>> half`` makes words of them, ``>> beat`` beats.
+        """
         m = Module()
         words, units = self._words, self._units
-        half, beat = units.bit_length() - 1, (units * words).bit_length() - 1  # shifts: units to words, and to beats
+        half, beat = units.bit_length() - 1, (units * words).bit_length() - 1
+        # The window: its words, how many beats there are, the first unit that is not used up.
         window, have, place = Signal(data.ArrayLayout(self._width, 2 * words)), Signal(range(3)), Signal(beat)
-        mask, mask_rows = Signal(STREAM_BLOCK), Signal(range(self._rows + 1))  # what is left of a mask
-        rows, kept = (Signal(self._width, name=name) for name in ("rows", "kept"))  # what is left of the stream
+        # What is left: of a mask its bits and rows, of the stream rows and kept elements.
+        mask, mask_rows = Signal(STREAM_BLOCK), Signal(range(self._rows + 1))
+        rows, kept = (Signal(self._width, name=name) for name in ("rows", "kept"))
         active, ended, bf16 = Signal(), Signal(), Signal() if units > 1 else C(0)
+        # The next row: its kept elements, the unit behind them, the unit and the word behind all that it takes.
         needed, behind, after, used = (Signal(range(2 * units * words + 1)) for _ in range(4))
         level, end = Signal(range(2 * words + 1)), Signal(range(2 * words + 1))
         masked, row_there, mask_there, last, odd = (Signal() for _ in range(5))
+        # This cycle: a row is put out, a mask is taken, the stream is over.
         takes, fetches, closes = Signal(), Signal(), Signal()
+
+        # Measure
         m.d.comb += [
             masked.eq(mask_rows != 0),
             last.eq(rows == 1),
@@ -97,6 +107,10 @@ class Decompressor(wiring.Component):
             end.eq(after >> half),
             row_there.eq(masked & ((after + units - 1) >> half <= level)),
             mask_there.eq(end < level),
+        ]
+
+        # Take
+        m.d.comb += [
             fetches.eq(mask_there & ~self.error & Mux(masked, takes & (mask_rows == 1) & ~last, rows != 0)),
             used.eq(Mux(takes, after, place) + (fetches << half)),
             closes.eq(takes & last),
@@ -115,20 +129,27 @@ class Decompressor(wiring.Component):
             if units > 1:
                 m.d.sync += bf16.eq(extent.bf16)
 
-        pieces = Array(window.as_value().word_select(n, self._width // units) for n in range(2 * units * words))
-        final, unpaired = row_there & last, odd & pieces[behind[: beat + 1]].any()
+        # Fill
+        final = row_there & last
         drained, long = self._fill(m, window, have, place, used, beat, ended, active, final, closes)
-        good = self._exact(window, end, level, drained) & (kept == needed) & ~unpaired
+
+        # Judge
+        pieces = Array(window.as_value().word_select(n, self._width // units) for n in range(2 * units * words))
+        unpaired = odd & pieces[behind[: beat + 1]].any()  # the half that fills a word up is not 0
         short = ended & ~Mux(masked, row_there, mask_there)
+        good = self._exact(window, end, level, drained) & (kept == needed) & ~unpaired
         whole = self._judge(m, mask, rows, short | long | (takes & unpaired), final & ended, good)
+
+        # Put out
         m.d.comb += takes.eq(row_there & whole & ~self.error & (~self.o.valid | self.o.ready))
         self._give(m, window, pieces, bf16, mask, place, takes, last)
         return m
 
     def _fill(self, m, window, have, place, used, beat, ended, active, final, closes):
-        """Drop the beats that are used up, take the next one in behind the others.
+        """Drop the beats of the window that are used up, and take the next beat in behind the others.
 
-        Once all words are there, what comes is dropped. Give how many beats were, and whether one must not have come.
+        From `final` on, when the last row is there, the beats that come only fill the stream up. They are dropped. Give
+        how many they were, and whether this one is one too many or not 0.
         """
         bits = len(self.i.p.data)
         rest, drained = Signal(range(3)), Signal(range(self._padding + 2))
@@ -156,12 +177,15 @@ class Decompressor(wiring.Component):
         return drained, taken & final & ((drained == self._padding) | self.i.p.data.any())
 
     def _exact(self, window, end, level, drained):
-        """Give whether only zeros follow word `end` of the window, no more than fill the last beats up."""
+        """Give whether from word `end` of the window on there are only zeros, no more than fill the last beats up."""
         fill = Cat(word.any() & (end <= n) & (n < level) for n, word in enumerate(window))
         return ~fill.any() & (level - end + drained * self._words < (self._padding + 1) * self._words)
 
     def _judge(self, m, mask, rows, misfit, final, good):
-        """Find faults; give whether the row at hand is allowed: the last one a cycle after it was found good."""
+        """Set ``error`` at a fault, and give whether the next row may be put out.
+
+        The last row of the stream may be put out once the stream has ended (`final`) and was `good` a cycle ago.
+        """
         beyond = Cat(mask.word_select(n, self._words).any() & (rows <= n) for n in range(self._rows)).any()
         fits = Signal()
         m.d.sync += fits.eq(final & good)
@@ -170,7 +194,7 @@ class Decompressor(wiring.Component):
         return ~beyond & ((rows != 1) | (final & fits))
 
     def _give(self, m, window, pieces, bf16, mask, place, takes, last):
-        """Put the row at hand into the output register."""
+        """Put the next row into the output register."""
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
         with m.If(takes):
