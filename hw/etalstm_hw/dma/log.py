@@ -120,7 +120,7 @@ class Log(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """On the left beats are collected, whosever they are; on the right the streams' beats are sent off."""
+        """Collect the beats of all streams in a FIFO; send them off, stream by stream, in bursts and an index beat."""
         m = Module()
         m.submodules.beats = beats = SyncFIFO(width=self._word_bits * self._beat_words, depth=self._depth)
         total = _Total(self._word_bits)
@@ -130,7 +130,7 @@ class Log(wiring.Component):
         return m
 
     def _collect(self, m, beats, totals, total):
-        """Fill the FIFO; give how many beats of the stream at hand have gone into it."""
+        """Fill the FIFO, and the total of each stream; give how many beats of the last one have gone in."""
         entered, taken, last = Signal(STREAM_BITS), Signal(), self.beats.p.last
         m.d.comb += [
             self.beats.ready.eq(beats.w_rdy & totals.w_rdy),
@@ -146,37 +146,28 @@ class Log(wiring.Component):
         return entered
 
     def _send(self, m, beats, totals, total, entered):
-        """Wait for a burst's beats, offer it, and at the end the index."""
+        """Send a stream: LOOK and GATHER until a burst is there, BURST by burst; at the end the INDEX, and CONCLUDE."""
         job = Signal(self._append, reset_less=True)
-        positions = Array(Signal(STREAM_BITS, name=f"position{n}") for n in range(1 << LOG_BITS))
+        positions = Array(Signal(STREAM_BITS, name=f"position{n}") for n in range(1 << LOG_BITS))  # where logs end
+        # Of the stream: where its next beat goes, where its first went, beats that were offered, beats that wait.
         position, begin, sent, there = (Signal(STREAM_BITS + 1, reset_less=True) for _ in range(4))
         # Of the burst to come: its beats; after it, its data that are still to be sent.
         burst, left = Signal(range(BURST_BEATS + 1), reset_less=True), Signal(range(2 * BURST_BEATS))
         complete = Signal(reset_less=True)  # the stream's last beat is there
         to_boundary, wanted, taken, indexing = Signal.like(burst), Signal(), Signal(), Signal()
-        beat = self.data.p
-        next_position = Signal(STREAM_BITS + 1)
-        active, check = Signal(), Signal(self._word_bits, reset_less=True)
+        active, next_position = Signal(), Signal(STREAM_BITS + 1)
         m.d.comb += [
             to_boundary.eq(BURST_BEATS - position[: (BURST_BEATS - 1).bit_length()]),
             next_position.eq(position + burst),
             taken.eq(wanted & ~self.transfers.valid & (left == 0)),
             self.busy.eq(active | self.transfers.valid),
-            beat.data.eq(beats.r_data),
+            self.data.p.data.eq(beats.r_data),
             self.data.valid.eq(left != 0),
             beats.r_en.eq(self.data.ready & (left != 0)),
-            beat.index.start.eq(begin),
-            beat.index.beats.eq(sent),
-            beat.index.check.eq(check),
-            beat.index.kept.eq(total.kept),
         ]
         with m.If(beats.r_en):
             m.d.sync += left.eq(left - 1)
-        m.d.sync += check.eq(
-            index_check(
-                self._word_bits, start=begin, beats=sent, elements=job.elements, kept=total.kept, place=job.address
-            )
-        )  # a cycle after the last of them has come, a cycle before it is sent
+        self._index(m, job, begin, sent, total)
         self._offer(m, job, taken, indexing, position, burst)
 
         with m.FSM() as fsm:
@@ -215,10 +206,25 @@ class Log(wiring.Component):
                     m.d.sync += positions[job.log].eq(position)
                     m.next = "CONCLUDE"
             with m.State("CONCLUDE"):
-                m.d.comb += beat.indexing.eq(1)
+                m.d.comb += self.data.p.indexing.eq(1)
                 m.d.comb += [self.data.valid.eq(1), totals.r_en.eq(self.data.ready)]
                 with m.If(self.data.ready):
                     m.next = "IDLE"
+
+    def _index(self, m, job, begin, sent, total):
+        """Write the index: where the stream begins, its beats, its kept elements, and the check over them."""
+        index, check = self.data.p.index, Signal(self._word_bits, reset_less=True)
+        m.d.comb += [
+            index.start.eq(begin),
+            index.beats.eq(sent),
+            index.check.eq(check),
+            index.kept.eq(total.kept),
+        ]
+        m.d.sync += check.eq(
+            index_check(
+                self._word_bits, start=begin, beats=sent, elements=job.elements, kept=total.kept, place=job.address
+            )
+        )  # a cycle after the last of them has come, a cycle before it is sent
 
     def _offer(self, m, job, taken, indexing, position, burst):
         """Offer a transfer from a register, so that nothing but its valid bit hangs on the port."""

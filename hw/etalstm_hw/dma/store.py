@@ -218,21 +218,15 @@ class StoreEngine(wiring.Component):
         ]
 
     def _take(self, m, vectors, scatter, log, writer, stop):
-        """Work out products, check fields, then hand the instruction to the reader, and to scatter or log.
-
-        The instruction stays at the input until both have it, so nothing of it is copied here.
-        """
+        """Work out products and check fields; say what is to be read, and where it is to be written."""
         store, square = (
             fields(self.i.payload[: fields.size])
             for fields in (instruction_layout(Opcode.STORE), instruction_layout(Opcode.TRANSPOSE))
         )
         beats_of_lane = (square.rows + self._beat_words - 1) >> (self._beat_words.bit_length() - 1)
         transpose, compress = Signal(), Signal()
-        prepared, settled, to_vectors, to_writer = (Signal() for _ in range(4))  # `to_`: is still to take it
-        read, sent = Signal(), Signal()
         beats = Signal(self._beats_bits, reset_less=True)
         skip = Signal(self._address_bits, reset_less=True)  # from the first window to the target's
-        refused = Signal()
         size = self.windows.size >> (self._beat_bits // 8).bit_length() - 1
 
         m.d.comb += compress.eq((store.opcode != Opcode.TRANSPOSE) & store.compressed)
@@ -251,31 +245,44 @@ class StoreEngine(wiring.Component):
             *(log.i.p[name].eq(store[name]) for name in ("address", "kind", "log", "first", "start", "end")),
             log.i.p.window.eq(self.windows.base + skip),
             log.i.p.elements.eq(beats * self._beat_words),
-        ]
-        m.d.comb += [
             scatter.i.p.window.eq(self.windows.base + skip),
             scatter.i.p.beats.eq(beats),
             scatter.size.eq(size),
-            refused.eq(prepared & (bad_field | bad_target)),
-            vectors.i.valid.eq(prepared & ~refused & to_vectors & (compress | ~log.busy)),
-            scatter.i.valid.eq(prepared & ~refused & to_writer & ~compress & ~log.busy),
-            log.i.valid.eq(prepared & ~refused & to_writer & compress),
+        ]
+        refused = self._hand_over(m, vectors, scatter, log, writer, stop, compress, bad_field | bad_target)
+        self._refuse(m, scatter, log, writer, refused, bad_field)
+
+    def _hand_over(self, m, vectors, scatter, log, writer, stop, compress, bad):
+        """Hand the instruction to the reader of vectors, and to scatter or log; give whether it is refused instead.
+
+        The instruction stays at the input until both have it, so nothing of it is copied here. It is `prepared` a cycle
+        after it has come, when its products are there. From then on either side takes it as soon as it can, in any
+        order: `to_read` and `to_write` say that it has still to, `read` and `sent` that it does in this cycle.
+        """
+        prepared, settled, to_read, to_write = (Signal() for _ in range(4))
+        read, sent = Signal(), Signal()
+        refused = Signal()
+        good = prepared & ~refused
+        m.d.comb += [
+            refused.eq(prepared & bad),
+            vectors.i.valid.eq(good & to_read & (compress | ~log.busy)),
+            scatter.i.valid.eq(good & to_write & ~compress & ~log.busy),
+            log.i.valid.eq(good & to_write & compress),
             read.eq(vectors.i.valid & vectors.i.ready),
             sent.eq((scatter.i.valid & scatter.i.ready) | (log.i.valid & log.i.ready)),
-            settled.eq(prepared & ~refused & (~to_vectors | read) & (~to_writer | sent) & ~stop),
+            settled.eq(good & (~to_read | read) & (~to_write | sent) & ~stop),
             self.i.ready.eq(settled),
             self.busy.eq(prepared | scatter.busy | log.busy | writer.busy),
         ]
         with m.If(stop | settled | ~self.i.valid):
-            m.d.sync += [prepared.eq(0), to_vectors.eq(1), to_writer.eq(1)]
+            m.d.sync += [prepared.eq(0), to_read.eq(1), to_write.eq(1)]
         with m.Else():
             m.d.sync += prepared.eq(1)
             with m.If(read):
-                m.d.sync += to_vectors.eq(0)
+                m.d.sync += to_read.eq(0)
             with m.If(sent):
-                m.d.sync += to_writer.eq(0)
-
-        self._refuse(m, scatter, log, writer, refused, bad_field)
+                m.d.sync += to_write.eq(0)
+        return refused
 
     def _check(self, m, store, square, transpose, compress, beats, size):
         """Check the instruction: is a field out of range, and does the target lie outside the window?"""

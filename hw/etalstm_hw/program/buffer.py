@@ -76,11 +76,22 @@ class ProgramBuffer(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Counters of instructions say what is in the ring; the ring is the slots from `place` on."""
+        """The ring's slots are used in turn; counters of instructions say what is in them.
+        ::
+
+            │◄─── behind ───►│◄── ready ──►│◄── pending ──►│
+            │    executed    │  come next  │   asked for   │
+                             ▲             ▲
+                             place         fill
+
+        A step moves `place` on, an instruction that arrives moves `fill` on. A step back moves `place` back by
+        `distance`. If this is more than `behind`, the ring is emptied: `place` goes to `fill`. What was pending still
+        arrives, before anything that is asked for later. `dropped` counts these instructions, which are not stored.
+        """
         m = Module()
         m.submodules.ring = ring = memory.Memory(shape=_KEPT_BITS, depth=self._depth, init=[])
         behind, ready = Signal(range(self._depth + 1)), Signal(range(self._depth + 1))
-        pending, dropped = Signal(range(self._depth + 1)), Signal(range(self._depth + 1))  # asked for
+        pending, dropped = Signal(range(self._depth + 1)), Signal(range(self._depth + 1))
         place, fill = Signal(range(self._depth)), Signal(range(self._depth))
         word, error, whole = self._assemble(m)
         number = Signal(CHECK_BITS)  # of the instruction that is stored next
