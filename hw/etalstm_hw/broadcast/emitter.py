@@ -75,7 +75,16 @@ class ScalarEmitter(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Walk; pick; read; send."""
+        """Walk; pick; read; send. Each stage has a register with a valid bit; all move together, with `flow`.
+        ::
+
+            walker ─┬────────► picked ────────► read ────► out ─► o
+                    └─ held ─┘   │ address        ▲ swept
+                                 └─► buffer ─► read_data
+
+        `held` is what is left of a group after its first scalar, `picked` a bit of a group, `read` a scalar whose word
+        the buffer shows. While `swept` is set, `read` gets the sums that never began, and `flow` stands still.
+        """
         m = Module()
         m.submodules.walker = walker = GroupWalker(self._sizes)
         connect(m, flipped(self.i), walker.i)

@@ -1,5 +1,7 @@
 """Walks through the groups of a block in the order in which they are sent."""
 
+from typing import Any, NamedTuple
+
 from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -35,6 +37,27 @@ class GroupLayout(data.StructLayout):
                 "void": 1,
             }
         )
+
+
+class _At(NamedTuple):
+    """Signals that say where the walk is in its block.
+
+    Members
+    -------
+    lane, gate, batch : of the group, the first ones where it has several
+    slot : by rows, of the masks
+    gate_row, batch_row : what gate and batch add to the number of the beat
+    outer, index : see :class:`GroupLayout`
+    """
+
+    lane: Any
+    gate: Any
+    batch: Any
+    slot: Any
+    gate_row: Any
+    batch_row: Any
+    outer: Any
+    index: Any
 
 
 class GroupWalker(wiring.Component):
@@ -99,7 +122,7 @@ class GroupWalker(wiring.Component):
         return m
 
     def _walk(self, m, block, last, void, here):
-        """Counters that go from group to group."""
+        """Go from group to group, by batch or by rows; say where a group is and which one is the last."""
         sizes = self._sizes
         lane, gate, batch = Signal(6), Signal(3), Signal(contract.COUNT_BITS)
         slot, gate_row, batch_row = Signal(range(sizes.slots)), Signal.like(here.row), Signal.like(here.row)
@@ -126,34 +149,45 @@ class GroupWalker(wiring.Component):
             self.masks.rows_address.eq(Cat(beat[: (sizes.vector_beats - 1).bit_length()], slot, block.bank)),
             self.masks.batch_address.eq(Cat(row, block.bank)),
         ]
+        at = _At(lane, gate, batch, slot, gate_row, batch_row, outer, index)
         with m.If(self.masks.enable & by_batch):
-            m.d.sync += [lane.eq(Cat(C(0, shift), beat + 1)), index.eq(index + block.gates * sizes.beat_words)]
-            with m.If(lane_ends):
-                m.d.sync += [
-                    lane.eq(block.lane),
-                    index.eq(block.index),
-                    outer.eq(lane_offset(outer + block.row_vectors)),
-                    batch.eq(batch + 1),
-                    batch_row.eq(batch_row + sizes.vector_beats),
-                ]
+            self._go_by_batch(m, block, at, beat, lane_ends)
         with m.Elif(self.masks.enable):
-            m.d.sync += [
-                index.eq(index + sizes.chunk),
-                batch.eq(batch + sizes.chunk),
-                batch_row.eq(batch_row + sizes.chunk * sizes.vector_beats),
-                slot.eq(slot + 1),
-            ]
-            with m.If(batch_ends):
-                m.d.sync += [
-                    index.eq(block.index),
-                    batch.eq(0),
-                    batch_row.eq(0),
-                    outer.eq(lane_offset(outer + block.row_vectors)),
-                    gate.eq(gate + 1),
-                    gate_row.eq(gate_row + block.batch * sizes.vector_beats),
-                ]
-                with m.If(gate_ends):
-                    m.d.sync += [gate.eq(0), gate_row.eq(0), slot.eq(0), lane.eq(lane + 1)]
+            self._go_by_rows(m, block, at, gate_ends, batch_ends)
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += [counter.eq(0) for counter in (gate, batch, slot, gate_row, batch_row)]
             m.d.sync += [lane.eq(self.i.p.lane), outer.eq(self.i.p.outer), index.eq(self.i.p.index)]
+
+    def _go_by_batch(self, m, block, at, beat, lane_ends):
+        """A group is a beat of lanes of one sequence, all gates. Go through the lanes; then take the next sequence."""
+        sizes, shift = self._sizes, (self._sizes.beat_words - 1).bit_length()
+        m.d.sync += [at.lane.eq(Cat(C(0, shift), beat + 1)), at.index.eq(at.index + block.gates * sizes.beat_words)]
+        with m.If(lane_ends):
+            m.d.sync += [
+                at.lane.eq(block.lane),
+                at.index.eq(block.index),
+                at.outer.eq(lane_offset(at.outer + block.row_vectors)),
+                at.batch.eq(at.batch + 1),
+                at.batch_row.eq(at.batch_row + sizes.vector_beats),
+            ]
+
+    def _go_by_rows(self, m, block, at, gate_ends, batch_ends):
+        """A group is a lane and gate of some sequences. Go through these, then take the next gate, then lane."""
+        sizes = self._sizes
+        m.d.sync += [
+            at.index.eq(at.index + sizes.chunk),
+            at.batch.eq(at.batch + sizes.chunk),
+            at.batch_row.eq(at.batch_row + sizes.chunk * sizes.vector_beats),
+            at.slot.eq(at.slot + 1),
+        ]
+        with m.If(batch_ends):
+            m.d.sync += [
+                at.index.eq(block.index),
+                at.batch.eq(0),
+                at.batch_row.eq(0),
+                at.outer.eq(lane_offset(at.outer + block.row_vectors)),
+                at.gate.eq(at.gate + 1),
+                at.gate_row.eq(at.gate_row + block.batch * sizes.vector_beats),
+            ]
+            with m.If(gate_ends):
+                m.d.sync += [at.gate.eq(0), at.gate_row.eq(0), at.slot.eq(0), at.lane.eq(at.lane + 1)]

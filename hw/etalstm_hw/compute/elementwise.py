@@ -191,14 +191,15 @@ class VectorEngine(wiring.Component):
         ]
         arrival = Arrival(len(self.results.addr), self.groups)
         may_read, has_read = Signal(), Signal()
+        in_flight = Signal()
         scratch = (self._read_one_by_one, self._read_at_once)[self.scratch_reads - 1]
         reads = (loop.o.valid & may_read, ~is_function(element.op))
         m.d.comb += has_read.eq(scratch(m, element, *reads) & self._read_parameters(m, element, *reads))
         self._read(m, element, select)
         group_issue, group = self._activate(m, element, self.issue & activation, arrival)
-        in_flight, *arriving = self._arrive(
-            m, element, activation, select, group_issue, group, arrival, loop.o, may_read, has_read
-        )
+        arithmetic = element.op.matches(VectorOp.ADD, VectorOp.SUBTRACT, VectorOp.ADD_POSITIVE) | select
+        self._schedule(m, element, activation, arithmetic, loop.o, has_read, in_flight, may_read)
+        arriving = self._travel(m, element, arithmetic, group_issue, group, in_flight)
         self._write(m, arriving, element)
         m.d.comb += self.busy.eq(self.i.valid | loop.o.valid | in_flight)
         return m
@@ -309,17 +310,16 @@ class VectorEngine(wiring.Component):
         self._vector_waits = read
         return running, following
 
-    def _arrive(self, m, element, activation, select, group_issue, group, arrival, elements, may_read, has_read):
-        """Let each result set out so that it arrives on time; hold an element that would overtake another."""
+    def _schedule(self, m, element, activation, arithmetic, elements, has_read, in_flight, may_read):
+        """Issue an element unless it would overtake a result, the units that it needs are taken, or the engine is held.
+
+        `horizon` counts the cycles until the last write that is under way, `pause` those until the activation units
+        can take a vector.
+        """
         product, total = self.multiply_latency + 1, self.add_latency + 1
-        unit = self.activation_latency
-        first, last = unit + 2, unit + 1 + self.groups
-        longest = max(product, total, last)
-        in_flight = Signal()
-        horizon = Signal(range(longest + 1))  # cycles until the last write that is on its way
-        pause = Signal(range(self.groups + 1))  # cycles until the activation units can take a vector
-        sums = (VectorOp.ADD, VectorOp.SUBTRACT, VectorOp.ADD_POSITIVE)
-        arithmetic = element.op.matches(*sums) | select
+        first, last = self.activation_latency + 2, self.activation_latency + 1 + self.groups
+        horizon = Signal(range(max(product, total, last) + 1))
+        pause = Signal(range(self.groups + 1))
         earliest, latest = Signal.like(horizon), Signal.like(horizon)
         ready, kept_from_pes = Signal(), Signal()
         m.d.comb += [
@@ -337,7 +337,13 @@ class VectorEngine(wiring.Component):
             with m.If(activation):
                 m.d.sync += pause.eq(self.groups - 1)
 
-        setting_out = Signal(arrival)
+    def _travel(self, m, element, arithmetic, group_issue, group, in_flight):
+        """Let each result set out so many stages before the end that it arrives on time; give what arrives.
+
+        Products and sums set out when they are issued, groups of lanes when they enter the activation units.
+        """
+        product, total, unit = self.multiply_latency + 1, self.add_latency + 1, self.activation_latency
+        setting_out = Signal(group.shape())
         m.d.comb += [
             setting_out.output.eq(Mux(arithmetic, Output.SUM, Output.PRODUCT)),
             setting_out.address.eq(element.d),
@@ -345,6 +351,7 @@ class VectorEngine(wiring.Component):
         ]
         starts = {total: self.issue_pe & arithmetic, product: self.issue_pe & ~arithmetic}
         valid = Signal(max(product, total, unit))
+        arrival = group.shape()
         stages = [Signal(arrival, name=f"arrival_{n}", reset_less=True) for n in range(len(valid))]
         for n, stage in enumerate(stages):
             older = stages[n + 1] if n + 1 < len(stages) else arrival.const({})
@@ -355,7 +362,7 @@ class VectorEngine(wiring.Component):
                 with m.If(group_issue):
                     m.d.sync += [stage.eq(group), valid[n].eq(1)]
         m.d.comb += in_flight.eq(valid.any() | self._vector_waits | group_issue)
-        return in_flight, valid[0], stages[0]
+        return valid[0], stages[0]
 
     def _write(self, m, arriving, element):
         """Write what arrives, in the lanes that it is for, or else what comes from outside."""
