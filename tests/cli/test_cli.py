@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -198,3 +199,25 @@ def test_report_resources_puts_machines_beside_each_other(monkeypatch, capsys):
     assert "26,076 (2.0%)" in lut and "52,152 (4.0%)" in lut
     assert run(["hw", "resources", "--preset", "test,bench", "--json"]) == 0
     assert [json.loads(line)["preset"] for line in capsys.readouterr().out.splitlines()] == ["test", "bench"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_command_and_the_processes_that_help_it(number):
+    command = "from etalstm.cli.main import main; main()"
+    words = ["research", "profile", "latency", "--preset", "vcu128", "--from", "1000", "--to", "1400", "--steps", "200"]
+    process = subprocess.Popen([sys.executable, "-c", command, *words], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and len(children_of(process.pid)) < 2:  # one tracks resources
+        time.sleep(0.05)
+    helpers = children_of(process.pid)
+    assert len(helpers) >= 2
+    os.kill(process.pid, number)
+    error = process.communicate(timeout=60)[1]
+    assert (process.returncode, error) == (128 + number, "")
+    while time.monotonic() < deadline and any(pathlib.Path(f"/proc/{helper}").exists() for helper in helpers):
+        time.sleep(0.05)
+    assert not [helper for helper in helpers if pathlib.Path(f"/proc/{helper}").exists()]
+
+
+def children_of(process):
+    return pathlib.Path(f"/proc/{process}/task/{process}/children").read_text().split()

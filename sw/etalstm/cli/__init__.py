@@ -7,6 +7,8 @@ name; its module is imported when it runs. ``options`` declares what several com
 
 from dataclasses import dataclass
 
+SIGNAL_EXIT = 128  # and the signal's number: what shells say of a process that a signal has ended
+
 
 @dataclass(frozen=True)
 class Group:

@@ -5,14 +5,17 @@ before that line.
 """
 
 import importlib.metadata
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
-from etalstm.cli import TREE
+from etalstm.cli import SIGNAL_EXIT, TREE
 from etalstm.cli.catalogue import PROGRAM, unknown_option
 from etalstm.cli.parser import ANY_WIDTH, CommandGroup, load_group, show_help_unless_invoked
 from etalstm.cli.renamed import NEW_NAMES, renamed
@@ -22,7 +25,12 @@ from etalstm.host.mpi.world import World
 
 USAGE_ERROR = typer.BadParameter.__base__  # of the parser inside typer, whose module differs between its versions
 BAD_INPUT, INTERRUPTED = 2, 130
+ENDING = (signal.SIGTERM, signal.SIGHUP)
 DEBUG = "--debug"
+
+
+class Ended(BaseException):
+    """A signal wants the process to end; ``args`` has its number."""
 
 
 def application() -> CommandGroup:
@@ -58,7 +66,8 @@ def _run(arguments: Sequence[str]) -> int:
         print(f"{PROGRAM} {old} is {PROGRAM} {NEW_NAMES[old]} now", file=sys.stderr, flush=True)
     arguments = [*first, *words]
     try:
-        return application()(arguments, prog_name=PROGRAM, standalone_mode=False) or 0
+        with _ending_in_order():
+            return application()(arguments, prog_name=PROGRAM, standalone_mode=False) or 0
     except USAGE_ERROR as error:
         return _fail(_explained(error, arguments))
     except (EtaLstmError, ValueError, OSError) as error:
@@ -67,8 +76,31 @@ def _run(arguments: Sequence[str]) -> int:
         return _fail(str(error), getattr(error, "log", ""))
     except MemoryError as error:
         return _fail(f"this computer's memory is too small{f': {error}' if str(error) else ''}")
+    except Ended as ended:
+        return SIGNAL_EXIT + ended.args[0]
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Context in which SIGTERM and SIGHUP raise :class:`Ended`, so that a command leaves no processes and files.
+
+    A signal that the process ignores stays ignored. Python delivers signals to the main thread only.
+    """
+    previous = {}
+    if threading.current_thread() is threading.main_thread():
+        heeded = [number for number in ENDING if signal.getsignal(number) == signal.SIG_DFL]
+        previous = {number: signal.signal(number, _end) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, _) -> None:
+    raise Ended(number)
 
 
 def _main(

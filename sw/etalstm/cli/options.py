@@ -25,7 +25,6 @@ REFRESH_HELP = (
 )
 WEIGHT_FORMAT_HELP = "How the passes read weights: float32 or bf16 (half the memory); updates work on float32"
 SHARED_TOKENS_HELP = "Compute what equal tokens add to the first layer's gate sums once, for so many a batch; or off"
-SIGNAL_EXIT = 128  # and the signal's number: what shells say of a process that a signal has ended
 SLICES_HELP = "Slices of the batch, whose gradients are added as a tree: part of a run, the bits depend on it"
 
 InputSize = Annotated[int, Option("--input", help="Inputs")]

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from typer import Context
 
+from etalstm.cli import SIGNAL_EXIT
 from etalstm.cli.devices import ARCHITECTURE_HELP, DEVICES_HELP, open_on_ranks
 from etalstm.cli.options import (
     CELL_HELP,
@@ -16,7 +17,6 @@ from etalstm.cli.options import (
     PRESET_HELP,
     REFRESH_HELP,
     SHARED_TOKENS_HELP,
-    SIGNAL_EXIT,
     SLICES_HELP,
     WEIGHT_FORMAT_HELP,
     given,

@@ -2,10 +2,11 @@
 
 import os
 import platform
+import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 
 
@@ -26,9 +27,31 @@ def processor_name() -> str:
     return ", ".join(model) or platform.machine()
 
 
-def worker_processes(
-    count: int, start: Callable[..., None] | None = None, arguments: tuple = ()
-) -> ProcessPoolExecutor:
+class Workers(ProcessPoolExecutor):
+    """A pool of processes that ends at once where its context is left by an interrupt: no result is wanted then."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self._others = {child.pid for child in active_children()}
+
+    def __exit__(self, kind, error, trace):
+        if kind is None or issubclass(kind, Exception):
+            return super().__exit__(kind, error, trace)
+        hook, threading.excepthook = threading.excepthook, _say_nothing
+        try:
+            for child in active_children():
+                if child.pid not in self._others:
+                    child.terminate()
+            return super().__exit__(kind, error, trace)
+        finally:
+            threading.excepthook = hook
+
+
+def _say_nothing(_) -> None:
+    """Take the place of ``threading.excepthook``: up to Python 3.11 a pool's thread fails at a cancelled result."""
+
+
+def worker_processes(count: int, start: Callable[..., None] | None = None, arguments: tuple = ()) -> Workers:
     """Give a pool of processes, which are started anew and not forked.
 
     A fork copies one thread of a process and the locks that all of its threads hold. A child that needs such a lock
@@ -41,4 +64,4 @@ def worker_processes(
     start : callable, optional
         Called with `arguments` in each process first. It must have a name in a module.
     """
-    return ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=start, initargs=arguments)
+    return Workers(count, mp_context=get_context("spawn"), initializer=start, initargs=arguments)

@@ -13,9 +13,10 @@ from typing import Annotated
 from rich.table import Table
 from typer import Context
 
+from etalstm.cli import SIGNAL_EXIT
 from etalstm.cli.devices import DEVICES_HELP
 from etalstm.cli.extras import with_extra
-from etalstm.cli.options import CELL_HELP, PRESET_HELP, SIGNAL_EXIT, given, option, refuse
+from etalstm.cli.options import CELL_HELP, PRESET_HELP, given, option, refuse
 from etalstm.cli.research.profile import cycles_of
 from etalstm.cli.tables import print_table
 from etalstm.device import GOLDEN, open_device

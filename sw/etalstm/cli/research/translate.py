@@ -11,12 +11,12 @@ from typing import Annotated
 
 from typer import Argument, Context, Option
 
+from etalstm.cli import SIGNAL_EXIT
 from etalstm.cli.devices import DEVICES_HELP
 from etalstm.cli.extras import with_extra
 from etalstm.cli.options import (
     INPUT_THRESHOLD_HELP,
     PRESET_HELP,
-    SIGNAL_EXIT,
     given,
     number_or_off,
     option,
