@@ -1,11 +1,13 @@
 """Options that a run would not use are refused by name; defaults, and what a resumed run has, never are."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from etalstm.cli.main import run
-from etalstm.cli.unused import CONDITIONS
-from etalstm.train.settings import Settings
+from etalstm.train.declared import declared
+from etalstm.train.settings import PANELS, Settings
 
 SMALL = ["--hidden", "4", "--batch", "4", "--iterations", "1", "--evaluation-batches", "1"]
 TEXTS = "text,label\n" + "".join(f"good w{n % 3},p\nbad w{n % 3},n\n" for n in range(20))
@@ -76,7 +78,9 @@ def test_a_file_of_settings_counts_where_it_is_not_the_default(train, tmp_path):
     assert code == 2 and "--beta1 is not used with --optimizer sgd" in said
     (tmp_path / "c.toml").write_text('schedule = "plateau"\ndataset = "digits"\n')
     code, said = train("--config", "c.toml", "--overwrite")
-    assert code == 2 and "c.toml, with the options on top: decay must be below 1 with the schedule plateau" in said
+    assert (
+        code == 2 and "c.toml, line 1, with the options on top: decay must be below 1 with the schedule plateau" in said
+    )
 
 
 def test_a_run_goes_on_with_settings_that_it_no_longer_uses(train):
@@ -86,6 +90,34 @@ def test_a_run_goes_on_with_settings_that_it_no_longer_uses(train):
     assert code == 2 and "--decay is not used with --schedule cosine" in said
 
 
-def test_conditions_name_settings():
-    fields = set(Settings.__dataclass_fields__)
-    assert all(fields.issuperset(unused.names) for unused in CONDITIONS)
+def test_every_setting_is_declared_and_stands_in_a_group_of_the_help():
+    settings = declared(Settings)
+    assert [*settings] == [field.name for field in dataclasses.fields(Settings)]
+    assert {one.setting.panel for one in settings.values()} == set(PANELS)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("# mine\n\nhidden = 4\nhiden = 5\n", "c.toml, line 4: hiden is unknown here; is it hidden?"),
+        ("hidden = 4\nzzz = 5\n", "c.toml, line 2: zzz is unknown here\n"),
+        ("epochs = 1\n'hidden' = 'many'\n", "c.toml, line 2: hidden: Input should be a valid integer, got 'many'"),
+        ("epochs = 1\nhidden = 0\n", "c.toml, line 2, with the options on top: hidden must be above 0, got 0"),
+        ("epochs = 1\nms2 = 0.5\nms2_steps = 3\n", "c.toml, line 3, with the options on top: ms2_steps stands in"),
+        ('task = "classify"\ndataset = "digits"\n', "c.toml, line 1, with the options on top: task classify is for"),
+        ("hidden = 4\nhidden = 5\n", "c.toml: not TOML: Cannot overwrite a value (at line 2, column 11)"),
+    ],
+)
+def test_a_wrong_key_of_a_file_is_named_with_its_line(train, tmp_path, text, message):
+    (tmp_path / "c.toml").write_text(text)
+    code, said = train("--config", "c.toml")
+    assert code == 2 and message in said and said.count("\n") == 1, said
+
+
+def test_a_runs_own_settings_are_read_with_lines_too(train, tmp_path):
+    assert train(*SOURCES["digits"], *SMALL)[0] == 0
+    settings = tmp_path / "run" / "settings.toml"
+    settings.write_text(settings.read_text().replace("hidden = 4", "hidden = 4\nhiddn = 4"))
+    code, said = train("--resume", "--iterations", "2")
+    line = settings.read_text().splitlines().index("hiddn = 4") + 1
+    assert code == 2 and f"settings.toml, line {line}: hiddn is unknown here; is it hidden?" in said

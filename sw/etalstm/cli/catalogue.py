@@ -9,6 +9,7 @@ from pathlib import Path
 from etalstm.cli import TREE, Group
 
 PROGRAM = "eta-lstm"
+HERE = "etalstm.cli"
 SHARING = ("options", "using")  # modules whose options others use by name
 MOST_NAMED = 3  # commands that have an option
 
@@ -24,13 +25,13 @@ def summary(name: str, entry: str | Group) -> str:
 
 def function_of(module: str, name: str) -> ast.FunctionDef:
     """Give the source of a command's function."""
-    return next(node for node in _source(module) if isinstance(node, ast.FunctionDef) and node.name == name)
+    return next(node for node in _source(f"{HERE}.{module}") if isinstance(node, ast.FunctionDef) and node.name == name)
 
 
 @cache
 def _source(module: str) -> list[ast.stmt]:
-    source = Path(__file__).parent.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
-    return ast.parse(source).body
+    path = Path(__file__).parents[HERE.count(".")].joinpath(*module.split(".")[1:]).with_suffix(".py")
+    return ast.parse(path.read_text(encoding="utf-8")).body
 
 
 def unknown_command(name: str, path: str, group: Group) -> str:
@@ -69,8 +70,10 @@ def _commands(group: Group, path: str) -> Iterator[tuple[str, tuple[str, str]]]:
 def _options(module: str, name: str) -> set[str]:
     """Read the options of a command from its source: those that it names, else those that its parameters give."""
     declared = {node.targets[0].id: node.value for node in _declarations(module)}
-    found = set()
-    for parameter in function_of(module, name).args.args:
+    function, found = function_of(module, name), set()
+    for decorator in function.decorator_list:  # with_settings(Settings, ...)
+        found |= _settings(module, decorator.args[0].id)
+    for parameter in function.args.args:
         annotation = parameter.annotation
         if isinstance(annotation, ast.Name):
             annotation = declared.get(annotation.id, annotation)
@@ -80,9 +83,24 @@ def _options(module: str, name: str) -> set[str]:
     return found
 
 
+def _settings(module: str, kind: str) -> set[str]:
+    """Read the options that a dataclass of settings declares."""
+    imports = (node for node in _source(f"{HERE}.{module}") if isinstance(node, ast.ImportFrom))
+    place = next(node.module for node in imports if kind in [alias.name for alias in node.names])
+    body = next(node.body for node in _source(place) if isinstance(node, ast.ClassDef) and node.name == kind)
+    found = set()
+    for field in (node for node in body if isinstance(node, ast.AnnAssign)):
+        keywords = {node.arg: node.value for node in ast.walk(field.annotation) if isinstance(node, ast.keyword)}
+        named = keywords.get("option")
+        found.add(named.value if isinstance(named, ast.Constant) else f"--{field.target.id.replace('_', '-')}")
+    return found
+
+
 def _declarations(module: str) -> Iterator[ast.Assign]:
     """Give the options that a module may use by name: its own, and those of the modules that share theirs."""
     for source in (*SHARING, module):
         yield from (
-            node for node in _source(source) if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+            node
+            for node in _source(f"{HERE}.{source}")
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
         )

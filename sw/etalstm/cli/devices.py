@@ -9,10 +9,8 @@ from etalstm.device.ranks.team import find_team
 from etalstm.device.ranks.worker import LOCAL_RANK
 from etalstm.device.transports import is_simulation
 from etalstm.errors import DeviceError
-from etalstm.network.architecture import ARCHITECTURES
 
 DEVICES_HELP = ", ".join(DEVICES)
-ARCHITECTURE_HELP = f"How the machine runs: {', '.join(ARCHITECTURES)}"
 
 
 def open_named(name: str, preset: str, **simulation) -> Device:

@@ -9,11 +9,9 @@ from typing import Annotated
 
 from typer import Context, Option
 
-from etalstm.cli.devices import ARCHITECTURE_HELP
 from etalstm.cli.modelled import measure_all
 from etalstm.cli.options import (
     SIZES,
-    SLICES_HELP,
     Batch,
     CellName,
     InputSizeOrUnits,
@@ -24,7 +22,6 @@ from etalstm.cli.options import (
     Units,
     WeightFormat,
     refuse,
-    slices_or_auto,
     tokens_or_off,
 )
 from etalstm.host.processors import count_processors
@@ -36,6 +33,7 @@ from etalstm.network.benchmarks import STORAGE, named
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.slices import AUTO
+from etalstm.network.texts import ARCHITECTURE_HELP, SLICES_HELP, slices_or_auto
 from etalstm.network.weight_format import FLOAT32, check_weight_format
 from etalstm.train.measured import measure_run
 from etalstm_hw.config import preset as named_preset

@@ -9,15 +9,15 @@ from typing import Annotated
 import numpy as np
 from typer import Option
 
-from etalstm.cli.devices import ARCHITECTURE_HELP
 from etalstm.cli.modelled import operands_of, plan_named
-from etalstm.cli.options import SLICES_HELP, Batch, InputSizeOrUnits, Layers, PresetName, Steps, Units, slices_or_auto
+from etalstm.cli.options import Batch, InputSizeOrUnits, Layers, PresetName, Steps, Units
 from etalstm.host.durable import write_whole
 from etalstm.model.timeline import follow_program
 from etalstm.network.architecture import SWING
 from etalstm.network.architecture import architecture as named_architecture
 from etalstm.network.benchmarks import STORAGE
 from etalstm.network.shape import NetworkShape, check_size
+from etalstm.network.texts import ARCHITECTURE_HELP, SLICES_HELP, slices_or_auto
 from etalstm_hw.config import Config
 from etalstm_hw.config import preset as named_preset
 from etalstm_hw.contract import Engine, Memory, Opcode, Traffic, VectorOp

@@ -7,25 +7,20 @@ from typing import Annotated
 from typer import Context, Option
 
 from etalstm.network.architecture import SWING, Architecture
-from etalstm.network.cells.named import CELLS
 from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.shared_tokens import OFF, check_shared_tokens
 from etalstm.network.slices import AUTO
-from etalstm_hw.config import PRESETS
+from etalstm.network.texts import (
+    CELL_HELP,
+    INPUT_THRESHOLD_HELP,
+    PRESET_HELP,
+    REFRESH_HELP,
+    SHARED_TOKENS_HELP,
+    WEIGHT_FORMAT_HELP,
+    tokens_or_auto,
+)
 
-PRESET_HELP = f"Configuration of the accelerator: {', '.join(PRESETS)}; or a TOML file with a base and what differs"
-CELL_HELP = f"Cell of all layers: {' or '.join(CELLS)}"
 SIZES = ("inputs", "hidden", "layers", "cell", "batch", "steps")  # parameters of a command that takes a network
-INPUT_THRESHOLD_HELP = (
-    "Send an element of x or h only where it moved by so much: one number, or by layer 0.1,0.2, for x and h 0.1/0.2,0.1"
-)
-REFRESH_HELP = (
-    "Steps from one at which everything is sent to the next; 0: only the first is "
-    "[default: 0 with an input threshold, else 1]"
-)
-WEIGHT_FORMAT_HELP = "How the passes read weights: float32 or bf16 (half the memory); updates work on float32"
-SHARED_TOKENS_HELP = "Compute what equal tokens add to the first layer's gate sums once, for so many a batch; or off"
-SLICES_HELP = "Slices of the batch, whose gradients are added as a tree: part of a run, the bits depend on it"
 
 InputSize = Annotated[int, Option("--input", help="Inputs")]
 InputSizeOrUnits = Annotated[int | None, Option("--input", help="Inputs [default: as many as units]")]
@@ -79,16 +74,6 @@ def given(context: Context) -> dict:
     return {name: value for name, value in context.params.items() if context.get_parameter_source(name).name in written}
 
 
-def number_or_off(name: str, text: str) -> float | None:
-    """Read an option that is a number, or ``off``; :class:`etalstm.train.settings.Settings` looks at the number."""
-    if text == "off":
-        return None
-    try:
-        return float(text)
-    except ValueError as error:
-        raise ValueError(f"{name} must be a number, or off, got {text!r}") from error
-
-
 def tokens_or_off(text: str) -> int | None:
     """Read a number of shared tokens, or ``off``: None; whoever takes the number checks its range."""
     found = tokens_or_auto(text)
@@ -97,29 +82,9 @@ def tokens_or_off(text: str) -> int | None:
     return None if found == OFF else found
 
 
-def tokens_or_auto(text: str) -> int | str:
-    """Read a number of shared tokens, ``auto`` or ``off``; whoever takes the number checks its range."""
-    if text in (OFF, AUTO):
-        return text
-    try:
-        return int(text)
-    except ValueError as error:
-        raise ValueError(f"shared_tokens must be a positive integer, {AUTO} or {OFF}, got {text!r}") from error
-
-
 def shared_by(text: str, inputs: DeltaInputs, architecture: Architecture = SWING) -> int | None:
     """Read ``--shared-tokens`` where there are no data to count tokens of; raises as :func:`check_shared_tokens`."""
     return check_shared_tokens(tokens_or_off(text), inputs, architecture)
-
-
-def slices_or_auto(text: str) -> int | str:
-    """Read a number of slices, or ``auto``; whoever takes the number checks it against the batch."""
-    if text == AUTO:
-        return AUTO
-    try:
-        return int(text)
-    except ValueError as error:
-        raise ValueError(f"slices must be an integer, or {AUTO}, got {text!r}") from error
 
 
 def parse_densities(text: str) -> list[float]:

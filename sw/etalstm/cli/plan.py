@@ -10,7 +10,6 @@ from typer import Context, Option
 
 from etalstm.cli.options import (
     SIZES,
-    SLICES_HELP,
     Batch,
     CellName,
     InputSize,
@@ -27,7 +26,6 @@ from etalstm.cli.options import (
     WeightFormat,
     refuse,
     shared_by,
-    slices_or_auto,
 )
 from etalstm.cli.plan_benchmarks import plan_benchmarks
 from etalstm.cli.planner import Planner, runner_up
@@ -38,6 +36,7 @@ from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.slices import AUTO
 from etalstm.network.storage import POLICIES
+from etalstm.network.texts import SLICES_HELP, slices_or_auto
 from etalstm.network.weight_format import FLOAT32, check_weight_format
 from etalstm.plan.memory.placement import Placement
 from etalstm.plan.plan import Plan

@@ -7,7 +7,6 @@ import typer
 from typer import Option
 
 from etalstm.cli.options import (
-    SLICES_HELP,
     Batch,
     CellName,
     InputSize,
@@ -23,12 +22,12 @@ from etalstm.cli.options import (
     Units,
     WeightFormat,
     shared_by,
-    slices_or_auto,
 )
 from etalstm.cli.planner import Planner
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.shape import NetworkShape, check_size
+from etalstm.network.texts import SLICES_HELP, slices_or_auto
 from etalstm.network.weight_format import FLOAT32, check_weight_format
 from etalstm.plan.plan import Plan
 from etalstm_hw.config import preset as named_preset

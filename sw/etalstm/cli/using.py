@@ -11,12 +11,12 @@ import numpy as np
 from typer import Argument, Option
 
 from etalstm.cli.devices import DEVICES_HELP, open_named
-from etalstm.cli.options import PRESET_HELP
 from etalstm.data import SPLITS, DataSet, open_data
 from etalstm.data.arrays import ARRAYS, read_inputs
 from etalstm.data.files import read_text
 from etalstm.data.tables import DELIMITERS
 from etalstm.errors import DataError
+from etalstm.network.texts import PRESET_HELP
 from etalstm.train import TrainedModel, load
 from etalstm.train.export import FORMATS
 from etalstm.train.folder import RunFolder

@@ -6,6 +6,7 @@ from typing import Any, TypeVar, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from etalstm.errors import EtaLstmError
+from etalstm.host.toml import TomlFile
 
 Checked = TypeVar("Checked")
 
@@ -39,11 +40,15 @@ def check(kind: type[Checked], value: Any, source: object, error: type[EtaLstmEr
         raise error(f"{source}: {place or 'all of it'}: {first['msg']}, got {got[:80]}") from found
 
 
-def check_fields(kind: type, table: Any, source: object, error: type[EtaLstmError]) -> dict:
-    """Give a table of some fields of a dataclass, each checked as :func:`check` does; lists stand for tuples."""
-    check(dict[str, Any], table, source, error)
+def check_fields(kind: type, table: Any, origin: object, error: type[EtaLstmError]) -> dict:
+    """Give a table of some fields of a dataclass, each checked as :func:`check` does; lists stand for tuples.
+
+    Where the origin is a :class:`etalstm.host.toml.TomlFile`, messages name the line of a field.
+    """
+    check(dict[str, Any], table, origin, error)
     kinds, checked = get_type_hints(kind), {}
     for name, value in table.items():
+        source = origin.place(name) if isinstance(origin, TomlFile) else origin
         if name not in kinds:
             near = "".join(f"; is it {other}?" for other in get_close_matches(name, kinds, 1))
             raise error(f"{source}: {name} is unknown here{near}")

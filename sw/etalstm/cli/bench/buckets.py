@@ -10,7 +10,6 @@ import numpy as np
 from typer import Option
 
 from etalstm.cli.devices import open_named
-from etalstm.cli.options import PRESET_HELP
 from etalstm.data import DataSet
 from etalstm.data.buckets import NONE, read_buckets
 from etalstm.data.dataset import padding
@@ -18,6 +17,7 @@ from etalstm.data.lengths import READERS, sources, spread, static_buckets
 from etalstm.device import Device, TrainingShape
 from etalstm.network.shape import NetworkShape, check_size, initial_parameters
 from etalstm.network.slices import AUTO
+from etalstm.network.texts import PRESET_HELP
 
 
 class IterationCycles:

@@ -8,11 +8,12 @@ import numpy as np
 from typer import Option
 
 from etalstm.cli.devices import open_named
-from etalstm.cli.options import PRESET_HELP, parse_densities
+from etalstm.cli.options import parse_densities
 from etalstm.device import TrainingShape
 from etalstm.device.machine.side_programs import SidePrograms
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import KINDS, Storage
+from etalstm.network.texts import PRESET_HELP
 from etalstm_hw.contract import PARAMETER_THRESHOLDS
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from typer import Option
 
 from etalstm.cli.modelled import measure_all
-from etalstm.cli.options import PRESET_HELP
 from etalstm.data import DataSet
 from etalstm.data.buckets import NONE, read_buckets
 from etalstm.data.dataset import padding
@@ -21,6 +20,7 @@ from etalstm.model.across import Across, remembering
 from etalstm.model.boards import Links
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.slices import AUTO
+from etalstm.network.texts import PRESET_HELP
 from etalstm_hw.config import Config
 from etalstm_hw.config import preset as named_preset
 

@@ -10,24 +10,14 @@ import numpy as np
 from typer import Context, Option
 
 from etalstm.cli.bench.iteration_trained import trained_iteration
-from etalstm.cli.devices import ARCHITECTURE_HELP, open_named
+from etalstm.cli.devices import open_named
 from etalstm.cli.options import (
-    CELL_HELP,
-    INPUT_THRESHOLD_HELP,
-    PRESET_HELP,
-    REFRESH_HELP,
-    SHARED_TOKENS_HELP,
     SIZES,
-    SLICES_HELP,
-    WEIGHT_FORMAT_HELP,
     Trace,
     TraceFirst,
     TraceLast,
     given,
-    number_or_off,
     refuse,
-    slices_or_auto,
-    tokens_or_auto,
     tokens_or_off,
     trace_options,
 )
@@ -40,6 +30,19 @@ from etalstm.network.shape import NetworkShape, initial_parameters, operations
 from etalstm.network.shared_tokens import OFF
 from etalstm.network.slices import AUTO
 from etalstm.network.storage import Usage, read_thresholds
+from etalstm.network.texts import (
+    ARCHITECTURE_HELP,
+    CELL_HELP,
+    INPUT_THRESHOLD_HELP,
+    PRESET_HELP,
+    REFRESH_HELP,
+    SHARED_TOKENS_HELP,
+    SLICES_HELP,
+    WEIGHT_FORMAT_HELP,
+    number_or_off,
+    slices_or_auto,
+    tokens_or_auto,
+)
 from etalstm.network.weight_format import FLOAT32
 from etalstm.research.contenders import EVERY_CASE, OTHERS, read_contenders
 

@@ -8,7 +8,6 @@ from typing import Annotated
 from typer import Option
 
 from etalstm.cli.modelled import measure_all
-from etalstm.cli.options import PRESET_HELP, WEIGHT_FORMAT_HELP
 from etalstm.host.drawing import check_can_draw
 from etalstm.host.durable import write_whole
 from etalstm.host.processors import count_processors
@@ -16,6 +15,7 @@ from etalstm.model.across import Across, remembering
 from etalstm.model.boards import Links
 from etalstm.network.benchmarks import named
 from etalstm.network.shape import check_size
+from etalstm.network.texts import PRESET_HELP, WEIGHT_FORMAT_HELP
 from etalstm.network.weight_format import FLOAT32, check_weight_format
 from etalstm.research.paper.figures import draw_boards
 from etalstm_hw.config import preset as named_preset

@@ -7,12 +7,13 @@ import numpy as np
 from typer import Option
 
 from etalstm.cli.devices import open_named
-from etalstm.cli.options import PRESET_HELP, parse_densities
+from etalstm.cli.options import parse_densities
 from etalstm.device import TrainingShape
 from etalstm.device.machine.side_programs import SidePrograms
 from etalstm.formats.codec import encode, index_words, stream_words
 from etalstm.network.shape import GATES, NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
+from etalstm.network.texts import PRESET_HELP
 from etalstm.plan.program.walk import walk
 from etalstm_hw.contract import STREAM_INDEX, Opcode
 

@@ -8,12 +8,13 @@ import typer
 from typer import Option
 
 from etalstm.cli.devices import open_named
-from etalstm.cli.options import PRESET_HELP, Trace, TraceFirst, TraceLast, trace_options
+from etalstm.cli.options import Trace, TraceFirst, TraceLast, trace_options
 from etalstm.device.selftest.finding import Finding, Outcome
 from etalstm.device.selftest.selftest import MEMORY_BYTES
 from etalstm.device.selftest.selftest import selftest as run_selftest
 from etalstm.device.transports import is_hardware, is_simulation
 from etalstm.errors import DeviceError
+from etalstm.network.texts import PRESET_HELP
 
 
 def selftest(

@@ -16,13 +16,14 @@ from typer import Context
 from etalstm.cli import SIGNAL_EXIT
 from etalstm.cli.devices import DEVICES_HELP
 from etalstm.cli.extras import with_extra
-from etalstm.cli.options import CELL_HELP, PRESET_HELP, given, option, refuse
+from etalstm.cli.options import given, option, refuse
 from etalstm.cli.research.profile import cycles_of
 from etalstm.cli.tables import print_table
 from etalstm.device import GOLDEN, open_device
 from etalstm.errors import PlanError, RunError
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.shape import NetworkShape
+from etalstm.network.texts import CELL_HELP, PRESET_HELP
 from etalstm.research.profile.profile import HIDDEN, INPUT, Profile, load
 from etalstm.train.folder import RunFolder
 from etalstm.train.metrics import read_log

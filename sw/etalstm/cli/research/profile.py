@@ -13,13 +13,14 @@ from typer import Argument, Context, Option
 from etalstm.cli.extras import with_extra
 from etalstm.cli.model_check import Configuration, compare
 from etalstm.cli.modelled import measure
-from etalstm.cli.options import CELL_HELP, PRESET_HELP, refuse
+from etalstm.cli.options import refuse
 from etalstm.cli.tables import print_table
 from etalstm.errors import PlanError, RunError
 from etalstm.host.processors import count_processors, worker_processes
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.storage import DENSE, Storage
+from etalstm.network.texts import CELL_HELP, PRESET_HELP
 from etalstm.research.profile.figure import draw_profiles
 from etalstm.research.profile.points import check_tolerance, never_pays
 from etalstm.research.profile.profile import DIMENSIONS, HIDDEN, INPUT, Profile, load, model_digest, sizes_between

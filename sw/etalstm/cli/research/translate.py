@@ -14,17 +14,12 @@ from typer import Argument, Context, Option
 from etalstm.cli import SIGNAL_EXIT
 from etalstm.cli.devices import DEVICES_HELP
 from etalstm.cli.extras import with_extra
-from etalstm.cli.options import (
-    INPUT_THRESHOLD_HELP,
-    PRESET_HELP,
-    given,
-    number_or_off,
-    option,
-)
+from etalstm.cli.options import given, option
 from etalstm.cli.using import lines_of
 from etalstm.device import GOLDEN, open_device
 from etalstm.errors import RunError
 from etalstm.network.storage import read_thresholds
+from etalstm.network.texts import INPUT_THRESHOLD_HELP, PRESET_HELP, number_or_off
 from etalstm.train.folder import RunFolder
 
 PACKAGE = "etalstm.research.translate"

@@ -10,21 +10,8 @@ import numpy as np
 import typer
 from typer import Option
 
-from etalstm.cli.devices import ARCHITECTURE_HELP, open_named
-from etalstm.cli.options import (
-    CELL_HELP,
-    INPUT_THRESHOLD_HELP,
-    PRESET_HELP,
-    REFRESH_HELP,
-    SHARED_TOKENS_HELP,
-    SLICES_HELP,
-    WEIGHT_FORMAT_HELP,
-    Trace,
-    TraceFirst,
-    TraceLast,
-    tokens_or_off,
-    trace_options,
-)
+from etalstm.cli.devices import open_named
+from etalstm.cli.options import Trace, TraceFirst, TraceLast, tokens_or_off, trace_options
 from etalstm.device import Device, OffloadDevice, TrainingShape
 from etalstm.device.comparison import Comparison, RandomRun
 from etalstm.device.comparison import compare as run_comparison
@@ -34,6 +21,16 @@ from etalstm.network.cells.lstm import LSTM
 from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.storage import DENSE, Storage, read_thresholds
+from etalstm.network.texts import (
+    ARCHITECTURE_HELP,
+    CELL_HELP,
+    INPUT_THRESHOLD_HELP,
+    PRESET_HELP,
+    REFRESH_HELP,
+    SHARED_TOKENS_HELP,
+    SLICES_HELP,
+    WEIGHT_FORMAT_HELP,
+)
 from etalstm.network.weight_format import FLOAT32
 
 

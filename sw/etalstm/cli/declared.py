@@ -1,0 +1,51 @@
+"""The options of a command that are settings of a run: made from what the settings declare."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+from typer import Context
+
+from etalstm.cli.options import given, option
+from etalstm.train.declared import Declared, declared
+
+
+def with_settings(kind: type, panels: Sequence[str]) -> Callable[[Callable], Callable]:
+    """Give a command options for all settings of a dataclass, behind its own.
+
+    The function takes a ``context``, its own options, and the others as keywords; see :func:`chosen`.
+
+    Parameters
+    ----------
+    kind : type
+    panels : sequence of str
+        Groups of the help, in their order.
+    """
+
+    def decorate(function: Callable) -> Callable:
+        signature = inspect.signature(function)
+        own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+        settings = sorted(declared(kind).values(), key=lambda one: panels.index(one.setting.panel))
+        function.__signature__ = signature.replace(parameters=[*own, *map(_parameter, settings)])
+        return function
+
+    return decorate
+
+
+def chosen(context: Context, kind: type) -> dict:
+    """Give the settings whose options stand on the command line, as their values."""
+    written, settings = given(context), declared(kind)
+    return {name: _value(settings[name], value) for name, value in written.items() if name in settings}
+
+
+def _value(one: Declared, typed):
+    return typed if one.setting.read is None else one.setting.read(one.name, typed)
+
+
+def _parameter(one: Declared) -> inspect.Parameter:
+    setting, kind = one.setting, one.setting.typed or one.kind
+    default = one.default if setting.shown is None else setting.shown
+    if one.is_optional and default is None and setting.typed is not None:
+        kind = kind | None
+    annotation = Annotated[kind, option(setting.help, setting.panel, one.option)]
+    return inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
