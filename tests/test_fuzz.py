@@ -15,7 +15,8 @@ from etalstm.data.reading import Reading
 from etalstm.errors import EtaLstmError
 from etalstm.formats.codec import encode
 from etalstm.formats.sealed_stream import Encoding, StreamHeader, seal, unseal
-from etalstm.train.checkpoint import KEY, digest, read
+from etalstm.train.checkpoint import Checkpoint
+from etalstm.train.sealed import digest
 from tests.fuzzing import FUZZ
 from tests.fuzzing import little_memory as little_memory
 from tests.train.test_checkpoint import example
@@ -41,7 +42,8 @@ def places(value, place=()):
 @FUZZ
 @given(st.data())
 def test_a_forged_description_of_a_checkpoint(tmp_path, data):
-    whole = {"": json.loads(json.dumps(example().description.model_dump(), default=str))}
+    description = {**example().description.model_dump(), "format": Checkpoint.FORMAT}
+    whole = {"": json.loads(json.dumps(description, default=str))}
     *way, last = data.draw(st.sampled_from([place for place in places(whole) if place]))
     forged = copy.deepcopy(whole)
     inner = forged
@@ -52,9 +54,9 @@ def test_a_forged_description_of_a_checkpoint(tmp_path, data):
     if isinstance(description, dict):
         description["sha256"] = digest(description, tensors)
     path = tmp_path / "c.safetensors"
-    path.write_bytes(save(tensors, {KEY: json.dumps(description)}))
+    path.write_bytes(save(tensors, {Checkpoint.KEY: json.dumps(description)}))
     with suppress(EtaLstmError):
-        read(path)
+        Checkpoint.read(path)
 
 
 @FUZZ

@@ -8,18 +8,9 @@ import pytest
 from safetensors.numpy import save, save_file
 
 from etalstm.errors import CheckpointError
-from etalstm.train.checkpoint import (
-    KEY,
-    Checkpoint,
-    Description,
-    Identity,
-    Origin,
-    Position,
-    check_same,
-    digest,
-    read,
-    write,
-)
+from etalstm.train.checkpoint import Checkpoint, Description, Identity, Origin, Position
+from etalstm.train.going_on import check_same
+from etalstm.train.sealed import digest
 
 MODEL = Identity(task="classify", input_size=2, hidden_size=3, layers=1, outputs=4, tokens=0)
 RUN = Origin(dataset="digits", data=7, batch=4, steps=5, slices=2, seed=0, optimizer="sgd")
@@ -36,28 +27,29 @@ def example(seed=0):
 
 @pytest.fixture
 def path(tmp_path):
-    write(tmp_path / "c.safetensors", example())
+    example().write(tmp_path / "c.safetensors")
     return tmp_path / "c.safetensors"
 
 
 def forge(path, change, tensors=None):
     """Write a checkpoint whose digest agrees, with a changed description."""
-    description, tensors = example().description.model_dump(), tensors or example().tensors
+    description = {**example().description.model_dump(), "format": Checkpoint.FORMAT}
+    tensors = tensors or example().tensors
     description = change(description) or description
     if isinstance(description, dict):
         description["sha256"] = digest(description, tensors)
     text = description if isinstance(description, str) else json.dumps(description)
-    path.write_bytes(save(tensors, {KEY: text}))
+    path.write_bytes(save(tensors, {Checkpoint.KEY: text}))
 
 
 def test_what_was_written_is_read(path):
-    back, expected = read(path), example()
+    back, expected = Checkpoint.read(path), example()
     assert back.description == expected.description
     assert all(np.array_equal(back.tensors[name], array) for name, array in expected.tensors.items())
 
 
 def test_equal_states_are_equal_bytes(path, tmp_path):
-    write(tmp_path / "again", example())
+    example().write(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == path.read_bytes()
 
 
@@ -66,7 +58,7 @@ def test_every_truncation_is_refused(path):
     for size in range(len(content)):
         path.write_bytes(content[:size])
         with pytest.raises(CheckpointError, match=r"c\.safetensors"):
-            read(path)
+            Checkpoint.read(path)
 
 
 def test_every_damaged_byte_is_refused(path):
@@ -76,22 +68,22 @@ def test_every_damaged_byte_is_refused(path):
         damaged[position] ^= 0x15
         path.write_bytes(damaged)
         with pytest.raises(CheckpointError, match=r"c\.safetensors"):
-            read(path)
+            Checkpoint.read(path)
 
 
 def test_another_model_is_refused_with_what_differs(path):
     with pytest.raises(CheckpointError, match=r"c\.safetensors: .* hidden_size is 3, here it is 4"):
-        check_same(path, read(path).description.model, MODEL.model_copy(update={"hidden_size": 4}))
+        check_same(path, dict(Checkpoint.read(path).description.model), {**dict(MODEL), "hidden_size": 4})
     with pytest.raises(CheckpointError, match=r"tensor b has shape \(4,\), expected \(5,\)"):
-        read(path).check_shapes(path, {"a": (2, 3), "b": (5,)})
+        Checkpoint.read(path).check_shapes(path, {"a": (2, 3), "b": (5,)})
 
 
 def test_missing_and_foreign_files_are_refused(tmp_path):
     with pytest.raises(CheckpointError, match="no checkpoint"):
-        read(tmp_path / "none")
+        Checkpoint.read(tmp_path / "none")
     save_file({"a": np.zeros(3, np.float32)}, tmp_path / "foreign")
     with pytest.raises(CheckpointError, match="not a checkpoint of this program"):
-        read(tmp_path / "foreign")
+        Checkpoint.read(tmp_path / "foreign")
 
 
 def put(*place, value):
@@ -133,7 +125,7 @@ def put(*place, value):
 def test_a_forged_description_is_refused_by_file_and_field(tmp_path, change, message):
     forge(tmp_path / "forged", change)
     with pytest.raises(CheckpointError, match=f"forged: .*{message}"):
-        read(tmp_path / "forged")
+        Checkpoint.read(tmp_path / "forged")
 
 
 @pytest.mark.parametrize(
@@ -147,14 +139,14 @@ def test_a_forged_description_is_refused_by_file_and_field(tmp_path, change, mes
 def test_forged_tensors_are_refused(tmp_path, array, message):
     forge(tmp_path / "forged", lambda description: None, {"a": array})
     with pytest.raises(CheckpointError, match=f"forged: {message}"):
-        read(tmp_path / "forged")
+        Checkpoint.read(tmp_path / "forged")
 
 
 def test_a_description_that_is_no_utf_8_is_refused(path):
     content = path.read_bytes()
     path.write_bytes(content.replace(b"digits", b"dig\xff\xfes"))
     with pytest.raises(CheckpointError, match="truncated or not a safetensors file"):
-        read(path)
+        Checkpoint.read(path)
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
@@ -166,6 +158,6 @@ def test_a_failed_write_keeps_the_one_before(path, monkeypatch, step):
 
     monkeypatch.setattr(os, step, fail)
     with pytest.raises(OSError, match=r"No space left on device.*c\.safetensors"):
-        write(path, example(1))
+        example(1).write(path)
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == [path.name]

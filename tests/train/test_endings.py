@@ -8,7 +8,7 @@ import pytest
 
 from etalstm.device import open_device
 from etalstm.errors import DivergedError
-from etalstm.train.checkpoint import read
+from etalstm.train.checkpoint import Checkpoint
 from etalstm.train.folder import BEST, CHECKPOINT, METRICS
 from etalstm.train.interrupt import Interrupt
 from etalstm.train.loop import Trainer
@@ -88,7 +88,7 @@ def test_the_best_checkpoint_is_that_of_the_lowest_validation_loss(tmp_path):
     settings = changed(DIGITS, batch=256, epochs=12, learning_rate=1.5, clip=0.0)
     train(tmp_path, settings)
     losses = [entry["loss"] for entry in log(tmp_path) if entry["kind"] == "epoch"]
-    best = read(tmp_path / BEST).description.position
+    best = Checkpoint.read(tmp_path / BEST).description.position
     assert best.epoch == losses.index(min(losses)) + 1 < 12 and best.best.best == min(losses)
 
 

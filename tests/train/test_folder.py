@@ -12,7 +12,7 @@ from etalstm.cli.main import run
 from etalstm.device import open_device
 from etalstm.errors import RunError
 from etalstm.host.toml import dump
-from etalstm.train.checkpoint import Checkpoint, read, write
+from etalstm.train.checkpoint import Checkpoint
 from etalstm.train.folder import BEST, CHECKPOINT, ENCODING, METRICS, SETTINGS, RunFolder
 from etalstm.train.loop import Trainer
 from etalstm.train.settings import Settings
@@ -24,7 +24,6 @@ NOT_DEFAULT = ["--lr", "0.05", "--momentum", "0.5", "--clip", "0.7", "--weight-d
 
 HOLD = """
 import sys
-from etalstm.train.checkpoint import Checkpoint, read, write
 from etalstm.train.folder import RunFolder
 folder = RunFolder(sys.argv[1])
 folder.open()
@@ -161,10 +160,10 @@ def test_what_a_killed_process_left_half_written_is_removed(tmp_path):
 
 def test_a_position_that_an_epoch_has_not_is_refused(tmp_path, capsys):
     assert train(tmp_path, *SMALL, "--iterations", 1) == 0
-    saved = read(tmp_path / CHECKPOINT)
+    saved = Checkpoint.read(tmp_path / CHECKPOINT)
     position = saved.description.position.model_copy(update={"batch": 20})
     forged = saved.description.model_copy(update={"position": position})
-    write(tmp_path / CHECKPOINT, Checkpoint(forged, saved.tensors))
+    Checkpoint(forged, saved.tensors).write(tmp_path / CHECKPOINT)
     assert "position.batch is 20, an epoch has 19 batches" in refused(capsys, tmp_path, "--resume")
 
 

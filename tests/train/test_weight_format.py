@@ -8,7 +8,7 @@ from safetensors.numpy import load_file
 
 from etalstm.cli.main import run
 from etalstm.data import open_data
-from etalstm.train.checkpoint import read
+from etalstm.train.checkpoint import Checkpoint
 from etalstm.train.folder import CHECKPOINT, RunFolder
 from etalstm.train.settings import Settings
 from etalstm.train.trained import load
@@ -31,7 +31,7 @@ def test_the_weights_of_a_checkpoint_are_float32(tmp_path):
     train(tmp_path, changed(DIGITS, iterations=3, weight_format="bf16"))
     weights = load_file(tmp_path / CHECKPOINT)["lstm.0.weights"]
     assert (weights.view(np.uint32) & 0xFFFF).any()
-    assert read(tmp_path / CHECKPOINT).description.run.weight_format == "bf16"
+    assert Checkpoint.read(tmp_path / CHECKPOINT).description.run.weight_format == "bf16"
 
 
 @pytest.mark.parametrize("formats", [("float32", "bf16"), ("bf16", "float32")], ids=str)

@@ -1,4 +1,4 @@
-"""A module's parameters, and what Adam remembers of them, by name."""
+"""A module's state as arrays by name, and back: parameters, buffers, and what Adam remembers of the parameters."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,10 +10,51 @@ from torch import Tensor, nn
 from etalstm.errors import CheckpointError
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
+MODULE, ADAM = "model.", "adam."  # beginnings of the arrays' names
 
 
-def moments_of(module: nn.Module, optimizer: torch.optim.Adam) -> dict[str, Tensor]:
-    """Give the moments by ``moment.parameter``; after the first step, or :func:`fresh_moments`."""
+def state_of(module: nn.Module, optimizer: torch.optim.Adam, steps: int) -> dict[str, np.ndarray]:
+    """Give parameters and buffers as ``model.NAME``, and if Adam took a step its moments as ``adam.MOMENT.NAME``."""
+    tensors = {MODULE + name: tensor for name, tensor in module.state_dict().items()}
+    if steps:
+        tensors |= {ADAM + name: tensor for name, tensor in _moments_of(module, optimizer).items()}
+    return {name: tensor.detach().contiguous().numpy() for name, tensor in tensors.items()}
+
+
+def load_module(path: Path, arrays: Mapping[str, np.ndarray], module: nn.Module, beginning: str = MODULE) -> None:
+    """Load parameters and buffers.
+
+    Parameters
+    ----------
+    path : Path
+        Of the checkpoint, for the message.
+    arrays : mapping from name to array
+        As :func:`state_of` gives them; there may be others.
+    module : nn.Module
+    beginning : str
+        Of the arrays' names.
+
+    Raises
+    ------
+    CheckpointError
+        If an array is missing, or has another shape; nothing has changed then.
+    """
+    _load(path, arrays, beginning, module.state_dict())
+
+
+def load_adam(
+    path: Path, arrays: Mapping[str, np.ndarray], module: nn.Module, optimizer: torch.optim.Adam, steps: int
+) -> None:
+    """Load what Adam remembered after so many steps, if it had taken one; the rest is as in :func:`load_module`."""
+    if not steps:
+        return
+    for parameter in module.parameters():
+        moments = {name: torch.zeros_like(parameter) for name in MOMENTS}
+        optimizer.state[parameter] = {"step": torch.tensor(float(steps)), **moments}
+    _load(path, arrays, ADAM, _moments_of(module, optimizer))
+
+
+def _moments_of(module: nn.Module, optimizer: torch.optim.Adam) -> dict[str, Tensor]:
     return {
         f"{moment}.{name}": optimizer.state[parameter][moment]
         for name, parameter in module.named_parameters()
@@ -21,33 +62,10 @@ def moments_of(module: nn.Module, optimizer: torch.optim.Adam) -> dict[str, Tens
     }
 
 
-def fresh_moments(module: nn.Module, optimizer: torch.optim.Adam, steps: int) -> dict[str, Tensor]:
-    """Give an optimizer moments of zero, as after so many steps, and return them to be filled."""
-    for parameter in module.parameters():
-        moments = {name: torch.zeros_like(parameter) for name in MOMENTS}
-        optimizer.state[parameter] = {"step": torch.tensor(float(steps)), **moments}
-    return moments_of(module, optimizer)
-
-
-def load_tensors(path: Path, tensors: Mapping[str, np.ndarray], beginning: str, into: Mapping[str, Tensor]) -> None:
-    """Copy a checkpoint's arrays into tensors, in place.
-
-    Parameters
-    ----------
-    path : Path
-        Of the checkpoint, for the message.
-    tensors : mapping from name to array
-    beginning : str
-        Of the arrays' names; what follows is the name in `into`.
-    into : mapping from name to Tensor
-
-    Raises
-    ------
-    CheckpointError
-        If an array is missing, or has another shape; no tensor has changed then.
-    """
+def _load(path: Path, arrays: Mapping[str, np.ndarray], beginning: str, into: Mapping[str, Tensor]) -> None:
+    """Copy arrays into tensors, in place."""
     for name, tensor in into.items():
-        array = tensors.get(beginning + name)
+        array = arrays.get(beginning + name)
         if array is None or array.shape != tuple(tensor.shape):
             found = None if array is None else array.shape
             raise CheckpointError(
@@ -55,4 +73,4 @@ def load_tensors(path: Path, tensors: Mapping[str, np.ndarray], beginning: str, 
             )
     with torch.no_grad():
         for name, tensor in into.items():
-            tensor.copy_(torch.from_numpy(tensors[beginning + name]))
+            tensor.copy_(torch.from_numpy(arrays[beginning + name]))

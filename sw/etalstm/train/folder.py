@@ -11,8 +11,9 @@ from etalstm.data import Encoding
 from etalstm.errors import RunError
 from etalstm.host.durable import write_whole
 from etalstm.host.strict import check_fields
-from etalstm.train.checkpoint import read
+from etalstm.train.checkpoint import Checkpoint
 from etalstm.train.events import EVENT_FILE
+from etalstm.train.going_on import RunSettings
 from etalstm.train.settings import Settings
 
 SETTINGS, METRICS, ENCODING = "settings.toml", "metrics.jsonl", "encoding.json"
@@ -109,7 +110,7 @@ class RunFolder:
     def __exit__(self, *_) -> None:
         self.close()
 
-    def write_settings(self, settings: Settings) -> None:
+    def write_settings(self, settings: Settings | RunSettings) -> None:
         """Write the settings that the run has from now on."""
         write_whole(self.settings, settings.text_of_file())
 
@@ -123,7 +124,7 @@ class RunFolder:
         RunError
             If the settings are missing, or not what they should be.
         """
-        read(self.checkpoint)
+        Checkpoint.read(self.checkpoint)
         return Settings.read(self.settings)
 
     def read_settings(self) -> Settings:

@@ -1,13 +1,54 @@
-"""Settings of a run that can go on: their file, and which of them may differ then."""
+"""A run that goes on: where it is, what must agree with its checkpoint, and which settings may differ."""
 
 import dataclasses
 import tomllib
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
-from etalstm.errors import RunError
+from pydantic import NonNegativeInt
+
+from etalstm.errors import CheckpointError, RunError
 from etalstm.host.strict import check_fields
 from etalstm.host.toml import dump
+from etalstm.train.sealed import Part
+
+
+class Place(Part):
+    """Where a run is, in the numbers that its log has.
+
+    Members
+    -------
+    iteration : int     done since the start
+    epoch : int         the next one's number, from 0
+    """
+
+    iteration: NonNegativeInt
+    epoch: NonNegativeInt
+
+
+def check_same(path: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any], may_differ: Collection[str] = ()):
+    """Refuse to go on from a checkpoint of another run.
+
+    Parameters
+    ----------
+    path : Path
+        Of the checkpoint, for the message.
+    theirs, ours : mapping from str
+        What defines the checkpoint's run, and the run that is to go on.
+    may_differ : collection of str
+        Names that are not compared.
+
+    Raises
+    ------
+    CheckpointError
+        Naming the first entry that differs, and both values.
+    """
+    for name in {**ours, **theirs}:
+        if name not in may_differ and theirs.get(name) != ours.get(name):
+            raise CheckpointError(
+                f"{path}: of another run: its {name} is {theirs.get(name)}, here it is {ours.get(name)}"
+            )
 
 
 class RunSettings:

@@ -16,7 +16,6 @@ from etalstm.data.dataset import padding
 from etalstm.device import GOLDEN, Device, OffloadDevice, ParanoidDevice
 from etalstm.errors import CheckpointError, DivergedError
 from etalstm.host.durable import write_whole
-from etalstm.train import checkpoint as checkpoints
 from etalstm.train.checkpoint import Checkpoint, Description, Position, Watched
 from etalstm.train.evaluation import evaluate
 from etalstm.train.folder import RunFolder
@@ -249,7 +248,7 @@ class Trainer:
 
     def _test(self, interrupt: Interrupt) -> dict | None:
         if self.settings.early_stopping is not None and self.folder.best.exists():
-            best, learner = checkpoints.read(self.folder.best), self.learner
+            best, learner = Checkpoint.read(self.folder.best), self.learner
             learner.model.parameters |= host_of(best.tensors, learner.model, "weights")
             learner.control_sending(best.description.position.input_threshold)
             learner.session.load(layers_of(best.tensors, learner.network, "weights"))
@@ -282,4 +281,4 @@ class Trainer:
         tensors = tensors_of(learner, self.batch > 0)
         if self.settings.scrub:
             learner.session.scrub()  # after the reading, so that it has seen all that was read
-        checkpoints.write(path, Checkpoint(description, tensors))
+        Checkpoint(description, tensors).write(path)

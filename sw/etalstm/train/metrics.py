@@ -6,7 +6,7 @@ from pathlib import Path
 from etalstm.errors import RunError
 from etalstm.host.durable import naming, write_whole
 from etalstm.network.storage import PRODUCTS_OF_DELTA
-from etalstm.train.checkpoint import Position
+from etalstm.train.going_on import Place
 from etalstm.train.loss import SCORES
 
 SHARES = ("footprint", "arithmetic", "backward_arithmetic", "delta_density")
@@ -71,7 +71,7 @@ class MetricsLog:
     Parameters
     ----------
     path : Path
-    resumed_at : Position, optional
+    resumed_at : Place, optional
         Keep the lines of what was done until then and go on after them: what an interrupted run logged after its last
         checkpoint happens again. Without it the log starts empty.
 
@@ -81,7 +81,7 @@ class MetricsLog:
         If a line is not what a run writes; the last one may have been cut by a crash.
     """
 
-    def __init__(self, path: Path, resumed_at: Position | None = None):
+    def __init__(self, path: Path, resumed_at: Place | None = None):
         entries = [] if resumed_at is None else read_log(path)
         entries = [entry for entry in entries if _happened(entry, resumed_at)]
         write_whole(path, "".join(map(_line, entries)))
@@ -159,7 +159,7 @@ def _checked(entry: object, place: str) -> dict:
     return entry
 
 
-def _happened(entry: dict, position: Position) -> bool:
+def _happened(entry: dict, position: Place) -> bool:
     """Tell whether what an entry says is part of a run that is at `position`."""
     if entry["kind"] == "epoch":
         # The line is written before the checkpoint. After a crash between the two the epoch ends once more.

@@ -1,65 +1,154 @@
-"""Sealed files: a description and tensors in one safetensors file, believed only if its digest agrees."""
+"""Sealed files: a description and tensors in one safetensors file, whole or not there, believed only by its digest.
 
+Nothing in such a file depends on device, clock or machine: equal contents are equal bytes.
+"""
+
+import hashlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar, Generic, Self, TypeVar
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load, save
 
 from etalstm.errors import CheckpointError
 from etalstm.host.durable import write_whole
-from etalstm.train.checkpoint import digest
+from etalstm.host.strict import check
+
+DEEPEST = 20  # lists and objects inside one another; a description has five
+
+
+class Part(BaseModel):
+    """A description, or a part of one: no field is converted, none may be added."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+Described = TypeVar("Described", bound=Part)
+
+
+@dataclass(frozen=True)
+class Sealed(Generic[Described]):
+    """The content of a sealed file. Each kind of file is a subclass.
+
+    Members
+    -------
+    KEY : str
+        Of the description among the file's metadata. There is one key only: the library keeps no order among several.
+    FORMAT : int
+        Version of the kind of file, in the file beside the description.
+    WHAT : str
+        The kind in words, for messages.
+    DESCRIPTION : type
+        Of the description, a subclass of :class:`Part`.
+    TENSORS : tuple of types
+        What numbers the tensors may have.
+    MAY_BE_NAN : str or tuple of str
+        Beginnings of the names of tensors in which NaN marks what is not known. All others are finite.
+    description : Part
+    tensors : dict from name to array
+    """
+
+    KEY: ClassVar[str]
+    FORMAT: ClassVar[int]
+    WHAT: ClassVar[str]
+    DESCRIPTION: ClassVar[type]
+    TENSORS: ClassVar[tuple[type[np.generic], ...]] = (np.float32,)
+    MAY_BE_NAN: ClassVar[str | tuple[str, ...]] = ()
+
+    description: Described
+    tensors: dict[str, np.ndarray]
+
+    def write(self, path: Path) -> None:
+        """Write the file. At any moment it is the old one or the new one, whole.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written; the old one is untouched and the temporary file removed.
+        """
+        write_sealed(path, self.KEY, {**self.description.model_dump(), "format": self.FORMAT}, self.tensors)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a file, and believe it only if it is whole and everything in it is what it should be.
+
+        Raises
+        ------
+        CheckpointError
+            Naming the file, and the field or tensor that is wrong, or the format if that is another one.
+        """
+        if not path.is_file():
+            raise CheckpointError(f"{path}: there is no {cls.WHAT}")
+        found, tensors = _load(path, cls.KEY)
+        if not isinstance(found, dict) or not isinstance(found.get("format"), int):
+            raise CheckpointError(f"{path}: not a {cls.WHAT}")
+        if (version := found["format"]) != cls.FORMAT:
+            age = "an older" if version < cls.FORMAT else "a newer"
+            raise CheckpointError(
+                f"{path}: written by {age} version (format {version}); this one reads format {cls.FORMAT}"
+            )
+        expected = found.pop("sha256", None)
+        if digest(found, tensors) != expected:
+            raise CheckpointError(f"{path}: corrupted: its content does not match its digest")
+        del found["format"]
+        description = check(cls.DESCRIPTION, found, path, CheckpointError)
+        cls._check_tensors(path, tensors)
+        return cls(description, tensors)
+
+    @classmethod
+    def _check_tensors(cls, path: Path, tensors: dict[str, np.ndarray]) -> None:
+        for name, array in tensors.items():
+            if array.dtype not in cls.TENSORS:
+                expected = " or ".join(np.dtype(kind).name for kind in cls.TENSORS)
+                raise CheckpointError(f"{path}: tensor {name} must be {expected}, got {array.dtype}")
+            if not name.startswith(cls.MAY_BE_NAN) and not np.isfinite(array).all():
+                wrong = array[~np.isfinite(array)][0]
+                raise CheckpointError(f"{path}: tensor {name} must be finite, but holds {wrong}")
+
+    def check_shapes(self, path: Path, shapes: dict[str, tuple[int, ...]]) -> None:
+        """Raise :class:`CheckpointError` unless the tensors have these names and shapes."""
+        found = {name: array.shape for name, array in self.tensors.items()}
+        for name in sorted(shapes | found):
+            if shapes.get(name) != found.get(name):
+                raise CheckpointError(f"{path}: tensor {name} has shape {found.get(name)}, expected {shapes.get(name)}")
 
 
 def write_sealed(path: Path, key: str, description: dict, tensors: dict[str, np.ndarray]) -> None:
-    """Write a file; at any moment it is the old one or the new one, whole.
-
-    Parameters
-    ----------
-    path : Path
-    key : str
-        Of the description among the file's metadata.
-    description : dict
-        JSON, with ``format``.
-    tensors : dict from name to array
-    """
+    """Write a sealed file with a description as it is; :meth:`Sealed.write` makes it of a model."""
     sealed = description | {"sha256": digest(description, tensors)}
-    write_whole(path, save(tensors, {key: json.dumps(sealed, sort_keys=True)}))
+    contiguous = {name: np.asarray(array, order="C") for name, array in tensors.items()}  # a scalar stays one
+    write_whole(path, save(contiguous, {key: json.dumps(sealed, sort_keys=True)}))
 
 
-def read_sealed(path: Path, key: str, format: int, what: str) -> tuple[dict, dict[str, np.ndarray]]:
-    """Read what :func:`write_sealed` wrote: description and tensors.
-
-    Raises
-    ------
-    CheckpointError
-        If the file is missing, damaged, or no `what` in this format; the message names the file, and what is wrong.
-    """
-    description, tensors = _parts(path, key)
-    if not isinstance(description, dict) or description.get("format") != format:
-        raise CheckpointError(f"{path}: no {what} in format {format}")
-    expected = description.pop("sha256", None)
-    if digest(description, tensors) != expected:
-        raise CheckpointError(f"{path}: corrupted: its content does not match its digest")
-    return description, tensors
+def digest(description: dict, tensors: dict[str, np.ndarray]) -> str:
+    """Give the SHA-256 of a description and tensors, in hexadecimal."""
+    summary = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
+    for name in sorted(tensors):
+        summary.update(f"{name} {tensors[name].dtype} {tensors[name].shape}".encode())
+        summary.update(np.ascontiguousarray(tensors[name]).tobytes())
+    return summary.hexdigest()
 
 
-def check_identity(path: Path, theirs: dict, ours: dict) -> None:
-    """Raise :class:`CheckpointError`, naming the entry, if a file's run is another one than that which goes on."""
-    for name in sorted(theirs.keys() | ours.keys()):
-        if theirs.get(name) != ours.get(name):
-            raise CheckpointError(
-                f"{path}: of another run: its {name} is {theirs.get(name)!r}, here it is {ours.get(name)!r}"
-            )
-
-
-def _parts(path: Path, key: str) -> tuple[object, dict[str, np.ndarray]]:
-    if not path.is_file():
-        raise CheckpointError(f"{path}: there is no checkpoint")
+def _load(path: Path, key: str) -> tuple[object, dict[str, np.ndarray]]:
     try:
         tensors = load(path.read_bytes())
         with safe_open(path, framework="numpy") as file:
-            return json.loads((file.metadata() or {}).get(key, "null")), tensors
-    except (SafetensorError, ValueError, KeyError, OSError, RecursionError) as error:
+            text = (file.metadata() or {}).get(key, "null")
+        if _depth(text) > DEEPEST:
+            raise CheckpointError(f"{path}: its description has more than {DEEPEST} levels")
+        return json.loads(text), tensors
+    except (SafetensorError, ValueError, KeyError, OSError) as error:
         raise CheckpointError(f"{path}: truncated or not a safetensors file: {error}") from error
+
+
+def _depth(text: str) -> int:
+    """Give how many brackets are open at once in a text; more than in JSON only where strings hold brackets."""
+    depth = most = 0
+    for character in text:
+        depth += (character in "[{") - (character in "]}")
+        most = max(most, depth)
+    return most

@@ -7,7 +7,8 @@ from etalstm.data import DataSet
 from etalstm.device import Device
 from etalstm.errors import CheckpointError
 from etalstm.network.shape import LayerParameters, NetworkShape
-from etalstm.train.checkpoint import Checkpoint, Origin, check_same, read
+from etalstm.train.checkpoint import Checkpoint, Origin
+from etalstm.train.going_on import check_same
 from etalstm.train.learner import Learner
 from etalstm.train.model import HostModel
 from etalstm.train.settings import Settings
@@ -62,11 +63,10 @@ def check_run(path: Path, learner: Learner, saved: Checkpoint, other: Collection
     Where an epoch begins the batch may differ: no state is carried, and the order of the examples is not begun. The
     weight format may differ anywhere: the weights of a checkpoint are float32, whatever the passes read.
     """
-    found, expected, position = saved.description.run, learner.origin, saved.description.position
-    check_same(path, saved.description.model, learner.identity)
+    found, position = saved.description.run, saved.description.position
+    check_same(path, dict(saved.description.model), dict(learner.identity))
     may_differ = {*other, "weight_format"} if position.batch else {*other, "weight_format", "batch"}
-    expected = expected.model_copy(update={name: getattr(found, name) for name in may_differ})
-    check_same(path, found, expected)
+    check_same(path, dict(found), dict(learner.origin), may_differ)
     layers = learner.network.layers
     if not len(position.chooser.dense_for) == len(position.chooser.words) == len(position.chooser.deltas) == layers:
         raise CheckpointError(f"{path}: position.chooser must be of {layers} layers, got {position.chooser}")
@@ -135,7 +135,7 @@ def open_learner(
     Learner
     Checkpoint, or None
     """
-    saved = read(path) if path else None
+    saved = Checkpoint.read(path) if path else None
     saved = saved.up_to(steps) if saved and steps else saved
     learner = Learner(settings, data, device, saved)
     if saved:

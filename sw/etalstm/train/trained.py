@@ -14,7 +14,7 @@ from etalstm.data.sequences import finite_float32
 from etalstm.device import Device, Session, TrainingShape, open_device
 from etalstm.errors import CheckpointError, DataError
 from etalstm.network.shape import NetworkShape, check_size
-from etalstm.train.checkpoint import read
+from etalstm.train.checkpoint import Checkpoint
 from etalstm.train.evaluation import evaluate, forward
 from etalstm.train.export import FORMATS
 from etalstm.train.folder import RunFolder
@@ -55,7 +55,7 @@ class TrainedModel:
     """
 
     def __init__(self, path: Path, settings: Settings, encoding: Encoding, device: Device):
-        saved = read(path)
+        saved = Checkpoint.read(path)
         self.settings, self.encoding, self.identity = settings, encoding, saved.description.model
         if encoding.digest != self.identity.encoding:
             raise CheckpointError(f"{path}: of another run: its tokens and labels are not those of the folder")

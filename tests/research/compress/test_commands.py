@@ -17,7 +17,7 @@ from etalstm.data.ptb import Ptb
 from etalstm.research.compress import load_network
 from etalstm.research.compress import run as runs
 from etalstm.research.compress.run import entries_of_rounds
-from etalstm.research.compress.settings import LANGUAGE, SPEECH, Settings
+from etalstm.research.compress.settings import LANGUAGE, SPEECH, CompressSettings
 from etalstm.research.profile.profile import load
 from etalstm.research.studies.shrinking import read_runs
 from etalstm.train.metrics import read_log
@@ -50,7 +50,7 @@ def test_a_run_prints_what_each_round_gave(begin, profile, capsys):
 
 
 def test_options_have_the_defaults_of_the_settings():
-    tasks = [Settings.of({"data": "", "task": task, "phases": ()}) for task in (LANGUAGE, SPEECH)]
+    tasks = [CompressSettings.of({"data": "", "task": task, "phases": ()}) for task in (LANGUAGE, SPEECH)]
     _, *options = inspect.signature(compress).parameters.values()  # without the context
     told = {}
     for option in options:

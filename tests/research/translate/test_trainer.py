@@ -8,7 +8,7 @@ import pytest
 from etalstm.device import open_device
 from etalstm.errors import CheckpointError, RunError
 from etalstm.research.translate.corpus import read_corpus
-from etalstm.research.translate.settings import Settings
+from etalstm.research.translate.settings import TranslationSettings
 from etalstm.research.translate.trained import load
 from etalstm.research.translate.trainer import Trainer
 from etalstm.train.folder import RunFolder
@@ -17,7 +17,7 @@ SMALL = {"hidden": 8, "embedding": 6, "batch": 8, "least_count": 1, "longest": 9
 
 
 def settings_of(corpus, **options):
-    return Settings(**{"data": str(corpus), "source": "de", "target": "en", **SMALL, **options})
+    return TranslationSettings(**{"data": str(corpus), "source": "de", "target": "en", **SMALL, **options})
 
 
 def train(settings, path, engine="golden", resume=False, report=lambda entry: None):
@@ -110,10 +110,10 @@ def test_settings_come_back_from_their_file(corpus, tmp_path):
     assert settings.storage == "ms1"
     path = tmp_path / "settings.toml"
     path.write_text(settings.text_of_file())
-    assert Settings.load(path) == settings
+    assert TranslationSettings.load(path) == settings
     path.write_text(settings.text_of_file().replace("batch = 8", 'batch = "8"'))
     with pytest.raises(RunError, match=r"batch: .* got '8'"):
-        Settings.load(path)
+        TranslationSettings.load(path)
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from etalstm.research.compress import steps
-from etalstm.research.compress.checkpoint import Position
+from etalstm.research.compress.checkpoint import CompressPosition
 from etalstm.research.compress.learner import Learner
 from etalstm.research.compress.network import INPUTS, MaskedNetwork, Sizes
 from etalstm.research.compress.search import Guides, grown_counts, next_attempt
-from etalstm.research.compress.settings import ALL, DENSE, GROW_UNITS, GROW_WEIGHTS, PRUNE_UNITS, Settings
+from etalstm.research.compress.settings import ALL, DENSE, GROW_UNITS, GROW_WEIGHTS, PRUNE_UNITS, CompressSettings
 from etalstm.research.compress.structure import Dimension
 
 LEAST_RATIO = 0.02  # of weight pruning: below it a round costs more than it saves
@@ -41,7 +41,7 @@ class Changes:
 
     Parameters
     ----------
-    settings : Settings
+    settings : CompressSettings
     learner : Learner
         With the network.
     target : Target
@@ -49,7 +49,7 @@ class Changes:
         Of an epoch of training; the first ones give the gradients that say what grows.
     """
 
-    def __init__(self, settings: Settings, learner: Learner, target: Target, batches: Sequence[Any]):
+    def __init__(self, settings: CompressSettings, learner: Learner, target: Target, batches: Sequence[Any]):
         self._settings, self._learner, self._guides = settings, learner, target.guides
         self._cycles = target.cycles
         self._batches = batches[: settings.gradient_batches]
@@ -58,13 +58,13 @@ class Changes:
     def _model(self) -> MaskedNetwork:
         return self._learner.model
 
-    def make(self, phase: str, position: Position) -> dict | str:
+    def make(self, phase: str, position: CompressPosition) -> dict | str:
         """Make the change of a round.
 
         Parameters
         ----------
         phase : str
-        position : Position
+        position : CompressPosition
 
         Returns
         -------
@@ -95,7 +95,7 @@ class Changes:
         self._learner.gradients(self._batches, ())
         return steps.grow_weights(self._model.matrices(), self._settings.growth)
 
-    def _prune_units(self, position: Position) -> dict | str:
+    def _prune_units(self, position: CompressPosition) -> dict | str:
         dimensions = self._model.dimensions
         counts = [dimension.count for dimension in dimensions]
         guides = self._guides.of(dimensions) if self._settings.guided == ALL else [None] * len(counts)
@@ -127,7 +127,7 @@ class Changes:
         named = zip(counts, dimensions, strict=True)
         return [count if one.name == INPUTS else max(count, self._settings.grow_to) for count, one in named]
 
-    def _prune_weights(self, position: Position) -> dict | str:
+    def _prune_weights(self, position: CompressPosition) -> dict | str:
         ratio = position.ratio or self._settings.weight_ratio
         if ratio < LEAST_RATIO:
             return "nothing smaller keeps the accuracy"

@@ -1,35 +1,34 @@
 """A run: the dense start, then the steps; what it does stays in a folder and can go on."""
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from etalstm.device import Device
 from etalstm.errors import DivergedError
-from etalstm.host.durable import write_whole
 from etalstm.research.compress.changes import Changes, Target
-from etalstm.research.compress.checkpoint import Checkpoint, Position, read, taken, write
+from etalstm.research.compress.checkpoint import CompressCheckpoint, CompressPosition
 from etalstm.research.compress.learner import Learner
 from etalstm.research.compress.network import MaskedNetwork
-from etalstm.research.compress.settings import DENSE, GROW_WEIGHTS, PRUNE_UNITS, PRUNE_WEIGHTS, Settings
+from etalstm.research.compress.settings import DENSE, GROW_WEIGHTS, PRUNE_UNITS, PRUNE_WEIGHTS, CompressSettings
 from etalstm.research.compress.small import write_network
 from etalstm.research.compress.task import Task
+from etalstm.research.module_run import ModuleRun
 from etalstm.train.folder import RunFolder
 from etalstm.train.interrupt import Interrupt
-from etalstm.train.metrics import MetricsLog
 
 PRUNING = (PRUNE_UNITS, PRUNE_WEIGHTS)
 ACCEPTED, REJECTED = "accepted", "rejected"
-Report = Callable[[dict], None]
 
 
-class Run:
-    """A run.
+class Run(ModuleRun[CompressSettings, CompressPosition]):
+    """A run. Entries of its log are of kind ``iteration``, ``epoch``, ``diverged``, ``test`` and ``interrupted``.
+
+    The entry that ends a round has a ``decision``: that of its last epoch, or that its training diverged.
 
     Parameters
     ----------
-    settings : Settings
+    settings : CompressSettings
     task : Task
         Of the same settings.
     folder : RunFolder
@@ -49,17 +48,16 @@ class Run:
     """
 
     def __init__(
-        self, settings: Settings, task: Task, folder: RunFolder, engine: str | Device, target: Target,
+        self, settings: CompressSettings, task: Task, folder: RunFolder, engine: str | Device, target: Target,
         resume: bool = False,
     ):  # fmt: skip
-        self._settings, self._folder, self._target, self._resume = settings, folder, target, resume
-        self._task = task
+        super().__init__(settings, folder, CompressPosition(), resume)
+        self._target, self._task = target, task
         given = {"data": task.fingerprint, "guides": target.guides.digest, "preset": f"{target.digest:08x}"}
         self._identity = settings.identity | given
         self._identity_of_dense = settings.of_dense_start | {"data": task.fingerprint}
         self._learner = Learner(task.network(engine), settings.clip, settings.seed)
         self._changes = Changes(settings, self._learner, target, task.training(0))
-        self.position, self._seconds = Position(), time.monotonic()
         if resume:
             self._go_on()
         elif settings.start is not None:
@@ -70,53 +68,40 @@ class Run:
         """The network."""
         return self._learner.model
 
-    def _start(self) -> tuple[Path, Checkpoint]:
+    def _start(self) -> tuple[Path, CompressCheckpoint]:
         """Read the dense start of another run."""
         path = RunFolder(self._settings.start).dense
-        return path, read(path, self._identity_of_dense)
+        return path, CompressCheckpoint.of_run(path, self._identity_of_dense)
 
     def _score(self, split: str) -> float:
         return self._learner.score(self._task.evaluation(split))
 
     def _go_on(self) -> None:
         path = self._folder.checkpoint
-        checkpoint = read(path, self._identity)
+        checkpoint = CompressCheckpoint.of_run(path, self._identity)
         self.position = checkpoint.description.position
         if self._ended:
             self._reopen()
-        checkpoint.load_model(path, self.model)
+        checkpoint.load_module(path, self.model)
         checkpoint.load_adam(path, self.model, self._learner.optimizer)
         self._learner.states = checkpoint.states(len(self.model.layers))
 
     def _reopen(self) -> None:
         """Go back to the end of the last step."""
         ended = {name: reason for name, reason in self.position.ended.items() if name != self._last_phase}
-        self._at(phase=self.position.phase - 1, ended=ended)
+        self.move(phase=self.position.phase - 1, ended=ended)
 
-    def run(self, report: Report = lambda entry: None) -> dict:
-        """Run to the end, or until a signal; give the last entry of the log.
-
-        Parameters
-        ----------
-        report : callable
-            Gets every entry of the log. Kinds are ``iteration``, ``epoch``, ``diverged``, ``test`` and ``interrupted``.
-            What ends a round has a ``decision``: its last epoch, or that its training diverged.
-        """
-        write_whole(self._folder.settings, self._settings.text_of_file())
+    def write_first(self) -> None:
+        """Write the checkpoint of a run that begins."""
         if not self._resume:
-            self._save()
-        with MetricsLog(self._folder.metrics, self.position if self._resume else None) as log, Interrupt() as interrupt:
-            last = {}
-            for last in self._entries(interrupt):
-                log.write(last)
-                report(last)
-        return last
+            self.save()
 
-    def _entries(self, interrupt: Interrupt) -> Iterator[dict]:
+    def entries(self, interrupt: Interrupt) -> Iterator[dict]:
+        """Train, and give the entries of the log."""
         while not self._ended:
             if self._settings.start is not None and self.position.phase == self.position.round == 0:
                 yield self._take_start()
-                self._save()
+                self.save()
                 continue
             if not self.position.begun and not self._begin():
                 continue
@@ -130,12 +115,11 @@ class Run:
                     yield self._give_up(error)
                     break
                 if interrupt.requested:
-                    self._save()
-                    yield {"kind": "interrupted", **self._place(), "signal": interrupt.requested}
+                    yield self.interrupted(interrupt)
                     return
             else:
                 yield self._end_epoch()
-            self._save()
+            self.save()
         yield self._test()
 
     @property
@@ -155,24 +139,18 @@ class Run:
         """Epochs of a round."""
         return self._settings.epochs if self._phase in (DENSE, GROW_WEIGHTS) else self._settings.retrain_epochs
 
-    def _place(self) -> dict:
-        return {"iteration": self.position.iteration, "epoch": self.position.epoch}
-
-    def _at(self, **changed) -> None:
-        self.position = self.position.model_copy(update=changed)
-
     def _begin(self) -> bool:
         """Make the change of the next round; give False if there is none, and go to the next step."""
         change = self._reached() or self._changes.make(self._phase, self.position)
         if isinstance(change, str):
             ended = self.position.ended | {self._phase: change}
-            self._at(phase=self.position.phase + 1, ended=ended)
+            self.move(phase=self.position.phase + 1, ended=ended)
             if not self._ended:
-                self._at(round=0, ratio=None, failed=None)
-            self._save()
+                self.move(round=0, ratio=None, failed=None)
+            self.save()
             return False
         self._learner.restart()
-        self._at(begun=True, taken=0, epoch_of_round=0, batch=0, **change)
+        self.move(begun=True, taken=0, epoch_of_round=0, batch=0, **change)
         return True
 
     def _reached(self) -> str | None:
@@ -189,64 +167,60 @@ class Run:
         rate = settings.learning_rate if self._phase in (DENSE, GROW_WEIGHTS) else settings.retrain_rate
         rate *= 1 - position.taken / (self._epochs * batches)
         loss, norm = self._learner.iterate(batch, position.iteration, rate)
-        self._at(iteration=position.iteration + 1, taken=position.taken + 1, batch=position.batch + 1)
-        return {"kind": "iteration", **self._place(), "loss": loss, "norm": norm}
+        self.move(iteration=position.iteration + 1, taken=position.taken + 1, batch=position.batch + 1)
+        return {"kind": "iteration", **self.place(), "loss": loss, "norm": norm}
 
     def _take_start(self) -> dict:
         """Take the dense start of another run, and its place in this one; give the entry that ends its round."""
         path, start = self._start()
-        start.load_model(path, self.model)
+        start.load_module(path, self.model)
         self.position = start.description.position.model_copy(update={"round": 0})
         score = self.position.dense_score
-        return self._timed(self._scored(score) | self._end_round(score))
+        return self.timed(self._scored(score) | self._end_round(score))
 
     def _end_epoch(self) -> dict:
         self._learner.rewind()
         score = self._score("validation")
-        self._at(epoch=self.position.epoch + 1, epoch_of_round=self.position.epoch_of_round + 1, batch=0)
+        self.move(epoch=self.position.epoch + 1, epoch_of_round=self.position.epoch_of_round + 1, batch=0)
         entry = self._scored(score)
         if self.position.epoch_of_round == self._epochs:
             entry |= self._end_round(score)
         elif self._phase == GROW_WEIGHTS and self.position.epoch_of_round <= self._settings.growth_epochs:
             entry["grown"] = self._changes.grow_weights()
-        return self._timed(entry)
+        return self.timed(entry)
 
     def _give_up(self, error: DivergedError) -> dict:
         """End a round whose training diverged. Its network is rejected without a score."""
-        self._at(epoch=self.position.epoch + 1, batch=0)
-        entry = {"kind": "diverged", **self._place(), **self._place_of_round(), "reason": str(error)}
-        return self._timed(entry | self._end_round(None))
+        self.move(epoch=self.position.epoch + 1, batch=0)
+        entry = {"kind": "diverged", **self.place(), **self._place_of_round(), "reason": str(error)}
+        return self.timed(entry | self._end_round(None))
 
     def _place_of_round(self) -> dict:
         return {"phase": self._phase, "round": self.position.round}
 
     def _scored(self, score: float) -> dict:
-        return {"kind": "epoch", **self._place(), **self._place_of_round(), "loss": score, self._task.SCORE: score}
-
-    def _timed(self, entry: dict) -> dict:
-        seconds, self._seconds = time.monotonic() - self._seconds, time.monotonic()
-        return entry | {"seconds": round(seconds, 1)}
+        return {"kind": "epoch", **self.place(), **self._place_of_round(), "loss": score, self._task.SCORE: score}
 
     def _end_round(self, score: float | None) -> dict:
         """Keep the network or go back to the last one that was kept; say what it is."""
         position, ratio = self.position, self.position.ratio
         found = self._described() | {"ratio": ratio}
         if self._phase == DENSE:
-            self._at(dense_score=score, dense_parameters=found["lstm_parameters"])
+            self.move(dense_score=score, dense_parameters=found["lstm_parameters"])
         limit = self._task.limit(self.position.dense_score)
         accepted = self._phase not in PRUNING or (score is not None and score <= limit)
-        self._at(round=position.round + 1, begun=False, taken=0, epoch_of_round=0)
+        self.move(round=position.round + 1, begun=False, taken=0, epoch_of_round=0)
         if self._phase == DENSE:
-            write(self._folder.dense, self._taken(self._identity_of_dense))
+            self._taken(self._identity_of_dense).write(self._folder.dense)
         if accepted:
             found[f"test_{self._task.SCORE}"] = self._score("test")
-            self._at(failed=None)
-            write(self._folder.best, self._taken(self._identity))
+            self.move(failed=None)
+            self._taken(self._identity).write(self._folder.best)
             write_network(self._folder.network, self.model.compact(), self.model.sizes, self._settings.task)
         else:
             counts = [dimension.count for dimension in self.model.dimensions]
-            self._at(failed=counts, ratio=ratio if self._phase == PRUNE_UNITS else ratio / 2)
-            read(self._folder.best, self._identity).load_model(self._folder.best, self.model)
+            self.move(failed=counts, ratio=ratio if self._phase == PRUNE_UNITS else ratio / 2)
+            self._load_best()
         self._learner.restart()
         return found | {"limit": limit, "decision": ACCEPTED if accepted else REJECTED}
 
@@ -257,18 +231,24 @@ class Run:
             "parameters": self.model.parameters_kept(), "cycles": self._target.cycles(sizes),
         }  # fmt: skip
 
-    def _taken(self, identity: dict) -> Checkpoint:
-        return taken(self.model, self._learner.optimizer, self._learner.states, identity, self.position)
+    def _taken(self, identity: dict) -> CompressCheckpoint:
+        learner = self._learner
+        return CompressCheckpoint.of(self.model, learner.optimizer, learner.states, identity, self.position)
 
-    def _save(self) -> None:
-        write(self._folder.checkpoint, self._taken(self._identity))
+    def save(self) -> None:
+        """Write the last checkpoint."""
+        self._taken(self._identity).write(self._folder.checkpoint)
+
+    def _load_best(self) -> None:
+        path = self._folder.best
+        CompressCheckpoint.of_run(path, self._identity).load_module(path, self.model)
 
     def _test(self) -> dict:
         """Score the last network that was accepted."""
-        read(self._folder.best, self._identity).load_model(self._folder.best, self.model)
+        self._load_best()
         score, fold = self._score("test"), self._fold()
         return {
-            "kind": "test", **self._place(), "loss": score, self._task.SCORE: score, **self._described(),
+            "kind": "test", **self.place(), "loss": score, self._task.SCORE: score, **self._described(),
             "fold": fold, "target": self._settings.target, "ended": self.position.ended,
             "reached": self._settings.target is None or fold >= self._settings.target,
         }  # fmt: skip

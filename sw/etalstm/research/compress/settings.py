@@ -34,7 +34,7 @@ OF_DENSE_START = (
 
 
 @dataclass(frozen=True)
-class Settings(RunSettings):
+class CompressSettings(RunSettings):
     """What a run is given.
 
     Members
@@ -214,3 +214,6 @@ def _steps_for(given: dict) -> tuple[str, ...]:
     if not guided or given.get("cell", LSTM.name) != LSTM.name:
         left_out.add(GROW_UNITS)
     return tuple(phase for phase in PHASES if phase not in left_out)
+
+
+Settings = CompressSettings  # the name by which the command line knows them

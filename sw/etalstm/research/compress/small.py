@@ -5,25 +5,20 @@ language model, ``layers.N.weight_ih_l0`` and so on of each layer, ``output.weig
 say how to make the network. ``torch.nn.LSTM`` can load the tensors of a layer.
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from etalstm.device import Device
 from etalstm.errors import CheckpointError
-from etalstm.host.strict import check
-from etalstm.nn.moments import load_tensors
+from etalstm.nn.moments import load_module
 from etalstm.research.compress.network import Network, Sizes
 from etalstm.research.compress.task import TASKS
-from etalstm.train.checkpoint import Part
-from etalstm.train.sealed import read_sealed, write_sealed
-
-KEY, FORMAT = "etalstm-network", 1
+from etalstm.train.sealed import Part, Sealed
 
 
-class Description(Part):
+class NetworkDescription(Part):
     """What makes the network, without its weights."""
 
-    format: int = FORMAT
     task: str
     dropout: float
     outputs: int
@@ -33,12 +28,20 @@ class Description(Part):
     cell: str
 
 
+@dataclass(frozen=True)
+class NetworkFile(Sealed[NetworkDescription]):
+    """What makes the network, and its weights."""
+
+    KEY, FORMAT, WHAT = "etalstm-network", 1, "network of eta-lstm research compress"
+    DESCRIPTION = NetworkDescription
+
+
 def write_network(path: Path, network: Network, sizes: Sizes, task: str) -> None:
     """Write a network without masks; at any moment the file is the old one or the new one, whole."""
     described = {**asdict(sizes), "units": list(sizes.units)}
-    description = Description(task=task, dropout=network.dropout.p, **described)
-    tensors = {name: tensor.detach().contiguous().numpy() for name, tensor in network.state_dict().items()}
-    write_sealed(path, KEY, description.model_dump(), tensors)
+    description = NetworkDescription(task=task, dropout=network.dropout.p, **described)
+    tensors = {name: tensor.detach().numpy() for name, tensor in network.state_dict().items()}
+    NetworkFile(description, tensors).write(path)
 
 
 def load_network(path: Path | str, engine: str | Device = "golden") -> Network:
@@ -61,8 +64,8 @@ def load_network(path: Path | str, engine: str | Device = "golden") -> Network:
         If the file is missing, damaged, or no such network; the message names the file, and what is wrong.
     """
     path = Path(path)
-    found, tensors = read_sealed(path, KEY, FORMAT, "network of eta-lstm research compress")
-    described = check(Description, found, path, CheckpointError).model_dump(exclude={"format"})
+    found = NetworkFile.read(path)
+    described = found.description.model_dump()
     task, dropout = described.pop("task"), described.pop("dropout")
     if task not in TASKS:
         raise CheckpointError(f"{path}: task must be {' or '.join(TASKS)}, got {task!r}")
@@ -71,5 +74,5 @@ def load_network(path: Path | str, engine: str | Device = "golden") -> Network:
         network = TASKS[task].NETWORK.PLAIN(sizes, dropout, engine=engine)
     except ValueError as error:
         raise CheckpointError(f"{path}: {error}") from error
-    load_tensors(path, tensors, "", network.state_dict())
+    load_module(path, found.tensors, network, "")
     return network.eval()

@@ -12,7 +12,7 @@ from etalstm.data.characters import CLASSES
 from etalstm.data.ptb import Ptb
 from etalstm.research.compress.models import MaskedLanguageModel, MaskedSpeechModel
 from etalstm.research.compress.network import MaskedNetwork, Sizes
-from etalstm.research.compress.settings import LANGUAGE, SPEECH, Settings
+from etalstm.research.compress.settings import LANGUAGE, SPEECH, CompressSettings
 
 
 class Task(ABC):
@@ -20,7 +20,7 @@ class Task(ABC):
 
     Parameters
     ----------
-    settings : Settings
+    settings : CompressSettings
 
     Members
     -------
@@ -46,7 +46,7 @@ class Task(ABC):
     steps: int
     fingerprint: int
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: CompressSettings):
         self._settings = settings
 
     def network(self, engine) -> MaskedNetwork:
@@ -72,7 +72,7 @@ class Language(Task):
     SCORE = "perplexity"
     NETWORK = MaskedLanguageModel
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: CompressSettings):
         super().__init__(settings)
         text = Ptb(Path(settings.data))
         limits = {"train": settings.tokens, "validation": settings.evaluated, "test": settings.evaluated}
@@ -100,7 +100,7 @@ class Speech(Task):
     SCORE = "character_error_rate"
     NETWORK = MaskedSpeechModel
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: CompressSettings):
         super().__init__(settings)
         self._data = An4(Path(settings.data), settings.stack)
         self.fingerprint, self.steps = self._data.fingerprint, self._data.steps

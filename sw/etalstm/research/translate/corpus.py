@@ -7,7 +7,7 @@ from pathlib import Path
 from etalstm.errors import DataError, RunError
 from etalstm.host.strict import check
 from etalstm.research.translate.pairs import TEST, TRAINING, VALIDATION, Pairs, has_split, read_pairs
-from etalstm.research.translate.settings import Settings
+from etalstm.research.translate.settings import TranslationSettings
 from etalstm.research.translate.vocabulary import SPECIAL, Tokens, Vocabulary
 
 
@@ -63,7 +63,7 @@ class Corpus:
     blank: int
 
 
-def read_corpus(settings: Settings) -> Corpus:
+def read_corpus(settings: TranslationSettings) -> Corpus:
     """Read the splits that settings name; the vocabularies are those of the training split alone.
 
     Raises

@@ -16,7 +16,7 @@ from etalstm.train.going_on import RunSettings
 
 
 @dataclass(frozen=True)
-class Settings(RunSettings):
+class TranslationSettings(RunSettings):
     """What a run is given.
 
     Members
@@ -108,3 +108,6 @@ class Settings(RunSettings):
     def reading(self) -> Tokens:
         """How sentences become tokens."""
         return Tokens(self.tokens, self.lower)
+
+
+Settings = TranslationSettings  # the name by which the command line knows them

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from etalstm.research.studies.subject import Subject
 from etalstm.research.translate.corpus import read_corpus
-from etalstm.research.translate.settings import Settings
+from etalstm.research.translate.settings import TranslationSettings
 from etalstm.research.translate.trainer import Trainer
 from etalstm.train.folder import RunFolder
 
@@ -22,9 +22,9 @@ class Translation(Subject):
 
     def defaults(self, settings):
         """Give all settings for the same languages with their defaults."""
-        return dataclasses.asdict(Settings("", settings["source"], settings["target"]))
+        return dataclasses.asdict(TranslationSettings("", settings["source"], settings["target"]))
 
-    def reduced(self, settings: Settings, reduction, seed):
+    def reduced(self, settings: TranslationSettings, reduction, seed):
         """Give the settings with a seed and a reduction; ``ValueError`` if a translation model cannot be reduced so."""
         chosen = dataclasses.asdict(reduction)
         for field in dataclasses.fields(reduction):
@@ -32,7 +32,7 @@ class Translation(Subject):
                 raise ValueError(f"a translation model has no {field.name}: it must be off, got {chosen[field.name]}")
         return dataclasses.replace(settings, **{name: chosen[name] for name in REDUCED}, seed=seed)
 
-    def train(self, settings: Settings):
+    def train(self, settings: TranslationSettings):
         """Train once in a folder that is removed again."""
         entries = []
         with tempfile.TemporaryDirectory() as place, RunFolder(Path(place)) as folder:

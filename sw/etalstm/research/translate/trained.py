@@ -9,13 +9,13 @@ import torch
 from etalstm.device import Device
 from etalstm.network.delta_inputs import read_input_thresholds
 from etalstm.research.translate.batches import Batch, batch_of, grouped, padded
-from etalstm.research.translate.checkpoint import read
+from etalstm.research.translate.checkpoint import TranslationCheckpoint
 from etalstm.research.translate.corpus import Vocabularies
 from etalstm.research.translate.network import Translator, loss_of
 from etalstm.research.translate.pairs import Pairs
 from etalstm.research.translate.score import bleu
 from etalstm.research.translate.search import beam_search, greedy_search
-from etalstm.research.translate.settings import Settings
+from etalstm.research.translate.settings import TranslationSettings
 from etalstm.train.folder import RunFolder
 
 BATCH = 64  # sentences that are translated at once
@@ -80,7 +80,7 @@ def batches_of(sources: list, targets: list, size: int, generator=None) -> list[
     return [batch_of([sources[n] for n in batch], [targets[n] for n in batch]) for batch in numbers]
 
 
-def make_model(settings: Settings, vocabularies: Vocabularies, engine: str | Device) -> Translator:
+def make_model(settings: TranslationSettings, vocabularies: Vocabularies, engine: str | Device) -> Translator:
     """Make a model with first weights that the seed gives."""
     kept = {
         "recompute": settings.recompute,
@@ -94,7 +94,7 @@ def make_model(settings: Settings, vocabularies: Vocabularies, engine: str | Dev
         return Translator(len(vocabularies.source), len(vocabularies.target), settings.sizes, engine=engine, **kept)
 
 
-def load(path: Path | str, engine: str | Device = "golden", last: bool = False) -> tuple[Settings, Trained]:
+def load(path: Path | str, engine: str | Device = "golden", last: bool = False) -> tuple[TranslationSettings, Trained]:
     """Load the model of a run's folder.
 
     Parameters
@@ -110,9 +110,10 @@ def load(path: Path | str, engine: str | Device = "golden", last: bool = False) 
         Naming the file that is missing or damaged.
     """
     folder = RunFolder(path)
-    settings = Settings.load(folder.settings)
+    settings = TranslationSettings.load(folder.settings)
     vocabularies = Vocabularies.load(folder.encoding, settings.reading)
     model = make_model(settings, vocabularies, engine)
     file = folder.checkpoint if last else folder.best
-    read(file, settings.identity, vocabularies.text_of_file()).load_model(file, model)
+    words = vocabularies.text_of_file()
+    TranslationCheckpoint.of_translation(file, settings.identity, words).load_module(file, model)
     return settings, Trained(model, vocabularies, settings.longest)

@@ -1,7 +1,7 @@
 """Trains a translation model, and leaves a folder."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -11,27 +11,26 @@ from etalstm.host.durable import write_whole
 from etalstm.network.storage import Usage
 from etalstm.nn.iteration import iterate
 from etalstm.nn.notes import counting
+from etalstm.research.module_run import ModuleRun
 from etalstm.research.translate.batches import Batch
-from etalstm.research.translate.checkpoint import Position, read, taken, write
+from etalstm.research.translate.checkpoint import TranslationCheckpoint, TranslationPosition
 from etalstm.research.translate.corpus import Corpus, Vocabularies
 from etalstm.research.translate.network import loss_of
-from etalstm.research.translate.settings import Settings
+from etalstm.research.translate.settings import TranslationSettings
 from etalstm.research.translate.trained import Trained, batches_of, make_model
 from etalstm.train.control import DELTA_START, ShareControl
 from etalstm.train.folder import RunFolder
 from etalstm.train.interrupt import Interrupt
-from etalstm.train.metrics import MetricsLog
 
 BEAM = 5  # of the test at a run's end
-Report = Callable[[dict], None]
 
 
-class Trainer:
-    """A run.
+class Trainer(ModuleRun[TranslationSettings, TranslationPosition]):
+    """A run. Entries of its log are of kind ``iteration``, ``epoch``, ``test`` and ``interrupted``.
 
     Parameters
     ----------
-    settings : Settings
+    settings : TranslationSettings
     corpus : Corpus
     folder : RunFolder
         Open. It has, in the files of :mod:`etalstm.train.folder`, the settings, the log, the last checkpoint, that with
@@ -47,17 +46,21 @@ class Trainer:
     """
 
     def __init__(
-        self, settings: Settings, corpus: Corpus, folder: RunFolder, engine: str | Device, resume: bool = False
+        self,
+        settings: TranslationSettings,
+        corpus: Corpus,
+        folder: RunFolder,
+        engine: str | Device,
+        resume: bool = False,
     ):
-        self._settings, self._corpus, self._folder = settings, corpus, folder
+        super().__init__(settings, folder, TranslationPosition(), resume)
+        self._corpus = corpus
         self._vocabularies = corpus.vocabularies.text_of_file()
         self.model = make_model(settings, corpus.vocabularies, engine)
         self.optimizer = torch.optim.Adam(self.model.parameters(), settings.learning_rate)
         self.trained = Trained(self.model, corpus.vocabularies, settings.longest)
-        self.position = Position()
         target = settings.delta_target
         self._pruning = None if target is None else ShareControl(target, DELTA_START)
-        self._seconds, self._resume = time.monotonic(), resume
         self._batches = -(-len(corpus.training[0]) // settings.batch)
         if resume:
             self._go_on()
@@ -65,38 +68,27 @@ class Trainer:
     def _go_on(self) -> None:
         path = self._folder.checkpoint
         Vocabularies.load(self._folder.encoding, self._settings.reading)
-        checkpoint = read(path, self._settings.identity, self._vocabularies)
-        checkpoint.load_model(path, self.model)
+        checkpoint = self._read(path)
+        checkpoint.load_module(path, self.model)
+        checkpoint.load_adam(path, self.model, self.optimizer)
         self.position = checkpoint.description.position
-        if self.position.iteration:
-            checkpoint.load_adam(path, self.model, self.optimizer)
         if self._pruning and self.position.delta_threshold is not None:
             self._pruning.threshold = self.position.delta_threshold
 
-    def run(self, report: Report = lambda entry: None) -> dict:
-        """Train to the end, or until a signal; give the last entry of the log.
+    def _read(self, path: Path) -> TranslationCheckpoint:
+        return TranslationCheckpoint.of_translation(path, self._settings.identity, self._vocabularies)
 
-        Parameters
-        ----------
-        report : callable
-            Gets every entry of the log. Kinds are ``iteration``, ``epoch``, ``test`` and ``interrupted``.
-        """
-        write_whole(self._folder.settings, self._settings.text_of_file())
+    def write_first(self) -> None:
+        """Write the vocabularies."""
         write_whole(self._folder.encoding, self._vocabularies)
-        with MetricsLog(self._folder.metrics, self.position if self._resume else None) as log, Interrupt() as interrupt:
-            last = {}
-            for last in self._entries(interrupt):
-                log.write(last)
-                report(last)
-        return last
 
-    def _entries(self, interrupt: Interrupt) -> Iterator[dict]:
+    def entries(self, interrupt: Interrupt) -> Iterator[dict]:
+        """Train, and give the entries of the log."""
         while self.position.epoch < self._settings.epochs:
             for batch in self._epoch()[self.position.batch :]:
                 yield self._iterate(batch)
                 if interrupt.requested:
-                    self._save()
-                    yield {"kind": "interrupted", **self._place(), "signal": interrupt.requested}
+                    yield self.interrupted(interrupt)
                     return
             yield self._end_epoch()
         yield self._test()
@@ -104,9 +96,6 @@ class Trainer:
     def _epoch(self) -> list[Batch]:
         generator = np.random.default_rng([self._settings.seed, self.position.epoch])
         return batches_of(*self._corpus.training, self._settings.batch, generator)
-
-    def _place(self) -> dict:
-        return {"iteration": self.position.iteration, "epoch": self.position.epoch}
 
     def _iterate(self, batch: Batch) -> dict:
         """Take a step of Adam; dropout draws from the seed and the iteration's number."""
@@ -123,36 +112,35 @@ class Trainer:
         if self._pruning:
             self._pruning.take(reductions["delta_density"])
         threshold = self._pruning and self._pruning.threshold
-        self.position = self._at(iteration=iteration + 1, batch=self.position.batch + 1, delta_threshold=threshold)
-        return {"kind": "iteration", **self._place(), "loss": loss, "norm": norm} | reductions
-
-    def _at(self, **changed) -> Position:
-        return self.position.model_copy(update=changed)
+        self.move(iteration=iteration + 1, batch=self.position.batch + 1, delta_threshold=threshold)
+        return {"kind": "iteration", **self.place(), "loss": loss, "norm": norm} | reductions
 
     def _end_epoch(self) -> dict:
         loss = self.trained.loss(self._corpus.validation)
         score, signature = self.trained.score(self._corpus.validation)
         best = self.position.best is None or loss < self.position.best
-        self.position = self._at(epoch=self.position.epoch + 1, batch=0, best=loss if best else self.position.best)
-        self._save(best)
-        seconds, self._seconds = time.monotonic() - self._seconds, time.monotonic()
-        return {
-            "kind": "epoch", **self._place(), "loss": loss, "bleu": score, "signature": signature,
-            "seconds": round(seconds, 1),
-        }  # fmt: skip
+        self.move(epoch=self.position.epoch + 1, batch=0, best=loss if best else self.position.best)
+        if best:
+            self._write(self._folder.best)
+        self.save()
+        entry = {"kind": "epoch", **self.place(), "loss": loss, "bleu": score, "signature": signature}
+        return self.timed(entry)
 
-    def _save(self, best: bool = False) -> None:
-        checkpoint = taken(self.model, self.optimizer, self._settings.identity, self._vocabularies, self.position)
-        for path in [self._folder.best] * best + [self._folder.checkpoint]:
-            write(path, checkpoint)
+    def save(self) -> None:
+        """Write the last checkpoint."""
+        self._write(self._folder.checkpoint)
+
+    def _write(self, path: Path) -> None:
+        run = self._settings.identity, self._vocabularies, self.position
+        TranslationCheckpoint.of(self.model, self.optimizer, *run).write(path)
 
     def _test(self) -> dict:
         """Score the model with the lowest validation loss on the test split, or the validation split without one."""
         path, pairs = self._folder.best, self._corpus.test or self._corpus.validation
-        read(path, self._settings.identity, self._vocabularies).load_model(path, self.model)
+        self._read(path).load_module(path, self.model)
         greedy, signature = self.trained.score(pairs)
         beam, _ = self.trained.score(pairs, BEAM)
         return {
-            "kind": "test", **self._place(), "split": "test" if self._corpus.test else "validation",
+            "kind": "test", **self.place(), "split": "test" if self._corpus.test else "validation",
             "loss": self.trained.loss(pairs), "bleu": greedy, "bleu_beam": beam, "beam": BEAM, "signature": signature,
         }  # fmt: skip

@@ -1,0 +1,137 @@
+"""Runs that train a module of PyTorch: their checkpoints, and how they go on, are interrupted and logged."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, Self, TypeVar
+
+import torch
+from pydantic import NonNegativeInt
+from torch import nn
+
+from etalstm.nn.moments import load_adam, load_module
+from etalstm.train.folder import RunFolder
+from etalstm.train.going_on import Place, RunSettings, check_same
+from etalstm.train.interrupt import Interrupt
+from etalstm.train.metrics import MetricsLog
+from etalstm.train.sealed import Part, Sealed
+
+Report = Callable[[dict], None]
+
+
+class ModulePosition(Place):
+    """Where a run of a module is.
+
+    Members
+    -------
+    iteration, epoch        as of a :class:`Place`
+    batch : int             the next one's number in the epoch, from 0
+    """
+
+    iteration: NonNegativeInt = 0
+    epoch: NonNegativeInt = 0
+    batch: NonNegativeInt = 0
+
+    @property
+    def adam_steps(self) -> int:
+        """Steps of Adam since it began."""
+        return self.iteration
+
+
+class ModuleDescription(Part):
+    """All of a module's checkpoint but its tensors."""
+
+    identity: dict
+    position: ModulePosition
+
+
+Described = TypeVar("Described", bound=ModuleDescription)
+Positioned = TypeVar("Positioned", bound=ModulePosition)
+Chosen = TypeVar("Chosen", bound=RunSettings)
+
+
+@dataclass(frozen=True)
+class ModuleCheckpoint(Sealed[Described]):
+    """A module, what Adam remembers, and where the run is."""
+
+    @classmethod
+    def of_run(cls, path: Path, identity: dict) -> Self:
+        """Read the checkpoint of a run; raises as :meth:`read`, and if it is of another run."""
+        found = cls.read(path)
+        check_same(path, found.description.identity, identity)
+        return found
+
+    def load_module(self, path: Path, module: nn.Module) -> None:
+        """Load parameters and buffers; :class:`CheckpointError` if names or shapes are others."""
+        load_module(path, self.tensors, module)
+
+    def load_adam(self, path: Path, module: nn.Module, optimizer: torch.optim.Adam) -> None:
+        """Load what Adam remembers; raises as :meth:`load_module`."""
+        load_adam(path, self.tensors, module, optimizer, self.description.position.adam_steps)
+
+
+class ModuleRun(Generic[Chosen, Positioned]):
+    """A run of a module in a folder. A subclass says what it does, entry by entry of its log.
+
+    Parameters
+    ----------
+    settings : RunSettings
+    folder : RunFolder
+        Open.
+    position : ModulePosition
+        Of a run that begins.
+    resume : bool
+        The run goes on; the subclass then sets the position of its checkpoint.
+    """
+
+    def __init__(self, settings: Chosen, folder: RunFolder, position: Positioned, resume: bool):
+        self._settings, self._folder, self._resume = settings, folder, resume
+        self.position, self._seconds = position, time.monotonic()
+
+    def run(self, report: Report = lambda entry: None) -> dict:
+        """Run to the end, or until a signal; give the last entry of the log.
+
+        Parameters
+        ----------
+        report : callable
+            Gets every entry of the log, see :meth:`entries`.
+        """
+        self._folder.write_settings(self._settings)
+        self.write_first()
+        with MetricsLog(self._folder.metrics, self.position if self._resume else None) as log, Interrupt() as interrupt:
+            last = {}
+            for last in self.entries(interrupt):
+                log.write(last)
+                report(last)
+        return last
+
+    def write_first(self) -> None:
+        """Write what the folder has beside the settings from the beginning."""
+        raise NotImplementedError
+
+    def entries(self, interrupt: Interrupt) -> Iterator[dict]:
+        """Train, and give the entries of the log; after a signal give :meth:`interrupted` and end."""
+        raise NotImplementedError
+
+    def save(self) -> None:
+        """Write the last checkpoint."""
+        raise NotImplementedError
+
+    def interrupted(self, interrupt: Interrupt) -> dict:
+        """Write the last checkpoint, and give the entry of a signal that came."""
+        self.save()
+        return {"kind": "interrupted", **self.place(), "signal": interrupt.requested}
+
+    def place(self) -> dict:
+        """Give where the run is, as its log has it."""
+        return {"iteration": self.position.iteration, "epoch": self.position.epoch}
+
+    def move(self, **changed) -> None:
+        """Go to another position."""
+        self.position = self.position.model_copy(update=changed)
+
+    def timed(self, entry: dict) -> dict:
+        """Give an entry with the seconds since the last one that had any, or since the run was made."""
+        seconds, self._seconds = time.monotonic() - self._seconds, time.monotonic()
+        return entry | {"seconds": round(seconds, 1)}
