@@ -27,7 +27,9 @@ class Place(Part):
     epoch: NonNegativeInt
 
 
-def check_same(path: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any], may_differ: Collection[str] = ()):
+def check_same(
+    path: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any], may_differ: Collection[str] = ()
+) -> None:
     """Refuse to go on from a checkpoint of another run.
 
     Parameters
