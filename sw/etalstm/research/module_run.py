@@ -21,13 +21,7 @@ Report = Callable[[dict], None]
 
 
 class ModulePosition(Place):
-    """Where a run of a module is.
-
-    Members
-    -------
-    iteration, epoch        as of a :class:`Place`
-    batch : int             the next one's number in the epoch, from 0
-    """
+    """Where a run of a module is; it begins at 0."""
 
     iteration: NonNegativeInt = 0
     epoch: NonNegativeInt = 0
@@ -72,7 +66,7 @@ class ModuleCheckpoint(Sealed[Described]):
 
 
 class ModuleRun(Generic[Chosen, Positioned]):
-    """A run of a module in a folder. A subclass says what it does, entry by entry of its log.
+    """A run of a module in a folder. What it does is in a subclass, as the entries of its log.
 
     Parameters
     ----------
@@ -80,9 +74,8 @@ class ModuleRun(Generic[Chosen, Positioned]):
     folder : RunFolder
         Open.
     position : ModulePosition
-        Of a run that begins.
+        Of a run that begins. Where one goes on, the subclass takes that of the checkpoint.
     resume : bool
-        The run goes on; the subclass then sets the position of its checkpoint.
     """
 
     def __init__(self, settings: Chosen, folder: RunFolder, position: Positioned, resume: bool):
@@ -90,48 +83,42 @@ class ModuleRun(Generic[Chosen, Positioned]):
         self.position, self._seconds = position, time.monotonic()
 
     def run(self, report: Report = lambda entry: None) -> dict:
-        """Run to the end, or until a signal; give the last entry of the log.
-
-        Parameters
-        ----------
-        report : callable
-            Gets every entry of the log, see :meth:`entries`.
-        """
+        """Run to the end, or until a signal; give the last entry of the log. `report` gets every one."""
         self._folder.write_settings(self._settings)
-        self.write_first()
+        self._write_first()
         with MetricsLog(self._folder.metrics, self.position if self._resume else None) as log, Interrupt() as interrupt:
             last = {}
-            for last in self.entries(interrupt):
+            for last in self._entries(interrupt):
                 log.write(last)
                 report(last)
         return last
 
-    def write_first(self) -> None:
-        """Write what the folder has beside the settings from the beginning."""
+    def _write_first(self) -> None:
+        """Write what belongs to the folder from the beginning, beside the settings."""
         raise NotImplementedError
 
-    def entries(self, interrupt: Interrupt) -> Iterator[dict]:
-        """Train, and give the entries of the log; after a signal give :meth:`interrupted` and end."""
+    def _entries(self, interrupt: Interrupt) -> Iterator[dict]:
+        """Train, and give the entries; after a signal the last one is :meth:`_interrupted`."""
         raise NotImplementedError
 
-    def save(self) -> None:
-        """Write the last checkpoint."""
+    def _taken(self) -> ModuleCheckpoint:
+        """Take a checkpoint."""
         raise NotImplementedError
 
-    def interrupted(self, interrupt: Interrupt) -> dict:
-        """Write the last checkpoint, and give the entry of a signal that came."""
-        self.save()
-        return {"kind": "interrupted", **self.place(), "signal": interrupt.requested}
+    def _save(self) -> None:
+        self._taken().write(self._folder.checkpoint)
 
-    def place(self) -> dict:
-        """Give where the run is, as its log has it."""
+    def _interrupted(self, interrupt: Interrupt) -> dict:
+        self._save()
+        return {"kind": "interrupted", **self._place(), "signal": interrupt.requested}
+
+    def _place(self) -> dict:
         return {"iteration": self.position.iteration, "epoch": self.position.epoch}
 
-    def move(self, **changed) -> None:
-        """Go to another position."""
+    def _at(self, **changed) -> None:
         self.position = self.position.model_copy(update=changed)
 
-    def timed(self, entry: dict) -> dict:
-        """Give an entry with the seconds since the last one that had any, or since the run was made."""
+    def _timed(self, entry: dict) -> dict:
+        """Give an entry with the seconds since the last such one."""
         seconds, self._seconds = time.monotonic() - self._seconds, time.monotonic()
         return entry | {"seconds": round(seconds, 1)}

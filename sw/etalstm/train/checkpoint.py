@@ -82,8 +82,7 @@ class Position(Place):
 
     Members
     -------
-    iteration, epoch                as of a :class:`Place`
-    batch : int                     the next one's number, from 0
+    iteration, epoch, batch         as of a :class:`Place`
     chooser : ChooserState
     delta_threshold : float, or None where δ is not pruned
     input_threshold : float         Θ where a target moves it; None without one, and as long as everything is sent
@@ -92,7 +91,6 @@ class Position(Place):
     falls : int                     how often that schedule has lowered the learning rate
     """
 
-    batch: NonNegativeInt
     chooser: ChooserState
     delta_threshold: float | None = Field(None, ge=0)
     input_threshold: float | None = Field(None, ge=LEAST, le=MOST)

@@ -15,16 +15,17 @@ from etalstm.train.sealed import Part
 
 
 class Place(Part):
-    """Where a run is, in the numbers that its log has.
+    """Where a run is.
 
     Members
     -------
-    iteration : int     done since the start
-    epoch : int         the next one's number, from 0
+    iteration : int         done since the start
+    epoch, batch : int      the next one's numbers, from 0
     """
 
     iteration: NonNegativeInt
     epoch: NonNegativeInt
+    batch: NonNegativeInt
 
 
 def check_same(

@@ -89,19 +89,17 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
     def _reopen(self) -> None:
         """Go back to the end of the last step."""
         ended = {name: reason for name, reason in self.position.ended.items() if name != self._last_phase}
-        self.move(phase=self.position.phase - 1, ended=ended)
+        self._at(phase=self.position.phase - 1, ended=ended)
 
-    def write_first(self) -> None:
-        """Write the checkpoint of a run that begins."""
+    def _write_first(self) -> None:
         if not self._resume:
-            self.save()
+            self._save()
 
-    def entries(self, interrupt: Interrupt) -> Iterator[dict]:
-        """Train, and give the entries of the log."""
+    def _entries(self, interrupt: Interrupt) -> Iterator[dict]:
         while not self._ended:
             if self._settings.start is not None and self.position.phase == self.position.round == 0:
                 yield self._take_start()
-                self.save()
+                self._save()
                 continue
             if not self.position.begun and not self._begin():
                 continue
@@ -115,11 +113,11 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
                     yield self._give_up(error)
                     break
                 if interrupt.requested:
-                    yield self.interrupted(interrupt)
+                    yield self._interrupted(interrupt)
                     return
             else:
                 yield self._end_epoch()
-            self.save()
+            self._save()
         yield self._test()
 
     @property
@@ -144,13 +142,13 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
         change = self._reached() or self._changes.make(self._phase, self.position)
         if isinstance(change, str):
             ended = self.position.ended | {self._phase: change}
-            self.move(phase=self.position.phase + 1, ended=ended)
+            self._at(phase=self.position.phase + 1, ended=ended)
             if not self._ended:
-                self.move(round=0, ratio=None, failed=None)
-            self.save()
+                self._at(round=0, ratio=None, failed=None)
+            self._save()
             return False
         self._learner.restart()
-        self.move(begun=True, taken=0, epoch_of_round=0, batch=0, **change)
+        self._at(begun=True, taken=0, epoch_of_round=0, batch=0, **change)
         return True
 
     def _reached(self) -> str | None:
@@ -167,8 +165,8 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
         rate = settings.learning_rate if self._phase in (DENSE, GROW_WEIGHTS) else settings.retrain_rate
         rate *= 1 - position.taken / (self._epochs * batches)
         loss, norm = self._learner.iterate(batch, position.iteration, rate)
-        self.move(iteration=position.iteration + 1, taken=position.taken + 1, batch=position.batch + 1)
-        return {"kind": "iteration", **self.place(), "loss": loss, "norm": norm}
+        self._at(iteration=position.iteration + 1, taken=position.taken + 1, batch=position.batch + 1)
+        return {"kind": "iteration", **self._place(), "loss": loss, "norm": norm}
 
     def _take_start(self) -> dict:
         """Take the dense start of another run, and its place in this one; give the entry that ends its round."""
@@ -176,50 +174,50 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
         start.load_module(path, self.model)
         self.position = start.description.position.model_copy(update={"round": 0})
         score = self.position.dense_score
-        return self.timed(self._scored(score) | self._end_round(score))
+        return self._timed(self._scored(score) | self._end_round(score))
 
     def _end_epoch(self) -> dict:
         self._learner.rewind()
         score = self._score("validation")
-        self.move(epoch=self.position.epoch + 1, epoch_of_round=self.position.epoch_of_round + 1, batch=0)
+        self._at(epoch=self.position.epoch + 1, epoch_of_round=self.position.epoch_of_round + 1, batch=0)
         entry = self._scored(score)
         if self.position.epoch_of_round == self._epochs:
             entry |= self._end_round(score)
         elif self._phase == GROW_WEIGHTS and self.position.epoch_of_round <= self._settings.growth_epochs:
             entry["grown"] = self._changes.grow_weights()
-        return self.timed(entry)
+        return self._timed(entry)
 
     def _give_up(self, error: DivergedError) -> dict:
         """End a round whose training diverged. Its network is rejected without a score."""
-        self.move(epoch=self.position.epoch + 1, batch=0)
-        entry = {"kind": "diverged", **self.place(), **self._place_of_round(), "reason": str(error)}
-        return self.timed(entry | self._end_round(None))
+        self._at(epoch=self.position.epoch + 1, batch=0)
+        entry = {"kind": "diverged", **self._place(), **self._place_of_round(), "reason": str(error)}
+        return self._timed(entry | self._end_round(None))
 
     def _place_of_round(self) -> dict:
         return {"phase": self._phase, "round": self.position.round}
 
     def _scored(self, score: float) -> dict:
-        return {"kind": "epoch", **self.place(), **self._place_of_round(), "loss": score, self._task.SCORE: score}
+        return {"kind": "epoch", **self._place(), **self._place_of_round(), "loss": score, self._task.SCORE: score}
 
     def _end_round(self, score: float | None) -> dict:
         """Keep the network or go back to the last one that was kept; say what it is."""
         position, ratio = self.position, self.position.ratio
         found = self._described() | {"ratio": ratio}
         if self._phase == DENSE:
-            self.move(dense_score=score, dense_parameters=found["lstm_parameters"])
+            self._at(dense_score=score, dense_parameters=found["lstm_parameters"])
         limit = self._task.limit(self.position.dense_score)
         accepted = self._phase not in PRUNING or (score is not None and score <= limit)
-        self.move(round=position.round + 1, begun=False, taken=0, epoch_of_round=0)
+        self._at(round=position.round + 1, begun=False, taken=0, epoch_of_round=0)
         if self._phase == DENSE:
             self._taken(self._identity_of_dense).write(self._folder.dense)
         if accepted:
             found[f"test_{self._task.SCORE}"] = self._score("test")
-            self.move(failed=None)
-            self._taken(self._identity).write(self._folder.best)
+            self._at(failed=None)
+            self._taken().write(self._folder.best)
             write_network(self._folder.network, self.model.compact(), self.model.sizes, self._settings.task)
         else:
             counts = [dimension.count for dimension in self.model.dimensions]
-            self.move(failed=counts, ratio=ratio if self._phase == PRUNE_UNITS else ratio / 2)
+            self._at(failed=counts, ratio=ratio if self._phase == PRUNE_UNITS else ratio / 2)
             self._load_best()
         self._learner.restart()
         return found | {"limit": limit, "decision": ACCEPTED if accepted else REJECTED}
@@ -231,13 +229,10 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
             "parameters": self.model.parameters_kept(), "cycles": self._target.cycles(sizes),
         }  # fmt: skip
 
-    def _taken(self, identity: dict) -> CompressCheckpoint:
-        learner = self._learner
+    def _taken(self, identity: dict | None = None) -> CompressCheckpoint:
+        """Take a checkpoint, of another identity if one is given."""
+        learner, identity = self._learner, identity or self._identity
         return CompressCheckpoint.of(self.model, learner.optimizer, learner.states, identity, self.position)
-
-    def save(self) -> None:
-        """Write the last checkpoint."""
-        self._taken(self._identity).write(self._folder.checkpoint)
 
     def _load_best(self) -> None:
         path = self._folder.best
@@ -248,7 +243,7 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
         self._load_best()
         score, fold = self._score("test"), self._fold()
         return {
-            "kind": "test", **self.place(), "loss": score, self._task.SCORE: score, **self._described(),
+            "kind": "test", **self._place(), "loss": score, self._task.SCORE: score, **self._described(),
             "fold": fold, "target": self._settings.target, "ended": self.position.ended,
             "reached": self._settings.target is None or fold >= self._settings.target,
         }  # fmt: skip

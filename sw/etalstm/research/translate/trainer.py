@@ -46,13 +46,9 @@ class Trainer(ModuleRun[TranslationSettings, TranslationPosition]):
     """
 
     def __init__(
-        self,
-        settings: TranslationSettings,
-        corpus: Corpus,
-        folder: RunFolder,
-        engine: str | Device,
+        self, settings: TranslationSettings, corpus: Corpus, folder: RunFolder, engine: str | Device,
         resume: bool = False,
-    ):
+    ):  # fmt: skip
         super().__init__(settings, folder, TranslationPosition(), resume)
         self._corpus = corpus
         self._vocabularies = corpus.vocabularies.text_of_file()
@@ -78,17 +74,15 @@ class Trainer(ModuleRun[TranslationSettings, TranslationPosition]):
     def _read(self, path: Path) -> TranslationCheckpoint:
         return TranslationCheckpoint.of_translation(path, self._settings.identity, self._vocabularies)
 
-    def write_first(self) -> None:
-        """Write the vocabularies."""
+    def _write_first(self) -> None:
         write_whole(self._folder.encoding, self._vocabularies)
 
-    def entries(self, interrupt: Interrupt) -> Iterator[dict]:
-        """Train, and give the entries of the log."""
+    def _entries(self, interrupt: Interrupt) -> Iterator[dict]:
         while self.position.epoch < self._settings.epochs:
             for batch in self._epoch()[self.position.batch :]:
                 yield self._iterate(batch)
                 if interrupt.requested:
-                    yield self.interrupted(interrupt)
+                    yield self._interrupted(interrupt)
                     return
             yield self._end_epoch()
         yield self._test()
@@ -112,27 +106,23 @@ class Trainer(ModuleRun[TranslationSettings, TranslationPosition]):
         if self._pruning:
             self._pruning.take(reductions["delta_density"])
         threshold = self._pruning and self._pruning.threshold
-        self.move(iteration=iteration + 1, batch=self.position.batch + 1, delta_threshold=threshold)
-        return {"kind": "iteration", **self.place(), "loss": loss, "norm": norm} | reductions
+        self._at(iteration=iteration + 1, batch=self.position.batch + 1, delta_threshold=threshold)
+        return {"kind": "iteration", **self._place(), "loss": loss, "norm": norm} | reductions
 
     def _end_epoch(self) -> dict:
         loss = self.trained.loss(self._corpus.validation)
         score, signature = self.trained.score(self._corpus.validation)
         best = self.position.best is None or loss < self.position.best
-        self.move(epoch=self.position.epoch + 1, batch=0, best=loss if best else self.position.best)
+        self._at(epoch=self.position.epoch + 1, batch=0, best=loss if best else self.position.best)
         if best:
-            self._write(self._folder.best)
-        self.save()
-        entry = {"kind": "epoch", **self.place(), "loss": loss, "bleu": score, "signature": signature}
-        return self.timed(entry)
+            self._taken().write(self._folder.best)
+        self._save()
+        entry = {"kind": "epoch", **self._place(), "loss": loss, "bleu": score, "signature": signature}
+        return self._timed(entry)
 
-    def save(self) -> None:
-        """Write the last checkpoint."""
-        self._write(self._folder.checkpoint)
-
-    def _write(self, path: Path) -> None:
+    def _taken(self) -> TranslationCheckpoint:
         run = self._settings.identity, self._vocabularies, self.position
-        TranslationCheckpoint.of(self.model, self.optimizer, *run).write(path)
+        return TranslationCheckpoint.of(self.model, self.optimizer, *run)
 
     def _test(self) -> dict:
         """Score the model with the lowest validation loss on the test split, or the validation split without one."""
@@ -141,6 +131,6 @@ class Trainer(ModuleRun[TranslationSettings, TranslationPosition]):
         greedy, signature = self.trained.score(pairs)
         beam, _ = self.trained.score(pairs, BEAM)
         return {
-            "kind": "test", **self.place(), "split": "test" if self._corpus.test else "validation",
+            "kind": "test", **self._place(), "split": "test" if self._corpus.test else "validation",
             "loss": self.trained.loss(pairs), "bleu": greedy, "bleu_beam": beam, "beam": BEAM, "signature": signature,
         }  # fmt: skip
