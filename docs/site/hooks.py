@@ -30,6 +30,8 @@ _PATH = re.compile(rf"`((?:{FOLDERS})/[\w./*-]*)`")
 _CALL = re.compile(r"(?:^ *|`|\$ )(?:\.venv/bin/)?eta-lstm ([a-z-][^`\n|]*)", re.MULTILINE)
 _STUDY = re.compile(r"<!-- study (.+?) -->")
 _NO_LINK = re.compile(r"\]\[(?=\w+\])(?=[^`\n]*(?:`[^`\n]*`[^`\n]*)*$)", re.MULTILINE)  # [a][b] outside of code
+_ROLE = re.compile(r":(?:func|class|meth|mod|data|attr|exc):\s*(<code>)[~.]?")
+_STUDY_PAGE = re.compile(r"(density|ms2|compress)/\w+/")
 _LAUNCHERS = {"launch"}  # takes another command after `--`
 
 
@@ -195,6 +197,17 @@ def _outside(match, folder: Path, where: str, config) -> str:
         LOG.warning("docs/%s links to %s, which there is not", where, target)
     kind = "tree" if path.is_dir() else "blob"
     return f"{config.repo_url.rstrip('/')}/{kind}/main/{path.relative_to(ROOT)}{anchor}"
+
+
+def on_page_content(html, page, config, files):
+    """Show Sphinx's roles as code, and give the wide tables of a study's page the width that they need."""
+    html = _ROLE.sub(r"\1", html)
+    if page.is_homepage:
+        page.meta["hide"] = ["navigation"]
+    if not _STUDY_PAGE.match(page.file.src_uri):
+        return html
+    page.meta["hide"] = ["toc"]
+    return f'<div class="study">{html}</div>'
 
 
 def on_env(env, config, files):

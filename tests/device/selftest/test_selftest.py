@@ -1,7 +1,9 @@
 """The self-test passes a good machine, and names what is wrong with a bad one."""
 
 import json
+import re
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -144,6 +146,11 @@ def test_the_command_passes_a_simulated_machine_in_well_under_a_minute(capsys, d
     shown = capsys.readouterr().out
     assert shown.count("ok  ") == 13 and "FAIL" not in shown and shown.endswith("all is well\n")
     assert time.monotonic() - started < 40
+    if device == "xdma:sim":
+        page = (Path(__file__).parents[3] / "docs" / "vcu128.md").read_text()
+        lines = re.sub(r"\d+(?= MB/s)", "…", re.sub(r"  \([\d.]+ s\)", "", shown)).splitlines()
+        missing = [line for line in lines if f"    {line}\n" not in page]
+        assert not missing, f"docs/vcu128.md does not show {missing}"
 
 
 def test_the_command_reports_a_failure_with_exit_code_1(capsys, monkeypatch):
