@@ -3,8 +3,8 @@
 - The pages of the command line are written from the typer application itself, a page for each command.
 - ``<!-- presets -->`` becomes the table of the presets, ``<!-- study FOLDER | RUN | … -->`` that of runs of a study
   under ``docs/density``.
-- A link to a file outside ``docs/`` becomes one to the repository of ``repo_url``.
-- A link of README.md, a path in backquotes, or an ``eta-lstm`` command in a page is an error if there is no such thing.
+- A link to a file outside ``docs/`` becomes one to the repository that pyproject.toml names.
+- In these pages and in README.md a link, a path in backquotes or an ``eta-lstm`` command that leads nowhere is an error.
 """
 
 import logging
@@ -21,7 +21,8 @@ from etalstm.research.studies.study import read_study, summarise
 from etalstm_hw.config import PRESETS
 
 ROOT = Path(__file__).parents[2]
-README = "README.md"
+FRONT = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
+"""Pages outside of ``docs/`` that are checked."""
 COMMANDS = "reference/commands"
 LOG = logging.getLogger("mkdocs.hooks.site")
 FOLDERS = "sw|hw|sim|boards|tests|examples"
@@ -155,7 +156,9 @@ def _study(match) -> str:
 
 
 def on_config(config):
-    """Put the pages of the commands where the navigation names their folder."""
+    """Take the repository's address from pyproject.toml; put the commands' pages where the navigation names them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    config.repo_url, config.repo_name = project["urls"]["Repository"], "Repository"
     pages = [f"{COMMANDS}/index.md", *({name: f"{COMMANDS}/{name}.md"} for name in _shown(APPLICATION))]
 
     def filled(item):
@@ -211,17 +214,18 @@ def on_page_content(html, page, config, files):
 
 
 def on_env(env, config, files):
-    """Check README.md, whose links lead into ``docs/``."""
-    text = (ROOT / README).read_text(encoding="utf-8")
-    _check_text(text, README)
-    for target, anchor in ((match[1], match[2]) for match in _LINK.finditer(text)):
-        if "://" in target:
-            continue
-        if target and not (ROOT / target).exists():
-            LOG.warning("%s links to %s, which there is not", README, target)
-        file = files.get_file_from_path(target.removeprefix("docs/"))
-        if anchor and file and file.page and anchor[1:] not in set(_anchors(file.page.toc)):
-            LOG.warning("%s links to %s%s, which has no such heading", README, target, anchor)
+    """Check the pages outside of ``docs/``, whose links lead into it."""
+    for name in FRONT:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        _check_text(text, name)
+        for target, anchor in ((match[1], match[2]) for match in _LINK.finditer(text)):
+            if "://" in target:
+                continue
+            if target and not (ROOT / target).exists():
+                LOG.warning("%s links to %s, which there is not", name, target)
+            file = files.get_file_from_path(target.removeprefix("docs/"))
+            if anchor and file and file.page and anchor[1:] not in set(_anchors(file.page.toc)):
+                LOG.warning("%s links to %s%s, which has no such heading", name, target, anchor)
     return env
 
 
