@@ -4,7 +4,7 @@
 - ``<!-- presets -->`` becomes the table of the presets, ``<!-- study FOLDER | RUN | … -->`` that of runs of a study
   under ``docs/density``.
 - A link to a file outside ``docs/`` becomes one to the repository that pyproject.toml names.
-- In these pages and in README.md a link, a path in backquotes or an ``eta-lstm`` command that leads nowhere is an error.
+- In these pages and in README.md a link, a path in backquotes or an ``eta-lstm`` command must lead somewhere.
 """
 
 import logging
