@@ -131,16 +131,28 @@ def relative(times: np.ndarray, cycle: int) -> np.ndarray:
 
 
 class _Words(NamedTuple):
-    """Which of the machine's words are times, places, and compared as they are."""
+    """Which of the machine's words are times, places, and compared as they are: arrays of int64."""
+
+    times: np.ndarray
+    places: np.ndarray
+    plain: np.ndarray
+
+
+class _Gathered(NamedTuple):
+    """The words of :class:`_Words`, while they are gathered."""
 
     times: list[int]
     places: list[int]
     plain: list[int]
 
+    def words(self) -> _Words:
+        """Give what was gathered."""
+        return _Words(*(np.array(words, np.int64) for words in self))
+
 
 def _divide(machine: Machine) -> tuple[_Words, _Words]:
     """Find how the machine's words are compared: all but those of the program's fetch, and those."""
-    rest, fetch, first = _Words([], [], []), _Words([], [], []), 0
+    rest, fetch, first = _Gathered([], [], []), _Gathered([], [], []), 0
     for name, array in zip(machine._fields[:-1], machine[:-1], strict=True):
         if array.dtype.names:
             for entry in range(array.size):
@@ -150,17 +162,16 @@ def _divide(machine: Machine) -> tuple[_Words, _Words]:
         elif name not in _NOT_AT_ALL:
             raise ValueError(f"no rule says how the array {name} is compared")
         first += array.nbytes // 8
-    return tuple(_Words(*(np.array(places, np.int64) for places in words)) for words in (rest, fetch))
+    return rest.words(), fetch.words()
 
 
-def _divide_record(name: str, entry: int, dtype: np.dtype, first: int, rest: _Words, fetch: _Words) -> None:
+def _divide_record(name: str, entry: int, dtype: np.dtype, first: int, rest: _Gathered, fetch: _Gathered) -> None:
     if name in _NOT_AT_ALL:
         return
     times, places = _TIMES.get(name, "").split(), _PLACES.get(name, "").split()
     elsewhere = ELSEWHERE.get(name, "").split()
-    for field in dtype.names:
+    for field, (shape, offset, *_) in (dtype.fields or {}).items():
         found = fetch if _is_fetched(name, entry, field) else rest
-        shape, offset = dtype.fields[field][:2]
         where = range(first + offset // 8, first + (offset + shape.itemsize) // 8)
         if field in times:
             found.times.extend(where)

@@ -1,16 +1,36 @@
 """What the model knows of the numbers that a program moves: which of them are zero."""
 
+from collections.abc import Iterator
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
-from etalstm.plan.memory.tiling import Span
+from etalstm.plan.memory.tiling import Share, Span
 from etalstm.plan.plan import Plan
 from etalstm_hw import contract
 from etalstm_hw.config import Config
 from etalstm_hw.contract import STREAM_BLOCK
 
 CERTAIN = 1 << 32  # a threshold of 32 random bits below which an element is kept: all
+
+
+class _Index(NamedTuple):
+    """The beats of an array of indices, the tiles of each of its streams, and the share that these are of."""
+
+    first: int
+    last: int
+    streams: list[Span]
+    share: Share
+
+
+class _Broadcast(NamedTuple):
+    """The beats of an array that is broadcast, and its elements: those of a channel and all."""
+
+    first: int
+    last: int
+    share: int
+    size: int
 
 
 class Densities:
@@ -30,7 +50,7 @@ class Densities:
 
     def __init__(self, config: Config, plan: Plan, *, delta: float = 1.0, local: float = 1.0, inputs: float = 1.0):
         self._config = config
-        self._kept = {
+        self._kept: dict[int, float] = {
             contract.Traffic.DELTAS: delta,
             contract.Traffic.INTERMEDIATES: local,
             contract.Traffic.ACTIVATIONS: inputs,
@@ -40,8 +60,8 @@ class Densities:
         self._ones = [product.tokens for product in plan.map.products if product.tokens]
         self._indices = sorted(self._index_arrays(plan))
 
-    def _index_arrays(self, plan: Plan):
-        """Give first and last beat of every array of indices, its streams' tiles, and the layer's tiling."""
+    def _index_arrays(self, plan: Plan) -> Iterator[_Index]:
+        """Give every array of indices."""
         beats = self._config.vector_beats
         for layer in plan.map.products:
             tiling, kinds = layer.tiling, len(layer.stage.kept)
@@ -53,7 +73,7 @@ class Densities:
                 indices.append((operand.index, each, operand.share))
             for array, streams, share in indices:
                 if array is not None:
-                    yield array.first * beats, (array.first + array.vectors) * beats, streams, share
+                    yield _Index(array.first * beats, (array.first + array.vectors) * beats, streams, share)
 
     def _occupied(self, address: int, elements: int) -> int:
         """Give how many elements of a stream are no padding, from the beat of its index."""
@@ -65,18 +85,19 @@ class Densities:
                 return elements * lanes // (group.count * self._config.lanes)
         raise ValueError(f"no index of a stream lies at beat {address}")
 
-    def _arrays(self, plan: Plan):
-        """Give first beat, last beat and share of every array that is broadcast."""
+    def _arrays(self, plan: Plan) -> Iterator[_Broadcast]:
+        """Give every array that is broadcast."""
         beats = self._config.vector_beats
         for layer in plan.map.products:
             units, inputs = layer.tiling.units, layer.tiling.inputs
             arrays = [(layer.operand.array, units), *([(layer.x.array, inputs)] if layer.x else [])]
-            arrays += [(layer.delta.array, units)] if layer.delta else [(layer.delta_index, units)]
+            if delta := layer.delta.array if layer.delta else layer.delta_index:
+                arrays.append((delta, units))
             arrays += [(operand.index, operand.share) for operand in layer.sent]
             if tokens := layer.tokens:
                 arrays += [(tokens.x.array, inputs), (tokens.chosen.array, tokens.columns)]
             for array, share in arrays:
-                yield array.first * beats, (array.first + array.vectors) * beats, share.share, share.size
+                yield _Broadcast(array.first * beats, (array.first + array.vectors) * beats, share.share, share.size)
 
     def _real_lanes(self, cast: dict, channel: int, tile: int) -> int:
         """Give how many lanes of a tile hold elements of the network."""

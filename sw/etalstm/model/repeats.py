@@ -36,7 +36,7 @@ class _Saved(NamedTuple):
     """A machine as it was in a state that it may have to go on from, and where its program stood."""
 
     words: np.ndarray
-    index: int
+    instruction: int  # the next one
 
 
 class Repeats:
@@ -127,8 +127,8 @@ class Repeats:
         saved, machine = self._saved[state.exact], self._machine
         machine.words[:] = saved.words
         engine, loops = machine.sequencer[0], self._trace.loops
-        engine["index"] += self._trace.index - saved.index
-        engine["following"] += self._trace.index - saved.index
+        engine["index"] += self._trace.index - saved.instruction
+        engine["following"] += self._trace.index - saved.instruction
         engine["depth"] = len(loops)
         for level, loop in enumerate(loops):
             machine.stack[level] = tuple(loop)

@@ -49,7 +49,8 @@ class Trace:
     """
 
     def __init__(self, table: np.ndarray, boundaries: np.ndarray):
-        self.index, self.loops = 0, []
+        self.index = 0
+        self.loops: list[list[int]] = []
         self._table, self._texts = table, table["text"].tolist()
         places = np.flatnonzero(boundaries).tolist()
         firsts = [0, *places]

@@ -4,7 +4,7 @@ Every part is a NumPy record of integers, so that compiled functions share it. C
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numba import njit
@@ -17,21 +17,23 @@ from etalstm_hw.contract.distance import ROUND_TRIP
 
 # No compiled function here allocates anything. Numba would count references to every array at every call all the same,
 # which took five sixths of the time.
-entry_point = njit(_nrt=False, cache=True)
+_UNCOUNTED: dict[str, Any] = {"_nrt": False}  # an option that numba's own types leave out
+entry_point = njit(cache=True, **_UNCOUNTED)
 """Decorator of compiled functions that are called from Python."""
 
 
 class _Inner(CPUDispatcher):
-    def __call__(self, *arguments):
+    def __call__(self, *arguments: Any) -> NoReturn:
         raise TypeError(f"{self.py_func.__name__} is called from compiled functions only")
 
 
-def compiled(function: Callable) -> CPUDispatcher:
+def compiled(function: Callable) -> Callable:
     """Have a function compiled that only compiled functions call; Python gets a TypeError.
 
     Numba then leaves out the wrapper that Python calls. That saves two fifths of the time to compile the model.
     """
-    inner = njit(function, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    wrappers: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    inner = njit(function, **_UNCOUNTED, **wrappers)
     inner.__class__ = _Inner  # a call from Python would end the process, as there is no wrapper
     return inner
 
@@ -51,6 +53,11 @@ SEQUENCER, FETCHER, EMITTER, PORT_READS, PORT_WRITES, VECTORS, STORES, LOADS, MA
 def record(*names: str, **arrays: int) -> np.dtype:
     """Make a record of integers and arrays of integers."""
     return np.dtype([(name, np.int64) for name in names] + [(name, np.int64, size) for name, size in arrays.items()])
+
+
+def names_of(dtype: np.dtype) -> tuple[str, ...]:
+    """Give the names of a record's fields; a plain type has none."""
+    return dtype.names or ()
 
 
 class Sizes(NamedTuple):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from etalstm.model.machine.state import BURST_BEATS, record
+from etalstm.model.machine.state import BURST_BEATS, names_of, record
 from etalstm.plan.memory.tiling import ceil_div
 from etalstm_hw import contract
 from etalstm_hw.config import Config
@@ -28,7 +28,7 @@ BLOCK = record(
 )  # fmt: skip
 """A block of a CAST: of its ``lanes`` the first ``occupied`` of the vector hold elements of the network."""
 
-_SAME = frozenset(INSTRUCTION.names)
+_SAME = frozenset(names_of(INSTRUCTION))
 _MODULUS = 1 << contract.ADDRESS_BITS
 
 
@@ -83,7 +83,8 @@ def tables(config: Config, words: Iterable[int], operands) -> tuple[np.ndarray, 
     """
     words = list(words)
     places = {word: place for place, word in enumerate(dict.fromkeys(words))}  # of what is written often, in one table
-    table, blocks = np.zeros(len(places), INSTRUCTION), []
+    table = np.zeros(len(places), INSTRUCTION)
+    blocks: list[tuple] = []
     for row, word in zip(table, places, strict=True):
         opcode, fields = contract.decode(word)
         row["opcode"] = opcode
@@ -100,7 +101,7 @@ def tables(config: Config, words: Iterable[int], operands) -> tuple[np.ndarray, 
         elif opcode == Opcode.CAST:
             row["everyone"], row["begins"], row["first_block"] = 1, fields["start"], len(blocks)
             blocks += _blocks(config, fields, operands)
-    of_blocks = np.array(blocks or [(0,) * len(BLOCK.names)], BLOCK)
+    of_blocks = np.array(blocks or [(0,) * len(names_of(BLOCK))], BLOCK)
     table["text"] = _texts(table, of_blocks)
     return table[[places[word] for word in words]], of_blocks
 
