@@ -15,7 +15,7 @@ MINUS_ZERO = np.float32(-0.0)
 """The neutral element of addition: a sum that starts from it starts from its first term."""
 
 
-def mac_sums(start, matrix, scalars):
+def mac_sums(start: np.ndarray | None, matrix: np.ndarray, scalars: np.ndarray) -> np.ndarray:
     """Add ``matrix[s, :] * scalars[n, s]`` over s ascending, for every n.
 
     Parameters
@@ -51,14 +51,17 @@ class GateSums:
     shared : SharedTokens, or None  the distinct tokens of x, which are the first of the operands
     """
 
-    def __init__(self, inputs: LayerInputs, active, width: int, shared: SharedTokens | None = None):
+    def __init__(self, inputs: LayerInputs, active: np.ndarray, width: int, shared: SharedTokens | None = None):
         self._inputs, self._active, self._width, self._shared = inputs, active, width, shared
-        self._z = self._sent = self._of_tokens = None  # of the step before, and of each token
+        self._z = self._sent = np.empty(0, np.float32)  # of the step before; step 0 sends everything
+        self._of_tokens: np.ndarray | None = None  # the sums of each token, once a step has needed them
 
-    def step(self, t, weights, bias, operands):
+    def step(
+        self, t: int, weights: np.ndarray, bias: np.ndarray, operands: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Give the sums of step t, float32, (B, G*H), and what the operands were last sent as, float32, (B, K)."""
         if self._shared:
-            self._z, self._sent = self._go_on(t, weights, bias, operands), operands
+            self._z, self._sent = self._go_on(self._shared, t, weights, bias, operands), operands
         elif self._inputs.refreshes(t):
             self._z = mac_sums(np.broadcast_to(bias, (len(operands), bias.size)), weights.T, operands)
             self._sent = operands
@@ -68,13 +71,13 @@ class GateSums:
             self._sent = np.where(differences != 0, operands, self._sent)
         return self._z, self._sent
 
-    def _go_on(self, t, weights, bias, operands):
+    def _go_on(self, shared: SharedTokens, t, weights, bias, operands):
         """Give sums that go on from those of the step's tokens; at padding from any."""
         of_x, others = np.split(weights, [self._width], axis=1)
         if self._of_tokens is None:
-            start = np.broadcast_to(bias, (self._shared.count, bias.size))
-            self._of_tokens = mac_sums(start, of_x.T, self._shared.x)
-        return mac_sums(self._of_tokens[self._shared.numbers[t]], others.T, operands[:, self._width :])
+            start = np.broadcast_to(bias, (shared.count, bias.size))
+            self._of_tokens = mac_sums(start, of_x.T, shared.x)
+        return mac_sums(self._of_tokens[shared.numbers[t]], others.T, operands[:, self._width :])
 
     def _differences(self, t, operands):
         """Give by how much operands differ from what was last sent; +0 below the threshold, and of padding."""
@@ -92,7 +95,7 @@ class CollectedGradients:
     sent : array, bool, (T, B, K)    where the forward pass sent each element
     """
 
-    def __init__(self, sent):
+    def __init__(self, sent: np.ndarray):
         self._sent = sent
         self.drop()
 
@@ -100,7 +103,7 @@ class CollectedGradients:
         """Pass nothing on of what has been collected."""
         self._collected = np.full(self._sent.shape[1:], MINUS_ZERO)
 
-    def step(self, t, sums):
+    def step(self, t: int, sums: np.ndarray) -> np.ndarray:
         """Collect the sums of step t; gives the gradient of what was sent there, and +0 for what was not."""
         collected = add(self._collected, sums)
         self._collected = np.where(self._sent[t], MINUS_ZERO, collected)

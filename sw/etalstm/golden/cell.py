@@ -1,5 +1,8 @@
 """A cell's element-wise work in the machine's float32: what the element-wise engine computes, equation by equation."""
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
 import numpy as np
 
 from etalstm.formats.codec import round_bf16
@@ -9,7 +12,7 @@ from etalstm.network.cells.operation import CONSTANTS, Operation
 from etalstm.network.storage import LayerStorage
 from etalstm_hw.contract import VectorOp
 
-_COMPUTE = {
+_COMPUTE: dict[VectorOp, Callable[..., np.ndarray]] = {
     VectorOp.MULTIPLY: multiply,
     VectorOp.ADD: add,
     VectorOp.SUBTRACT: lambda a, b: add(a, -b),
@@ -34,13 +37,13 @@ def evaluate(operations: tuple[Operation, ...], values: dict[str, np.ndarray]) -
 
     Exactness: every result is rounded once; bit-identical to the element-wise engine.
     """
-    values = values | {name: np.float32(name) for name in CONSTANTS}
+    found: dict[str, Any] = values | {name: np.float32(name) for name in CONSTANTS}
     for operation in operations:
-        values[operation.d] = _COMPUTE[operation.op](*(values[name] for name in operation.operands))
-    return values
+        found[operation.d] = _COMPUTE[operation.op](*(found[name] for name in operation.operands))
+    return found
 
 
-def stored(intermediates, storage: LayerStorage):
+def stored(intermediates: Iterable[np.ndarray], storage: LayerStorage) -> tuple[np.ndarray, ...]:
     """Give the local gradients as the backward pass finds them: through a stream and back, or untouched if dense.
 
     Parameters
@@ -62,6 +65,6 @@ def stored(intermediates, storage: LayerStorage):
     return tuple(map(round_bf16, kept) if storage.bf16 else kept)
 
 
-def pruned(x, threshold):
+def pruned(x: np.ndarray, threshold: float | np.ndarray) -> np.ndarray:
     """Give an array with +0 for its zeros and for what is below the threshold; NaNs stay."""
     return np.where((x != 0) & ~(np.abs(x) < np.float32(threshold)), x, np.float32(0))

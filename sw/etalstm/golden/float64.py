@@ -47,7 +47,7 @@ class Float64Pass:
         return self.h[1:]
 
 
-def sigmoid(x):
+def sigmoid(x: np.ndarray) -> np.ndarray:
     """Give 1/(1 + exp(-x)) without overflow for any x."""
     return 0.5 * (1.0 + np.tanh(0.5 * x))
 
@@ -66,20 +66,30 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None,
     """
     if storage.compressed:
         raise ValueError(f"the float64 engine does not prune, got {storage}")
-    h, c, gates, xh_sent, sent = [h0], [c0], [], [], []
+    states, cells, gates = [h0], [c0], []
+    sent: list[np.ndarray] = []  # of each step, as `xh_sent`
+    xh_sent: list[np.ndarray] = []
     for t in range(x.shape[0]):
-        xh = np.concatenate([x[t], h[t]], axis=1)
+        xh = np.concatenate([x[t], states[t]], axis=1)
         sent.append(_moved(xh, xh_sent, x.shape[2], inputs))
         xh_sent.append(xh if sent[t].all() else np.where(sent[t], xh, xh_sent[-1]))
         z = (xh_sent[t] @ weights.T + bias).reshape(*h0.shape, 4)
         i, f, o = (sigmoid(z[..., gate]) for gate in (0, 1, 3))
         g = np.tanh(z[..., 2])
         live = active[t][:, None]
-        c.append(np.where(live, f * c[t] + i * g, c[t]))
-        h.append(np.where(live, o * np.tanh(c[t + 1]), h[t]))
+        cells.append(np.where(live, f * cells[t] + i * g, cells[t]))
+        states.append(np.where(live, o * np.tanh(cells[t + 1]), states[t]))
         gates.append([i, f, g, o])
-    h, c, gates, xh_sent, sent = np.stack(h), np.stack(c), np.stack(gates, axis=1), np.stack(xh_sent), np.stack(sent)
-    return Float64Pass(x, h, c, gates, active, skipped_steps(skipped, x.shape[0]), xh_sent, sent)
+    return Float64Pass(
+        x,
+        h=np.stack(states),
+        c=np.stack(cells),
+        gates=np.stack(gates, axis=1),
+        active=active,
+        skipped=skipped_steps(skipped, x.shape[0]),
+        xh_sent=np.stack(xh_sent),
+        sent=np.stack(sent),
+    )
 
 
 def _moved(xh, before, width, inputs):

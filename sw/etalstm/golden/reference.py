@@ -45,21 +45,21 @@ def cell_forward(cell, matrices, x, h0, c0, active, storage=DENSE, skipped=None,
             f"delta inputs need a cell of one product, with x, {cell.output}; {cell.name} broadcasts {operands}"
         )
     steps = x.shape[0]
-    h, c, intermediates, broadcasts = [h0], [c0], [], []
+    states, cells, intermediates, broadcasts = [h0], [c0], [], []
     tokens = [shared if "x" in product.operands else None for product in cell.products]
     sums = [GateSums(inputs, active, x.shape[2], of_stage) for of_stage in tokens]
     for t in range(steps):
-        h_new, c_new, kept, broadcast = _step_forward(cell, matrices, x[t], h[t], c[t], sums, t)
+        h_new, c_new, kept, broadcast = _step_forward(cell, matrices, x[t], states[t], cells[t], sums, t)
         live = active[t][:, None]
-        h.append(np.where(live, h_new, h[t]))
-        c.append(np.where(live, c_new, c[t]))
+        states.append(np.where(live, h_new, states[t]))
+        cells.append(np.where(live, c_new, cells[t]))
         real = live & (skipped is None or not skipped[t])
         intermediates.append(np.where(real, np.stack(stored(kept, storage)), np.float32(0)))
         broadcasts.append(broadcast)
-    h, c, kept = np.stack(h), np.stack(c), np.stack(intermediates, axis=1)[:, active]
+    h, c, kept = np.stack(states), np.stack(cells), np.stack(intermediates, axis=1)[:, active]
     broadcasts = [np.stack(arrays) for arrays in zip(*broadcasts, strict=True)]
-    sent = (x, h[:-1]) if inputs.off else np.split(broadcasts[0], [x.shape[2]], axis=2)
-    return LayerPass(x, h, c, kept, active, skipped_steps(skipped, steps), *sent, inputs), broadcasts
+    x_sent, h_sent = (x, h[:-1]) if inputs.off else np.split(broadcasts[0], [x.shape[2]], axis=2)
+    return LayerPass(x, h, c, kept, active, skipped_steps(skipped, steps), x_sent, h_sent, inputs), broadcasts
 
 
 def _step_forward(cell, matrices, x, h, c, sums, t):
@@ -103,12 +103,13 @@ def cell_backward(cell, matrices, forward, broadcasts, dy, dh, dc, delta_thresho
                 gradients.drop()
             continue
         live, dh = forward.active[t][:, None], add(dy[t], dh)
-        of_step = [[rows[t] for rows in stages] for stages in (whole, delta)]
+        whole_of_step, delta_of_step = [rows[t] for rows in whole], [rows[t] for rows in delta]
         kept = dict(zip(cell.kinds, intermediates[:, t], strict=True))
         pass_on = [partial(gradients.step, t) for gradients in collected]
         operands = [broadcast[t] for broadcast in broadcasts]
-        found = _step_backward(cell, matrices, operands, kept, live, dh, dc, *of_step, delta_threshold, pass_on)
-        dx[t], dh_before, dc_before = found
+        dx[t], dh_before, dc_before = _step_backward(
+            cell, matrices, operands, kept, live, dh, dc, whole_of_step, delta_of_step, delta_threshold, pass_on
+        )
         dh, dc = np.where(live, dh_before, dh), np.where(live, dc_before, dc)
     sums = [(*sliced_gradients(*terms, slices), terms[0]) for terms in zip(delta, whole, broadcasts, strict=True)]
     return dx, dh, dc, sums
@@ -120,7 +121,7 @@ def _step_backward(cell, matrices, operands, kept, live, dh, dc, whole, delta, d
     `operands` are those of each product, and `pass_on` gives their gradients from the sums Wᵀδ.
     """
     gradients, units = {f"d{cell.output}": dh, cell.state_gradient: dc}, dh.shape[1]
-    outputs = {}
+    outputs: dict[str, np.ndarray] = {}
     for product, columns in zip(cell.products, operands, strict=True):
         outputs |= _by_operand(product, columns, units)
     first = len(cell.products)

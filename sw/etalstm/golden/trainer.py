@@ -88,8 +88,8 @@ def network_forward(
 
 def _by_layer(rows: list[Rows], cell: Cell) -> list[list[Rows]]:
     """Give the matrices of each layer."""
-    products, rows = len(cell.products), iter(rows)
-    return list(iter(lambda: list(islice(rows, products)), []))
+    products, left = len(cell.products), iter(rows)
+    return list(iter(lambda: list(islice(left, products)), []))
 
 
 def network_outputs(passes: list[LayerPass]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -201,14 +201,15 @@ def _descend(values, velocity, gradient, scale, decay, momentum, rate, moved, sp
 
 def descend(values, velocity, gradient, rule, weight_decay):
     """Do what :func:`etalstm.golden.reference.descend` does, bit for bit."""
-    flat = [np.ascontiguousarray(array, np.float32).reshape(-1) for array in (values, velocity, gradient)]
-    moved, speed = np.empty_like(flat[0]), np.empty_like(flat[0])
+    value, before, slope = (np.ascontiguousarray(a, np.float32).reshape(-1) for a in (values, velocity, gradient))
+    moved, speed = np.empty_like(value), np.empty_like(value)
     scalars = rule.scale, np.float32(weight_decay), rule.momentum, rule.learning_rate
 
-    def piece(begin, end):
-        _descend(*(array[begin:end] for array in flat), *scalars, moved[begin:end], speed[begin:end])
+    def update(begin, end):
+        piece = slice(begin, end)
+        _descend(value[piece], before[piece], slope[piece], *scalars, moved[piece], speed[piece])
 
-    CREW.share(moved.size, moved.size, piece)
+    CREW.share(moved.size, moved.size, update)
     return moved.reshape(np.shape(values)), speed.reshape(np.shape(values))
 
 

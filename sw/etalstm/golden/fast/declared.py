@@ -83,7 +83,8 @@ def layer_forward(cell, matrices, x, h0, c0, active, storage=DENSE, skipped=None
     h[0], c[0] = h0, c0
     outputs = {name: np.empty((steps, *h0.shape), np.float32) for s in cell.stages[:-1] for name in s.outputs}
     kept = np.zeros((len(cell.kinds), steps, *h0.shape), np.float32)
-    sums = [_Sums(product, *matrix, x) for product, matrix in zip(cell.products, matrices, strict=True)]
+    given_matrices = zip(cell.products, matrices, strict=True)
+    sums = [_Sums(product, weights, bias, x) for product, (weights, bias) in given_matrices]
     for t in range(steps):
         given, state, of_step = _step_forward(cell, sums, t, h[t], c[t])
         for name, array in outputs.items():
@@ -154,8 +155,8 @@ def layer_backward(cell, weights, forward: DeclaredPass, dy, dh, dc, delta_thres
         values = {name: array[t] for name, array in forward.outputs.items()}
         values |= {name: kept[kind] for stage in cell.stages for kind, name in stage.kept.items()}
         values |= {f"d{cell.output}": dh, cell.state_gradient: dc}
-        deltas = [[rows[t] for rows in each] for each in (whole, delta)]
-        values = _step_backward(cell, others, values, live, *deltas, delta_threshold)
+        whole_of_step, delta_of_step = [rows[t] for rows in whole], [rows[t] for rows in delta]
+        values = _step_backward(cell, others, values, live, whole_of_step, delta_of_step, delta_threshold)
         dh = np.where(live, values[f"d{cell.output}"], dh)
         dc = np.where(live, values[cell.state_gradient_before], dc)
     of_x = takes_x.index(True)
@@ -186,12 +187,11 @@ def _product_gradients(forward: DeclaredPass, product, delta, whole, slices: int
     steps, batch = forward.active.shape
     numbers = np.arange(steps * batch).reshape(steps, batch)[::-1]
     operands = forward.operands(product)
-    factors = [np.ascontiguousarray(array).reshape(steps * batch, -1) for array in operands]
-    if len(factors) == 1:
-        factors.insert(0, np.empty((steps * batch, 0), np.float32))
+    *left, right = (np.ascontiguousarray(array).reshape(steps * batch, -1) for array in operands)
+    [first] = left or [np.empty((steps * batch, 0), np.float32)]
     delta_rows, whole_rows = (array.reshape(steps * batch, -1) for array in (delta, whole))
     orders = [np.ascontiguousarray(numbers[:, r.start : r.stop]).ravel() for r in slice_ranges(batch, slices)]
-    dw = (gradient_sums(*factors, order, delta_rows, order) for order in orders)
+    dw = (gradient_sums(first, right, order, delta_rows, order) for order in orders)
     db = (bias_gradient(whole_rows, order) for order in orders)
     weights, bias = (tree_total(terms, slices, add_arrays) for terms in (dw, db))
     return ProductGradients(weights, bias, delta, len(product.gates), operands)

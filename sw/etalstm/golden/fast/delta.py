@@ -91,7 +91,7 @@ def x_starts(bias, active, inputs):
     array, float32, (real steps of all sequences, 4H)
     """
     if inputs.off:
-        return np.broadcast_to(bias, (np.count_nonzero(active), bias.size))
+        return np.broadcast_to(bias, (int(np.count_nonzero(active)), bias.size))
     refreshed = inputs.refreshed(len(active))[np.nonzero(active)[0]]
     return np.where(refreshed[:, None], bias, MINUS_ZERO)
 

@@ -163,7 +163,8 @@ def _aligned(panels, terms):
 
 def matrix_of(array) -> Matrix:
     """Lay a matrix out in panels; `array` is float32, (terms, columns), any order."""
-    return _matrix(*array.shape, lambda *piece: _lay_columns(array, *piece))
+    terms, columns = array.shape
+    return _matrix(terms, columns, lambda *piece: _lay_columns(array, *piece))
 
 
 def matrix_of_rows(left, right, rows) -> Matrix:
