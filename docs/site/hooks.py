@@ -9,6 +9,7 @@
 
 import logging
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
