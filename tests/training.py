@@ -1,5 +1,7 @@
 """The same random training run on a device and on golden, compared word by word."""
 
+from dataclasses import replace
+
 from etalstm.device import open_device
 from etalstm.device.comparison import RandomRun, compare
 
@@ -10,3 +12,9 @@ def assert_same_training(device, shape, iterations, seed, loss="per-step", skip_
     assert found.words > 0
     assert not found.mismatched_words, f"seed {seed}: {found}"
     return sessions[device.name]
+
+
+def with_changes(shape, **changes):
+    """Give a training shape with other members, and with other choices of its execution."""
+    choices = {name: changes.pop(name) for name in [*changes] if hasattr(shape.execution, name)}
+    return replace(shape, execution=replace(shape.execution, **choices), **changes)

@@ -1,18 +1,23 @@
 """``eta-lstm model``: what it refuses."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from etalstm.cli.application import BAD_INPUT
 from etalstm.cli.main import run
-from etalstm.cli.modelled import measure, measure_all
 from etalstm.errors import PlanError
 from etalstm.model.cells import early_cells
+from etalstm.model.measured import REDUCED, Shares, measure, measure_all, sending
+from etalstm.network.architecture import ARCHITECTURES
 from etalstm.network.benchmarks import BENCHMARKS, named
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.weight_format import WEIGHT_FORMATS as FORMATS
 from etalstm_hw.config import preset
+
+DYNAMIC = ARCHITECTURES["dynamic"]
 
 
 @pytest.mark.parametrize("option", ["--density", "--local-density", "--input-density"])
@@ -30,12 +35,13 @@ def test_refuses_a_weight_format_that_is_none(command, capsys):
 
 def test_narrow_weights_that_do_not_stay_are_half_the_bytes_and_take_fewer_cycles():
     def measured(**options):
-        each = (measure(NetworkShape(40, 70, 1), 4, 4, preset("test"), weight_format=f, **options) for f in FORMATS)
+        executions = [replace(REDUCED, weight_format=name) for name in FORMATS]
+        each = (measure(NetworkShape(40, 70, 1), 4, 4, preset("test"), one, **options) for one in executions)
         return [(found["bytes"]["read_weights"], found["passes"]) for found in each]
 
     (wide, _), (narrow, _) = measured(forward=True)
     assert 0.45 < narrow / wide < 0.55
-    (_, wide), (_, narrow) = measured(delta=0.1)
+    (_, wide), (_, narrow) = measured(shares=Shares(delta=0.1))
     assert narrow["backward"] < wide["backward"]
 
 
@@ -63,8 +69,9 @@ def test_lists_the_presets_that_the_model_is_checked_on(capsys):
 
 def test_an_architecture_that_skips_nothing_takes_about_as_long_at_any_density():
     network, config = NetworkShape(9, 20, 1), preset("test")
-    options = {"storage": "dense", "architecture": "dynamic"}
-    found = [measure(network, 7, 4, config, delta=delta, inputs=delta, **options) for delta in (1.0, 0.1)]
+    executions = [Execution(delta_inputs=sending(share), architecture=DYNAMIC) for share in (1.0, 0.1)]
+    shares = [Shares(delta=share, inputs=share) for share in (1.0, 0.1)]
+    found = [measure(network, 7, 4, config, *each) for each in zip(executions, shares, strict=True)]
     assert found[0]["cycles"] == pytest.approx(found[1]["cycles"], rel=0.01)  # a sum of zeros alone is one more MAC
     assert found[0]["bytes"] == found[1]["bytes"]
     assert all(one["utilization"] == one["dense_equivalent"] for one in found)
@@ -72,9 +79,8 @@ def test_an_architecture_that_skips_nothing_takes_about_as_long_at_any_density()
 
 def test_streams_drop_zeros_on_an_architecture_that_skips_none():
     network, config = NetworkShape(9, 20, 1), preset("test")
-    dense, sparse = (
-        measure(network, 7, 4, config, delta=share, local=share, architecture="dynamic") for share in (1.0, 0.1)
-    )
+    execution = replace(REDUCED, architecture=DYNAMIC)
+    dense, sparse = (measure(network, 7, 4, config, execution, Shares(share, share)) for share in (1.0, 0.1))
     assert dense["operations"]["mac"] == pytest.approx(sparse["operations"]["mac"], rel=0.01)
     for kind in ("read_intermediates", "write_intermediates", "read_deltas", "write_deltas"):
         assert sparse["bytes"][kind] < 0.6 * dense["bytes"][kind], kind
@@ -82,7 +88,9 @@ def test_streams_drop_zeros_on_an_architecture_that_skips_none():
 
 def test_skipped_cells_have_no_backward_pass_and_keep_nothing():
     network, config = NetworkShape(9, 20, 2), preset("test")
-    whole, half = (measure(network, 7, 6, config, kept_cells=(share,), slices=1) for share in (1.0, 0.5))
+    whole, half = (
+        measure(network, 7, 6, config, shares=Shares(kept_cells=(share,)), choose_slices=False) for share in (1.0, 0.5)
+    )
     assert half["operations"]["mac"] == pytest.approx(2 / 3 * whole["operations"]["mac"], rel=0.1)
     assert half["passes"]["backward"] < 0.6 * whole["passes"]["backward"]
     assert half["passes"]["update"] == whole["passes"]["update"]
@@ -96,7 +104,8 @@ def test_layers_may_keep_unequal_shares_of_their_cells():
     assert found.tolist() == [[True] * 4 + [False], [True] * 2 + [False] * 3]
     assert not early_cells(3, 4).any() and (~early_cells(1, 9, (0.01,))).sum() == 1
     network = NetworkShape(9, 20, 2)
-    one, other = (measure(network, 7, 6, preset("test"), kept_cells=kept) for kept in ((0.5, 1.0), (1.0, 0.5)))
+    shares = (Shares(kept_cells=kept) for kept in ((0.5, 1.0), (1.0, 0.5)))
+    one, other = (measure(network, 7, 6, preset("test"), shares=each) for each in shares)
     assert one["utilization"] / one["dense_equivalent"] != other["utilization"] / other["dense_equivalent"]
 
 
@@ -116,7 +125,7 @@ def test_refuses_shares_of_cells_that_are_none(text, message, capsys):
 
 def test_macs_that_are_skipped_are_not_utilization():
     network, config = NetworkShape(9, 20, 1), preset("test")
-    dense, sparse = (measure(network, 7, 4, config, delta=delta, local=delta) for delta in (1.0, 0.1))
+    dense, sparse = (measure(network, 7, 4, config, shares=Shares(share, share)) for share in (1.0, 0.1))
     assert sparse["cycles"] < dense["cycles"]
     assert sparse["utilization"] * 3 == pytest.approx(sparse["dense_equivalent"] * (1 + 2 * 0.1))
 
@@ -124,7 +133,10 @@ def test_macs_that_are_skipped_are_not_utilization():
 def test_what_is_not_sent_costs_the_forward_pass_nothing():
     network, config = NetworkShape(32, 64, 1), preset("sim")
     rules = (1.0, 0), (0.2, 0), (0.2, 4)
-    whole, some, refreshed = (measure(network, 16, 8, config, inputs=share, refresh=every) for share, every in rules)
+    whole, some, refreshed = (
+        measure(network, 16, 8, config, replace(REDUCED, delta_inputs=sending(share, every)), Shares(inputs=share))
+        for share, every in rules
+    )
     assert some["passes"]["forward"] < refreshed["passes"]["forward"] < whole["passes"]["forward"]
     for found, dense_steps in ((some, 1), (refreshed, 2)):
         sent = (dense_steps + 0.2 * (8 - dense_steps)) / 8
@@ -134,8 +146,8 @@ def test_what_is_not_sent_costs_the_forward_pass_nothing():
 @pytest.mark.parametrize("processors", [1, 2])
 def test_networks_come_in_their_order_however_many_processors_there_are(processors):
     sizes = [(NetworkShape(9, 20, 1), 7, steps) for steps in (12, 1, 4)]  # the first takes longest
-    together = list(measure_all(sizes, processors, config=preset("test"), delta=0.5))
-    assert together == [measure(*one, preset("test"), delta=0.5) for one in sizes]
+    together = list(measure_all(sizes, processors, config=preset("test"), shares=Shares(0.5)))
+    assert together == [measure(*one, preset("test"), shares=Shares(0.5)) for one in sizes]
 
 
 def test_a_network_that_does_not_fit_is_refused_on_another_processor_too():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from etalstm.device import TrainingShape, open_device
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
 from tests.cli.typed import output, sizes
@@ -91,9 +92,9 @@ def test_plan_compares_storage_policies(capsys):
 @pytest.mark.parametrize("storage", ["ms1", "ms1-bf16"])
 def test_plan_knows_the_traffic_of_streams(monkeypatch, storage, groups):
     """Nothing is zero, no lane without a unit: what is counted is what a density of 1 moves."""
-    monkeypatch.setattr("etalstm.device.machine.planning.group_counts", lambda *_: [groups])
+    monkeypatch.setattr("etalstm.plan.choose.fit.group_counts", lambda *_: [groups])
     network = NetworkShape(8, 8)
-    shape = TrainingShape(network, 4, 3, storage=Storage(storage), slices=2)
+    shape = TrainingShape(network, 4, 3, Execution(storage=Storage(storage), slices=2))
     generator = np.random.default_rng(1)
     x, dy, h0, c0 = (
         generator.standard_normal(size, np.float32)

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from etalstm.device import OffloadDevice, TrainingShape, open_device
+from etalstm.network.architecture import ARCHITECTURES
 from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.execution import Execution
 from etalstm.network.shape import LayerParameters, NetworkShape, check_parameters, initial_parameters
 from etalstm.network.storage import Storage
 from etalstm.plan.plan import Plan
 from etalstm_hw.config import PRESETS
-from tests.training import assert_same_training
+from tests.training import assert_same_training, with_changes
 
 NETWORK = NetworkShape(7, 19, 2, "hlstm")
 SHAPE = TrainingShape(NETWORK, 5, 4)
@@ -30,17 +32,20 @@ def machine():
         ({"storage": Storage("ms1", 0.02), "slices": 2}, {"delta_threshold": 0.02}),
         ({"storage": Storage("ms1-bf16", 0.02), "masked": True}, {"skip_cells": 0.3}),
         ({"storage": Storage(("dense", "ms1"), 0.02), "slices": 4}, {"skip_cells": 0.3}),
-        ({"architecture": "dynamic"}, {}),
+        ({"architecture": ARCHITECTURES["dynamic"]}, {}),
     ],
     ids=["dense", "ms1 in slices", "ms1-bf16 skipping", "mixed", "dynamic"],
 )
 def test_the_machine_trains_an_hlstm_with_goldens_bits(machine, options, run):
-    assert_same_training(machine, replace(SHAPE, **options), 2, 3, **run)
+    assert_same_training(machine, with_changes(SHAPE, **options), 2, 3, **run)
 
 
 def test_parts_of_a_batch_are_worked_on_one_after_the_other():
-    shape = replace(SHAPE, batch=8, slices=4, steps=8)
-    plans = {n: Plan(PRESETS["test"], NETWORK, 8 // n, 8, slices=4 // n, parts=n, every_delta=False) for n in (1, 2)}
+    shape = replace(SHAPE.with_execution(slices=4), batch=8, steps=8)
+    plans = {
+        n: Plan(PRESETS["test"], NETWORK, 8 // n, 8, Execution(slices=4 // n), parts=n, every_delta=False)
+        for n in (1, 2)
+    }
     memory = {n: plan.memory_bytes for n, plan in plans.items()}
     with open_device("sim", "test", memory_bytes=(memory[1] + memory[2]) // 2) as device:
         session = assert_same_training(device, shape, 1, 3)
@@ -48,7 +53,7 @@ def test_parts_of_a_batch_are_worked_on_one_after_the_other():
 
 
 def test_counts_are_those_of_golden(machine):
-    shape, counted = replace(SHAPE, storage=Storage("ms1", 0.05), masked=True), []
+    shape, counted = replace(SHAPE.with_execution(storage=Storage("ms1", 0.05)), masked=True), []
     for device in (open_device("golden"), machine):
         session, generator = device.create(shape), np.random.default_rng(1)
         session.load(initial_parameters(NETWORK, 2))
@@ -82,9 +87,12 @@ def test_refuses_parameters_of_another_cell():
     ("refused", "named"),
     [
         (lambda: NetworkShape(3, 4, cell="gru"), "cell must be one of lstm, hlstm, got 'gru'"),
-        (lambda: replace(SHAPE, inputs=DeltaInputs(0.1, 4)), "delta inputs: only for cell lstm, got cell hlstm"),
-        (lambda: replace(SHAPE, weight_format="bf16"), "weights in bf16: only for"),
-        (lambda: replace(SHAPE, shared_tokens=4), "shared tokens: only for"),
+        (
+            lambda: SHAPE.with_execution(delta_inputs=DeltaInputs(0.1, 4)),
+            "delta inputs: only for cell lstm, got cell hlstm",
+        ),
+        (lambda: SHAPE.with_execution(weight_format="bf16"), "weights in bf16: only for"),
+        (lambda: SHAPE.with_execution(shared_tokens=4), "shared tokens: only for"),
         (lambda: replace(SHAPE, layers_apart=True), "layers_apart.*: only for"),
         (lambda: OffloadDevice(open_device("golden")).create(SHAPE), "offload.*: only for"),
         (lambda: backward().contributions(), "contributions of cells: only for"),

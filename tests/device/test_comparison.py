@@ -9,6 +9,7 @@ import pytest
 from etalstm.cli.main import run
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.comparison import Comparison, RandomRun, compare, training_run
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.storage import Storage
 
@@ -126,7 +127,7 @@ def test_storage_and_skipped_cells_are_compared(capsys):
         assert run([*arguments, "--layers", "2", "--skip-cells", skipped]) == 0
         words[skipped] = json.loads(capsys.readouterr().out)["words"]
     assert words["0"] == words["0.5"] > 0
-    shape = TrainingShape(NetworkShape(3, 5), 2, 4, storage=Storage("ms1", 0.1))
+    shape = TrainingShape(NetworkShape(3, 5), 2, 4, Execution(storage=Storage("ms1", 0.1)))
     runs = [dict(training_run(golden(which), which, RandomRun(1, "last", 0, share))) for which, share in
             ((SHAPE, 0.0), (shape, 0.0), (shape, 0.5))]  # fmt: skip
     dx = [tensors["iteration 0: dx"] for tensors in runs]

@@ -8,6 +8,7 @@ import pytest
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.comparison import RandomRun, compare
 from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
 from etalstm.plan.memory.segments import divide
@@ -19,10 +20,12 @@ APART = {"layers_apart": True}
 PRUNED = Storage("ms1", 0.05)
 SHAPES = {
     "dense": TrainingShape(NETWORK, 6, 4, **APART),
-    "masked": TrainingShape(NETWORK, 6, 4, masked=True, slices=2, storage=Storage("ms1-bf16", 0.05), **APART),
-    "mixed": TrainingShape(NETWORK, 6, 5, storage=Storage(("ms1", "dense", "ms1"), 0.05), **APART),
-    "small logs": TrainingShape(NETWORK, 6, 5, storage=PRUNED, log_share=0.05, **APART),
-    "delta inputs": TrainingShape(NETWORK, 4, 4, storage=PRUNED, inputs=DeltaInputs(0.1, 0), **APART),
+    "masked": TrainingShape(
+        NETWORK, 6, 4, Execution(slices=2, storage=Storage("ms1-bf16", 0.05)), masked=True, **APART
+    ),
+    "mixed": TrainingShape(NETWORK, 6, 5, Execution(storage=Storage(("ms1", "dense", "ms1"), 0.05)), **APART),
+    "small logs": TrainingShape(NETWORK, 6, 5, Execution(storage=PRUNED), log_share=0.05, **APART),
+    "delta inputs": TrainingShape(NETWORK, 4, 4, Execution(storage=PRUNED, delta_inputs=DeltaInputs(0.1, 0)), **APART),
 }
 
 
@@ -43,7 +46,7 @@ def test_gradients_come_layer_by_layer_and_once(machine, golden, what):
     shape, told = SHAPES[what], []
     session, expected = machine.create(shape), golden.create(shape)
     session.when_whole = lambda layer, gradients: told.append((layer, gradients))
-    compressed, even = shape.storage.compressed, "dense" not in shape.storage.policy
+    compressed, even = shape.execution.storage.compressed, "dense" not in shape.execution.storage.policy
     run = RandomRun(3, "per-step", 1, 0.3 if compressed else 0.0, 0.001 if compressed and even else 0.0)
     found = compare({"golden": expected, "sim": session}, shape, run)
     assert found.words and not found.mismatched_words, found

@@ -11,6 +11,7 @@ from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.device.machine.parts import PartedSession, shape_of_part
 from etalstm.device.machine.session import HardwareSession
 from etalstm.errors import DeviceError, PlanError
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.slices import Parts
 from etalstm.network.storage import Storage
@@ -24,7 +25,7 @@ from etalstm_hw.contract import Traffic
 from tests.plan.machine import MEMORY_BYTES, InterpretedAccelerator
 from tests.training import assert_same_training
 
-SHAPE = TrainingShape(NetworkShape(3, 5, 2), 8, 5, slices=4)
+SHAPE = TrainingShape(NetworkShape(3, 5, 2), 8, 5, Execution(slices=4))
 PRUNED = Storage("ms1-bf16", (0.1, 0.05, 0.1, 0.1, 0.2, 0.3))
 
 
@@ -59,17 +60,17 @@ def test_parts_keep_golden_bits(always, count):
 @pytest.mark.parametrize("storage", [Storage(), PRUNED], ids=lambda storage: storage.policy)
 @pytest.mark.parametrize("slices", [3, 5])
 def test_slices_of_unequal_size_keep_golden_bits_in_parts(always, slices, storage):
-    shape = replace(SHAPE, slices=slices, storage=storage)
+    shape = SHAPE.with_execution(slices=slices, storage=storage)
     assert_same_in_parts(always(slices), shape, slices, skip_cells=0.3)
 
 
 def test_parts_of_masked_sequences_keep_golden_bits(always):
-    assert_same_in_parts(always(2), replace(SHAPE, batch=7, slices=6, masked=True), 2, loss="last")
+    assert_same_in_parts(always(2), replace(SHAPE.with_execution(slices=6), batch=7, masked=True), 2, loss="last")
 
 
 @pytest.mark.parametrize("slices", [2, 3])
 def test_parts_keep_golden_bits_when_the_host_runs_the_forward_pass(always, slices):
-    shape = replace(SHAPE, slices=slices, storage=Storage("ms1", 0.1))
+    shape = SHAPE.with_execution(slices=slices, storage=Storage("ms1", 0.1))
     assert_same_in_parts(OffloadDevice(always(slices)), shape, slices, skip_cells=0.3)
 
 
@@ -78,8 +79,8 @@ def test_parts_whose_cells_go_to_the_host_keep_golden_bits(always, monkeypatch):
         whole = make().map
         return make(segments=divide(whole.kept.needs(), whole.steps, 3))
 
-    monkeypatch.setattr("etalstm.device.machine.planning.plan_within", in_three_segments)
-    shape = replace(SHAPE, storage=PRUNED, log_share=1.0, memory_budget=1)
+    monkeypatch.setattr("etalstm.plan.choose.fit.plan_within", in_three_segments)
+    shape = replace(SHAPE.with_execution(storage=PRUNED), log_share=1.0, memory_budget=1)
     session = assert_same_in_parts(always(2), shape, 2, skip_cells=0.2)
     memory = session.memory()
     assert memory["segments"] == 3 and memory["host"]["read"]["intermediates"] > 0
@@ -87,7 +88,7 @@ def test_parts_whose_cells_go_to_the_host_keep_golden_bits(always, monkeypatch):
 
 @pytest.mark.parametrize("slices", [4, 5])
 def test_usage_and_contributions_of_parts_are_those_of_the_batch(always, slices):
-    shape = replace(SHAPE, slices=slices, storage=Storage(("dense", "ms1"), 0.1))
+    shape = SHAPE.with_execution(slices=slices, storage=Storage(("dense", "ms1"), 0.1))
     found = []
     for device in (open_device("golden"), always(slices)):
         session = device.create(shape)
@@ -148,8 +149,10 @@ def test_a_whole_run_in_parts_leaves_golden_checkpoint(always, tmp_path):
 
 def needed(shape, count):
     """Bytes that a session takes if its batch is divided into so many parts."""
-    part = shape_of_part(shape, Parts(shape.batch, shape.slices, count))
-    return Plan(preset("test"), part.network, part.batch, part.steps, slices=part.slices, parts=count).memory_bytes
+    part = shape_of_part(shape, Parts(shape.batch, shape.execution.slices, count))
+    return Plan(
+        preset("test"), part.network, part.batch, part.steps, Execution(slices=part.slices), parts=count
+    ).memory_bytes
 
 
 def test_a_batch_has_as_few_parts_as_fit_the_memory():
@@ -182,11 +185,11 @@ def test_a_session_that_is_dropped_leaves_its_memory(always, count):
 
 
 def test_slices_for_a_memory_that_holds_no_whole_batch():
-    shape = replace(SHAPE, steps=100, slices=1)
+    shape = replace(SHAPE.with_execution(slices=1), steps=100)
     half = Plan(preset("test"), shape.network, 4, shape.steps, masked=True, parts=2).memory_bytes
     device = device_of(half)
     slices = device.best_slices(shape)
-    assert device.create(replace(shape, slices=slices)).memory()["parts"] == slices == 2
+    assert device.create(shape.with_execution(slices=slices)).memory()["parts"] == slices == 2
     with pytest.raises(PlanError):
         device.create(shape)
 

@@ -7,6 +7,7 @@ from etalstm.device import TrainingShape, open_device
 from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.device.machine.planning import PATIENCE, SPARE, Room
 from etalstm.errors import PlanError
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
 from etalstm.plan.program.walk import streams_before
@@ -19,7 +20,7 @@ NETWORK = NetworkShape(5, 19, 2)
 
 
 def shape_of(share, policy="ms1", masked=False):
-    return TrainingShape(NETWORK, 6, 5, masked, Storage(policy, 0.1), log_share=share)
+    return TrainingShape(NETWORK, 6, 5, Execution(storage=Storage(policy, 0.1)), masked=masked, log_share=share)
 
 
 def interpreted():

@@ -1,7 +1,6 @@
 """A bit that turns over in a machine's memory is found by a scrub; without one nobody notices."""
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from etalstm.errors import CallOrderError, DamagedMemoryError
 from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
+from tests.training import with_changes
 
 SHAPE = TrainingShape(NetworkShape(3, 5, 2), 7, 3)
 TOKENS = np.array([[1, 2, 1, 0, 2, 2, 1]] * 3)
@@ -26,7 +26,7 @@ CHOICES = {
     "groups, bf16": {"network": NetworkShape(3, 4, 2), "slices": 2, "weight_format": "bf16"},
     "slices": {"slices": 3},
     "bf16": {"weight_format": "bf16", "storage": Storage("ms1", 0.05)},
-    "delta inputs": {"inputs": DeltaInputs((0.5, 0.1), 3), "storage": Storage("ms1")},
+    "delta inputs": {"delta_inputs": DeltaInputs((0.5, 0.1), 3), "storage": Storage("ms1")},
     "shared tokens": {"shared_tokens": 5, "masked": True},
     "small logs": {"storage": Storage("ms1"), "log_share": 0.01},
     "layers apart": {"layers_apart": True},
@@ -40,7 +40,7 @@ def choice(request):
 
 
 def shape_of(choice):
-    return replace(SHAPE, **CHOICES[choice])
+    return with_changes(SHAPE, **CHOICES[choice])
 
 
 def load(session, seed):
@@ -59,7 +59,7 @@ def begun(device, shape):
 def passes(session, seed, scrub=lambda: None):
     """Run both passes; give their results."""
     shape, draw = session.shape, np.random.default_rng(seed)
-    tokens = {"tokens": TOKENS} if shape.shared_tokens else {}
+    tokens = {"tokens": TOKENS} if shape.execution.shared_tokens else {}
     x = draw.standard_normal((5, 3), np.float32)[TOKENS]
     x = x if tokens else draw.standard_normal(shape.x_shape, np.float32)
     lengths = [3, 1, 2, 3, 3, 2, 1] if shape.masked else None
@@ -208,7 +208,7 @@ def test_what_is_lost_while_arrays_move_is_found(monkeypatch):
 @pytest.mark.parametrize("wrap", [lambda device: device, OffloadDevice, lambda device: ParanoidDevice(device, 2)])
 def test_a_session_before_another_one_has_it_scrubbed(monkeypatch, wrap, count):
     monkeypatch.setattr("etalstm.device.machine.hardware.part_counts", lambda slices: [count])
-    shape, found = replace(SHAPE, slices=2), []
+    shape, found = SHAPE.with_execution(slices=2), []
     for scrubs in (True, False):
         with open_device("sim", "test") as device:
             session = wrap(device).create(shape)

@@ -6,11 +6,12 @@ import pytest
 from etalstm.device import OffloadDevice, TrainingShape, open_device
 from etalstm.errors import CallOrderError, PlanError
 from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
 
 NETWORK = NetworkShape(5, 9, 2)
-SHAPE = TrainingShape(NETWORK, 4, 5, True, Storage("ms1", 0.026), slices=2)
+SHAPE = TrainingShape(NETWORK, 4, 5, Execution(storage=Storage("ms1", 0.026), slices=2), masked=True)
 CHANGES = (
     DeltaInputs(0.1, 0),
     DeltaInputs(0.3, 0),
@@ -76,4 +77,4 @@ def test_what_a_machine_has_no_parameters_for_changes_nothing():
         session.load(initial_parameters(deep, 1))
         with pytest.raises(PlanError, match="input thresholds, the network has"):
             session.send_as(DeltaInputs(tuple((n / 8, n / 9) for n in range(1, 6)), 0))
-        assert session.shape.inputs.off and session.forward(np.ones((3, 2, 2), np.float32)).y.any()
+        assert session.shape.execution.delta_inputs.off and session.forward(np.ones((3, 2, 2), np.float32)).y.any()

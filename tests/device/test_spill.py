@@ -8,6 +8,7 @@ import pytest
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.errors import PlanError, StreamError
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
 from etalstm.plan.memory.segments import Piece, cut, divide, everything
@@ -23,7 +24,9 @@ SMALL, LONG = (8, 8), (12, 40)  # sequences and steps; programs do not grow with
 
 def shape_of(policy="ms1", budget=None, masked=False, share=None, sizes=SMALL):
     theta = 0.1 if any(name != "dense" for name in ([policy] if isinstance(policy, str) else policy)) else 0
-    return TrainingShape(NETWORK, *sizes, masked, Storage(policy, theta), log_share=share, memory_budget=budget)
+    return TrainingShape(
+        NETWORK, *sizes, Execution(Storage(policy, theta)), masked=masked, log_share=share, memory_budget=budget
+    )
 
 
 def interpreted(early=True):

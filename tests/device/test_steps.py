@@ -17,6 +17,7 @@ from etalstm.network.storage import Storage
 from etalstm.plan.memory.segments import divide
 from etalstm_hw.config import preset
 from tests.plan.machine import InterpretedAccelerator
+from tests.training import with_changes
 
 MOST = 12
 SHAPE = TrainingShape(NetworkShape(3, 5, 2), 6, MOST, masked=True)
@@ -26,7 +27,7 @@ CHOICES = {
     "unmasked": {"masked": False},
     "mixed": {"storage": Storage(("ms1-bf16", "dense"), 0.05)},
     "compressed": {"storage": Storage("ms1", 0.05), "slices": 3},
-    "delta inputs": {"inputs": DeltaInputs((0.5, 0.1), 3), "storage": Storage("ms1")},
+    "delta inputs": {"delta_inputs": DeltaInputs((0.5, 0.1), 3), "storage": Storage("ms1")},
     "bf16": {"weight_format": "bf16"},
     "shared tokens": {"shared_tokens": 5},
 }
@@ -52,19 +53,19 @@ def assert_same(session, shape, counts=COUNTS, skip_cells=0.0, **run):
 
 @pytest.mark.parametrize("choices", CHOICES.values(), ids=CHOICES)
 def test_passes_of_fewer_steps_have_golden_bits(choices):
-    shape = replace(SHAPE, **choices)
+    shape = with_changes(SHAPE, **choices)
     for open_it in (lambda: open_device("golden"), interpreted):
         assert_same(open_it().create(shape), shape)
 
 
 @pytest.mark.parametrize("storage", [Storage(), Storage("ms1", 0.05)], ids=lambda storage: storage.policy)
 def test_passes_of_fewer_steps_that_skip_cells_have_golden_bits(storage):
-    shape = replace(SHAPE, storage=storage)
+    shape = SHAPE.with_execution(storage=storage)
     assert_same(interpreted().create(shape), shape, skip_cells=0.4)
 
 
 def test_a_log_that_is_too_small_for_fewer_steps_grows():
-    shape = replace(SHAPE, storage=Storage("ms1", 0.05), log_share=0.05)
+    shape = replace(SHAPE.with_execution(storage=Storage("ms1", 0.05)), log_share=0.05)
     session = interpreted().create(shape)
     assert_same(session, shape, (4, 2, 12, 4))
     assert session.memory()["replays"] > 1
@@ -77,8 +78,8 @@ def test_segments_of_which_some_have_no_steps_keep_golden_bits(monkeypatch, stor
         whole = make().map
         return make(segments=divide(whole.kept.needs(), whole.steps, 3))
 
-    monkeypatch.setattr("etalstm.device.machine.planning.plan_within", in_three_segments)
-    shape = replace(SHAPE, storage=storage, memory_budget=1 << 24, log_share=1.0)
+    monkeypatch.setattr("etalstm.plan.choose.fit.plan_within", in_three_segments)
+    shape = replace(SHAPE.with_execution(storage=storage), memory_budget=1 << 24, log_share=1.0)
     session = interpreted(early=early).create(shape)
     assert_same(session, shape, skip_cells=0.2)
     assert session.memory()["segments"] == 3
@@ -86,28 +87,28 @@ def test_segments_of_which_some_have_no_steps_keep_golden_bits(monkeypatch, stor
 
 def test_parts_pass_fewer_steps_on(monkeypatch):
     monkeypatch.setattr("etalstm.device.machine.hardware.part_counts", lambda slices: [3])
-    shape = replace(SHAPE, slices=3, storage=Storage(("ms1", "dense"), 0.05))
+    shape = SHAPE.with_execution(slices=3, storage=Storage(("ms1", "dense"), 0.05))
     session = interpreted().create(shape)
     assert isinstance(session, PartedSession)
     assert_same(session, shape, skip_cells=0.2)
 
 
 def test_groups_of_channels_keep_golden_bits(monkeypatch):
-    monkeypatch.setattr("etalstm.device.machine.planning.group_counts", lambda *_: [2])
-    shape = replace(SHAPE, batch=7, slices=2, storage=Storage("ms1", 0.05))
+    monkeypatch.setattr("etalstm.plan.choose.fit.group_counts", lambda *_: [2])
+    shape = replace(SHAPE.with_execution(slices=2, storage=Storage("ms1", 0.05)), batch=7)
     session = interpreted().create(shape)
     assert session.plan.groups == 2
     assert_same(session, shape, skip_cells=0.2)
 
 
-@pytest.mark.parametrize("choices", [{}, {"inputs": DeltaInputs(0.1, 3)}], ids=["everything", "delta inputs"])
+@pytest.mark.parametrize("choices", [{}, {"delta_inputs": DeltaInputs(0.1, 3)}], ids=["everything", "delta inputs"])
 def test_the_host_may_run_the_forward_pass(choices):
-    shape = replace(SHAPE, storage=Storage("ms1", 0.05), **choices)
+    shape = with_changes(SHAPE.with_execution(storage=Storage("ms1", 0.05)), **choices)
     assert_same(OffloadDevice(interpreted()).create(shape), shape, skip_cells=0.2)
 
 
 def test_streams_of_another_number_of_steps_are_refused():
-    shape = replace(SHAPE, storage=Storage("ms1"))
+    shape = SHAPE.with_execution(storage=Storage("ms1"))
     session = interpreted().create(shape)
     session.load(initial_parameters(shape.network, 1))
     local = [np.ones((6, 4, shape.batch, 5), np.float32)] * 2
@@ -122,7 +123,7 @@ def test_streams_of_another_number_of_steps_are_refused():
 
 
 def test_contributions_are_those_of_fewer_steps():
-    shape = replace(SHAPE, storage=Storage(("ms1", "dense")))
+    shape = SHAPE.with_execution(storage=Storage(("ms1", "dense")))
     fewer, found = replace(shape, steps=5), []
     for session in (open_device("golden").create(fewer), interpreted().create(shape)):
         session.load(initial_parameters(shape.network, 1))
@@ -246,7 +247,7 @@ def test_other_numbers_of_steps_are_refused(call, message):
 @pytest.mark.parametrize("storage", [Storage(), Storage("ms1", 0.05)], ids=lambda storage: storage.policy)
 def test_a_pass_of_fewer_steps_takes_the_cycles_of_a_session_of_so_many(storage):
     """And the bytes: but for the places of the arrays nothing differs."""
-    shape, counters = replace(SHAPE, storage=storage), []
+    shape, counters = SHAPE.with_execution(storage=storage), []
     with open_device("sim", "test") as device:
         for most in (MOST, 5):
             session = device.create(replace(shape, steps=most))

@@ -8,6 +8,7 @@ from etalstm.device.golden import GoldenSession
 from etalstm.errors import DeviceError
 from etalstm.formats.codec import encode
 from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage, Usage
 
@@ -24,7 +25,7 @@ def trained(storage, skipped=None, lengths=None, compensation=1.0):
 def passed(storage, skipped=None, lengths=None, inputs=OFF):
     """A session that has run forward and backward."""
     network = NetworkShape(6, 40, 2)
-    shape = TrainingShape(network, 3, 5, masked=lengths is not None, storage=storage, inputs=inputs)
+    shape = TrainingShape(network, 3, 5, Execution(storage=storage, delta_inputs=inputs), masked=lengths is not None)
     session = open_device("golden").create(shape)
     session.load(initial_parameters(network, 1))
     generator = np.random.default_rng(2)
@@ -123,8 +124,14 @@ def test_a_threshold_of_delta_is_refused_where_it_cannot_be():
         (lambda: Storage("ms1", float("nan")), "got nan"),
         (lambda: Storage("ms1", (0.1, 0.2)), "one for each of i, f, g, o, s, r, got 2"),
         (lambda: Storage("dense", 0.1), "dense storage prunes nothing"),
-        (lambda: TrainingShape(NetworkShape(1, 1, 2), 1, 1, storage=Storage(("ms1",))), "one for each of 2 layers"),
-        (lambda: TrainingShape(NetworkShape(1, 1), 1, 1, storage="ms1"), "must be a Storage, got str"),
+        (
+            lambda: TrainingShape(NetworkShape(1, 1, 2), 1, 1, Execution(storage=Storage(("ms1",)))),
+            "one for each of 2 layers",
+        ),
+        (
+            lambda: TrainingShape(NetworkShape(1, 1), 1, 1, Execution(storage="ms1")),
+            "storage must be of type Storage, got str",
+        ),
         (lambda: trained(Storage(), np.zeros((2, 4), bool)), r"array of bool of shape \(2, 5\), got bool of \(2, 4\)"),
         (lambda: trained(Storage(), np.zeros((2, 5))), "array of bool"),
     ],
@@ -148,7 +155,7 @@ def test_a_device_without_compression_says_so():
 
     network = NetworkShape(2, 3)
     with pytest.raises(DeviceError, match="dense, not as ms1"):
-        Plain(TrainingShape(network, 1, 2, storage=Storage("ms1")))
+        Plain(TrainingShape(network, 1, 2, Execution(storage=Storage("ms1"))))
     session = Plain(TrainingShape(network, 1, 2))
     session.load(initial_parameters(network, 0))
     with pytest.raises(DeviceError, match="skips no cells"):

@@ -227,4 +227,4 @@ def test_padding_sends_nothing_and_collects_nothing(engine):
 def test_a_cell_of_two_stages_has_no_delta_inputs():
     x, state, active = np.zeros((1, 1, 1), np.float32), np.zeros((1, 1), np.float32), np.ones((1, 1), bool)
     with pytest.raises(ValueError, match=r"one product, with x, h; .* broadcasts x, h; v"):
-        cell_forward(TWO_STAGES, [], x, state, state, active, inputs=LayerInputs(0.1, 0.1, 4))
+        cell_forward(TWO_STAGES, [], x, state, state, active, delta_inputs=LayerInputs(0.1, 0.1, 4))

@@ -8,6 +8,7 @@ from etalstm.golden.fast import compiled
 from etalstm.golden.float64 import FLOAT32_GRADIENT_BOUND
 from etalstm.golden.trainer import Rows, network_backward, network_forward
 from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
 
@@ -37,7 +38,7 @@ def layers_of(shape, dtype):
 def gradients(engine, shape, steps, batch, seed, dtype, skipped=None, inputs=OFF):
     lengths, x, h0, c0, dh, dc, dy = batch_of(shape, steps, batch, seed, dtype)
     layers = layers_of(shape, dtype)
-    passes = network_forward(layers, x, lengths, h0, c0, engine, skipped_cells=skipped, inputs=inputs)
+    passes = network_forward(layers, x, lengths, h0, c0, engine, Execution(delta_inputs=inputs), skipped_cells=skipped)
     results = network_backward(layers, passes, dy, dh, dc, engine)
     tensors = {"dx": results[0].dx}
     for n, result in enumerate(results):
@@ -60,11 +61,11 @@ def test_float64_gradients_are_finite_differences(shape, inputs):
     for n, rows in enumerate(layers):
         tensors |= {f"dh0{n}": h0[n], f"dc0{n}": c0[n], f"weights{n}": rows.weights, f"bias{n}": rows.bias}
     expected = gradients(float64, shape, 4, 2, 0, np.float64, inputs=inputs)
-    sent = [done.sent for done in network_forward(layers, x, lengths, h0, c0, float64, inputs=inputs)]
+    sent = [done.sent for done in network_forward(layers, x, lengths, h0, c0, float64, Execution(delta_inputs=inputs))]
     assert inputs.off or all(0.3 < mask.mean() < 0.9 for mask in sent), [mask.mean() for mask in sent]
 
     def loss():
-        passes = network_forward(layers, x, lengths, h0, c0, float64, inputs=inputs)
+        passes = network_forward(layers, x, lengths, h0, c0, float64, Execution(delta_inputs=inputs))
         same = [np.array_equal(done.sent, mask) for done, mask in zip(passes, sent, strict=True)]
         assert all(same), "an element is at its threshold: what is sent changes with the step of the difference"
         ends = sum((p.h[-1] * dh[n]).sum() + (p.c[-1] * dc[n]).sum() for n, p in enumerate(passes))

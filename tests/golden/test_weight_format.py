@@ -9,6 +9,7 @@ from etalstm.device import TrainingShape, open_device
 from etalstm.formats.codec import pack_bf16, round_bf16, unpack_bf16
 from etalstm.golden import reference
 from etalstm.golden.trainer import Rows
+from etalstm.network.execution import Execution
 from etalstm.network.shape import LayerParameters, NetworkShape, initial_parameters
 from etalstm.network.update_rule import UpdateRule
 from etalstm.network.weight_format import BF16, FLOAT32
@@ -33,7 +34,7 @@ def rounded(parameters):
 
 
 def opened(weight_format):
-    return open_device("golden").create(TrainingShape(NETWORK, BATCH, STEPS, weight_format=weight_format))
+    return open_device("golden").create(TrainingShape(NETWORK, BATCH, STEPS, Execution(weight_format=weight_format)))
 
 
 def iterate(session, seed):

@@ -3,7 +3,8 @@
 import pytest
 
 from etalstm.cli.model_check import CONFIGURATIONS, Configuration, compare
-from etalstm.cli.modelled import measure
+from etalstm.model.measured import Shares, measure
+from etalstm.network.execution import Execution
 from etalstm_hw.config import preset
 
 EXACT = ("test dense", "test masked", "test layers", "test groups", "test narrow groups", "test tokens")
@@ -29,7 +30,8 @@ def test_with_fixed_shares_and_streams_the_model_has_about_the_cycles_of_the_ver
 
 @pytest.mark.parametrize("architecture", ["swing", "dynamic"])
 def test_an_iteration_that_skips_cells_takes_the_cycles_of_the_verilog(architecture):
-    one = Configuration("cells", "test", 9, 20, 2, 7, 6, kept_cells=0.5, architecture=architecture)
-    options = {"storage": "dense", "slices": 1, "kept_cells": (0.5,), "architecture": architecture}
-    found = measure(one.shape.network, one.batch, one.steps, preset(one.preset), **options)
+    execution = Execution.read(architecture=architecture)
+    one = Configuration("cells", "test", 9, 20, 2, 7, 6, execution, kept_cells=0.5)
+    sizes, shares = (one.shape.network, one.batch, one.steps), Shares(kept_cells=(0.5,))
+    found = measure(*sizes, preset(one.preset), execution, shares, choose_slices=False)
     assert found["cycles"] == compare(one)["cycles"]

@@ -10,6 +10,7 @@ from etalstm.model.machine.table import tables, tables_of
 from etalstm.model.operands import Densities
 from etalstm.model.repeats import Repeats
 from etalstm.network.architecture import architecture
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.storage import Storage
 from etalstm.plan.plan import Plan
@@ -42,10 +43,8 @@ SHAPES = {
 def plan_of(shape):
     name, inputs, hidden, layers, batch, steps, groups, density, storage, architecture_name = shape
     config, machine = preset(name), architecture(architecture_name)
-    plan = Plan(
-        config, NetworkShape(inputs, hidden, layers), batch, steps, storage=Storage(storage), skips=machine.skips,
-        slices=groups, groups=groups,
-    )  # fmt: skip
+    execution = Execution(Storage(storage), slices=groups, architecture=machine)
+    plan = Plan(config, NetworkShape(inputs, hidden, layers), batch, steps, execution, groups=groups)
     return config, plan, Densities(config, plan, delta=density, local=density), machine
 
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from etalstm.device import TrainingShape
 from etalstm.network.architecture import ARCHITECTURES, Division, architecture
-from etalstm.network.shape import NetworkShape
+from etalstm.network.execution import Execution
 from etalstm.network.storage import Storage
 from etalstm_hw.contract import SLOTS
 
@@ -32,12 +31,13 @@ def test_no_cycle_of_an_architecture_is_given_twice(name):
 
 
 def test_an_inference_design_keeps_no_local_gradients():
-    network = NetworkShape(3, 5)
-    assert TrainingShape(network, 2, 2, architecture="inference").architecture.division.outer == 0
+    assert Execution(architecture=ARCHITECTURES["inference"]).architecture.division.outer == 0
     with pytest.raises(ValueError, match="architecture inference keeps its intermediates dense, not as ms1"):
-        TrainingShape(network, 2, 2, storage=Storage("ms1"), architecture="inference")
+        Execution(Storage("ms1"), architecture=ARCHITECTURES["inference"])
 
 
 def test_an_architecture_that_is_none_is_refused():
     with pytest.raises(ValueError, match="unknown architecture 'fast', expected one of: swing, dynamic, static"):
-        TrainingShape(NetworkShape(3, 5), 2, 2, architecture="fast")
+        architecture("fast")
+    with pytest.raises(ValueError, match="architecture must be of type Architecture, got str"):
+        Execution(architecture="dynamic")

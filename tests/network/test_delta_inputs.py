@@ -5,6 +5,7 @@ import pytest
 
 from etalstm.device.shape import TrainingShape
 from etalstm.network.delta_inputs import DeltaInputs, LayerInputs, input_thresholds_text, read_input_thresholds
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 
 TENTH, FIFTH = float(np.float32(0.1)), float(np.float32(0.2))
@@ -106,9 +107,9 @@ def test_a_refresh_that_is_no_count_is_refused_by_value(refresh):
 
 def test_a_training_shape_refuses_thresholds_for_other_layers():
     network = NetworkShape(3, 5, 3)
-    assert TrainingShape(network, 2, 4).inputs.off
-    assert TrainingShape(network, 2, 4, inputs=DeltaInputs((0.1, 0.2, 0.3), 4)).inputs.layer(2).refresh == 4
+    assert TrainingShape(network, 2, 4).execution.delta_inputs.off
+    TrainingShape(network, 2, 4, Execution(delta_inputs=DeltaInputs((0.1, 0.2, 0.3), 4)))
     with pytest.raises(ValueError, match=r"one for each of 3 layers, got 2: 0\.1,0\.2/0\.3"):
-        TrainingShape(network, 2, 4, inputs=DeltaInputs((0.1, (0.2, 0.3)), 4))
-    with pytest.raises(ValueError, match="inputs must be DeltaInputs, got float"):
-        TrainingShape(network, 2, 4, inputs=0.1)
+        TrainingShape(network, 2, 4, Execution(delta_inputs=DeltaInputs((0.1, (0.2, 0.3)), 4)))
+    with pytest.raises(ValueError, match="delta_inputs must be of type DeltaInputs, got float"):
+        Execution(delta_inputs=0.1)

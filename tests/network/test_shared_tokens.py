@@ -1,20 +1,21 @@
 """The distinct tokens of a batch, the reference that goes on from their sums, and what is refused."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from etalstm.device import TrainingShape, open_device
 from etalstm.golden import reference
 from etalstm.golden.fast import compiled
+from etalstm.network.architecture import ARCHITECTURES
 from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.shared_tokens import SharedTokens
+from tests.training import with_changes
 
 TOKENS = np.array([[7, 3, 7], [3, 9, 5], [7, 7, 0]])
 ACTIVE = np.array([[1, 1, 1], [1, 1, 1], [1, 0, 1]], bool)
-SHAPE = TrainingShape(NetworkShape(2, 3), 3, 3, masked=True, shared_tokens=5)
+SHAPE = TrainingShape(NetworkShape(2, 3), 3, 3, Execution(shared_tokens=5), masked=True)
 LENGTHS = [3, 2, 3]
 
 
@@ -78,7 +79,7 @@ def test_refuses_tokens_that_are_not_those_of_x(tokens, message):
 
 
 def test_refuses_tokens_where_none_are_shared():
-    session = open_device("golden").create(replace(SHAPE, shared_tokens=None))
+    session = open_device("golden").create(SHAPE.with_execution(shared_tokens=None))
     session.load(initial_parameters(SHAPE.network, 0))
     with pytest.raises(ValueError, match="tokens were given to a session whose TrainingShape has no shared_tokens"):
         session.forward(vectors(TOKENS), LENGTHS, tokens=TOKENS)
@@ -90,15 +91,18 @@ def test_refuses_tokens_where_none_are_shared():
         ({"shared_tokens": 0}, "shared_tokens must be .*, got 0"),
         ({"shared_tokens": 2.5}, "shared_tokens must be .*, got 2.5"),
         (
-            {"inputs": DeltaInputs(0.1, 0)},
+            {"delta_inputs": DeltaInputs(0.1, 0)},
             "with delta inputs .*: shared_tokens must be off, got 5",
         ),
-        ({"architecture": "dynamic"}, "architecture dynamic skips no zeros: shared_tokens must be off, got 5"),
+        (
+            {"architecture": ARCHITECTURES["dynamic"]},
+            "architecture dynamic skips no zeros: shared_tokens must be off, got 5",
+        ),
     ],
 )
 def test_refuses_shapes_that_cannot_share(options, message):
     with pytest.raises(ValueError, match=message):
-        replace(SHAPE, **options)
+        with_changes(SHAPE, **options)
 
 
 def test_a_session_that_shares_sends_no_changes():

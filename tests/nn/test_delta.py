@@ -8,6 +8,7 @@ from etalstm.golden import float64
 from etalstm.golden.passes import active_steps
 from etalstm.golden.trainer import Rows, network_backward, network_forward
 from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.execution import Execution
 
 STEPS, BATCH, INPUTS, UNITS, LAYERS = 9, 4, 5, 6, 2
 LENGTHS = np.array([9, 4, 7, 1])
@@ -69,7 +70,8 @@ def gradients_of_program(tensors, inputs, skipped):
 def gradients_of_golden(tensors, inputs, skipped):
     layers = [Rows(tensors[f"weights{n}"], tensors[f"bias{n}"]) for n in range(LAYERS)]
     h0, c0 = (np.stack([tensors[f"{name}{n}"] for n in range(LAYERS)]) for name in ("h0", "c0"))
-    passes = network_forward(layers, tensors["x"], LENGTHS, h0, c0, float64, skipped_cells=skipped, inputs=inputs)
+    execution = Execution(delta_inputs=inputs)
+    passes = network_forward(layers, tensors["x"], LENGTHS, h0, c0, float64, execution, skipped_cells=skipped)
     results = network_backward(layers, passes, *drawn_gradients(), float64)
     found = {"x": results[0].dx}
     for n, result in enumerate(results):

@@ -11,6 +11,10 @@ from torch.nn.utils.rnn import pack_padded_sequence
 import etalstm.nn
 from etalstm.device import open_device
 from etalstm.errors import DeviceError
+from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.execution import Execution
+from etalstm.network.storage import Storage
+from etalstm.nn.notes import counting
 from etalstm.nn.pool import IDLE_SESSIONS
 from tests.nn.parity import assert_close, run, whole_loss
 from tests.nn.watched import WatchedDevice
@@ -127,7 +131,7 @@ def test_passes_without_claims_are_recognised_again_after_passes_with_claims():
     device = WatchedDevice()
     one, state = network(device), torch.zeros(1, BATCH, UNITS)
     train_once(one, sequences())
-    rest = (None, False, one.engine.key, "dense", [0.0] * 6, 1, [0.0, 0.0], 1, 0.0)
+    rest = (None, False, one.engine.key, Execution().text, 0.0)
     forwards = []
     for seed in range(3):
         given = (sequences(seed=seed), state, state, *(parameter.detach() for parameter in one.parameters()))
@@ -141,7 +145,8 @@ def test_passes_that_differ_in_their_settings_only_are_told_apart():
     device = WatchedDevice()
     one, state = network(device), torch.zeros(1, BATCH, UNITS)
     given = (sequences(), state, state, *(parameter.detach() for parameter in one.parameters()))
-    rests = [(None, False, one.engine.key, "dense", [0.0] * 6, 1, [t, t], r, 0.0) for t, r in ((0.0, 1), (0.9, 0))]
+    executions = Execution(), Execution(delta_inputs=DeltaInputs(0.9, 0))
+    rests = [(None, False, one.engine.key, execution.text, 0.0) for execution in executions]
     forward, backward = torch.ops.etalstm.lstm_layer, torch.ops.etalstm.lstm_layer_backward
     expected = [backward(*forward(*given, *rest), *given, *rest)[0] for rest in rests]
     outputs = [forward(*given, *rest) for rest in rests]
@@ -237,7 +242,7 @@ def test_an_open_device_is_shared_by_its_modules_and_let_go_with_them():
         ({"engine": "gpu"}, ValueError, "engine must be one of golden, sim, .* got 'gpu'"),
         ({"engine": 3}, TypeError, "engine must be .* got int"),
         ({"storage": "zip"}, ValueError, "storage must be one of dense"),
-        ({"theta": 0.1}, ValueError, "dense storage prunes nothing"),
+        ({"theta": 0.1, "storage": "dense"}, ValueError, "dense storage prunes nothing: theta must be 0, got 0.1$"),
         ({"storage": ("ms1", "ms1")}, ValueError, "one for each of 1 layers"),
         ({"slices": 0}, ValueError, "slices must be above 0, got 0"),
         ({"input_threshold": (0.1, 0.2)}, ValueError, "one input threshold, or one for each of 1 layers, got 2"),
@@ -255,6 +260,18 @@ def test_an_open_device_is_shared_by_its_modules_and_let_go_with_them():
 def test_what_no_engine_is_refused_when_the_module_is_made(options, error, message):
     with pytest.raises(error, match=message):
         etalstm.nn.LSTM(INPUTS, UNITS, **options)
+
+
+def test_a_threshold_switches_ms1_on_where_no_storage_is_named():
+    assert etalstm.nn.LSTM(INPUTS, UNITS, theta=0.1)._settings.execution.storage == Storage("ms1", 0.1)
+    assert etalstm.nn.HLSTM(INPUTS, UNITS, theta=0.1)._settings.execution.storage == Storage("ms1", 0.1)
+    with pytest.raises(ValueError, match=r"dense storage prunes nothing: theta must be 0, got 0\.1$"):
+        etalstm.nn.accelerate("golden", storage="dense", theta=0.1)
+    x = sequences()
+    stock = torch.nn.LSTM(INPUTS, UNITS)
+    with counting() as usages, etalstm.nn.accelerate("golden", theta=0.1):
+        stock(x)[0].sum().backward()
+    assert usages[0].footprint < 1
 
 
 def test_a_card_that_is_not_there():

@@ -139,7 +139,7 @@ def test_an_optimizer_of_torch_trains_it():
     [
         (lambda: etalstm.nn.HLSTM(3, 5, dropout=2), "dropout must be 0 to 1"),
         (lambda: etalstm.nn.HLSTM(3, 0), "hidden_size must be above 0"),
-        (lambda: etalstm.nn.HLSTM(3, 5, theta=0.1), "dense storage prunes nothing"),
+        (lambda: etalstm.nn.HLSTM(3, 5, storage="dense", theta=0.1), "dense storage prunes nothing"),
         (lambda: network_of()(torch.zeros(4, 3)), r"must be \(T, B, I\).*\(4, 3\)"),
         (lambda: network_of()(torch.zeros(4, 2, 7)), "must have 3 elements for each step, got 7"),
         (lambda: network_of()(torch.zeros(0, 2, 3)), "at least one step"),

@@ -5,6 +5,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import etalstm.nn
+from etalstm.network.execution import Execution
 from etalstm.nn.operators import lstm_layer, lstm_layer_backward
 from tests.nn.parity import run
 
@@ -36,7 +37,7 @@ def results(dtype, batch_sizes):
 
 
 def rest(engine, batch_sizes=None, reverse=False):
-    return batch_sizes, reverse, engine, "dense", [0.0] * 6, 1, [0.0, 0.0], 1, 0.0
+    return batch_sizes, reverse, engine, Execution().text, 0.0
 
 
 @pytest.mark.parametrize(("batch_sizes", "reverse"), CASES)

@@ -9,6 +9,7 @@ import torch
 import etalstm.nn
 from etalstm.device import TrainingShape, open_device
 from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.execution import Execution
 from etalstm.network.shape import LayerParameters, NetworkShape
 from etalstm.network.storage import Storage
 from etalstm.nn.notes import counting
@@ -41,7 +42,10 @@ def test_the_bits_are_those_of_a_session():
     found = run(one, sequences(), loss=lambda y, h, c: y.sum())
     w_ih, w_hh, b_ih, b_hh = (parameter.detach().numpy() for parameter in one.parameters())
     shape = TrainingShape(
-        NetworkShape(INPUTS, UNITS), BATCH, STEPS, storage=Storage("ms1"), inputs=DeltaInputs(0.2, refresh=0)
+        NetworkShape(INPUTS, UNITS),
+        BATCH,
+        STEPS,
+        Execution(storage=Storage("ms1"), delta_inputs=DeltaInputs(0.2, refresh=0)),
     )
     with open_device("golden") as device:
         session = device.create(shape)
@@ -76,8 +80,9 @@ def test_the_threshold_of_delta_may_change_between_iterations():
 
 def test_with_a_refresh_at_each_step_thresholds_do_nothing():
     parameters, state = [one.detach() for one in network().parameters()], torch.zeros(1, BATCH, UNITS)
-    given = sequences(), state, state, *parameters, None, False, "golden", "dense", [0.0] * 6, 1
-    outputs = [torch.ops.etalstm.lstm_layer(*given, [t, t], refresh, 0.0)[0] for t, refresh in ((0, 1), (9, 1), (9, 0))]
+    given = sequences(), state, state, *parameters, None, False, "golden"
+    executions = [Execution(delta_inputs=DeltaInputs(*each)) for each in ((0, 1), (9, 1), (9, 0))]
+    outputs = [torch.ops.etalstm.lstm_layer(*given, execution.text, 0.0)[0] for execution in executions]
     assert torch.equal(*outputs[:2]) and not torch.equal(*outputs[1:])
 
 

@@ -7,7 +7,9 @@ import pytest
 
 from etalstm.device import TrainingShape, open_device
 from etalstm.device.machine.hardware import HardwareDevice
+from etalstm.network.architecture import ARCHITECTURES
 from etalstm.network.delta_inputs import DeltaInputs, changed
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
 from etalstm.network.weight_format import BF16
@@ -15,11 +17,11 @@ from etalstm.plan.plan import Plan
 from etalstm_hw.config import preset
 from etalstm_hw.contract import Opcode, decode
 from tests.plan.machine import InterpretedAccelerator
-from tests.training import assert_same_training
+from tests.training import assert_same_training, with_changes
 
 SEED = 3
 ONCE, OFTEN = (DeltaInputs(((1.0, 0.2),), refresh) for refresh in (0, 4))
-STREAMED = TrainingShape(NetworkShape(22, 34), 10, 6, inputs=ONCE)
+STREAMED = TrainingShape(NetworkShape(22, 34), 10, 6, Execution(delta_inputs=ONCE))
 """Its weights do not stay in the lanes, its units' last tile is not full, and its batch has several tiles."""
 
 
@@ -73,7 +75,7 @@ def row_loads(plan):
 @pytest.mark.parametrize("slices", [1, 2])
 def test_a_map_tells_which_elements_some_sequence_sends(slices):
     """Those of the last two steps are in memory."""
-    device, session = forwarded(replace(STREAMED, slices=slices))
+    device, session = forwarded(STREAMED.with_execution(slices=slices))
     division, operands = session.plan.map.division, session.plan.map.layers[0].sent
     assert division.count == slices
     for operand in operands:
@@ -89,7 +91,7 @@ def test_a_map_tells_which_elements_some_sequence_sends(slices):
 @pytest.mark.parametrize("slices", [1, 2])
 def test_all_rows_but_those_of_elements_that_no_sequence_sends_are_loaded(slices):
     """Lanes keep NaN where a row is left out, so no product uses it; what one group needs, all load."""
-    device, session = forwarded(replace(STREAMED, slices=slices))
+    device, session = forwarded(STREAMED.with_execution(slices=slices))
     plan, (layer,) = session.plan, session.plan.map.layers
     seen = needed = 0
     for operand in layer.sent:
@@ -105,8 +107,8 @@ def test_all_rows_but_those_of_elements_that_no_sequence_sends_are_loaded(slices
     "shape",
     [
         replace(STREAMED, network=NetworkShape(3, 5)),
-        replace(STREAMED, architecture="dynamic"),
-        replace(STREAMED, inputs=DeltaInputs(0.3, 1)),
+        STREAMED.with_execution(architecture=ARCHITECTURES["dynamic"]),
+        STREAMED.with_execution(delta_inputs=DeltaInputs(0.3, 1)),
     ],
     ids=["weights that stay", "zeros that are sent", "refresh at every step"],
 )
@@ -117,13 +119,15 @@ def test_there_are_no_maps_where_no_row_could_be_left_out(shape):
 @pytest.mark.parametrize("batch, has_maps", [(8, True), (32, False)])
 def test_there_are_no_maps_where_products_of_sparse_changes_outlast_loads(batch, has_maps):
     """A vector of weights takes 2 cycles to load, and 0.1 · 32 to use for all sequences of a tile."""
-    plan = Plan(replace(preset("sim"), weight_depth=256), NetworkShape(64, 64), batch, 4, inputs=ONCE)
+    plan = Plan(replace(preset("sim"), weight_depth=256), NetworkShape(64, 64), batch, 4, Execution(delta_inputs=ONCE))
     assert plan.map.batch.size == batch
     assert (row_loads(plan) > 0) == has_maps
 
 
 def test_of_three_thresholds_the_smallest_has_no_maps():
-    shape = replace(STREAMED, network=NetworkShape(22, 34, 2), inputs=DeltaInputs(((1.0, 0.2), (0.1, 0.2)), 0))
+    shape = replace(
+        STREAMED.with_execution(delta_inputs=DeltaInputs(((1.0, 0.2), (0.1, 0.2)), 0)), network=NetworkShape(22, 34, 2)
+    )
     session = assert_same_training(interpreted(), shape, iterations=1, seed=SEED)
     operands = [operand for layer in session.plan.map.layers for operand in layer.sent]
     assert [operand.needed is None for operand in operands] == [False, False, True, False]
@@ -134,7 +138,7 @@ def test_of_three_thresholds_the_smallest_has_no_maps():
 @pytest.mark.parametrize("policy", ["dense", "ms1-bf16"])
 def test_rows_that_are_left_out_change_no_bit(policy, masked, inputs):
     storage = Storage(policy, 0.0 if policy == "dense" else 0.1)
-    shape = replace(STREAMED, inputs=inputs, masked=masked, storage=storage)
+    shape = replace(STREAMED.with_execution(delta_inputs=inputs, storage=storage), masked=masked)
     device = interpreted()
     assert_same_training(device, shape, iterations=2, seed=SEED, skip_cells=0.2)
     seen, left_out = device.accelerator.rows
@@ -143,11 +147,11 @@ def test_rows_that_are_left_out_change_no_bit(policy, masked, inputs):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"masked": True, "inputs": OFTEN}, {"batch": 4, "slices": 2, "weight_format": BF16}],
+    [{}, {"masked": True, "delta_inputs": OFTEN}, {"batch": 4, "slices": 2, "weight_format": BF16}],
     ids=["full", "masked", "groups, narrow"],
 )
 def test_the_verilog_leaves_rows_out_with_golden_bits(options):
     with open_device("sim", "test", stall=0.5) as device:
-        session = assert_same_training(device, replace(STREAMED, **options), iterations=2, seed=SEED)
+        session = assert_same_training(device, with_changes(STREAMED, **options), iterations=2, seed=SEED)
         counters = session.counters()
     assert 0 < counters["rows_skipped"] < counters["rows_seen"], counters

@@ -8,6 +8,7 @@ from etalstm.device.machine.windows import Windows
 from etalstm.golden.passes import active_steps
 from etalstm.golden.reference import cell_backward, cell_forward, column_norms, descend
 from etalstm.network.cells.hlstm import HLSTM
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.storage import LayerStorage, Storage
 from etalstm.network.update_rule import UpdateRule
@@ -164,7 +165,7 @@ def test_cells_train_with_the_bits_of_the_reference(accelerator, cell, policy, l
     delta_threshold = DELTA_THRESHOLD if compressed else 0.0
     data = Iteration(cell, lengths, LayerStorage(policy, thresholds), cells, delta_threshold)
     network, masked = NetworkShape(INPUTS, UNITS, LAYERS), min(lengths) < STEPS
-    plan = Plan(CONFIG, network, BATCH, STEPS, masked=masked, storage=Storage(policy), cell=cell)
+    plan = Plan(CONFIG, network, BATCH, STEPS, Execution(storage=Storage(policy)), masked=masked, cell=cell)
     machine = Machine(accelerator, plan)
     load(machine, plan, data)
     machine.set_parameters(contract.PARAMETER_THRESHOLDS, *thresholds)

@@ -9,6 +9,7 @@ import pytest
 from etalstm.device import OffloadDevice, TrainingShape, open_device
 from etalstm.device.comparison import RandomRun, training_run
 from etalstm.device.machine.hardware import HardwareDevice
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.slices import Parts
 from etalstm.network.storage import Storage
@@ -33,7 +34,7 @@ def grouped(monkeypatch):
     """Gives a device on which sessions have so many groups, whatever is fastest."""
 
     def device(groups, config=TWO):
-        monkeypatch.setattr("etalstm.device.machine.planning.group_counts", lambda *_: [groups])
+        monkeypatch.setattr("etalstm.plan.choose.fit.group_counts", lambda *_: [groups])
         return HardwareDevice("interpreter", "test", InterpretedAccelerator(config))
 
     return device
@@ -47,11 +48,11 @@ def assert_same(device, shape, groups, **run):
 
 @pytest.mark.parametrize(("groups", "slices"), [(2, 2), (2, 8), (4, 4), (4, 8), (2, 6)])
 def test_groups_keep_golden_bits(grouped, groups, slices):
-    assert_same(grouped(groups, FOUR), replace(SHAPE, slices=slices), groups)
+    assert_same(grouped(groups, FOUR), SHAPE.with_execution(slices=slices), groups)
 
 
 def test_every_group_has_all_updated_weights(grouped):
-    session = assert_same(grouped(4, FOUR), replace(SHAPE, slices=4), 4)
+    session = assert_same(grouped(4, FOUR), SHAPE.with_execution(slices=4), 4)
     for layer in session.plan.map.layers:
         for array in (layer.columns, layer.rows, layer.bias):
             first, *others = session.windows.read_words(array).view(np.uint32).reshape(4, -1)
@@ -59,13 +60,16 @@ def test_every_group_has_all_updated_weights(grouped):
 
 
 def test_more_groups_than_rows_keep_golden_bits(grouped):
-    config, shape = replace(FOUR, channels=6, broadcasters=6), TrainingShape(NetworkShape(2, 1), 6, 2, slices=6)
+    config, shape = (
+        replace(FOUR, channels=6, broadcasters=6),
+        TrainingShape(NetworkShape(2, 1), 6, 2, Execution(slices=6)),
+    )
     session = assert_same(grouped(6, config), shape, 6)
     assert session.plan.map.layers[0].shards.stride == 0
 
 
 def test_groups_of_weights_that_do_not_stay_in_the_lanes_keep_golden_bits(grouped):
-    shape = TrainingShape(NetworkShape(30, 33), 9, 3, slices=2, storage=Storage("ms1", 0.2))
+    shape = TrainingShape(NetworkShape(30, 33), 9, 3, Execution(slices=2, storage=Storage("ms1", 0.2)))
     session = assert_same(grouped(2), shape, 2)
     assert session.counters()["spared_bytes"]["weights"] > 0, "no row was left out"
 
@@ -75,7 +79,7 @@ def test_groups_of_weights_that_do_not_stay_in_the_lanes_keep_golden_bits(groupe
 @pytest.mark.parametrize(("groups", "batch"), [(2, 7), (3, 8)])
 def test_places_without_a_sequence_keep_golden_bits(grouped, groups, batch, policy, masked):
     theta = 0.0 if policy == "dense" else (0.1, 0.05, 0.1, 0.1, 0.2, 0.3)
-    shape = replace(SHAPE, batch=batch, slices=groups, storage=Storage(policy, theta), masked=masked)
+    shape = replace(SHAPE.with_execution(slices=groups, storage=Storage(policy, theta)), batch=batch, masked=masked)
     config = replace(FOUR, channels=6, broadcasters=3)
     session = assert_same(grouped(groups, config), shape, groups, skip_cells=0.4)
     assert not session.plan.map.division.full
@@ -87,32 +91,32 @@ def test_groups_keep_golden_bits_when_cells_go_to_the_host_and_back(grouped, mon
         whole = make().map
         return make(segments=divide(whole.kept.needs(), whole.steps, 3))
 
-    monkeypatch.setattr("etalstm.device.machine.planning.plan_within", in_three_segments)
-    shape = replace(SHAPE, batch=7, slices=2, storage=Storage("ms1"), memory_budget=1)
+    monkeypatch.setattr("etalstm.plan.choose.fit.plan_within", in_three_segments)
+    shape = replace(SHAPE.with_execution(slices=2, storage=Storage("ms1")), batch=7, memory_budget=1)
     session = assert_same(grouped(2), shape, 2, skip_cells=0.2)
     assert session.memory()["segments"] == 3 and session.memory()["host"]["read"]["intermediates"] > 0
 
 
 def test_groups_keep_golden_bits_when_the_host_runs_the_forward_pass(grouped):
     device = OffloadDevice(grouped(2))
-    shape = replace(SHAPE, batch=7, slices=2, storage=Storage("ms1-bf16", 0.1))
+    shape = replace(SHAPE.with_execution(slices=2, storage=Storage("ms1-bf16", 0.1)), batch=7)
     assert_same_training(device, shape, iterations=2, seed=2, skip_cells=0.3)
 
 
 def test_groups_keep_golden_bits_in_parts_that_follow_one_another(grouped, monkeypatch):
     monkeypatch.setattr("etalstm.device.machine.hardware.part_counts", lambda slices: [2])
-    session = assert_same_training(grouped(2), replace(SHAPE, slices=4), iterations=2, seed=3)
+    session = assert_same_training(grouped(2), SHAPE.with_execution(slices=4), iterations=2, seed=3)
     assert session.memory()["parts"] == 2 and session._inner.plan.groups == 2
 
 
 def test_a_log_that_is_full_is_planned_again_with_groups(grouped):
-    shape = replace(SHAPE, slices=2, storage=Storage("ms1"), log_share=0.2)
+    shape = replace(SHAPE.with_execution(slices=2, storage=Storage("ms1")), log_share=0.2)
     assert assert_same(grouped(2), shape, 2).memory()["replays"] > 0
 
 
 @pytest.mark.parametrize("storage", [Storage(), Storage("ms1", 0.1)], ids=lambda storage: storage.policy)
 def test_usage_and_contributions_count_the_sequences_of_all_groups(grouped, storage):
-    shape, found = replace(SHAPE, batch=7, slices=2, storage=storage), []
+    shape, found = replace(SHAPE.with_execution(slices=2, storage=storage), batch=7), []
     for device in (open_device("golden"), grouped(2)):
         session = device.create(shape)
         session.update = lambda *arguments: None  # after an update nothing is measured
@@ -133,8 +137,8 @@ def test_usage_and_contributions_count_the_sequences_of_all_groups(grouped, stor
 )
 def test_no_group_reads_or_overwrites_what_another_needs(sizes, policy):
     for groups in (2, 4):
-        options = {"slices": 4, "groups": groups, "parts": 2, "storage": Storage(policy)}
-        plan = Plan(FOUR, NetworkShape(*sizes), 10, 14, **options)
+        execution = Execution(Storage(policy), slices=4)
+        plan = Plan(FOUR, NetworkShape(*sizes), 10, 14, execution, groups=groups, parts=2)
         skipped = np.zeros((sizes[2], 14), bool)
         skipped[1] = True  # nothing is broadcast between the gradients of its neighbours
         for program in [*plan.programs.values(), *plan.named(*plan.passes(skipped)).values()]:
@@ -142,11 +146,11 @@ def test_no_group_reads_or_overwrites_what_another_needs(sizes, policy):
 
 
 def test_a_session_takes_the_fastest_groups_that_fit():
-    shape = TrainingShape(NetworkShape(33, 33), 8, 2, slices=8)
+    shape = TrainingShape(NetworkShape(33, 33), 8, 2, Execution(slices=8))
     counts = group_counts(FOUR, shape.network, 8, 8)
     assert counts == [4, 2, 1]
     for fits in counts:
-        memory = Plan(FOUR, shape.network, 8, 2, slices=8, groups=fits).memory_bytes
+        memory = Plan(FOUR, shape.network, 8, 2, Execution(slices=8), groups=fits).memory_bytes
         accelerator = InterpretedAccelerator(FOUR)
         accelerator.transport.memory_bytes = memory
         assert HardwareDevice("interpreter", "test", accelerator).create(shape).plan.groups == fits
@@ -161,7 +165,7 @@ def test_narrow_networks_have_as_many_slices_as_the_fastest_groups():
 
 def test_slices_are_as_many_as_groups_fit_the_memory():
     shape = TrainingShape(NetworkShape(17, 17), 8, 2)
-    sizes = [Plan(FOUR, shape.network, 8, 2, slices=count, groups=count).memory_bytes for count in (4, 2, 1)]
+    sizes = [Plan(FOUR, shape.network, 8, 2, Execution(slices=count), groups=count).memory_bytes for count in (4, 2, 1)]
     assert sizes == sorted(sizes, reverse=True)
     for memory, slices in [*zip(sizes, (4, 2, 1), strict=True), (4096, 1)]:
         accelerator = InterpretedAccelerator(FOUR)
@@ -171,7 +175,7 @@ def test_slices_are_as_many_as_groups_fit_the_memory():
 
 def test_more_groups_with_one_layers_delta_come_before_fewer_with_all():
     network = NetworkShape(33, 33, 2)
-    make = partial(Plan, FOUR, network, 8, 20, storage=Storage("ms1"))
+    make = partial(Plan, FOUR, network, 8, 20, Execution(storage=Storage("ms1")))
     memory = make(slices=4, groups=4).memory_bytes - 1
     assert memory > make(slices=4, groups=2).memory_bytes, "fewer groups do not fit with all δ"
 
@@ -200,7 +204,7 @@ def test_few_sequences_wait_for_weights_that_do_not_stay_in_the_lanes():
 def test_squares_of_several_beats_keep_golden_bits(grouped):
     """The last square of a channel is a part of a tile."""
     config = replace(TWO, lanes=16, scratch_depth=1024)
-    shape = replace(SHAPE, network=NetworkShape(7, 41), steps=2, slices=2)
+    shape = replace(SHAPE.with_execution(slices=2), network=NetworkShape(7, 41), steps=2)
     session = assert_same(grouped(2, config), shape, 2)
     steps = walk(session.plan.programs["update"].words)
     rows = {step.fields["rows"] for step in steps if step.opcode == Opcode.TRANSPOSE}
@@ -208,6 +212,6 @@ def test_squares_of_several_beats_keep_golden_bits(grouped):
 
 
 def test_norms_that_groups_share_keep_golden_bits(grouped):
-    shape = replace(SHAPE, network=NetworkShape(22, 21), steps=2, slices=4)
+    shape = replace(SHAPE.with_execution(slices=4), network=NetworkShape(22, 21), steps=2)
     shards = assert_same(grouped(4, FOUR), shape, 4).plan.map.layers[0].shards
     assert len(shards.normed) < len(shards.columns), "every group sums all norms"

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.storage import Storage
 from etalstm.plan.plan import Plan
@@ -32,7 +33,7 @@ def check(plan, skipped):
 @pytest.mark.parametrize("sizes", SHAPES, ids=str)
 def test_nothing_starts_before_what_it_needs_is_done(sizes, policy, masked):
     name, network, batch, steps = sizes
-    plan = Plan(preset(name), NetworkShape(*network), batch, steps, masked=masked, storage=Storage(policy))
+    plan = Plan(preset(name), NetworkShape(*network), batch, steps, Execution(storage=Storage(policy)), masked=masked)
     skipped = np.random.default_rng(1).random((network[2], steps)) < 0.3
     skipped[:, 5:9] = True
     check(plan, skipped)
@@ -40,7 +41,7 @@ def test_nothing_starts_before_what_it_needs_is_done(sizes, policy, masked):
 
 @pytest.mark.parametrize("kind", ["product_programs", "stream_programs"])
 def test_programs_of_benches_are_ordered_too(kind):
-    plan = Plan(preset("test"), NetworkShape(8, 33), 9, 14, storage=Storage("ms1"))
+    plan = Plan(preset("test"), NetworkShape(8, 33), 9, 14, Execution(storage=Storage("ms1")))
     for program in getattr(plan, kind)().values():
         assert Hazards(plan.config).check(program.words) > 14
 

@@ -10,6 +10,8 @@ from etalstm.device.comparison import RandomRun, training_run
 from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.errors import PlanError
 from etalstm.golden import arithmetic
+from etalstm.network.architecture import ARCHITECTURES
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.storage import Storage
 from etalstm.plan.passes.needed import needed_scale
@@ -33,7 +35,7 @@ def interpreted(name):
 @pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
 def test_trains_with_the_bits_of_golden(name, sizes, masked):
     inputs, hidden, layers, batch, steps = sizes
-    shape = TrainingShape(NetworkShape(inputs, hidden, layers), batch, steps, masked)
+    shape = TrainingShape(NetworkShape(inputs, hidden, layers), batch, steps, masked=masked)
     assert_same_training(interpreted(name), shape, iterations=2, seed=1)
 
 
@@ -45,7 +47,9 @@ def test_compressed_storage_and_skipped_cells_keep_golden_bits(policy, sizes, ma
     if not isinstance(policy, str) and layers == 1:
         policy = policy[1:]
     network = NetworkShape(inputs, hidden, layers)
-    shape = TrainingShape(network, batch, steps, masked, Storage(policy, (0.1, 0.05, 0.1, 0.1, 0.2, 0.3)))
+    shape = TrainingShape(
+        network, batch, steps, Execution(storage=Storage(policy, (0.1, 0.05, 0.1, 0.1, 0.2, 0.3))), masked=masked
+    )
     assert_same_training(interpreted("test"), shape, iterations=2, seed=3, skip_cells=0.4)
 
 
@@ -55,7 +59,7 @@ def test_dense_storage_skips_cells():
 
 
 def test_usage_is_golden_apart_from_the_masks_of_padding_lanes():
-    shape = TrainingShape(NetworkShape(3, 5, 2), 3, 4, True, Storage("ms1", 0.1))
+    shape = TrainingShape(NetworkShape(3, 5, 2), 3, 4, Execution(storage=Storage("ms1", 0.1)), masked=True)
     usages = []
     for device in (open_device("golden"), interpreted("test")):
         session = device.create(shape)
@@ -82,7 +86,7 @@ def rows_of(shape, **run):
 @pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
 def test_rows_of_weights_without_delta_are_left_out(masked):
     """Of a batch of one, about as many as there are zeros; lanes keep NaN there, so nothing that reads them passes."""
-    shape = TrainingShape(NetworkShape(40, 70), 1, 3, masked, Storage("ms1", 0.2))
+    shape = TrainingShape(NetworkShape(40, 70), 1, 3, Execution(storage=Storage("ms1", 0.2)), masked=masked)
     seen, left_out, spared = rows_of(shape, iterations=2, seed=2, skip_cells=0.3)
     assert 0.2 * seen < left_out < seen, (seen, left_out)
     config, width = preset("test"), 2  # tiles of each column group
@@ -90,7 +94,7 @@ def test_rows_of_weights_without_delta_are_left_out(masked):
 
 
 def test_rows_whose_delta_is_pruned_are_left_out():
-    shape = TrainingShape(NetworkShape(40, 70), 1, 3, storage=Storage("ms1", 0.2))
+    shape = TrainingShape(NetworkShape(40, 70), 1, 3, Execution(storage=Storage("ms1", 0.2)))
     (seen, left_out, _), (_, pruned, _) = (
         rows_of(shape, iterations=2, seed=2, delta_threshold=threshold) for threshold in (0.0, 0.05)
     )
@@ -113,7 +117,7 @@ def test_no_delta_that_is_kept_is_taken_for_a_pruned_one(threshold):
 
 
 def test_rows_of_weights_are_looked_at_for_every_batch_tile():
-    shape = TrainingShape(NetworkShape(40, 70, 2), 9, 2, storage=Storage("ms1", 0.2))
+    shape = TrainingShape(NetworkShape(40, 70, 2), 9, 2, Execution(storage=Storage("ms1", 0.2)))
     seen, left_out, spared = rows_of(shape, iterations=1, seed=2)
     assert 0 < left_out < seen and spared, (seen, left_out, spared)
 
@@ -122,8 +126,10 @@ def test_rows_of_weights_are_looked_at_for_every_batch_tile():
     "shape",
     [
         TrainingShape(NetworkShape(40, 70), 1, 2),
-        TrainingShape(NetworkShape(3, 5), 1, 2, storage=Storage("ms1", 0.2)),
-        TrainingShape(NetworkShape(40, 70), 1, 2, storage=Storage("ms1", 0.2), architecture="dynamic"),
+        TrainingShape(NetworkShape(3, 5), 1, 2, Execution(storage=Storage("ms1", 0.2))),
+        TrainingShape(
+            NetworkShape(40, 70), 1, 2, Execution(storage=Storage("ms1", 0.2), architecture=ARCHITECTURES["dynamic"])
+        ),
     ],
     ids=["dense storage", "weights that stay", "zeros that are sent"],
 )

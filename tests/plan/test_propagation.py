@@ -9,6 +9,7 @@ from etalstm.device import TrainingShape, open_device
 from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.model.iteration import count_program
 from etalstm.model.operands import Densities
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.storage import Storage
 from etalstm.plan.memory.segments import divide
@@ -48,7 +49,7 @@ def loaded_vectors(program):
     ],
 )
 def test_weights_are_brought_as_often_as_the_port_and_the_queue_want(batch, policy, of_units, of_inputs):
-    plan = Plan(preset("test"), NETWORK, batch, STEPS, storage=Storage(policy))
+    plan = Plan(preset("test"), NETWORK, batch, STEPS, Execution(storage=Storage(policy)))
     assert plan.map.layers[0].tiling.column_groups == [Span(first, 2) for first in (0, 2, 4, 6)]
     of_operands = STEPS * 8 * batch  # x and h, for the weights' gradient
     expected = 128 * 4 * (of_units + of_inputs) + of_operands * blocks_of_gradient(plan)
@@ -67,7 +68,7 @@ def blocks_of_gradient(plan):
     [(3, False, 0.4), (3, True, 0.0), (9, False, 0.0), (9, True, 0.4), (20, False, 0.4)],
 )
 def test_shared_loads_keep_golden_bits(batch, masked, skip_cells):
-    shape = TrainingShape(LAYERS, batch, STEPS // 2, masked, Storage("ms1", 0.1))
+    shape = TrainingShape(LAYERS, batch, STEPS // 2, Execution(storage=Storage("ms1", 0.1)), masked=masked)
     device = HardwareDevice("interpreter", "test", InterpretedAccelerator(preset("test")))
     assert_same_training(device, shape, iterations=1, seed=SEED, skip_cells=skip_cells)
 
@@ -75,7 +76,7 @@ def test_shared_loads_keep_golden_bits(batch, masked, skip_cells):
 @pytest.mark.parametrize("gap", [range(10, 11), range(4, 9), range(25, 27)], ids=str)
 def test_loops_leave_out_gaps_between_the_steps_that_share_loads(gap):
     """The products of a turn may belong to steps before the last gap: their addresses jump there."""
-    plan = Plan(preset("test"), NetworkShape(17, 19), 8, 60, storage=Storage("ms1"))
+    plan = Plan(preset("test"), NetworkShape(17, 19), 8, 60, Execution(storage=Storage("ms1")))
     skipped = np.zeros((1, 60), bool)
     skipped[0, gap] = True
     steps = {part.resource.part[0] for part in deltas_of(plan, plan.passes(skipped)[1][0])}
@@ -95,16 +96,16 @@ def deltas_of(plan, program):
 
 
 def test_shared_loads_keep_golden_bits_beside_gaps():
-    shape = TrainingShape(NetworkShape(17, 19), 8, 30, storage=Storage("ms1", 0.1))
+    shape = TrainingShape(NetworkShape(17, 19), 8, 30, Execution(storage=Storage("ms1", 0.1)))
     device = HardwareDevice("interpreter", "test", InterpretedAccelerator(preset("test")))
     assert_same_training(device, shape, iterations=2, seed=SEED, skip_cells=0.04)
 
 
 def test_shared_loads_keep_golden_bits_in_segments():
     """The steps of a segment share loads among themselves."""
-    plan = Plan(preset("test"), LAYERS, 3, STEPS, storage=Storage("ms1"))
+    plan = Plan(preset("test"), LAYERS, 3, STEPS, Execution(storage=Storage("ms1")))
     segments = divide(plan.map.kept.needs(), STEPS, 5)
-    divided = Plan(preset("test"), LAYERS, 3, STEPS, storage=Storage("ms1"), segments=segments)
+    divided = Plan(preset("test"), LAYERS, 3, STEPS, Execution(storage=Storage("ms1")), segments=segments)
     whole = loaded_vectors(plan.programs["backward"])
     parts = [loaded_vectors(divided.programs[f"backward {number}"]) for number in range(len(segments))]
     assert whole < sum(parts) < 1.2 * whole, parts
@@ -112,7 +113,7 @@ def test_shared_loads_keep_golden_bits_in_segments():
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
 def test_the_machine_shares_loads_with_golden_bits(stall):
-    shape = TrainingShape(NETWORK, 3, 9, storage=Storage("ms1-bf16", 0.1))
+    shape = TrainingShape(NETWORK, 3, 9, Execution(storage=Storage("ms1-bf16", 0.1)))
     with open_device("sim", "test", stall=stall, seed=3) as device:
         assert_same_training(device, shape, iterations=2, seed=SEED)
 
@@ -122,7 +123,7 @@ def test_weights_do_not_wait_for_what_sequences_that_have_ended_pass_on():
     config = preset("slice")
 
     def cycles(masked):
-        plan = Plan(config, NetworkShape(512, 512), 26, 2, masked=masked, storage=Storage("ms1"))
+        plan = Plan(config, NetworkShape(512, 512), 26, 2, Execution(storage=Storage("ms1")), masked=masked)
         program = plan.product_programs()["backward"]
         return count_program(config, program.words, Densities(config, plan, delta=1.0, local=1.0))[Counter.CYCLES]
 

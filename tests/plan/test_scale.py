@@ -10,6 +10,7 @@ import pytest
 from etalstm.device import TrainingShape
 from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.errors import DeviceError, PlanError
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.storage import Storage
 from etalstm.plan.choose.fit import plan_within
@@ -37,7 +38,9 @@ SEED = 20
     ids=str,
 )
 def test_programs_are_as_long_for_1000_steps_as_for_few(name, network, batch, few, storage, masked):
-    make = partial(Plan, preset(name), NetworkShape(*network), batch, masked=masked, storage=Storage(storage))
+    make = partial(
+        Plan, preset(name), NetworkShape(*network), batch, execution=Execution(storage=Storage(storage)), masked=masked
+    )
     plans = [make(steps).programs.items() for steps in (few, 1000)]
     short, long = ({name: len(program.words) for name, program in programs} for programs in plans)
     assert short == long
@@ -45,7 +48,7 @@ def test_programs_are_as_long_for_1000_steps_as_for_few(name, network, batch, fe
 
 def test_a_network_of_gigabytes_takes_megabytes_to_plan():
     tracemalloc.start()
-    plan = Plan(preset("vcu128"), NetworkShape(1024, 1024, 2), 128, 303, storage=Storage("ms1-bf16"))
+    plan = Plan(preset("vcu128"), NetworkShape(1024, 1024, 2), 128, 303, Execution(storage=Storage("ms1-bf16")))
     assert plan.memory_bytes > 3 << 30
     used = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -80,7 +83,9 @@ def test_a_network_is_planned_or_refused(number):
     name = generator.choice(sorted(PRESETS))
     network, batch, steps, masked, storage = random_shape(generator)
     try:
-        plan = Plan(preset(name), network, batch, steps, masked=masked, storage=storage, memory_bytes=8 << 30)
+        plan = Plan(
+            preset(name), network, batch, steps, Execution(storage=storage), masked=masked, memory_bytes=8 << 30
+        )
         assert plan.program_bytes > 0
     except PlanError as error:
         assert any(word in str(error) for word in ("bytes of memory", "depth", "scratch", "rows of weights")), error
@@ -100,8 +105,8 @@ def small_machine(memory_bytes):
 
 @pytest.mark.parametrize("share", [0.05, 1.0], ids=["logs grow", "logs stay"])
 def test_a_memory_with_room_for_one_layers_delta_keeps_golden_bits(share):
-    shape = TrainingShape(NetworkShape(5, 19, 3), 8, 8, storage=Storage("ms1", 0.1), log_share=share)
-    make = partial(Plan, preset("test"), shape.network, 8, 8, storage=shape.storage)
+    shape = TrainingShape(NetworkShape(5, 19, 3), 8, 8, Execution(storage=Storage("ms1", 0.1)), log_share=share)
+    make = partial(Plan, preset("test"), shape.network, 8, 8, Execution(storage=shape.execution.storage))
     every, one = make().memory_bytes, make(every_delta=False).memory_bytes
     assert one < every
     session = assert_same_training(small_machine(one), shape, iterations=2, seed=SEED)

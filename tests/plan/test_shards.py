@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.plan.memory.memory_map import pack, unpack
 from etalstm.plan.plan import Plan
@@ -16,7 +17,7 @@ UNLIKE = NetworkShape(40, 61)  # two groups cut its columns into column groups o
 
 
 def layer(groups, network=NETWORK):
-    return Plan(CONFIG, network, 12, 2, slices=groups, groups=groups, parts=3).map.layers[-1]
+    return Plan(CONFIG, network, 12, 2, Execution(slices=groups), groups=groups, parts=3).map.layers[-1]
 
 
 @pytest.mark.parametrize("groups", [1, 2, 3, 4, 6])
@@ -76,7 +77,7 @@ def test_groups_hold_gradients_and_velocities_once():
 
 @pytest.mark.parametrize("groups", [1, 2, 4])
 def test_the_exchange_has_room_for_two_column_groups_of_any_layer(groups):
-    plan = Plan(CONFIG, NETWORK, 12, 2, slices=groups, groups=groups)
+    plan = Plan(CONFIG, NETWORK, 12, 2, Execution(slices=groups), groups=groups)
     exchange, several = plan.map.layers[0].exchange, groups > 1
     assert (exchange is not None) == several == ("exchange" in plan.map.memory.arrays)
     if several:

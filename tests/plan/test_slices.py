@@ -7,6 +7,7 @@ import pytest
 from etalstm.device import OffloadDevice, TrainingShape
 from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.errors import PlanError
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.slices import slice_ranges
 from etalstm.network.storage import Storage
@@ -27,7 +28,7 @@ def interpreted():
 
 
 def assert_same(shape, slices, **run):
-    return assert_same_training(interpreted(), replace(shape, slices=slices), iterations=2, seed=1, **run)
+    return assert_same_training(interpreted(), shape.with_execution(slices=slices), iterations=2, seed=1, **run)
 
 
 @pytest.mark.parametrize("slices", [2, 3, 5, 8])
@@ -40,7 +41,7 @@ def test_slices_keep_golden_bits(shape, slices):
 @pytest.mark.parametrize("policy", ["dense", "ms1", "ms1-bf16"])
 def test_slices_keep_golden_bits_with_skipped_cells_and_every_storage(policy, masked):
     theta = 0.0 if policy == "dense" else (0.1, 0.05, 0.1, 0.1, 0.2, 0.3)
-    assert_same(replace(SMALL, storage=Storage(policy, theta), masked=masked), 3, skip_cells=0.4)
+    assert_same(replace(SMALL.with_execution(storage=Storage(policy, theta)), masked=masked), 3, skip_cells=0.4)
 
 
 def test_a_network_whose_cells_are_all_skipped_has_gradients_of_zero():
@@ -49,7 +50,7 @@ def test_a_network_whose_cells_are_all_skipped_has_gradients_of_zero():
 
 
 def test_slices_keep_golden_bits_within_a_memory_budget():
-    shape = replace(STREAMED, slices=3)
+    shape = STREAMED.with_execution(slices=3)
     whole = interpreted().create(shape).plan.memory_bytes
     session = assert_same(replace(shape, memory_budget=whole - 4096), 3)
     assert len(session.plan.map.kept.held) > 1, "the plan is not divided"
@@ -57,7 +58,7 @@ def test_slices_keep_golden_bits_within_a_memory_budget():
 
 def test_slices_keep_golden_bits_when_the_host_runs_the_forward_pass():
     device = OffloadDevice(interpreted())
-    assert_same_training(device, replace(SMALL, slices=3, masked=True), iterations=2, seed=2)
+    assert_same_training(device, replace(SMALL.with_execution(slices=3), masked=True), iterations=2, seed=2)
 
 
 def test_tiles_of_a_batch_belong_to_one_slice_each():
@@ -73,7 +74,7 @@ def test_tiles_of_a_batch_belong_to_one_slice_each():
 
 
 def test_gradients_of_slices_take_no_memory_but_for_their_biases():
-    plans = [Plan(preset("test"), SMALL.network, 8, 4, slices=slices) for slices in (1, 8)]
+    plans = [Plan(preset("test"), SMALL.network, 8, 4, Execution(slices=slices)) for slices in (1, 8)]
     grown = [sum(a.vectors for a in plan.map.memory.arrays.values() if a.kind == "optimizer") for plan in plans]
     biases = sum(layer.bias.vectors for layer in plans[0].map.layers)
     assert grown[1] - grown[0] == 8 * biases
@@ -86,17 +87,17 @@ def test_the_totals_that_are_held_grow_with_the_logarithm_of_the_slices():
 @pytest.mark.parametrize("policy", ["dense", "ms1-bf16"])
 def test_nothing_starts_before_what_it_needs_is_done(policy):
     for slices in (3, 8):
-        options = {"slices": slices, "parts": 4, "storage": Storage(policy), "masked": True}
-        plan = Plan(preset("test"), NetworkShape(8, 20, 2), 9, 14, **options)
+        execution = Execution(Storage(policy), slices=slices)
+        plan = Plan(preset("test"), NetworkShape(8, 20, 2), 9, 14, execution, parts=4, masked=True)
         for program in plan.programs.values():
             assert Hazards(plan.config).check(program.words) >= len(program.words) // 2
 
 
 def test_the_length_of_programs_does_not_depend_on_the_number_of_steps():
-    sizes = [Plan(preset("test"), SMALL.network, 8, steps, slices=5).program_bytes for steps in (20, 400)]
+    sizes = [Plan(preset("test"), SMALL.network, 8, steps, Execution(slices=5)).program_bytes for steps in (20, 400)]
     assert sizes[0] == sizes[1]
 
 
 def test_more_slices_than_can_be_arranged_are_refused():
     with pytest.raises(PlanError, match="scratch_depth is 256, and its bias gradients in 16 slices alone need 320 vec"):
-        Plan(preset("test"), NetworkShape(3, 33), 16, 2, slices=16)
+        Plan(preset("test"), NetworkShape(3, 33), 16, 2, Execution(slices=16))

@@ -10,6 +10,7 @@ from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.errors import PlanError
 from etalstm.formats.codec import round_bf16
 from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.execution import Execution
 from etalstm.network.shape import LayerParameters, NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
 from etalstm.network.weight_format import BF16
@@ -29,8 +30,9 @@ def interpreted(name="test", config=None):
     return HardwareDevice("interpreter", name, InterpretedAccelerator(config or preset(name)))
 
 
-def narrow(network, *arguments, **options):
-    return TrainingShape(NetworkShape(*network), *arguments, weight_format=BF16, **options)
+def narrow(network, batch, steps, masked=False, **choices):
+    execution = Execution(weight_format=BF16, **choices)
+    return TrainingShape(NetworkShape(*network), batch, steps, execution, masked=masked)
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
@@ -58,7 +60,7 @@ def test_rows_of_weights_without_delta_are_left_out():
 
 @pytest.mark.parametrize("refresh", [0, 3])
 def test_delta_inputs_keep_golden_bits(refresh):
-    shape = narrow((9, 20, 2), 7, 6, storage=Storage("ms1-bf16", 0.1), inputs=DeltaInputs(0.3, refresh))
+    shape = narrow((9, 20, 2), 7, 6, storage=Storage("ms1-bf16", 0.1), delta_inputs=DeltaInputs(0.3, refresh))
     assert_same_training(interpreted(), shape, iterations=2, seed=4)
 
 
@@ -83,7 +85,7 @@ def test_parts_of_a_batch_keep_golden_bits(monkeypatch):
 @pytest.mark.parametrize(("groups", "slices"), [(2, 2), (4, 8)])
 @pytest.mark.parametrize("network", [(3, 5, 2), (30, 33, 1)], ids=str)
 def test_groups_keep_golden_bits_and_have_a_shard_of_the_weights(monkeypatch, groups, slices, network):
-    monkeypatch.setattr("etalstm.device.machine.planning.group_counts", lambda *_: [groups])
+    monkeypatch.setattr("etalstm.plan.choose.fit.group_counts", lambda *_: [groups])
     config = replace(preset("test"), channels=4, broadcasters=4)
     session = assert_same_training(interpreted(config=config), narrow(network, 8, 4, slices=slices), 2, seed=1)
     assert session.plan.groups == groups
@@ -98,15 +100,15 @@ def test_groups_keep_golden_bits_and_have_a_shard_of_the_weights(monkeypatch, gr
 @pytest.mark.parametrize("sizes", [((8, 33, 2), 8, 14), ((40, 70, 1), 2, 12)], ids=str)
 def test_nothing_starts_before_what_it_needs_is_done(sizes, groups):
     network, batch, steps = sizes
-    options = {"storage": Storage("ms1-bf16"), "slices": groups, "groups": groups, "weight_format": BF16}
-    plan = Plan(preset("test"), NetworkShape(*network), batch, steps, **options)
+    execution = Execution(Storage("ms1-bf16"), slices=groups, weight_format=BF16)
+    plan = Plan(preset("test"), NetworkShape(*network), batch, steps, execution, groups=groups)
     for program in plan.programs.values():
         assert Hazards(plan.config, groups).check(program.words) >= len(program.words) // 2
 
 
 def test_copies_take_half_and_the_weights_stay_float32():
     network = NetworkShape(16, 64, 2)
-    plans = {name: Plan(preset("test"), network, 4, 3, weight_format=name) for name in ("float32", BF16)}
+    plans = {name: Plan(preset("test"), network, 4, 3, Execution(weight_format=name)) for name in ("float32", BF16)}
     for wide, half in zip(*(plan.map.layers for plan in plans.values()), strict=True):
         assert 2 * half.rows.vectors == wide.rows.vectors and 2 * half.columns.vectors == wide.columns.vectors
         assert half.weights.vectors == wide.weights.vectors
@@ -117,7 +119,7 @@ def test_twice_the_weights_stay_in_the_lanes():
     """The forward pass of float32 loads them in each of the steps, that of bfloat16 once."""
     network, steps = NetworkShape(24, 16), 12
     wide, half = (
-        Plan(preset("test"), network, 4, steps, weight_format=name).programs["forward"].volume.read_bytes
+        Plan(preset("test"), network, 4, steps, Execution(weight_format=name)).programs["forward"].volume.read_bytes
         for name in ("float32", BF16)
     )
     assert half[Traffic.WEIGHTS] < wide[Traffic.WEIGHTS] / steps
@@ -146,9 +148,9 @@ def test_a_weight_beyond_bfloat16_is_infinite_in_every_pass():
 
 def test_refuses_a_cell_whose_rows_make_no_pairs():
     with pytest.raises(PlanError, match="products of 2 or 4 gates, two stages has"):
-        Plan(preset("test"), NetworkShape(3, 5), 2, 2, cell=TWO_STAGES, weight_format=BF16)
+        Plan(preset("test"), NetworkShape(3, 5), 2, 2, Execution(weight_format=BF16), cell=TWO_STAGES)
 
 
 def test_refuses_another_weight_format():
     with pytest.raises(ValueError, match="weight_format must be one of float32, bf16, got 'fp8'"):
-        TrainingShape(NetworkShape(3, 5), 2, 2, weight_format="fp8")
+        TrainingShape(NetworkShape(3, 5), 2, 2, Execution(weight_format="fp8"))

@@ -9,6 +9,7 @@ from etalstm.device import TrainingShape
 from etalstm.device.machine.accelerator import Accelerator
 from etalstm.device.machine.faults import ProgramError
 from etalstm.device.machine.hardware import HardwareDevice
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
 from etalstm_hw.config import preset
@@ -17,7 +18,7 @@ from etalstm_hw.contract.image import image_of
 from etalstm_sim.simulation import Fault
 from etalstm_sim.transport import SimTransport
 
-SHAPE = TrainingShape(NetworkShape(3, 9, 2), batch=3, steps=3, storage=Storage("ms1", 0.2))
+SHAPE = TrainingShape(NetworkShape(3, 9, 2), execution=Execution(storage=Storage("ms1", 0.2)), batch=3, steps=3)
 MEMORY_BYTES = 1 << 20
 MACHINES = {
     "test": preset("test"),

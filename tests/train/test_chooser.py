@@ -7,6 +7,7 @@ import pytest
 
 from etalstm.device import TrainingShape, open_device
 from etalstm.errors import CallOrderError
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage, Usage
 from etalstm.train.chooser import PROBE_EPOCHS, Chooser, words_per_element
@@ -93,19 +94,19 @@ def test_a_resumed_run_chooses_alike(tmp_path):
 
 def test_the_machine_chooses_as_golden_does_and_keeps_its_bits():
     network = NetworkShape(5, 19, 2)
-    shape = TrainingShape(network, 4, 5, True, Storage("ms1", 0.026))
+    shape = TrainingShape(network, 4, 5, Execution(storage=Storage("ms1", 0.026)), masked=True)
     found = []
     with open_device("sim", "test") as machine:
         for device in (open_device("golden"), machine):
             session, chooser, outputs = device.create(shape), Chooser(2), []
             session.load(initial_parameters(network, 1))
             generator = np.random.default_rng(2)
-            for storage in (shape.storage, Storage(("dense", "ms1"), 0.026), Storage("dense")):
+            for storage in (shape.execution.storage, Storage(("dense", "ms1"), 0.026), Storage("dense")):
                 session.store_as(storage)
                 x, dy = (generator.standard_normal(size, np.float32) for size in (shape.x_shape, shape.y_shape))
                 session.forward(x, [5, 2, 3, 5])
                 outputs.append(session.backward(dy).dx)
-                if storage == shape.storage:
+                if storage == shape.execution.storage:
                     chooser.measure(session.usage())
                 session.update(0.1, 0.9)
             weights = [entry.weights for entry in (*session.parameters(), *session.velocities())]

@@ -13,6 +13,7 @@ from etalstm.network.storage import Storage
 from etalstm.train.dropout import LayeredSession
 from etalstm.train.folder import CHECKPOINT
 from etalstm.train.settings import Settings
+from tests.training import with_changes
 
 SHAPE = TrainingShape(NetworkShape(5, 6, 3), 4, 7, masked=True)
 LENGTHS = [7, 1, 4, 6]
@@ -31,11 +32,15 @@ def arrays(seed=0):
 
 @pytest.mark.parametrize(
     "choices",
-    [{}, {"storage": Storage(("ms1", "dense", "ms1-bf16"), 0.05)}, {"inputs": DeltaInputs((0.5, (0.02, 0.1), 0.0), 4)}],
+    [
+        {},
+        {"storage": Storage(("ms1", "dense", "ms1-bf16"), 0.05)},
+        {"delta_inputs": DeltaInputs((0.5, (0.02, 0.1), 0.0), 4)},
+    ],
     ids=["dense", "mixed", "delta inputs"],
 )
 def test_without_masks_the_bits_are_those_of_one_session(choices):
-    shape = replace(SHAPE, **choices)
+    shape = with_changes(SHAPE, **choices)
     sessions, found = (open_device("golden").create(shape), layered(0.5, shape)), []
     for session in sessions:
         session.load(initial_parameters(shape.network, 1))

@@ -95,7 +95,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, changes, message):
      ({"theta": -0.1}, "theta must be finite and at least 0, got -0.1"), ({"theta": float("nan")}, "theta"),
      ({"theta": (0.1, 0.2)}, "one for each of i, f, g, o, s, r, got 2"), ({"decay": 0.0}, "decay must be above 0"),
      ({"storage": "ms3"}, "storage must be one of"),
-     ({"storage": "dense", "theta": 0.1}, "dense storage prunes nothing"),
+     ({"storage": "dense", "theta": 0.1}, "dense storage prunes nothing: theta must be 0, got 0.1$"),
      ({"ms2": 1.0}, "ms2 must be at least 0 and below 1"), ({"ms2": -0.1}, "ms2"), ({"ms2": float("nan")}, "ms2"),
      ({"delta_target": 0.0}, "delta_target must be above 0 and below 1"), ({"delta_target": float("nan")}, "delta_t"),
      ({"delta_target": 0.1, "storage": "dense"}, "dense cells keep δ whole: .* storage cannot be dense"),

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import repeat, starmap
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import Annotated
 
 from typer import Context, Option
 
-from etalstm.cli.modelled import measure_all
 from etalstm.cli.options import (
     SIZES,
     Batch,
@@ -22,19 +22,20 @@ from etalstm.cli.options import (
     Units,
     WeightFormat,
     refuse,
-    tokens_or_off,
 )
 from etalstm.host.processors import count_processors
 from etalstm.model.across import Across
 from etalstm.model.boards import PCIE_BYTES, Links
 from etalstm.model.cells import read_kept
+from etalstm.model.measured import Shares, measure_all, sending
 from etalstm.network.architecture import SWING
 from etalstm.network.benchmarks import STORAGE, named
 from etalstm.network.cells.lstm import LSTM
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.slices import AUTO
 from etalstm.network.texts import ARCHITECTURE_HELP, SLICES_HELP, slices_or_auto
-from etalstm.network.weight_format import FLOAT32, check_weight_format
+from etalstm.network.weight_format import FLOAT32
 from etalstm.train.measured import measure_run
 from etalstm_hw.config import preset as named_preset
 
@@ -90,22 +91,28 @@ def model(
         shapes = [(f"{network.input_size}-{hidden}-{batch}", network, batch, steps, None)]
     else:
         shapes = [(one.name, one.network, one.batch, one.steps, one.v100_utilization) for one in named(benchmark)]
-    options = {"storage": storage, "delta": density, "local": local_density, "architecture": architecture}
-    options |= {"slices": slices_or_auto(slices), "kept_cells": read_kept(kept_cells)}
-    options |= {"inputs": input_density, "refresh": refresh, "weight_format": check_weight_format(weight_format)}
-    options["shared_tokens"] = tokens_or_off(shared_tokens)
+    wanted, masked = slices_or_auto(slices), False
+    choose_slices, shares = wanted == AUTO, Shares(density, local_density, input_density, read_kept(kept_cells))
+    execution = Execution.read(
+        storage=storage, slices=1 if choose_slices else wanted, weight_format=weight_format,
+        shared_tokens=shared_tokens, architecture=architecture,
+    )  # fmt: skip
     if weights is not None:
         run = measure_run(weights, data)
         shapes = [(run.name, run.shape.network, run.shape.batch, run.shape.steps, None)]
-        options |= {"delta": run.delta, "local": run.local, "masked": run.shape.masked}
-        options |= {"inputs": run.inputs, "refresh": run.shape.inputs.refresh}
-        options |= {"weight_format": run.shape.weight_format, "kept_cells": run.kept_cells}
+        masked, shares, refresh = run.shape.masked, run.shares, run.shape.execution.delta_inputs.refresh
+        execution = replace(execution, weight_format=run.shape.execution.weight_format)
+    if execution.architecture.skips:
+        execution = replace(execution, delta_inputs=sending(shares.inputs, refresh))
     sizes = [tuple(size) for _, *size, _ in shapes]
-    measure = partial(measure_all, processors=count_processors(), config=config, forward=forward, **options)
+    measure = partial(
+        measure_all, processors=count_processors(), config=config, execution=execution, shares=shares,
+        choose_slices=choose_slices, masked=masked, forward=forward,
+    )  # fmt: skip
     if boards == 1:
         measured, shared = measure(sizes), repeat(None, len(sizes))
     else:
-        alike = len(options["kept_cells"]) == 1 and options["slices"] == AUTO and options["shared_tokens"] is None
+        alike = len(shares.kept_cells) == 1 and choose_slices and execution.shared_tokens is None
         across = Across(boards, links, config, sizes, measure, pipelines=alike)
         measured, shared = (starmap(of, sizes) for of in (across.alone, across.shared))
     for (name, *_, of_v100), found, of_boards in zip(shapes, measured, shared, strict=True):
@@ -113,8 +120,8 @@ def model(
         found |= {} if of_v100 is None else {"v100_utilization": of_v100}
         found |= {} if of_boards is None else {"shared": of_boards}
         if weights is not None:
-            found |= {"density": run.delta, "local_density": run.local, "input_density": run.inputs}
-            found["kept_cells"] = run.kept_cells
+            found |= {"density": shares.delta, "local_density": shares.local, "input_density": shares.inputs}
+            found["kept_cells"] = shares.kept_cells
         print(json.dumps(found) if as_json else _line(found), flush=True)
         if of_boards is not None and not as_json:
             print(*_lines_of_boards(of_boards), sep="\n", flush=True)

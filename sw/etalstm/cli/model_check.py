@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import numpy as np
@@ -19,10 +19,9 @@ from etalstm.model.iteration import count_program
 from etalstm.model.operands import Densities
 from etalstm.network.cells.hlstm import HLSTM
 from etalstm.network.cells.lstm import LSTM
-from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
-from etalstm.network.storage import Storage
-from etalstm.network.weight_format import BF16, FLOAT32
+from etalstm.network.weight_format import BF16
 from etalstm.plan.memory.sent import SentOperand
 from etalstm_hw.config import Config, preset
 from etalstm_hw.contract import Counter
@@ -40,25 +39,14 @@ class Configuration:
     preset : str
         Configuration of the machine.
     inputs, hidden, layers, batch, steps : int
+    execution : Execution
+        With shared tokens x are vectors of so many tokens. Slices let the channels work in groups.
     masked : bool
         Sequences have random lengths.
-    storage, architecture : str
-    theta : float
-        Local gradients below it are dropped, and so δ is sparse.
     delta_threshold : float
         Elements of δ below it are dropped.
     budget : float
         Share of the memory that the network takes which it may have; below 1 cells spill.
-    slices : int
-        Of the batch; so the channels work in groups.
-    input_threshold : str
-        Of changes of x and h; 0: everything is sent.
-    refresh : int or None
-        Steps after which everything is sent.
-    weight_format : str
-        How the passes read weights.
-    shared_tokens : int or None
-        x are vectors of so many tokens, whose sums are shared.
     kept_cells : float
         Share of the cells that are kept, see :func:`etalstm.model.cells.early_cells`.
     """
@@ -70,78 +58,73 @@ class Configuration:
     layers: int
     batch: int
     steps: int
+    execution: Execution = field(default_factory=Execution)
     masked: bool = False
-    storage: str = "dense"
-    architecture: str = "swing"
-    theta: float = 0.0
     delta_threshold: float = 0.0
     budget: float = 1.0
-    slices: int = 1
     seed: int = 1
-    input_threshold: str = "0"
-    refresh: int | None = None
-    weight_format: str = FLOAT32
-    shared_tokens: int | None = None
     kept_cells: float = 1.0
     cell: str = LSTM.name
 
     @property
     def shape(self) -> TrainingShape:
         """What a session is made for."""
-        return TrainingShape(
-            NetworkShape(self.inputs, self.hidden, self.layers, self.cell), self.batch, self.steps, masked=self.masked,
-            storage=Storage(self.storage, self.theta), architecture=self.architecture, slices=self.slices,
-            inputs=DeltaInputs.read(self.input_threshold, self.refresh), weight_format=self.weight_format,
-            shared_tokens=self.shared_tokens,
-        )  # fmt: skip
+        network = NetworkShape(self.inputs, self.hidden, self.layers, self.cell)
+        return TrainingShape(network, self.batch, self.steps, self.execution, masked=self.masked)
 
 
+SPARSE = {"storage": "ms1-bf16", "theta": 0.1}
+PRUNED = Execution.read(**SPARSE)
 CONFIGURATIONS = (
     Configuration("test dense", "test", 5, 6, 1, 3, 3),
     Configuration("test layers", "test", 9, 20, 2, 7, 4),
     Configuration("test masked", "test", 5, 6, 1, 3, 3, masked=True),
-    Configuration("test streams", "test", 9, 20, 2, 7, 4, storage="ms1"),
-    Configuration("test sparse", "test", 9, 20, 2, 7, 6, storage="ms1-bf16", theta=0.1),
-    Configuration("test pruned", "test", 9, 40, 1, 2, 4, storage="ms1-bf16", delta_threshold=0.3),
-    Configuration("test dynamic", "test", 9, 20, 1, 7, 4, architecture="dynamic"),
-    Configuration("test static", "test", 9, 20, 1, 7, 4, architecture="static"),
-    Configuration("test inference", "test", 9, 20, 1, 7, 4, architecture="inference"),
+    Configuration("test streams", "test", 9, 20, 2, 7, 4, Execution.read(storage="ms1")),
+    Configuration("test sparse", "test", 9, 20, 2, 7, 6, PRUNED),
+    Configuration("test pruned", "test", 9, 40, 1, 2, 4, Execution.read(storage="ms1-bf16"), delta_threshold=0.3),
+    Configuration("test dynamic", "test", 9, 20, 1, 7, 4, Execution.read(architecture="dynamic")),
+    Configuration("test static", "test", 9, 20, 1, 7, 4, Execution.read(architecture="static")),
+    Configuration("test inference", "test", 9, 20, 1, 7, 4, Execution.read(architecture="inference")),
     Configuration("sim dense", "sim", 8, 32, 1, 32, 8),
     Configuration("sim layers masked", "sim", 20, 40, 2, 12, 6, masked=True),
-    Configuration("sim streams", "sim", 20, 48, 2, 16, 6, storage="ms1"),
-    Configuration("sim sparse", "sim", 24, 64, 1, 16, 6, storage="ms1-bf16", theta=0.1),
-    Configuration("sim static", "sim", 20, 40, 1, 16, 4, architecture="static"),
-    Configuration("sim dynamic streams", "sim", 20, 40, 1, 16, 4, storage="ms1", architecture="dynamic"),
-    Configuration("test narrow", "test", 9, 40, 2, 7, 4, storage="ms1-bf16", theta=0.1, weight_format=BF16),
-    Configuration("test narrow groups", "test", 9, 20, 2, 8, 4, slices=2, weight_format=BF16),
-    Configuration("slice narrow", "slice", 64, 128, 1, 16, 4, storage="ms1-bf16", theta=0.1, weight_format=BF16),
-    Configuration("test spill", "test", 5, 19, 2, 12, 32, storage="ms1", theta=0.1, budget=0.95),
-    Configuration("test changes", "test", 9, 20, 2, 7, 6, storage="ms1-bf16", theta=0.1, input_threshold="0.3"),
-    Configuration("test changes masked", "test", 9, 20, 2, 7, 9, masked=True, input_threshold="0.3", refresh=4),
-    Configuration("sim changes", "sim", 24, 64, 2, 16, 6, storage="ms1-bf16", theta=0.1, input_threshold="0.5"),
-    Configuration("slice changes", "slice", 64, 128, 1, 16, 4, storage="ms1-bf16", theta=0.1, input_threshold="0.5"),
-    Configuration("test changes rows", "test", 30, 40, 2, 7, 6, masked=True, input_threshold="0.3", refresh=4),
-    Configuration("sim changes rows", "sim", 120, 160, 1, 8, 6, storage="ms1-bf16", theta=0.1, input_threshold="0.5"),
-    Configuration("slice changes rows", "slice", 256, 320, 1, 4, 4, input_threshold="1/0.1"),
-    Configuration("test tokens", "test", 9, 20, 2, 7, 6, masked=True, shared_tokens=11),
-    Configuration("slice tokens groups", "slice", 40, 64, 1, 16, 4, slices=2, shared_tokens=37),
-    Configuration("test cells", "test", 9, 20, 2, 7, 6, storage="ms1-bf16", theta=0.1, kept_cells=0.5),
-    Configuration("sim cells dynamic", "sim", 20, 40, 2, 12, 6, storage="ms1", theta=0.1, kept_cells=0.5,
-                  architecture="dynamic"),
+    Configuration("sim streams", "sim", 20, 48, 2, 16, 6, Execution.read(storage="ms1")),
+    Configuration("sim sparse", "sim", 24, 64, 1, 16, 6, PRUNED),
+    Configuration("sim static", "sim", 20, 40, 1, 16, 4, Execution.read(architecture="static")),
+    Configuration("sim dynamic streams", "sim", 20, 40, 1, 16, 4,
+                  Execution.read(storage="ms1", architecture="dynamic")),
+    Configuration("test narrow", "test", 9, 40, 2, 7, 4, Execution.read(**SPARSE, weight_format=BF16)),
+    Configuration("test narrow groups", "test", 9, 20, 2, 8, 4, Execution.read(slices=2, weight_format=BF16)),
+    Configuration("slice narrow", "slice", 64, 128, 1, 16, 4, Execution.read(**SPARSE, weight_format=BF16)),
+    Configuration("test spill", "test", 5, 19, 2, 12, 32, Execution.read(storage="ms1", theta=0.1), budget=0.95),
+    Configuration("test changes", "test", 9, 20, 2, 7, 6, Execution.read(**SPARSE, input_threshold="0.3")),
+    Configuration("test changes masked", "test", 9, 20, 2, 7, 9,
+                  Execution.read(input_threshold="0.3", refresh=4), masked=True),
+    Configuration("sim changes", "sim", 24, 64, 2, 16, 6, Execution.read(**SPARSE, input_threshold="0.5")),
+    Configuration("slice changes", "slice", 64, 128, 1, 16, 4, Execution.read(**SPARSE, input_threshold="0.5")),
+    Configuration("test changes rows", "test", 30, 40, 2, 7, 6,
+                  Execution.read(input_threshold="0.3", refresh=4), masked=True),
+    Configuration("sim changes rows", "sim", 120, 160, 1, 8, 6, Execution.read(**SPARSE, input_threshold="0.5")),
+    Configuration("slice changes rows", "slice", 256, 320, 1, 4, 4, Execution.read(input_threshold="1/0.1")),
+    Configuration("test tokens", "test", 9, 20, 2, 7, 6, Execution.read(shared_tokens=11), masked=True),
+    Configuration("slice tokens groups", "slice", 40, 64, 1, 16, 4, Execution.read(slices=2, shared_tokens=37)),
+    Configuration("test cells", "test", 9, 20, 2, 7, 6, PRUNED, kept_cells=0.5),
+    Configuration("sim cells dynamic", "sim", 20, 40, 2, 12, 6,
+                  Execution.read(storage="ms1", theta=0.1, architecture="dynamic"), kept_cells=0.5),
     Configuration("slice cells dense", "slice", 48, 96, 2, 16, 5, kept_cells=0.4),
     Configuration("test hlstm", "test", 9, 20, 2, 7, 4, masked=True, cell=HLSTM.name),
-    Configuration("sim hlstm sparse", "sim", 8, 64, 1, 16, 4, storage="ms1-bf16", theta=0.1, cell=HLSTM.name),
-    Configuration("test groups", "test", 9, 20, 2, 8, 4, slices=2),
-    Configuration("test groups sparse", "test", 9, 20, 2, 8, 6, storage="ms1-bf16", theta=0.1, slices=2),
-    Configuration("slice groups", "slice", 40, 64, 1, 16, 4, storage="ms1-bf16", slices=2),
+    Configuration("sim hlstm sparse", "sim", 8, 64, 1, 16, 4, PRUNED, cell=HLSTM.name),
+    Configuration("test groups", "test", 9, 20, 2, 8, 4, Execution.read(slices=2)),
+    Configuration("test groups sparse", "test", 9, 20, 2, 8, 6, Execution.read(**SPARSE, slices=2)),
+    Configuration("slice groups", "slice", 40, 64, 1, 16, 4, Execution.read(storage="ms1-bf16", slices=2)),
     Configuration("slice dense", "slice", 40, 160, 1, 16, 3),
     Configuration("slice layers masked", "slice", 20, 40, 2, 12, 4, masked=True),
-    Configuration("slice streams", "slice", 48, 96, 2, 16, 3, storage="ms1"),
-    Configuration("slice sparse", "slice", 64, 128, 1, 16, 4, storage="ms1-bf16", theta=0.1),
-    Configuration("slice dynamic", "slice", 40, 160, 1, 16, 3, architecture="dynamic"),
-    Configuration("vcu128 dense", "vcu128", 512, 512, 1, 16, 2, storage="ms1-bf16"),
+    Configuration("slice streams", "slice", 48, 96, 2, 16, 3, Execution.read(storage="ms1")),
+    Configuration("slice sparse", "slice", 64, 128, 1, 16, 4, PRUNED),
+    Configuration("slice dynamic", "slice", 40, 160, 1, 16, 3, Execution.read(architecture="dynamic")),
+    Configuration("vcu128 dense", "vcu128", 512, 512, 1, 16, 2, Execution.read(storage="ms1-bf16")),
     # so 0.1 of δ is not zero
-    Configuration("vcu128 sparse", "vcu128", 512, 512, 1, 16, 2, storage="ms1-bf16", delta_threshold=0.17),
+    Configuration("vcu128 sparse", "vcu128", 512, 512, 1, 16, 2,
+                  Execution.read(storage="ms1-bf16"), delta_threshold=0.17),
 )  # fmt: skip
 SLOW = "vcu128"  # its simulator takes minutes to build, and minutes to run
 
@@ -210,7 +193,8 @@ class ModelledAccelerator(Accelerator):
         self.cycles += self.counters()["cycles"]
         image = self.transport.read_memory(program.address, program.instructions * INSTRUCTION_BYTES).tobytes()
         counters = count_program(
-            self.config, words_of(image), Densities(self.config, self.session.plan), self.session.shape.architecture,
+            self.config, words_of(image), Densities(self.config, self.session.plan),
+            self.session.shape.execution.architecture,
             counted=Counted(self.config, self._read_window, self.session.plan.groups, self._sent),
             groups=self.session.plan.groups,
         )  # fmt: skip
@@ -263,9 +247,9 @@ def run(session, shape: TrainingShape, configuration: Configuration) -> None:
     x, dy, h0, c0 = (draw(size) for size in (shape.x_shape, shape.y_shape, shape.state_shape, shape.state_shape))
     lengths = generator.integers(1, shape.steps + 1, shape.batch) if shape.masked else None
     tokens = None
-    if shape.shared_tokens:
-        tokens = generator.integers(0, shape.shared_tokens, shape.x_shape[:2])
-        x = draw((shape.shared_tokens, shape.network.input_size))[tokens]
+    if shape.execution.shared_tokens:
+        tokens = generator.integers(0, shape.execution.shared_tokens, shape.x_shape[:2])
+        x = draw((shape.execution.shared_tokens, shape.network.input_size))[tokens]
     skipped = early_cells(shape.network.layers, shape.steps, (configuration.kept_cells,))
     session.forward(x, lengths, h0, c0, skipped, tokens)
     session.backward(dy, delta_threshold=configuration.delta_threshold)

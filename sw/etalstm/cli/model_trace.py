@@ -9,14 +9,16 @@ from typing import Annotated
 import numpy as np
 from typer import Option
 
-from etalstm.cli.modelled import operands_of, plan_named
 from etalstm.cli.options import Batch, InputSizeOrUnits, Layers, PresetName, Steps, Units
 from etalstm.host.durable import write_whole
+from etalstm.model.measured import Shares, plan_modelled
+from etalstm.model.operands import Densities
 from etalstm.model.timeline import follow_program
 from etalstm.network.architecture import SWING
-from etalstm.network.architecture import architecture as named_architecture
 from etalstm.network.benchmarks import STORAGE
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, check_size
+from etalstm.network.slices import AUTO
 from etalstm.network.texts import ARCHITECTURE_HELP, SLICES_HELP, slices_or_auto
 from etalstm_hw.config import Config
 from etalstm_hw.config import preset as named_preset
@@ -42,12 +44,15 @@ def trace(
     cycles: Annotated[int, Option(help="At most so many cycles of each program")] = CYCLES,
 ) -> None:
     """Write a timeline of an iteration, by the cycle model: a track for each engine and channel of a memory port."""
-    config, machine = named_preset(preset), named_architecture(architecture)
+    config, wanted, shares = named_preset(preset), slices_or_auto(slices), Shares(density, local_density)
     for name, size in (("batch", batch), ("steps", steps), ("cycles", cycles)):
         check_size(name, size)
     network = NetworkShape(hidden if inputs is None else inputs, hidden, layers)
-    plan = plan_named(config, network, batch, steps, storage, machine, slices_or_auto(slices))
-    operands = operands_of(config, plan, machine, density, local_density)
+    choose_slices = wanted == AUTO
+    execution = Execution.read(storage=storage, slices=1 if choose_slices else wanted, architecture=architecture)
+    plan = plan_modelled(config, network, batch, steps, execution, choose_slices=choose_slices)
+    machine = execution.architecture
+    operands = Densities(config, plan, delta=shares.delta, local=shares.local)
     events, start = [*_names(config)], 0
     for name, program in plan.programs.items():
         found = follow_program(config, program.words, operands, machine, groups=plan.groups, cycles=cycles)

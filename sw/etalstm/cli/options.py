@@ -6,10 +6,6 @@ from typing import Annotated
 
 from typer import Context, Option
 
-from etalstm.network.architecture import SWING, Architecture
-from etalstm.network.delta_inputs import DeltaInputs
-from etalstm.network.shared_tokens import OFF, check_shared_tokens
-from etalstm.network.slices import AUTO
 from etalstm.network.texts import (
     CELL_HELP,
     INPUT_THRESHOLD_HELP,
@@ -17,7 +13,6 @@ from etalstm.network.texts import (
     REFRESH_HELP,
     SHARED_TOKENS_HELP,
     WEIGHT_FORMAT_HELP,
-    tokens_or_auto,
 )
 
 SIZES = ("inputs", "hidden", "layers", "cell", "batch", "steps")  # parameters of a command that takes a network
@@ -72,19 +67,6 @@ def given(context: Context) -> dict:
     """Give the options that stand on the command line, by the names of the command's parameters."""
     written = {"COMMANDLINE", "ENVIRONMENT"}
     return {name: value for name, value in context.params.items() if context.get_parameter_source(name).name in written}
-
-
-def tokens_or_off(text: str) -> int | None:
-    """Read a number of shared tokens, or ``off``: None; whoever takes the number checks its range."""
-    found = tokens_or_auto(text)
-    if found == AUTO:
-        raise ValueError(f"shared_tokens can be {AUTO} only where there are data, got {text!r}")
-    return None if found == OFF else found
-
-
-def shared_by(text: str, inputs: DeltaInputs, architecture: Architecture = SWING) -> int | None:
-    """Read ``--shared-tokens`` where there are no data to count tokens of; raises as :func:`check_shared_tokens`."""
-    return check_shared_tokens(tokens_or_off(text), inputs, architecture)
 
 
 def parse_densities(text: str) -> list[float]:

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import asdict
-from functools import partial
 from typing import Annotated
 
 from rich.table import Table
@@ -25,19 +24,18 @@ from etalstm.cli.options import (
     Units,
     WeightFormat,
     refuse,
-    shared_by,
 )
 from etalstm.cli.plan_benchmarks import plan_benchmarks
-from etalstm.cli.planner import Planner, runner_up
 from etalstm.cli.tables import print_table
 from etalstm.network.benchmarks import STORAGE, named
 from etalstm.network.cells.lstm import LSTM
-from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.slices import AUTO
-from etalstm.network.storage import POLICIES
+from etalstm.network.storage import DENSE, POLICIES
 from etalstm.network.texts import SLICES_HELP, slices_or_auto
-from etalstm.network.weight_format import FLOAT32, check_weight_format
+from etalstm.network.weight_format import FLOAT32
+from etalstm.plan.choose.fit import alternatives, plan_at_density, runner_up
 from etalstm.plan.memory.placement import Placement
 from etalstm.plan.plan import Plan
 from etalstm.plan.program.walk import disassemble as lines_of
@@ -87,19 +85,26 @@ def plan(
     if benchmark is not None:
         refuse(context, "not used with --benchmark, which has sizes of its own", *SIZES)
     wanted = slices_or_auto(slices or ("1" if benchmark is None else AUTO))
-    sent = DeltaInputs.read(input_threshold, refresh)
-    read_as, shared = check_weight_format(weight_format), shared_by(shared_tokens, sent)
-    planner = Planner(named_preset(preset), lengths, density, memory, memory_budget, wanted, sent, read_as, shared)
+    choose_slices = wanted == AUTO
+    choices = {"slices": 1 if choose_slices else wanted, "input_threshold": input_threshold, "refresh": refresh}
+    choices |= {"weight_format": weight_format, "shared_tokens": shared_tokens}
+    config, options = named_preset(preset), {"masked": lengths, "density": density, "choose_slices": choose_slices}
+    options |= {"memory_bytes": memory, "memory_budget": memory_budget}
     if benchmark is not None:
         if disassemble or storage == "all":
             raise ValueError("--benchmark does not go together with --disassemble or --storage all")
-        return plan_benchmarks(named(benchmark), planner, storage or STORAGE, as_json)
+        execution = Execution.read(storage=storage or STORAGE, **choices)
+        return plan_benchmarks(named(benchmark), config, execution, options, as_json)
     network = NetworkShape(inputs, hidden, layers, cell)
-    planned = partial(planner.plan, network, batch, steps)
+
+    def planned(policy):
+        return plan_at_density(config, network, batch, steps, Execution.read(storage=policy, **choices), **options)
+
     if storage == "all":
         refuse(context, "not used with --storage all, which compares plans", "disassemble")
         return show_policies({policy: planned(policy) for policy in POLICIES}, as_json)
-    chosen, step_cycles = planned(storage or "dense"), planner.alternatives(network, batch)
+    chosen = planned(storage or DENSE)
+    step_cycles = alternatives(config, network, batch, Execution.read(**choices), choose_slices=choose_slices)
     if disassemble:
         for name, program in chosen.programs.items():
             print(f"{name}:")

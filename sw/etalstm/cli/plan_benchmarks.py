@@ -2,33 +2,40 @@
 
 import json
 import time
-from dataclasses import replace
 
 from rich.table import Table
 
-from etalstm.cli.planner import Planner, runner_up
 from etalstm.cli.tables import print_table
 from etalstm.network.benchmarks import Benchmark
+from etalstm.network.execution import Execution
+from etalstm.plan.choose.fit import alternatives, plan_at_density, runner_up
 from etalstm.plan.plan import Plan
+from etalstm_hw.config import Config
 
 
-def plan_benchmarks(benchmarks: list[Benchmark], planner: Planner, storage: str, as_json: bool) -> None:
+def plan_benchmarks(
+    benchmarks: list[Benchmark], config: Config, execution: Execution, options: dict, as_json: bool
+) -> None:
     """Plan benchmarks one after the other, and print what each costs: one JSON object a line, or a table.
 
-    Without a given size of the memory it is all that the machine can address.
+    Parameters
+    ----------
+    options : dict
+        Of :func:`etalstm.plan.choose.fit.plan_at_density`. Without `memory_bytes` these are all that the machine can
+        address.
     """
-    if planner.memory_bytes is None:
-        planner = replace(planner, memory_bytes=1 << planner.config.address_bits)
+    if options["memory_bytes"] is None:
+        options |= {"memory_bytes": 1 << config.address_bits}
     found = []
     for benchmark in benchmarks:
-        found.append(costs(benchmark, planner, storage))
+        found.append(costs(benchmark, config, execution, options))
         if as_json:
             print(json.dumps(found[-1]), flush=True)
     if not as_json:
-        show(found, planner.memory_bytes)
+        show(found, options["memory_bytes"])
 
 
-def costs(benchmark: Benchmark, planner: Planner, storage: str) -> dict:
+def costs(benchmark: Benchmark, config: Config, execution: Execution, options: dict) -> dict:
     """Plan a benchmark.
 
     Returns
@@ -38,21 +45,21 @@ def costs(benchmark: Benchmark, planner: Planner, storage: str) -> dict:
         ``slices``; ``step_cycles``, what the products of a step cost by number of groups, fits the memory or not; and
         ``dense_bytes``, what dense storage would take of the memory without programs.
     """
-    sizes = benchmark.network, benchmark.batch, benchmark.steps
+    sizes, choose_slices = (benchmark.network, benchmark.batch, benchmark.steps), options["choose_slices"]
     start = time.perf_counter()
-    plan = planner.plan(*sizes, storage)
+    plan = plan_at_density(config, *sizes, execution, **options)
     program_bytes = plan.program_bytes
     seconds = time.perf_counter() - start
     return {
         "benchmark": benchmark.name,
-        "storage": storage,
+        "storage": execution.storage.policy,
         "program_bytes": program_bytes,
         "plan_seconds": round(seconds, 3),
         "memory_bytes": plan.memory_bytes,
         "groups": plan.groups,
         "slices": plan.map.division.slices,
-        "step_cycles": planner.alternatives(benchmark.network, benchmark.batch),
-        "dense_bytes": Plan(planner.config, *sizes, masked=planner.masked).windows_bytes,
+        "step_cycles": alternatives(config, *sizes[:2], execution, choose_slices=choose_slices),
+        "dense_bytes": Plan(config, *sizes, masked=options["masked"]).windows_bytes,
     }
 
 

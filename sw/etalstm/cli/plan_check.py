@@ -21,14 +21,14 @@ from etalstm.cli.options import (
     UnequalLengths,
     Units,
     WeightFormat,
-    shared_by,
 )
-from etalstm.cli.planner import Planner
 from etalstm.network.cells.lstm import LSTM
-from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, check_size
+from etalstm.network.slices import AUTO
 from etalstm.network.texts import SLICES_HELP, slices_or_auto
-from etalstm.network.weight_format import FLOAT32, check_weight_format
+from etalstm.network.weight_format import FLOAT32
+from etalstm.plan.choose.fit import plan_at_density
 from etalstm.plan.plan import Plan
 from etalstm_hw.config import preset as named_preset
 from etalstm_hw.contract import Status
@@ -71,12 +71,17 @@ def check(
         check_size(name, size)
     if memory_budget is not None:
         check_size("memory_budget", memory_budget)
-    sent = DeltaInputs.read(input_threshold, refresh)
-    read_as, shared = check_weight_format(weight_format), shared_by(shared_tokens, sent)
-    planner = Planner(
-        named_preset(preset), lengths, 1.0, memory, memory_budget, slices_or_auto(slices), sent, read_as, shared
+    network, wanted = NetworkShape(inputs, hidden, layers, cell), slices_or_auto(slices)
+    execution = Execution.read(
+        storage=storage, slices=1 if wanted == AUTO else wanted, input_threshold=input_threshold, refresh=refresh,
+        weight_format=weight_format, shared_tokens=shared_tokens,
     )  # fmt: skip
-    check_programs(planner.plan(NetworkShape(inputs, hidden, layers, cell), batch, steps, storage))
+    check_programs(
+        plan_at_density(
+            named_preset(preset), network, batch, steps, execution, density=1.0, choose_slices=wanted == AUTO,
+            masked=lengths, memory_bytes=memory, memory_budget=memory_budget,
+        )
+    )  # fmt: skip
 
 
 def check_programs(planned: Plan) -> None:

@@ -79,7 +79,7 @@ class Session(SessionHooks, BothPasses):
     reduces = takes_intermediates = False
 
     def __init__(self, shape: TrainingShape):
-        self._check_storage(shape.storage)
+        self._check_storage(shape.execution.storage)
         self._check_host_memory(shape)
         self.shape, self.access = shape, Access("the session")
         self._skipped = np.zeros((shape.network.layers, shape.steps), bool)  # of the forward pass, for the hooks
@@ -119,13 +119,13 @@ class Session(SessionHooks, BothPasses):
         DeviceError
             If the device has no such storage, or no memory for it; then nothing has changed.
         """
-        shape = replace(self.shape, storage=storage)
+        shape = self.shape.with_execution(storage=storage)
         self._check_storage(storage)
         self._store_as(shape)
         self._gone_over(shape)
 
     @exclusive
-    def send_as(self, inputs: DeltaInputs) -> None:
+    def send_as(self, delta_inputs: DeltaInputs) -> None:
         """Broadcast x and h another way from the next forward pass on; weights and velocities stay.
 
         A device that runs programs keeps them where only the thresholds' values change.
@@ -133,13 +133,13 @@ class Session(SessionHooks, BothPasses):
         Raises
         ------
         ValueError
-            If `inputs` are no delta inputs, or for another number of layers.
+            If `delta_inputs` are no delta inputs, or for another number of layers.
         DeviceError
             If the device has no memory for it, or too few parameters for the thresholds; then nothing has changed.
         HostMemoryError
             If this computer's memory cannot hold what is sent.
         """
-        shape = replace(self.shape, inputs=inputs)
+        shape = self.shape.with_execution(delta_inputs=delta_inputs)
         self._check_host_memory(shape)
         self._send_as(shape)
         self._gone_over(shape)

@@ -55,7 +55,7 @@ class BothPasses(ABC):
         """
         outputs = self.forward(x, **inputs)
         dy = np.empty_like(outputs.y)
-        for number, sequences in enumerate(slice_ranges(self.shape.batch, self.shape.slices)):
+        for number, sequences in enumerate(slice_ranges(self.shape.batch, self.shape.execution.slices)):
             of_slice = slice(sequences.start, sequences.stop)
             dy[:, of_slice] = loss(number, outputs.y[:, of_slice])
         return outputs, self.backward(dy, delta_threshold=delta_threshold)

@@ -51,7 +51,7 @@ def check_tokens(shape: TrainingShape, tokens, x: np.ndarray, lengths: np.ndarra
         If they are not (T, B) integers, steps of one token have different x, or there are tokens in a session whose
         shape shares none, or none in one whose shape does.
     """
-    if shape.shared_tokens is None:
+    if shape.execution.shared_tokens is None:
         if tokens is not None:
             raise ValueError("tokens were given to a session whose TrainingShape has no shared_tokens")
         return None
@@ -63,7 +63,7 @@ def check_tokens(shape: TrainingShape, tokens, x: np.ndarray, lengths: np.ndarra
     if array.shape != expected or array.dtype.kind not in "iu":
         raise ValueError(f"tokens must be integers of shape {expected}, got {array.dtype} of shape {array.shape}")
     shared = SharedTokens.of(array, x, np.arange(shape.steps)[:, None] < lengths)
-    return shared if shared.count <= shape.shared_tokens else None
+    return shared if shared.count <= shape.execution.shared_tokens else None
 
 
 def check_state(shape: TrainingShape, name: str, state) -> np.ndarray:
@@ -109,7 +109,7 @@ def check_delta_threshold(shape: TrainingShape, value: float) -> float:
     """
     value = check_threshold("delta_threshold", value)
     for number in range(shape.network.layers):
-        if value and not shape.storage.layer(number).compressed:
+        if value and not shape.execution.storage.layer(number).compressed:
             raise ValueError(f"layer {number} is dense and keeps δ whole: delta_threshold must be 0, got {value}")
     return value
 
@@ -122,7 +122,7 @@ def check_sent(shape: TrainingShape, sent) -> list[np.ndarray]:
     ValueError
         If it is missing, not wanted, for another number of layers, or of another shape or dtype.
     """
-    if shape.inputs.off:
+    if shape.execution.delta_inputs.off:
         if sent is not None:
             raise ValueError("sent was given to a session whose TrainingShape has no delta inputs")
         return []

@@ -107,9 +107,9 @@ def training_run(session: Session, shape: TrainingShape, run: RandomRun) -> Iter
             lengths = generator.integers(1, shape.steps + 1, shape.batch)
         h0, c0 = (draw(shape.state_shape) for _ in range(2)) if number else (None, None)
         tokens, x = None, draw(shape.x_shape, ZERO_INPUTS)
-        if shape.shared_tokens:
-            tokens = generator.integers(0, shape.shared_tokens, shape.x_shape[:2])
-            x = draw((shape.shared_tokens, shape.network.input_size), ZERO_INPUTS)[tokens]
+        if shape.execution.shared_tokens:
+            tokens = generator.integers(0, shape.execution.shared_tokens, shape.x_shape[:2])
+            x = draw((shape.execution.shared_tokens, shape.network.input_size), ZERO_INPUTS)[tokens]
         skipped = None
         if run.skip_cells:
             skipped = generator.random((shape.network.layers, shape.steps)) < run.skip_cells

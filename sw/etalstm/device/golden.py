@@ -39,8 +39,8 @@ class GoldenSession(Session):
         network = shape.network
         cells = network.layers * shape.steps * shape.batch * network.hidden_size
         tensors = len(KINDS) + 2 + sum(len(stage.outputs) for stage in network.declared.stages[:-1])
-        sent = 0 if shape.inputs.off else 2 * cells + math.prod(shape.x_shape)
-        copies = 3 if shape.weight_format == FLOAT32 else 4
+        sent = 0 if shape.execution.delta_inputs.off else 2 * cells + math.prod(shape.x_shape)
+        copies = 3 if shape.execution.weight_format == FLOAT32 else 4
         return Session._host_words(shape) + copies * network.weights() + tensors * cells + sent
 
     def _load(self, parameters, velocities):
@@ -50,7 +50,7 @@ class GoldenSession(Session):
     def _take(self, layers: list[Rows]) -> None:
         """Take new weights, and what the passes read of them."""
         self._layers = layers
-        self._read = [rows.read_as(self.shape.weight_format) for rows in layers]
+        self._read = [rows.read_as(self.shape.execution.weight_format) for rows in layers]
 
     def _parameters(self):
         return [rows.parameters() for rows in self._layers]
@@ -59,10 +59,10 @@ class GoldenSession(Session):
         return [rows.parameters() for rows in self._speeds]
 
     def _forward(self, x, lengths, h0, c0):
-        shape = self.shape
-        options = {"storage": shape.storage, "skipped_cells": self._skipped, "inputs": shape.inputs}
-        options |= {"shared": self._shared, "cell": shape.network.declared}
-        self._passes = network_forward(self._read, x, lengths, h0, c0, **options)
+        self._passes = network_forward(
+            self._read, x, lengths, h0, c0, execution=self.shape.execution, skipped_cells=self._skipped,
+            shared=self._shared, cell=self.shape.network.declared,
+        )  # fmt: skip
         return Outputs(*network_outputs(self._passes))
 
     def _backward(self, dy, dh, dc, delta_threshold):
@@ -73,7 +73,7 @@ class GoldenSession(Session):
                 self.when_whole(number, _gradients_of(product))
 
         self._results = network_backward(
-            self._read, self._passes, dy, dh, dc, delta_threshold=delta_threshold, slices=self.shape.slices,
+            self._read, self._passes, dy, dh, dc, delta_threshold=delta_threshold, execution=self.shape.execution,
             whole=whole, cell=self.shape.network.declared,
         )  # fmt: skip
         self._products = [product for layer in self._results for product in layer.products]
@@ -106,7 +106,7 @@ class GoldenSession(Session):
 
     def _usage(self):
         layers = enumerate(zip(self._passes, self._results, strict=True))
-        return [layer_usage(forward, back, self.shape.storage.layer(n)) for n, (forward, back) in layers]
+        return [layer_usage(forward, back, self.shape.execution.storage.layer(n)) for n, (forward, back) in layers]
 
     def _factors(self):
         """Give what the last passes have sent."""

@@ -45,14 +45,14 @@ class GateSums:
 
     Parameters
     ----------
-    inputs : LayerInputs
+    delta_inputs : LayerInputs
     active : array, bool, (T, B)
     width : int                     columns of x, the others being those of h; matters with delta inputs and tokens only
     shared : SharedTokens, or None  the distinct tokens of x, which are the first of the operands
     """
 
-    def __init__(self, inputs: LayerInputs, active: np.ndarray, width: int, shared: SharedTokens | None = None):
-        self._inputs, self._active, self._width, self._shared = inputs, active, width, shared
+    def __init__(self, delta_inputs: LayerInputs, active: np.ndarray, width: int, shared: SharedTokens | None = None):
+        self._delta_inputs, self._active, self._width, self._shared = delta_inputs, active, width, shared
         self._z = self._sent = np.empty(0, np.float32)  # of the step before; step 0 sends everything
         self._of_tokens: np.ndarray | None = None  # the sums of each token, once a step has needed them
 
@@ -62,7 +62,7 @@ class GateSums:
         """Give the sums of step t, float32, (B, G*H), and what the operands were last sent as, float32, (B, K)."""
         if self._shared:
             self._z, self._sent = self._go_on(self._shared, t, weights, bias, operands), operands
-        elif self._inputs.refreshes(t):
+        elif self._delta_inputs.refreshes(t):
             self._z = mac_sums(np.broadcast_to(bias, (len(operands), bias.size)), weights.T, operands)
             self._sent = operands
         else:
@@ -82,7 +82,7 @@ class GateSums:
     def _differences(self, t, operands):
         """Give by how much operands differ from what was last sent; +0 below the threshold, and of padding."""
         of_x = np.arange(operands.shape[1]) < self._width
-        thresholds = np.where(of_x, self._inputs.x, self._inputs.h)
+        thresholds = np.where(of_x, self._delta_inputs.x, self._delta_inputs.h)
         real = np.where(of_x, self._active[t][:, None], self._active[t - 1][:, None])
         return np.where(real, pruned(add(operands, -self._sent), thresholds), np.float32(0))
 

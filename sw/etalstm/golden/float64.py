@@ -52,7 +52,7 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
     return 0.5 * (1.0 + np.tanh(0.5 * x))
 
 
-def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None, inputs=OFF, shared=None):
+def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None, delta_inputs=OFF, shared=None):
     """Run one layer forward; arguments as in :func:`etalstm.golden.reference.layer_forward`, but float64.
 
     With delta inputs the gates' sums are ``b + W v`` with v what was last sent: the differences add up to that. An
@@ -71,7 +71,7 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None,
     xh_sent: list[np.ndarray] = []
     for t in range(x.shape[0]):
         xh = np.concatenate([x[t], states[t]], axis=1)
-        sent.append(_moved(xh, xh_sent, x.shape[2], inputs))
+        sent.append(_moved(xh, xh_sent, x.shape[2], delta_inputs))
         xh_sent.append(xh if sent[t].all() else np.where(sent[t], xh, xh_sent[-1]))
         z = (xh_sent[t] @ weights.T + bias).reshape(*h0.shape, 4)
         i, f, o = (sigmoid(z[..., gate]) for gate in (0, 1, 3))
@@ -92,12 +92,12 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None,
     )
 
 
-def _moved(xh, before, width, inputs):
+def _moved(xh, before, width, delta_inputs):
     """Tell which elements of a step are sent; `before` is what the steps before it were sent as, `width` that of x."""
-    if inputs.refreshes(len(before)):
+    if delta_inputs.refreshes(len(before)):
         return np.ones(xh.shape, bool)
     moved = np.abs(xh - before[-1])
-    return (moved != 0) & ~(moved < np.where(np.arange(xh.shape[1]) < width, inputs.x, inputs.h))
+    return (moved != 0) & ~(moved < np.where(np.arange(xh.shape[1]) < width, delta_inputs.x, delta_inputs.h))
 
 
 def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):

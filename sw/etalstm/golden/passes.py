@@ -51,7 +51,7 @@ class LayerPass:
     skipped : array, bool, (T,)                True at cells that keep nothing and have no backward pass
     x_sent : array, float32, (T, B, I)         what each element of x was last sent as; x without delta inputs
     h_sent : array, float32, (T, B, H)         the same of the h of the step before; h[:-1] without delta inputs
-    inputs : LayerInputs                       what was sent when
+    delta_inputs : LayerInputs                 what was sent when
     """
 
     x: np.ndarray
@@ -62,7 +62,7 @@ class LayerPass:
     skipped: np.ndarray
     x_sent: np.ndarray
     h_sent: np.ndarray
-    inputs: LayerInputs
+    delta_inputs: LayerInputs
 
     @property
     def intermediates(self) -> np.ndarray:

@@ -21,14 +21,14 @@ from etalstm.network.storage import LayerStorage
 DENSE = LayerStorage()
 
 
-def cell_forward(cell, matrices, x, h0, c0, active, storage=DENSE, skipped=None, inputs=OFF, shared=None):
+def cell_forward(cell, matrices, x, h0, c0, active, storage=DENSE, skipped=None, delta_inputs=OFF, shared=None):
     """Run a layer of any declared cell forward over T steps.
 
     Parameters
     ----------
     cell : Cell
     matrices : list of (weights, bias)    of each product: float32, (G*H, K) and (G*H,) with G gates, canonical rows
-    x, h0, c0, active, storage, skipped, inputs, shared    see :func:`layer_forward`
+    x, h0, c0, active, storage, skipped, delta_inputs, shared    see :func:`layer_forward`
 
     Returns
     -------
@@ -39,7 +39,7 @@ def cell_forward(cell, matrices, x, h0, c0, active, storage=DENSE, skipped=None,
     ValueError
         If a cell other than of one product, with x and the cell's output, is to have delta inputs.
     """
-    if not inputs.off and [product.operands for product in cell.products] != [("x", cell.output)]:
+    if not delta_inputs.off and [product.operands for product in cell.products] != [("x", cell.output)]:
         operands = "; ".join(", ".join(product.operands) for product in cell.products)
         raise ValueError(
             f"delta inputs need a cell of one product, with x, {cell.output}; {cell.name} broadcasts {operands}"
@@ -47,7 +47,7 @@ def cell_forward(cell, matrices, x, h0, c0, active, storage=DENSE, skipped=None,
     steps = x.shape[0]
     states, cells, intermediates, broadcasts = [h0], [c0], [], []
     tokens = [shared if "x" in product.operands else None for product in cell.products]
-    sums = [GateSums(inputs, active, x.shape[2], of_stage) for of_stage in tokens]
+    sums = [GateSums(delta_inputs, active, x.shape[2], of_stage) for of_stage in tokens]
     for t in range(steps):
         h_new, c_new, kept, broadcast = _step_forward(cell, matrices, x[t], states[t], cells[t], sums, t)
         live = active[t][:, None]
@@ -58,8 +58,8 @@ def cell_forward(cell, matrices, x, h0, c0, active, storage=DENSE, skipped=None,
         broadcasts.append(broadcast)
     h, c, kept = np.stack(states), np.stack(cells), np.stack(intermediates, axis=1)[:, active]
     broadcasts = [np.stack(arrays) for arrays in zip(*broadcasts, strict=True)]
-    x_sent, h_sent = (x, h[:-1]) if inputs.off else np.split(broadcasts[0], [x.shape[2]], axis=2)
-    return LayerPass(x, h, c, kept, active, skipped_steps(skipped, steps), x_sent, h_sent, inputs), broadcasts
+    x_sent, h_sent = (x, h[:-1]) if delta_inputs.off else np.split(broadcasts[0], [x.shape[2]], axis=2)
+    return LayerPass(x, h, c, kept, active, skipped_steps(skipped, steps), x_sent, h_sent, delta_inputs), broadcasts
 
 
 def _step_forward(cell, matrices, x, h, c, sums, t):
@@ -94,7 +94,7 @@ def cell_backward(cell, matrices, forward, broadcasts, dy, dh, dc, delta_thresho
     dx = np.zeros_like(forward.x)
     whole = [np.zeros((*dy.shape[:2], weights.shape[0]), np.float32) for weights, _ in matrices]
     delta = [np.zeros_like(rows) if delta_threshold > 0 else rows for rows in whole]
-    collected = [CollectedGradients(forward.inputs.sends(broadcast)) for broadcast in broadcasts]
+    collected = [CollectedGradients(forward.delta_inputs.sends(broadcast)) for broadcast in broadcasts]
     intermediates = forward.intermediates
     for t in reversed(range(len(dy))):
         if forward.skipped[t]:
@@ -150,7 +150,7 @@ def _by_operand(product, columns, units):
     return parts
 
 
-def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None, inputs=OFF, shared=None):
+def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None, delta_inputs=OFF, shared=None):
     """Run one LSTM layer forward over T steps.
 
     Parameters
@@ -161,14 +161,14 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None,
     active : array, bool, (T, B)          False at padded steps, where the state does not change
     storage : LayerStorage                what becomes of the local gradients, see :func:`stored`
     skipped : array, bool, (T,), or None  True at cells that keep nothing
-    inputs : LayerInputs                  what of x and h is broadcast, see :mod:`etalstm.network.delta_inputs`
+    delta_inputs : LayerInputs            what of x and h is broadcast, see :mod:`etalstm.network.delta_inputs`
     shared : SharedTokens, or None        the distinct tokens of x, whose sums are computed once; without delta inputs
 
     Returns
     -------
     LayerPass
     """
-    return cell_forward(LSTM, [(weights, bias)], x, h0, c0, active, storage, skipped, inputs, shared)[0]
+    return cell_forward(LSTM, [(weights, bias)], x, h0, c0, active, storage, skipped, delta_inputs, shared)[0]
 
 
 def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):

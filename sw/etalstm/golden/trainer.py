@@ -14,14 +14,12 @@ from etalstm.golden.fast import compiled, declared
 from etalstm.golden.passes import LayerBackward, LayerPass, active_steps
 from etalstm.network.cells.cell import Cell
 from etalstm.network.cells.lstm import LSTM
-from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.execution import Execution
 from etalstm.network.shape import GATES, LayerParameters, canonical_rows, pytorch_rows
-from etalstm.network.storage import Storage
 from etalstm.network.update_rule import UpdateRule
 from etalstm.network.weight_format import FLOAT32
 
-DENSE = Storage()
-OFF = DeltaInputs()
+PLAIN = Execution()
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Rows:
 
 
 def network_forward(
-    layers, x, lengths, h0, c0, engine=compiled, storage=DENSE, skipped_cells=None, inputs=OFF, shared=None, cell=LSTM
+    layers, x, lengths, h0, c0, engine=compiled, execution=PLAIN, skipped_cells=None, shared=None, cell=LSTM
 ) -> list[LayerPass]:
     """Run all layers forward; layer l + 1 reads layer l's h, which is frozen at padded steps.
 
@@ -60,12 +58,10 @@ def network_forward(
     x : array, float32, (T, B, I)
     lengths : array, integers, (B,)
     h0, c0 : arrays, float32, (L, B, H)
-    storage : Storage                   what becomes of the local gradients
+    execution : Execution               how the network is computed; `layers` are in its weight format already
     skipped_cells : array, bool, (L, T), or None    cells that keep nothing and have no backward pass
-    inputs : DeltaInputs                what of x and h the layers broadcast
     shared : SharedTokens, or None      the distinct tokens of x, whose sums the first layer computes once
-    cell : Cell                         of all layers; another than the LSTM runs on
-    :mod:`etalstm.golden.fast.declared`,
+    cell : Cell                         of all layers; another than the LSTM is of :mod:`etalstm.golden.fast.declared`,
                                         and has neither delta inputs nor shared tokens
 
     Returns
@@ -76,9 +72,9 @@ def network_forward(
     passes = []
     for layer, rows in enumerate(_by_layer(layers, cell)):
         skipped = None if skipped_cells is None else skipped_cells[layer]
-        given = x, h0[layer], c0[layer], active, storage.layer(layer), skipped
+        given = x, h0[layer], c0[layer], active, execution.storage.layer(layer), skipped
         if cell is LSTM:
-            more = inputs.layer(layer), None if layer else shared
+            more = execution.delta_inputs.layer(layer), None if layer else shared
             passes.append(engine.layer_forward(rows[0].weights, rows[0].bias, *given, *more))
         else:
             passes.append(declared.layer_forward(cell, [(each.weights, each.bias) for each in rows], *given))
@@ -99,7 +95,7 @@ def network_outputs(passes: list[LayerPass]) -> tuple[np.ndarray, np.ndarray, np
 
 
 def network_backward(
-    layers, passes, dy, dh, dc, engine=compiled, delta_threshold=0.0, slices=1, whole=None, cell=LSTM
+    layers, passes, dy, dh, dc, engine=compiled, delta_threshold=0.0, execution=PLAIN, whole=None, cell=LSTM
 ) -> list[LayerBackward]:
     """Run all layers backward, the top one first; layer l's dy is layer l + 1's dx.
 
@@ -110,7 +106,7 @@ def network_backward(
     dy : array, float32, (T, B, H)      +0 at padded steps
     dh, dc : arrays, float32, (L, B, H)
     delta_threshold : float             if above 0, what is below it of δ is not broadcast; db adds all of δ
-    slices : int                        of the batch, see :mod:`etalstm.network.slices`
+    execution : Execution               that of the forward pass
     whole : callable, optional          given a layer's number and its result as soon as it is there
     cell : Cell                         of all layers
 
@@ -120,7 +116,7 @@ def network_backward(
     """
     results = []
     for layer, rows in reversed(list(enumerate(_by_layer(layers, cell)))):
-        given = passes[layer], dy, dh[layer], dc[layer], delta_threshold, slices
+        given = passes[layer], dy, dh[layer], dc[layer], delta_threshold, execution.slices
         if cell is LSTM:
             results.append(engine.layer_backward(rows[0].weights, *given))
         else:

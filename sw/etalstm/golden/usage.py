@@ -31,7 +31,7 @@ def _streams(elements, skipped, bf16):
 def _products(forward: LayerPass, backward: LayerBackward | DeclaredBackward) -> Iterator[ProductCounts]:
     """Count what each product of a layer's cell has computed."""
     if isinstance(backward, LayerBackward):
-        operands = [forward.inputs.broadcast(sent) for sent in (forward.x_sent, forward.h_sent)]
+        operands = [forward.delta_inputs.broadcast(sent) for sent in (forward.x_sent, forward.h_sent)]
         yield ProductCounts.of(GATES, operands, forward.active, int(np.count_nonzero(backward.sent)))
         return
     for product in backward.products:

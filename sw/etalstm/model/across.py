@@ -54,7 +54,7 @@ class Across:
     sizes : sequence of Size
         Of the networks, the whole batch each.
     measure : function
-        From sizes, and more options, to what :func:`etalstm.cli.modelled.measure` gives for each.
+        From sizes, and more options, to what :func:`etalstm.model.measured.measure` gives for each.
     pipelines : bool
         Look at pipelines, too: not where layers differ in what is reduced.
     each : bool

@@ -21,8 +21,7 @@ import numpy as np
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.shape import GATES, flush_subnormals
 
-DENSE = "dense"
-POLICIES = (DENSE, "ms1", "ms1-bf16")
+DENSE, MS1, MS1_BF16 = POLICIES = ("dense", "ms1", "ms1-bf16")
 KINDS, DENSE_TENSORS = LSTM.kinds, LSTM.dense_tensors
 PRODUCTS_OF_DELTA = 2  # a scalar of δ is multiplied once for dxh and once for dW with each of K columns
 
@@ -61,6 +60,11 @@ def thresholds_text(thresholds: float | tuple[float, ...]) -> str:
     return ",".join(f"{value:g}" for value in np.atleast_1d(thresholds))
 
 
+def default_policy(thresholds: float | Iterable[float], prunes: bool = False) -> str:
+    """Give the policy of a run that names none: ``ms1`` with a threshold above 0, or where δ is pruned, else dense."""
+    return MS1 if prunes or np.any(thresholds) else DENSE
+
+
 def check_share(name: str, value: float) -> float:
     """Give `value` as a float, or raise ``ValueError`` if it is not above 0 and at most 1."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)) or not 0 < value <= 1:
@@ -83,7 +87,7 @@ class LayerStorage:
     @property
     def bf16(self) -> bool:
         """Kept words are rounded to bfloat16."""
-        return self.policy == "ms1-bf16"
+        return self.policy == MS1_BF16
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,19 @@ class Storage:
     policy: str | tuple[str, ...] = DENSE
     thresholds: float | tuple[float, ...] = 0.0
 
+    @classmethod
+    def of(cls, policy: str | tuple[str, ...] | None, thresholds: float | tuple[float, ...]) -> "Storage":
+        """Make a storage of what a user gives.
+
+        Parameters
+        ----------
+        policy
+            As of the class. None: what :func:`default_policy` says.
+        thresholds
+            As of the class.
+        """
+        return cls(default_policy(thresholds) if policy is None else policy, thresholds)
+
     def __post_init__(self):
         if not isinstance(self.policy, str):
             object.__setattr__(self, "policy", tuple(self.policy))
@@ -120,7 +137,7 @@ class Storage:
             raise ValueError(f"there must be one threshold, or one for each of {', '.join(KINDS)}, got {len(values)}")
         object.__setattr__(self, "thresholds", tuple(check_threshold("theta", value) for value in values))
         if any(self.thresholds) and not self.compressed:
-            raise ValueError(f"dense storage prunes nothing: theta must be 0, got {max(self.thresholds)}")
+            raise ValueError(f"dense storage prunes nothing: theta must be 0, got {max(values)!s}")
 
     @property
     def policies(self) -> tuple[str, ...]:

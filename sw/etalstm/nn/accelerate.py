@@ -2,13 +2,12 @@
 
 from etalstm.device import Device
 from etalstm.network.delta_inputs import LayerThresholds
-from etalstm.network.storage import DENSE
 from etalstm.nn.functional import OnEngine, Settings
 
 
 def accelerate(
     engine: str | Device = "golden",
-    storage: str | tuple[str, ...] = DENSE,
+    storage: str | tuple[str, ...] | None = None,
     theta: float | tuple[float, ...] = 0.0,
     slices: int = 1,
     input_threshold: float | tuple[LayerThresholds, ...] = 0.0,
@@ -33,4 +32,6 @@ def accelerate(
         If there is no such engine or storage, or a threshold is negative or not finite. Inside the statement, an LSTM
         raises ``ValueError`` if `storage` has policies, or `input_threshold` entries, for another number of layers.
     """
-    return OnEngine(Settings.of(engine, storage, theta, slices, input_threshold, refresh, delta_threshold))
+    choices = {"storage": storage, "theta": theta, "slices": slices}
+    choices |= {"input_threshold": input_threshold, "refresh": refresh}
+    return OnEngine(Settings.of(engine, delta_threshold, **choices))

@@ -13,9 +13,8 @@ import numpy as np
 from etalstm.golden.passes import with_padding, without_padding
 from etalstm.network.cells.hlstm import HLSTM
 from etalstm.network.cells.lstm import LSTM
-from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.execution import Execution
 from etalstm.network.shape import GATES, LayerGradients, LayerParameters
-from etalstm.network.storage import Storage
 
 _compare = ctypes.CDLL(None).memcmp  # several times as fast as NumPy's comparison, which writes an array
 _compare.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
@@ -30,9 +29,7 @@ class Call(ABC):
     x : array, (T, B, I)            steps in the order in which the layer reads them
     lengths : array, int64, (B,), or None    steps of each sequence; None: T for all
     h0, c0 : arrays, (B, H)
-    storage : Storage               of this one layer
-    slices : int
-    sending : DeltaInputs           of this one layer
+    execution : Execution           of this one layer; a batch of fewer sequences has as many slices as sequences
     cell : str
         Name of the layer's cell.
     """
@@ -41,9 +38,7 @@ class Call(ABC):
     lengths: np.ndarray | None
     h0: np.ndarray
     c0: np.ndarray
-    storage: Storage
-    slices: int
-    sending: DeltaInputs
+    execution: Execution
     cell: ClassVar[str]
 
     @property

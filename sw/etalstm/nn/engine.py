@@ -193,7 +193,7 @@ class Float64Engine(Engine):
         steps, batch, _ = call.x.shape
         active = active_steps(np.full(batch, steps) if call.lengths is None else call.lengths, steps)
         states = call.h0, call.c0
-        how = {"storage": call.storage.layer(0), "inputs": call.sending.layer(0)}
+        how = {"storage": call.execution.storage.layer(0), "delta_inputs": call.execution.delta_inputs.layer(0)}
         return float64.layer_forward(self._weights(call), canonical_rows(call.bias), call.x, *states, active, **how)
 
     @staticmethod

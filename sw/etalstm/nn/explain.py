@@ -175,7 +175,7 @@ def _layer_row(name: str, done: PassNote) -> tuple[str, ...]:
     machine = ("-", "-") if done.groups is None else (str(done.groups), f"{done.memory_bytes:,}")
     return (
         name or "-", done.device, f"{done.steps} × {shape.batch}", f"{layer.input_size} → {layer.hidden_size}",
-        shape.storage.layer(0).policy, str(shape.slices), *machine, *_saved(done.usage),
+        shape.execution.storage.layer(0).policy, str(shape.execution.slices), *machine, *_saved(done.usage),
     )  # fmt: skip
 
 

@@ -5,16 +5,15 @@ Dimensions: B sequences, T steps, I inputs, H units, L layers, D directions.
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import lru_cache, partial
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from etalstm.network.delta_inputs import DeltaInputs
-from etalstm.network.shape import check_size
-from etalstm.network.storage import DENSE, Storage, check_threshold
+from etalstm.network.execution import Execution
+from etalstm.network.storage import DENSE, check_threshold
 from etalstm.nn.engine import Engine, engine_of
 from etalstm.nn.operators import run_layer
 
@@ -52,9 +51,7 @@ class Settings:
     Members
     -------
     engine : Engine
-    storage : Storage
-    slices : int
-    sending : DeltaInputs       what of x and h layers broadcast in the forward pass
+    execution : Execution       how the network is computed
     delta_threshold : float     of gradients of the gates' sums, in the backward pass's products
 
     Raises
@@ -64,44 +61,38 @@ class Settings:
     """
 
     engine: Engine
-    storage: Storage
-    slices: int
-    sending: DeltaInputs = field(default_factory=DeltaInputs)
+    execution: Execution
     delta_threshold: float = 0.0
 
     def __post_init__(self):
-        if check_threshold("delta_threshold", self.delta_threshold) and DENSE in self.storage.policies:
+        if check_threshold("delta_threshold", self.delta_threshold) and DENSE in self.execution.storage.policies:
             raise ValueError(
                 f"storage {DENSE} keeps δ whole: delta_threshold must be 0 with it, got {self.delta_threshold}"
             )
 
     @classmethod
-    def of(cls, engine, storage, theta, slices, input_threshold=0.0, refresh=None, delta_threshold=0.0) -> "Settings":
+    def of(cls, engine, delta_threshold: float = 0.0, **choices) -> "Settings":
         """Make settings of what a user gives; parameters are those of :class:`etalstm.nn.LSTM`."""
-        kept, slices = Storage(storage, theta), check_size("slices", slices)
-        return cls(engine_of(engine), kept, slices, DeltaInputs.of(input_threshold, refresh), delta_threshold)
+        return cls(engine_of(engine), Execution.read(**choices), delta_threshold)
 
     @property
     def arguments(self) -> dict:
         """What a module with the same settings is made with, by name."""
-        storage, sending = self.storage, self.sending
+        execution = self.execution
         return {
-            "engine": self.engine, "storage": storage.policy, "theta": storage.thresholds, "slices": self.slices,
-            "input_threshold": sending.thresholds, "refresh": sending.refresh, "delta_threshold": self.delta_threshold,
+            "engine": self.engine, "storage": execution.storage.policy, "theta": execution.storage.thresholds,
+            "slices": execution.slices, "input_threshold": execution.delta_inputs.thresholds,
+            "refresh": execution.delta_inputs.refresh, "delta_threshold": self.delta_threshold,
         }  # fmt: skip
 
-    def check_layers(self, layers: int) -> None:
-        """Raise ``ValueError`` if something is given for another number of layers."""
-        self.storage.check_layers(layers)
-        self.sending.check_layers(layers)
-
-    def of_layer(self, number: int) -> tuple:
+    def of_layer(self, number: int) -> tuple[str, str, float]:
         """Give the last arguments of the operators, from the engine on."""
-        storage, sent = self.storage.layer(number), self.sending.layer(number)
-        return (
-            self.engine.key, storage.policy, storage.thresholds, self.slices,
-            (sent.x, sent.h), sent.refresh, self.delta_threshold,
-        )  # fmt: skip
+        return self.engine.key, _text_of_layer(self.execution, number), self.delta_threshold
+
+
+@lru_cache
+def _text_of_layer(execution: Execution, number: int) -> str:
+    return execution.of_layers([number]).text
 
 
 class OnEngine(InPlaceOfStock):
@@ -145,7 +136,7 @@ def _is_projected(parameters: Sequence[Tensor], has_biases: bool, layers: int, b
 
 
 def _run(settings, x, batch_sizes, states, parameters, has_biases, layers, dropout, bidirectional):
-    settings.check_layers(layers)
+    settings.execution.check_layers(layers)
     cast = torch.is_autocast_enabled("cpu")
     if cast:
         x, *states = (tensor.float() for tensor in (x, *states))

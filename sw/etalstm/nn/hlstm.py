@@ -9,9 +9,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import PackedSequence
 
 from etalstm.device import Device
-from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.shape import check_size
-from etalstm.network.storage import DENSE
 from etalstm.nn.call import HLSTMCall, Packing
 from etalstm.nn.engine import Engine
 from etalstm.nn.functional import Settings, check_tensors
@@ -58,7 +56,7 @@ class HLSTM(nn.Module):
         dtype=None,
         *,
         engine: str | Device = "golden",
-        storage: str | tuple[str, ...] = DENSE,
+        storage: str | tuple[str, ...] | None = None,
         theta: float | tuple[float, ...] = 0.0,
         slices: int = 1,
     ):
@@ -67,8 +65,8 @@ class HLSTM(nn.Module):
         self.num_layers, self.batch_first = check_size("num_layers", num_layers), batch_first
         if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
             raise ValueError(f"dropout must be 0 to 1, the share of elements between layers, got {dropout!r}")
-        self.dropout, self._settings = dropout, Settings.of(engine, storage, theta, slices)
-        self._settings.check_layers(self.num_layers)
+        self.dropout, self._settings = dropout, Settings.of(engine, storage=storage, theta=theta, slices=slices)
+        self._settings.execution.check_layers(self.num_layers)
         for layer in range(num_layers):
             rows, columns = 4 * hidden_size, hidden_size if layer else input_size
             sizes = (rows, columns), (rows, hidden_size), (rows,), (rows, hidden_size), (rows,)
@@ -186,11 +184,9 @@ class _Layer(torch.autograd.Function):
 
 def _call(ctx, tensors) -> HLSTMCall:
     x, h0, c0, *weights = (tensor.detach().numpy() for tensor in tensors)
-    packing, storage = ctx.packing, ctx.settings.storage.of_layers([ctx.layer])
+    packing, execution = ctx.packing, ctx.settings.execution.of_layers([ctx.layer])
     lengths = packing.lengths if packing else None
-    return HLSTMCall(
-        packing.pad(x) if packing else x, lengths, h0, c0, storage, ctx.settings.slices, DeltaInputs(), *weights
-    )
+    return HLSTMCall(packing.pad(x) if packing else x, lengths, h0, c0, execution, *weights)
 
 
 def _tensor(array: np.ndarray) -> Tensor:

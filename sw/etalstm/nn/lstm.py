@@ -9,7 +9,6 @@ from torch import Tensor
 
 from etalstm.device import Device
 from etalstm.network.delta_inputs import LayerThresholds
-from etalstm.network.storage import DENSE
 from etalstm.nn.engine import Engine
 from etalstm.nn.functional import OnEngine, Settings, run_padded
 from etalstm.nn.operators import is_watched
@@ -35,8 +34,9 @@ class LSTM(torch.nn.LSTM):
     engine : str or Device
         A device's name (``golden``, ``sim``, ``xdma:0``) or an open device. A named device is opened when the module is
         first called. ``float64`` is ordinary mathematics without a device, for gradient checks.
-    storage : str or tuple of str
-        How intermediates are kept, for all layers or each: see :class:`etalstm.network.storage.Storage`.
+    storage : str or tuple of str, optional
+        How intermediates are kept, for all layers or each: see :class:`etalstm.network.storage.Storage`. Default:
+        ``ms1`` with a `theta` above 0, else ``dense``.
     theta : float or tuple of six
         Threshold below which local gradients are dropped. Above 0 there are no gradients of gradients.
     slices : int
@@ -65,7 +65,7 @@ class LSTM(torch.nn.LSTM):
         self,
         *args,
         engine: str | Device = "golden",
-        storage: str | tuple[str, ...] = DENSE,
+        storage: str | tuple[str, ...] | None = None,
         theta: float | tuple[float, ...] = 0.0,
         slices: int = 1,
         input_threshold: float | tuple[LayerThresholds, ...] = 0.0,
@@ -74,8 +74,16 @@ class LSTM(torch.nn.LSTM):
         **kwargs,
     ):
         super().__init__(*args, **kwargs)
-        self._settings = Settings.of(engine, storage, theta, slices, input_threshold, refresh, delta_threshold)
-        self._settings.check_layers(self.num_layers)
+        self._settings = Settings.of(
+            engine,
+            delta_threshold,
+            storage=storage,
+            theta=theta,
+            slices=slices,
+            input_threshold=input_threshold,
+            refresh=refresh,
+        )
+        self._settings.execution.check_layers(self.num_layers)
         _MODULES.add(self)
 
     @property

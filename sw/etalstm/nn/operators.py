@@ -3,7 +3,7 @@
 Dimensions: B sequences, T steps, I inputs, H units.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache, partial
 
 import numpy as np
@@ -12,8 +12,7 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
-from etalstm.network.delta_inputs import DeltaInputs
-from etalstm.network.storage import Storage
+from etalstm.network.execution import Execution
 from etalstm.nn.call import LayerCall, Packing, in_reading_order
 from etalstm.nn.differentiable import INPUTS, double_backward
 from etalstm.nn.engine import find_engine
@@ -42,7 +41,7 @@ def is_dispatched(tensors: Iterable[Tensor]) -> bool:
     return is_watched() or not all(type(tensor) in _PLAIN and tensor.is_cpu for tensor in tensors)
 
 
-REST = 8  # arguments that are no tensors: reverse, engine, and how the layer is run
+REST = 4  # arguments that are no tensors: reverse, engine, execution, delta_threshold
 Layer = tuple[Tensor, Tensor, Tensor]
 Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
@@ -58,11 +57,7 @@ def _forward_kernel(
     batch_sizes: Tensor | None,
     reverse: bool,
     engine: str,
-    storage: str,
-    thresholds: Sequence[float],
-    slices: int,
-    input_thresholds: Sequence[float],
-    refresh: int,
+    execution: str,
     delta_threshold: float,
 ) -> Layer:
     """Run one layer and direction forward.
@@ -78,10 +73,8 @@ def _forward_kernel(
         The layer reads each sequence from its last step to its first.
     engine : str
         Key of an engine, see :mod:`etalstm.nn.engine`.
-    storage, thresholds, slices
-        See :class:`etalstm.network.storage.Storage` and :mod:`etalstm.network.slices`.
-    input_thresholds, refresh
-        Thresholds Θ of x and of h, and R: see :class:`etalstm.network.delta_inputs.LayerInputs`.
+    execution : str
+        How the layer is computed: :attr:`etalstm.network.execution.Execution.text`.
     delta_threshold : float
         Of δ, in the backward pass: see :meth:`etalstm.device.Session.backward`.
 
@@ -90,7 +83,7 @@ def _forward_kernel(
     y (T, B, H) or packed as x is; h, c (1, B, H) after the last step that was read
     """
     order = _StepOrder(batch_sizes, reverse)
-    call = order.call(x, h0, c0, (w_ih, w_hh, b_ih, b_hh), storage, thresholds, slices, input_thresholds, refresh)
+    call = order.call(x, h0, c0, (w_ih, w_hh, b_ih, b_hh), execution)
     y, h, c = find_engine(engine).forward(call)
     return _tensor(order.leave(y)), _tensor(h[None]), _tensor(c[None])
 
@@ -117,11 +110,7 @@ def _backward_kernel(
     batch_sizes: Tensor | None,
     reverse: bool,
     engine: str,
-    storage: str,
-    thresholds: Sequence[float],
-    slices: int,
-    input_thresholds: Sequence[float],
-    refresh: int,
+    execution: str,
     delta_threshold: float,
 ) -> Gradients:
     """Go back through one layer and direction.
@@ -136,8 +125,7 @@ def _backward_kernel(
     gradients of x, h0, c0, w_ih, w_hh, b_ih, b_hh
     """
     order = _StepOrder(batch_sizes, reverse)
-    how = storage, thresholds, slices, input_thresholds, refresh
-    make_call = partial(order.call, x, h0, c0, (w_ih, w_hh, b_ih, b_hh), *how)
+    make_call = partial(order.call, x, h0, c0, (w_ih, w_hh, b_ih, b_hh), execution)
     gradients = order.enter(dy), dh.numpy()[0], dc.numpy()[0]
     dx, dh0, dc0, *others = find_engine(engine).backward(make_call, *gradients, delta_threshold)
     arrays = order.leave(dx), dh0[None], dc0[None], *others, others[-1].copy()
@@ -175,11 +163,13 @@ def _backward(ctx, dy, dh, dc):
 
 
 def _double_backward(ctx, *gradients):
-    reverse, _, _, thresholds, _, _, refresh, delta_threshold = ctx.rest
-    if any(thresholds) or delta_threshold or refresh != 1:
+    reverse, _, text, delta_threshold = ctx.rest
+    execution = Execution.from_text(text)
+    theta, refresh = max(execution.storage.thresholds), execution.delta_inputs.refresh
+    if theta or delta_threshold or refresh != 1:
         raise NotImplementedError(
             "gradients of gradients need theta 0, delta_threshold 0 and refresh 1 (no delta inputs), as a pass that "
-            f"prunes has none; got theta {max(thresholds)}, delta_threshold {delta_threshold}, refresh {refresh}"
+            f"prunes has none; got theta {theta}, delta_threshold {delta_threshold}, refresh {refresh}"
         )
     *tensors, batch_sizes = ctx.saved_tensors
     outputs, inputs = tensors[:-INPUTS], tensors[-INPUTS:]
@@ -230,27 +220,17 @@ class _StepOrder:
         array = in_reading_order(array, self._lengths, self._reverse)
         return self._packing.pack(array) if self._packing else array
 
-    def call(self, x, h0, c0, parameters, storage, thresholds, slices, input_thresholds, refresh) -> LayerCall:
+    def call(self, x, h0, c0, parameters, execution: str) -> LayerCall:
         """Give what an engine computes."""
         h0, c0, w_ih, w_hh, b_ih, b_hh = (tensor.numpy() for tensor in (h0, c0, *parameters))
-        how = _storage(storage, tuple(thresholds)), slices, _delta_inputs(tuple(input_thresholds), refresh)
-        return LayerCall(self.enter(x), self._lengths, h0[0], c0[0], *how, w_ih, w_hh, b_ih + b_hh)
+        how = Execution.from_text(execution)
+        return LayerCall(self.enter(x), self._lengths, h0[0], c0[0], how, w_ih, w_hh, b_ih + b_hh)
 
 
 @lru_cache(maxsize=16)  # asked for by each layer and direction of a batch, there and back
 def packing_of(batch_sizes: bytes) -> Packing:
     """Give where the steps of a packed batch lie, of its ``batch_sizes`` as int64."""
     return Packing(np.frombuffer(batch_sizes, np.int64))
-
-
-@lru_cache
-def _storage(policy: str, thresholds: tuple[float, ...]) -> Storage:
-    return Storage(policy, thresholds)  # its checks take longer than everything else here
-
-
-@lru_cache
-def _delta_inputs(thresholds: tuple[float, float], refresh: int) -> DeltaInputs:
-    return DeltaInputs((thresholds,), refresh)
 
 
 def _tensor(array: np.ndarray) -> Tensor:

@@ -267,12 +267,10 @@ class SessionPool:
 
 
 def _shape_of(call: Call) -> TrainingShape:
-    masked = call.lengths is not None
-    slices = min(call.slices, call.x.shape[1])
-    return _shape(*call.x.shape, call.h0.shape[1], call.cell, masked, call.storage, slices, call.sending)
+    return _shape(*call.x.shape, call.h0.shape[1], call.cell, call.lengths is not None, call.execution)
 
 
 @lru_cache
-def _shape(steps, batch, inputs, units, cell, masked, storage, slices, sending) -> TrainingShape:
-    network = NetworkShape(inputs, units, cell=cell)
-    return TrainingShape(network, batch, steps, masked=masked, storage=storage, slices=slices, inputs=sending)
+def _shape(steps, batch, inputs, units, cell, masked, execution) -> TrainingShape:
+    execution = replace(execution, slices=min(execution.slices, batch))
+    return TrainingShape(NetworkShape(inputs, units, cell=cell), batch, steps, execution, masked=masked)

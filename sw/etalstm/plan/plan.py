@@ -8,11 +8,9 @@ import numpy as np
 
 from etalstm.errors import PlanError
 from etalstm.network.cells.cell import Cell
-from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.execution import Execution
 from etalstm.network.shape import WORD_BYTES, NetworkShape
 from etalstm.network.slices import Parts
-from etalstm.network.storage import Storage
-from etalstm.network.weight_format import BF16, FLOAT32
 from etalstm.plan.memory.groups import machine_of_group
 from etalstm.plan.memory.network_map import NetworkMap
 from etalstm.plan.memory.placement import Placement, place, region_bytes
@@ -42,32 +40,25 @@ class Plan:
     config : Config
     network : NetworkShape
     batch, steps : int
+    execution : Execution
+        How the network is computed. On an architecture that skips zeros, weights that only zeros would meet need not be
+        read.
     masked : bool
         Sequences may be shorter than `steps`.
-    storage : Storage
-        What is kept for the backward pass.
     share, segments, every_delta
         Room of the logs, which cells share a region of memory, and which δ stay: see :class:`NetworkMap`.
     density : float
         Share of elements that compressed streams are taken to keep, for :meth:`traffic`.
-    skips : bool
-        The machine sends no zeros: weights that only they would meet need not be read.
     memory_bytes : int, optional
         Memory of the device.
     program_room : dict, optional
         Bytes that programs are given at least, by name.
-    slices, parts : int
-        Slices of the batch; and parts of a larger batch that are worked on one after the other, of which this is one.
+    parts : int
+        Parts of a larger batch that are worked on one after the other, of which this is one.
     groups : int
         Groups of channels that work on equal parts of the batch at once, see :mod:`etalstm.plan.memory.groups`.
     cell : Cell, optional
         Of all layers. Default: the network's.
-    inputs : DeltaInputs
-        Which elements of what layers read are broadcast.
-    weight_format : str
-        See :mod:`etalstm.network.weight_format`.
-    shared_tokens : int, optional
-        Distinct tokens of a batch at most, see :mod:`etalstm.network.shared_tokens`. Not for delta inputs.
     layers_apart : bool
         The backward pass has a program for each layer, where there is one segment.
 
@@ -91,35 +82,30 @@ class Plan:
         network: NetworkShape,
         batch: int,
         steps: int,
+        execution: Execution = Execution(),  # noqa: B008  frozen
         *,
         masked: bool = False,
-        storage: Storage = Storage(),  # noqa: B008  frozen
         share: Callable[[int], float] = whole,
         segments: list[Segment] | None = None,
         density: float = 1.0,
-        skips: bool = True,
         memory_bytes: int | None = None,
         program_room: Mapping[str, int] = MappingProxyType({}),
         every_delta: bool = True,
-        slices: int = 1,
         parts: int = 1,
         groups: int = 1,
         cell: Cell | None = None,
-        inputs: DeltaInputs = DeltaInputs(),  # noqa: B008  frozen
-        weight_format: str = FLOAT32,
-        shared_tokens: int | None = None,
         layers_apart: bool = False,
     ):
         self._had, cell = memory_bytes, cell or network.declared
         self._check_weights(config, network, cell)
-        if shared_tokens is not None:
+        if execution.shared_tokens is not None:
             network.require_lstm("shared tokens")
-        self.config, self.network, self._density, self._skips = config, network, density, skips
-        self.groups, division = groups, Parts(batch, slices, groups)
+        self.config, self.network, self._density, self._skips = config, network, density, execution.architecture.skips
+        self.groups, division = groups, Parts(batch, execution.slices, groups)
         self.layers_apart = layers_apart and network.layers > 1 and len(segments or [()]) == 1
         self.map = NetworkMap(
-            machine_of_group(config, groups), network, division, steps, masked, storage, share, segments, every_delta,
-            parts, cell, inputs, weight_format == BF16, shared_tokens, self.layers_apart,
+            machine_of_group(config, groups), network, division, steps, execution, masked, share, segments, every_delta,
+            parts, cell, self.layers_apart,
         )  # fmt: skip
         self._room = dict(program_room)
         self._check_fits(self.windows_bytes)

@@ -45,7 +45,7 @@ class Identity(Part):
 
 
 class Origin(Part):
-    """What else must agree for a run to go on with the same bits."""
+    """What else must agree for a run to go on with the same bits: the data, and settings of the run by their names."""
 
     dataset: str
     data: NonNegativeInt

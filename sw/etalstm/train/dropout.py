@@ -51,13 +51,7 @@ class LayeredSession(BothPasses):
         network = shape.network
         self._layers = [
             device.create(
-                replace(
-                    shape,
-                    network=network.of_layers(range(n, n + 1)),
-                    storage=shape.storage.of_layers([n]),
-                    inputs=shape.inputs.of_layers([n]),
-                    shared_tokens=None if n else shape.shared_tokens,
-                )
+                replace(shape, network=network.of_layers(range(n, n + 1)), execution=shape.execution.of_layers([n]))
             )
             for n in range(network.layers)
         ]
@@ -86,13 +80,13 @@ class LayeredSession(BothPasses):
         """Keep intermediates another way."""
         for n, layer in enumerate(self._layers):
             layer.store_as(storage.of_layers([n]))
-        self.shape = replace(self.shape, storage=storage)
+        self.shape = self.shape.with_execution(storage=storage)
 
-    def send_as(self, inputs: DeltaInputs) -> None:
+    def send_as(self, delta_inputs: DeltaInputs) -> None:
         """Send x and h another way."""
         for n, layer in enumerate(self._layers):
-            layer.send_as(inputs.of_layers([n]))
-        self.shape = replace(self.shape, inputs=inputs)
+            layer.send_as(delta_inputs.of_layers([n]))
+        self.shape = self.shape.with_execution(delta_inputs=delta_inputs)
 
     def forward(self, x, lengths=None, h0=None, c0=None, skipped_cells=None, tokens=None) -> Outputs:
         """Run all layers forward; arguments as those of a session."""

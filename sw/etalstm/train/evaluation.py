@@ -40,7 +40,7 @@ def forward(session: Session, model: HostModel, x: np.ndarray, lengths: np.ndarr
     """
     shape = session.shape
     skipped = np.ones((shape.network.layers, len(x)), bool) if session.reduces else None
-    tokens = x if shape.shared_tokens else None
+    tokens = x if shape.execution.shared_tokens else None
     return session.forward(model.inputs(x), lengths if shape.masked else None, h, c, skipped, tokens)
 
 

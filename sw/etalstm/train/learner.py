@@ -1,7 +1,6 @@
 """A network that learns batch by batch: the LSTM on a device, what surrounds it on the host, and their optimizer."""
 
 import time
-from dataclasses import replace
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from etalstm.errors import DeviceError
 from etalstm.network.delta_inputs import input_thresholds_text
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.slices import AUTO
-from etalstm.network.storage import Storage, Usage
+from etalstm.network.storage import MS1, Storage, Usage
 from etalstm.train.checkpoint import Checkpoint, Identity, Origin
 from etalstm.train.chooser import CHOOSING, SMALLEST, Chooser
 from etalstm.train.control import DELTA_START, INPUT_START, ShareControl
@@ -74,9 +73,9 @@ class Learner:
         self.chooser = Chooser(settings.layers, settings.policy if settings.policy in CHOOSING else SMALLEST)
         shape = self._shape(settings)
         self.slices = self._slices(device, shape, checkpoint)
-        shape = replace(shape, slices=self.slices)
+        shape = shape.with_execution(slices=self.slices)
         self.sharing = choose_sharing(settings, self.data, device, shape)
-        self.shape = replace(shape, shared_tokens=self.sharing.count)
+        self.shape = shape.with_execution(shared_tokens=self.sharing.count)
         self.session = self._session(device)  # before all that is large on the host: a device refuses what cannot be
         skipping = settings.skipping
         if skipping and not self.session.reduces:
@@ -114,12 +113,9 @@ class Learner:
             self.network,
             settings.batch,
             self.steps,
-            self.data.masked,
-            self._storage(),
+            settings.execution(self._storage()),
+            masked=self.data.masked,
             memory_budget=settings.memory_budget,
-            architecture=settings.architecture,
-            inputs=settings.inputs_at(),
-            weight_format=settings.weight_format,
         )
 
     def _slices(self, device: Device, shape: TrainingShape, checkpoint: Checkpoint | None) -> int:
@@ -134,18 +130,16 @@ class Learner:
         if settings.policy not in CHOOSING:
             return Storage(settings.policy, settings.theta)
         policies = self.chooser.policies
-        return Storage(policies, settings.theta if "ms1" in policies else 0.0)
+        return Storage(policies, settings.theta if MS1 in policies else 0.0)
 
     @property
     def origin(self) -> Origin:
         """What a checkpoint must agree in for the run to go on."""
-        data, settings = self.data, self.settings
+        found = {"dataset": self.data.name, "data": self.data.fingerprint, "steps": self.steps, "slices": self.slices}
+        found["refresh"] = self.settings.refresh_interval
         return Origin(
-            dataset=data.name, data=data.fingerprint, batch=settings.batch, steps=self.steps, slices=self.slices,
-            seed=settings.seed, optimizer=settings.optimizer,
-            input_threshold=settings.input_threshold, refresh=settings.refresh_interval,
-            input_target=settings.input_target, weight_format=settings.weight_format, buckets=settings.buckets,
-        )  # fmt: skip
+            **{name: getattr(self.settings, name) for name in Origin.model_fields if name not in found}, **found
+        )
 
     def forget(self) -> None:
         """Let the next batch begin with states of zero."""
@@ -154,7 +148,7 @@ class Learner:
     def _inputs(self, batch: Batch, h: np.ndarray, c: np.ndarray) -> dict[str, np.ndarray | None]:
         """Give what the forward pass over a batch from the states h and c, (L, B, H), is given."""
         lengths = batch.lengths if self.shape.masked else None
-        tokens = batch.x if self.shape.shared_tokens else None
+        tokens = batch.x if self.shape.execution.shared_tokens else None
         return {"x": self.model.inputs(batch.x), "lengths": lengths, "h0": h, "c0": c, "tokens": tokens}
 
     def iterate(self, batch: Batch, rate: float) -> dict:
@@ -223,9 +217,9 @@ class Learner:
 
     def send(self) -> None:
         """Have the device send what Θ leaves now."""
-        inputs = self.settings.inputs_at(self.sending and self.sending.threshold)
-        if inputs != self.session.shape.inputs:
-            self.session.send_as(inputs)
+        delta_inputs = self.settings.delta_inputs_at(self.sending and self.sending.threshold)
+        if delta_inputs != self.session.shape.execution.delta_inputs:
+            self.session.send_as(delta_inputs)
 
     def end_epoch(self, validation_loss: float) -> None:
         """Note an epoch's validation loss, and what that changes for the next one."""
@@ -236,7 +230,7 @@ class Learner:
 
     def store(self) -> None:
         """Have the device store as is chosen now."""
-        if self._storage() != self.session.shape.storage:
+        if self._storage() != self.session.shape.execution.storage:
             self.session.store_as(self._storage())
 
     def entry(self, kind: str, loss: Loss, started: float) -> dict:
@@ -258,8 +252,8 @@ class Learner:
         chosen = {"theta": settings.theta, "storage": settings.policy, "ms2": settings.ms2}
         chosen |= {"ms2_steps": settings.ms2_steps, "ms2_without": settings.ms2_without}
         chosen |= {"delta_target": settings.delta_target, "architecture": settings.architecture, "slices": self.slices}
-        inputs = self.session.shape.inputs
-        chosen |= {"input_threshold": input_thresholds_text(inputs.thresholds), "refresh": inputs.refresh}
+        sent = self.session.shape.execution.delta_inputs
+        chosen |= {"input_threshold": input_thresholds_text(sent.thresholds), "refresh": sent.refresh}
         chosen |= {"input_target": settings.input_target, "weight_format": settings.weight_format}
         chosen["shared_tokens"] = self.sharing.count
         usages = self.session.usage()

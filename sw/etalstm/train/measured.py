@@ -9,6 +9,7 @@ import numpy as np
 from etalstm.data import open_data
 from etalstm.device import open_device
 from etalstm.device.shape import TrainingShape
+from etalstm.model.measured import Shares
 from etalstm.network.shape import GATES
 from etalstm.network.shared_tokens import OFF
 from etalstm.network.storage import KINDS, Usage
@@ -24,19 +25,14 @@ class Measured(NamedTuple):
     name : str
         Of the data set.
     shape : TrainingShape
-    delta, local, inputs : float
-        Of the gates' gradients and of the local gradients in the cells that are not skipped, and of what is sent of x
-        and h, of all layers together; of dense cells all local gradients are kept.
-    kept_cells : tuple of float
-        Share of the cells that are not skipped, by layer.
+    shares : Shares
+        Of all layers together, but those of the kept cells, which are by layer. Of dense cells all local gradients are
+        kept.
     """
 
     name: str
     shape: TrainingShape
-    delta: float
-    local: float
-    inputs: float
-    kept_cells: tuple[float, ...]
+    shares: Shares
 
 
 def measure_run(run: Path, data: Path | None = None) -> Measured:
@@ -72,7 +68,7 @@ def measure_run(run: Path, data: Path | None = None) -> Measured:
     usage = sum(usages, Usage())
     kept_cells = tuple(1 - layer.skipped / layer.cells for layer in usages)
     elements = sum(layer.elements * share for layer, share in zip(usages, kept_cells, strict=True))
-    local = sum(usage.kept) / (len(KINDS) * elements) if shape.storage.compressed else 1.0
-    inputs = 1.0 if shape.inputs.off else usage.input_density
+    local = sum(usage.kept) / (len(KINDS) * elements) if shape.execution.storage.compressed else 1.0
+    inputs = 1.0 if shape.execution.delta_inputs.off else usage.input_density
     name = settings.dataset or Path(settings.data).name
-    return Measured(name, shape, usage.delta_kept / (GATES * elements), local, inputs, kept_cells)
+    return Measured(name, shape, Shares(usage.delta_kept / (GATES * elements), local, inputs, kept_cells))

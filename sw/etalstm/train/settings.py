@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
-
 from etalstm.data import DATASETS, TASKS, UNITS, Reading
 from etalstm.data.arrays import ARRAYS
 from etalstm.data.buckets import NONE, read_buckets
@@ -21,10 +19,11 @@ from etalstm.host.toml import TomlFile, dump
 from etalstm.network.architecture import SWING, architecture
 from etalstm.network.cells.lstm import LSTM
 from etalstm.network.delta_inputs import DeltaInputs, input_thresholds_text
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.shared_tokens import OFF
 from etalstm.network.slices import AUTO, check_slices
-from etalstm.network.storage import DENSE, POLICIES, Storage, check_threshold, read_thresholds
+from etalstm.network.storage import MS1, POLICIES, Storage, check_threshold, default_policy, read_thresholds
 from etalstm.network.texts import (
     ARCHITECTURE_HELP,
     CELL_HELP,
@@ -39,7 +38,7 @@ from etalstm.network.texts import (
     tokens_or_auto,
 )
 from etalstm.network.update_rule import check_hyperparameters
-from etalstm.network.weight_format import FLOAT32, check_weight_format
+from etalstm.network.weight_format import FLOAT32
 from etalstm.train.chooser import CHOOSING
 from etalstm.train.control import check_delta_target, check_target
 from etalstm.train.declared import Setting, Unused, check_bounds, one_of
@@ -521,13 +520,11 @@ class Settings:
         if self.delta_target is not None:
             check_delta_target(self.delta_target, self.policy)
         self._check_inputs()
-        check_weight_format(self.weight_format)
         if self.shared_tokens not in (OFF, AUTO):
             check_size("shared_tokens", self.shared_tokens)
             if self.input_target is not None:
                 raise ValueError(f"with an input_target shared_tokens must be off, got {self.shared_tokens}")
-        policy = "ms1" if self.policy in CHOOSING else self.policy
-        architecture(self.architecture).check_storage(Storage(policy, self.theta))
+        self.execution(Storage(MS1 if self.policy in CHOOSING else self.policy, self.theta))  # refuses what cannot be
 
     def _check_inputs(self) -> None:
         fixed = DeltaInputs.read(str(self.input_threshold), self.refresh)
@@ -547,7 +544,7 @@ class Settings:
                 f"validation_share and test_share must leave a rest, got {self.validation_share} and {self.test_share}"
             )
 
-    def inputs_at(self, threshold: float | None = None) -> DeltaInputs:
+    def delta_inputs_at(self, threshold: float | None = None) -> DeltaInputs:
         """Give what of their inputs the layers broadcast, the default of `refresh` filled in.
 
         Parameters
@@ -562,7 +559,7 @@ class Settings:
     @property
     def refresh_interval(self) -> int:
         """R, the default filled in; with an input_target that from the second epoch on."""
-        return self.inputs_at(None if self.input_target is None else 0.0).refresh
+        return self.delta_inputs_at(None if self.input_target is None else 0.0).refresh
 
     @property
     def skipping(self) -> Skipping | None:
@@ -574,7 +571,25 @@ class Settings:
     @property
     def policy(self) -> str:
         """What cells keep, the default filled in."""
-        return self.storage or ("ms1" if np.any(self.theta) or self.delta_target is not None else DENSE)
+        return self.storage or default_policy(self.theta, prunes=self.delta_target is not None)
+
+    def execution(self, storage: Storage) -> Execution:
+        """Give how a run's network is computed in the first epoch, but for what is left to the device.
+
+        That are ``auto`` slices, in whose place there is 1, and shared tokens, of which there are none.
+
+        Parameters
+        ----------
+        storage : Storage
+            What layers keep now: with a `storage` that chooses, it changes from epoch to epoch.
+        """
+        return Execution(
+            storage=storage,
+            slices=1 if self.slices == AUTO else self.slices,
+            delta_inputs=self.delta_inputs_at(),
+            weight_format=self.weight_format,
+            architecture=architecture(self.architecture),
+        )
 
 
 @contextmanager

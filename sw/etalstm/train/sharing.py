@@ -56,12 +56,12 @@ def choose_sharing(settings: Settings, data: DataSet, device: Device, shape: Tra
         if problem:
             raise ValueError(f"{problem}, not tokens: shared_tokens must be off, got {wanted}")
         return Sharing(wanted, f"shared tokens: {wanted} of a batch")
-    if not shape.inputs.off or settings.input_target is not None:
+    if not shape.execution.delta_inputs.off or settings.input_target is not None:
         problem = "delta inputs send changes of x"
     elif not shape.network.is_lstm:
         problem = f"the cell is {shape.network.cell}"
-    elif not shape.architecture.skips:
-        problem = f"architecture {shape.architecture.name} skips no zeros"
+    elif not shape.execution.architecture.skips:
+        problem = f"architecture {shape.execution.architecture.name} skips no zeros"
     if problem:
         return Sharing(None, f"shared tokens: off, as {problem}")
     count = device.best_shared_tokens(shape, _tokens_of(data, shape))

@@ -1,6 +1,7 @@
 """A trained network: evaluate, predict, generate, export. Any batch size and length, on any device."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from etalstm.data.dataset import CLASSIFY, LANGUAGE, REGRESS
 from etalstm.data.sequences import finite_float32
 from etalstm.device import Device, Session, TrainingShape, open_device
 from etalstm.errors import CheckpointError, DataError
+from etalstm.network.architecture import SWING
 from etalstm.network.shape import NetworkShape, check_size
+from etalstm.network.storage import Storage
 from etalstm.train.checkpoint import Checkpoint
 from etalstm.train.evaluation import evaluate, forward
 from etalstm.train.export import FORMATS
@@ -72,13 +75,14 @@ class TrainedModel:
                 expected = self.model.parameters[name].shape
                 raise CheckpointError(f"{path}: tensor host.{name} has shape {array.shape}, expected {expected}")
         self.model.parameters = found
-        self._inputs = settings.inputs_at(saved.description.position.input_threshold)
+        delta_inputs = settings.delta_inputs_at(saved.description.position.input_threshold)
+        forward = {"slices": 1, "delta_inputs": delta_inputs, "architecture": SWING}  # nothing goes back
+        self._execution = replace(settings.execution(Storage()), **forward)
         self._device = device
         self._session = lru_cache(SESSIONS)(self._create)
 
     def _create(self, batch: int, steps: int, masked: bool) -> Session:
-        read_as = {"inputs": self._inputs, "weight_format": self.settings.weight_format}
-        session = self._device.create(TrainingShape(self.network, batch, steps, masked, **read_as))
+        session = self._device.create(TrainingShape(self.network, batch, steps, self._execution, masked=masked))
         session.load(self.layers)
         return session
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from etalstm.cli.application import BAD_INPUT
 from etalstm.cli.main import run
 from tests.cli.typed import output, sizes
 
@@ -53,6 +54,12 @@ def test_bench_iteration_measures_a_network_as_it_was_not_trained(capsys, traine
         assert found["swing"]["input_density"] < 0.9 * found["dynamic"]["input_density"]
         cycles.append(found["dynamic"]["cycles"])
     assert 0.5 < cycles[1] / cycles[0] < 0.9, "half as many sequences"
+
+
+def test_a_threshold_is_refused_with_dense_storage(capsys, trained):
+    dense = ["bench", "iteration", "--preset", "test", "--weights", trained, "--storage", "dense"]
+    code, _, err = output(capsys, *dense, "--theta", "0.1")
+    assert code == BAD_INPUT and err == "eta-lstm: dense storage prunes nothing: theta must be 0, got 0.1\n"
 
 
 def test_bench_iteration_of_a_trained_network_compares_architectures(capsys, trained):

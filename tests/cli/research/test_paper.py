@@ -10,13 +10,16 @@ from etalstm.cli.application import BAD_INPUT
 from etalstm.cli.main import run
 from etalstm.cli.research.paper import answer
 from etalstm.errors import RunError
+from etalstm.network.architecture import ARCHITECTURES
+from etalstm.network.execution import Execution
 from etalstm.research.paper.densities import sources
 from etalstm.research.paper.requests import Request
 from etalstm.research.paper.runs import Runs
 from etalstm_hw.config import preset
 from tests.research.paper.compared import measure
 
-SMALL = Request(8, 1, 4, 2, "dynamic")
+DYNAMIC = Execution(architecture=ARCHITECTURES["dynamic"])
+SMALL = Request(8, 1, 4, 2, DYNAMIC)
 
 
 def test_an_answer_has_what_energy_and_footprint_are_made_of():
@@ -30,7 +33,7 @@ def test_an_answer_has_what_energy_and_footprint_are_made_of():
 
 def test_a_network_that_does_not_fit_is_modelled_with_more_memory():
     small = preset("test").__class__(**(preset("test").as_dict() | {"address_bits": 20}))
-    large = Request(70, 1, 4, 40, "dynamic")
+    large = Request(70, 1, 4, 40, DYNAMIC)
     assert answer(SMALL, small)["fits"]
     assert not answer(large, small)["fits"]
 
@@ -42,7 +45,7 @@ def test_what_was_answered_is_not_asked_again(tmp_path):
         asked.append(request)
         return {"cycles": request.steps}
 
-    others = [Request(8, 1, 4, steps, "dynamic") for steps in (2, 3)]
+    others = [Request(8, 1, 4, steps, DYNAMIC) for steps in (2, 3)]
     first = Runs(path, "machine")
     first.complete([SMALL], measure, 1, lambda request, found: None)
     again = Runs(path, "machine")
@@ -78,7 +81,7 @@ def test_the_file_holds_every_answer_as_soon_as_it_is_there(tmp_path):
     def report(request, found):
         seen.append(len(json.loads(path.read_text(encoding="utf-8"))["runs"]))
 
-    requests = [Request(8, 1, 4, steps, "dynamic") for steps in (2, 3, 4)]
+    requests = [Request(8, 1, 4, steps, DYNAMIC) for steps in (2, 3, 4)]
     Runs(path, "machine").complete(requests, lambda request: {"cycles": 1}, 1, report)
     assert seen == [1, 2, 3]
 

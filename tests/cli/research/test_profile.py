@@ -6,8 +6,9 @@ import json
 import pytest
 
 from etalstm.cli.main import run
-from etalstm.cli.modelled import measure
 from etalstm.cli.research import profile as latency
+from etalstm.model.measured import measure
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.research.profile.profile import load
 from etalstm_hw.config import preset
@@ -40,7 +41,7 @@ def test_latencies_are_those_of_the_cycle_model(tmp_path, capsys):
     shown, found = json.loads(capsys.readouterr().out), load(path)
     config = preset("test")
     for size, cycles in found.latencies.items():
-        assert cycles == measure(NetworkShape(4, size), 3, 3, config, storage="dense")["cycles"], size
+        assert cycles == measure(NetworkShape(4, size), 3, 3, config, Execution())["cycles"], size
     assert list(found.latencies) == [5, 6, 7, 8, 9] and tuple(shown["points"]) == found.points
     found.check_for("test", config)
 
@@ -61,7 +62,7 @@ def test_a_difference_from_the_verilog_is_an_error(monkeypatch, capsys):
 def test_inputs_are_swept_too(capsys):
     assert run([*SMALL, "--dimension", "input", "--hidden", "6", "--tolerance", "0", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["latencies"]["7"] == measure(NetworkShape(7, 6), 3, 3, preset("test"), storage="dense")["cycles"]
+    assert found["latencies"]["7"] == measure(NetworkShape(7, 6), 3, 3, preset("test"), Execution())["cycles"]
     assert (found["dimension"], found["hidden"], found["inputs"]) == ("input", 6, None)
 
 

@@ -5,9 +5,11 @@ import re
 
 import pytest
 
+from etalstm.cli.application import BAD_INPUT
 from etalstm.cli.verify import compare as compare_command
 from etalstm.device.comparison import Comparison
 from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.storage import Storage
 from tests.cli.typed import output, sizes
 
 
@@ -41,7 +43,7 @@ def test_compare_finds_golden_bits_with_unequal_lengths(capsys):
 
 @pytest.mark.parametrize(
     ("storage", "theta", "delta", "stall"),
-    [("dense", 0.1, 0, 0), ("ms1", 0.1, 0.03, 0.5), ("ms1-bf16", "0.2,0.2,0.1,0.1,0.3,0.5", 0, 0.5)],
+    [("dense", 0, 0, 0), ("ms1", 0.1, 0.03, 0.5), ("ms1-bf16", "0.2,0.2,0.1,0.1,0.3,0.5", 0, 0.5)],
 )
 @pytest.mark.parametrize(("preset", "loss"), [("test", "per-step"), ("sim", "last")])
 def test_compare_finds_golden_bits_with_compressed_storage_and_skipped_cells(
@@ -52,7 +54,6 @@ def test_compare_finds_golden_bits_with_compressed_storage_and_skipped_cells(
     code, out, err = output(capsys, "verify", "compare", *arguments)
     assert code == 0, err
     assert json.loads(out)["mismatched_words"] == 0
-    assert ("dense storage prunes nothing: theta 0.1 is not used" in err) == (storage == "dense")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,8 @@ def test_compare_finds_golden_bits_with_intermediates_on_the_host(capsys, storag
     )
     planned = json.loads(output(capsys, "plan", *common, "--memory-budget", least, "--json")[1])
     assert planned["segments"] > 2 and sum(planned["footprint"].values()) <= least
-    arguments = ["--theta", 0.1, "--skip-cells", 0.5, "--loss", loss, "--stall", stall]
+    theta = 0 if storage == "dense" else 0.1
+    arguments = ["--theta", theta, "--skip-cells", 0.5, "--loss", loss, "--stall", stall]
     arguments += ["--memory-budget", least, "--log-share", 1] if "spill" in modes else []
     arguments += ["--offload"] if "offload" in modes else []
     arguments += ["--delta-threshold", 0.02] if storage != "dense" else []
@@ -123,9 +125,19 @@ def test_compare_takes_delta_inputs(capsys, monkeypatch):
     monkeypatch.setattr(compare_command, "run_comparison", lambda _, shape, *rest: shapes.append(shape) or Comparison())
     for arguments in ((), ("--input-threshold", "0.1/0.2,0.3"), ("--input-threshold", "0.1", "--refresh", 4)):
         assert output(capsys, "verify", "compare", "--devices", "golden,golden", "--layers", 2, *arguments)[0] == 0
-    assert [shape.inputs for shape in shapes] == [
+    assert [shape.execution.delta_inputs for shape in shapes] == [
         DeltaInputs(), DeltaInputs(((0.1, 0.2), 0.3), 0), DeltaInputs(0.1, 4)
     ]  # fmt: skip
+
+
+def test_a_threshold_switches_ms1_on_or_is_refused_with_dense_storage(capsys, monkeypatch):
+    shapes = []
+    monkeypatch.setattr(compare_command, "run_comparison", lambda _, shape, *rest: shapes.append(shape) or Comparison())
+    theta = ["verify", "compare", "--devices", "golden,golden", "--theta", "0.1"]
+    assert output(capsys, *theta)[0] == 0
+    assert shapes[0].execution.storage == Storage("ms1", 0.1)
+    code, _, err = output(capsys, *theta, "--storage", "dense")
+    assert code == BAD_INPUT and err == "eta-lstm: dense storage prunes nothing: theta must be 0, got 0.1\n"
 
 
 def test_compare_finds_golden_bits_of_a_batch_that_does_not_fit(capsys):

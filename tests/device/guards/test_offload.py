@@ -12,13 +12,14 @@ from etalstm.device.guards.feed import StreamTimeoutError, receive
 from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.errors import DeviceError, PlanError, StreamError
 from etalstm.formats.sealed_stream import HEADER_BYTES, Encoding, StreamHeader, read_header, seal
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
 from etalstm_hw.config import preset
 from tests.plan.machine import InterpretedAccelerator
 
 NETWORK = NetworkShape(5, 19, 2)
-SHAPE = TrainingShape(NETWORK, 3, 4, storage=Storage("ms1", 0.1))
+SHAPE = TrainingShape(NETWORK, 3, 4, Execution(storage=Storage("ms1", 0.1)))
 MIXED = ("dense", "ms1-bf16")
 HEADER = StreamHeader(1, 0, 0, 0, 0, 0, 0, Encoding.FLOAT32, beat_words=4, elements=128, kept=5, words=12)
 
@@ -28,7 +29,9 @@ def interpreted():
 
 
 def shape_of(policy, **options):
-    return TrainingShape(NETWORK, 6, 5, True, Storage(policy, 0.0 if policy == "dense" else 0.1), **options)
+    return TrainingShape(
+        NETWORK, 6, 5, Execution(storage=Storage(policy, 0.0 if policy == "dense" else 0.1)), masked=True, **options
+    )
 
 
 def compare_offloaded(device, shape, loss="per-step"):
@@ -51,7 +54,7 @@ def test_a_log_that_is_too_small_for_the_host_grows():
 
 
 def test_segments_take_turns_with_what_the_host_sends():
-    shape = TrainingShape(NETWORK, 8, 8, storage=Storage("ms1", 0.1), log_share=1.0)
+    shape = TrainingShape(NETWORK, 8, 8, Execution(storage=Storage("ms1", 0.1)), log_share=1.0)
     whole = interpreted().create(shape).plan.memory_bytes
     memory = compare_offloaded(interpreted(), dataclasses.replace(shape, memory_budget=whole - 8000))
     assert memory["segments"] > 2
@@ -59,7 +62,7 @@ def test_segments_take_turns_with_what_the_host_sends():
 
 def test_a_budget_that_never_holds_what_the_host_sends_is_told():
     """The first plan is too small, the second one has segments that are too small again, a third one does not fit."""
-    shape = TrainingShape(NETWORK, 8, 24, storage=Storage("ms1", 1e-6), log_share=0.1)
+    shape = TrainingShape(NETWORK, 8, 24, Execution(storage=Storage("ms1", 1e-6)), log_share=0.1)
     whole = interpreted().create(dataclasses.replace(shape, log_share=1.0)).plan.memory_bytes
     with pytest.raises(PlanError, match=r"budget of .* bytes is too small"):
         compare_offloaded(interpreted(), dataclasses.replace(shape, memory_budget=whole * 99 // 100))
@@ -86,7 +89,7 @@ def offloaded():
 @pytest.mark.parametrize("policy", ["ms1", "ms1-bf16"])
 @pytest.mark.parametrize("name", ["test", "sim"])
 def test_the_host_encodes_what_the_machine_writes(policy, name):
-    shape = dataclasses.replace(SHAPE, storage=Storage(policy, 0.1))
+    shape = SHAPE.with_execution(storage=Storage(policy, 0.1))
     with open_device("sim", name) as device:
         session = device.create(shape)
         session.load(initial_parameters(NETWORK, 2))
@@ -221,7 +224,7 @@ def test_what_does_not_suit_the_shape_is_refused(offloaded, call, message):
 def test_devices_that_take_no_intermediates_say_so():
     with pytest.raises(DeviceError, match="golden takes no intermediates from the host"):
         OffloadDevice(open_device("golden")).create(SHAPE)
-    session = interpreted().create(dataclasses.replace(SHAPE, storage=Storage()))
+    session = interpreted().create(SHAPE.with_execution(storage=Storage()))
     session.load(initial_parameters(NETWORK, 2))
     with pytest.raises(DeviceError, match="layer 0 keeps its gates"):
         session.load_intermediates(np.zeros(SHAPE.x_shape, np.float32), np.zeros((2, 5, 3, 19), np.float32), [])

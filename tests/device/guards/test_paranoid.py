@@ -8,12 +8,13 @@ import pytest
 from etalstm.cli.main import run
 from etalstm.device import GoldenDevice, ParanoidDevice, TrainingShape, open_device
 from etalstm.errors import MismatchError
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
 from etalstm.train.loop import Trainer
 from etalstm.train.settings import Settings
 
-SHAPE = TrainingShape(NetworkShape(3, 5, 2), 2, 4, storage=Storage("ms1", 0.05))
+SHAPE = TrainingShape(NetworkShape(3, 5, 2), 2, 4, Execution(storage=Storage("ms1", 0.05)))
 DRAW = np.random.default_rng(3)
 X, DY = DRAW.standard_normal(SHAPE.x_shape, np.float32), DRAW.standard_normal(SHAPE.y_shape, np.float32)
 

@@ -18,6 +18,7 @@ from etalstm.golden.fast.totals import add_arrays
 from etalstm.host.mpi.process import as_rank
 from etalstm.host.mpi.world import find_world
 from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.slices import slice_ranges, tree_total
 from etalstm.network.storage import Storage
@@ -25,11 +26,11 @@ from etalstm.network.storage import Storage
 NETWORK = NetworkShape(3, 5, 2)
 PRUNED = Storage("ms1-bf16", 0.05)
 SHAPES = {
-    "dense": TrainingShape(NETWORK, 8, 4, slices=4),
-    "masked, of unequal slices": TrainingShape(NETWORK, 9, 6, masked=True, slices=4, storage=PRUNED),
-    "a slice a rank": TrainingShape(NETWORK, 8, 3, slices=4, inputs=DeltaInputs(0.1, 2)),
-    "bf16 weights": TrainingShape(NETWORK, 12, 3, slices=8, weight_format="bf16"),
-    "shared tokens": TrainingShape(NETWORK, 8, 5, masked=True, slices=8, shared_tokens=6),
+    "dense": TrainingShape(NETWORK, 8, 4, Execution(slices=4)),
+    "masked, of unequal slices": TrainingShape(NETWORK, 9, 6, Execution(slices=4, storage=PRUNED), masked=True),
+    "a slice a rank": TrainingShape(NETWORK, 8, 3, Execution(slices=4, delta_inputs=DeltaInputs(0.1, 2))),
+    "bf16 weights": TrainingShape(NETWORK, 12, 3, Execution(slices=8, weight_format="bf16")),
+    "shared tokens": TrainingShape(NETWORK, 8, 5, Execution(slices=8, shared_tokens=6), masked=True),
 }
 
 
@@ -53,7 +54,7 @@ def passes(name="golden"):
     with ranks_device(name=name) as device, open_device("golden") as one:
         for what, shape in SHAPES.items():
             sessions = {"one": one.create(shape), "ranks": device.create(shape)}
-            pruned = shape.storage.compressed
+            pruned = shape.execution.storage.compressed
             run = RandomRun(2, "per-step", 1, 0.3 if pruned else 0.0, 0.001 if pruned else 0.0)
             found = compare(sessions, shape, run)
             assert found.words > 0, what
@@ -63,13 +64,15 @@ def passes(name="golden"):
 
 DEEP = NetworkShape(3, 5, 3)
 PIPELINED = {
-    "dense": TrainingShape(DEEP, 8, 4, slices=4),
+    "dense": TrainingShape(DEEP, 8, 4, Execution(slices=4)),
     "masked, of unequal slices": TrainingShape(
-        DEEP, 21, 6, masked=True, slices=16, storage=Storage(("ms1-bf16", "dense", "ms1"), 0.05)
+        DEEP, 21, 6, Execution(slices=16, storage=Storage(("ms1-bf16", "dense", "ms1"), 0.05)), masked=True
     ),
-    "delta inputs": TrainingShape(DEEP, 8, 3, slices=4, inputs=DeltaInputs((0.1, (0.2, 0.1), 0.05), 2)),
-    "bf16 weights": TrainingShape(DEEP, 12, 3, slices=4, weight_format="bf16"),
-    "shared tokens": TrainingShape(DEEP, 8, 5, masked=True, slices=8, shared_tokens=6),
+    "delta inputs": TrainingShape(
+        DEEP, 8, 3, Execution(slices=4, delta_inputs=DeltaInputs((0.1, (0.2, 0.1), 0.05), 2))
+    ),
+    "bf16 weights": TrainingShape(DEEP, 12, 3, Execution(slices=4, weight_format="bf16")),
+    "shared tokens": TrainingShape(DEEP, 8, 5, Execution(slices=8, shared_tokens=6), masked=True),
 }
 
 
@@ -94,7 +97,7 @@ class Piped:
 
     def backward(self, dy, dh=None, dc=None, delta_threshold=0.0):
         """Run both passes with a loss whose gradient is `dy`, and no gradients of the states."""
-        ranges = slice_ranges(dy.shape[1], self._session.shape.slices)
+        ranges = slice_ranges(dy.shape[1], self._session.shape.execution.slices)
         outputs, back = self._session.forward_backward(
             self._x, lambda number, y: dy[:, ranges[number]],
             delta_threshold=delta_threshold, measured=True, **self._inputs,
@@ -108,8 +111,8 @@ def pipeline(depth=2, name="golden"):
     with pipeline_device(int(depth), name=name) as device, open_device("golden") as one:
         for what, shape in PIPELINED.items():
             each = {"one": one.create(shape), "pipeline": device.create(shape)}
-            pruned = shape.storage.compressed
-            threshold = 0.001 if pruned and "dense" not in shape.storage.policy else 0.0
+            pruned = shape.execution.storage.compressed
+            threshold = 0.001 if pruned and "dense" not in shape.execution.storage.policy else 0.0
             run = RandomRun(2, "per-step", 1, 0.3 if pruned else 0.0, threshold)
             found = compare({key: Piped(session) for key, session in each.items()}, shape, run)
             assert found.words > 0, what
@@ -124,7 +127,7 @@ def without_words(session):
 
 def measures(depth=1):
     """What a session measures of its passes is that of one device."""
-    shape = replace(SHAPES["masked, of unequal slices"], inputs=DeltaInputs(0.1, 3))
+    shape = SHAPES["masked, of unequal slices"].with_execution(delta_inputs=DeltaInputs(0.1, 3))
     x = np.random.default_rng(0).standard_normal(shape.x_shape).astype(np.float32)
     inputs = {"lengths": [6, 5, 1, 2, 6, 3, 4, 6, 2], "measured": True}
     found = []
@@ -254,7 +257,7 @@ def diverged():
         assert len(calls) == 2, calls
         assert all(np.array_equal(a.weights, b.weights) for a, b in zip(before, session.parameters(), strict=True))
         assert gradients_of(session, loss) == expected_gradients(shape)
-        assert len(calls) == 2 + shape.slices, calls
+        assert len(calls) == 2 + shape.execution.slices, calls
         refused("measured must be True", session.contributions)
         refused("dy must be finite", gradients_of, session, lambda _, y: y * np.float32(np.inf))
 
@@ -277,13 +280,16 @@ def refusals():
                     "for which slices could be 4, 8, 12"),
             (1, 3, "for which slices could be no number"),
         ):  # fmt: skip
-            refused(expected, device.create, TrainingShape(NETWORK, batch, 3, slices=slices))
+            refused(expected, device.create, TrainingShape(NETWORK, batch, 3, Execution(slices=slices)))
         assert device.best_slices(TrainingShape(NETWORK, 12, 3)) == 4
     with pipeline_device(2) as device:
-        odd, low = TrainingShape(NETWORK, 8, 3, slices=7), TrainingShape(NetworkShape(3, 5), 8, 3, slices=8)
+        odd, low = (
+            TrainingShape(NETWORK, 8, 3, Execution(slices=7)),
+            TrainingShape(NetworkShape(3, 5), 8, 3, Execution(slices=8)),
+        )
         refused("7 slices can be divided among 1, 7 pipelines, so that each has a whole subtree; ", device.create, odd)
         refused("a layer for each stage at least: pipeline must be at most 1, got 2", device.create, low)
-        session = device.create(TrainingShape(NETWORK, 8, 3, slices=8))
+        session = device.create(TrainingShape(NETWORK, 8, 3, Execution(slices=8)))
         session.load(initial_parameters(NETWORK, 0))
         y = session.forward(np.ones(session.shape.x_shape, np.float32)).y
         refused("forward and backward pass overlap: call forward_backward()", session.backward, y)

@@ -15,6 +15,7 @@ from etalstm.device.machine.faults import BadAddressError, BadFieldError, BadOpc
 from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.errors import BusyError
 from etalstm.network.architecture import SWING
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
 from etalstm.plan.program.walk import walk
@@ -28,8 +29,8 @@ PRESET = os.environ["PRESET"]
 SHAPE = TrainingShape(NetworkShape(3, 5), batch=2, steps=2)
 DEEPER = TrainingShape(NetworkShape(3, 5, layers=2), batch=2, steps=3, masked=True)
 EVEN = TrainingShape(NetworkShape(4, 6), batch=2, steps=2)  # no row is padding: each of its sums gets a scalar
-STREAMED = TrainingShape(NetworkShape(3, 24), batch=1, steps=2, storage=Storage("ms1", 0.2))
-KEPT = TrainingShape(NetworkShape(3, 5), batch=2, steps=2, storage=Storage("ms1", 0.3))
+STREAMED = TrainingShape(NetworkShape(3, 24), execution=Execution(storage=Storage("ms1", 0.2)), batch=1, steps=2)
+KEPT = TrainingShape(NetworkShape(3, 5), execution=Execution(storage=Storage("ms1", 0.3)), batch=2, steps=2)
 SEED = 4
 PROGRAM, WINDOW, WINDOW_BYTES = 1 << 20, 1 << 21, 4096
 HALT = encode(Opcode.HALT)

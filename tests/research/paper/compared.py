@@ -14,16 +14,17 @@ FOOTPRINT = {"weights": 40, "activations": 30, "intermediates": 20, "deltas": 10
 
 def measure(request: Request) -> dict:
     """Give 100 cycles and 10 for each step and sequence, times the architecture's factor."""
-    cycles = FACTORS[request.architecture] * (100 + 10 * request.steps * request.batch)
-    share = 1.0 if request.storage == "dense" else 0.5
+    cycles = FACTORS[request.execution.architecture.name] * (100 + 10 * request.steps * request.batch)
+    compressed = request.execution.storage.compressed
+    share = 0.5 if compressed else 1.0
     return {
         "cycles": cycles,
-        "groups": 5 if request.storage != "dense" else 2,
+        "groups": 5 if compressed else 2,
         "milliseconds": cycles / 1e3,
         "operations": {"mac": 1000, "elementwise": 10, "activation": 5},
         "bytes": {name: share * count for name, count in BYTES.items()},
         "footprint": {name: share * count for name, count in FOOTPRINT.items()},
-        "fits": request.storage != "dense",
+        "fits": compressed,
     }
 
 

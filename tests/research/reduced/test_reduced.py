@@ -197,7 +197,7 @@ def test_gradients_of_gradients_are_refused():
         ({"bidirectional": True}, "bidirectional of a reduced LSTM must be False, got True"),
         ({"proj_size": 2}, "proj_size of a reduced LSTM must be 0, got 2"),
         ({"storage": "ms2"}, "storage must be one of dense, ms1, ms1-bf16, got 'ms2'"),
-        ({"theta": 0.1}, "dense storage prunes nothing: theta must be 0, got 0.1"),
+        ({"storage": "dense", "theta": 0.1}, "dense storage prunes nothing: theta must be 0, got 0.1$"),
         ({"storage": ("ms1",) * 3}, "one for each of 2 layers"),
         ({"skip": [[True], [False], [True]]}, r"for each of 2 layers, got bool of shape \(3, 1\)"),
         ({"skip": [[1], [0]]}, "skip must be None or bool"),

@@ -7,6 +7,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from etalstm.golden.float64 import FLOAT32_GRADIENT_BOUND
 from etalstm.golden.trainer import Rows, network_backward, network_forward
+from etalstm.network.execution import Execution
 from etalstm.network.shape import LayerParameters, pytorch_rows
 from etalstm.network.storage import Storage
 from etalstm.network.update_rule import contribution_norms
@@ -42,7 +43,9 @@ def on_golden(given, storage, theta, skipped, lengths):
     """Give results and gradients by name, elements kept, and what each cell contributed."""
     layers = [Rows.of(layer) for layer in given.layers]
     kept = Storage(storage, theta)
-    passes = network_forward(layers, given.x, lengths, given.h0, given.c0, storage=kept, skipped_cells=skipped)
+    passes = network_forward(
+        layers, given.x, lengths, given.h0, given.c0, execution=Execution(kept), skipped_cells=skipped
+    )
     back = network_backward(layers, passes, given.dy, given.dh, given.dc)
     found = {"y": np.where(passes[-1].active[:, :, None], passes[-1].y, 0), "dx": back[0].dx}
     found |= {"h": np.stack([one.h[-1] for one in passes]), "c": np.stack([one.c[-1] for one in passes])}

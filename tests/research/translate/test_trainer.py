@@ -123,6 +123,7 @@ def test_settings_come_back_from_their_file(corpus, tmp_path):
         ({"learning_rate": -1.0}, "learning_rate must be above 0 and finite, got -1.0"),
         ({"seed": -1}, "seed must be at least 0"),
         ({"storage": "ms3"}, "storage must be one of .* got 'ms3'"),
+        ({"storage": "dense", "theta": 0.1}, "dense storage prunes nothing: theta must be 0, got 0.1$"),
         ({"recompute": "never"}, "recompute must be one of auto, on, off, got 'never'"),
         ({"delta_target": 1.0}, "delta_target must be above 0 and below 1, or off, got 1.0"),
         ({"delta_target": 0.2, "storage": "dense"}, "dense cells keep δ whole"),

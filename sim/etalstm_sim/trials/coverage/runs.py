@@ -13,6 +13,7 @@ from etalstm.device.machine.hardware import HardwareDevice
 from etalstm.errors import DeviceError
 from etalstm.network.architecture import Architecture
 from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.storage import Storage
 from etalstm.network.weight_format import BF16
@@ -71,11 +72,13 @@ def trainings() -> tuple[Training, ...]:
         Training("dense, lengths", masked, run),
         Training("ms1, skipped steps, pruned deltas", replace(masked, storage=ms1), RandomRun(1, "last", 2, 0.4, 0.1)),
         Training("ms1-bf16, bf16 weights", replace(masked, storage=bf16, weight_format=BF16), run),
-        Training("delta inputs", replace(shape, storage=ms1, inputs=DeltaInputs.read("0.3", None)), run),
-        Training("slices", replace(shape, storage=ms1, slices=4), RandomRun(1, "per-step", 3)),
-        Training("offloaded", replace(shape, storage=ms1), RandomRun(1, "per-step", 4), offloaded=True),
-        Training("shared tokens", replace(shape, shared_tokens=4), RandomRun(1, "per-step", 5), skips_zeros=True),
-        Training("larger", TrainingShape(LARGE, 8, 5, masked=True, storage=ms1), RandomRun(1, "per-step", 7)),
+        Training("delta inputs", shape.with_execution(storage=ms1, delta_inputs=DeltaInputs.read("0.3", None)), run),
+        Training("slices", shape.with_execution(storage=ms1, slices=4), RandomRun(1, "per-step", 3)),
+        Training("offloaded", shape.with_execution(storage=ms1), RandomRun(1, "per-step", 4), offloaded=True),
+        Training("shared tokens", shape.with_execution(shared_tokens=4), RandomRun(1, "per-step", 5), skips_zeros=True),
+        Training(
+            "larger", TrainingShape(LARGE, 8, 5, Execution(storage=ms1), masked=True), RandomRun(1, "per-step", 7)
+        ),
         Training("layers apart", replace(shape, layers_apart=True), RandomRun(1, "last", 6)),
     )
 
@@ -193,7 +196,7 @@ class Machine:
         DeviceError
             If a word differs.
         """
-        shape = replace(training.shape, architecture=architecture)
+        shape = training.shape.with_execution(architecture=architecture)
         machine = HardwareDevice("sim", self._preset, self._accelerator)
         device = OffloadDevice(machine) if training.offloaded else machine
         with open_device("golden") as golden:

@@ -14,6 +14,7 @@ from etalstm.device.machine.accelerator import Accelerator
 from etalstm.device.machine.session import HardwareSession
 from etalstm.errors import EtaLstmError
 from etalstm.host.processors import count_processors
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
 from etalstm_hw import config as configurations
@@ -23,7 +24,7 @@ from etalstm_sim.trials.cases import check_cases
 from etalstm_sim.trials.faults.faulty import FaultyTransport, Hang, Kind, Moment, Targets
 from etalstm_sim.trials.placing import alone
 
-SHAPE = TrainingShape(NetworkShape(4, 4, 2), 2, 2, masked=True, storage=Storage("ms1", 0.05))
+SHAPE = TrainingShape(NetworkShape(4, 4, 2), 2, 2, Execution(storage=Storage("ms1", 0.05)), masked=True)
 LATENCY_CYCLES = 4  # of the memory: short, so that a case takes little time
 WATCHDOG_CYCLES = 2_000
 SECONDS = 120

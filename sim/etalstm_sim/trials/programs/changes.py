@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from etalstm.device import TrainingShape
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.storage import Storage
 from etalstm.network.weight_format import BF16
@@ -19,11 +20,11 @@ from etalstm_sim.checks.model import Ending, Model
 from etalstm_sim.checks.refusals import OPCODES, Change, Expected, Sizes, expected, is_weaker
 
 NETWORKS = {
-    "stacked": TrainingShape(NetworkShape(4, 4, 2), 2, 2, masked=True, storage=Storage("ms1", 0.05)),
-    "looped": TrainingShape(NetworkShape(4, 4, 1), 2, 12, masked=True, storage=Storage("ms1", 0.05)),
-    "rows": TrainingShape(NetworkShape(20, 20, 1), 2, 2, storage=Storage("ms1", 0.05)),
+    "stacked": TrainingShape(NetworkShape(4, 4, 2), 2, 2, Execution(storage=Storage("ms1", 0.05)), masked=True),
+    "looped": TrainingShape(NetworkShape(4, 4, 1), 2, 12, Execution(storage=Storage("ms1", 0.05)), masked=True),
+    "rows": TrainingShape(NetworkShape(20, 20, 1), 2, 2, Execution(storage=Storage("ms1", 0.05))),
     "groups": TrainingShape(
-        NetworkShape(4, 4, 1), 2, 2, storage=Storage("ms1-bf16", 0.05), slices=2, weight_format=BF16
+        NetworkShape(4, 4, 1), 2, 2, Execution(storage=Storage("ms1-bf16", 0.05), slices=2, weight_format=BF16)
     ),
 }
 """What is trained: between them the programs have every instruction."""
@@ -51,9 +52,14 @@ class Network:
         """Plan a network; each slice of the batch gets a group of channels."""
         shape = NETWORKS[name]
         plan = Plan(
-            config, shape.network, shape.batch, shape.steps, masked=shape.masked, storage=shape.storage,
-            slices=shape.slices, groups=shape.slices, weight_format=shape.weight_format,
-        )  # fmt: skip
+            config,
+            shape.network,
+            shape.batch,
+            shape.steps,
+            shape.execution,
+            masked=shape.masked,
+            groups=shape.execution.slices,
+        )
         window_beats = plan.map.memory.window_bytes // config.beat_bytes
         return cls(name, shape, plan, Sizes(config, window_beats, plan.groups))
 

@@ -11,6 +11,7 @@ from etalstm.cli.devices import open_named
 from etalstm.cli.options import parse_densities
 from etalstm.device import TrainingShape
 from etalstm.device.machine.side_programs import SidePrograms
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters
 from etalstm.network.storage import KINDS, Storage
 from etalstm.network.texts import PRESET_HELP
@@ -66,7 +67,7 @@ def codec(
     kept = Storage(storage)
     if not kept.compressed:
         raise ValueError(f"storage must be one that compresses, got {storage!r}")
-    shape = TrainingShape(NetworkShape(inputs, hidden), batch, steps, storage=kept, log_share=1.0)
+    shape = TrainingShape(NetworkShape(inputs, hidden), batch, steps, Execution(storage=kept), log_share=1.0)
     with open_named("sim", preset, stall=stall) as device:
         session = device.create(shape)
         session.load(initial_parameters(shape.network, 0))

@@ -10,7 +10,6 @@ from typing import Annotated
 import numpy as np
 from typer import Option
 
-from etalstm.cli.modelled import measure_all
 from etalstm.data import DataSet
 from etalstm.data.buckets import NONE, read_buckets
 from etalstm.data.dataset import padding
@@ -18,6 +17,7 @@ from etalstm.data.lengths import READERS, sources, static_buckets
 from etalstm.host.processors import count_processors
 from etalstm.model.across import Across, remembering
 from etalstm.model.boards import Links
+from etalstm.model.measured import measure_all
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.slices import AUTO
 from etalstm.network.texts import PRESET_HELP

@@ -2,7 +2,6 @@
 
 import json
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -18,18 +17,17 @@ from etalstm.cli.options import (
     TraceLast,
     given,
     refuse,
-    tokens_or_off,
     trace_options,
 )
 from etalstm.data.amount import Amount
 from etalstm.device import TrainingShape
 from etalstm.network.architecture import SWING
 from etalstm.network.cells.lstm import LSTM
-from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, initial_parameters, operations
 from etalstm.network.shared_tokens import OFF
 from etalstm.network.slices import AUTO
-from etalstm.network.storage import Usage, read_thresholds
+from etalstm.network.storage import DENSE, MS1, Usage, read_thresholds
 from etalstm.network.texts import (
     ARCHITECTURE_HELP,
     CELL_HELP,
@@ -60,9 +58,9 @@ def measure(session, shape: TrainingShape, forward_only: bool = False) -> tuple[
     session.load(initial_parameters(shape.network, 0))
     x, dy, h0, c0 = (draw(size) for size in (shape.x_shape, shape.y_shape, shape.state_shape, shape.state_shape))
     tokens = None
-    if shape.shared_tokens:
-        tokens = generator.integers(0, shape.shared_tokens, shape.x_shape[:2])
-        x = draw((shape.shared_tokens, shape.network.input_size))[tokens]
+    if shape.execution.shared_tokens:
+        tokens = generator.integers(0, shape.execution.shared_tokens, shape.x_shape[:2])
+        x = draw((shape.execution.shared_tokens, shape.network.input_size))[tokens]
     started = time.perf_counter()
     session.forward(x, None, h0, c0, tokens=tokens)
     if not forward_only:
@@ -108,8 +106,10 @@ def iteration(
     ] = None,
     dataset: Annotated[str | None, Option(help="With --weights: what it must have been trained on")] = None,
     data: Annotated[Path | None, Option(help="With --weights: directory of the data set's files")] = None,
-    theta: Annotated[str, Option(help="With --weights: of η-LSTM, one number or six")] = "0.1",
-    storage: Annotated[str, Option(help="With --weights: what cells keep in η-LSTM")] = "ms1",
+    theta: Annotated[
+        str | None, Option(help="With --weights: of η-LSTM, one number or six [default: 0.1; with --storage dense 0]")
+    ] = None,
+    storage: Annotated[str, Option(help="With --weights: what cells keep in η-LSTM")] = MS1,
     delta_target: Annotated[
         str, Option(help="With --weights: share of the gates' gradients that η-LSTM leaves, or off")
     ] = "off",
@@ -140,6 +140,7 @@ def iteration(
         of_run = ({*SIZES} - {"batch"}) | {"architecture", "slices"}
         refuse(context, "not used with --weights, whose run has its own", *of_run)
         refuse(context, "not used with --weights, which runs several machines", "trace", "trace_first", "trace_last")
+        theta = theta or ("0" if storage == DENSE else "0.1")
         chosen = {"preset": preset, "storage": storage, "theta": read_thresholds(theta)}
         chosen |= {"delta_target": number_or_off("delta_target", delta_target), "ms2": number_or_off("ms2", ms2)}
         chosen["ms2_steps"] = None  # --ms2 alone says whether cells are skipped
@@ -164,15 +165,15 @@ def iteration(
     )
     network = NetworkShape(inputs, hidden, layers, cell)
     wanted = slices_or_auto(slices)
-    shape = TrainingShape(
-        network, batch, steps, architecture=architecture, slices=1 if wanted == AUTO else wanted,
-        inputs=DeltaInputs.read(input_threshold, refresh), weight_format=weight_format,
-        shared_tokens=tokens_or_off(shared_tokens),
+    execution = Execution.read(
+        slices=1 if wanted == AUTO else wanted, input_threshold=input_threshold, refresh=refresh,
+        weight_format=weight_format, shared_tokens=shared_tokens, architecture=architecture,
     )  # fmt: skip
+    shape = TrainingShape(network, batch, steps, execution)
     with open_named("sim", preset, stall=stall, **trace_options(trace, trace_first, trace_last)) as device:
         config, transport = device.accelerator.config, device.accelerator.transport
         if wanted == AUTO:
-            shape = replace(shape, slices=device.best_slices(shape))
+            shape = shape.with_execution(slices=device.best_slices(shape))
         session = device.create(shape)
         counters, seconds = measure(session, shape)
         # ReLU leaves zeros, which cost no MAC.
@@ -181,7 +182,7 @@ def iteration(
     result = account(counters, macs, config.channels, config.lanes)
     result["bytes"] = {name: counters[f"{name}_bytes"] for name in ("read", "write", "program")}
     result |= {
-        "slices": shape.slices,
+        "slices": shape.execution.slices,
         "seconds": seconds,
         "cycles_per_second": result["cycles"] / seconds,
         "build_seconds": build_seconds,

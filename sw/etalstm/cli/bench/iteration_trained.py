@@ -76,7 +76,7 @@ def measure(settings: Settings, device: Device, run: Path, amount: Amount) -> di
     other = "input_threshold", "refresh", "batch", "buckets"  # no epoch of the run goes on here
     learner, _ = open_learner(settings, data, device, RunFolder(run).checkpoint, other, amount.length)
     chosen = amount.choose(learner.data, settings.batch, learner.steps)
-    reduced = settings.skipping is not None or learner.shape.storage.compressed
+    reduced = settings.skipping is not None or learner.shape.execution.storage.compressed
     alike = not (reduced or architecture(settings.architecture).skips or learner.data.buckets)
     chosen = chosen[:1] if alike else chosen
     counts, usage = [], Usage()
@@ -84,7 +84,7 @@ def measure(settings: Settings, device: Device, run: Path, amount: Amount) -> di
         learner.iterate(batch, settings.learning_rate)
         counts.append(learner.session.counters())
         usage += sum(learner.session.usage(), Usage())
-    config, storage = device.accelerator.config, learner.shape.storage
+    config, storage = device.accelerator.config, learner.shape.execution.storage
     each = [count["cycles"] for count in counts]
     cycles, number = sum(each), len(counts)
 

@@ -7,16 +7,18 @@ from typing import Annotated
 
 from typer import Option
 
-from etalstm.cli.modelled import measure_all
 from etalstm.host.drawing import check_can_draw
 from etalstm.host.durable import write_whole
 from etalstm.host.processors import count_processors
 from etalstm.model.across import Across, remembering
 from etalstm.model.boards import Links
-from etalstm.network.benchmarks import named
+from etalstm.model.measured import Shares, measure_all, sending
+from etalstm.network.benchmarks import STORAGE, named
+from etalstm.network.execution import Execution
 from etalstm.network.shape import check_size
+from etalstm.network.storage import Storage
 from etalstm.network.texts import PRESET_HELP, WEIGHT_FORMAT_HELP
-from etalstm.network.weight_format import FLOAT32, check_weight_format
+from etalstm.network.weight_format import FLOAT32
 from etalstm.research.paper.figures import draw_boards
 from etalstm_hw.config import preset as named_preset
 
@@ -46,8 +48,9 @@ def scaling(
     config = named_preset(preset)
     measure = remembering(
         partial(
-            measure_all, processors=count_processors(), config=config, delta=density,
-            local=local_density, inputs=input_density, weight_format=check_weight_format(weight_format),
+            measure_all, processors=count_processors(), config=config,
+            execution=Execution(Storage(STORAGE), 1, sending(input_density), weight_format),
+            shares=Shares(density, local_density, input_density),
         )
     )  # fmt: skip
     points = []

@@ -13,6 +13,7 @@ from etalstm.cli.bench.iteration import measure
 from etalstm.cli.devices import open_named
 from etalstm.device import TrainingShape
 from etalstm.network.architecture import Architecture, Division
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, check_size, operations
 from etalstm.network.texts import PRESET_HELP
 from etalstm_hw.contract import SLOTS
@@ -114,7 +115,7 @@ def shares(
 
 
 def _cycles(device, network: NetworkShape, batch: int, steps: int, architecture: Architecture) -> int:
-    shape = TrainingShape(network, batch, steps, architecture=architecture)
+    shape = TrainingShape(network, batch, steps, Execution(architecture=architecture))
     return measure(device.create(shape), shape, architecture.name == "inference")[0]["cycles"]
 
 

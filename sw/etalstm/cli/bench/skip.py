@@ -11,6 +11,7 @@ from etalstm.cli.options import parse_densities
 from etalstm.device import TrainingShape
 from etalstm.device.machine.side_programs import SidePrograms
 from etalstm.formats.codec import encode, index_words, stream_words
+from etalstm.network.execution import Execution
 from etalstm.network.shape import GATES, NetworkShape, initial_parameters
 from etalstm.network.storage import Storage
 from etalstm.network.texts import PRESET_HELP
@@ -110,7 +111,7 @@ def skip(
 ) -> None:
     """Measure what zeros of δ save in the two products that broadcast it, Wᵀδ and dW: cycles, and bytes moved."""
     wanted = parse_densities(densities)
-    shape = TrainingShape(NetworkShape(inputs, hidden), batch, steps, storage=Storage("ms1"))
+    shape = TrainingShape(NetworkShape(inputs, hidden), batch, steps, Execution(storage=Storage("ms1")))
     with open_named("sim", preset, stall=stall) as device:
         session = device.create(shape)
         session.load(initial_parameters(shape.network, 0))

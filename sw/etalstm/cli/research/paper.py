@@ -2,18 +2,18 @@
 
 import json
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from typer import Option
 
-from etalstm.cli.modelled import measure
 from etalstm.errors import PlanError
 from etalstm.host.drawing import check_can_draw
 from etalstm.host.durable import write_whole
 from etalstm.host.processors import count_processors
+from etalstm.model.measured import measure
 from etalstm.network.benchmarks import BENCHMARKS
 from etalstm.network.shape import NetworkShape
 from etalstm.research.paper import scaling
@@ -29,7 +29,6 @@ PRESET = "vcu128"
 SIX = ("trec10", "ptb", "imdb", "waymo", "wmt", "babi")
 QUICK = ("ptb", "waymo")
 ENLARGED_BITS = 36  # of a byte address: more memory than any of the networks needs
-_SIZES = ("hidden", "layers", "batch", "steps")
 
 
 def paper(
@@ -62,15 +61,15 @@ def answer(request: Request, config: Config) -> dict:
     Returns
     -------
     dict
-        What :func:`etalstm.cli.modelled.measure` finds, and ``fits``.
+        What :func:`etalstm.model.measured.measure` finds, and ``fits``.
     """
-    asked = asdict(request)
-    hidden, layers, batch, steps = (asked.pop(name) for name in _SIZES)
-    one = partial(measure, NetworkShape(hidden, hidden, layers), batch, steps, **asked)
+    network = NetworkShape(request.hidden, request.hidden, request.layers)
+    sizes, how = (request.batch, request.steps), {"execution": request.execution, "shares": request.shares}
+    one = partial(measure, network, *sizes, **how)
     try:
-        return one(config) | {"fits": True}
+        return one(config=config) | {"fits": True}
     except PlanError:
-        return one(replace(config, address_bits=ENLARGED_BITS)) | {"fits": False}
+        return one(config=replace(config, address_bits=ENLARGED_BITS)) | {"fits": False}
 
 
 def _report(request: Request, found: dict) -> None:

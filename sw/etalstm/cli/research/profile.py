@@ -12,12 +12,13 @@ from typer import Argument, Context, Option
 
 from etalstm.cli.extras import with_extra
 from etalstm.cli.model_check import Configuration, compare
-from etalstm.cli.modelled import measure
 from etalstm.cli.options import refuse
 from etalstm.cli.tables import print_table
 from etalstm.errors import PlanError, RunError
 from etalstm.host.processors import count_processors, worker_processes
+from etalstm.model.measured import measure
 from etalstm.network.cells.lstm import LSTM
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, check_size
 from etalstm.network.storage import DENSE, Storage
 from etalstm.network.texts import CELL_HELP, PRESET_HELP
@@ -102,7 +103,7 @@ def cycles_of(
 ) -> int | None:
     """Give the cycles of an iteration on a machine, or of its forward pass; None if the machine cannot hold it."""
     try:
-        return measure(network, batch, steps, config, storage=storage, forward=forward)["cycles"]
+        return measure(network, batch, steps, config, Execution(Storage(storage)), forward=forward)["cycles"]
     except PlanError:
         return None
 
@@ -141,9 +142,10 @@ def _spread(profile: Profile, count: int) -> list[int]:
 def _checked(profile: Profile, network: NetworkShape, size: int) -> dict:
     """Run an iteration of a size on the Verilog."""
     config, place = named_preset(profile.machine), (profile.batch, profile.steps)
-    groups = measure(network, *place, config, storage=profile.storage)["groups"]
+    storage = Storage(profile.storage)
+    groups = measure(network, *place, config, Execution(storage))["groups"]
     sizes = network.input_size, network.hidden_size, network.layers, *place
-    how = {"storage": profile.storage, "slices": groups, "cell": profile.cell}
+    how = {"execution": Execution(storage, slices=groups), "cell": profile.cell}
     found = compare(Configuration(f"{size}", profile.machine, *sizes, **how))
     return {"size": size, "cycles": int(profile.latencies[size]), "verilog": found["cycles"]}
 

@@ -1,26 +1,23 @@
 """``eta-lstm verify compare``: do two devices give the same bits?"""
 
 import json
-import sys
 from contextlib import ExitStack
 from functools import partial
 from typing import Annotated
 
-import numpy as np
 import typer
 from typer import Option
 
 from etalstm.cli.devices import open_named
-from etalstm.cli.options import Trace, TraceFirst, TraceLast, tokens_or_off, trace_options
+from etalstm.cli.options import Trace, TraceFirst, TraceLast, trace_options
 from etalstm.device import Device, OffloadDevice, TrainingShape
 from etalstm.device.comparison import Comparison, RandomRun
 from etalstm.device.comparison import compare as run_comparison
 from etalstm.device.transports import is_simulation
 from etalstm.network.architecture import SWING
 from etalstm.network.cells.lstm import LSTM
-from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, check_size
-from etalstm.network.storage import DENSE, Storage, read_thresholds
 from etalstm.network.texts import (
     ARCHITECTURE_HELP,
     CELL_HELP,
@@ -50,7 +47,10 @@ def compare(
     stall: Annotated[float, Option(help="Probability that a simulated memory handshake waits a cycle")] = 0.0,
     lengths: Annotated[bool, Option("--unequal-lengths", help="Draw a length for each sequence")] = False,
     theta: Annotated[str, Option(help="Drop local gradients below: one number, or six, for i,f,g,o,s,r")] = "0",
-    storage: Annotated[str, Option(help="What cells keep: dense, ms1 or ms1-bf16")] = DENSE,
+    storage: Annotated[
+        str | None,
+        Option(help="What cells keep: dense, ms1 or ms1-bf16 [default: ms1 with a theta above 0, else dense]"),
+    ] = None,
     log_share: Annotated[
         float | None, Option(help="Room of compressed streams at first, of what they need if nothing is dropped")
     ] = None,
@@ -75,15 +75,13 @@ def compare(
     as_json: Annotated[bool, Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Train the same random network on several devices and compare every word; exit code 1 if any differs."""
-    thresholds = read_thresholds(theta)
-    if storage == DENSE and np.any(thresholds):
-        print(f"dense storage prunes nothing: theta {theta} is not used", file=sys.stderr, flush=True)
-        thresholds = 0
-    network, kept = NetworkShape(inputs, hidden, layers, cell), Storage(storage, thresholds)
+    execution = Execution.read(
+        theta=theta, storage=storage, slices=slices, input_threshold=input_threshold, refresh=refresh,
+        weight_format=weight_format, shared_tokens=shared_tokens, architecture=architecture,
+    )  # fmt: skip
     shape = TrainingShape(
-        network, batch, steps, masked=lengths, storage=kept, log_share=log_share, memory_budget=memory_budget,
-        architecture=architecture, slices=slices, inputs=DeltaInputs.read(input_threshold, refresh),
-        weight_format=weight_format, shared_tokens=tokens_or_off(shared_tokens),
+        NetworkShape(inputs, hidden, layers, cell), batch, steps, execution, masked=lengths, log_share=log_share,
+        memory_budget=memory_budget,
     )  # fmt: skip
     check_size("iterations", iterations)
     run = RandomRun(iterations, loss, seed, skip_cells, delta_threshold)

@@ -3,7 +3,6 @@
 import socket
 import threading
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
 
@@ -53,7 +52,7 @@ class OffloadSession(Session):
         self._inner.store_as(_streamed(shape).storage)
 
     def _send_as(self, shape):
-        self._inner.send_as(shape.inputs)
+        self._inner.send_as(shape.execution.delta_inputs)
 
     def _load(self, parameters, velocities):
         self._inner.load(parameters, velocities)
@@ -66,9 +65,11 @@ class OffloadSession(Session):
 
     def _forward(self, x, lengths, h0, c0):
         self._device_ran = False
-        layers = [Rows.of(entry).read_as(self.shape.weight_format) for entry in self._inner.parameters()]
-        reduced = {"storage": self.shape.storage, "skipped_cells": self._skipped, "inputs": self.shape.inputs}
-        self._passes = network_forward(layers, x, lengths, h0, c0, **reduced, shared=self._shared)
+        layers = [Rows.of(entry).read_as(self.shape.execution.weight_format) for entry in self._inner.parameters()]
+        self._passes = network_forward(
+            layers, x, lengths, h0, c0, execution=self.shape.execution, skipped_cells=self._skipped,
+            shared=self._shared,
+        )  # fmt: skip
         return Outputs(*network_outputs(self._passes))
 
     def _backward(self, dy, dh, dc, delta_threshold):
@@ -94,7 +95,7 @@ class OffloadSession(Session):
 
     def _sent(self) -> list[np.ndarray] | None:
         """Give what the last forward pass has sent, if that was not everything."""
-        if self.shape.inputs.off:
+        if self.shape.execution.delta_inputs.off:
             return None
         return [np.concatenate([layer.x_sent, layer.h_sent], axis=2) for layer in self._passes]
 
@@ -165,10 +166,10 @@ class Sender(threading.Thread):
 
 def _streamed(shape: TrainingShape) -> TrainingShape:
     """Give the shape of the device's session: with streams for all layers; the host shares tokens, if that is done."""
-    storage = shape.storage
+    storage = shape.execution.storage
     policies = [storage.layer(number).policy for number in range(shape.network.layers)]
     streamed = tuple("ms1" if policy == "dense" else policy for policy in policies)
-    return replace(shape, storage=Storage(streamed, storage.thresholds), shared_tokens=None)
+    return shape.with_execution(storage=Storage(streamed, storage.thresholds), shared_tokens=None)
 
 
 class OffloadDevice(Device):

@@ -1,7 +1,6 @@
 """A machine as a device: where its sessions lie in its memory."""
 
 import weakref
-from dataclasses import replace
 
 import numpy as np
 
@@ -14,8 +13,6 @@ from etalstm.device.machine.session import HardwareSession
 from etalstm.device.shape import TrainingShape
 from etalstm.errors import PlanError
 from etalstm.network.slices import Parts, part_counts
-from etalstm.network.weight_format import BF16
-from etalstm.plan.choose.fit import plan_best_slices
 from etalstm.plan.choose.sharing import Words, best_room
 from etalstm.plan.memory.placement import Placement, find
 from etalstm.plan.plan import Plan
@@ -46,8 +43,8 @@ class HardwareDevice(Device):
         PlanError
             If not even one slice fits; the message says what is needed and what there is.
         """
-        for count in part_counts(shape.slices):
-            parts = Parts(shape.batch, shape.slices, count)
+        for count in part_counts(shape.execution.slices):
+            parts = Parts(shape.batch, shape.execution.slices, count)
             try:
                 session = HardwareSession(shape_of_part(shape, parts), self.accelerator, self._place, self._find, count)
             except PlanError as error:
@@ -66,12 +63,9 @@ class HardwareDevice(Device):
     def best_slices(self, shape):
         """Tell how many slices use the channels best: one for each of the fastest groups that fit the memory."""
 
-        def plan(slices, groups):
-            return plan_session(self.accelerator, replace(shape, slices=slices), first_room(shape), groups)
-
         try:
-            sizes = self.accelerator.config, shape.network, shape.batch
-            return plan_best_slices(*sizes, plan, shape.weight_format == BF16).map.division.slices
+            plan = plan_session(self.accelerator, shape, first_room(shape), choose_slices=True)
+            return plan.map.division.slices
         except PlanError:
             return self._fewest_slices(shape)
 
@@ -83,7 +77,7 @@ class HardwareDevice(Device):
             room = best_room(plan, [words_of(plan.map.division, tokens) for tokens in batches])
             if room is None:
                 return None
-            sharing = plan_session(self.accelerator, replace(shape, shared_tokens=room), first_room(shape))
+            sharing = plan_session(self.accelerator, shape.with_execution(shared_tokens=room), first_room(shape))
         except PlanError:
             return None
         same = sharing.groups == plan.groups and len(sharing.map.kept.held) == len(plan.map.kept.held)
@@ -94,7 +88,7 @@ class HardwareDevice(Device):
         for exponent in range(shape.batch.bit_length()):
             parts = Parts(shape.batch, 1 << exponent, 1 << exponent)
             try:
-                of_part = shape_of_part(replace(shape, slices=1 << exponent), parts)
+                of_part = shape_of_part(shape.with_execution(slices=1 << exponent), parts)
                 plan_session(self.accelerator, of_part, first_room(shape), parts=parts.count)
                 return 1 << exponent
             except PlanError:

@@ -46,7 +46,7 @@ class Measures:
     def _counts(self, arrays: LayerArrays, active: np.ndarray, skipped: np.ndarray) -> ProductCounts:
         """Count what one product has computed."""
         sent, deltas = self._sent(arrays, skipped)
-        broadcast = [arrays.inputs.broadcast(operand) for operand in sent]
+        broadcast = [arrays.delta_inputs.broadcast(operand) for operand in sent]
         return ProductCounts.of(arrays.tiling.gates, broadcast, active, deltas.kept())
 
     def factors(self) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -20,7 +20,7 @@ from etalstm.network.storage import DENSE_TENSORS, Usage
 def shape_of_part(shape: TrainingShape, parts: Parts) -> TrainingShape:
     """Give the shape of a session that works on one part; empty places are padding."""
     masked = shape.masked or not parts.full
-    return replace(shape, batch=parts.places, slices=parts.slices_of_part, masked=masked)
+    return replace(shape.with_execution(slices=parts.slices_of_part), batch=parts.places, masked=masked)
 
 
 def usage_of_batch(shape: TrainingShape, parts: Parts, usages: list[list[Usage]]) -> list[Usage]:
@@ -32,7 +32,7 @@ def usage_of_batch(shape: TrainingShape, parts: Parts, usages: list[list[Usage]]
     def of_batch(number: int, usage: Usage) -> Usage:
         cells, skipped = usage.cells // parts.count, usage.skipped // parts.count
         empty = (parts.count * parts.places - shape.batch) * shape.network.hidden_size
-        dense = not shape.storage.layer(number).compressed
+        dense = not shape.execution.storage.layer(number).compressed
         words = usage.words - dense * DENSE_TENSORS * (cells - skipped) * empty
         return replace(usage, cells=cells, skipped=skipped, elements=usage.elements - cells * empty, words=words)
 
@@ -76,10 +76,10 @@ class PartedSession(Session):
         self._moved: dict[str, dict[str, int]] = {"read": {}, "written": {}}
 
     def _store_as(self, shape):
-        self._inner.store_as(shape.storage)
+        self._inner.store_as(shape.execution.storage)
 
     def _send_as(self, shape):
-        self._inner.send_as(shape.inputs)
+        self._inner.send_as(shape.execution.delta_inputs)
 
     def _load(self, parameters, velocities):
         self._inner._load(parameters, velocities)

@@ -2,14 +2,11 @@
 
 from collections import deque
 from collections.abc import Sequence
-from functools import partial
 
 from etalstm.device.machine.accelerator import Accelerator
 from etalstm.device.shape import TrainingShape
 from etalstm.network.storage import check_share
-from etalstm.network.weight_format import BF16
-from etalstm.plan.choose.fit import plan_whole, plan_within
-from etalstm.plan.memory.groups import group_counts
+from etalstm.plan.choose.fit import plan_network
 from etalstm.plan.plan import Plan
 
 FIRST = 0.625  # of the worst case: an untrained network needs about half at θ 0.1
@@ -84,7 +81,7 @@ class Room:
 
 def first_room(shape: TrainingShape) -> Room:
     """Give the room that logs get before a pass has shown what they need."""
-    nothing_is_dropped = not any(shape.storage.thresholds)
+    nothing_is_dropped = not any(shape.execution.storage.thresholds)
     return Room(shape.log_share or (1.0 if nothing_is_dropped else FIRST))
 
 
@@ -102,23 +99,15 @@ def plan_session(
     groups : sequence of int, optional
         Numbers of groups of channels: the first that fits is taken. Default: all that are possible, the fastest first.
     options
-        Of :class:`Plan`: what does not follow from the others.
+        Of :func:`plan_network`: what does not follow from the others.
 
     Raises
     ------
     PlanError
         If the network does not fit the memory or the memory budget.
     """
-    config = accelerator.config
-    make = partial(
-        Plan, config, shape.network, shape.batch, shape.steps, masked=shape.masked, storage=shape.storage,
-        share=room.share, skips=shape.architecture.skips, slices=shape.slices,
-        inputs=shape.inputs, weight_format=shape.weight_format, shared_tokens=shape.shared_tokens,
-        layers_apart=shape.layers_apart,
-        **options,
+    return plan_network(
+        accelerator.config, shape.network, shape.batch, shape.steps, shape.execution,
+        memory_bytes=accelerator.transport.memory_bytes, memory_budget=shape.memory_budget, groups=groups,
+        masked=shape.masked, share=room.share, layers_apart=shape.layers_apart, **options,
     )  # fmt: skip
-    narrow = shape.weight_format == BF16
-    groups = groups or group_counts(config, shape.network, shape.batch, shape.slices, narrow)
-    if shape.memory_budget is None:
-        return plan_whole(accelerator.transport.memory_bytes, make, groups)
-    return plan_within(shape.memory_budget, make, groups)

@@ -126,7 +126,7 @@ class HardwareSession(Session):
         self._adopt(self._planned(shape))
 
     def _send_as(self, shape):
-        if not same_programs(self.shape.inputs, shape.inputs, shape.network.layers):
+        if not same_programs(self.shape.execution.delta_inputs, shape.execution.delta_inputs, shape.network.layers):
             self._adopt(self._planned(shape))
 
     def _load(self, parameters, velocities):
@@ -205,12 +205,12 @@ class HardwareSession(Session):
 
     def _refuse_dense(self) -> None:
         for number in range(self.shape.network.layers):
-            if not self.shape.storage.layer(number).compressed:
+            if not self.shape.execution.storage.layer(number).compressed:
                 raise DeviceError(f"layer {number} keeps its gates, not local gradients: its storage must not be dense")
 
     def _streams(self, skipped: np.ndarray) -> Intermediates:
         shape = self.shape
-        identity = network_id(shape.network, shape.batch, skipped.shape[1], shape.slices)
+        identity = network_id(shape.network, shape.batch, skipped.shape[1], shape.execution.slices)
         return Intermediates(self._map, self.windows, identity, skipped)
 
     def _prepare(self, x, lengths) -> None:
@@ -238,9 +238,11 @@ class HardwareSession(Session):
         for arrays, h, c in zip(self._map.layers, h0, c0, strict=True):
             self._write_input(arrays.h.step(0), h, arrays.number)
             self.windows.write(arrays.c.step(0), c)
-        for kind, threshold in enumerate(self.shape.storage.thresholds):
+        for kind, threshold in enumerate(self.shape.execution.storage.thresholds):
             self._accelerator.set_parameter(contract.PARAMETER_THRESHOLDS + kind, threshold)
-        for threshold, numbers in threshold_parameters(self.shape.inputs, self.shape.network.layers).items():
+        for threshold, numbers in threshold_parameters(
+            self.shape.execution.delta_inputs, self.shape.network.layers
+        ).items():
             self._accelerator.set_parameter(numbers.threshold, threshold)
             if numbers.scale is not None:
                 self._accelerator.set_parameter(numbers.scale, needed_scale(threshold))
@@ -413,7 +415,7 @@ class HardwareSession(Session):
         self._ran, loaded = self._programs[name]
         self._accelerator.set_windows(self.placement.base, self.placement.stride, self.placement.window_bytes)
         self._accelerator.set_groups(self.plan.groups)
-        self._accelerator.set_architecture(self.shape.architecture)
+        self._accelerator.set_architecture(self.shape.execution.architecture)
         with self._accelerator.running(loaded):
             meanwhile()
         self._note_use(self._ran)

@@ -13,6 +13,7 @@ from etalstm.device.ranks.device import RanksDevice
 from etalstm.device.ranks.pipeline_device import PipelineDevice
 from etalstm.device.ranks.team import Team
 from etalstm.errors import DeviceError
+from etalstm.network.execution import Execution
 from etalstm.network.pipeline_grid import PER_STAGE
 from etalstm.network.shape import WORD_BYTES, LayerGradients, NetworkShape, check_size, initial_parameters
 
@@ -149,7 +150,7 @@ def measure(team: Team | None, sizes: Sizes) -> dict:
     network = NetworkShape(sizes.hidden, sizes.hidden, sizes.layers)
     micro_batches = PER_STAGE * sizes.pipeline if sizes.pipeline > 1 else 1
     slices = team.size // sizes.pipeline * micro_batches
-    shape = TrainingShape(network, BATCH_OF_RANK * slices, STEPS, slices=slices)
+    shape = TrainingShape(network, BATCH_OF_RANK * slices, STEPS, Execution(slices=slices))
     with _waiting(team, sizes, 0.0) as idle:
         exchanging = _session(idle, shape)
         device = sizes.device_ratio * float(np.median([_iteration_seconds(exchanging) for _ in range(sizes.runs)]))

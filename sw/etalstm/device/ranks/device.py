@@ -1,7 +1,6 @@
 """The devices of all ranks, as one device."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -66,14 +65,15 @@ class RanksDevice(Device):
         return session
 
     def _parts(self, shape: TrainingShape) -> Parts:
-        counts = part_counts(shape.slices)
+        slices = shape.execution.slices
+        counts = part_counts(slices)
         if self._team.size not in counts:
             ranks = ", ".join(map(str, counts))
             raise ValueError(
-                f"{shape.slices} slices can be divided among {ranks} ranks, so that each has a whole subtree; "
+                f"{slices} slices can be divided among {ranks} ranks, so that each has a whole subtree; "
                 f"there are {self._team.size} ranks, for which slices could be {self._slices_that_suit(shape.batch)}"
             )
-        return Parts(shape.batch, shape.slices, self._team.size)
+        return Parts(shape.batch, slices, self._team.size)
 
     def _slices_that_suit(self, batch: int) -> str:
         found = [slices for slices in range(1, batch + 1) if self._team.size in part_counts(slices)]
@@ -83,7 +83,7 @@ class RanksDevice(Device):
     def best_slices(self, shape):
         """Tell how many slices all ranks together use best: each as many as its own device."""
         size = self._team.size
-        shape = replace(shape, slices=size)
+        shape = shape.with_execution(slices=size)
         return size * self._own.best_slices(shape_of_part(shape, self._parts(shape)))
 
     @exclusive

@@ -99,7 +99,7 @@ class PipelineSession(TeamSession):
     """
 
     def __init__(self, shape: TrainingShape, grid: Grid, team: Team, number: int):
-        super().__init__(shape, Parts(shape.batch, shape.slices, grid.parts), team, number)
+        super().__init__(shape, Parts(shape.batch, shape.execution.slices, grid.parts), team, number)
         self._grid, self._measured = grid, False
 
     def _each(self, name: str, arguments: Callable[[Place], tuple]) -> list:
@@ -114,10 +114,10 @@ class PipelineSession(TeamSession):
         self._each("load", lambda place: tuple([of[n] for n in place.layers] for of in (parameters, velocities)))
 
     def _store_as(self, shape):
-        self._each("store_as", lambda place: (shape.storage.of_layers(place.layers),))
+        self._each("store_as", lambda place: (shape.execution.storage.of_layers(place.layers),))
 
     def _send_as(self, shape):
-        self._each("send_as", lambda place: (shape.inputs.of_layers(place.layers),))
+        self._each("send_as", lambda place: (shape.execution.delta_inputs.of_layers(place.layers),))
 
     def _parameters(self):
         return self._equal_in_pipelines("parameters")

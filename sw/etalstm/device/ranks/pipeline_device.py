@@ -1,7 +1,6 @@
 """The devices of all ranks as one device, on which a network's layers are spread over ranks."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from etalstm.device import Device, TrainingShape
 from etalstm.device.access import exclusive
@@ -67,8 +66,8 @@ class PipelineDevice(RanksDevice):
         return session
 
     def _grid(self, shape: TrainingShape) -> Grid:
-        costs = layer_cycles(named_preset(self.preset), shape.network, -(-shape.batch // shape.slices))
-        return grid_of(self._team.size, self._depth, shape.slices, costs)
+        costs = layer_cycles(named_preset(self.preset), shape.network, -(-shape.batch // shape.execution.slices))
+        return grid_of(self._team.size, self._depth, shape.execution.slices, costs)
 
     @exclusive
     def best_slices(self, shape):
@@ -80,14 +79,14 @@ class PipelineDevice(RanksDevice):
         if pipelines & (pipelines - 1):
             return pipelines
         parts = pipelines * best_micro_batches(self._depth, max(1, shape.batch // pipelines))
-        of_part = shape_of_part(replace(shape, slices=parts), Parts(shape.batch, parts, parts))
+        of_part = shape_of_part(shape.with_execution(slices=parts), Parts(shape.batch, parts, parts))
         return parts * self._own.best_slices(of_part)
 
     @exclusive
     def best_shared_tokens(self, shape, batches):
         """Tell how many tokens the first stage is best made to share, by what each micro-batch has of the batches."""
         grid = self._grid(shape)
-        parts = Parts(shape.batch, shape.slices, grid.parts)
+        parts = Parts(shape.batch, shape.execution.slices, grid.parts)
         of_parts = [self._tokens(parts, part, tokens) for part in range(parts.count) for tokens in batches]
-        of_stage = replace(shape_of_stage(shape, grid.place(0), self._own.memory_bytes), shared_tokens=None)
+        of_stage = shape_of_stage(shape, grid.place(0), self._own.memory_bytes).with_execution(shared_tokens=None)
         return self._own.best_shared_tokens(of_stage, of_parts)

@@ -67,10 +67,10 @@ class RanksSession(TeamSession):
         self._all("load", parameters, velocities)
 
     def _store_as(self, shape):
-        self._all("store_as", shape.storage)
+        self._all("store_as", shape.execution.storage)
 
     def _send_as(self, shape):
-        self._all("send_as", shape.inputs)
+        self._all("send_as", shape.execution.delta_inputs)
 
     def _parameters(self):
         return self._equal_on_all("parameters")

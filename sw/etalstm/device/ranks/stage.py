@@ -34,16 +34,14 @@ def shape_of_stage(shape: TrainingShape, place: Place, memory_bytes: int | None)
     memory_bytes : int, optional
         Of the rank's device: its sessions have equal shares of it, or of the shape's budget.
     """
-    one = shape_of_part(shape, Parts(shape.batch, shape.slices, place.grid.parts))
+    one = shape_of_part(shape, Parts(shape.batch, shape.execution.slices, place.grid.parts))
     layers, budget = place.layers, shape.memory_budget
     if place.most_kept > 1:
         budget = (budget or memory_bytes or 0) // place.most_kept or None
     return replace(
         one,
         network=shape.network.of_layers(layers),
-        storage=shape.storage.of_layers(layers),
-        inputs=shape.inputs.of_layers(layers),
-        shared_tokens=shape.shared_tokens if place.first else None,
+        execution=one.execution.of_layers(layers),
         memory_budget=budget,
     )
 

@@ -10,6 +10,7 @@ from etalstm.device.selftest import arithmetic, memory, ports
 from etalstm.device.selftest.bench import Bench
 from etalstm.device.selftest.finding import Finding, Outcome
 from etalstm.errors import DeviceError
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.storage import Storage
 
@@ -22,7 +23,7 @@ def training(device: HardwareDevice) -> Outcome:
     outcome = Outcome("training", "every word as golden's")
     words = 0
     for storage in (Storage(), Storage("ms1", 0.1)):
-        shape = TrainingShape(_NETWORK, batch=3, steps=3, storage=storage)
+        shape = TrainingShape(_NETWORK, execution=Execution(storage=storage), batch=3, steps=3)
         sessions = {"golden": open_device("golden").create(shape), device.name: device.create(shape)}
         found = compare(sessions, shape, RandomRun(iterations=2, loss="per-step", seed=0))
         words += found.words

@@ -213,7 +213,7 @@ def descend(values, velocity, gradient, rule, weight_decay):
     return moved.reshape(np.shape(values)), speed.reshape(np.shape(values))
 
 
-def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None, inputs=OFF, shared=None):
+def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None, delta_inputs=OFF, shared=None):
     """Do what :func:`etalstm.golden.reference.layer_forward` does, bit for bit."""
     steps, batch, width = x.shape
     h = np.empty((steps + 1, *h0.shape), np.float32)
@@ -221,22 +221,23 @@ def layer_forward(weights, bias, x, h0, c0, active, storage=DENSE, skipped=None,
     h[0], c[0] = h0, c0
     skipped, numbers = skipped_steps(skipped, steps), term_numbers(active)
     rule = storage.compressed, storage.bf16, np.array(storage.thresholds, np.float32)
-    broadcast, x_sent = send_inputs(x, active, inputs)
+    broadcast, x_sent = send_inputs(x, active, delta_inputs)
     real = without_padding(broadcast, active)
     of_x = matrix_of(weights[:, :width].T)
     if shared:
         z = packed_sums(np.broadcast_to(bias, (shared.count, bias.size)), of_x, shared.x)[shared.numbers[active]]
     else:
-        z = packed_sums(x_starts(bias, active, inputs), of_x, real)
+        z = packed_sums(x_starts(bias, active, delta_inputs), of_x, real)
     recurrent, kept = matrix_of(weights[:, width:].T), np.empty((6, len(real), h0.shape[1]), np.float32)
-    h_sent = h[:-1] if inputs.off else np.empty_like(h[:-1])
-    sender, x_moved = Sender(inputs.refreshed(steps), np.float32(inputs.h), h_sent), _moved(real, inputs)
+    h_sent = h[:-1] if delta_inputs.off else np.empty_like(h[:-1])
+    sender = Sender(delta_inputs.refreshed(steps), np.float32(delta_inputs.h), h_sent)
+    x_moved = _moved(real, delta_inputs)
 
     def piece(begin, end):
         _steps_forward(z, recurrent, numbers, skipped, rule, sender, x_moved, h, c, kept, begin, end)
 
     CREW.share(batch, z.size * h0.shape[1], piece, active.sum(axis=0))
-    return LayerPass(x, h, c, kept, active, skipped, x_sent, h_sent, inputs)
+    return LayerPass(x, h, c, kept, active, skipped, x_sent, h_sent, delta_inputs)
 
 
 def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
@@ -247,7 +248,7 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     delta = np.empty_like(whole) if delta_threshold > 0 else whole
     threshold = np.float32(delta_threshold)
     dy, dh, dc = np.ascontiguousarray(dy), np.array(dh, order="C"), np.array(dc, order="C")
-    sender = Sender(forward.inputs.refreshed(len(dy)), np.float32(forward.inputs.h), forward.h_sent)
+    sender = Sender(forward.delta_inputs.refreshed(len(dy)), np.float32(forward.delta_inputs.h), forward.h_sent)
 
     def piece(begin, end):
         _steps_backward(
@@ -263,9 +264,9 @@ def layer_backward(weights, forward, dy, dh, dc, delta_threshold=0.0, slices=1):
     return LayerBackward(dx, dh, dc, dw, db, delta, forward.active)
 
 
-def _moved(broadcast, inputs):
+def _moved(broadcast, delta_inputs):
     """Tell of which real steps an element of x was broadcast; without delta inputs nobody asks."""
-    return np.ones(len(broadcast), bool) if inputs.off else broadcast.any(axis=1)
+    return np.ones(len(broadcast), bool) if delta_inputs.off else broadcast.any(axis=1)
 
 
 def _order_of_sums(numbers, sequences):

@@ -62,37 +62,38 @@ def _send_steps(x, active, sender, broadcast, begin, end):
         send(x[t], active[t], t, sender, broadcast[t], begin, end)
 
 
-def send_inputs(x, active, inputs):
+def send_inputs(x, active, delta_inputs):
     """Broadcast the x of all steps.
 
     Parameters
     ----------
     x : array, float32, (T, B, I)
     active : array, bool, (T, B)
-    inputs : LayerInputs
+    delta_inputs : LayerInputs
 
     Returns
     -------
     broadcast, sent : arrays, float32, (T, B, I)
     """
-    if inputs.off:
+    if delta_inputs.off:
         return x, x
     x = np.ascontiguousarray(x)
-    broadcast, sender = np.empty_like(x), Sender(inputs.refreshed(len(x)), np.float32(inputs.x), np.empty_like(x))
+    broadcast = np.empty_like(x)
+    sender = Sender(delta_inputs.refreshed(len(x)), np.float32(delta_inputs.x), np.empty_like(x))
     CREW.share(x.shape[1], x.size, lambda begin, end: _send_steps(x, active, sender, broadcast, begin, end))
     return broadcast, sender.sent
 
 
-def x_starts(bias, active, inputs):
+def x_starts(bias, active, delta_inputs):
     """Give where the sums of the real steps start: from the bias at refresh steps, elsewhere from their first term.
 
     Returns
     -------
     array, float32, (real steps of all sequences, 4H)
     """
-    if inputs.off:
+    if delta_inputs.off:
         return np.broadcast_to(bias, (int(np.count_nonzero(active)), bias.size))
-    refreshed = inputs.refreshed(len(active))[np.nonzero(active)[0]]
+    refreshed = delta_inputs.refreshed(len(active))[np.nonzero(active)[0]]
     return np.where(refreshed[:, None], bias, MINUS_ZERO)
 
 
@@ -154,8 +155,8 @@ def _collect_steps(dx, skipped, sender, begin, end):
 
 def collect_inputs(dx, forward):
     """Make of the sums Wᵀδ of all steps, (T, B, I), the gradients of x, in place; they are +0 at skipped steps."""
-    if forward.inputs.off:
+    if forward.delta_inputs.off:
         return dx
-    sender = Sender(forward.inputs.refreshed(len(dx)), np.float32(forward.inputs.x), forward.x_sent)
+    sender = Sender(forward.delta_inputs.refreshed(len(dx)), np.float32(forward.delta_inputs.x), forward.x_sent)
     CREW.share(dx.shape[1], dx.size, lambda begin, end: _collect_steps(dx, forward.skipped, sender, begin, end))
     return dx

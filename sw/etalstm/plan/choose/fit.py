@@ -1,15 +1,104 @@
-"""A plan that keeps within a memory, or a memory budget."""
+"""How a network is planned: a plan that keeps within a memory or a memory budget, with the fastest groups that fit."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
+from math import isfinite
+from typing import Any
 
 from etalstm.errors import PlanError
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
-from etalstm.plan.memory.groups import best_slices
+from etalstm.network.slices import AUTO, check_slices
+from etalstm.plan.memory.groups import best_slices, group_costs, group_counts
+from etalstm.plan.memory.operands import LOCAL_GRADIENTS
 from etalstm.plan.memory.segments import REGIONS, divide
 from etalstm.plan.plan import Plan
 from etalstm_hw.config import Config
-from etalstm_hw.contract import PAGE_BYTES
+from etalstm_hw.contract import PAGE_BYTES, STREAM_BLOCK
+
+
+def plan_network(
+    config: Config,
+    network: NetworkShape,
+    batch: int,
+    steps: int,
+    execution: Execution,
+    *,
+    memory_bytes: int | None = None,
+    memory_budget: int | None = None,
+    groups: Sequence[int] | None = None,
+    choose_slices: bool = False,
+    **options: Any,
+) -> Plan:
+    """Plan a network with the fastest groups of channels that fit.
+
+    Parameters
+    ----------
+    config : Config
+    network : NetworkShape
+    batch, steps : int
+    execution : Execution
+    memory_bytes : int, optional
+        Memory of the device. Default: any.
+    memory_budget : int, optional
+        What of it the network may take; the rest of what cells keep goes to the host and back. Default: all.
+    groups : sequence of int, optional
+        Numbers of groups, the first that fits is taken. Default: all that are possible, the fastest first.
+    choose_slices : bool
+        As many slices as the machine uses best, instead of the execution's. `groups` are not given then.
+    options
+        Further ones of :class:`Plan`.
+
+    Raises
+    ------
+    ValueError
+        If there are more slices than sequences.
+    PlanError
+        If the network does not fit the memory or the budget.
+    """
+
+    def plan(slices: int, groups: Sequence[int]) -> Plan:
+        make = partial(Plan, config, network, batch, steps, replace(execution, slices=slices), **options)
+        if memory_budget is None:
+            return plan_whole(memory_bytes, make, groups)
+        return plan_within(memory_budget, make, groups)
+
+    if choose_slices:
+        return plan_best_slices(config, network, batch, plan, execution.narrow)
+    slices = check_slices(execution.slices, batch)
+    return plan(slices, groups or group_counts(config, network, batch, slices, execution.narrow))
+
+
+def plan_at_density(
+    config: Config, network: NetworkShape, batch: int, steps: int, execution: Execution, density: float, **options: Any
+) -> Plan:
+    """Do what :func:`plan_network` does, with logs for compressed streams that keep a share of their elements."""
+    share = partial(share_of, density, execution.storage.layer(0).bf16)
+    return plan_network(config, network, batch, steps, execution, density=density, share=share, **options)
+
+
+def alternatives(
+    config: Config, network: NetworkShape, batch: int, execution: Execution, *, choose_slices: bool = False
+) -> dict[int, float]:
+    """Give what each number of groups costs that the batch can be arranged for, the fastest first.
+
+    Costs are cycles of a step's products, see :func:`etalstm.plan.memory.groups.step_cycles`.
+    """
+    slices = AUTO if choose_slices else execution.slices
+    costs = group_costs(config, network, batch, slices, execution.narrow)
+    return {count: cycles for count, cycles in costs.items() if isfinite(cycles)}
+
+
+def runner_up(groups: int, step_cycles: dict[int, float]) -> int | None:
+    """Give the fastest number of groups besides the chosen one, if there is any."""
+    return next((count for count in step_cycles if count != groups), None)
+
+
+def share_of(density: float, bf16: bool, log: int) -> float:
+    """Give the room that a log's streams need at a density, as a share of what they need if they keep everything."""
+    full = 1 / 2 if bf16 and log == LOCAL_GRADIENTS else 1
+    return (1 / STREAM_BLOCK + density * full) / (1 / STREAM_BLOCK + full)
 
 
 def plan_whole(memory_bytes: int | None, make: Callable[..., Plan], groups: Sequence[int] = (1,)) -> Plan:

@@ -5,9 +5,8 @@ from dataclasses import replace
 from functools import cache, partial
 
 from etalstm.network.cells.cell import Cell, Product, Stage, count_vectors
-from etalstm.network.delta_inputs import LayerInputs
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
-from etalstm.network.storage import LayerStorage
 from etalstm.plan.memory import layout
 from etalstm.plan.memory.arrays import LayerArrays
 from etalstm.plan.memory.exchange import Exchange
@@ -79,26 +78,24 @@ class LayerAllocation:
         Of the layer.
     batch : BatchTiles
     steps : int
-    storage : LayerStorage
+    execution : Execution
+        Of the network.
     masked : bool
     partials : int
         Places for gradients that are put aside.
-    inputs : LayerInputs
-        Which elements of the operands are broadcast.
-    narrow : bool
-        The copies of the weights that the passes read are bfloat16.
     tokens : int
         Distinct tokens of a group's part whose sums are shared; 0: x are no tokens.
     """
 
     def __init__(
         self, config: Config, into: MemoryMap, network: NetworkShape, cell: Cell, number: int, batch: BatchTiles,
-        steps: int, storage: LayerStorage, masked: bool, partials: int, inputs: LayerInputs, narrow: bool, tokens: int,
+        steps: int, execution: Execution, masked: bool, partials: int, tokens: int,
     ):  # fmt: skip
-        self._narrow, self._tokens = narrow, tokens
+        self._narrow, self._tokens = execution.narrow, tokens
         self._lanes, self._memory, self._network, self._cell = share_of_lanes(config, cell), into, network, cell
-        self._number, self._storage, self._masked = number, storage, masked
-        self._batch, self._steps, self._partials, self._sending = batch, steps, partials, inputs
+        self._number, self._storage, self._masked = number, execution.storage.layer(number), masked
+        self._batch, self._steps, self._partials = batch, steps, partials
+        self._delta_inputs = execution.delta_inputs.layer(number)
         self._units = Share(network.hidden_size, config.channels, config.lanes)
         self._shared: dict[str, Sequence] = {}
         self.shards = [
@@ -107,7 +104,7 @@ class LayerAllocation:
 
     def _tiling(self, stage: Stage, product: Product) -> LayerTiling:
         inputs = self._network.inputs_of(self._number) if product.operands[0] == "x" else 0
-        gates, vectors = (len(product.gates), len(stage.gates)), scratch_vectors(stage, not self._sending.off)
+        gates, vectors = (len(product.gates), len(stage.gates)), scratch_vectors(stage, not self._delta_inputs.off)
         sizes, lanes = (inputs, self._network.hidden_size), share_of_product(self._lanes, stage)
         return tile_layer(lanes, *gates, vectors, self._batch, *sizes, self._narrow)
 
@@ -153,7 +150,7 @@ class LayerAllocation:
             **operands,
             outputs=tuple(self._of_units(output, self._steps + 1) for output in stage.outputs) if has_stage else (),
             c=self._state() if is_last else None,
-            inputs=self._sending,
+            delta_inputs=self._delta_inputs,
             **self._sent(tiling, operands),
             tokens=self._token_arrays(tiling) if takes_x and self._tokens else None,
             **self._kept(len(stage.kept) if has_stage else 0, tiling, suffix),
@@ -219,14 +216,12 @@ class LayerAllocation:
 
     def _sent(self, tiling: LayerTiling, operands: dict) -> dict[str, SentOperand | Sequence | None]:
         """Allocate what has been sent of the operands, and what lasts from step to step while changes are sent."""
-        if self._sending.off:
+        if self._delta_inputs.off:
             return {"sent_x": None, "sent_operand": None, "sums": None}
-        room = self._room
-        x = self._sent_operand("x", tiling.inputs, operands, room.x_streams, room.x_collected(tiling), self._sending.x)
+        room, delta_inputs = self._room, self._delta_inputs
+        x = self._sent_operand("x", tiling.inputs, operands, room.x_streams, room.x_collected(tiling), delta_inputs.x)
         collected = room.operand_collected(tiling)
-        operand = self._sent_operand(
-            "operand", tiling.units, operands, room.operand_streams, collected, self._sending.h
-        )
+        operand = self._sent_operand("operand", tiling.units, operands, room.operand_streams, collected, delta_inputs.h)
         return {"sent_x": x, "sent_operand": operand, "sums": room.sums(tiling)}
 
     def _token_arrays(self, tiling: LayerTiling) -> TokenArrays:

@@ -63,7 +63,7 @@ class LayerArrays:
         step. In the last stage these are the final states' before the backward pass, and the initial states' after it.
         Earlier stages have no dc
     dh_sum : Sequence     dy + dh of a step, kept where the batch is masked
-    inputs : LayerInputs  which elements of the operands are broadcast
+    delta_inputs : LayerInputs    which elements of the operands are broadcast
     sent_x, sent_operand : SentOperand    x and the other operand, where only their changes are; else None
     sums : Sequence       then the sums of the gates, [tile][gate][b], as the present step leaves them
     tokens : TokenArrays  where x are tokens whose sums are shared; else None
@@ -107,7 +107,7 @@ class LayerArrays:
     output_gradients: tuple[Sequence, ...]
     dc: Sequence | None
     dh_sum: Sequence | None
-    inputs: LayerInputs
+    delta_inputs: LayerInputs
     sent_x: SentOperand | None
     sent_operand: SentOperand | None
     sums: Sequence | None

@@ -6,10 +6,9 @@ from functools import partial
 
 from etalstm.errors import PlanError
 from etalstm.network.cells.cell import Cell
-from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape
 from etalstm.network.slices import Parts, most_totals
-from etalstm.network.storage import Storage
 from etalstm.plan.memory import layout
 from etalstm.plan.memory.allocation import LayerAllocation, batch_of
 from etalstm.plan.memory.arrays import LayerArrays
@@ -69,10 +68,10 @@ class NetworkMap:
         The batch, its slices, and the part of each group.
     steps : int
         Steps T of an iteration.
+    execution : Execution
+        How the network is computed.
     masked : bool
         Sequences may be shorter than T.
-    storage : Storage
-        What is kept for the backward pass.
     share : function
         From a log's number to its room, as a share of what its streams need if they drop nothing.
     segments : list of Segment, optional
@@ -82,12 +81,6 @@ class NetworkMap:
     parts : int
         Parts of a larger batch that are worked on one after the other, of which this is one.
     cell : Cell
-    inputs : DeltaInputs
-        Which elements of what layers read are broadcast.
-    narrow : bool
-        The copies of the weights that the passes read are bfloat16.
-    shared_tokens : int, optional
-        Distinct tokens of a batch, whose sums the first layer shares.
     layers_apart : bool
         The backward pass has a program for each layer.
 
@@ -114,50 +107,46 @@ class NetworkMap:
         network: NetworkShape,
         division: Parts,
         steps: int,
+        execution: Execution,
         masked: bool,
-        storage: Storage,
         share: Callable[[int], float],
         segments: list[Segment] | None,
         every_delta: bool,
         parts: int,
         cell: Cell,
-        inputs: DeltaInputs,
-        narrow: bool = False,
-        shared_tokens: int | None = None,
         layers_apart: bool = False,
     ):
         check_plannable(cell)
-        if narrow:
+        delta_inputs = execution.delta_inputs
+        if execution.narrow:
             check_packable(cell)
-        if not inputs.off:
+        if not delta_inputs.off:
             check_sendable(cell)
         self.config, self.network, self.division, self.steps = config, network, division, steps
         self.memory = MemoryMap(config, division)
         sizes = network.hidden_size, division.places, division.slices_of_part
-        self.batch = batch_of(config, cell, *sizes, sends=not inputs.off)
+        self.batch = batch_of(config, cell, *sizes, sends=not delta_inputs.off)
         self.mask = self._masks() if masked or not division.full else None
         masked = self.mask is not None
         partials = most_totals(parts, backwards=True) - 1
         context = config, self.memory, network, cell
-        tokens = min(shared_tokens or 0, steps * division.places)
+        tokens = min(execution.shared_tokens or 0, steps * division.places)
         allocations = [
             LayerAllocation(
                 *context,
                 number,
                 self.batch,
                 steps,
-                storage.layer(number),
+                execution,
                 masked,
                 partials,
-                inputs.layer(number),
-                narrow,
                 0 if number else tokens,
             )
             for number in range(network.layers)
         ]
         exchange = allocate_exchange(self.memory, [shards for layer in allocations for shards in layer.shards])
-        room, parameters = None, threshold_parameters(inputs, network.layers)
-        if not inputs.off:
+        room, parameters = None, threshold_parameters(delta_inputs, network.layers)
+        if not delta_inputs.off:
             room = SendingRoom(self.memory, self.batch, [allocation.shards[-1].tiling for allocation in allocations])
         self.layers: list[LayerArrays] = []
         for allocation in allocations:

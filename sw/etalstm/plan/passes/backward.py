@@ -74,7 +74,7 @@ class BackwardLayer:
     ):
         self._emitter, self._steps, self._tiles = emitter, network.steps, network.batch.count
         self._skipped, self._above, scratch = skipped, above, Scratch(config)
-        self._refreshes = layer.inputs.refreshes
+        self._refreshes = layer.delta_inputs.refreshes
         context = config, emitter, scratch, network
         self._stages = [BackwardStage(*context, products, skipped, above, skips) for products in reversed(layer.stages)]
 

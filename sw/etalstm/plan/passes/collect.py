@@ -29,7 +29,7 @@ class Collector:
     """
 
     def __init__(self, emitter: Emitter, network: NetworkMap, layer: LayerArrays, operand: SentOperand, skipped: Steps):
-        self._emitter, self._operand, self._refreshes = emitter, operand, layer.inputs.refreshes
+        self._emitter, self._operand, self._refreshes = emitter, operand, layer.delta_inputs.refreshes
         self._skipped, self._last = skipped, network.steps - 1
 
     def collect(

@@ -37,7 +37,7 @@ class ForwardLayer:
         skips: bool = False,
     ):
         self._emitter, self._batch, self._skipped = emitter, network.batch, skipped
-        self._half, scratch, self._refreshes = config.queue_depth // 2, Scratch(config), layer.inputs.refreshes
+        self._half, scratch, self._refreshes = config.queue_depth // 2, Scratch(config), layer.delta_inputs.refreshes
         context = config, emitter, scratch, network
         self._stages = [ForwardStage(*context, products, skipped, shares, skips) for products in layer.stages]
 

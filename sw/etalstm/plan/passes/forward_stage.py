@@ -64,7 +64,7 @@ class ForwardStage:
     ):
         self._layer = layer = products[-1]
         self._emitter, self._network, self._skipped = emitter, network, skipped
-        self._refreshes = layer.inputs.refreshes
+        self._refreshes = layer.delta_inputs.refreshes
         self.tiling = tiling = layer.tiling
         self._sums_of_products = [ProductSums(config, emitter, network, product, shares, skips) for product in products]
         self._cell, self._stage, self.products = layer.cell, layer.stage, layer.stage.products

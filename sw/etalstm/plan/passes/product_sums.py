@@ -42,7 +42,7 @@ class ProductSums:
         self, config: Config, emitter: Emitter, network: NetworkMap, layer: LayerArrays, shares: bool, skips: bool
     ):
         self._emitter, self._layer, self._has_biases = emitter, layer, False
-        self._refreshes: Callable[[int], bool] = layer.inputs.refreshes
+        self._refreshes: Callable[[int], bool] = layer.delta_inputs.refreshes
         self.tokens = None
         self._take_weights(shares)
         has_maps = skips and any(operand.needed for operand in layer.sent)

@@ -64,7 +64,7 @@ class Sender:
     ):
         self._emitter, self._operand, self._network = emitter, operand, network
         self._has_map = maps and operand.needed is not None
-        self._refreshes, (self._sent, self._change) = layer.inputs.refreshes, vectors
+        self._refreshes, (self._sent, self._change) = layer.delta_inputs.refreshes, vectors
 
     def sends_changes(self, step: int) -> bool:
         """Tell whether a step broadcasts changes: it is there, and does not broadcast everything."""

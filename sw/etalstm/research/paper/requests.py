@@ -1,12 +1,13 @@
 """What is asked of the cycle model, and how what it answers becomes a machine's iteration."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
-from etalstm.model.cells import EVERY
-from etalstm.network.architecture import ARCHITECTURES, SWING
+from etalstm.model.measured import Shares, sending
+from etalstm.network.architecture import ARCHITECTURES
 from etalstm.network.benchmarks import STORAGE, Benchmark
-from etalstm.network.storage import DENSE
+from etalstm.network.execution import Execution
+from etalstm.network.storage import Storage
 from etalstm.network.weight_format import BF16, FLOAT32
 from etalstm.research.paper.densities import densities_of
 
@@ -19,25 +20,23 @@ BOARDS = (1, 4)
 class Request:
     """A network, and the machine that it is modelled on.
 
-    Members are those of :func:`etalstm.cli.modelled.measure`.
+    Members are those of :func:`etalstm.model.measured.measure`. There are as many inputs as units, and as many slices
+    as the machine uses best.
     """
 
     hidden: int
     layers: int
     batch: int
     steps: int
-    architecture: str
-    storage: str = DENSE
-    delta: float = 1.0
-    local: float = 1.0
-    inputs: float = 1.0
-    weight_format: str = FLOAT32
-    kept_cells: tuple[float, ...] = EVERY
+    execution: Execution
+    shares: Shares = field(default_factory=Shares)
 
     @property
     def key(self) -> str:
         """A text that tells requests apart."""
-        return " ".join(f"{name}={value}" for name, value in asdict(self).items())
+        sizes = (f"{name}={getattr(self, name)}" for name in ("hidden", "layers", "batch", "steps"))
+        shares = (f"{name}={value}" for name, value in asdict(self.shares).items())
+        return " ".join((*sizes, f"execution={self.execution.text}", *shares))
 
 
 Measure = Callable[[Request], dict]
@@ -52,17 +51,18 @@ def whole(benchmark: Benchmark, machine: str, boards: int) -> Request:
     """
     sizes = benchmark.hidden, benchmark.layers, benchmark.batch // boards, benchmark.steps
     if machine in ARCHITECTURES:
-        return Request(*sizes, machine)
+        return Request(*sizes, Execution(architecture=ARCHITECTURES[machine]))
     known = densities_of(benchmark.name)
     shares, weights = (known.ms2, FLOAT32) if machine == ETA_PAPER else (known.eta, BF16)
     delta = min(1.0, shares.delta / shares.backward)  # a study counts cells with padding, δ without
-    of_data = delta, shares.local, shares.inputs, weights, (shares.backward,)
-    return Request(*sizes, SWING.name, STORAGE, *of_data)
+    execution = Execution(Storage(STORAGE), delta_inputs=sending(shares.inputs), weight_format=weights)
+    return Request(*sizes, execution, Shares(delta, shares.local, shares.inputs, (shares.backward,)))
 
 
 def short(benchmark: Benchmark, architecture: str) -> list[Request]:
     """Ask for one layer with few steps: for architectures that the model takes long for, and the one beside them."""
-    return [Request(benchmark.hidden, 1, benchmark.batch, steps, architecture) for steps in SHORT]
+    execution = Execution(architecture=ARCHITECTURES[architecture])
+    return [Request(benchmark.hidden, 1, benchmark.batch, steps, execution) for steps in SHORT]
 
 
 def requests_of(benchmark: Benchmark) -> Iterator[Request]:

@@ -19,7 +19,7 @@ from etalstm_hw.contract import distance
 FORMAT = 1
 HIDDEN, INPUT = "hidden", "input"
 DIMENSIONS = (HIDDEN, INPUT)
-MODEL = ("model", "plan", "network", "cli/modelled.py")
+MODEL = ("model", "plan", "network")
 """What cycles depend on."""
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from etalstm.network.storage import DENSE, Storage
+from etalstm.network.storage import Storage
 from etalstm.nn.functional import STOCK, InPlaceOfStock
 from etalstm.nn.notes import LayoutNote, note
 from etalstm.research.reduced.choice import layout_of
@@ -32,8 +32,9 @@ class LSTM(torch.nn.LSTM):
     ----------
     args, kwargs
         Those of ``torch.nn.LSTM``, except ``bidirectional`` and ``proj_size``.
-    storage : str or tuple of str
-        What cells keep, for all layers or each: see :mod:`etalstm.network.storage`.
+    storage : str or tuple of str, optional
+        What cells keep, for all layers or each: see :mod:`etalstm.network.storage`. Default: ``ms1`` with a `theta`
+        above 0, else ``dense``.
     theta : float or tuple of six
         Threshold below which local gradients are dropped.
     skip : array of bool, (L, T), optional
@@ -53,7 +54,7 @@ class LSTM(torch.nn.LSTM):
     def __init__(
         self,
         *args,
-        storage: str | tuple[str, ...] = DENSE,
+        storage: str | tuple[str, ...] | None = None,
         theta: float | tuple[float, ...] = 0.0,
         skip: np.ndarray | None = None,
         **kwargs,
@@ -62,7 +63,7 @@ class LSTM(torch.nn.LSTM):
         for name, only in REFUSED.items():
             if getattr(self, name) != only:
                 raise ValueError(f"{name} of a reduced LSTM must be {only}, got {getattr(self, name)}")
-        self._storage, self._theta = Storage(storage, theta), theta
+        self._storage, self._theta = Storage.of(storage, theta), theta
         self._storage.check_layers(self.num_layers)
         self.skip = skip
         self.measure = False

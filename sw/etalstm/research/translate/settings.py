@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from etalstm.network.delta_inputs import DeltaInputs, input_thresholds_text
+from etalstm.network.delta_inputs import input_thresholds_text
+from etalstm.network.execution import Execution
 from etalstm.network.shape import check_size
-from etalstm.network.storage import DENSE, Storage
+from etalstm.network.storage import default_policy
 from etalstm.nn.recompute import check_mode
 from etalstm.research.translate.network import Sizes
 from etalstm.research.translate.vocabulary import WORDS, Tokens
@@ -88,16 +87,22 @@ class TranslationSettings(RunSettings):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} must be above 0 and finite, got {getattr(self, name)!r}")
         if self.storage is None:
-            reduced = np.any(self.theta) or self.delta_target is not None
-            object.__setattr__(self, "storage", "ms1" if reduced else DENSE)
-        Storage(self.storage, self.theta)
+            policy = default_policy(self.theta, prunes=self.delta_target is not None)
+            object.__setattr__(self, "storage", policy)
         if self.delta_target is not None:
             check_delta_target(self.delta_target, self.storage)
-        inputs = DeltaInputs.read(str(self.input_threshold))
-        inputs.check_layers(self.layers)
-        object.__setattr__(self, "input_threshold", input_thresholds_text(inputs.thresholds))
+        execution = self.execution
+        execution.check_layers(self.layers)
+        object.__setattr__(self, "input_threshold", input_thresholds_text(execution.delta_inputs.thresholds))
         check_mode(self.recompute)
         _ = self.sizes, self.reading
+
+    @property
+    def execution(self) -> Execution:
+        """How the network is computed."""
+        return Execution.read(
+            theta=self.theta, storage=self.storage, slices=self.slices, input_threshold=str(self.input_threshold)
+        )
 
     @property
     def sizes(self) -> Sizes:

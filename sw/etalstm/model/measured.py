@@ -1,32 +1,67 @@
 """Plans a network and runs its programs through the cycle model, for ``eta-lstm model`` and ``research paper``."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from etalstm.cli.planner import share_of
 from etalstm.host.processors import worker_processes
 from etalstm.model.cells import EVERY, early_cells
 from etalstm.model.iteration import count_iteration
 from etalstm.model.operands import Densities
-from etalstm.network.architecture import SWING, Architecture
-from etalstm.network.architecture import architecture as named_architecture
 from etalstm.network.benchmarks import STORAGE
 from etalstm.network.delta_inputs import DeltaInputs
+from etalstm.network.execution import Execution
 from etalstm.network.shape import NetworkShape, operations
-from etalstm.network.shared_tokens import check_shared_tokens
-from etalstm.network.slices import AUTO, check_slices
 from etalstm.network.storage import Storage
-from etalstm.network.weight_format import BF16, FLOAT32
-from etalstm.plan.choose.fit import plan_best_slices, plan_whole
-from etalstm.plan.memory.groups import group_counts
+from etalstm.plan.choose.fit import plan_network, share_of
 from etalstm.plan.memory.operands import LOCAL_GRADIENTS
 from etalstm.plan.plan import Plan
 from etalstm_hw.config import Config
 
+REDUCED = Execution(Storage(STORAGE))
+"""What is modelled if nothing is said: cells keep what those of the benchmarks keep."""
 
-def measure_all(sizes: Sequence[tuple[NetworkShape, int, int]], processors: int, **options) -> Iterator[dict]:
+
+@dataclass(frozen=True)
+class Shares:
+    """What of an iteration's numbers is not zero.
+
+    Members
+    -------
+    delta, local : float
+        Of δ and of the local gradients, in the cells that are kept.
+    inputs : float
+        Of x and h, what is sent at steps that are no refresh steps. Below 1 only with delta inputs.
+    kept_cells : tuple of float
+        Of the cells, those that are kept: see :func:`etalstm.model.cells.early_cells`.
+
+    Raises
+    ------
+    ValueError
+        If a share is outside [0, 1]. :func:`early_cells` looks at `kept_cells`.
+    """
+
+    delta: float = 1.0
+    local: float = 1.0
+    inputs: float = 1.0
+    kept_cells: tuple[float, ...] = EVERY
+
+    def __post_init__(self):
+        named = {"density": self.delta, "local_density": self.local, "input_density": self.inputs}
+        for name, share in named.items():
+            if not 0 <= share <= 1:
+                raise ValueError(f"{name} must be 0 to 1, got {share}")
+
+
+def sending(share: float, refresh: int = 0) -> DeltaInputs:
+    """Give delta inputs that send a share of x and h between refresh steps. What a model sends has no threshold."""
+    return DeltaInputs() if share == 1 else DeltaInputs(0.0, refresh)
+
+
+def measure_all(sizes: Sequence[tuple[NetworkShape, int, int]], processors: int, **options: Any) -> Iterator[dict]:
     """Measure several networks on so many processors.
 
     Parameters
@@ -50,65 +85,32 @@ def measure_all(sizes: Sequence[tuple[NetworkShape, int, int]], processors: int,
         yield from pool.map(one, *columns)
 
 
-def plan_named(
+def plan_modelled(
     config: Config,
     network: NetworkShape,
     batch: int,
     steps: int,
-    storage: str,
-    architecture: Architecture,
-    slices: int | str,
-    masked: bool = False,
-    inputs: DeltaInputs = DeltaInputs(),  # noqa: B008  frozen
+    execution: Execution,
+    *,
     local: float = 1.0,
-    weight_format: str = FLOAT32,
-    shared_tokens: int | None = None,
-    layers_apart: bool = False,
+    **options: Any,
 ) -> Plan:
-    """Plan a network as the options of a command name it, with room for a share `local` of the local gradients.
+    """Plan a network for all the memory that the machine can address.
 
-    Raises
-    ------
-    ValueError
-        If the architecture cannot keep intermediates like this, there are more slices than sequences, or tokens cannot
-        be shared.
-    PlanError
-        If the network does not fit the memory.
+    Parameters
+    ----------
+    local : float
+        Share of the local gradients that logs have room for.
+    options
+        Of :func:`etalstm.plan.choose.fit.plan_network`, which says what is raised.
     """
-    kept = Storage(storage)
-    architecture.check_storage(kept)
+    bf16 = execution.storage.layer(0).bf16
 
     def share(log: int) -> float:
-        return share_of(local, storage == "ms1-bf16", log) if log == LOCAL_GRADIENTS else 1.0
+        return share_of(local, bf16, log) if log == LOCAL_GRADIENTS else 1.0
 
-    def plan_with(slices: int, groups: Sequence[int]) -> Plan:
-        make = partial(
-            Plan, config, network, batch, steps, masked=masked, storage=kept, skips=architecture.skips, slices=slices,
-            inputs=inputs, share=share, weight_format=weight_format,
-            shared_tokens=check_shared_tokens(shared_tokens, inputs, architecture), layers_apart=layers_apart,
-        )  # fmt: skip
-        return plan_whole(1 << config.address_bits, make, groups)
-
-    narrow = weight_format == BF16
-    if slices == AUTO:
-        return plan_best_slices(config, network, batch, plan_with, narrow)
-    return plan_with(check_slices(slices, batch), group_counts(config, network, batch, slices, narrow))
-
-
-def operands_of(
-    config: Config, plan: Plan, architecture: Architecture, delta: float, local: float, inputs: float = 1.0
-) -> Densities:
-    """Say what is not zero. An architecture that skips no zeros has no delta inputs; its streams drop zeros like any.
-
-    Raises
-    ------
-    ValueError
-        If a share is outside [0, 1].
-    """
-    for name, share in (("density", delta), ("local_density", local), ("input_density", inputs)):
-        if not 0 <= share <= 1:
-            raise ValueError(f"{name} must be 0 to 1, got {share}")
-    return Densities(config, plan, delta=delta, local=local, inputs=inputs if architecture.skips else 1.0)
+    sizes = network, batch, steps
+    return plan_network(config, *sizes, execution, memory_bytes=1 << config.address_bits, share=share, **options)
 
 
 def measure(
@@ -116,31 +118,24 @@ def measure(
     batch: int,
     steps: int,
     config: Config,
+    execution: Execution = REDUCED,
+    shares: Shares = Shares(),
     *,
-    storage: str = STORAGE,
-    delta: float = 1.0,
-    local: float = 1.0,
-    inputs: float = 1.0,
-    refresh: int = 0,
-    kept_cells: Sequence[float] = EVERY,
-    architecture: str = SWING.name,
-    slices: int | str = AUTO,
+    choose_slices: bool = True,
     masked: bool = False,
     forward: bool = False,
-    weight_format: str = FLOAT32,
-    shared_tokens: int | None = None,
     layers_apart: bool = False,
 ) -> dict:
     """Plan a network and model an iteration of it, or its forward pass.
 
     Parameters
     ----------
-    delta, local : float
-        Nonzero shares of δ and of the local gradients, in the cells that are kept.
-    inputs : float
-        Share of x and h that is sent, except every `refresh` steps. Only an architecture that skips zeros has this.
-    kept_cells : sequence of float
-        Share of the cells that are kept, see :func:`etalstm.model.cells.early_cells`.
+    execution : Execution
+        How the network is computed. Its thresholds drop nothing: `shares` say what is zero. An architecture that skips
+        no zeros has no delta inputs.
+    shares : Shares
+    choose_slices : bool
+        As many slices as the machine uses best, instead of the execution's.
     layers_apart : bool
         A program for the backward pass of each layer.
 
@@ -157,25 +152,27 @@ def measure(
     Raises
     ------
     ValueError
-        If the architecture cannot keep intermediates like this, or a share is out of its range.
+        If a share of the cells is out of its range.
     PlanError
         If the network does not fit the memory.
     """
-    machine = named_architecture(architecture)
-    skipped = early_cells(network.layers, steps, kept_cells)
-    inputs = inputs if machine.skips else 1.0
-    sent = DeltaInputs() if inputs == 1 else DeltaInputs(0.0, refresh)
-    of_plan = slices, masked, sent, local, weight_format, shared_tokens, layers_apart
-    plan = plan_named(config, network, batch, steps, storage, machine, *of_plan)
-    operands = operands_of(config, plan, machine, delta, local, inputs)
+    machine, skipped = execution.architecture, early_cells(network.layers, steps, shares.kept_cells)
+    shares = shares if machine.skips else replace(shares, inputs=1.0)
+    if shares.inputs == 1:
+        execution = replace(execution, delta_inputs=DeltaInputs())
+    plan = plan_modelled(
+        config, network, batch, steps, execution, local=shares.local, choose_slices=choose_slices, masked=masked,
+        layers_apart=layers_apart,
+    )  # fmt: skip
+    operands = Densities(config, plan, delta=shares.delta, local=shares.local, inputs=shares.inputs)
     passes = count_iteration(config, plan, operands, machine, skipped=skipped, only="forward" if forward else "")
     cycles = sum(counters["cycles"] for counters in passes.values())
-    of_pass = operations(network, batch, steps) // 6
-    made, macs = (1 - (1 - inputs) * (1 - _refreshed(sent, steps))) * of_pass, of_pass
-    if shared_tokens is not None:
-        made -= network.rows * (batch * steps * (network.input_size - 1) - shared_tokens * network.input_size)
+    of_pass, tokens = operations(network, batch, steps) // 6, execution.shared_tokens
+    made, macs = (1 - (1 - shares.inputs) * (1 - _refreshed(execution.delta_inputs, steps))) * of_pass, of_pass
+    if tokens is not None:
+        made -= network.rows * (batch * steps * (network.input_size - 1) - tokens * network.input_size)
     if not forward:
-        sent_deltas = delta if machine.skips else 1.0
+        sent_deltas = shares.delta if machine.skips else 1.0
         made, macs = made + 2 * sent_deltas * _backward_macs(network, batch, skipped), 3 * of_pass
     moved = {
         f"{way}_{kind}": sum(counters[f"{way}_bytes"][kind] for counters in passes.values())
@@ -211,6 +208,6 @@ def _backward_macs(network: NetworkShape, batch: int, skipped: np.ndarray) -> in
     return int(np.dot(of_cell, np.count_nonzero(~skipped, axis=1)))
 
 
-def _refreshed(inputs: DeltaInputs, steps: int) -> float:
+def _refreshed(delta_inputs: DeltaInputs, steps: int) -> float:
     """Give the share of steps at which everything is sent."""
-    return inputs.layer(0).refreshed(steps).mean()
+    return delta_inputs.layer(0).refreshed(steps).mean()

@@ -1,0 +1,166 @@
+"""What a run chooses about how its network is computed, in one object that is handed on whole."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, fields
+from functools import lru_cache
+
+from etalstm.network.architecture import SWING, Architecture, Division
+from etalstm.network.architecture import architecture as named_architecture
+from etalstm.network.delta_inputs import DeltaInputs, LayerThresholds
+from etalstm.network.shape import NetworkShape, check_size
+from etalstm.network.shared_tokens import OFF, check_shared_tokens
+from etalstm.network.slices import AUTO, check_slices
+from etalstm.network.storage import Storage, read_thresholds
+from etalstm.network.texts import tokens_or_auto
+from etalstm.network.weight_format import BF16, FLOAT32, check_weight_format
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How a network is computed.
+
+    The bits of a run depend on `slices`, `delta_inputs`, `weight_format`, and of `storage` on its thresholds and on
+    bfloat16. They never depend on `shared_tokens` and `architecture`.
+
+    Members
+    -------
+    storage : Storage
+        What layers keep for the backward pass, and the thresholds θ below which they drop it.
+    slices : int
+        Slices S of the batch: the order in which gradients are added, see :mod:`etalstm.network.slices`.
+    delta_inputs : DeltaInputs
+        Which elements of x and h layers broadcast in the forward pass. Default: all.
+    weight_format : str
+        How the passes read weights, see :mod:`etalstm.network.weight_format`.
+    shared_tokens : int or None
+        x are the vectors of tokens: what equal ones add to the first layer's gate sums is computed once, see
+        :mod:`etalstm.network.shared_tokens`. Passes of a batch with more distinct tokens than this share nothing.
+        None: nothing is shared.
+    architecture : Architecture
+        How the machine runs, see :mod:`etalstm.network.architecture`. A device without PEs ignores it.
+
+    Raises
+    ------
+    ValueError
+        If a member is of another type, `slices` is no integer above 0, there is no such weight format, the architecture
+        cannot keep intermediates like this, or tokens are shared with delta inputs or on an architecture that skips no
+        zeros.
+    """
+
+    storage: Storage = field(default_factory=Storage)
+    slices: int = 1
+    delta_inputs: DeltaInputs = field(default_factory=DeltaInputs)
+    weight_format: str = FLOAT32
+    shared_tokens: int | None = None
+    architecture: Architecture = SWING
+
+    def __post_init__(self):
+        for name, kind in (("storage", Storage), ("delta_inputs", DeltaInputs), ("architecture", Architecture)):
+            if not isinstance(getattr(self, name), kind):
+                raise ValueError(f"{name} must be of type {kind.__name__}, got {type(getattr(self, name)).__name__}")
+        object.__setattr__(self, "slices", check_size("slices", self.slices))
+        check_weight_format(self.weight_format)
+        self.architecture.check_storage(self.storage)
+        shared = check_shared_tokens(self.shared_tokens, self.delta_inputs, self.architecture)
+        object.__setattr__(self, "shared_tokens", shared)
+
+    @classmethod
+    def read(
+        cls,
+        *,
+        theta: str | float | tuple[float, ...] = 0.0,
+        storage: str | tuple[str, ...] | None = None,
+        slices: int = 1,
+        input_threshold: str | float | tuple[LayerThresholds, ...] = 0.0,
+        refresh: int | None = None,
+        weight_format: str = FLOAT32,
+        shared_tokens: str | int | None = None,
+        architecture: str = SWING.name,
+    ) -> "Execution":
+        """Make one of what a user writes, as text or as numbers.
+
+        Parameters
+        ----------
+        theta, storage
+            As of :meth:`etalstm.network.storage.Storage.of`; a text as :func:`read_thresholds` reads it.
+        slices, weight_format
+            Members.
+        input_threshold, refresh
+            As of :meth:`etalstm.network.delta_inputs.DeltaInputs.of`, or of its :meth:`read` for a text.
+        shared_tokens
+            The member; a text is a number, or ``off``.
+        architecture
+            A name.
+
+        Raises
+        ------
+        ValueError
+            Also if a name or a text cannot be read; the message names it and what is expected.
+        """
+        thresholds = read_thresholds(theta) if isinstance(theta, str) else theta
+        of_inputs = DeltaInputs.read if isinstance(input_threshold, str) else DeltaInputs.of
+        tokens = tokens_or_auto(shared_tokens) if isinstance(shared_tokens, str) else shared_tokens
+        if tokens == AUTO:
+            raise ValueError(f"shared_tokens can be {AUTO} only where there are data, got {shared_tokens!r}")
+        return cls(
+            storage=Storage.of(storage, thresholds),
+            slices=slices,
+            delta_inputs=of_inputs(input_threshold, refresh),
+            weight_format=weight_format,
+            shared_tokens=None if tokens == OFF else tokens,
+            architecture=named_architecture(architecture),
+        )
+
+    @property
+    def narrow(self) -> bool:
+        """The passes read weights in bfloat16."""
+        return self.weight_format == BF16
+
+    def check(self, network: NetworkShape, batch: int) -> None:
+        """Raise ``ValueError`` if a network with a batch of so many sequences cannot be computed like this.
+
+        There must be no more slices than sequences, and what is given by layer must be for as many layers. Only an LSTM
+        has delta inputs, narrow weights and shared tokens.
+        """
+        check_slices(self.slices, batch)
+        self.check_layers(network.layers)
+        asked = {
+            "delta inputs": not self.delta_inputs.off,
+            f"weights in {self.weight_format}": self.weight_format != FLOAT32,
+            "shared tokens": self.shared_tokens is not None,
+        }
+        for what in (what for what, is_asked in asked.items() if is_asked):
+            network.require_lstm(what)
+
+    def check_layers(self, layers: int) -> None:
+        """Raise ``ValueError`` if something is given by layer, for another number of layers."""
+        self.storage.check_layers(layers)
+        self.delta_inputs.check_layers(layers)
+
+    def of_layers(self, layers: Iterable[int]) -> "Execution":
+        """Give how a network of some of the layers is computed. Tokens are shared in the first layer only."""
+        some = list(layers)
+        return Execution(
+            self.storage.of_layers(some), self.slices, self.delta_inputs.of_layers(some), self.weight_format,
+            self.shared_tokens if 0 in some else None, self.architecture,
+        )  # fmt: skip
+
+    @property
+    def text(self) -> str:
+        """What differs from the default, in JSON: a line that :meth:`from_text` reads, the same for equal objects."""
+        chosen = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        whole, default = asdict(self), Execution()
+        return json.dumps({name: whole[name] for name, value in chosen.items() if value != getattr(default, name)})
+
+    @classmethod
+    @lru_cache
+    def from_text(cls, text: str) -> "Execution":
+        """Read a :attr:`text`; the result equals the object that it is of. The last texts are remembered."""
+        values = json.loads(text)
+        made = {"storage": Storage, "delta_inputs": DeltaInputs, "architecture": _architecture}
+        return cls(**{name: made[name](**value) if name in made else value for name, value in values.items()})
+
+
+def _architecture(division: dict | None, **members) -> Architecture:
+    return Architecture(division=division and Division(**division), **members)
