@@ -2,8 +2,8 @@
 
 The task: random sequences of numbers, of which some are marked; is the sum of the marked ones positive? The recurrent
 layer runs on the card, its forward and its backward pass and its update; the output unit and the loss are the host's.
-Instead of a card, `sim --preset sim` takes the simulated machine, and `golden` the reference in NumPy. With --check the
-same run is repeated on the reference, and the weights must be the same, bit for bit.
+Instead of a card, `sim` takes the simulated machine, with the small preset `sim`, and `golden` the reference in NumPy.
+With --check the same run is repeated on the reference, and the weights must be the same, bit for bit.
 """
 
 import argparse
@@ -56,10 +56,12 @@ def main(arguments=None):
     """Read the command line and train; the exit code is 0 if all went well."""
     parser = argparse.ArgumentParser(description="Train an LSTM on a card.")
     parser.add_argument("device", nargs="?", default="xdma:0", help="xdma:N, xdma:sim, sim or golden [xdma:0]")
-    parser.add_argument("--preset", default="vcu128", help="configuration of the machine [vcu128]")
+    parser.add_argument("--preset", help="configuration of the machine [vcu128; sim for simulated machines]")
     parser.add_argument("--iterations", type=int, default=300, help="batches to train on [300]")
     parser.add_argument("--check", action="store_true", help="repeat the run on the reference and compare the weights")
     options = parser.parse_args(arguments)
+    # A simulator of vcu128 has 40 channels: it is compiled for 20 minutes.
+    options.preset = options.preset or ("sim" if options.device.endswith("sim") else "vcu128")
     try:
         weights, accuracy = train(options.device, options.preset, options.iterations, print)
         print(f"right answers in the last 20 batches: {accuracy:.2f}")

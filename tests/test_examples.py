@@ -3,6 +3,8 @@
 import importlib.util
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
@@ -16,13 +18,30 @@ def example(name):
 
 def test_train_on_card_gives_the_reference_weights_on_the_simulated_machine(capsys):
     script = example("train_on_card")
-    assert script.main(["sim", "--preset", "sim", "--iterations", "60", "--check"]) == 0
+    assert script.main(["sim", "--iterations", "60", "--check"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("iteration 50: loss 0.") and lines[-1] == "the weights are the reference's, bit for bit"
 
 
 def test_train_on_card_learns():
     assert example("train_on_card").train("golden", "sim", 300)[1] >= 0.85
+
+
+@pytest.mark.parametrize(
+    "arguments, preset",
+    [
+        ([], "vcu128"),
+        (["xdma:1"], "vcu128"),
+        (["sim"], "sim"),
+        (["xdma:sim"], "sim"),
+        (["golden"], "vcu128"),
+        (["sim", "--preset", "test"], "test"),
+    ],
+)
+def test_train_on_card_takes_a_small_preset_for_a_simulated_machine_unless_told(monkeypatch, arguments, preset):
+    script, taken = example("train_on_card"), []
+    monkeypatch.setattr(script, "train", lambda device, preset, *_: taken.append(preset) or (None, 1.0))
+    assert script.main(arguments) == 0 and taken == [preset]
 
 
 def test_train_on_card_names_what_is_missing(capsys):
