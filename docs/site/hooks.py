@@ -33,6 +33,7 @@ _CALL = re.compile(r"(?:^ *|`|\$ )(?:\.venv/bin/)?eta-lstm ([a-z-][^`\n|]*)", re
 _STUDY = re.compile(r"<!-- study (.+?) -->")
 _NO_LINK = re.compile(r"\]\[(?=\w+\])(?=[^`\n]*(?:`[^`\n]*`[^`\n]*)*$)", re.MULTILINE)  # [a][b] outside of code
 _ROLE = re.compile(r":(?:func|class|meth|mod|data|attr|exc):\s*(<code>)[~.]?")
+_CODE_PATH = re.compile(rf"<code>((?:{FOLDERS})/[^<]*)</code>")
 _STUDY_PAGE = re.compile(r"(density|ms2|compress)/\w+/")
 _LAUNCHERS = {"launch"}  # takes another command after `--`
 
@@ -204,8 +205,8 @@ def _outside(match, folder: Path, where: str, config) -> str:
 
 
 def on_page_content(html, page, config, files):
-    """Show Sphinx's roles as code, and give the wide tables of a study's page the width that they need."""
-    html = _ROLE.sub(r"\1", html)
+    """Show Sphinx's roles as code, let long paths break, and give a study's wide tables the width that they need."""
+    html = _CODE_PATH.sub(lambda match: f"<code>{match[1].replace('/', '/<wbr>')}</code>", _ROLE.sub(r"\1", html))
     if page.is_homepage:
         page.meta["hide"] = ["navigation"]
     if not _STUDY_PAGE.match(page.file.src_uri):
