@@ -1,6 +1,6 @@
 /* What the η-LSTM accelerator and its host agree on. C99 or later, and C++.
  *
- * Written by `eta-lstm contract` from etalstm_hw.contract; do not edit.
+ * Written by `eta-lstm hw contract` from etalstm_hw.contract; do not edit.
  */
 #ifndef ETALSTM_CONTRACT_H
 #define ETALSTM_CONTRACT_H

@@ -41,19 +41,8 @@ _LAUNCHERS = {"launch"}  # takes another command after `--`
 # The command line
 
 
-def _names(command) -> Iterator[str]:
-    for name, inner in getattr(command, "commands", {}).items():
-        yield name
-        yield from _names(inner)
-
-
-def _command_line():
-    """Build the whole application: first for the names of its commands, then with the modules of all of them."""
-    return typer.main.get_command(application(list(_names(typer.main.get_command(application([]))))))
-
-
 def _shown(command) -> dict:
-    return {name: inner for name, inner in getattr(command, "commands", {}).items() if not inner.hidden}
+    return dict(getattr(command, "commands", {}))
 
 
 def _cell(text: str) -> str:
@@ -119,7 +108,7 @@ def _unknown_words(call: str) -> list[str]:
     return unknown
 
 
-APPLICATION = _command_line()
+APPLICATION = application()
 _OF_ALL = {"--help", "--debug", "--version"}
 
 

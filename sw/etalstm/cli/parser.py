@@ -1,7 +1,7 @@
 """The classes that read a command line: commands with a grouped help, and groups that import a command to run it."""
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 
 import typer
@@ -36,19 +36,29 @@ class Command(TyperCommand):
         return super().parse_args(ctx, args)
 
 
+class Commands(Mapping):
+    """The commands of a :class:`Group` by name; one is imported when it is asked for."""
+
+    def __init__(self, group: Group):
+        self._entries = group.commands
+
+    def __getitem__(self, name: str):
+        return load(name, self._entries[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
 class CommandGroup(TyperGroup):
-    """Commands of a :class:`Group`, whose modules are imported when they run."""
+    """Reads the name of a command of a :class:`Group`, and hands the rest to the command."""
 
     group = Group({})
-
-    def list_commands(self, ctx) -> list[str]:
-        """Name the commands."""
-        return [*self.group.commands]
-
-    def get_command(self, ctx, cmd_name: str):
-        """Import a command; None if there is none of that name."""
-        entry = self.group.commands.get(cmd_name)
-        return None if entry is None else load(cmd_name, entry)
 
     def format_commands(self, ctx, formatter) -> None:
         """Write the commands, each with a sentence."""
@@ -64,7 +74,7 @@ class CommandGroup(TyperGroup):
         """Find the command that the first argument names; raises ``ValueError`` if there is none."""
         if not args[0]:
             raise ValueError(f"{FIRST} must not be empty")
-        if args[0] not in self.group.commands:
+        if args[0] not in self.commands:
             raise ValueError(unknown_command(args[0], ctx.command_path, self.group))
         return super().resolve_command(ctx, args)
 
@@ -89,7 +99,7 @@ def load_group(name: str, group: Group, function: Callable, **context_settings) 
         app.info.subcommand_metavar = "[COMMAND [ARGS]...]"
     app.callback()(function)
     found = typer.main.get_command(app)
-    found.group = group
+    found.group, found.commands = group, Commands(group)
     return found
 
 
