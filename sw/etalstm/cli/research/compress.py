@@ -187,19 +187,19 @@ def _chosen(context: Context) -> dict:
 
 def _settings(parts: ModuleType, folder: RunFolder, chosen: dict, resume: bool):
     if resume:
-        return parts.settings.Settings.load(folder.settings).going_on(chosen)
+        return parts.settings.CompressSettings.load(folder.settings).going_on(chosen)
     if "start" in chosen:
         chosen = _of_start(parts, folder, Path(chosen["start"])) | chosen
     if "data" not in chosen:
         raise RunError("--data must be given where a run begins")
-    return parts.settings.Settings.of(chosen)
+    return parts.settings.CompressSettings.of(chosen)
 
 
 def _of_start(parts: ModuleType, folder: RunFolder, start: Path) -> dict:
     """Give the settings of the run whose dense start is taken that this run has from it."""
     if start.resolve() == folder.path.resolve():
         raise RunError(f"--start must be the folder of another run than --out, got {start} for both")
-    found = parts.settings.Settings.load(RunFolder(start).settings)
+    found = parts.settings.CompressSettings.load(RunFolder(start).settings)
     return found.of_dense_start | {"data": found.data}
 
 

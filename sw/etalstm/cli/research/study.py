@@ -147,7 +147,7 @@ def translation(
     parts = package()
     of_study = importlib.import_module(f"{PACKAGE}.study")
     chosen = {name: value for name, value in given(context).items() if name not in OF_STUDY}
-    settings = parts.settings.Settings(**chosen | {"data": str(data.absolute())})
+    settings = parts.settings.TranslationSettings(**chosen | {"data": str(data.absolute())})
     study_of(of_study.Translation(), settings, runs, seeds, out)
 
 

@@ -161,11 +161,11 @@ def package() -> ModuleType:
 
 def _settings(parts: ModuleType, folder: RunFolder, chosen: dict, resume: bool):
     if resume:
-        return parts.settings.Settings.load(folder.settings).going_on(chosen)
+        return parts.settings.TranslationSettings.load(folder.settings).going_on(chosen)
     for name in ("data", "source", "target"):
         if name not in chosen:
             raise RunError(f"--{name} must be given where a run begins")
-    return parts.settings.Settings(**chosen)
+    return parts.settings.TranslationSettings(**chosen)
 
 
 def _opened(engine: str, preset: str | None):
