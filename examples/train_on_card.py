@@ -13,7 +13,7 @@ import numpy as np
 
 from etalstm.device import TrainingShape, open_device
 from etalstm.errors import EtaLstmError
-from etalstm.network.shape import NetworkShape, initial_parameters
+from etalstm.network import NetworkShape, initial_parameters
 
 SHAPE = TrainingShape(NetworkShape(input_size=2, hidden_size=16, layers=1), batch=16, steps=8)
 RATE, MOMENTUM, CLIP = 0.5, 0.9, 1.0

@@ -70,8 +70,10 @@ def trainings() -> tuple[Training, ...]:
     run = RandomRun(2, "per-step", 1)
     return (
         Training("dense, lengths", masked, run),
-        Training("ms1, skipped steps, pruned deltas", replace(masked, storage=ms1), RandomRun(1, "last", 2, 0.4, 0.1)),
-        Training("ms1-bf16, bf16 weights", replace(masked, storage=bf16, weight_format=BF16), run),
+        Training(
+            "ms1, skipped steps, pruned deltas", masked.with_execution(storage=ms1), RandomRun(1, "last", 2, 0.4, 0.1)
+        ),
+        Training("ms1-bf16, bf16 weights", masked.with_execution(storage=bf16, weight_format=BF16), run),
         Training("delta inputs", shape.with_execution(storage=ms1, delta_inputs=DeltaInputs.read("0.3", None)), run),
         Training("slices", shape.with_execution(storage=ms1, slices=4), RandomRun(1, "per-step", 3)),
         Training("offloaded", shape.with_execution(storage=ms1), RandomRun(1, "per-step", 4), offloaded=True),

@@ -49,7 +49,7 @@ class OffloadSession(Session):
             raise DeviceError(f"device {device.name} takes no intermediates from the host")
 
     def _store_as(self, shape):
-        self._inner.store_as(_streamed(shape).storage)
+        self._inner.store_as(_streamed(shape).execution.storage)
 
     def _send_as(self, shape):
         self._inner.send_as(shape.execution.delta_inputs)
