@@ -45,7 +45,9 @@ def _value(one: Declared, typed):
 def _parameter(one: Declared) -> inspect.Parameter:
     setting, kind = one.setting, one.setting.typed or one.kind
     default = one.default if setting.shown is None else setting.shown
-    if one.is_optional and default is None and setting.typed is not None:
+    if setting.depends:
+        default = None
+    if default is None and not (one.is_optional and setting.typed is None):
         kind = kind | None
     annotation = Annotated[kind, option(setting.help, setting.panel, one.option)]
     return inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -47,6 +47,10 @@ class Setting:
         Takes the setting's name and what was typed; gives the value.
     shown : str, optional
         The default as a user would type it, where that is not the setting's.
+    depends : bool
+        The default depends on other settings; the help's text tells it.
+    may_differ : bool
+        It may be another one where a run goes on.
     """
 
     help: str
@@ -57,6 +61,8 @@ class Setting:
     typed: type | None = None
     read: Callable[[str, Any], object] | None = None
     shown: str | None = None
+    depends: bool = False
+    may_differ: bool = False
 
 
 class Declared(NamedTuple):
@@ -85,7 +91,7 @@ def declared(kind: type) -> dict[str, Declared]:
     for name, annotation in get_type_hints(kind, include_extras=True).items():
         setting = next((extra for extra in get_args(annotation)[1:] if isinstance(extra, Setting)), None)
         if setting is not None:
-            found[name] = Declared(name, get_args(annotation)[0], getattr(kind, name), setting)
+            found[name] = Declared(name, get_args(annotation)[0], getattr(kind, name, None), setting)
     return found
 
 

@@ -1,7 +1,6 @@
 """A run that goes on: where it is, what must agree with its checkpoint, and which settings may differ."""
 
 import dataclasses
-import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -10,7 +9,8 @@ from pydantic import NonNegativeInt
 
 from etalstm.errors import CheckpointError, RunError
 from etalstm.host.strict import check_fields
-from etalstm.host.toml import dump
+from etalstm.host.toml import TomlFile, dump
+from etalstm.train.declared import declared
 from etalstm.train.sealed import Part
 
 
@@ -61,17 +61,19 @@ class RunSettings:
     -------
     COMMAND : str
         That makes such runs.
-    MAY_DIFFER : tuple of str
-        Names of the settings that may differ where a run goes on.
     """
 
     COMMAND: ClassVar[str]
-    MAY_DIFFER: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def may_differ(cls) -> tuple[str, ...]:
+        """Name the settings that may differ where a run goes on: those that are declared so."""
+        return tuple(name for name, one in declared(cls).items() if one.setting.may_differ)
 
     @property
     def identity(self) -> dict:
         """What must agree for a run to go on with the same bits."""
-        return {name: value for name, value in self.table().items() if name not in self.MAY_DIFFER}
+        return {name: value for name, value in self.table().items() if name not in self.may_differ()}
 
     def table(self) -> dict:
         """Give all of them, tuples as lists."""
@@ -81,7 +83,7 @@ class RunSettings:
     def going_on(self, given: dict) -> Self:
         """Give the settings of a run that goes on with others for some; ``ValueError`` if one must not differ."""
         for name, value in given.items():
-            if name not in self.MAY_DIFFER and value != getattr(self, name):
+            if name not in self.may_differ() and value != getattr(self, name):
                 raise ValueError(
                     f"{name} may not differ where a run goes on: it was {getattr(self, name)!r}, got {value!r}"
                 )
@@ -101,9 +103,12 @@ class RunSettings:
             If there is no such file, or a setting is missing, unknown, of another type, or cannot be.
         """
         try:
-            table = tomllib.loads(path.read_text(encoding="utf-8"))
-            return cls(**check_fields(cls, table, path, RunError))
+            file = TomlFile(path)
         except FileNotFoundError as error:
             raise RunError(f"{path}: there is no such file; is it the folder of {cls.COMMAND}?") from error
-        except (ValueError, TypeError) as error:
+        except ValueError as error:
             raise RunError(f"{path}: {error}") from error
+        try:
+            return cls(**check_fields(cls, file.table, file, RunError))
+        except (ValueError, TypeError) as error:
+            raise RunError(f"{file.blamed(str(error))}: {error}") from error

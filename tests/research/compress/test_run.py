@@ -11,7 +11,7 @@ from etalstm.errors import CheckpointError, DivergedError, RunError
 from etalstm.research.compress import LanguageModel, Sizes, load_network
 from etalstm.research.compress.learner import Learner
 from etalstm.research.compress.search import Guides
-from etalstm.research.compress.settings import PHASES, CompressSettings
+from etalstm.research.compress_settings import PHASES, CompressSettings
 from etalstm.train.metrics import read_log
 from etalstm.train.sealed import write_sealed
 from tests.research.compress.runs import check_interrupted, files_of, kill_run, make_run, rounds_of, without_seconds

@@ -14,43 +14,27 @@ from rich.table import Table
 from typer import Context
 
 from etalstm.cli import SIGNAL_EXIT
-from etalstm.cli.devices import DEVICES_HELP
+from etalstm.cli.declared import chosen, with_settings
 from etalstm.cli.extras import with_extra
-from etalstm.cli.options import given, option, refuse
+from etalstm.cli.options import option
 from etalstm.cli.research.profile import cycles_of
 from etalstm.cli.tables import print_table
 from etalstm.device import GOLDEN, open_device
 from etalstm.errors import PlanError, RunError
-from etalstm.network.cells.lstm import LSTM
 from etalstm.network.shape import NetworkShape
-from etalstm.network.texts import CELL_HELP, PRESET_HELP
+from etalstm.research.compress_settings import PANELS, RUN, CompressSettings
 from etalstm.research.profile.profile import HIDDEN, INPUT, Profile, load
+from etalstm.train.declared import refuse_unused
 from etalstm.train.folder import RunFolder
 from etalstm.train.metrics import read_log
 from etalstm_hw.config import preset as named_preset
 
 PACKAGE = "etalstm.research.compress"
-RUN, DATA, MODEL, LEARN, CHANGE, MACHINE = "The run", "Data", "Model", "Learning", "Steps", "Machine"
-NO_SETTINGS = ("out", "resume", "overwrite")
-FILES = ("data", "profile", "input_profile", "start")
-USED_BY = {
-    ("density", "growth", "growth_epochs"): ("grow-weights",),
-    ("unit_ratio",): ("prune-units",),
-    ("weight_ratio",): ("prune-weights",),
-    ("grow_to",): ("grow-units",),
-    ("profile", "input_profile"): ("prune-units", "grow-units"),
-    ("rounds", "target"): ("prune-units", "prune-weights"),
-    ("gradient_batches",): ("grow-weights", "grow-units"),
-    ("retrain_epochs", "retrain_rate"): ("prune-units", "grow-units", "prune-weights"),
-}
-TASKS_OF = {
-    ("embedding", "steps", "tokens", "evaluated", "input_profile"): "language",
-    ("bidirectional", "stack"): "speech",
-}
 SHOWN_EVERY = 50  # iterations
 NOT_REACHED = 1
 
 
+@with_settings(CompressSettings, PANELS)
 def compress(
     context: Context,
     out: Annotated[Path, option("Folder for settings, metrics and checkpoints", RUN)],
@@ -59,85 +43,7 @@ def compress(
         option("Go on from the folder's checkpoint, with its settings; rounds and target may differ", RUN, "--resume"),
     ] = False,
     overwrite: Annotated[bool, option("Begin anew in a folder that holds a run", RUN, "--overwrite")] = False,
-    start: Annotated[
-        Path | None,
-        option("Folder of a run: take its dense start, and the settings that made it, instead of training one", RUN),
-    ] = None,
-    seed: Annotated[int, option("Of first weights, masks and dropout", RUN)] = 0,
-    task: Annotated[str, option("What is learned: language, or speech", DATA)] = "language",
-    data: Annotated[
-        Path | None, option("Directory of ptb.train.txt, ptb.valid.txt and ptb.test.txt, or an4_mfcc13.tar.xz", DATA)
-    ] = None,
-    tokens: Annotated[int | None, option("The first so many words of the training text [default: all]", DATA)] = None,
-    evaluated: Annotated[int | None, option("The same of validation and test text [default: all]", DATA)] = None,
-    stack: Annotated[int, option("Frames of speech that make one step", DATA)] = 3,
-    cell: Annotated[str, option(f"{CELL_HELP}; without the step grow-units", MODEL)] = LSTM.name,
-    hidden: Annotated[
-        int | None, option("Units of each layer of the dense start [default: 200; speech: 128]", MODEL)
-    ] = None,
-    embedding: Annotated[int, option("Size of a word's vector", MODEL)] = 200,
-    layers: Annotated[int, option("LSTM layers", MODEL)] = 2,
-    bidirectional: Annotated[
-        bool, option("A speech model of two directions, whose units stay", MODEL, "--bidirectional")
-    ] = False,
-    dropout: Annotated[float, option("Share dropped in training", MODEL)] = 0.2,
-    batch: Annotated[
-        int | None, option("Streams, or utterances, of an iteration [default: 20; speech: 16]", LEARN)
-    ] = None,
-    steps: Annotated[int, option("Words of each stream in an iteration", LEARN)] = 35,
-    epochs: Annotated[
-        int | None, option("Of the dense start, and of growing weights [default: 14; speech: 60]", LEARN)
-    ] = None,
-    retrain_epochs: Annotated[
-        int | None, option("After each other change [default: 2; speech: 4]", LEARN, "--retrain")
-    ] = None,
-    learning_rate: Annotated[
-        float | None, option("Of Adam, at the start; it falls to 0 [default: 0.002; speech: 0.004]", LEARN, "--lr")
-    ] = None,
-    retrain_rate: Annotated[
-        float | None, option("The same after a change [default: 0.0005; speech: 0.002]", LEARN, "--retrain-lr")
-    ] = None,
-    clip: Annotated[float | None, option("Largest norm of the gradient [default: 1; speech: 5]", LEARN)] = None,
-    phases: Annotated[
-        str | None,
-        option(
-            "Some of grow-weights, prune-units, grow-units, prune-weights, with commas between; dense: none of them "
-            "[default: all that can be]",
-            CHANGE,
-        ),
-    ] = None,
-    density: Annotated[
-        float | None, option("Share of the weights in the sparse seed [default: 0.3; speech: 0.5]", CHANGE)
-    ] = None,
-    growth: Annotated[float, option("Ratio of weight growth", CHANGE)] = 0.1,
-    growth_epochs: Annotated[
-        int | None, option("Epochs after which weights grow, the first ones [default: 3; speech: 6]", CHANGE)
-    ] = None,
-    unit_ratio: Annotated[float, option("First ratio of pruning units and inputs", CHANGE)] = 0.2,
-    weight_ratio: Annotated[
-        float | None, option("First ratio of pruning weights [default: 0.5; speech: 0.7]", CHANGE)
-    ] = None,
-    rounds: Annotated[int, option("Most rounds of a step that prunes", CHANGE)] = 8,
-    tolerance: Annotated[
-        float | None,
-        option(
-            "How far above the dense start's validation may be: perplexity by a share, error rate by points "
-            "[default: 0.01; speech: 1]",
-            CHANGE,
-        ),
-    ] = None,
-    gradient_batches: Annotated[int, option("Training batches whose gradients say what grows", CHANGE)] = 50,
-    grow_to: Annotated[int | None, option("Units of each layer after growth, instead of a profile", CHANGE)] = None,
-    target: Annotated[
-        float | None, option("So many times fewer LSTM parameters than the dense start, then stop", CHANGE)
-    ] = None,
-    profile: Annotated[
-        Path | None, option("File of eta-lstm research profile latency: units stop at its points only", MACHINE)
-    ] = None,
-    input_profile: Annotated[Path | None, option("The same for the first layer's inputs", MACHINE)] = None,
-    guided: Annotated[str, option("What the profile guides: all, or growth", MACHINE)] = "all",
-    engine: Annotated[str, option(f"What computes the LSTMs: {DEVICES_HELP}", MACHINE)] = GOLDEN,
-    preset: Annotated[str, option(f"Whose cycles count. {PRESET_HELP}", MACHINE)] = "vcu128",
+    **_,
 ) -> int:
     """Train a language model on PTB or a speech model on AN4, then grow and prune it to sizes that pay on a machine.
 
@@ -148,8 +54,9 @@ def compress(
     if resume and overwrite:
         raise ValueError("--resume goes on with a run, --overwrite begins anew: there must be one of them, got both")
     folder = RunFolder(out)
-    settings = _settings(parts, folder, _chosen(context), resume)
-    _refuse_unused(context, settings)
+    given = chosen(context, CompressSettings)
+    settings = _settings(folder, given, resume)
+    refuse_unused(given, settings, None)
     guides = _guides(parts, settings)
     task = parts.task.TASKS[settings.task](settings)
     cycles = partial(_cycles, settings.preset, settings.batch, task.steps)
@@ -174,45 +81,22 @@ def _package() -> ModuleType:
     return importlib.import_module(PACKAGE)
 
 
-def _chosen(context: Context) -> dict:
-    chosen = {name: value for name, value in given(context).items() if name not in NO_SETTINGS}
-    chosen |= {name: str(chosen[name].absolute()) for name in FILES if name in chosen}
-    if Path(chosen.get("preset", "")).is_file():  # else a name
-        chosen["preset"] = str(Path(chosen["preset"]).absolute())
-    if "phases" in chosen:
-        phases = tuple(part.strip() for part in chosen["phases"].split(","))
-        chosen["phases"] = () if phases == ("dense",) else phases
-    return chosen
-
-
-def _settings(parts: ModuleType, folder: RunFolder, chosen: dict, resume: bool):
+def _settings(folder: RunFolder, chosen: dict, resume: bool) -> CompressSettings:
     if resume:
-        return parts.settings.CompressSettings.load(folder.settings).going_on(chosen)
+        return CompressSettings.load(folder.settings).going_on(chosen)
     if "start" in chosen:
-        chosen = _of_start(parts, folder, Path(chosen["start"])) | chosen
+        chosen = _of_start(folder, Path(chosen["start"])) | chosen
     if "data" not in chosen:
         raise RunError("--data must be given where a run begins")
-    return parts.settings.CompressSettings.of(chosen)
+    return CompressSettings.of(chosen)
 
 
-def _of_start(parts: ModuleType, folder: RunFolder, start: Path) -> dict:
+def _of_start(folder: RunFolder, start: Path) -> dict:
     """Give the settings of the run whose dense start is taken that this run has from it."""
     if start.resolve() == folder.path.resolve():
         raise RunError(f"--start must be the folder of another run than --out, got {start} for both")
-    found = parts.settings.CompressSettings.load(RunFolder(start).settings)
+    found = CompressSettings.load(RunFolder(start).settings)
     return found.of_dense_start | {"data": found.data}
-
-
-def _refuse_unused(context: Context, settings) -> None:
-    """Refuse options that neither the task nor a step of the run uses."""
-    for names, phases in USED_BY.items():
-        if not set(phases) & set(settings.phases):
-            refuse(context, f"only used with the step {' or '.join(phases)}", *names)
-    for names, task in TASKS_OF.items():
-        if task != settings.task:
-            refuse(context, f"only used with --task {task}", *names)
-    if settings.profile is None and settings.input_profile is None:
-        refuse(context, "only used with --profile or --input-profile", "guided")
 
 
 def _check_growth(settings, sizes, cycles) -> None:

@@ -11,8 +11,8 @@ from etalstm.research.compress.checkpoint import CompressPosition
 from etalstm.research.compress.learner import Learner
 from etalstm.research.compress.network import INPUTS, MaskedNetwork, Sizes
 from etalstm.research.compress.search import Guides, grown_counts, next_attempt
-from etalstm.research.compress.settings import ALL, DENSE, GROW_UNITS, GROW_WEIGHTS, PRUNE_UNITS, CompressSettings
 from etalstm.research.compress.structure import Dimension
+from etalstm.research.compress_settings import ALL, DENSE, GROW_UNITS, GROW_WEIGHTS, PRUNE_UNITS, CompressSettings
 
 LEAST_RATIO = 0.02  # of weight pruning: below it a round costs more than it saves
 

@@ -12,7 +12,7 @@ from etalstm.data.characters import CLASSES
 from etalstm.data.ptb import Ptb
 from etalstm.research.compress.models import MaskedLanguageModel, MaskedSpeechModel
 from etalstm.research.compress.network import MaskedNetwork, Sizes
-from etalstm.research.compress.settings import LANGUAGE, SPEECH, CompressSettings
+from etalstm.research.compress_settings import LANGUAGE, SPEECH, CompressSettings
 
 
 class Task(ABC):

@@ -47,7 +47,6 @@ class TranslationSettings(RunSettings):
     """
 
     COMMAND: ClassVar[str] = "eta-lstm research translate train"
-    MAY_DIFFER: ClassVar[tuple[str, ...]] = ("data", "engine", "preset", "epochs", "learning_rate", "clip", "recompute")
 
     data: str
     source: str
@@ -75,6 +74,11 @@ class TranslationSettings(RunSettings):
     learning_rate: float = 0.002
     clip: float = 1.0
     recompute: str = "auto"
+
+    @classmethod
+    def may_differ(cls) -> tuple[str, ...]:
+        """Name the settings that may differ where a run goes on."""
+        return "data", "engine", "preset", "epochs", "learning_rate", "clip", "recompute"
 
     def __post_init__(self):
         for name in ("least_count", "longest", "batch", "epochs", "slices"):

@@ -1,0 +1,372 @@
+"""The settings of a run of ``eta-lstm research compress``, and the file that they stand in."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar, Self
+
+from etalstm.device import DEVICES, GOLDEN
+from etalstm.network.cells.lstm import LSTM
+from etalstm.network.cells.named import cell_named
+from etalstm.network.shape import check_size
+from etalstm.network.storage import check_share
+from etalstm.network.texts import CELL_HELP, PRESET_HELP
+from etalstm.train.declared import Setting, Unused, check_bounds
+from etalstm.train.going_on import RunSettings
+
+LANGUAGE, SPEECH = "language", "speech"
+DENSE = "dense"
+GROW_WEIGHTS, PRUNE_UNITS, GROW_UNITS, PRUNE_WEIGHTS = "grow-weights", "prune-units", "grow-units", "prune-weights"
+PHASES = (GROW_WEIGHTS, PRUNE_UNITS, GROW_UNITS, PRUNE_WEIGHTS)
+ALL, GROWTH = "all", "growth"
+DEFAULTS = {
+    LANGUAGE: {},
+    SPEECH: {
+        "hidden": 128, "batch": 16, "epochs": 60, "retrain_epochs": 4, "learning_rate": 0.004, "retrain_rate": 0.002,
+        "clip": 5.0, "density": 0.5, "growth_epochs": 6, "weight_ratio": 0.7, "tolerance": 1.0,
+    },
+}  # fmt: skip
+"""Settings of a task that are not the class's own defaults."""
+OF_DENSE_START = (
+    "task", "cell", "hidden", "embedding", "layers", "bidirectional", "stack", "dropout", "batch", "steps", "tokens",
+    "evaluated", "epochs", "learning_rate", "clip", "seed",
+)  # fmt: skip
+"""Settings that decide which bits the dense start has, with the data."""
+
+
+RUN, DATA, MODEL, LEARN, CHANGE, MACHINE = "The run", "Data", "Model", "Learning", "Steps", "Machine"
+PANELS = (RUN, DATA, MODEL, LEARN, CHANGE, MACHINE)
+"""Groups of the help, in their order."""
+
+OF_LANGUAGE = Unused(f"only used with --task {SPEECH}", lambda run, _: run.task == LANGUAGE)
+OF_SPEECH = Unused(f"only used with --task {LANGUAGE}", lambda run, _: run.task == SPEECH)
+WITHOUT_PROFILE = Unused(
+    "only used with --profile or --input-profile", lambda run, _: run.profile is None and run.input_profile is None
+)
+
+
+def _without(*phases: str) -> Unused:
+    """Give the condition that a run has none of these steps."""
+    return Unused(f"only used with the step {' or '.join(phases)}", lambda run, _: not {*phases} & {*run.phases})
+
+
+def _absolute(_: str, path: Path) -> str:
+    return str(path.absolute())
+
+
+def _read_preset(_: str, text: str) -> str:
+    return str(Path(text).absolute()) if Path(text).is_file() else text
+
+
+def _read_phases(_: str, text: str) -> tuple[str, ...]:
+    phases = tuple(part.strip() for part in text.split(","))
+    return () if phases == (DENSE,) else phases
+
+
+def _above_0(name: str, value: float) -> None:
+    if not 0 < value < float("inf"):
+        raise ValueError(f"{name} must be above 0 and finite, got {value!r}")
+
+
+def _above_1(name: str, value: float) -> None:
+    if not 1 < value < float("inf"):
+        raise ValueError(f"{name} must be above 1 and finite, got {value!r}")
+
+
+def _at_least_0(name: str, value: float) -> None:
+    if not 0 <= value < float("inf"):
+        raise ValueError(f"{name} must be at least 0 and finite, got {value!r}")
+
+
+def _below_1(name: str, value: float) -> None:
+    if not 0 <= value < 1:
+        raise ValueError(f"{name} must be at least 0 and below 1, got {value!r}")
+
+
+def _ratio(name: str, value: float) -> None:
+    if not 0 < value < 1:
+        raise ValueError(f"{name} must be above 0 and below 1, got {value!r}")
+
+
+def _seed(name: str, value: int) -> None:
+    if not 0 <= value < 1 << 63:
+        raise ValueError(f"{name} must be at least 0 and below 2^63, got {value}")
+
+
+@dataclass(frozen=True)
+class CompressSettings(RunSettings):
+    """What a run is given.
+
+    Members
+    -------
+    data : str                        directory of PTB's files, or of AN4's archive
+    task : str                        ``language`` or ``speech``
+    phases : tuple of str             steps after the dense start, in this order
+    engine : str                      what computes the LSTMs
+    preset : str                      whose cycles count; with an engine that is no golden one, its configuration
+    cell : str                        ``lstm``, or ``hlstm``, whose units can be removed but not grown again
+    hidden, layers : int
+    embedding : int                   of the language model
+    bidirectional : bool              of the speech model: layers of two directions, which no step on units can change
+    stack : int                       of speech: frames that make one step
+    dropout : float
+    batch : int                       B
+    steps : int                       T, of language
+    tokens, evaluated : int or None   the first so many words of the training text, and of each other one; all if None
+    epochs : int                      of the dense start, and of growing weights
+    retrain_epochs : int              after each other change
+    learning_rate, retrain_rate : float
+        Of Adam, at the start of a round; it falls to 0 in a straight line.
+    clip : float                      largest norm of the gradient
+    seed : int
+    density : float                   share of the weights in the sparse seed
+    growth : float                    ratio of weight growth, at the end of each of the first `growth_epochs` epochs
+    growth_epochs : int               after the last epoch nothing grows, whatever this says
+    unit_ratio, weight_ratio : float  first ratios of pruning; halved where accuracy is lost
+    rounds : int                      most rounds of a pruning step
+    tolerance : float
+        How far the score on validation may be above the dense start's: perplexity by a share of it, character error
+        rate by points of a percent.
+    gradient_batches : int            training batches whose mean gradient says what grows
+    profile : str or None             file that guides units
+    input_profile : str or None       file that guides inputs
+    guided : str                      ``all``: pruning and growth; ``growth``: pruning ignores the profile
+    grow_to : int or None             units of each layer after growth, instead of a profile
+    target : float or None            how many times fewer LSTM parameters than the dense start; pruning ends there
+    start : str or None               folder of a run whose dense start is taken; None: a dense start is trained
+
+    Raises
+    ------
+    ValueError
+        If a value cannot be; the message names both.
+    """
+
+    COMMAND: ClassVar[str] = "eta-lstm research compress"
+    data: Annotated[
+        str,
+        Setting(
+            "Directory of ptb.train.txt, ptb.valid.txt and ptb.test.txt, or an4_mfcc13.tar.xz", DATA,
+            typed=Path, read=_absolute, may_differ=True,
+        ),
+    ]  # fmt: skip
+    task: Annotated[str, Setting("What is learned: language, or speech", DATA)] = LANGUAGE
+    phases: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Some of grow-weights, prune-units, grow-units, prune-weights, with commas between; dense: none of them "
+            "[default: all that can be]", CHANGE, typed=str, read=_read_phases, depends=True,
+        ),
+    ] = PHASES  # fmt: skip
+    engine: Annotated[str, Setting(f"What computes the LSTMs: {', '.join(DEVICES)}", MACHINE, may_differ=True)] = GOLDEN
+    preset: Annotated[
+        str, Setting(f"Whose cycles count. {PRESET_HELP}", MACHINE, read=_read_preset, may_differ=True)
+    ] = "vcu128"
+    cell: Annotated[str, Setting(f"{CELL_HELP}; without the step grow-units", MODEL)] = LSTM.name
+    hidden: Annotated[
+        int,
+        Setting("Units of each layer of the dense start [default: 200; speech: 128]", MODEL, check_size, depends=True),
+    ] = 200
+    embedding: Annotated[int, Setting("Size of a word's vector", MODEL, check_size, (OF_SPEECH,))] = 200
+    layers: Annotated[int, Setting("LSTM layers", MODEL, check_size)] = 2
+    bidirectional: Annotated[
+        bool, Setting("A speech model of two directions, whose units stay", MODEL, unused=(OF_LANGUAGE,))
+    ] = False
+    stack: Annotated[int, Setting("Frames of speech that make one step", DATA, check_size, (OF_LANGUAGE,))] = 3
+    dropout: Annotated[float, Setting("Share dropped in training", MODEL, _below_1)] = 0.2
+    batch: Annotated[
+        int,
+        Setting("Streams, or utterances, of an iteration [default: 20; speech: 16]", LEARN, check_size, depends=True),
+    ] = 20
+    steps: Annotated[int, Setting("Words of each stream in an iteration", LEARN, check_size, (OF_SPEECH,))] = 35
+    tokens: Annotated[
+        int | None,
+        Setting("The first so many words of the training text [default: all]", DATA, check_size, (OF_SPEECH,)),
+    ] = None
+    evaluated: Annotated[
+        int | None,
+        Setting("The same of validation and test text [default: all]", DATA, check_size, (OF_SPEECH,)),
+    ] = None
+    epochs: Annotated[
+        int,
+        Setting(
+            "Of the dense start, and of growing weights [default: 14; speech: 60]", LEARN, check_size, depends=True
+        ),
+    ] = 14
+    retrain_epochs: Annotated[
+        int,
+        Setting(
+            "After each other change [default: 2; speech: 4]", LEARN, check_size,
+            (_without(PRUNE_UNITS, GROW_UNITS, PRUNE_WEIGHTS),), option="--retrain", depends=True,
+        ),
+    ] = 2  # fmt: skip
+    learning_rate: Annotated[
+        float,
+        Setting(
+            "Of Adam, at the start; it falls to 0 [default: 0.002; speech: 0.004]", LEARN, _above_0,
+            option="--lr", depends=True,
+        ),
+    ] = 0.002  # fmt: skip
+    retrain_rate: Annotated[
+        float,
+        Setting(
+            "The same after a change [default: 0.0005; speech: 0.002]", LEARN, _above_0,
+            (_without(PRUNE_UNITS, GROW_UNITS, PRUNE_WEIGHTS),), option="--retrain-lr", depends=True,
+        ),
+    ] = 0.0005  # fmt: skip
+    clip: Annotated[
+        float, Setting("Largest norm of the gradient [default: 1; speech: 5]", LEARN, _above_0, depends=True)
+    ] = 1.0
+    seed: Annotated[int, Setting("Of first weights, masks and dropout", RUN, _seed)] = 0
+    density: Annotated[
+        float,
+        Setting(
+            "Share of the weights in the sparse seed [default: 0.3; speech: 0.5]", CHANGE, check_share,
+            (_without(GROW_WEIGHTS),), depends=True,
+        ),
+    ] = 0.3  # fmt: skip
+    growth: Annotated[float, Setting("Ratio of weight growth", CHANGE, check_share, (_without(GROW_WEIGHTS),))] = 0.1
+    growth_epochs: Annotated[
+        int,
+        Setting(
+            "Epochs after which weights grow, the first ones [default: 3; speech: 6]", CHANGE,
+            unused=(_without(GROW_WEIGHTS),), depends=True,
+        ),
+    ] = 3  # fmt: skip
+    unit_ratio: Annotated[
+        float, Setting("First ratio of pruning units and inputs", CHANGE, _ratio, (_without(PRUNE_UNITS),))
+    ] = 0.2
+    weight_ratio: Annotated[
+        float,
+        Setting(
+            "First ratio of pruning weights [default: 0.5; speech: 0.7]", CHANGE, _ratio, (_without(PRUNE_WEIGHTS),),
+            depends=True,
+        ),
+    ] = 0.5  # fmt: skip
+    rounds: Annotated[
+        int,
+        Setting(
+            "Most rounds of a step that prunes", CHANGE, check_size, (_without(PRUNE_UNITS, PRUNE_WEIGHTS),),
+            may_differ=True,
+        ),
+    ] = 8  # fmt: skip
+    tolerance: Annotated[
+        float,
+        Setting(
+            "How far above the dense start's validation may be: perplexity by a share, error rate by points "
+            "[default: 0.01; speech: 1]", CHANGE, _at_least_0, depends=True,
+        ),
+    ] = 0.01  # fmt: skip
+    gradient_batches: Annotated[
+        int,
+        Setting(
+            "Training batches whose gradients say what grows", CHANGE, check_size,
+            (_without(GROW_WEIGHTS, GROW_UNITS),),
+        ),
+    ] = 50  # fmt: skip
+    profile: Annotated[
+        str | None,
+        Setting(
+            "File of eta-lstm research profile latency: units stop at its points only", MACHINE,
+            unused=(_without(PRUNE_UNITS, GROW_UNITS),), typed=Path, read=_absolute, may_differ=True,
+        ),
+    ] = None  # fmt: skip
+    input_profile: Annotated[
+        str | None,
+        Setting(
+            "The same for the first layer's inputs", MACHINE, unused=(_without(PRUNE_UNITS, GROW_UNITS), OF_SPEECH),
+            typed=Path, read=_absolute, may_differ=True,
+        ),
+    ] = None  # fmt: skip
+    guided: Annotated[str, Setting("What the profile guides: all, or growth", MACHINE, unused=(WITHOUT_PROFILE,))] = ALL
+    grow_to: Annotated[
+        int | None,
+        Setting("Units of each layer after growth, instead of a profile", CHANGE, check_size, (_without(GROW_UNITS),)),
+    ] = None
+    target: Annotated[
+        float | None,
+        Setting(
+            "So many times fewer LSTM parameters than the dense start, then stop", CHANGE, _above_1,
+            (_without(PRUNE_UNITS, PRUNE_WEIGHTS),), may_differ=True,
+        ),
+    ] = None  # fmt: skip
+    start: Annotated[
+        str | None,
+        Setting(
+            "Folder of a run: take its dense start, and the settings that made it, instead of training one", RUN,
+            typed=Path, read=_absolute, may_differ=True,
+        ),
+    ] = None  # fmt: skip
+
+    @classmethod
+    def of(cls, given: dict) -> Self:
+        """Give settings of which some are given. The others are the task's defaults, and all steps that can be."""
+        found = {"phases": _steps_for(given)} | DEFAULTS.get(given.get("task", LANGUAGE), {}) | given
+        return cls(**found)
+
+    @property
+    def of_dense_start(self) -> dict:
+        """What must agree for runs to have the same dense start."""
+        return {name: getattr(self, name) for name in OF_DENSE_START}
+
+    def __post_init__(self):
+        if self.task not in DEFAULTS:
+            raise ValueError(f"task must be {' or '.join(DEFAULTS)}, got {self.task!r}")
+        check_bounds(self)
+        self._check_phases()
+        self._check_growth()
+        if cell_named(self.cell) is not LSTM:
+            self._check_cell()
+        if self.bidirectional:
+            self._check_directions()
+
+    def _check_phases(self) -> None:
+        for phase in self.phases:
+            if phase not in PHASES:
+                raise ValueError(f"phases must be some of {', '.join(PHASES)}, got {phase!r}")
+            if self.phases.count(phase) > 1:
+                raise ValueError(f"phases must name a step once, got {phase} {self.phases.count(phase)} times")
+        if GROW_WEIGHTS in self.phases[1:]:
+            raise ValueError(f"{GROW_WEIGHTS} begins with a sparse seed, so it must be the first of the phases")
+
+    def _check_growth(self) -> None:
+        if self.growth_epochs < 0:
+            raise ValueError(f"growth_epochs must be at least 0, got {self.growth_epochs}")
+        if self.guided not in (ALL, GROWTH):
+            raise ValueError(f"guided must be {ALL} or {GROWTH}, got {self.guided!r}")
+        if self.grow_to is not None and self.grow_to > self.hidden:
+            raise ValueError(f"grow_to must be at most hidden, {self.hidden} units, got {self.grow_to}")
+        if self.grow_to is not None and self.profile is not None:
+            raise ValueError("grow_to and profile both say where growth stops: there must be one of them, got both")
+        if GROW_UNITS in self.phases and self.profile is None and self.grow_to is None:
+            raise ValueError(f"{GROW_UNITS} needs a profile, whose points it grows to, or grow_to; got neither")
+
+    def _check_cell(self) -> None:
+        if GROW_UNITS in self.phases:
+            raise ValueError(
+                f"{GROW_UNITS} needs cell {LSTM.name}, got {self.cell}: a removed unit of its hidden layers is 0, "
+                "where ReLU has no gradient to grow by; leave it out of the phases"
+            )
+        if self.bidirectional:
+            raise ValueError(f"bidirectional needs cell {LSTM.name}, got {self.cell}, which has one direction")
+
+    def _check_directions(self) -> None:
+        if self.task == LANGUAGE:
+            raise ValueError(f"bidirectional is for the task {SPEECH}: a language model must not see the next word")
+        for phase in self.phases:
+            if phase in (PRUNE_UNITS, GROW_UNITS):
+                raise ValueError(
+                    f"{phase} needs layers of one direction, got bidirectional; leave it out of the phases"
+                )
+
+
+def _steps_for(given: dict) -> tuple[str, ...]:
+    """Give the steps that can be: units of two directions stay, and grow only where something says how far."""
+    left_out = set()
+    if given.get("bidirectional"):
+        left_out = {PRUNE_UNITS, GROW_UNITS}
+    guided = given.get("profile") is not None or given.get("grow_to") is not None
+    if not guided or given.get("cell", LSTM.name) != LSTM.name:
+        left_out.add(GROW_UNITS)
+    return tuple(phase for phase in PHASES if phase not in left_out)
+
+
+Settings = CompressSettings  # the name by which the command line knows them
