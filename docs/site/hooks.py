@@ -1,8 +1,8 @@
 """What the documentation site takes from the code when it is built, and what is checked of its pages.
 
 - The pages of the command line are written from the typer application itself, a page for each command.
-- ``<!-- presets -->`` becomes the table of the presets, ``<!-- study FOLDER | RUN | … -->`` that of runs of a study
-  under ``docs/density``.
+- ``<!-- presets -->`` becomes the table of the presets, ``<!-- settings -->`` that of a training run's settings,
+  ``<!-- study FOLDER | RUN | … -->`` that of runs of a study under ``docs/density``.
 - A link to a file outside ``docs/`` becomes one to the repository that pyproject.toml names.
 - In these pages and in README.md a link, a path in backquotes or an ``eta-lstm`` command must lead somewhere.
 """
@@ -19,6 +19,8 @@ from mkdocs.structure.files import File
 from etalstm.cli.application import application
 from etalstm.research.studies.score import SCORES, score_name
 from etalstm.research.studies.study import read_study, summarise
+from etalstm.train.declared import declared
+from etalstm.train.settings import PANELS, Settings
 from etalstm_hw.config import PRESETS
 
 ROOT = Path(__file__).parents[2]
@@ -125,6 +127,30 @@ def _presets() -> str:
     return "\n".join(rows)
 
 
+def _settings() -> str:
+    rows = []
+    for panel in PANELS:
+        rows.append(f"| **{panel}** | | |")
+        for one in declared(Settings).values():
+            if one.setting.panel == panel:
+                default = one.default if one.setting.shown is None else one.setting.shown
+                shown = (
+                    ""
+                    if default in (None, "")
+                    else f"`{str(default).lower() if default in (True, False) else default}`"
+                )
+                rows.append(f"| `{one.name}` | {shown} | {_cell(one.setting.help)} |")
+    return "\n".join(["| setting | default | |", "|---|---|---|", *rows])
+
+
+def _with_tables(markdown: str) -> str:
+    """Fill in the tables of presets and settings where a page wants them."""
+    for name, table in (("presets", _presets), ("settings", _settings)):
+        if (marker := f"<!-- {name} -->") in markdown:
+            markdown = markdown.replace(marker, table())
+    return markdown
+
+
 def _study(match) -> str:
     """Write a table of some runs of a study; warns of a run that it has not."""
     folder, *names = (part.strip() for part in match[1].split("|"))
@@ -174,7 +200,7 @@ def on_page_markdown(markdown, page, config, files):
     """Fill in tables, lead links out of ``docs/`` to the repository, and check paths and commands."""
     where = page.file.src_uri
     if not where.startswith(COMMANDS):
-        markdown = _STUDY.sub(_study, markdown.replace("<!-- presets -->", _presets()))
+        markdown = _STUDY.sub(_study, _with_tables(markdown))
         _check_text(markdown, f"docs/{where}")
     folder = (Path(config.docs_dir) / where).parent
     markdown = _NO_LINK.sub(r"]\\[", markdown)

@@ -110,107 +110,37 @@ def _share(name: str, value: float) -> None:
 
 @dataclass(frozen=True)
 class Settings:
-    """One training run.
+    """One training run. What a setting means stands beside it. More is said where it is used:
 
-    Parameters
-    ----------
-    dataset : str, optional
-        A key of :data:`etalstm.data.DATASETS`; None for the user's own file, see `task`.
-    device, preset : str
-        As :func:`etalstm.device.open_device` takes them.
-    pipeline : int
-        Of several processes, those over which the layers are spread, see :mod:`etalstm.device.ranks.pipeline`; 1: none
-        is.
-    hidden, layers : int
-        Units H and layers L.
-    cell : str
-        Of all layers, see :mod:`etalstm.network.cells.named`.
-    batch : int
-        Sequences B.
-    steps : int, optional
-        Steps T of a batch; the data set's own if not given. Not with `buckets`.
-    buckets : str
-        Length buckets, as :func:`etalstm.data.buckets.read_buckets` reads them: ``none``; their bounds, the most steps
-        of each; or ``auto``, as narrow as :func:`etalstm.data.buckets.greedy_bounds` makes them.
-    embedding : int
-        Size of a token's vector, where inputs are tokens.
-    epochs, iterations : int
-        The run ends at whichever comes first; no limit of iterations if not given.
-    learning_rate : float, optional
-        That of :data:`RATES` if not given.
-    momentum, clip, weight_decay : float
-        See :meth:`etalstm.device.Session.update`. Adam and AdamW have no momentum.
-    seed : int
-        Of the first weights and of the order of the examples.
-    evaluation_batches : int, optional
-        Batches of a split an evaluation looks at; all if not given.
-    checkpoint_every : int, optional
-        Iterations between checkpoints; only after epochs and at the end if not given.
-    data : str, optional
-        Directory of the data set's files, for those that need one; with a `task` the user's own file.
-    theta : float or tuple of six
-        Local gradients below are dropped, see :class:`etalstm.network.storage.Storage`.
-    storage : str, optional
-        What cells keep, one of :data:`etalstm.network.storage.POLICIES`; if not given ``ms1`` where theta is above 0 or
-        there is a delta_target, else ``dense``. Or ``auto`` or ``auto-fastest``: see
-        :mod:`etalstm.train.chooser`.
-    ms2 : float, optional
-        τ of :class:`etalstm.train.significance.Significance`, at least 0 and below 1; no cell is skipped if not given.
-    ms2_steps : int, optional
-        Plain truncation in the place of `ms2`: steps of each sequence, the last ones, that every layer keeps.
-    ms2_full_epochs : int
-        Epochs at the beginning in which no cell is skipped, at least 0.
-    ms2_without : str
-        Parts of MS2 that are left out, as :func:`etalstm.train.significance.read_parts` reads them.
-    decay : float
-        Factor of the learning rate, above 0 and at most 1: every `step_epochs` epochs, or on a plateau.
-    architecture : str
-        How the machine runs, one of :data:`etalstm.network.architecture.ARCHITECTURES`; of no effect on what is learnt.
-    memory_budget : int, optional
-        Bytes of the device's memory, see :class:`etalstm.device.TrainingShape`; all there is if not given.
-    delta_target : float, optional
-        Share of δ that :class:`etalstm.train.control.ShareControl` leaves, above 0 and below 1; all if not given. What
-        cells keep must be compressed.
-    input_threshold : str or float
-        Θ of delta inputs, as :func:`etalstm.network.delta_inputs.read_input_thresholds` reads it; kept as such a text.
-    refresh : int, optional
-        R of delta inputs; if not given 0 where input_threshold is above 0 or there is an input_target, else 1.
-    input_target : float, optional
-        Share of x and h that is sent, above 0 and below 1: :class:`etalstm.train.control.ShareControl` moves Θ, one for
-        all layers. In the first epoch everything is sent. If not given, Θ is input_threshold.
-    weight_format : str
-        How the passes read weights, one of :data:`etalstm.network.weight_format.WEIGHT_FORMATS`.
-    shared_tokens : int, "auto" or "off"
-        Distinct tokens of a batch that share what they add to the first layer's gate sums, see
-        :class:`etalstm.device.TrainingShape`; ``auto``: as many as pay on the device, see :mod:`etalstm.train.sharing`.
-    slices : int or "auto"
-        Slices of the batch, the order in which gradients are added, see :mod:`etalstm.network.slices`; ``auto``: those
-        of the checkpoint that the run goes on from, or :meth:`etalstm.device.Device.best_slices`.
-    offload : bool
-        The host runs the forward passes, see :class:`etalstm.device.OffloadDevice`.
-    paranoid : int, optional
-        Every so many iterations golden computes one too, see :class:`etalstm.device.ParanoidDevice`; never if not
-        given. Also those that a checkpoint follows. Not for several processes.
-    scrub : int, optional
-        Every so many iterations, before the update, the device's memory is compared with what it must still hold, see
-        :meth:`etalstm.device.Session.scrub`; never if not given. Also before each checkpoint, and after the update
-        before such an iteration, for the digests.
-    optimizer : str
-        One of :data:`OPTIMIZERS`, see :mod:`etalstm.train.optimizers`.
-    beta1, beta2, epsilon : float
-        Of Adam and AdamW.
-    schedule, step_epochs, patience, warmup, floor
-        See :mod:`etalstm.train.schedule`.
-    early_stopping : int, optional
-        Epochs without a better validation loss after which the run ends; never if not given.
-    dropout : float
-        Share of the outputs between layers that is dropped in training, see :mod:`etalstm.train.dropout`.
-    tied : bool
-        The output layer's weights are the embedding, in a language model whose embedding is as wide as its layers.
-    task : str, optional
-        What is learnt of the user's own file, one of :data:`etalstm.data.TASKS`.
-    tokens, lower, vocabulary, text, label, sequence, validation, test, validation_share, test_share, split_seed
-        How that file is read, see :class:`etalstm.data.Reading`.
+    dataset, task, tokens, lower, vocabulary, text, label, sequence, validation, test, validation_share, test_share
+        :data:`etalstm.data.DATASETS`, and for a file of one's own :class:`etalstm.data.Reading`.
+    buckets
+        :func:`etalstm.data.buckets.read_buckets`; a batch then has the steps of its bucket, and `steps` is not given.
+    epochs, iterations
+        The run ends at whichever comes first.
+    storage, theta
+        :class:`etalstm.network.storage.Storage`; ``auto`` and ``auto-fastest``: :mod:`etalstm.train.chooser`.
+    ms2, ms2_steps, ms2_full_epochs, ms2_without
+        :mod:`etalstm.train.significance`; `ms2` is τ.
+    delta_target, input_target
+        :class:`etalstm.train.control.ShareControl`; with an input_target everything is sent in the first epoch.
+    input_threshold, refresh
+        Θ and R of :class:`etalstm.network.delta_inputs.DeltaInputs`; Θ is kept as a text.
+    shared_tokens, slices
+        :mod:`etalstm.train.sharing`, :mod:`etalstm.network.slices`. Slices ``auto`` are those of the checkpoint that
+        the run goes on from, or :meth:`etalstm.device.Device.best_slices`.
+    optimizer, momentum, beta1, beta2, epsilon, weight_decay, clip
+        :mod:`etalstm.train.optimizers`. Adam and AdamW have no momentum.
+    learning_rate, schedule, decay, step_epochs, patience, warmup, floor
+        :data:`RATES` has the defaults of the rate; :mod:`etalstm.train.schedule`.
+    dropout, tied
+        :mod:`etalstm.train.dropout`; tied weights are for a language model whose embedding is as wide as its layers.
+    pipeline, memory_budget, offload
+        :mod:`etalstm.device.ranks.pipeline`, :class:`etalstm.device.TrainingShape`,
+        :class:`etalstm.device.OffloadDevice`.
+    paranoid, scrub
+        :class:`etalstm.device.ParanoidDevice`, for one process; :meth:`etalstm.device.Session.scrub`, also after the
+        update before such an iteration, for the digests.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Options that a run would not use are refused by name; defaults, and what a resumed run has, never are."""
+"""Settings are declared once: options, bounds and files follow, and options that a run would not use are refused."""
 
 import dataclasses
 
@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from etalstm.cli.main import run
+from etalstm.cli.parser import load
+from etalstm.research.compress_settings import CompressSettings
 from etalstm.train.declared import declared
 from etalstm.train.settings import PANELS, Settings
 
@@ -94,6 +96,23 @@ def test_every_setting_is_declared_and_stands_in_a_group_of_the_help():
     settings = declared(Settings)
     assert [*settings] == [field.name for field in dataclasses.fields(Settings)]
     assert {one.setting.panel for one in settings.values()} == set(PANELS)
+
+
+@pytest.mark.parametrize(
+    ("command", "module", "kind"), [("train", "train", Settings), ("compress", "research.compress", CompressSettings)]
+)
+def test_every_setting_is_an_option_with_its_help_and_default(command, module, kind):
+    options = {option.name: option for option in load(command, module).params}
+    for name, one in declared(kind).items():
+        option, setting = options[name], one.setting
+        assert (option.opts, option.help, option.rich_help_panel) == ([one.option], setting.help, setting.panel)
+        expected = one.default if setting.shown is None else setting.shown
+        assert option.default == (None if setting.depends else expected) and not option.required
+
+
+def test_what_may_differ_where_a_run_goes_on_is_declared():
+    expected = {"data", "engine", "preset", "rounds", "target", "start", "profile", "input_profile"}
+    assert set(CompressSettings.may_differ()) == expected
 
 
 @pytest.mark.parametrize(
