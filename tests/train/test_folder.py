@@ -195,8 +195,8 @@ def test_a_file_of_settings_comes_under_the_options(tmp_path, capsys):
     settings = RunFolder(tmp_path / "a").read_settings()
     assert (settings.hidden, settings.learning_rate, settings.theta[0], settings.iterations) == (6, 1.0, 0.1, 1)
     for text, message in (
-        ("hiden = 5", f"{file}: hiden is unknown here; is it hidden?"),
-        ('hidden = "5"', f"{file}: hidden: Input should be a valid integer, got '5'"),
+        ("hiden = 5", f"{file}, line 1: hiden is unknown here; is it hidden?"),
+        ('hidden = "5"', f"{file}, line 1: hidden: Input should be a valid integer, got '5'"),
         ("hidden = 5.5", "hidden: Input should be a valid integer, got 5.5"),
         ("lower = 1", "lower: Input should be a valid boolean, got 1"),
         ("hidden = ", f"{file}: not TOML"),

@@ -59,7 +59,7 @@ class Subject(ABC):
 class Network(Subject):
     """What ``eta-lstm train`` trains."""
 
-    command = "study density"
+    command = "research study density"
     named = ("dataset", "task")
     sizes = ("hidden", "layers", "batch", "embedding", "epochs", "learning_rate")
 

@@ -16,7 +16,7 @@ REDUCED = ("storage", "theta", "delta_target", "input_threshold")  # fields of a
 class Translation(Subject):
     """A translation model, judged by BLEU."""
 
-    command = "study translation"
+    command = "research study translation"
     named = ("source", "target")
     sizes = ("hidden", "layers", "batch", "embedding", "epochs", "learning_rate", "attention")
 
