@@ -95,18 +95,21 @@ def _command_pages() -> dict[str, str]:
 def _unknown_words(call: str) -> list[str]:
     """Give the commands and options that a call of ``eta-lstm`` names and the program has not."""
     command, options, unknown = APPLICATION, set(), []
+    named = True  # until the first option: what follows may be its value
     for word in call.split():
         word = word.strip("`,;.:)")
-        inner = getattr(command, "commands", {})
+        inner = getattr(command, "commands", {}) if named else {}
         if word in inner:
             command = inner[word]
             options |= {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
         elif word == "--" and command.name in _LAUNCHERS:
-            command = APPLICATION
+            command, named = APPLICATION, True
         elif inner and re.fullmatch(r"[a-z][a-z-]+", word):
             return [*unknown, word]
-        elif word.startswith("--") and len(word) > 2 and word.partition("=")[0] not in options | _OF_ALL:
-            unknown.append(word)
+        elif word.startswith("-"):
+            named = False
+            if word.startswith("--") and word != "--" and word.partition("=")[0] not in options | _OF_ALL:
+                unknown.append(word)
     return unknown
 
 
