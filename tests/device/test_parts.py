@@ -150,9 +150,7 @@ def test_a_whole_run_in_parts_leaves_golden_checkpoint(always, tmp_path):
 def needed(shape, count):
     """Bytes that a session takes if its batch is divided into so many parts."""
     part = shape_of_part(shape, Parts(shape.batch, shape.execution.slices, count))
-    return Plan(
-        preset("test"), part.network, part.batch, part.steps, Execution(slices=part.slices), parts=count
-    ).memory_bytes
+    return Plan(preset("test"), part.network, part.batch, part.steps, part.execution, parts=count).memory_bytes
 
 
 def test_a_batch_has_as_few_parts_as_fit_the_memory():

@@ -9,7 +9,7 @@ from etalstm.network.architecture import SWING, Architecture, Division
 from etalstm.network.architecture import architecture as named_architecture
 from etalstm.network.delta_inputs import DeltaInputs, LayerThresholds
 from etalstm.network.shape import NetworkShape, check_size
-from etalstm.network.shared_tokens import OFF, check_shared_tokens
+from etalstm.network.shared_tokens import check_shared_tokens
 from etalstm.network.slices import AUTO, check_slices
 from etalstm.network.storage import Storage, read_thresholds
 from etalstm.network.texts import tokens_or_auto
@@ -99,16 +99,16 @@ class Execution:
             Also if a name or a text cannot be read; the message names it and what is expected.
         """
         thresholds = read_thresholds(theta) if isinstance(theta, str) else theta
-        of_inputs = DeltaInputs.read if isinstance(input_threshold, str) else DeltaInputs.of
-        tokens = tokens_or_auto(shared_tokens) if isinstance(shared_tokens, str) else shared_tokens
-        if tokens == AUTO:
-            raise ValueError(f"shared_tokens can be {AUTO} only where there are data, got {shared_tokens!r}")
+        if isinstance(input_threshold, str):
+            delta_inputs = DeltaInputs.read(input_threshold, refresh)
+        else:
+            delta_inputs = DeltaInputs.of(input_threshold, refresh)
         return cls(
             storage=Storage.of(storage, thresholds),
             slices=slices,
-            delta_inputs=of_inputs(input_threshold, refresh),
+            delta_inputs=delta_inputs,
             weight_format=weight_format,
-            shared_tokens=None if tokens == OFF else tokens,
+            shared_tokens=_read_tokens(shared_tokens) if isinstance(shared_tokens, str) else shared_tokens,
             architecture=named_architecture(architecture),
         )
 
@@ -160,6 +160,14 @@ class Execution:
         values = json.loads(text)
         made = {"storage": Storage, "delta_inputs": DeltaInputs, "architecture": _architecture}
         return cls(**{name: made[name](**value) if name in made else value for name, value in values.items()})
+
+
+def _read_tokens(text: str) -> int | None:
+    """Read a number of shared tokens, or ``off``: None."""
+    found = tokens_or_auto(text)
+    if found == AUTO:
+        raise ValueError(f"shared_tokens can be {AUTO} only where there are data, got {text!r}")
+    return found if isinstance(found, int) else None
 
 
 def _architecture(division: dict | None, **members) -> Architecture:
