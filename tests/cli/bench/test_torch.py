@@ -7,10 +7,14 @@ import pytest
 from etalstm.cli.main import run
 
 
-@pytest.mark.parametrize("bench", ["torch", "reduced", "attention"])
-def test_without_pytorch_the_extra_is_named(bench, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    "words",
+    [["bench", "torch"], ["research", "reduced"], ["research", "attention"], ["research", "layout"]],
+    ids=" ".join,
+)
+def test_without_pytorch_the_extra_is_named(words, monkeypatch, capsys):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert run(["bench", bench]) == 2
+    assert run(words) == 2
     assert capsys.readouterr().err == (
         "eta-lstm: PyTorch is not installed; install the extra: pip install 'etalstm[torch]'\n"
     )
