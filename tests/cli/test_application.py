@@ -93,10 +93,10 @@ def test_an_old_name_works_and_says_the_new_one(old, capsys):
 @pytest.mark.parametrize(
     ("old", "code"),
     [
-        (["verify", "compare", "--devices", "golden,golden", "--json"], 0),
+        (["compare", "--devices", "golden,golden", "--json"], 0),
         (["--debug", "compare", "--devices", "golden,golden", "--hidden", "0"], 2),
         (["plan", "--preset", "test", "--check", "--steps", "2"], 0),
-        (["research", "study", "density", "--runs", ""], 2),
+        (["study", "density", "--runs", ""], 2),
     ],
     ids=str,
 )
