@@ -131,7 +131,7 @@ def test_passes_without_claims_are_recognised_again_after_passes_with_claims():
     device = WatchedDevice()
     one, state = network(device), torch.zeros(1, BATCH, UNITS)
     train_once(one, sequences())
-    rest = (None, False, one.engine.key, Execution().text, 0.0)
+    rest = (None, False, one.engine.key, Execution().of_layers([0]).text, 0.0)
     forwards = []
     for seed in range(3):
         given = (sequences(seed=seed), state, state, *(parameter.detach() for parameter in one.parameters()))
