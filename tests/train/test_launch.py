@@ -15,7 +15,7 @@ from etalstm.errors import DeviceError
 from etalstm.host.mpi import world
 from etalstm.host.mpi.roster import Process, read_roster
 from etalstm.host.mpi.world import find_world, ranks_started
-from etalstm.train.launch import Ended, Launch, find_mpiexec
+from etalstm.train.launch import Ended, LaunchedRun, find_mpiexec
 from tests.runs import LETTERS
 
 SECONDS = 300
@@ -213,10 +213,10 @@ def test_what_ended_a_run_is_named():
 def test_goes_on_from_the_checkpoint_or_begins_anew(tmp_path, given, there, again):
     folder = tmp_path / "run"
     folder.mkdir()
-    launch = Launch(2, ["train", "--out", str(folder), *given])
+    run = LaunchedRun(["train", "--out", str(folder), *given])
     for name in there:
         (folder / name).touch()
-    assert launch.next_command() == ["train", "--out", str(folder), *again]
+    assert run.next_command() == ["train", "--out", str(folder), *again]
 
 
 def test_the_roster_of_a_run_that_has_not_begun_is_empty(tmp_path):

@@ -44,7 +44,7 @@ from etalstm.network.storage import KINDS, Storage, Usage
 from etalstm.network.update_rule import UpdateRule, check_hyperparameters, clip_scale, gradient_norm
 
 
-class Session(SessionHooks, BothPasses):
+class Session(SessionHooks, BothPasses[InputGradients]):
     """Weights on a device, and the passes over them.
 
     The order is ``load``, then any number of ``forward`` (or ``load_intermediates``); after one, one ``backward``; then

@@ -2,10 +2,11 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from etalstm.device.results import InputGradients, Outputs
+from etalstm.device.results import Outputs
 from etalstm.device.shape import TrainingShape
 from etalstm.network.slices import slice_ranges
 
@@ -13,8 +14,11 @@ SliceLoss = Callable[[int, np.ndarray], np.ndarray]
 """From a slice's number and its y, (T, b, H), to the gradient of y."""
 
 
-class BothPasses(ABC):
-    """Something with a forward and a backward pass.
+Gradients = TypeVar("Gradients")
+
+
+class BothPasses(ABC, Generic[Gradients]):
+    """Something with a forward and a backward pass, which gives `Gradients`.
 
     Members
     -------
@@ -24,16 +28,16 @@ class BothPasses(ABC):
     shape: TrainingShape
 
     @abstractmethod
-    def forward(self, x: np.ndarray, *arguments, **options) -> Outputs:
+    def forward(self, x: np.ndarray, *arguments: Any, **options: Any) -> Outputs:
         """Run forward."""
 
     @abstractmethod
-    def backward(self, dy: np.ndarray, *arguments, **options) -> InputGradients:
+    def backward(self, dy: np.ndarray, *arguments: Any, **options: Any) -> Gradients:
         """Run backward."""
 
     def forward_backward(
-        self, x: np.ndarray, loss: SliceLoss, *, delta_threshold: float = 0.0, measured: bool = False, **inputs
-    ) -> tuple[Outputs, InputGradients]:
+        self, x: np.ndarray, loss: SliceLoss, *, delta_threshold: float = 0.0, measured: bool = False, **inputs: Any
+    ) -> tuple[Outputs, Gradients]:
         """Run forward, the loss slice by slice, and backward: for a pipeline the slices overlap.
 
         Parameters

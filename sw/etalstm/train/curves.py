@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from etalstm.host.drawing import pyplot, save_figure
 from etalstm.train.loss import SCORES
@@ -14,7 +15,7 @@ def panels_of(runs: Sequence[tuple[str, list[dict]]]) -> list[str]:
 
 def smoothed(values: Sequence[float], weight: float) -> list[float]:
     """Give exponential means; the first value begins, and `weight` is that of all before."""
-    found = []
+    found: list[float] = []
     for value in values:
         found.append(value if not found else weight * found[-1] + (1 - weight) * value)
     return found
@@ -50,7 +51,7 @@ def draw_runs(runs: Sequence[tuple[str, list[dict]]], path: Path, smoothing: flo
     save_figure(figure, path)
 
 
-def _draw_run(axes, name: str, run: str, entries: list[dict], colour: str, smoothing: float) -> None:
+def _draw_run(axes: Any, name: str, run: str, entries: list[dict], colour: str, smoothing: float) -> None:
     for kind, style, label in (("iteration", "-", run), ("epoch", "o", None), ("test", "*", None)):
         mine = [entry for entry in entries if entry["kind"] == kind and name in entry]
         values = [entry[name] for entry in mine]

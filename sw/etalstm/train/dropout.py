@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from etalstm.device import Device, InputGradients, Outputs, TrainingShape
+from etalstm.device import Device, InputGradients, Outputs, Session, TrainingShape
 from etalstm.device.both import BothPasses
 from etalstm.device.results import add_counts
+from etalstm.errors import CallOrderError
 from etalstm.network.delta_inputs import DeltaInputs
 from etalstm.network.shape import LayerGradients, LayerParameters
 from etalstm.network.storage import Storage, Usage
@@ -32,7 +33,7 @@ class LayeredGradients:
         return math.sqrt(math.fsum(back.norm * back.norm for back in self.passes))
 
 
-class LayeredSession(BothPasses):
+class LayeredSession(BothPasses[LayeredGradients]):
     """What :class:`etalstm.device.Session` is to a trainer, with dropout between the layers.
 
     Parameters
@@ -88,7 +89,15 @@ class LayeredSession(BothPasses):
             layer.send_as(delta_inputs.of_layers([n]))
         self.shape = self.shape.with_execution(delta_inputs=delta_inputs)
 
-    def forward(self, x, lengths=None, h0=None, c0=None, skipped_cells=None, tokens=None) -> Outputs:
+    def forward(
+        self,
+        x: np.ndarray,
+        lengths: np.ndarray | None = None,
+        h0: np.ndarray | None = None,
+        c0: np.ndarray | None = None,
+        skipped_cells: np.ndarray | None = None,
+        tokens: np.ndarray | None = None,
+    ) -> Outputs:
         """Run all layers forward; arguments as those of a session."""
         self._masks = None if self._next_update is None else self._draw(self._next_update, len(x))
         self._next_update = None
@@ -110,8 +119,17 @@ class LayeredSession(BothPasses):
         self._back = LayeredGradients(dy, passes)
         return self._back
 
-    def update(self, learning_rate, momentum=0.0, clip=None, weight_decay=0.0, compensation=1.0) -> None:
+    def update(
+        self,
+        learning_rate: float,
+        momentum: float = 0.0,
+        clip: float | None = None,
+        weight_decay: float = 0.0,
+        compensation: float = 1.0,
+    ) -> None:
         """Change weights and velocities, clipped by the norm of all layers together."""
+        if self._back is None:
+            raise CallOrderError("update needs a backward pass before it")
         scale = float(np.float32(compensation * clip_scale(self._back.norm * compensation, clip)))
         for layer in self._layers:
             layer.update(learning_rate, momentum, None, weight_decay, scale)
@@ -149,3 +167,9 @@ class LayeredSession(BothPasses):
         """Describe the memory that each layer takes; {} where there is no such thing."""
         layers = [layer.memory() for layer in self._layers]
         return {"layers": layers} if any(layers) else {}
+
+
+AnySession = Session | LayeredSession
+"""What a trainer computes with: a device's own session, or with dropout one for each layer."""
+AnyGradients = InputGradients | LayeredGradients
+"""What a backward pass of either gives."""

@@ -1,14 +1,15 @@
 """Evaluation: a network's loss over batches, nothing learnt and nothing kept."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 
 from etalstm.data import Batch, DataSet
 from etalstm.data.dataset import REGRESS
-from etalstm.device import Outputs, Session
+from etalstm.device import Outputs
+from etalstm.train.dropout import AnySession
 from etalstm.train.loss import Loss
 from etalstm.train.model import HostModel
 
@@ -33,7 +34,14 @@ class Evaluation:
         return self.loss.score(task) | self.measures
 
 
-def forward(session: Session, model: HostModel, x: np.ndarray, lengths: np.ndarray, h=None, c=None) -> Outputs:
+def forward(
+    session: AnySession,
+    model: HostModel,
+    x: np.ndarray,
+    lengths: np.ndarray,
+    h: np.ndarray | None = None,
+    c: np.ndarray | None = None,
+) -> Outputs:
     """Run a network over vectors or tokens from the states h and c, zeros if not given.
 
     Every cell is skipped, where the device can: nothing is kept for a backward pass. The outputs are the same.
@@ -44,8 +52,18 @@ def forward(session: Session, model: HostModel, x: np.ndarray, lengths: np.ndarr
     return session.forward(model.inputs(x), lengths if shape.masked else None, h, c, skipped, tokens)
 
 
+@overload
+def evaluate(session: AnySession, model: HostModel, batches: Iterable[Batch], data: DataSet) -> Evaluation: ...
+
+
+@overload
 def evaluate(
-    session: Session,
+    session: AnySession, model: HostModel, batches: Iterable[Batch], data: DataSet, stop: Callable[[], bool]
+) -> Evaluation | None: ...
+
+
+def evaluate(
+    session: AnySession,
     model: HostModel,
     batches: Iterable[Batch],
     data: DataSet,
@@ -66,7 +84,8 @@ def evaluate(
     -------
     Evaluation; None if stopped
     """
-    loss, measured, cycles, h, c = Loss(0.0, 0.0, 0.0), Counter(), 0, None, None
+    loss, cycles, h, c = Loss(0.0, 0.0, 0.0), 0, None, None
+    measured: dict[str, float] = {}
     for batch in batches:
         if stop():
             return None
@@ -74,7 +93,8 @@ def evaluate(
         loss += model.evaluate(batch, outputs.y)
         if data.task == REGRESS:
             found = data.measures(model.outputs(outputs.y, batch.lengths), batch.targets)
-            measured.update({name: float((values * batch.weights).sum()) for name, values in found.items()})
+            for name, values in found.items():
+                measured[name] = measured.get(name, 0.0) + float((values * batch.weights).sum())
         cycles += session.counters()["cycles"]
         if data.stateful:
             h, c = outputs.h, outputs.c

@@ -124,5 +124,5 @@ class EventFile:
     def __enter__(self) -> "EventFile":
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

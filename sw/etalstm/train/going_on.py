@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -54,6 +55,7 @@ def check_same(
             )
 
 
+@dataclass(frozen=True)
 class RunSettings:
     """What the settings of different kinds of runs have in common. Those of a kind are a frozen dataclass.
 

@@ -18,11 +18,11 @@ class Interrupt:
         The signal's number, 0 while there was none.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.requested = 0
         self._previous: dict = {}
 
-    def _handle(self, number, _) -> None:
+    def _handle(self, number: int, _: object) -> None:
         self.requested = number
         self._restore()
 
@@ -36,5 +36,5 @@ class Interrupt:
             self._previous = {number: signal.signal(number, self._handle) for number in heeded}
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self._restore()

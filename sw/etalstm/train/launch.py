@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,11 +61,32 @@ class Ended:
     ranks: list[Process]
 
     @property
-    def cause(self) -> str:
-        """Name the rank that was killed, and the cause; only where mpiexec named a process."""
+    def cause(self) -> str | None:
+        """Name the rank that was killed, and the cause; None where mpiexec named no process."""
+        if self.killed is None:
+            return None
         host, pid = self.killed
         who = f"rank {self.ranks.index(self.killed)}" if self.killed in self.ranks else f"process {pid}"
         return f"{who} on {host} has ended: {self.signal}"
+
+
+class LaunchedRun:
+    """The training run of a command: how far it is, and what goes on with it."""
+
+    def __init__(self, command: list[str]):
+        self._command, self._folder = command, RunFolder(_value(command, "--out"))
+        self._begun_here = "--overwrite" in command or not self._folder.settings.exists()
+
+    def progress(self) -> tuple[tuple[str, int, int], ...]:
+        """Give what changes with each iteration and checkpoint."""
+        files = (path for path in (self._folder.metrics, self._folder.checkpoint) if path.exists())
+        return tuple((path.name, path.stat().st_mtime_ns, path.stat().st_size) for path in files)
+
+    def next_command(self) -> list[str]:
+        """Give the command that goes on with the run, or if there is no checkpoint yet begins it anew."""
+        plain = [word for word in self._command if word not in ("--resume", "--overwrite")]
+        resumes = self._folder.checkpoint.exists() or not self._begun_here
+        return [*plain, "--resume" if resumes else "--overwrite"]
 
 
 class Launch:
@@ -84,8 +105,7 @@ class Launch:
         hosts = [] if hostfile is None else ["-f", str(hostfile)]
         self._mpiexec = [find_mpiexec(), "-n", str(ranks), *hosts, sys.executable, "-m", "etalstm"]
         self._command = list(command)
-        self._folder = RunFolder(_value(self._command, "--out")) if self._command[:1] == [TRAIN] else None
-        self._was_empty = self._folder is None or not self._folder.settings.exists()
+        self._run = LaunchedRun(self._command) if self._command[:1] == [TRAIN] else None
 
     def run(self, most_restarts: int, say: Callable[[str], None]) -> int:
         """Run the command until it ends by itself, or has been started again `most_restarts` times; give its exit code.
@@ -94,30 +114,17 @@ class Launch:
         """
         command, restarts = self._command, 0
         while True:
-            began = self._progress()
+            began = self._run.progress() if self._run else None
             ended = self._attempt(command)
             if ended.code == 0 or ended.code in INTERRUPTED:
                 return ended.code
-            if ended.killed:
+            if ended.cause:
                 say(ended.cause)
-            if restarts == most_restarts or self._progress() == began:
+            if self._run is None or restarts == most_restarts or self._run.progress() == began:
                 return ended.code
             restarts += 1
-            command = self.next_command()
+            command = self._run.next_command()
             say(f"restart {restarts} of {most_restarts}: eta-lstm {' '.join(command)}")
-
-    def _progress(self) -> tuple | None:
-        """Give what changes with each iteration and checkpoint of a run."""
-        if self._folder is None:
-            return None
-        files = (path for path in (self._folder.metrics, self._folder.checkpoint) if path.exists())
-        return tuple((path.name, path.stat().st_mtime_ns, path.stat().st_size) for path in files)
-
-    def next_command(self) -> list[str]:
-        """Give the command that goes on with the run, or if there is no checkpoint yet begins it anew."""
-        plain = [word for word in self._command if word not in ("--resume", "--overwrite")]
-        begun_here = self._was_empty or "--overwrite" in self._command
-        return [*plain, "--resume" if self._folder.checkpoint.exists() or not begun_here else "--overwrite"]
 
     def _attempt(self, command: list[str]) -> Ended:
         with tempfile.TemporaryDirectory() as scratch:
@@ -126,7 +133,7 @@ class Launch:
                 [*self._mpiexec, *command], stdout=subprocess.PIPE, text=True, env=os.environ | {VARIABLE: str(roster)}
             )
             with _forwarding(process):
-                banner = _pass_on(process.stdout)
+                banner = _pass_on(process.stdout or ())
                 code = process.wait()
             killed, by = _KILLED.search(banner), _SIGNAL.search(banner)
             return Ended(
@@ -146,7 +153,7 @@ def _value(command: list[str], option: str) -> str:
     raise ValueError(f"{TRAIN} needs {option}, got {' '.join(command)}")
 
 
-def _pass_on(output: Iterator[str]) -> str:
+def _pass_on(output: Iterable[str]) -> str:
     """Print what the ranks print, and give what mpiexec itself says of a process that was killed."""
     banner = []
     for line in output:

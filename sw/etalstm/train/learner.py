@@ -1,22 +1,22 @@
 """A network that learns batch by batch: the LSTM on a device, what surrounds it on the host, and their optimizer."""
 
 import time
+from typing import Any
 
 import numpy as np
 
 from etalstm.data import Batch, DataSet
 from etalstm.data.buckets import read_buckets
 from etalstm.data.dataset import LANGUAGE, padding
-from etalstm.device import Device, Session, TrainingShape
+from etalstm.device import Device, TrainingShape
 from etalstm.errors import DeviceError
 from etalstm.network.delta_inputs import input_thresholds_text
 from etalstm.network.shape import NetworkShape, initial_parameters
-from etalstm.network.slices import AUTO
 from etalstm.network.storage import MS1, Storage, Usage
 from etalstm.train.checkpoint import Checkpoint, Identity, Origin
 from etalstm.train.chooser import CHOOSING, SMALLEST, Chooser
 from etalstm.train.control import DELTA_START, INPUT_START, ShareControl
-from etalstm.train.dropout import LayeredSession
+from etalstm.train.dropout import AnySession, LayeredSession
 from etalstm.train.loss import Loss, untrained_loss
 from etalstm.train.model import HostModel
 from etalstm.train.optimizers import optimizer_of
@@ -103,7 +103,7 @@ class Learner:
         sizes = self.settings.layers, self.steps
         return Significance(*sizes, skipping or Skipping(), self.data.per_step, untrained)
 
-    def _session(self, device: Device) -> Session | LayeredSession:
+    def _session(self, device: Device) -> AnySession:
         if self.settings.dropout:
             return LayeredSession(device, self.shape, self.settings.dropout, self.settings.seed)
         return device.create(self.shape)
@@ -120,7 +120,7 @@ class Learner:
 
     def _slices(self, device: Device, shape: TrainingShape, checkpoint: Checkpoint | None) -> int:
         """Give the run's number of slices, where it is left to the device that of the checkpoint before all."""
-        if self.settings.slices != AUTO:
+        if not isinstance(self.settings.slices, str):  # else it is AUTO
             return self.settings.slices
         return checkpoint.description.run.slices if checkpoint else device.best_slices(shape)
 
@@ -135,7 +135,12 @@ class Learner:
     @property
     def origin(self) -> Origin:
         """What a checkpoint must agree in for the run to go on."""
-        found = {"dataset": self.data.name, "data": self.data.fingerprint, "steps": self.steps, "slices": self.slices}
+        found: dict[str, Any] = {
+            "dataset": self.data.name,
+            "data": self.data.fingerprint,
+            "steps": self.steps,
+            "slices": self.slices,
+        }
         found["refresh"] = self.settings.refresh_interval
         return Origin(
             **{name: getattr(self.settings, name) for name in Origin.model_fields if name not in found}, **found
@@ -146,10 +151,10 @@ class Learner:
         self.h = self.c = np.zeros(self.shape.state_shape, np.float32)
 
     def _inputs(self, batch: Batch, h: np.ndarray, c: np.ndarray) -> dict[str, np.ndarray | None]:
-        """Give what the forward pass over a batch from the states h and c, (L, B, H), is given."""
+        """Give what the forward pass over a batch from the states h and c, (L, B, H), is given besides x."""
         lengths = batch.lengths if self.shape.masked else None
         tokens = batch.x if self.shape.execution.shared_tokens else None
-        return {"x": self.model.inputs(batch.x), "lengths": lengths, "h0": h, "c0": c, "tokens": tokens}
+        return {"lengths": lengths, "h0": h, "c0": c, "tokens": tokens}
 
     def iterate(self, batch: Batch, rate: float) -> dict:
         """Train on one batch with a learning rate; give the entry of the log, without the epoch.
@@ -163,13 +168,13 @@ class Learner:
         skipped, compensation = None, 1.0
         if settings.skipping:
             skipped, compensation = self.significance.plan(self.iteration, batch.lengths, len(batch.x))
-        if settings.dropout:
+        if isinstance(self.session, LayeredSession):
             self.session.draw_masks(self.iteration)
         self.send()
         delta_threshold = self.pruning.threshold if self.pruning else 0.0
         output_pass = OutputPass(self.model, batch, self.slices, self.iteration + 1)
         outputs, back = self.session.forward_backward(
-            loss=output_pass.run, delta_threshold=delta_threshold, measured=self._measures,
+            self.model.inputs(batch.x), output_pass.run, delta_threshold=delta_threshold, measured=self._measures,
             **self._inputs(batch, self.h, self.c), skipped_cells=skipped,
         )  # fmt: skip
         loss = output_pass.end()
@@ -213,11 +218,12 @@ class Learner:
 
     def control_sending(self, threshold: float | None) -> None:
         """Have the share of x and h that is sent follow its target from a threshold Θ on; None: send everything."""
-        self.sending = None if threshold is None else ShareControl(self.settings.input_target, threshold)
+        target = self.settings.input_target
+        self.sending = None if target is None or threshold is None else ShareControl(target, threshold)
 
     def send(self) -> None:
         """Have the device send what Θ leaves now."""
-        delta_inputs = self.settings.delta_inputs_at(self.sending and self.sending.threshold)
+        delta_inputs = self.settings.delta_inputs_at(self.sending.threshold if self.sending else None)
         if delta_inputs != self.session.shape.execution.delta_inputs:
             self.session.send_as(delta_inputs)
 
@@ -249,7 +255,7 @@ class Learner:
     def _reductions(self) -> dict:
         """Give what was chosen to be reduced, and what the last two passes kept and computed, for the log."""
         settings = self.settings
-        chosen = {"theta": settings.theta, "storage": settings.policy, "ms2": settings.ms2}
+        chosen: dict[str, Any] = {"theta": settings.theta, "storage": settings.policy, "ms2": settings.ms2}
         chosen |= {"ms2_steps": settings.ms2_steps, "ms2_without": settings.ms2_without}
         chosen |= {"delta_target": settings.delta_target, "architecture": settings.architecture, "slices": self.slices}
         sent = self.session.shape.execution.delta_inputs
@@ -270,8 +276,8 @@ def identity_of(settings: Settings, data: DataSet) -> Identity:
     tokens = data.tokens if data.input_size is None else 0
     if settings.tied and data.task != LANGUAGE:
         raise ValueError(f"tied weights are for the task {LANGUAGE}, got {data.task}")
-    return Identity(
-        cell=settings.cell, task=data.task, input_size=data.input_size or settings.embedding,
-        hidden_size=settings.hidden, layers=settings.layers, outputs=data.classes, tokens=tokens, tied=settings.tied,
-        encoding=data.encoding.digest,
-    )  # fmt: skip
+    return Identity.model_validate({
+        "cell": settings.cell, "task": data.task, "input_size": data.input_size or settings.embedding,
+        "hidden_size": settings.hidden, "layers": settings.layers, "outputs": data.classes, "tokens": tokens,
+        "tied": settings.tied, "encoding": data.encoding.digest,
+    })  # fmt: skip

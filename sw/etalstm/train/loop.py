@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from etalstm.data import DataSet, open_data
+from etalstm.data import Batch, DataSet, open_data
 from etalstm.data.dataset import padding
 from etalstm.device import GOLDEN, Device, OffloadDevice, ParanoidDevice
 from etalstm.errors import CheckpointError, DivergedError
 from etalstm.host.durable import write_whole
-from etalstm.train.checkpoint import Checkpoint, Description, Position, Watched
+from etalstm.train.checkpoint import Checkpoint, ChooserState, Description, Generator, Position, Watched
 from etalstm.train.evaluation import evaluate
 from etalstm.train.folder import RunFolder
 from etalstm.train.interrupt import Interrupt
@@ -157,10 +157,10 @@ class Trainer:
             if not self._resume:
                 self.folder.clear()
             resumed_at = self._position() if self._resume else None
-            shown = EventReport(self.folder.events, resumed_at and resumed_at.iteration)
+            shown = EventReport(self.folder.events, resumed_at.iteration if resumed_at else None)
             with MetricsLog(self.folder.metrics, resumed_at) as log, shown as events:
 
-                def tell(entry):
+                def tell(entry: dict) -> None:
                     for receive in (log.write, events, report):
                         receive(entry)
 
@@ -182,7 +182,7 @@ class Trainer:
         if self._changed or not self._resume:
             self.folder.write_settings(self.settings)
 
-    def _train(self, tell, interrupt) -> None:
+    def _train(self, tell: Callable[[dict], None], interrupt: Interrupt) -> None:
         while self.epoch < self.settings.epochs and not self._done:
             self.learner.begin_epoch(self.epoch)
             self._epoch_start = self._generator.bit_generator.state
@@ -217,7 +217,7 @@ class Trainer:
         stopped = patience is not None and self._best.epochs >= patience
         return stopped or (limit is not None and self.learner.iteration >= limit)
 
-    def _iterate(self, batch) -> dict:
+    def _iterate(self, batch: Batch) -> dict:
         entry = self.learner.iterate(batch, self.schedule.rate(self.learner.iteration, self.epoch))
         self.batch += 1
         return entry | self._place("iteration")
@@ -263,7 +263,8 @@ class Trainer:
     def _position(self) -> Position:
         learner = self.learner
         return Position(
-            iteration=learner.iteration, epoch=self.epoch, batch=self.batch, chooser=learner.chooser.state,
+            iteration=learner.iteration, epoch=self.epoch, batch=self.batch,
+            chooser=ChooserState.model_validate(learner.chooser.state),
             delta_threshold=learner.pruning.threshold if learner.pruning else None,
             input_threshold=learner.sending.threshold if learner.sending else None,
             best=self._best, plateau=self.schedule.plateau, falls=self.schedule.falls,
@@ -276,7 +277,10 @@ class Trainer:
     def _write(self, path: Path) -> None:
         learner = self.learner
         description = Description(
-            model=learner.identity, run=learner.origin, position=self._position(), generator=self._epoch_start
+            model=learner.identity,
+            run=learner.origin,
+            position=self._position(),
+            generator=Generator.model_validate(self._epoch_start),
         )
         tensors = tensors_of(learner, self.batch > 0)
         if self.settings.scrub:

@@ -15,7 +15,7 @@ SHARES = ("footprint", "arithmetic", "backward_arithmetic", "delta_density")
 class Shares:
     """Averages what iterations kept and computed, as shares of a dense run's, entry by entry."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._sums = dict.fromkeys((*SHARES, "cells_skipped", "cells", "kept", "real"), 0.0)
         self._count = 0
 
@@ -82,8 +82,9 @@ class MetricsLog:
     """
 
     def __init__(self, path: Path, resumed_at: Place | None = None):
-        entries = [] if resumed_at is None else read_log(path)
-        entries = [entry for entry in entries if _happened(entry, resumed_at)]
+        entries = []
+        if resumed_at is not None:
+            entries = [entry for entry in read_log(path) if _happened(entry, resumed_at)]
         write_whole(path, "".join(map(_line, entries)))
         self._shares = Shares()
         for entry in entries:
@@ -114,7 +115,7 @@ class MetricsLog:
     def __enter__(self) -> "MetricsLog":
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -145,7 +146,7 @@ def read_log(path: Path) -> list[dict]:
 def _checked(entry: object, place: str) -> dict:
     if not isinstance(entry, dict):
         raise RunError(f"{place}: must be an object, got {entry!r:.40}")
-    needed = {"iteration": int, "epoch": int}
+    needed: dict[str, type | tuple[type, ...]] = {"iteration": int, "epoch": int}
     if entry.get("kind") == "iteration" and "footprint" in entry:
         needed |= dict.fromkeys((*SHARES, "real_footprint", "cells_skipped", "cells"), (int, float))
     if entry.get("kind") in ("iteration", "epoch", "test"):

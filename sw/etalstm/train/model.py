@@ -36,7 +36,7 @@ class HostModel:
         outputs, units = identity.outputs, identity.hidden_size
         bound = np.float32(1.0 / np.sqrt(units))
 
-        def draw(*size):
+        def draw(*size: int) -> np.ndarray:
             return (generator.random(size, np.float32) * np.float32(2) - np.float32(1)) * bound
 
         self.identity, self._tied = identity, identity.tied

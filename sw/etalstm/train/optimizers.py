@@ -10,15 +10,15 @@ of the weights, and no update runs on the device.
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from etalstm.device import InputGradients, Session
 from etalstm.errors import DivergedError
 from etalstm.golden.trainer import descend
-from etalstm.network.shape import LayerParameters, NetworkShape, zero_velocities
+from etalstm.network.shape import LayerGradients, LayerParameters, NetworkShape, zero_velocities
 from etalstm.network.update_rule import UpdateRule, clip_scale, gradient_norm
+from etalstm.train.dropout import AnyGradients, AnySession
 from etalstm.train.model import HostModel
 from etalstm.train.schedule import power
 from etalstm.train.settings import ADAMW, SGD, Settings
@@ -52,13 +52,13 @@ class Optimizer(ABC):
             kind: {name: np.zeros_like(array) for name, array in model.parameters.items()} for kind in self.kinds
         }
 
-    def update(self, session: Session, back: InputGradients, rate: float, compensation: float, number: int) -> None:
+    def update(self, session: AnySession, back: AnyGradients, rate: float, compensation: float, number: int) -> None:
         """Change all parameters by the last backward pass.
 
         Parameters
         ----------
-        session : Session
-        back : InputGradients
+        session : Session or LayeredSession
+        back : InputGradients or LayeredGradients
             Of that pass.
         rate : float
             Learning rate.
@@ -79,19 +79,21 @@ class Optimizer(ABC):
             self._update_host(name, rate, scale, number)
 
     @abstractmethod
-    def load(self, session: Session, parameters: Layers, memory: dict[str, Layers] | None = None) -> None:
+    def load(self, session: AnySession, parameters: Layers, memory: dict[str, Layers] | None = None) -> None:
         """Put the LSTM's parameters on the device, and with them what is remembered, by kind; zeros if not given."""
 
     @abstractmethod
-    def memory(self, session: Session) -> dict[str, Layers]:
+    def memory(self, session: AnySession) -> dict[str, Layers]:
         """Give what is remembered for the LSTM's parameters, by kind."""
 
     @abstractmethod
-    def _update_device(self, session, back, rate, compensation, number) -> None:
+    def _update_device(
+        self, session: AnySession, back: AnyGradients, rate: float, compensation: float, number: int
+    ) -> None:
         """Change the LSTM's parameters."""
 
     @abstractmethod
-    def _update_host(self, name, rate, scale, number) -> None:
+    def _update_host(self, name: str, rate: float, scale: np.float32, number: int) -> None:
         """Change one of the host's parameters."""
 
     def _weight_decay(self, name: str) -> np.float32:
@@ -104,23 +106,41 @@ class Sgd(Optimizer):
 
     kinds = ("velocities",)
 
-    def load(self, session, parameters, memory=None):
+    def load(self, session: AnySession, parameters: Layers, memory: dict[str, Layers] | None = None) -> None:
         """Put parameters and velocities on the device."""
-        session.load(parameters, memory and memory["velocities"])
+        session.load(parameters, memory["velocities"] if memory else None)
 
-    def memory(self, session):
+    def memory(self, session: AnySession) -> dict[str, Layers]:
         """Read the velocities from the device."""
         return {"velocities": session.velocities()}
 
-    def _update_device(self, session, back, rate, compensation, number):
+    def _update_device(
+        self, session: AnySession, back: AnyGradients, rate: float, compensation: float, number: int
+    ) -> None:
         settings = self.settings
         session.update(rate, settings.momentum, settings.clip, settings.weight_decay, compensation)
 
-    def _update_host(self, name, rate, scale, number):
-        rule = UpdateRule(rate, self.settings.momentum, self._weight_decay(name), scale)
+    def _update_host(self, name: str, rate: float, scale: np.float32, number: int) -> None:
+        rule = UpdateRule(np.float32(rate), np.float32(self.settings.momentum), self._weight_decay(name), scale)
         values, speeds = self.model.parameters, self.host["velocities"]
         gradient = self.model.gradients[name]
         values[name], speeds[name] = descend(values[name], speeds[name], gradient, rule, rule.weight_decay)
+
+
+class _Moved(NamedTuple):
+    """A parameter after a step of Adam, and its two moments."""
+
+    values: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+
+
+class _MovedLayer(NamedTuple):
+    """The same of a layer's weights and bias."""
+
+    parameters: LayerParameters
+    first: LayerParameters
+    second: LayerParameters
 
 
 class Adam(Optimizer):
@@ -136,42 +156,65 @@ class Adam(Optimizer):
         super().__init__(settings, model, network)
         self._device = {kind: zero_velocities(network) for kind in self.kinds}
 
-    def load(self, session, parameters, memory=None):
+    def load(self, session: AnySession, parameters: Layers, memory: dict[str, Layers] | None = None) -> None:
         """Put parameters on the device; the moments stay on the host."""
         session.load(parameters)
         self._device = memory or self._device
 
-    def memory(self, session):
+    def memory(self, session: AnySession) -> dict[str, Layers]:
         """Give the moments."""
         return self._device
 
-    def _update_device(self, session, back, rate, compensation, number):
+    def _update_device(
+        self, session: AnySession, back: AnyGradients, rate: float, compensation: float, number: int
+    ) -> None:
         scale = np.float32(compensation * clip_scale(back.norm * compensation, self.settings.clip))
-        rows = zip(session.parameters(), session.gradients(), *(self._device[kind] for kind in self.kinds), strict=True)
+        device = self._device
+        rows = zip(session.parameters(), session.gradients(), device["first"], device["second"], strict=True)
         try:
-            moved = [self._layer(*layer, rate, scale, number) for layer in rows]
+            moved = [self._layer(*layer, rate=rate, scale=scale, number=number) for layer in rows]
         except ValueError as error:  # LayerParameters found a value that is not finite
             raise DivergedError(f"the update has overflowed: {error}") from error
-        session.load([layer[0] for layer in moved])
-        self._device = {kind: [layer[n] for layer in moved] for n, kind in enumerate(self.kinds, 1)}
+        session.load([layer.parameters for layer in moved])
+        self._device = {"first": [layer.first for layer in moved], "second": [layer.second for layer in moved]}
 
-    def _layer(self, parameters, gradients, first, second, rate, scale, number) -> Layers:
-        """Move one layer's weights and bias; give the new parameters and their two moments."""
-        moved = [
-            self._move(name, *(getattr(entry, name) for entry in (parameters, gradients, first, second)),
-                       rate, scale, number)
-            for name in ("weights", "bias")
-        ]  # fmt: skip
-        return [LayerParameters(*entry, parameters.gates) for entry in zip(*moved, strict=True)]
+    def _layer(
+        self,
+        parameters: LayerParameters,
+        gradients: LayerGradients,
+        first: LayerParameters,
+        second: LayerParameters,
+        rate: float,
+        scale: np.float32,
+        number: int,
+    ) -> _MovedLayer:
+        """Move one layer's weights and bias."""
 
-    def _update_host(self, name, rate, scale, number):
+        def move(name: str) -> _Moved:
+            values, gradient, mean, square = (getattr(entry, name) for entry in (parameters, gradients, first, second))
+            return self._move(name, values, gradient, mean, square, rate, scale, number)
+
+        pairs = zip(move("weights"), move("bias"), strict=True)
+        return _MovedLayer(*(LayerParameters(weights, bias, parameters.gates) for weights, bias in pairs))
+
+    def _update_host(self, name: str, rate: float, scale: np.float32, number: int) -> None:
         values, first, second = self.model.parameters, self.host["first"], self.host["second"]
         moved = self._move(name, values[name], self.model.gradients[name], first[name], second[name],
                            rate, scale, number)  # fmt: skip
         values[name], first[name], second[name] = moved
 
-    def _move(self, name, values, gradient, first, second, rate, scale, number):
-        """Take one step, element by element; give values, first and second moment."""
+    def _move(
+        self,
+        name: str,
+        values: np.ndarray,
+        gradient: np.ndarray,
+        first: np.ndarray,
+        second: np.ndarray,
+        rate: float,
+        scale: np.float32,
+        number: int,
+    ) -> _Moved:
+        """Take one step, element by element."""
         settings, decay = self.settings, self._weight_decay(name)
         gradient = gradient * scale
         if settings.optimizer == ADAMW:
@@ -182,7 +225,8 @@ class Adam(Optimizer):
         second = np.float32(settings.beta2) * second + np.float32(1 - settings.beta2) * np.square(gradient)
         size = np.float32(rate / (1 - power(settings.beta1, number)))
         root = np.float32(math.sqrt(1 - power(settings.beta2, number)))
-        return values - size * first / (np.sqrt(second) / root + np.float32(settings.epsilon)), first, second
+        moved = values - size * first / (np.sqrt(second) / root + np.float32(settings.epsilon))
+        return _Moved(moved, first, second)
 
 
 def optimizer_of(settings: Settings, model: HostModel, network: NetworkShape) -> Optimizer:

@@ -31,7 +31,8 @@ class ProgressReport:
 
     def __init__(self, total: int, batch: int, console: Console | None = None):
         self._console = console or Console(stderr=True, highlight=False, soft_wrap=True)  # lines stay whole
-        self._batch, self._means, self._validation = batch, {}, ""
+        self._batch, self._validation = batch, ""
+        self._means: dict[str, float] = {}
         self._bar = Progress(
             TextColumn("iteration"), MofNCompleteColumn(table_column=_WHOLE), BarColumn(None),
             TimeElapsedColumn(_WHOLE), TimeRemainingColumn(table_column=_WHOLE),
@@ -73,7 +74,7 @@ class ProgressReport:
             self._live.start()
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
 

@@ -8,6 +8,7 @@ import importlib
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from etalstm.errors import RunError
 from etalstm.train.events import EventFile
@@ -52,7 +53,7 @@ class EventReport:
     def __enter__(self) -> "EventReport":
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
 
@@ -69,7 +70,7 @@ class WandbReport:
     def __enter__(self) -> "WandbReport":
         return self
 
-    def __exit__(self, kind, *_) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._run.finish(exit_code=int(kind is not None))
 
 
@@ -90,15 +91,15 @@ class MlflowReport:
     def __enter__(self) -> "MlflowReport":
         return self
 
-    def __exit__(self, kind, *_) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._mlflow.end_run("FINISHED" if kind is None else "FAILED")
 
 
-SERVICES = {"wandb": WandbReport, "mlflow": MlflowReport}
+SERVICES: dict[str, type[WandbReport | MlflowReport]] = {"wandb": WandbReport, "mlflow": MlflowReport}
 """What ``--log`` may name."""
 
 
-def open_service(service: str, name: str, settings: Settings):
+def open_service(service: str, name: str, settings: Settings) -> WandbReport | MlflowReport:
     """Open a report to a service.
 
     Parameters
@@ -121,7 +122,7 @@ def open_service(service: str, name: str, settings: Settings):
     return SERVICES[service](name, settings)
 
 
-def _module(name: str):
+def _module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:

@@ -5,6 +5,7 @@ and cosines of a system's library would not do.
 """
 
 import math
+from typing import cast
 
 from etalstm.train.checkpoint import Watched
 from etalstm.train.settings import COSINE, PLATEAU, Settings
@@ -75,7 +76,8 @@ class Schedule:
         """Give the learning rate of an iteration in an epoch, both counted from 0."""
         settings = self._settings
         warm = min(1.0, (iteration + 1) / settings.warmup) if settings.warmup else 1.0
-        return settings.learning_rate * self._factor(iteration, epoch) * warm
+        learning_rate = cast(float, settings.learning_rate)  # settings fill in the optimizer's where none is given
+        return learning_rate * self._factor(iteration, epoch) * warm
 
     def _factor(self, iteration: int, epoch: int) -> float:
         settings = self._settings

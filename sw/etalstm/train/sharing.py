@@ -10,7 +10,6 @@ import numpy as np
 from etalstm.data import DataSet
 from etalstm.device import Device, TrainingShape
 from etalstm.network.shared_tokens import OFF
-from etalstm.network.slices import AUTO
 from etalstm.train.settings import Settings
 
 
@@ -52,7 +51,7 @@ def choose_sharing(settings: Settings, data: DataSet, device: Device, shape: Tra
     if wanted == OFF:
         return Sharing(None, "shared tokens: off")
     problem = f"inputs of {data.name} are vectors" if data.input_size is not None else None
-    if wanted != AUTO:
+    if not isinstance(wanted, str):  # else it is auto
         if problem:
             raise ValueError(f"{problem}, not tokens: shared_tokens must be off, got {wanted}")
         return Sharing(wanted, f"shared tokens: {wanted} of a batch")

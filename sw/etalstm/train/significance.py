@@ -6,13 +6,13 @@ the prediction is a profile over (layer, distance from the end), measured in ful
 lengths share it. All of a gradient grows and falls with the loss, so the profile is what a cell adds for a loss of 1,
 and measurements of different epochs go together.
 
-A skipped cell passes no gradient on. So the distances that a layer keeps are without a gap: what is small between a
-large cell and the loss is what the large one gets its gradient through.
+A skipped cell passes no gradient on. So every cell between a kept cell and the loss is kept too, however little it adds
+itself: the distances that a layer keeps have no gap.
 
 The recurrent idea is the paper's; thresholds, profile, compensation and guard are ours to define, and are defined here.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +29,7 @@ LEAST_LOSS = 1e-6  # a smaller one is taken for this where something is divided 
 UNKNOWN = np.float32(-1)
 
 
-def extrapolate(losses) -> float:
+def extrapolate(losses: Sequence[np.float32]) -> np.float32:
     """Predict the next loss from the last three.
 
     ``L_n = L_(n-1) - (L_(n-2) - L_(n-1))² / (L_(n-3) - L_(n-2))``: the falls shrink by one ratio. Where they do not
@@ -41,7 +41,7 @@ def extrapolate(losses) -> float:
     first, second = losses[-3] - losses[-2], losses[-2] - losses[-1]
     if first <= 0 or second <= 0:
         return last
-    return max(last - second**2 / first, 0.0)
+    return max(last - second**2 / first, np.float32(0))
 
 
 COMPENSATION, LOSS, GUARD = PARTS = ("compensation", "loss", "guard")
@@ -185,7 +185,7 @@ class Significance:
         self._skipping = 1
         distance = lengths[None, :] - 1 - np.arange(steps)[:, None]
         ours, distance = distance >= 0, np.maximum(distance, 0)
-        kept = self._reached((self._kept_distances()[:, distance] & ours).any(axis=2), lengths)
+        kept = self._reached(np.any(self._kept_distances()[:, distance] & ours, axis=2), lengths)
         if not self._rule.compensates:
             return ~kept, 1.0
         predicted = np.where(ours, np.maximum(self._profile, 0)[:, distance], 0)
@@ -227,30 +227,30 @@ class Significance:
 
     def end_epoch(self, validation_loss: float) -> None:
         """Note an epoch's losses, and skip less if the validation loss has left the band."""
-        validation_loss, loss = np.float32(validation_loss), self._sum / np.float32(max(self._iterations, 1))
+        loss, validated = self._sum / np.float32(max(self._iterations, 1)), np.float32(validation_loss)
         learnt = max(self._untrained - self._trend, np.float32(0))
-        above = validation_loss > self._trend + np.float32(BAND) * learnt  # false while there is no trend
+        above = validated > self._trend + np.float32(BAND) * learnt  # false while there is no trend
         falls = self._falls_to(loss)
         self._losses = [*self._losses[1:], loss]
         if not self._skipping:
             if above and not np.isnan(self._suspended):
                 self.tau = float(self._suspended)
-            self._trend, self._suspended = validation_loss, np.float32(np.nan)
+            self._trend, self._suspended = validated, np.float32(np.nan)
         elif above and not falls and self._rule.guards:
             self._suspended, self.tau = np.float32(self.tau), self.tau / 2
         else:
-            self._trend = min(self._trend, validation_loss)
+            self._trend = min(self._trend, validated)
         self._epochs, self._sum, self._iterations, self._skipping = self._epochs + 1, np.float32(0), 0, 0
 
-    def _falls_to(self, loss: float) -> bool:
+    def _falls_to(self, loss: np.float32) -> bool:
         """Tell whether a training loss is as far below that of the epoch before as the last three let expect."""
         known = [loss for loss in self._losses if not np.isnan(loss)]
-        return bool(known) and loss < known[-1] - FALL * (known[-1] - extrapolate(known))
+        return bool(known and loss < known[-1] - FALL * (known[-1] - extrapolate(known)))
 
     def _kept_distances(self) -> np.ndarray:
         """Tell which distances from a sequence's end each layer keeps, (L, T); those never measured end nothing."""
         distances = np.arange(self._profile.shape[1])
-        if self._rule.truncates:
+        if self._rule.last_steps is not None:
             return np.broadcast_to(distances < self._rule.last_steps, self._profile.shape)
         largest = np.where(self._reach >= COMMON, self._profile, UNKNOWN).argmax(axis=1)[:, None]
         bar = np.float32(self.tau) * np.take_along_axis(self._profile, largest, axis=1)

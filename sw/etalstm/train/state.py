@@ -35,8 +35,8 @@ def _names(network: NetworkShape, kind: str) -> list[tuple[str, str]]:
 def layers_of(tensors: dict, network: NetworkShape, kind: str) -> list[LayerParameters]:
     """Give a network's parameters, or what an optimizer remembers of them, from a checkpoint's tensors."""
     return [
-        LayerParameters(*(tensors[name] for name in names), matrix.gates)
-        for names, matrix in zip(_names(network, kind), network.matrices, strict=True)
+        LayerParameters(tensors[weights], tensors[bias], matrix.gates)
+        for (weights, bias), matrix in zip(_names(network, kind), network.matrices, strict=True)
     ]
 
 
@@ -48,11 +48,11 @@ def host_of(tensors: dict, model: HostModel, kind: str) -> dict:
 def _shapes(learner: Learner, origin: Origin, within_epoch: bool) -> dict[str, tuple[int, ...]]:
     network = learner.network
     state = (network.layers, origin.batch, network.hidden_size)
-    shapes = {"state.h": state, "state.c": state} if within_epoch else {}
+    shapes: dict[str, tuple[int, ...]] = {"state.h": state, "state.c": state} if within_epoch else {}
     shapes |= {f"significance.{name}": array.shape for name, array in learner.significance.arrays.items()}
     for kind in ("weights", *learner.optimizer.kinds):
-        for names, matrix in zip(_names(network, kind), network.matrices, strict=True):
-            shapes |= zip(names, ((matrix.rows, matrix.columns), (matrix.rows,)), strict=True)
+        for (weights, bias), matrix in zip(_names(network, kind), network.matrices, strict=True):
+            shapes |= {weights: (matrix.rows, matrix.columns), bias: (matrix.rows,)}
         shapes |= {f"host.{name}.{kind}": array.shape for name, array in learner.model.parameters.items()}
     return shapes
 
@@ -115,7 +115,7 @@ def open_learner(
     path: Path | None = None,
     other: Collection[str] = (),
     steps: int | None = None,
-) -> tuple:
+) -> tuple[Learner, Checkpoint | None]:
     """Make a learner, at the state of a checkpoint if there is a path of one.
 
     Parameters
@@ -135,9 +135,9 @@ def open_learner(
     Learner
     Checkpoint, or None
     """
-    saved = Checkpoint.read(path) if path else None
-    saved = saved.up_to(steps) if saved and steps else saved
+    if path is None:
+        return Learner(settings, data, device), None
+    saved = Checkpoint.read(path).up_to(steps) if steps else Checkpoint.read(path)
     learner = Learner(settings, data, device, saved)
-    if saved:
-        restore(path, learner, saved, other)
+    restore(path, learner, saved, other)
     return learner, saved

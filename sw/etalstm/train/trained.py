@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from etalstm.data import DataSet, Encoding
@@ -105,7 +106,11 @@ class TrainedModel:
             If the data are not what the network was trained for, there is no such split, or a size is not above 0.
         """
         identity = self.identity
-        found = {"task": data.task, "outputs": data.classes, "encoding": data.encoding.digest}
+        found: dict[str, str | int] = {
+            "task": data.task,
+            "outputs": data.classes,
+            "encoding": data.encoding.digest,
+        }
         if data.input_size:
             found |= {"input_size": data.input_size, "tokens": 0}
         for name, theirs in found.items():
@@ -120,8 +125,8 @@ class TrainedModel:
         batches = data.epoch(split, *sizes)
         masked = not data.stateful  # a sequence may have fewer steps than the batch, even if all have as many
         with threadpool_limits(1):
-            found = evaluate(self._session(*sizes, masked), self.model, batches, data)
-        return {"loss": found.loss.mean} | found.scores(self.identity.task)
+            evaluation = evaluate(self._session(*sizes, masked), self.model, batches, data)
+        return {"loss": evaluation.loss.mean} | evaluation.scores(self.identity.task)
 
     def _sizes(self, data: DataSet, batch: int | None, steps: int | None) -> tuple[int, int]:
         """Give the sizes of a batch, those of the run where none is given."""
@@ -154,7 +159,7 @@ class TrainedModel:
             answers += self._answers(arrays[first : first + BATCH])
         return answers
 
-    def _array(self, number: int, entry) -> np.ndarray:
+    def _array(self, number: int, entry: str | ArrayLike) -> np.ndarray:
         """Give one sequence as an array, tokens (T,) or vectors (T, I)."""
         identity = self.identity
         if isinstance(entry, str):
@@ -187,7 +192,7 @@ class TrainedModel:
             outputs = self.model.outputs(y, lengths)
         return [self._answer(outputs, b, length) for b, length in enumerate(lengths)]
 
-    def _answer(self, outputs: np.ndarray, b: int, length: int):
+    def _answer(self, outputs: np.ndarray, b: int, length: int) -> np.ndarray | str | list[str]:
         if self.identity.task == REGRESS:
             return outputs[b]
         if self.identity.task == CLASSIFY:
@@ -266,7 +271,7 @@ class TrainedModel:
     def __enter__(self) -> "TrainedModel":
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

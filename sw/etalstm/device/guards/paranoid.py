@@ -17,7 +17,7 @@ from etalstm.network.shape import LayerGradients, LayerParameters, check_size
 Arrays = Iterator[tuple[str, np.ndarray]]
 
 
-class ParanoidSession(BothPasses):
+class ParanoidSession(BothPasses[InputGradients]):
     """A session that golden follows: what is checked is an iteration, from its forward pass to its update.
 
     Before the check golden gets the session's weights and velocities. Where iterations follow each other that are all
