@@ -12,19 +12,21 @@ from torch import Tensor
 INPUTS = 7  # x, h0, c0, w_ih, w_hh, b_ih, b_hh
 
 
-def layer_forward(
-    x, h0, c0, w_ih, w_hh, b_ih, b_hh, batch_sizes: Tensor | None, reverse: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Do what :func:`etalstm.nn.operators.lstm_layer` does, to rounding; θ is 0."""
+def layer_forward(inputs: Sequence[Tensor], batch_sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Do what :func:`etalstm.nn.operators.lstm_layer` does, to rounding; θ is 0. `inputs` are its first ``INPUTS``."""
+    x, h0, c0, w_ih, w_hh, b_ih, b_hh = inputs
     sizes = [x.shape[1]] * x.shape[0] if batch_sizes is None else batch_sizes.tolist()
     steps = list(x.unbind()) if batch_sizes is None else list(x.split(sizes))
-    h, c, outputs = h0[0], c0[0], [None] * len(sizes)
+    h, c = h0[0], c0[0]
+    outputs: list[Tensor] = []
     for t in reversed(range(len(sizes))) if reverse else range(len(sizes)):
         count = sizes[t]  # the sequences that have this step are the first ones
         i, f, g, o = (steps[t] @ w_ih.T + h[:count] @ w_hh.T + b_ih + b_hh).chunk(4, dim=1)
         c_new = f.sigmoid() * c[:count] + i.sigmoid() * g.tanh()
-        outputs[t] = o.sigmoid() * c_new.tanh()
-        h, c = torch.cat([outputs[t], h[count:]]), torch.cat([c_new, c[count:]])
+        outputs.append(o.sigmoid() * c_new.tanh())
+        h, c = torch.cat([outputs[-1], h[count:]]), torch.cat([c_new, c[count:]])
+    if reverse:
+        outputs.reverse()
     return (torch.stack if batch_sizes is None else torch.cat)(outputs), h[None], c[None]
 
 
@@ -54,7 +56,7 @@ def double_backward(
     with torch.enable_grad():
         # Views of their own: a tensor that is given twice, as h0 and as c0, has two gradients.
         outputs, inputs = ([_leaf(tensor, again) for tensor in tensors] for tensors in (outputs, inputs))
-        results = layer_forward(*inputs, batch_sizes, reverse)
+        results = layer_forward(inputs, batch_sizes, reverse)
         first = torch.autograd.grad(results, inputs, outputs, create_graph=True)
         return torch.autograd.grad(first, (*outputs, *inputs), gradients, create_graph=again, materialize_grads=True)
 

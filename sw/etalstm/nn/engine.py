@@ -205,7 +205,7 @@ class Float64Engine(Engine):
 
 
 _NAMED: dict[str, Engine] = {}  # kept open: opening a device may mean building it
-_OPEN: weakref.WeakValueDictionary[str, Engine] = (
+_OPEN: weakref.WeakValueDictionary[str, DeviceEngine] = (
     weakref.WeakValueDictionary()
 )  # as long as a module or a graph has them
 

@@ -93,7 +93,8 @@ def explain(module: nn.Module, *inputs: Tensor | tuple[int, ...], **named) -> Ex
             found = [tensor for tensor in _tensors(module(*given, **named)) if tensor.requires_grad]
             if not found:
                 raise ValueError("the model gives no tensor with a gradient: there is no backward pass to explain")
-            total = sum(tensor.sum() for tensor in found)
+            first, *others = (tensor.sum() for tensor in found)
+            total = sum(others, first)
             leaves = [one for one in (*module.parameters(), *_tensors((given, named))) if one.requires_grad]
             torch.autograd.grad(total, leaves, allow_unused=True)
     return Explanation(listener.layers(), listener.maps, listener.layouts)
@@ -138,7 +139,7 @@ class _Listener:
             self.layouts.append(made)
         elif isinstance(made, PassNote):
             self._backward[made.begun] = made
-        else:
+        elif isinstance(made, Begun):
             self._forward.append((self._name, made))
 
 
@@ -189,9 +190,9 @@ def _saved(usage: Usage | None) -> tuple[str, ...]:
 
 def _maps_row(calls: list[MapsNote]) -> tuple[str, ...]:
     """Make a row of consecutive calls of a function, as attention calls it for each group of sentences."""
-    function, costs = calls[0].function, [made.cost for made in calls]
+    function, costs = calls[0].function, [made.cost for made in calls if made.cost is not None]
     numbers = ("-", "-")
-    if None not in costs:
+    if len(costs) == len(calls):
         numbers = f"{sum(cost.kept_bytes for cost in costs):,}", f"{sum(cost.repeated_flops for cost in costs):,.0f}"
     return function, str(len(calls)), "computed again" if calls[0].again else "kept", *numbers
 

@@ -170,7 +170,7 @@ def _each(states: Tensor) -> Sequence[Tensor]:
     return states.split(1) if len(states) > 1 else [states]
 
 
-def _joined(tensors: Sequence[Tensor], dim: int) -> Tensor:
+def _joined(tensors: list[Tensor] | tuple[Tensor, ...], dim: int) -> Tensor:
     """Concatenate tensors: no operation if there is one."""
     return torch.cat(tensors, dim) if len(tensors) > 1 else tensors[0]
 

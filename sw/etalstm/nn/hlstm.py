@@ -126,10 +126,10 @@ class HLSTM(nn.Module):
         batch = int(packed.batch_sizes[0])
         states = self._states(packed.data, batch, hx)
         if hx is not None and packed.sorted_indices is not None:
-            states = tuple(state.index_select(1, packed.sorted_indices) for state in states)
+            states = _in_order(states, packed.sorted_indices)
         y, states = self._run(packed.data, packing_of(packed.batch_sizes.numpy().tobytes()), states)
         if packed.unsorted_indices is not None:
-            states = tuple(state.index_select(1, packed.unsorted_indices) for state in states)
+            states = _in_order(states, packed.unsorted_indices)
         return packed._replace(data=y), states
 
     def _states(self, x: Tensor, batch: int, hx) -> tuple[Tensor, Tensor]:
@@ -157,6 +157,12 @@ class HLSTM(nn.Module):
                 x = torch.dropout(x, self.dropout, True)
         h, c = (torch.stack(states) for states in zip(*last, strict=True))
         return x, (h, c)
+
+
+def _in_order(states: tuple[Tensor, Tensor], order: Tensor) -> tuple[Tensor, Tensor]:
+    """Give the states of the sequences, (L, B, H), in another order."""
+    h, c = states
+    return h.index_select(1, order), c.index_select(1, order)
 
 
 class _Layer(torch.autograd.Function):

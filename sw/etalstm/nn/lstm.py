@@ -109,11 +109,13 @@ class LSTM(torch.nn.LSTM):
 
     def _has_nothing_to_refuse(self, input) -> bool:
         """Tell whether the checks of ``torch.nn.LSTM`` can be left out: with others that watch them, 3 % of a pass."""
+        weight = self._flat_weights[0]
         return (
             type(input) is Tensor
+            and weight is not None
             and input.dim() == 3
             and input.shape[2] == self.input_size
-            and input.dtype is self._flat_weights[0].dtype
+            and input.dtype is weight.dtype
             and not is_watched()
             and not self.proj_size
         )

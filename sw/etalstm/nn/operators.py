@@ -127,9 +127,9 @@ def _backward_kernel(
     order = _StepOrder(batch_sizes, reverse)
     make_call = partial(order.call, x, h0, c0, (w_ih, w_hh, b_ih, b_hh), execution)
     gradients = order.enter(dy), dh.numpy()[0], dc.numpy()[0]
-    dx, dh0, dc0, *others = find_engine(engine).backward(make_call, *gradients, delta_threshold)
-    arrays = order.leave(dx), dh0[None], dc0[None], *others, others[-1].copy()
-    return tuple(map(_tensor, arrays))
+    dx, dh0, dc0, dw_ih, dw_hh, db = find_engine(engine).backward(make_call, *gradients, delta_threshold)
+    states = _tensor(order.leave(dx)), _tensor(dh0[None]), _tensor(dc0[None])
+    return *states, _tensor(dw_ih), _tensor(dw_hh), _tensor(db), _tensor(db.copy())
 
 
 lstm_layer_backward = torch.library.custom_op("etalstm::lstm_layer_backward", _backward_kernel, mutates_args=())
@@ -154,10 +154,10 @@ def _save_forward(ctx, inputs, output) -> None:
 
 def _backward(ctx, dy, dh, dc):
     ctx.engine.use(ctx.claim)
-    *inputs, batch_sizes = ctx.saved_tensors
-    dispatched = torch.is_grad_enabled() or is_dispatched((dy, dh, dc, *inputs))
+    given = dy, dh, dc, *ctx.saved_tensors
+    dispatched = torch.is_grad_enabled() or is_dispatched(given[:-1])  # the last one is batch_sizes
     go_back = lstm_layer_backward if dispatched else _backward_kernel
-    gradients = go_back(dy, dh, dc, *inputs, batch_sizes, *ctx.rest)
+    gradients = go_back(*given, *ctx.rest)
     ctx.claim = None
     return (*gradients, *_nothing(ctx))
 
@@ -208,7 +208,8 @@ class _StepOrder:
 
     def __init__(self, batch_sizes: Tensor | None, reverse: bool):
         self._packing = None if batch_sizes is None else packing_of(batch_sizes.numpy().tobytes())
-        self._lengths, self._reverse = self._packing and self._packing.lengths, reverse
+        self._lengths = None if self._packing is None else self._packing.lengths
+        self._reverse = reverse
 
     def enter(self, steps: Tensor) -> np.ndarray:
         """Give (T, B, N) in the order in which the layer reads it."""

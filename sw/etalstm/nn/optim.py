@@ -106,11 +106,11 @@ class SGD(torch.optim.SGD):
         uses = Counter(chain.from_iterable(distinct))
         for names, (engine, tensors) in distinct.items():
             group = group_of.get(names[0])
-            together = group is not None and all(group_of.get(name) is group for name in names)
-            if not together or len(names) != BIASED or any(uses[name] > 1 for name in names):
+            if group is None or any(group_of.get(name) is not group or uses[name] > 1 for name in names):
                 continue
-            if tensors[0].dtype == torch.float32 and all(tensor.grad is not None for tensor in tensors):
-                yield _Layer(engine, tensors, group)
+            gradients = tuple(tensor.grad for tensor in tensors if tensor.grad is not None)
+            if len(tensors) == len(gradients) == BIASED and tensors[0].dtype == torch.float32:
+                yield _Layer(engine, tensors, gradients, group)
 
 
 def _check_group(group: dict) -> None:
@@ -125,7 +125,8 @@ def _check_group(group: dict) -> None:
 def _stock_step():
     """Give the step of ``torch.optim.SGD`` without hooks, which the step that calls it has run already."""
     step = torch.optim.SGD.step
-    return step.__wrapped__ if getattr(step, "hooked", False) else step  # hooked: PyTorch's mark of such a wrapper
+    wrapped = getattr(step, "__wrapped__", step)
+    return wrapped if getattr(step, "hooked", False) else step  # hooked: PyTorch's mark of such a wrapper
 
 
 @dataclass(frozen=True)
@@ -135,20 +136,21 @@ class _Layer:
     Members
     -------
     engine : Engine
-    tensors : 4 tensors
-        w_ih, w_hh, b_ih, b_hh.
+    tensors, gradients : 4 tensors
+        w_ih, w_hh, b_ih, b_hh, and their gradients.
     group : dict
         The optimizer's.
     """
 
     engine: Engine
     tensors: tuple[Tensor, ...]
+    gradients: tuple[Tensor, ...]
     group: dict
 
     def check(self) -> None:
         """Raise :class:`DivergedError` if a gradient is not finite."""
-        for tensor in self.tensors:
-            if not tensor.grad.isfinite().all():
+        for gradient in self.gradients:
+            if not gradient.isfinite().all():
                 raise DivergedError(
                     "a gradient of an LSTM layer is not finite: training has diverged; nothing was updated"
                 )
@@ -156,14 +158,14 @@ class _Layer:
     @property
     def has_one_bias(self) -> bool:
         """Both biases have one gradient, so that the machine's one bias can stand for them."""
-        return torch.equal(self.tensors[2].grad, self.tensors[3].grad)
+        return torch.equal(*self.gradients[2:])
 
     def step(self, state: dict) -> LayerStep:
         """Give the step that device and host are to take; velocities are in the optimizer's state."""
         w_ih, w_hh, b_ih, b_hh = (tensor.detach() for tensor in self.tensors)
         before = w_ih.numpy(), w_hh.numpy(), (b_ih + b_hh).numpy()
         velocities = self._velocities(state)
-        gradients = tuple(tensor.grad.numpy() for tensor in self.tensors[:3])
+        gradients = tuple(gradient.numpy() for gradient in self.gradients[:3])
         moved, speeds = self._moved(before, velocities, gradients)
         numbers = (float(self.group[name]) for name in ("lr", "momentum", "weight_decay"))
         return LayerStep(before, gradients, moved, velocities, speeds, *numbers)
@@ -185,8 +187,9 @@ class _Layer:
         return tuple((torch.zeros_like(one) if v is None else v).detach().numpy() for v, one in known)
 
     def _moved(self, values, velocities, gradients) -> tuple[tuple, tuple]:
-        rule = UpdateRule(self.group["lr"], self.group["momentum"], self.group["weight_decay"], 1.0)
+        rule = UpdateRule(self.group["lr"], self.group["momentum"], self.group["weight_decay"], np.float32(1))
         decays = rule.weight_decay, rule.weight_decay, 0.0
-        results = [descend(*of, rule, decay) for *of, decay in zip(values, velocities, gradients, decays, strict=True)]
+        rows = zip(values, velocities, gradients, decays, strict=True)
+        results = [descend(value, velocity, gradient, rule, decay) for value, velocity, gradient, decay in rows]
         moved, speeds = zip(*results, strict=True)
         return moved, speeds

@@ -7,6 +7,7 @@ gives the same bits.
 """
 
 import weakref
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
@@ -14,11 +15,12 @@ import numpy as np
 
 from etalstm.device import Device, Session, TrainingShape
 from etalstm.errors import PlanError
-from etalstm.network.shape import NetworkShape
+from etalstm.network.shape import LayerGradients, NetworkShape
 from etalstm.nn.call import Call, LayerStep, same_bits
 from etalstm.nn.notes import Begun, PassNote, note
 
 IDLE_SESSIONS = 8  # that are kept although no pass of theirs is waited for
+NO_INPUTS: tuple[np.ndarray | None, ...] = (None,) * 4  # in the place of x, lengths, h0 and c0
 CLAIMED_SESSIONS = 64  # with a pass that a backward pass may ask for; beyond it passes are run again
 
 
@@ -43,14 +45,16 @@ class LayerSession:
     def __init__(self, session: Session, device: str):
         self.session, self._device = session, device
         self._begun = Begun()  # of the last forward pass that somebody took notes of
-        self._weights = self._address = None
+        self._weights: tuple[np.ndarray, ...] | None = None
+        self._address: int | None = None  # at which the weights of the last call lay
         self._steps = 0  # of the last forward pass
-        self._inputs, self._knows_pass = (None,) * 4, False  # copies of its inputs; whether they are there
+        self._tensors: Callable[[list[LayerGradients]], tuple[np.ndarray, ...]]  # of the call of that pass
+        self._inputs, self._knows_pass = NO_INPUTS, False  # copies of its inputs; whether they are there
         self._went_by_claim = False  # the last backward pass had a claim: the next one will need no copies
-        self._compared = _nothing  # refers to the call or step whose weights were found to be the session's
-        self._velocities = None  # None: zeros
-        self._gradients = None  # of the last backward pass, until weights change
-        self._claim = _nothing
+        self._compared: Callable[[], object] = _nothing  # refers to the call or step whose weights are the session's
+        self._velocities: tuple[np.ndarray, ...] | None = None  # None: zeros
+        self._gradients: list[LayerGradients] | None = None  # of the last backward pass, until weights change
+        self._claim: Callable[[], Claim | None] = _nothing
 
     @property
     def shape(self) -> TrainingShape:
@@ -122,7 +126,7 @@ class LayerSession:
         """
         self._knows_pass, self._went_by_claim = False, claim is not None and self.is_claimed_by(claim)
         if self._went_by_claim:
-            self._inputs = (None,) * 4
+            self._inputs = NO_INPUTS
         back = self.session.backward(self._padded(dy), dh[None], dc[None], delta_threshold)
         self._gradients = self.session.gradients()
         self._claim = _nothing
