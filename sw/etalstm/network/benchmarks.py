@@ -29,6 +29,13 @@ class Benchmark:
     v100_milliseconds: float | None = None
 
     @property
+    def published_milliseconds(self) -> float:
+        """The published time; ``ValueError`` where there is none."""
+        if self.v100_milliseconds is None:
+            raise ValueError(f"no time of {self.name} is published")
+        return self.v100_milliseconds
+
+    @property
     def v100_utilization(self) -> float | None:
         """Operations of the published time's work, the recurrent products, over those of a V100's peak in that time."""
         if self.v100_milliseconds is None:

@@ -80,4 +80,5 @@ class CompressCheckpoint(ModuleCheckpoint[CompressDescription]):
         """Give the sequences' states, None for zeros."""
         if f"{STATE}h.0" not in self.tensors:
             return [None] * layers
-        return [tuple(torch.from_numpy(self.tensors[f"{STATE}{part}.{n}"]) for part in PARTS) for n in range(layers)]
+        h, c = ([torch.from_numpy(self.tensors[f"{STATE}{part}.{n}"]) for n in range(layers)] for part in PARTS)
+        return list(zip(h, c, strict=True))

@@ -51,7 +51,7 @@ class Learner:
         DivergedError
             If one of them is not finite; no weight has changed then.
         """
-        states = None
+        states = self.states
 
         def loss_of() -> Tensor:
             nonlocal states
@@ -91,4 +91,4 @@ class Learner:
 
 
 def _detached(states: States) -> States:
-    return [None if state is None else tuple(tensor.detach() for tensor in state) for state in states]
+    return [None if state is None else (state[0].detach(), state[1].detach()) for state in states]

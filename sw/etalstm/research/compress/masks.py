@@ -1,7 +1,8 @@
 """Masks of weights: a masked weight is zero in the forward pass and gets no gradient."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -44,7 +45,11 @@ class Mask(nn.Module):
         Masked weights get their gradients all the same: see :func:`probing`.
     """
 
-    def __init__(self, shape):
+    elements: Tensor
+    rows: Tensor
+    columns: Tensor
+
+    def __init__(self, shape: Sequence[int]):
         super().__init__()
         self.register_buffer("elements", torch.ones(tuple(shape), dtype=torch.bool))
         self.register_buffer("rows", torch.ones(shape[0], dtype=torch.bool))
@@ -129,12 +134,17 @@ def masks_of(module: nn.Module) -> dict[str, Mask]:
 
 def mask_of(module: nn.Module, name: str) -> Mask:
     """Give the mask of a module's own weight."""
-    return module.parametrizations[name][0]
+    return cast(Mask, _parametrized(module, name)[0])
 
 
 def stored(module: nn.Module, name: str) -> nn.Parameter:
     """Give the stored values of a module's own weight, which may differ from zero where they are masked."""
-    return module.parametrizations[name].original
+    return cast(nn.Parameter, _parametrized(module, name).original)
+
+
+def _parametrized(module: nn.Module, name: str) -> parametrize.ParametrizationList:
+    """Give the stored values of a module's own weight, and their mask."""
+    return cast(parametrize.ParametrizationList, module.get_submodule(f"parametrizations.{name}"))
 
 
 @contextmanager

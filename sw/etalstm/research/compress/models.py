@@ -30,6 +30,8 @@ class LanguageModel(Network):
         Of :class:`etalstm.nn.LSTM`.
     """
 
+    embedding: nn.Embedding
+
     def __init__(self, sizes: Sizes, dropout: float = 0.0, **lstm):
         super().__init__(sizes, dropout, nn.Embedding(sizes.outputs, sizes.inputs), **lstm)
         nn.init.uniform_(self.embedding.weight, -0.1, 0.1)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,7 @@ from etalstm.research.compress.masks import Mask, mask_of, put_masks, stored
 from etalstm.research.compress.structure import COLUMNS, Dimension, Side, layer_names, units_of
 
 INPUTS = "inputs"
+Run = TypeVar("Run", Tensor, PackedSequence)
 State = tuple[Tensor, Tensor]
 States = list[State | None]
 
@@ -95,7 +96,12 @@ class Network(nn.Module, ABC):
     def score(self, batches: Sequence[Any]) -> float:
         """Give what the network is judged by, over all batches of a split; less is better."""
 
-    def run_layers(self, x: Tensor | PackedSequence, states: States) -> tuple[Tensor | PackedSequence, States]:
+    @property
+    def recurrent(self) -> list[LSTM | HLSTM]:
+        """The layers."""
+        return [layer for layer in self.layers if isinstance(layer, (LSTM, HLSTM))]
+
+    def run_layers(self, x: Run, states: States) -> tuple[Run, States]:
         """Give the last layer's outputs for inputs (T, B, I), and the layers' last states; a state of None is zero."""
         last = []
         for layer, state in zip(self.layers, states, strict=True):
@@ -146,7 +152,7 @@ class MaskedNetwork(Network):
     def _dimensions(self) -> tuple[Dimension, ...]:
         readers = [(Side(layer, "weight_ih_l0", COLUMNS),) for layer in self.layers]
         readers.append((Side(self.output, "weight", COLUMNS),))
-        units = [units_of(layer, 0, after) for layer, after in zip(self.layers, readers[1:], strict=True)]
+        units = [units_of(layer, 0, after) for layer, after in zip(self.recurrent, readers[1:], strict=True)]
         named = [Dimension(f"units_{number}", one.makers, one.readers) for number, one in enumerate(units)]
         if self.embedding is not None:
             named.insert(0, Dimension(INPUTS, (Side(self.embedding, "weight", COLUMNS),), readers[0]))
@@ -159,13 +165,13 @@ class MaskedNetwork(Network):
 
     def sizes_of(self, counts: Sequence[int]) -> Sizes:
         """Give the sizes with so many elements of each dimension."""
-        full, counts = self.full_sizes, dict(zip((one.name for one in self.dimensions), counts, strict=True))
-        units = tuple(counts.get(f"units_{number}", size) for number, size in enumerate(full.units))
-        return replace(full, inputs=counts.get(INPUTS, full.inputs), units=units)
+        full, left = self.full_sizes, dict(zip((one.name for one in self.dimensions), counts, strict=True))
+        units = tuple(left.get(f"units_{number}", size) for number, size in enumerate(full.units))
+        return replace(full, inputs=left.get(INPUTS, full.inputs), units=units)
 
     def matrices(self) -> list[tuple[Mask, nn.Parameter]]:
         """Give the LSTMs' matrices: masks, and stored weights."""
-        named = [(layer, name) for layer in self.layers for names in layer_names(layer) for name in names]
+        named = [(layer, name) for layer in self.recurrent for names in layer_names(layer) for name in names]
         pairs = [(mask_of(layer, name), stored(layer, name)) for layer, name in named]
         return [(mask, weights) for mask, weights in pairs if weights.dim() == 2]
 
@@ -180,17 +186,17 @@ class MaskedNetwork(Network):
         :func:`etalstm.research.compress.compaction.compact`. The output layer is a product on the host: its sums may
         round differently.
         """
-        small = self.PLAIN(self.sizes, self.dropout.p, engine=self.layers[0].engine)
+        small = self.PLAIN(self.sizes, self.dropout.p, engine=self.recurrent[0].engine)
         if not self.dimensions:
             small.load_state_dict({name: self._masked(name) for name in small.state_dict()})
             return small.train(self.training)
         counted = {dimension.name: dimension.kept for dimension in self.dimensions}
         inputs = counted.pop(INPUTS, torch.ones(self.full_sizes.inputs, dtype=torch.bool))
         kept = [inputs, *counted.values()]
-        parts = zip(self.layers, kept[:-1], kept[1:], strict=True)
+        parts = zip(self.recurrent, kept[:-1], kept[1:], strict=True)
         small.layers = nn.ModuleList(compact(layer, read, [units]).module for layer, read, units in parts)
         with torch.no_grad():
-            if self.embedding is not None:
+            if self.embedding is not None and small.embedding is not None:
                 small.embedding.weight.copy_(self.embedding.weight[:, inputs])
             small.output.weight.copy_(self.output.weight[:, kept[-1]])
             small.output.bias.copy_(self.output.bias)

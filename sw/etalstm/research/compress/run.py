@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from etalstm.device import Device
-from etalstm.errors import DivergedError
+from etalstm.errors import CheckpointError, DivergedError
 from etalstm.research.compress.changes import Changes, Target
 from etalstm.research.compress.checkpoint import CompressCheckpoint, CompressPosition
 from etalstm.research.compress.learner import Learner
@@ -61,16 +61,16 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
         if resume:
             self._go_on()
         elif settings.start is not None:
-            self._start()  # refused before anything is written
+            self._start(settings.start)  # refused before anything is written
 
     @property
     def model(self) -> MaskedNetwork:
         """The network."""
         return self._learner.model
 
-    def _start(self) -> tuple[Path, CompressCheckpoint]:
+    def _start(self, folder: str) -> tuple[Path, CompressCheckpoint]:
         """Read the dense start of another run."""
-        path = RunFolder(self._settings.start).dense
+        path = RunFolder(folder).dense
         return path, CompressCheckpoint.of_run(path, self._identity_of_dense)
 
     def _score(self, split: str) -> float:
@@ -98,7 +98,7 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
     def _entries(self, interrupt: Interrupt) -> Iterator[dict]:
         while not self._ended:
             if self._settings.start is not None and self.position.phase == self.position.round == 0:
-                yield self._take_start()
+                yield self._take_start(self._settings.start)
                 self._save()
                 continue
             if not self.position.begun and not self._begin():
@@ -119,6 +119,13 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
                 yield self._end_epoch()
             self._save()
         yield self._test()
+
+    @property
+    def _dense_score(self) -> float:
+        """The score of the dense network; :class:`CheckpointError` if a checkpoint of a later step has none."""
+        if self.position.dense_score is None:
+            raise CheckpointError(f"{self._folder.checkpoint}: position.dense_score is missing")
+        return self.position.dense_score
 
     @property
     def _ended(self) -> bool:
@@ -168,12 +175,12 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
         self._at(iteration=position.iteration + 1, taken=position.taken + 1, batch=position.batch + 1)
         return {"kind": "iteration", **self._place(), "loss": loss, "norm": norm}
 
-    def _take_start(self) -> dict:
+    def _take_start(self, folder: str) -> dict:
         """Take the dense start of another run, and its place in this one; give the entry that ends its round."""
-        path, start = self._start()
+        path, start = self._start(folder)
         start.load_module(path, self.model)
         self.position = start.description.position.model_copy(update={"round": 0})
-        score = self.position.dense_score
+        score = self._dense_score
         return self._timed(self._scored(score) | self._end_round(score))
 
     def _end_epoch(self) -> dict:
@@ -205,7 +212,7 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
         found = self._described() | {"ratio": ratio}
         if self._phase == DENSE:
             self._at(dense_score=score, dense_parameters=found["lstm_parameters"])
-        limit = self._task.limit(self.position.dense_score)
+        limit = self._task.limit(self._dense_score)
         accepted = self._phase not in PRUNING or (score is not None and score <= limit)
         self._at(round=position.round + 1, begun=False, taken=0, epoch_of_round=0)
         if self._phase == DENSE:
@@ -217,7 +224,7 @@ class Run(ModuleRun[CompressSettings, CompressPosition]):
             write_network(self._folder.network, self.model.compact(), self.model.sizes, self._settings.task)
         else:
             counts = [dimension.count for dimension in self.model.dimensions]
-            self._at(failed=counts, ratio=ratio if self._phase == PRUNE_UNITS else ratio / 2)
+            self._at(failed=counts, ratio=ratio if self._phase == PRUNE_UNITS or ratio is None else ratio / 2)
             self._load_best()
         self._learner.restart()
         return found | {"limit": limit, "decision": ACCEPTED if accepted else REJECTED}

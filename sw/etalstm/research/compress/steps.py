@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from etalstm.network.storage import check_share
 from etalstm.nn import HLSTM
 from etalstm.research.compress.masks import Mask
-from etalstm.research.compress.structure import Dimension
+from etalstm.research.compress.structure import Dimension, Side, total
 
 
 def sparse_seed(masks: Iterable[Mask], density: float, generator: torch.Generator) -> None:
@@ -146,15 +146,18 @@ def grow(dimension: Dimension, count: int, learning_rate: float) -> None:
         raise ValueError(f"{dimension.name}: units of an H-LSTM cannot grow, as ReLU has no gradient at 0")
     if not dimension.count <= count <= size:
         raise ValueError(f"{dimension.name}: growth must lead to {dimension.count} to {size}, got {count}")
-    if any(side.stored.grad is None for side in dimension.makers):
+    slopes = [side.stored.grad for side in dimension.makers]
+    gradients = [slope for slope in slopes if slope is not None]
+    if len(gradients) < len(slopes):
         raise ValueError(f"{dimension.name}: growing needs gradients, there are none")
-    sums = sum(side.sums(side.stored.grad) for side in dimension.makers).masked_fill(dimension.kept, -1.0)
+    pairs = list(zip(dimension.makers, gradients, strict=True))
+    sums = total(side.sums(gradient) for side, gradient in pairs).masked_fill(dimension.kept, -1.0)
     woken = torch.zeros_like(dimension.kept)
     woken[sums.argsort(descending=True, stable=True)[: count - dimension.count]] = True
     with torch.no_grad():
-        for side in dimension.makers:
+        for side, gradient in pairs:
             of_woken = side.whole(woken)
-            side.stored[of_woken] = -learning_rate * side.stored.grad[of_woken]
+            side.stored[of_woken] = -learning_rate * gradient[of_woken]
             side.mask.set(elements=side.mask.elements | of_woken)
     dimension.keep(dimension.kept | woken)
 
@@ -175,6 +178,6 @@ def drop_empty(dimension: Dimension) -> int:
     return dropped
 
 
-def _weights_of(sides) -> Tensor:
+def _weights_of(sides: Iterable[Side]) -> Tensor:
     """Count the kept weights of each element in matrices: (n,)."""
-    return sum(side.sums(side.mask.kept.float()) for side in sides if side.mask.elements.dim() == 2)
+    return total(side.sums(side.mask.kept.float()) for side in sides if side.mask.elements.dim() == 2)

@@ -1,6 +1,6 @@
 """Structure: units and inputs of LSTMs, and what belongs to them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -12,6 +12,12 @@ from etalstm.nn import HLSTM
 from etalstm.research.compress.masks import Mask, mask_of, stored
 
 ROWS, COLUMNS = "rows", "columns"
+
+
+def total(tensors: Iterable[Tensor]) -> Tensor:
+    """Add tensors, at least one."""
+    first, *others = tensors
+    return sum(others, first)
 
 
 @dataclass(frozen=True)
@@ -108,7 +114,7 @@ class Dimension:
     def magnitudes(self) -> Tensor:
         """Add the magnitudes of all kept weights of each element: (n,)."""
         sides = (*self.makers, *self.readers)
-        return sum(side.sums(getattr(side.module, side.weight).detach()) for side in sides)
+        return total(side.sums(getattr(side.module, side.weight).detach()) for side in sides)
 
     @contextmanager
     def readers_open(self) -> Iterator[None]:

@@ -85,7 +85,7 @@ def _left_alone(run: Run, iterations: int) -> dict[str, int]:
 
 def _troubled(folder: RunFolder, options: list[str], draw, iterations: int, drawn: list[Trouble], progress) -> Counter:
     """Have a trouble happen to a run soon after each of some iterations, and let it end; count those that happened."""
-    happened = Counter()
+    happened: Counter[Trouble] = Counter()
     for iteration, trouble in zip(sorted(draw.integers(0, iterations, len(drawn))), drawn, strict=True):
         run = Run(folder, options)
         if run.wait_for(iteration):

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from itertools import count
 
 import torch
 
@@ -75,8 +74,8 @@ def chosen_layout(shape: Shape, work: Callable[[str], Callable[[], object]]) -> 
     ValueError
         If the environment names a layout that there is not.
     """
-    if _FORCED.get():
-        return _FORCED.get()
+    if layout := _FORCED.get():
+        return layout
     if os.environ.get(FORCE):
         return check_layout(os.environ[FORCE], FORCE)
     key = shape, torch.get_num_threads()
@@ -88,11 +87,11 @@ def chosen_layout(shape: Shape, work: Callable[[str], Callable[[], object]]) -> 
 def timed(works: Sequence[Callable[[], object]], budget_s: float = BUDGET_S) -> list[float]:
     """Give the seconds of each work's fastest call. Works take turns for `budget_s` seconds; eight turns at least."""
     ends, fastest = time.perf_counter() + budget_s, [float("inf")] * len(works)
-    for number in count(1):
+    rounds = 0
+    while rounds < LEAST_ROUNDS or time.perf_counter() < ends:
         seconds = take_turns(works, TURNS, CALLS).min(axis=1).tolist()
-        fastest = list(map(min, fastest, seconds))
-        if number >= LEAST_ROUNDS and time.perf_counter() >= ends:
-            return fastest
+        fastest, rounds = list(map(min, fastest, seconds)), rounds + 1
+    return fastest
 
 
 def _stored_or_timed(shape: Shape, work: Callable[[str], Callable[[], object]]) -> str:

@@ -42,7 +42,7 @@ def measure(hidden: Sequence[int], rows: Sequence[int], tokens: int, budget_s: f
     return {"machine": asdict(Machine.here()), "device": device_name(device), "shapes": shapes}
 
 
-def _work(hidden: int, rows: int, tokens: int, layout: str, device: str) -> Callable[[], None]:
+def _work(hidden: int, rows: int, tokens: int, layout: str, device: str) -> Callable[[], object]:
     """Make a call that goes through the layer and back."""
     torch.manual_seed(0)
     x, layer = torch.randn(rows, hidden).to(device).requires_grad_(), torch.nn.Linear(hidden, tokens).to(device)

@@ -156,10 +156,12 @@ def boards_text(boards: int) -> str:
 
 def mean(values: Sequence[Value]) -> Value:
     """Give the mean of values of one unit; of bands the mean of their ends, which is wider than the mean's own."""
-    banded = all(value.low is not None for value in values)
     how, count = together(*(value.how for value in values)), len(values)
-    ends = [sum(getattr(value, end) for value in values) / count for end in ("low", "high")] if banded else [None] * 2
-    return Value(sum(value.value for value in values) / count, values[0].unit, how, *ends)
+    centre = sum(value.value for value in values) / count
+    if any(value.low is None for value in values):
+        return Value(centre, values[0].unit, how)
+    low, high = (sum(ends) / count for ends in zip(*(value.band for value in values), strict=True))
+    return Value(centre, values[0].unit, how, low, high)
 
 
 def _finding(claim: Claim, setting: str, values: Sequence[Value]) -> Finding:

@@ -65,7 +65,7 @@ def html(blocks: Sequence[Block]) -> str:
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
 
 
-def _markdown(block: Block) -> str:
+def _markdown(block: Heading | Paragraph | Table) -> str:
     if isinstance(block, Heading):
         return f"{'#' * block.level} {block.text}"
     if isinstance(block, Paragraph):

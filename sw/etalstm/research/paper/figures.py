@@ -39,8 +39,9 @@ def draw_fit(fitted: Fitted, published: Sequence[Benchmark]) -> str:
     ):
         chosen = [one for one in published if one.name in names]
         ours = [1e3 * fitted.roofline.seconds(recurrent(one)) for one in chosen]
-        axes.plot([one.v100_milliseconds for one in chosen], ours, marker, color=colour, label=label)
-    ends = [min(one.v100_milliseconds for one in published), max(one.v100_milliseconds for one in published)]
+        axes.plot([one.published_milliseconds for one in chosen], ours, marker, color=colour, label=label)
+    times = [one.published_milliseconds for one in published]
+    ends = [min(times), max(times)]
     axes.plot(ends, ends, "--", color="#555", linewidth=1, label="equal")
     axes.set(xscale="log", yscale="log", xlabel="published, ms", ylabel="roofline, ms")
     axes.legend(frameon=False)

@@ -177,7 +177,7 @@ def recurrent(benchmark: Benchmark) -> Work:
 
 def error(roofline: Roofline, benchmark: Benchmark) -> float:
     """Give by how much of the published time the roofline's is longer."""
-    return 1e3 * roofline.seconds(recurrent(benchmark)) / benchmark.v100_milliseconds - 1
+    return 1e3 * roofline.seconds(recurrent(benchmark)) / benchmark.published_milliseconds - 1
 
 
 def _with(efficiency: float, published: Sequence[Benchmark]) -> Roofline:

@@ -128,7 +128,7 @@ def _verdict(study: Study, kind: str, boards: int) -> str:
     rows = _rows(study, ETA, boards)
     speed, energy = [row.speed[kind] for row in rows], [row.energy[kind] for row in rows]
     faster = [row.benchmark for row in rows if row.speed[kind].value > 1]
-    saves = [row.benchmark for row in rows if row.energy[kind].low > 1]
+    saves = [row.benchmark for row in rows if row.energy[kind].band[0] > 1]
     return (
         f"Over {BASELINE_NAMES[kind]}, {boards_text(boards)}: speed {_short(mean(speed))}, energy "
         f"{_short(mean(energy))} (means over the networks). Faster in {len(faster)} of {len(rows)}. Less energy, "
@@ -175,7 +175,7 @@ def _gpu(study: Study) -> Iterator[Block]:
     errors = fitted.fitted | fitted.others
     yield Table(
         ["DeepBench", "published, ms", "roofline, ms", "error", "fitted"],
-        [[one.name, f"{one.v100_milliseconds:g}", f"{one.v100_milliseconds * (1 + errors[one.name]):.2f}",
+        [[one.name, f"{one.published_milliseconds:g}", f"{one.published_milliseconds * (1 + errors[one.name]):.2f}",
           f"{100 * errors[one.name]:+.1f} %", "yes" if one.name in fitted.fitted else "no"] for one in study.published],
     )  # fmt: skip
     yield Figure(draw_fit(fitted, study.published), "The GPU's roofline beside the published times.")
@@ -190,12 +190,22 @@ def _gpu(study: Study) -> Iterator[Block]:
     )
 
 
+def _speed_over(kind: str) -> Pick:
+    """Pick the speed over a kind of GPU software."""
+    return lambda row: row.speed.get(kind)
+
+
+def _energy_over(kind: str) -> Pick:
+    """Pick the energy of a kind of GPU software over ours."""
+    return lambda row: row.energy.get(kind)
+
+
 def _speed(study: Study) -> Iterator[Block]:
     yield Heading("Milliseconds of an iteration")
     yield _table(study, lambda row: row.milliseconds, "{:.1f}")
     for kind in BASELINES:
         yield Heading(f"Speed over {BASELINE_NAMES[kind]}", 3)
-        yield _table(study, lambda row, kind=kind: row.speed.get(kind), "{:.2f}")
+        yield _table(study, _speed_over(kind), "{:.2f}")
     yield Figure(draw_ratios(study.rows, "speed"), "Speed over the GPU, by network and case.")
 
 
@@ -204,7 +214,7 @@ def _energy(study: Study) -> Iterator[Block]:
     yield _table(study, lambda row: row.joules, "{:.1f}")
     for kind in BASELINES:
         yield Heading(f"Energy of {BASELINE_NAMES[kind]} over ours", 3)
-        yield _table(study, lambda row, kind=kind: row.energy.get(kind), "{:.2f}")
+        yield _table(study, _energy_over(kind), "{:.2f}")
     yield Figure(draw_ratios(study.rows, "energy"), "Energy of the GPU over ours; lines are the bands.")
     yield Paragraph(
         "Joules are counts of the cycle model times these coefficients. Bands are the 5th to the 95th of a "
@@ -255,8 +265,9 @@ def _table(study: Study, pick: Pick, form: str) -> Table:
         *((c, 0, k) for k in BASELINES for c in ON_GPU),
         *((c, n, "") for n in BOARDS for c in ON_BOARDS),
     ]:
-        found = [pick(find_row(study.rows, name, case, boards, kind)) for name in study.names]
-        if None in found:
+        picked = [pick(find_row(study.rows, name, case, boards, kind)) for name in study.names]
+        found = [value for value in picked if value is not None]
+        if len(found) < len(picked):
             continue
         where = boards_text(boards) if boards else BASELINE_NAMES[kind]
         cells = [form.format(one.value) + _band(one, form) for one in found]
@@ -265,8 +276,10 @@ def _table(study: Study, pick: Pick, form: str) -> Table:
 
 
 def _band(value: Value, form: str) -> str:
-    flat = value.low is None or value.high - value.low < 1e-9 * abs(value.value)
-    return "" if flat else f" ({form.format(value.low)} to {form.format(value.high)})"
+    if value.low is None:
+        return ""
+    low, high = value.band
+    return "" if high - low < 1e-9 * abs(value.value) else f" ({form.format(low)} to {form.format(high)})"
 
 
 def _short(value: Value) -> str:

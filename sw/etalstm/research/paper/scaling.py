@@ -6,6 +6,7 @@ the machine's skipping are assumed.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from etalstm.network.benchmarks import Benchmark
 from etalstm.research.paper import gpu
@@ -59,14 +60,16 @@ class Point:
         """Useful operations a second and watt, in GFLOP/s/W: those of a joule."""
         joules, work = self.row.joules, self.operations / GIGA
         how = together(self.row.milliseconds.how, joules.how)
-        return Value(work / joules.value, "GFLOP/s/W", how, work / joules.high, work / joules.low)
+        low, high = joules.band
+        return Value(work / joules.value, "GFLOP/s/W", how, work / high, work / low)
 
 
 def networks(sweeps: Sweeps) -> Iterator[tuple[str, Benchmark]]:
     """Give every network, with the size that is changed; the one in the middle comes in each sweep that has it."""
     for swept, sizes in sweeps.items():
         for size in sizes:
-            changed = replace(CENTRE, **{swept: size})
+            of_size: dict[str, Any] = {swept: size}
+            changed = replace(CENTRE, **of_size)
             yield swept, replace(changed, name=f"H {changed.hidden}, L {changed.layers}, T {changed.steps}")
 
 

@@ -39,6 +39,13 @@ class Value:
         if not self.how or not set(self.how) <= set(PROVENANCE):
             raise ValueError(f"provenance must be letters of {''.join(PROVENANCE)}, got {self.how!r}")
 
+    @property
+    def band(self) -> tuple[float, float]:
+        """The ends of the band; ``ValueError`` without one."""
+        if self.low is None or self.high is None:
+            raise ValueError(f"{self.value} {self.unit} has no band")
+        return self.low, self.high
+
 
 def together(*how: str) -> str:
     """Join provenances: each letter once, in the order of `PROVENANCE`."""

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from inspect import getfile
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt
@@ -127,7 +128,7 @@ def model_digest() -> str:
     """Give the SHA-256 of the sources that the cycle model's results depend on, besides the configuration."""
     top = Path(__file__).parents[2]
     files = [path for name in MODEL for path in (sorted((top / name).rglob("*.py")) or [top / name])]
-    files += [Path(module.__file__) for module in (configuration, *contract.PARTS, distance)]
+    files += [Path(getfile(module)) for module in (configuration, *contract.PARTS, distance)]
     found = hashlib.sha256()
     for path in files:
         found.update(f"{path.name}\0".encode() + path.read_bytes())

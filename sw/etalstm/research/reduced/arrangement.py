@@ -145,4 +145,5 @@ Arrangement = BatchMajor | BatchMinor
 
 def arrangement_of(plan: Plan, block: Block) -> Arrangement:
     """Arrange a block as its layout says."""
-    return {BATCH_MAJOR: BatchMajor, BATCH_MINOR: BatchMinor}[block.layout](plan, block)
+    kinds: dict[str, type[Arrangement]] = {BATCH_MAJOR: BatchMajor, BATCH_MINOR: BatchMinor}
+    return kinds[block.layout](plan, block)

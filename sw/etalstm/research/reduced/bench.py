@@ -75,7 +75,14 @@ class Work:
 class PlainLSTM(torch.nn.LSTM):
     """One layer written out step by step, which autograd differentiates operation by operation."""
 
-    def forward(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    weight_ih_l0: Tensor
+    weight_hh_l0: Tensor
+    bias_ih_l0: Tensor
+    bias_hh_l0: Tensor
+
+    def forward(  # type: ignore[override]  # without initial states, which no bench gives
+        self, x: Tensor
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Give y (T, B, H), and the last h and c, for x (T, B, I), from states of zero."""
         h = c = x.new_zeros(x.shape[1], self.hidden_size)
         outputs, recurrent = [], self.weight_hh_l0.T
@@ -92,9 +99,9 @@ def drawn(hidden: int, batch: int, steps: int) -> Work:
     for name, value in (("hidden", hidden), ("batch", batch), ("steps", steps)):
         check_size(name, value)
     torch.manual_seed(0)
-    w_ih, w_hh, *biases = (parameter.detach().numpy() for parameter in torch.nn.LSTM(hidden, hidden).parameters())
+    w_ih, w_hh, b_ih, b_hh = (parameter.detach().numpy() for parameter in torch.nn.LSTM(hidden, hidden).parameters())
     x, dy = torch.randn(2, steps, batch, hidden).numpy()
-    return Work(w_ih, w_hh, sum(biases), x, dy)
+    return Work(w_ih, w_hh, b_ih + b_hh, x, dy)
 
 
 def measure(work: Work, options: Options) -> dict:
@@ -141,7 +148,7 @@ def _modules(work: Work, options: Options) -> dict[str, torch.nn.LSTM]:
     }
 
 
-def iteration_of(module: torch.nn.LSTM, x: Tensor, dy: Tensor) -> Callable[[], None]:
+def iteration_of(module: torch.nn.LSTM, x: Tensor, dy: Tensor) -> Callable[[], object]:
     """Give a call that runs a forward and a backward pass, and waits for their end."""
 
     def iterate():

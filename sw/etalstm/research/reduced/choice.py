@@ -27,11 +27,12 @@ def layout_of(w_hh: Tensor, batch: int) -> str:
     w_hh : (4H, H)
     batch : int
     """
-    shape = Shape(*w_hh.shape, batch, w_hh.dtype, w_hh.device)
+    rows, columns = w_hh.shape
+    shape = Shape(rows, columns, batch, w_hh.dtype, w_hh.device)
     return chosen_layout(shape, partial(steps_of, shape))
 
 
-def steps_of(shape: Shape, layout: str | None = None) -> Callable[[], None]:
+def steps_of(shape: Shape, layout: str | None = None) -> Callable[[], object]:
     """Make a call that goes through ``STEPS`` steps of a layer, forward and backward.
 
     The layer has one input, and its weights have no gradients. So the call times the recurrent products, the
@@ -44,17 +45,23 @@ def steps_of(shape: Shape, layout: str | None = None) -> Callable[[], None]:
     layout : str, optional
         Without it, the layer chooses.
     """
-    units, like = shape.inputs, {"dtype": shape.dtype, "device": shape.device}
-    w_ih = torch.zeros(GATES * units, 1, **like)
-    w_hh = Matrix(torch.full((GATES * units, units), 1 / units, **like))
-    x, state = torch.zeros(STEPS * shape.batch, 1, **like), torch.ones(shape.batch, units, **like)
+    units = shape.inputs
 
-    def work():
+    def filled(value: float, *size: int) -> Tensor:
+        return torch.full(size, value, dtype=shape.dtype, device=shape.device)
+
+    w_ih, w_hh = filled(0, GATES * units, 1), Matrix(filled(1 / units, GATES * units, units))
+    x, state = filled(0, STEPS * shape.batch, 1), filled(1, shape.batch, units)
+
+    def work() -> None:
         plan = Plan((shape.batch,) * STEPS, (False,) * STEPS, partial(layout_of, w_hh.given))
         run_steps(x, (state, state), w_ih, w_hh, plan)
 
-    def in_layout():
+    if layout is None:
+        return waited_for(work, shape.device)
+
+    def in_layout() -> None:
         with forced(layout):
             work()
 
-    return waited_for(work if layout is None else in_layout, shape.device)
+    return waited_for(in_layout, shape.device)

@@ -5,6 +5,7 @@ rows, and M cells of U units (see :mod:`etalstm.research.reduced.arrangement`).
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -102,7 +103,15 @@ def run_steps(x: Tensor, states: tuple[Tensor, Tensor], w_ih: Tensor, w_hh: Matr
     with torch.no_grad():
         y, _, _, *stored = _Forward(plan, storage, True, nothing_dropped).run(x, *states, w_ih, w_hh, None)
         needed = (False, True, True, False, False, False)
-        return _Backward(plan, storage, None, (x, states[0], w_ih, w_hh, y, *stored), needed).run(y, None, None)[1]
+        back = _Backward(plan, storage, None, (x, states[0], w_ih, w_hh, y, *stored), needed)
+        return cast(Tensor, back.run(y, None, None)[1])  # it is needed, so it is there
+
+
+class _Inner(NamedTuple):
+    """What the local gradients of a block are computed from besides its gates: c before each cell, tanh of c after."""
+
+    c_before: Tensor
+    tanh_c: Tensor
 
 
 class _Forward:
@@ -121,7 +130,8 @@ class _Forward:
 
     def run(self, x, h0, c0, w_ih, w_hh, bias) -> tuple[Tensor, ...]:
         """Give y, h, c, and the stored tensors of all blocks."""
-        y, h, c, stored = x.new_empty(len(x), h0.shape[1]), h0, c0.clone(), []
+        y, h, c = x.new_empty(len(x), h0.shape[1]), h0, c0.clone()
+        stored: list[Tensor] = []
         weights = w_ih, w_hh, bias
         for block in self._plan.blocks:
             stored += self._block(block, x[block.rows], weights, h, c, y)
@@ -136,32 +146,32 @@ class _Forward:
         h, state = arrangement.enter(h[active]), arrangement.enter(c[active])
         outputs = arrangement.results(y[block.rows])
         stores = self._stores and not block.skipped
-        c_before, tanh_c = (torch.empty_like(outputs) if stores else None for _ in range(2))
+        inner = _Inner(torch.empty_like(outputs), torch.empty_like(outputs)) if stores else None
         for step in block.steps:
             own = arrangement.cells(step)
             count = own.stop - own.start
             arrangement.add_recurrent(gates[own], h[:count], w_hh)
-            h = self._cell(own, activate(gates[own]), state[:count], outputs, c_before, tanh_c)
+            h = self._cell(own, activate(gates[own]), state[:count], outputs, inner)
         arrangement.leave(state, c[active])
         arrangement.leave(outputs, y[block.rows])
-        return self._keep(gates, c_before, tanh_c) if stores else ()
+        return () if inner is None else self._keep(gates, inner)
 
     @staticmethod
-    def _cell(own: slice, gates: Tensor, state: Tensor, outputs: Tensor, c_before, tanh_c) -> Tensor:
+    def _cell(own: slice, gates: Tensor, state: Tensor, outputs: Tensor, inner: _Inner | None) -> Tensor:
         """Run the cells `own` of a step, given their gates; changes `state`, fills the others. Gives h."""
         i, f, g, o = gates.unbind(1)
-        if c_before is not None:
-            c_before[own] = state
+        if inner is not None:
+            inner.c_before[own] = state
         state.mul_(f).addcmul_(i, g)
-        tanh = state.tanh() if tanh_c is None else torch.tanh(state, out=tanh_c[own])
+        tanh = state.tanh() if inner is None else torch.tanh(state, out=inner.tanh_c[own])
         return torch.mul(o, tanh, out=outputs[own])
 
-    def _keep(self, gates: Tensor, c_before: Tensor, tanh_c: Tensor) -> tuple[Tensor, Tensor]:
+    def _keep(self, gates: Tensor, inner: _Inner) -> tuple[Tensor, Tensor]:
         """Give the tensors that are stored of a block."""
         if not self._storage.compressed:
-            return gates, c_before
+            return gates, inner.c_before
         word = torch.bfloat16 if self._storage.bf16 else gates.dtype
-        stored = compress(local_gradients(gates, c_before, tanh_c), self._limits, word)
+        stored = compress(local_gradients(gates, *inner), self._limits, word)
         return stored.bits, stored.words
 
 

@@ -93,7 +93,8 @@ def _timing(hidden: int, batch: int, budget_s: float, device: str) -> Timing:
     work = drawn(hidden, batch, STEPS)
     x, dy, w_hh = (torch.from_numpy(array).to(device) for array in (work.x, work.dy, work.w_hh))
     layers = [work.load(module(hidden, hidden)).to(device) for module in (LSTM, torch.nn.LSTM)]
-    shape = Shape(*w_hh.shape, batch, w_hh.dtype, w_hh.device)
+    rows, columns = w_hh.shape
+    shape = Shape(rows, columns, batch, w_hh.dtype, w_hh.device)
     works = [steps_of(shape, layout) for layout in (BATCH_MAJOR, BATCH_MINOR, None)]
     chosen = layout_of(w_hh, batch)
     seconds = timed([*works, *(iteration_of(layer, x, dy) for layer in layers)], budget_s)

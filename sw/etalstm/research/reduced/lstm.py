@@ -3,7 +3,6 @@
 Dimensions: B sequences, T steps, L layers.
 """
 
-from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
 
@@ -146,8 +145,9 @@ class LSTM(torch.nn.LSTM):
             return self._layers(x, sizes, states, parameters, dropout)
         with torch.autocast(device, enabled=False):
             states, parameters = ([tensor.float() for tensor in tensors] for tensors in (states, parameters))
-            results = self._layers(x.float(), sizes, states, parameters, dropout)
-        return tuple(result.to(torch.get_autocast_dtype(device)) for result in results)
+            y, h, c = self._layers(x.float(), sizes, states, parameters, dropout)
+        dtype = torch.get_autocast_dtype(device)
+        return y.to(dtype), h.to(dtype), c.to(dtype)
 
     def _layers(self, x, sizes, states, parameters, dropout) -> tuple[Tensor, Tensor, Tensor]:
         """Run all layers; x is (R, I), see :mod:`etalstm.research.reduced.plan`."""
@@ -167,7 +167,7 @@ class LSTM(torch.nn.LSTM):
             x = torch.dropout(x, dropout, True) if dropout and layer + 1 < self.num_layers else x
         return x, *map(torch.stack, zip(*last, strict=True))
 
-    def _skipped(self, layer: int, steps: int) -> Sequence[bool]:
+    def _skipped(self, layer: int, steps: int) -> tuple[bool, ...]:
         if self._skip is None:
             return (False,) * steps
         if self._skip.shape[1] != steps:

@@ -1,7 +1,9 @@
 """The ways to train that a study compares."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +13,7 @@ from etalstm.network.weight_format import BF16
 from etalstm.train.settings import Settings
 
 FORM = "policy:theta:tau:share:input_threshold:weight_format"
-OF_MS2 = {  # settings that a run may name behind that, and how they are read
+OF_MS2: dict[str, Callable[[str], Any]] = {  # settings that a run may name behind that, and how they are read
     "ms2_steps": int,
     "ms2_full_epochs": int,
     "ms2_without": lambda text: text.replace("+", ","),  # a comma divides runs
@@ -31,7 +33,7 @@ class Reduction:
     theta: float | tuple[float, ...] = 0.0
     ms2: float | None = None
     delta_target: float | None = None
-    input_threshold: str = Settings.input_threshold
+    input_threshold: str = str(Settings.input_threshold)
     weight_format: str = Settings.weight_format
     ms2_steps: int | None = Settings.ms2_steps
     ms2_full_epochs: int = Settings.ms2_full_epochs
@@ -56,7 +58,7 @@ class Reduction:
         try:
             of_ms2 = dict(part.split("=") for part in parts[len(numbers) :])
             theta, ms2, delta_target, input_threshold, weight_format = numbers + [""] * (5 - len(numbers))
-            thresholds = read_input_thresholds(input_threshold or Settings.input_threshold)
+            thresholds = read_input_thresholds(input_threshold or str(Settings.input_threshold))
             return cls(
                 policy, read_thresholds(theta or "0"), float(ms2) if ms2 else None,
                 float(delta_target) if delta_target else None, input_thresholds_text(thresholds),

@@ -80,7 +80,7 @@ def score_name(settings: dict) -> str:
     """Give the name of the score of a study with some settings; those of a translation model name a language."""
     if "source" in settings:
         return "bleu"
-    return OF_DATASETS.get(settings["dataset"]) or OF_TASKS.get(settings.get("task"), "accuracy")
+    return OF_DATASETS.get(settings["dataset"]) or OF_TASKS.get(settings.get("task") or "", "accuracy")
 
 
 def score_of(entry: dict) -> float | None:

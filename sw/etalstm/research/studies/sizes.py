@@ -80,11 +80,16 @@ def markdown(folders: Sequence[Path]) -> str:
         return score.text(row["score"], *([row["deviation"]] if row["seeds"] > 1 else []))
 
     texts: dict[str, Callable[[dict], str]] = {f"test {score.heading}": scored}
-    texts |= {name: lambda row, give=give: f"{give(row):.3f}" for name, give in MEASURES.items()}
+    texts |= {name: _three_places(give) for name, give in MEASURES.items()}
     tables = [line for name, text in texts.items() for line in _table(name, rows, list(studies), text)]
     commands = [line for folder in folders for line in (f"    {read_command(folder / 'density.md')}", "")]
     return "\n".join(["# What reductions leave, by the units of a layer", "", EXPLANATION, "", *tables,
                       "Made with", "", *commands])  # fmt: skip
+
+
+def _three_places(give: Callable[[dict], float]) -> Callable[[dict], str]:
+    """Give what writes a measure of a row."""
+    return lambda row: f"{give(row):.3f}"
 
 
 def _table(name: str, rows: Rows, sizes: list[int], text: Callable[[dict], str]) -> list[str]:

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,7 @@ def run_study(
     ignored = ("seed", "data", *(field.name for field in dataclasses.fields(Reduction)))
     common = {name: value for name, value in dataclasses.asdict(settings).items() if name not in ignored}
     defaults = {name: value for name, value in subject.defaults(common).items() if name in common}
-    study = read_study(path) if path.exists() else {"settings": common, "runs": []}
+    study: dict[str, Any] = read_study(path) if path.exists() else {"settings": common, "runs": []}
     if defaults | study["settings"] != common:  # a setting that came after the study was made is its default
         raise ValueError(f"{path} holds a study of other settings; move it away or choose another folder")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -112,8 +113,9 @@ def summarise(study: dict) -> list[dict]:
         row = {"name": str(reduction), **dataclasses.asdict(reduction), "seeds": len(runs)}
         row["seed_numbers"] = sorted(run["seed"] for run in runs)
         row |= {"score": float(np.mean(scores)), "deviation": float(np.std(scores, ddof=1)) if len(runs) > 1 else 0.0}
-        validations = [run.get("validation") for run in runs]  # studies made before it was noted have none
-        row["validation"] = None if None in validations else float(np.mean(validations))
+        # Studies made before the validation was noted have none.
+        validations = [run["validation"] for run in runs if run.get("validation") is not None]
+        row["validation"] = float(np.mean(validations)) if len(validations) == len(runs) else None
         others = runs[0].get("others", {})
         row["others"] = {name: float(np.mean([run["others"][name] for run in runs])) for name in others}
         row |= {

@@ -73,7 +73,7 @@ class Network(Subject):
 
     def train(self, settings: Settings):
         """Train once in a folder that is removed again."""
-        entries = []
+        entries: list[dict] = []
         with tempfile.TemporaryDirectory() as folder, open_device(settings.device, settings.preset) as device:
             last = Trainer(settings, device, Path(folder)).run(entries.append)
         if last["kind"] != "test":

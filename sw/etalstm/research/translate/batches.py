@@ -57,13 +57,13 @@ def padded(sentences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
 
 
 def grouped(
-    lengths: Sequence[Sequence[int]], size: int, generator: np.random.Generator | None = None
+    lengths: Sequence[tuple[int, ...]], size: int, generator: np.random.Generator | None = None
 ) -> list[list[int]]:
     """Divide pairs into batches of similar length.
 
     Parameters
     ----------
-    lengths : sequence of sequences
+    lengths : sequence of tuples of int
         What pairs are sorted by: the first length, where it is equal the next one.
     size : int
         Pairs of a batch; the last one has what is left.
@@ -75,7 +75,7 @@ def grouped(
     list of lists of int
         Numbers of the pairs of each batch; each pair is in one batch.
     """
-    order = np.arange(len(lengths)) if generator is None else generator.permutation(len(lengths))
-    order = sorted(order.tolist(), key=lambda number: lengths[number])
+    numbers = np.arange(len(lengths)) if generator is None else generator.permutation(len(lengths))
+    order: list[int] = sorted(numbers.tolist(), key=lambda number: lengths[number])
     batches = [order[start : start + size] for start in range(0, len(order), size)]
     return batches if generator is None else [batches[number] for number in generator.permutation(len(batches))]

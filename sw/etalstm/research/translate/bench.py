@@ -3,8 +3,9 @@
 Dimensions: B pairs, T steps of decoder and encoder, H units.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -73,8 +74,9 @@ def measure(sizes: Measured) -> dict:
 
 
 def _measure(sizes: Measured) -> dict:
-    attention, iteration = ([work(sizes, mode) for mode in (OFF, ON)] for work in (_AttentionWork, _IterationWork))
-    result = {"attention": _compared(attention, sizes), "iteration": _compared(iteration, sizes)}
+    attention = [_AttentionWork(sizes, mode) for mode in (OFF, ON)]
+    iteration = [_IterationWork(sizes, mode) for mode in (OFF, ON)]
+    result: dict[str, Any] = {"attention": _compared(attention, sizes), "iteration": _compared(iteration, sizes)}
     for case, work in zip(("kept", "again"), attention, strict=True):
         result["attention"][case]["kept_bytes"] = work.kept_bytes()
     result |= {"equal": _equal(*attention) and _equal(*iteration), "auto": _choice(sizes)}
@@ -126,7 +128,7 @@ class _AttentionWork:
         self.module.zero_grad()
         inputs = self._inputs()
         self.module(*inputs, self.padding).backward(self.dy)
-        return [tensor.grad for tensor in (*inputs, *self.module.parameters())]
+        return _gradients((*inputs, *self.module.parameters()))
 
     def kept_bytes(self) -> int:
         inputs, results = self._inputs(), []
@@ -147,16 +149,22 @@ class _IterationWork:
         network = Sizes(sizes.hidden, sizes.hidden, attention=sizes.attention)
         self.module = Translator(sizes.tokens, sizes.tokens, network, mode)
         if sizes.device == CUDA:
-            self.module.encoder, self.module.decoder = self.module.encoder.to_stock(), self.module.decoder.to_stock()
+            self.module.add_module("encoder", self.module.encoder.to_stock())
+            self.module.add_module("decoder", self.module.decoder.to_stock())
             self.module.to(CUDA)
 
     def __call__(self) -> list[Tensor]:
         self.module.zero_grad()
         loss_of(self.module(self.batch), self.batch).backward()
-        return [parameter.grad for parameter in self.module.parameters()]
+        return _gradients(self.module.parameters())
 
 
-def _compared(works: list[_AttentionWork] | list[_IterationWork], sizes: Measured) -> dict:
+def _gradients(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """Give the gradients that a backward pass has left to tensors that all need one."""
+    return [cast(Tensor, tensor.grad) for tensor in tensors]
+
+
+def _compared(works: Sequence[_AttentionWork | _IterationWork], sizes: Measured) -> dict:
     kept, again = take_turns([waited_for(work, sizes.device) for work in works], sizes.runs)
     peaks = [peak_bytes(work.module, work, sizes.device) for work in works]
     cases = zip(("kept", "again"), (kept, again), peaks, strict=True)

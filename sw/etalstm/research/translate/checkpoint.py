@@ -25,7 +25,7 @@ class TranslationPosition(ModulePosition):
     """
 
     best: float | None = None
-    delta_threshold: float | None = Field(None, ge=LEAST, le=MOST)
+    delta_threshold: float | None = Field(default=None, ge=LEAST, le=MOST)
 
 
 class TranslationDescription(ModuleDescription):

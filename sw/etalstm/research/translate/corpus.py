@@ -21,8 +21,8 @@ class Vocabularies:
 
     def numbers(self, pairs: Pairs) -> tuple[list[list[int]], list[list[int]]]:
         """Give the sentences as numbers, sources and targets."""
-        sides = (self.source, pairs.source), (self.target, pairs.target)
-        return tuple([words.numbers(self.tokens.of(text)) for text in texts] for words, texts in sides)
+        sources = [self.source.numbers(self.tokens.of(text)) for text in pairs.source]
+        return sources, [self.target.numbers(self.tokens.of(text)) for text in pairs.target]
 
     def text_of_file(self) -> str:
         """Give the JSON that :meth:`load` reads."""
@@ -72,20 +72,21 @@ def read_corpus(settings: TranslationSettings) -> Corpus:
         As :func:`etalstm.research.translate.pairs.read_pairs`, and if every training pair is blank or too long.
     """
     place = Path(settings.data)
-    read = {"source": settings.source, "target": settings.target}
-    pairs = read_pairs(place, TRAINING, **read, leave_blank=True).first(settings.sentences)
+    languages = settings.source, settings.target
+    pairs = read_pairs(place, TRAINING, *languages, leave_blank=True).first(settings.sentences)
     if not pairs:
         raise DataError(f"{place}: every training pair has a blank sentence")
-    validation = read_pairs(place, VALIDATION, **read).first(settings.sentences)
-    test = read_pairs(place, TEST, **read).first(settings.sentences) if has_split(place, TEST, **read) else None
+    validation = read_pairs(place, VALIDATION, *languages).first(settings.sentences)
+    has_test = has_split(place, TEST, *languages)
+    test = read_pairs(place, TEST, *languages).first(settings.sentences) if has_test else None
     tokens, longest = settings.reading, settings.longest
     both = zip(pairs.source, pairs.target, strict=True)
     divided = [(tokens.of(ours), tokens.of(theirs)) for ours, theirs in both]
     short = [pair for pair in divided if max(map(len, pair)) <= longest]
     if not short:
         raise DataError(f"{place}: every training pair has more than longest = {longest} tokens")
-    sides = tuple(zip(*short, strict=True))
-    vocabularies = Vocabularies(*(Vocabulary.of(side, settings.least_count) for side in sides), tokens)
-    numbers = zip((vocabularies.source, vocabularies.target), sides, strict=True)
-    training = tuple([words.numbers(sentence) for sentence in side] for words, side in numbers)
+    sources, targets = zip(*short, strict=True)
+    known = Vocabulary.of(sources, settings.least_count), Vocabulary.of(targets, settings.least_count)
+    vocabularies = Vocabularies(*known, tokens)
+    training = [known[0].numbers(one) for one in sources], [known[1].numbers(one) for one in targets]
     return Corpus(training, validation, test, vocabularies, len(divided) - len(short), pairs.blank)

@@ -98,10 +98,10 @@ class Translator(nn.Module):
         """Read sources (B, S) of lengths (B,); give what the attention reads, and the decoder's first state."""
         embedded = self.dropout(self.source_embedding(source))
         packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
-        outputs, states = self.encoder(packed)
+        outputs, (h, c) = self.encoder(packed)
         keys, _ = pad_packed_sequence(outputs, batch_first=True, total_length=source.shape[1])
         padding = torch.arange(source.shape[1]) >= lengths[:, None]  # lengths are the host's, as packing wants them
-        return Memory(keys, padding.to(keys.device)), tuple(map(_joined, states))
+        return Memory(keys, padding.to(keys.device)), (_joined(h), _joined(c))
 
     def forward(self, batch: Batch) -> Tensor:
         """Give the scores of the target's real steps, (N, V), sentence by sentence."""

@@ -71,7 +71,8 @@ def beam_search(
     check_size("width", width)
     memory, state = model.encode(source, lengths)
     beams = _Beams(len(source), width, longest, penalty)
-    memory, state = memory.repeated(width), tuple(part.repeat_interleave(width, 1) for part in state)
+    memory, (h, c) = memory.repeated(width), state
+    state = h.repeat_interleave(width, 1), c.repeat_interleave(width, 1)
     for _ in range(longest):
         scores, state = model.step(beams.last, state, memory)
         state = beams.extend(_allowed(scores).log_softmax(1), state)
@@ -116,7 +117,8 @@ class _Beams:
         self._tokens = torch.cat([kept, tokens[:, :, None]], 2)
         self.ended, self.last = tokens == END, tokens.flatten()
         rows = (self._first + parents).flatten()
-        return tuple(part[:, rows] for part in state)
+        h, c = state
+        return h[:, rows], c[:, rows]
 
     def best(self) -> list[list[int]]:
         """Give the tokens of each sentence's best translation; one that has not ended only where none has."""

@@ -90,11 +90,12 @@ class TranslationSettings(RunSettings):
         for name in ("learning_rate", "clip"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} must be above 0 and finite, got {getattr(self, name)!r}")
-        if self.storage is None:
+        policy = self.storage
+        if policy is None:
             policy = default_policy(self.theta, prunes=self.delta_target is not None)
             object.__setattr__(self, "storage", policy)
         if self.delta_target is not None:
-            check_delta_target(self.delta_target, self.storage)
+            check_delta_target(self.delta_target, policy)
         execution = self.execution
         execution.check_layers(self.layers)
         object.__setattr__(self, "input_threshold", input_thresholds_text(execution.delta_inputs.thresholds))

@@ -34,7 +34,7 @@ class Translation(Subject):
 
     def train(self, settings: TranslationSettings):
         """Train once in a folder that is removed again."""
-        entries = []
+        entries: list[dict] = []
         with tempfile.TemporaryDirectory() as place, RunFolder(Path(place)) as folder:
             folder.open(False)
             last = Trainer(settings, read_corpus(settings), folder, settings.engine).run(entries.append)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -65,7 +66,7 @@ class Trained:
         """Give the mean loss over all real steps of the targets."""
         sources, targets = self.vocabularies.numbers(pairs)
         self.model.eval()
-        total = steps = 0
+        total, steps = 0.0, 0
         for batch in batches_of(sources, targets, BATCH):
             count = int(batch.target_lengths.sum())
             total += float(loss_of(self.model(batch), batch)) * count
@@ -82,7 +83,7 @@ def batches_of(sources: list, targets: list, size: int, generator=None) -> list[
 
 def make_model(settings: TranslationSettings, vocabularies: Vocabularies, engine: str | Device) -> Translator:
     """Make a model with first weights that the seed gives."""
-    kept = {
+    kept: dict[str, Any] = {
         "recompute": settings.recompute,
         "storage": settings.storage,
         "theta": settings.theta,
