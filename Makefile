@@ -25,7 +25,7 @@ test: lint ## check the style, run every test
 	$(BIN)/python -m pytest $(WORKERS)
 
 test-torch: $(VENV_TORCH)/.installed ## run the tests that need PyTorch and other programs, in a virtual environment of their own
-	$(VENV_TORCH)/bin/python -m pytest $(WORKERS) $(OTHERS)
+	$(VENV_TORCH)/bin/mypy -p etalstm.nn -p etalstm.research && $(VENV_TORCH)/bin/python -m pytest $(WORKERS) $(OTHERS)
 
 formal: setup ## prove the plumbing of the hardware, and that faults in it would be found
 	$(BIN)/python -m pytest tests/formal $(WORKERS) --formal

@@ -1,6 +1,7 @@
 """How much faster several boards are than one, which share the batch or the layers."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from etalstm.model.boards import Iteration, Links, iteration, network_bytes
 from etalstm.model.pipeline import StageTimes, pipeline_bytes, pipeline_seconds
@@ -139,7 +140,10 @@ class Across:
             sizes = self._stages(grid, network, batch, steps)
             times = [stage_times(self._found[size]) for size in sizes]
             seconds = pipeline_seconds(times, grid, network, sizes[0][1], steps, self._links)
-            arrangement = {"stages": [len(layers) for layers in grid.stages], "pipelines": grid.pipelines}
+            arrangement: dict[str, Any] = {
+                "stages": [len(layers) for layers in grid.stages],
+                "pipelines": grid.pipelines,
+            }
             arrangement |= {"micro_batches": grid.micro_batches, "sequences": sizes[0][1]}
             arrangement |= {"network_bytes": pipeline_bytes(network, batch, steps, grid)}
             arrangement["cycles"] = max(self._cycles(grid, stage, size) for stage, size in enumerate(sizes))

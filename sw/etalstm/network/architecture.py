@@ -47,7 +47,7 @@ class Division:
     outer: int
     elementwise: int
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         parts = (self.matmul, self.outer, self.elementwise)
         if self.matmul < 1 or self.outer < 0 or self.elementwise < 1 or sum(parts) != SLOTS:
             raise ValueError(

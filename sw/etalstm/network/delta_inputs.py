@@ -5,8 +5,9 @@ steps, at a *refresh step*, all elements are broadcast as they are. Step 0 is al
 refresh step, which is the network without delta inputs. The page ``docs/delta.md`` defines the arithmetic.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -91,7 +92,7 @@ class DeltaInputs:
     thresholds: float | tuple[LayerThresholds, ...] = 0.0
     refresh: int = 1
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         values = self.thresholds
         checked = tuple(map(_check_entry, values)) if _is_sequence(values) else _check_number(values)
         object.__setattr__(self, "thresholds", checked)
@@ -167,7 +168,7 @@ def input_thresholds_text(thresholds: float | tuple[LayerThresholds, ...]) -> st
     return ",".join("/".join(map(_number_text, _entries(entry))) for entry in _entries(thresholds))
 
 
-def _entries(value) -> tuple:
+def _entries(value: object) -> tuple:
     """Give a tuple as it is, and anything else as a tuple of one."""
     return value if isinstance(value, tuple) else (value,)
 
@@ -181,26 +182,27 @@ def _read_entry(text: str) -> LayerThresholds:
     values = tuple(float(part) for part in text.split("/"))
     if len(values) > 2:
         raise ValueError
-    return values if len(values) == 2 else values[0]
+    return (values[0], values[1]) if len(values) == 2 else values[0]
 
 
-def _is_sequence(value) -> bool:
+def _is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, (tuple, list)) or (isinstance(value, np.ndarray) and value.ndim > 0)
 
 
-def _check_entry(entry) -> LayerThresholds:
+def _check_entry(entry: object) -> LayerThresholds:
     if not _is_sequence(entry):
         return _check_number(entry)
     if len(entry) != 2:
         raise ValueError(f"input_threshold must be {EXPECTED}, got {len(entry)} numbers for a layer: {entry}")
-    return tuple(map(_check_number, entry))
+    x, h = map(_check_number, entry)
+    return x, h
 
 
-def _check_number(value) -> float:
+def _check_number(value: object) -> float:
     return check_threshold("input_threshold", value)
 
 
-def _check_refresh(refresh) -> int:
+def _check_refresh(refresh: object) -> int:
     if isinstance(refresh, bool) or not isinstance(refresh, (int, np.integer)) or refresh < 0:
         raise ValueError(f"refresh must be an integer of at least 0 (0: at the first step only), got {refresh!r}")
     return int(refresh)

@@ -3,11 +3,12 @@
 B sequences, T steps, I inputs, H hidden units, L layers, K = I + H (the layer's input and its own h).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from etalstm.host.capacity import check_host_memory
 from etalstm.host.flush import flushed
@@ -20,12 +21,12 @@ LARGEST_SIZE = 1 << 48
 WORD_BYTES = 4  # of a float32
 
 
-def flush_subnormals(values: np.ndarray) -> np.ndarray:
+def flush_subnormals(values: ArrayLike) -> np.ndarray:
     """Copy float32 `values`, every subnormal replaced by a zero of its sign, as the machine reads them."""
     return flushed(np.asarray(values, np.float32))[0]
 
 
-def check_size(name: str, value: int) -> int:
+def check_size(name: str, value: object) -> int:
     """Give `value` as a Python int, or raise ``ValueError`` unless it is an integer above zero that a memory holds."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise ValueError(f"{name} must be an integer, got {value!r}")
@@ -36,7 +37,7 @@ def check_size(name: str, value: int) -> int:
     return int(value)
 
 
-def check_unmasked(name: str, values) -> None:
+def check_unmasked(name: str, values: object) -> None:
     """Raise ``ValueError`` for an array of :mod:`numpy.ma`: nothing here would look at its mask."""
     if isinstance(values, np.ma.MaskedArray):
         raise ValueError(f"{name} must be a plain NumPy array, got a masked one, whose mask would be lost: fill it")
@@ -121,7 +122,7 @@ class NetworkShape:
     layers: int = 1
     cell: str = LSTM.name
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         cell_named(self.cell)
         for name in ("input_size", "hidden_size", "layers"):
             object.__setattr__(self, name, check_size(name, getattr(self, name)))
@@ -201,7 +202,7 @@ class LayerParameters:
     bias: np.ndarray
     gates: int = GATES
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         shape = np.shape(self.weights)
         rows, columns = shape if len(shape) == 2 else (0, 0)
         if self.gates == GATES and (not rows or rows % GATES or columns <= rows // GATES):
@@ -240,7 +241,12 @@ class LayerGradients:
     Nothing is checked: a gradient may have overflowed, and the norm tells.
     """
 
-    def __init__(self, weights, bias, in_order: Callable[[np.ndarray], np.ndarray] = np.ascontiguousarray):
+    def __init__(
+        self,
+        weights: np.ndarray,
+        bias: np.ndarray,
+        in_order: Callable[[np.ndarray], np.ndarray] = np.ascontiguousarray,
+    ):
         self._weights, self._bias, self._in_order = weights, bias, in_order
 
     @cached_property
@@ -256,8 +262,8 @@ class LayerGradients:
     def tensors(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Give the gradients of PyTorch's w_ih (4H, I), w_hh (4H, H) and bias (4H,): new arrays."""
         inputs = self._weights.shape[1] - self._weights.shape[0] // GATES
-        parts = self._weights[:, :inputs], self._weights[:, inputs:]
-        return *map(self._in_order, parts), self.bias.copy()
+        w_ih, w_hh = self._weights[:, :inputs], self._weights[:, inputs:]
+        return self._in_order(w_ih), self._in_order(w_hh), self.bias.copy()
 
 
 def canonical_rows(array: np.ndarray, gates: int = GATES) -> np.ndarray:
@@ -272,7 +278,9 @@ def pytorch_rows(array: np.ndarray, gates: int = GATES) -> np.ndarray:
     return np.ascontiguousarray(rows.reshape(-1, gates, *rows.shape[1:]).swapaxes(0, 1)).reshape(rows.shape)
 
 
-def check_parameters(shape: NetworkShape, parameters, name: str = "parameters") -> list[LayerParameters]:
+def check_parameters(
+    shape: NetworkShape, parameters: Iterable[LayerParameters], name: str = "parameters"
+) -> list[LayerParameters]:
     """Check that `parameters` (or velocities) are those of a network of `shape`, and give them as a list.
 
     There is one entry for each of :attr:`NetworkShape.matrices`.
@@ -308,7 +316,7 @@ def initial_parameters(shape: NetworkShape, seed: int) -> list[LayerParameters]:
     generator = np.random.Generator(np.random.PCG64(seed))
     bound = np.float32(1.0 / np.sqrt(shape.hidden_size))
 
-    def draw(*size):
+    def draw(*size: int) -> np.ndarray:
         return (generator.random(size, np.float32) * np.float32(2) - np.float32(1)) * bound
 
     return [LayerParameters(draw(m.rows, m.columns), draw(m.rows), m.gates) for m in shape.matrices]

@@ -20,12 +20,12 @@ AUTO = "auto"
 Term = TypeVar("Term")
 
 
-def check_slices(slices: int, batch: int) -> int:
+def check_slices(slices: object, batch: int) -> int:
     """Give `slices` as a Python int, or raise ``ValueError`` unless it is an integer from 1 to `batch`."""
-    slices = check_size("slices", slices)
-    if slices > batch:
-        raise ValueError(f"slices must be at most the batch, {batch} sequences, got {slices}")
-    return slices
+    checked = check_size("slices", slices)
+    if checked > batch:
+        raise ValueError(f"slices must be at most the batch, {batch} sequences, got {checked}")
+    return checked
 
 
 def slice_ranges(batch: int, slices: int) -> list[range]:

@@ -26,7 +26,7 @@ KINDS, DENSE_TENSORS = LSTM.kinds, LSTM.dense_tensors
 PRODUCTS_OF_DELTA = 2  # a scalar of δ is multiplied once for dxh and once for dW with each of K columns
 
 
-def check_threshold(name: str, value: float) -> float:
+def check_threshold(name: str, value: object) -> float:
     """Give the float32 that the machine takes as a threshold, or raise ``ValueError`` naming `name` and `value`."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
         raise ValueError(f"{name} must be a number, got {value!r}")
@@ -65,7 +65,7 @@ def default_policy(thresholds: float | Iterable[float], prunes: bool = False) ->
     return MS1 if prunes or np.any(thresholds) else DENSE
 
 
-def check_share(name: str, value: float) -> float:
+def check_share(name: str, value: object) -> float:
     """Give `value` as a float, or raise ``ValueError`` if it is not above 0 and at most 1."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)) or not 0 < value <= 1:
         raise ValueError(f"{name} must be above 0 and at most 1, got {value!r}")
@@ -125,7 +125,7 @@ class Storage:
         """
         return cls(default_policy(thresholds) if policy is None else policy, thresholds)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.policy, str):
             object.__setattr__(self, "policy", tuple(self.policy))
         for name in self.policies:
@@ -135,8 +135,9 @@ class Storage:
         values = tuple(values) if isinstance(values, (tuple, list, np.ndarray)) else (values,) * len(KINDS)
         if len(values) != len(KINDS):
             raise ValueError(f"there must be one threshold, or one for each of {', '.join(KINDS)}, got {len(values)}")
-        object.__setattr__(self, "thresholds", tuple(check_threshold("theta", value) for value in values))
-        if any(self.thresholds) and not self.compressed:
+        checked = tuple(check_threshold("theta", value) for value in values)
+        object.__setattr__(self, "thresholds", checked)
+        if any(checked) and not self.compressed:
             raise ValueError(f"dense storage prunes nothing: theta must be 0, got {max(values)!s}")
 
     @property
@@ -163,7 +164,9 @@ class Storage:
     def layer(self, number: int) -> LayerStorage:
         """Give what one layer does."""
         policy = self.policy if isinstance(self.policy, str) else self.policy[number]
-        return LayerStorage(policy, self.thresholds if policy != DENSE else (0.0,) * len(KINDS))
+        if policy == DENSE or not isinstance(self.thresholds, tuple):  # they are a tuple, once checked
+            return LayerStorage(policy)
+        return LayerStorage(policy, self.thresholds)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ float64 and in one fixed order, so that every device gets the same scale to the 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,12 +34,12 @@ class UpdateRule:
     weight_decay: np.float32
     scale: np.float32
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("learning_rate", "momentum", "weight_decay", "scale"):
             object.__setattr__(self, name, np.float32(flush_subnormals(np.float32(getattr(self, name)))))
 
 
-def check_hyperparameters(learning_rate, momentum, clip, weight_decay) -> None:
+def check_hyperparameters(learning_rate: object, momentum: object, clip: object, weight_decay: object) -> None:
     """Raise ``ValueError`` naming the first value that is no number in its range."""
     ranges = {
         "learning_rate": (learning_rate, math.inf, "finite and at least 0"),
@@ -94,7 +94,7 @@ def gradient_norm(column_norms: Sequence[np.ndarray], bias_gradients: Sequence[n
     return math.sqrt(total)
 
 
-def _check_sums_of_squares(layers) -> None:
+def _check_sums_of_squares(layers: Iterable[np.ndarray]) -> None:
     for layer, sums in enumerate(layers):
         if np.min(sums, initial=0.0) < 0:
             column = int(np.argmin(sums))

@@ -5,6 +5,7 @@ both. Delta inputs, a pruned δ, narrow weights and shared tokens are our own, a
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from etalstm.network.architecture import ARCHITECTURES, SWING
 from etalstm.network.shared_tokens import OFF
@@ -16,7 +17,7 @@ OTHERS = {"dynamic": "Dyn-Arch", "static": "Static-Arch", "inference": "LSTM-Inf
 NONE, MS1, MS2, COMBINE = "none", "ms1", "ms2", "combine"
 CASES = {NONE: "", MS1: " + MS1", MS2: " + MS2", COMBINE: " + Combine-MS"}
 EVERY_CASE = "cases"  # stands for all cases of Dyn-Arch and of the swinging PEs that skip zeros
-PLAIN = {
+PLAIN: dict[str, Any] = {
     "storage": DENSE, "theta": 0.0, "delta_target": None, "ms2": None, "ms2_steps": None, "input_threshold": "0",
     "refresh": None, "weight_format": FLOAT32, "shared_tokens": OFF,
 }  # fmt: skip
@@ -50,7 +51,7 @@ class Contender:
         ValueError
             If the settings of η-LSTM lack what the case has, or the architecture has no such storage.
         """
-        taken = {}
+        taken: dict[str, Any] = {}
         if self.case in (MS1, COMBINE):
             if chosen.policy == DENSE:
                 raise ValueError(f"{self.text} keeps local gradients: storage must not be dense with it")

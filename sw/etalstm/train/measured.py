@@ -14,6 +14,7 @@ from etalstm.network.shape import GATES
 from etalstm.network.shared_tokens import OFF
 from etalstm.network.storage import KINDS, Usage
 from etalstm.train.folder import RunFolder
+from etalstm.train.schedule import learning_rate
 from etalstm.train.state import open_learner
 
 
@@ -63,12 +64,12 @@ def measure_run(run: Path, data: Path | None = None) -> Measured:
         batches = found.epoch("train", settings.batch, learner.steps, np.random.default_rng(0))
         measures = settings.skipping is not None and learner.significance.measures(learner.iteration)
         for batch in batches[: 1 + measures]:
-            learner.iterate(batch, settings.learning_rate)
+            learner.iterate(batch, learning_rate(settings))
         usages, shape = learner.session.usage(), learner.session.shape
     usage = sum(usages, Usage())
     kept_cells = tuple(1 - layer.skipped / layer.cells for layer in usages)
     elements = sum(layer.elements * share for layer, share in zip(usages, kept_cells, strict=True))
     local = sum(usage.kept) / (len(KINDS) * elements) if shape.execution.storage.compressed else 1.0
     inputs = 1.0 if shape.execution.delta_inputs.off else usage.input_density
-    name = settings.dataset or Path(settings.data).name
+    name = settings.dataset or Path(settings.data or "").name
     return Measured(name, shape, Shares(usage.delta_kept / (GATES * elements), local, inputs, kept_cells))

@@ -34,6 +34,11 @@ def cosine(angle: float) -> float:
     return total
 
 
+def learning_rate(settings: Settings) -> float:
+    """Give the learning rate of settings, which fill in the optimizer's where none is given."""
+    return cast(float, settings.learning_rate)
+
+
 def watch(watched: Watched, loss: float) -> Watched:
     """Note an epoch's loss."""
     if watched.best is None or loss < watched.best:
@@ -76,8 +81,7 @@ class Schedule:
         """Give the learning rate of an iteration in an epoch, both counted from 0."""
         settings = self._settings
         warm = min(1.0, (iteration + 1) / settings.warmup) if settings.warmup else 1.0
-        learning_rate = cast(float, settings.learning_rate)  # settings fill in the optimizer's where none is given
-        return learning_rate * self._factor(iteration, epoch) * warm
+        return learning_rate(settings) * self._factor(iteration, epoch) * warm
 
     def _factor(self, iteration: int, epoch: int) -> float:
         settings = self._settings

@@ -394,7 +394,7 @@ class Settings:
         """Give the TOML that :meth:`read` reads."""
         return dump(dataclasses.asdict(self), HEADING)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.optimizer not in OPTIMIZERS:
             raise ValueError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, got {self.optimizer!r}")
         if self.learning_rate is None:
@@ -484,7 +484,7 @@ class Settings:
         """
         if threshold is not None:
             return DeltaInputs(threshold, self.refresh or 0)
-        return DeltaInputs.read(self.input_threshold, None if self.input_target is not None else self.refresh)
+        return DeltaInputs.read(str(self.input_threshold), None if self.input_target is not None else self.refresh)
 
     @property
     def refresh_interval(self) -> int:

@@ -15,7 +15,7 @@ cell with gate ``i``, state ``c`` and output ``h``:
 =============  ==========================================================================
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -180,7 +180,7 @@ class Cell:
     stages: tuple[Stage, ...]
     state: str
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self._check_operands()
         for stage in self.stages:
             self._check_forward(stage)
@@ -274,21 +274,27 @@ class Cell:
             if not any(all(name in column for name, column in zip(names, array, strict=True)) for array in fitting):
                 raise ValueError(f"cell {self.name}: {' '.join(names)} must be an array of its own")
 
-    def _check_results(self, operations, names: set[str]) -> None:
+    def _check_results(self, operations: Iterable[Operation], names: set[str]) -> None:
         missing = names - {operation.d for operation in operations}
         if missing:
             raise ValueError(f"cell {self.name}: nothing computes {', '.join(sorted(missing))}")
 
-    def _check_places(self, operations, layout: tuple[Array, ...], given: set[str], sums=frozenset()) -> None:
+    def _check_places(
+        self,
+        operations: Iterable[Operation],
+        layout: tuple[Array, ...],
+        given: set[str],
+        sums: Set[str] = frozenset(),
+    ) -> None:
         """Follow which name each vector bears, from those that are `given` on."""
         places = {name: column for array in layout for column in array for name in column}
-        bears = {}
+        bears: dict[tuple[str, ...], str] = {}
         for name in sorted(given):
             if name not in places or bears.setdefault(places[name], name) != name:
                 raise ValueError(f"cell {self.name}: {name} has no vector of its own to be brought to")
         for operation in operations:
             for name in set(operation.operands) - set(CONSTANTS) - sums:
-                if bears.get(places.get(name)) != name:
+                if name not in places or bears.get(places[name]) != name:
                     raise ValueError(f"cell {self.name}: {name} is not there when {operation.d} is computed from it")
             if operation.d not in places:
                 raise ValueError(f"cell {self.name}: {operation.d} has no vector")

@@ -1,6 +1,7 @@
 """Element-wise operations on named vectors, written as equations."""
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from etalstm_hw.contract import VectorOp
@@ -75,7 +76,9 @@ def reads(operations: tuple[Operation, ...]) -> frozenset[str]:
     return frozenset(found)
 
 
-def split_after(operations: tuple[Operation, ...], names) -> tuple[tuple[Operation, ...], tuple[Operation, ...]]:
+def split_after(
+    operations: tuple[Operation, ...], names: Collection[str]
+) -> tuple[tuple[Operation, ...], tuple[Operation, ...]]:
     """Split operations after the last one that writes one of `names`."""
     last = max((n for n, operation in enumerate(operations) if operation.d in names), default=-1)
     return operations[: last + 1], operations[last + 1 :]
